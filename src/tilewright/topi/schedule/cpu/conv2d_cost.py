@@ -123,11 +123,12 @@ def direct_cost(
     of these is asked for a little before it is read.
     """
     machine, lanes = target.machine, power_of_two_lanes(workload.out_block, target)
-    rows, columns, blocks = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
-    vectors = blocks * workload.out_block // lanes
-    strips, panels = -(-workload.height // rows), workload.batch * (workload.blocks // blocks)
+    strips, panels = (
+        -(-workload.height // config["tile_rows"]),
+        workload.batch * (workload.blocks // config["tile_blocks"]),
+    )
     ahead = config.get("ahead", 0)
-    together = workload.group_blocks // blocks if workload.joined > 1 else 1
+    together = workload.group_blocks // config["tile_blocks"] if workload.joined > 1 else 1
     steps, parts = _steps(workload, config), config.get("parts", 1)
     if parts > 1:
         of_part = -(-steps // parts)
@@ -135,22 +136,7 @@ def direct_cost(
         share = min(1.0, share * of_part * parts / steps)
     else:
         workers, share = shares((panels if ahead else panels * strips) // together, workload, target)
-    reached = workload.reached(blocks)
-    multiplied = vectors * workload.terms / reached
-    arithmetic = ports = fixed = tiles = 0.0
-    for strip, length in _whole_and_rest(workload.height, rows):
-        for count, width in _tiles(workload, columns):
-            step = Step(length * width, multiplied, lanes, machine)
-            count *= strip
-            arithmetic += count * reached * step.arithmetic
-            ports += count * reached * step.loads
-            fixed += count * (machine.tile_start + length * width * vectors / machine.stores)
-            tiles += count
-    if ahead:
-        lines = tiles * reach(workload, 0, rows) * reach(workload, 1, columns) * workload.in_channels / lanes
-        ports += (lines + blocks * workload.terms) / machine.vector_loads
-    if early:
-        ports += _ASKING * tiles * vectors * workload.terms / machine.vector_loads
+    arithmetic, ports, fixed, tiles = _panel_work(workload, config, target, early)
     scale = share * panels
     traffic = _direct_traffic(workload, config, machine, workers, share, panels * tiles, fresh)
     return padding_cost(workload, target).then(
@@ -161,6 +147,31 @@ def direct_cost(
             ahead or early,
         )
     )
+
+
+def _panel_work(
+    workload: Conv2DWorkload, config: Config, target: Target, early: float
+) -> tuple[float, float, float, float]:
+    """Cycles of multiply-adds, of loads and fixed ones of all tiles of an image with one panel, and how many tiles."""
+    machine, lanes = target.machine, power_of_two_lanes(workload.out_block, target)
+    rows, columns, blocks = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
+    vectors, reached = blocks * workload.out_block // lanes, workload.reached(blocks)
+    multiplied = vectors * workload.terms / reached
+    arithmetic = ports = fixed = tiles = 0.0
+    for strip, length in _whole_and_rest(workload.height, rows):
+        for count, width in _tiles(workload, columns):
+            step = Step(length * width, multiplied, lanes, machine)
+            count *= strip
+            arithmetic += count * reached * step.arithmetic
+            ports += count * reached * step.loads
+            fixed += count * (machine.tile_start + length * width * vectors / machine.stores)
+            tiles += count
+    if config.get("ahead", 0):
+        lines = tiles * reach(workload, 0, rows) * reach(workload, 1, columns) * workload.in_channels / lanes
+        ports += (lines + blocks * workload.terms) / machine.vector_loads
+    if early:
+        ports += _ASKING * tiles * vectors * workload.terms / machine.vector_loads
+    return arithmetic, ports, fixed, tiles
 
 
 def _direct_traffic(
