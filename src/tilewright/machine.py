@@ -47,7 +47,7 @@ class Machine:
     beyond L2 (1: not at all).
 
     Latency: `lines_in_flight` that a core waits for at a time, `jumps_in_flight` where no prefetcher sees the next one;
-    `streams` that a prefetcher follows at a time.
+    `streams` that a prefetcher follows at a time; `window` instructions from the oldest that waits to the last begun.
 
     Fixed costs in cycles: `kernel_start` of one call of a kernel, `barrier` between workers, `tile_start` to begin and
     end a register tile with its loops, `row_start` a short run without a reduction; `shuffle` of one vector through one
@@ -83,6 +83,7 @@ class Machine:
     lines_in_flight: float = 12.0
     jumps_in_flight: float = 4.0
     streams: int = 32
+    window: int = 224
     kernel_start: float = 300.0
     barrier: float = 600.0
     tile_start: float = 20.0
@@ -161,12 +162,14 @@ _CASCADE_LAKE = replace(_SKYLAKE_SP, name="cascadelake", dot_per_cycle=2)
 _ICE_LAKE_SP = replace(
     _CASCADE_LAKE, name="icelake-server", ghz=2.9, l1=Cache(48 * _KIB, 12), l2=Cache(1280 * _KIB, 20),
     l3=Cache(36 * _MIB, 12), read_l2=Bandwidth(48, 96), read_l3=Bandwidth(9, 18), read_memory=Bandwidth(4.3, 8.6),
+    window=352,
 )  # fmt: skip
 
 #: Measured on a virtual machine with two cores whose clock reaches 3.8 GHz.
 _SAPPHIRE_RAPIDS = replace(
     _ICE_LAKE_SP, name="sapphirerapids", ghz=3.78, vector_loads=1.7, broadcast_loads=1.5, l2=Cache(2 * _MIB, 16),
     l3=Cache(60 * _MIB, 15), read_l2=Bandwidth(49, 98), read_l3=Bandwidth(7.9, 15.8), read_memory=Bandwidth(4.4, 8.6),
+    window=512,
 )  # fmt: skip
 
 #: Client cores join two ports of 256 bits for one vector of 512; a ring instead of a mesh makes their L3 near.
@@ -182,47 +185,48 @@ _HASWELL = Machine(
     vector_loads=2, broadcast_loads=2, stores=1, load_latency=7,
     l1=Cache(32 * _KIB, 8), l2=Cache(256 * _KIB, 8), l3=Cache(8 * _MIB, 16),
     read_l2=Bandwidth(28, 112), read_l3=Bandwidth(14, 56), read_memory=Bandwidth(5, 7),
-    gather=8, horizontal_sum=3, division=14,
+    gather=8, horizontal_sum=3, division=14, window=192,
 )  # fmt: skip
 
 _SKYLAKE = replace(
     _HASWELL, name="skylake", ghz=3.5, fma_latency=4, l2=Cache(256 * _KIB, 4), read_l2=Bandwidth(30, 120),
-    division=5,
+    division=5, window=224,
 )  # fmt: skip
 
 #: Golden Cove without its 512-bit vectors.
 _ALDER_LAKE = replace(
     _SKYLAKE, name="alderlake", ghz=4.7, dot_per_cycle=2, vector_loads=3, broadcast_loads=3, stores=2,
     l1=Cache(48 * _KIB, 12), l2=Cache(1280 * _KIB, 10), l3=Cache(30 * _MIB, 12), read_l2=Bandwidth(40, 160),
-    read_l3=Bandwidth(14, 48), read_memory=Bandwidth(6, 12),
+    read_l3=Bandwidth(14, 48), read_memory=Bandwidth(6, 12), window=512,
 )  # fmt: skip
 
 #: One port multiplies and one adds: a multiply-add is an instruction on each.
 _SANDY_BRIDGE = replace(
     _HASWELL, name="sandybridge", fma_per_cycle=1, half_fma_per_cycle=1, fma_latency=8, vector_loads=1, stores=0.5,
-    read_l2=Bandwidth(20, 80), read_l3=Bandwidth(12, 48), division=28, exp=20,
+    read_l2=Bandwidth(20, 80), read_l3=Bandwidth(12, 48), division=28, exp=20, window=168,
 )  # fmt: skip
 
 _NEHALEM = replace(
     _SANDY_BRIDGE, name="nehalem", ghz=2.8, vector_bits=128, fma_latency=7, broadcast_loads=1, stores=1,
     read_l2=Bandwidth(12, 48), read_l3=Bandwidth(8, 24), read_memory=Bandwidth(3.5, 7), gather=4, horizontal_sum=2.5,
-    division=14, exp=20,
+    division=14, exp=20, window=128,
 )  # fmt: skip
 
 # -------------------------------------------------------------------------------------------------- x86-64, AMD
 _ZEN2 = replace(
     _HASWELL, name="znver2", ghz=3.3, l2=Cache(512 * _KIB, 8), l3=Cache(16 * _MIB, 16), read_l2=Bandwidth(28, 112),
-    read_l3=Bandwidth(18, 72), read_memory=Bandwidth(6, 9), division=6,
+    read_l3=Bandwidth(18, 72), read_memory=Bandwidth(6, 9), division=6, window=224,
 )  # fmt: skip
 
 #: 128-bit units: a vector of 256 bits takes two turns.
 _ZEN1 = replace(
     _ZEN2, name="znver1", ghz=3.0, fma_per_cycle=1, vector_loads=1, stores=0.5, l3=Cache(8 * _MIB, 16),
     read_l2=Bandwidth(26, 104), read_l3=Bandwidth(16, 56), division=12, exp=20, shuffle=2,
+    window=192,
 )  # fmt: skip
 
 _ZEN3 = replace(_ZEN2, name="znver3", ghz=3.5, fma_latency=4, l3=Cache(32 * _MIB, 16), read_memory=Bandwidth(7, 10),
-                division=3.5)  # fmt: skip
+                division=3.5, window=256)  # fmt: skip
 
 _ZEN4 = Machine(
     name="znver4", ghz=3.69, cores=4, vector_bits=512, vector_registers=32,
@@ -230,11 +234,13 @@ _ZEN4 = Machine(
     vector_loads=1, broadcast_loads=2, stores=0.5, load_latency=7,
     l1=Cache(32 * _KIB, 8), l2=Cache(_MIB, 8), l3=Cache(32 * _MIB, 16),
     read_l2=Bandwidth(31, 64), read_l3=Bandwidth(21, 54), read_memory=Bandwidth(9, 10.3), division=7, exp=16,
+    window=320,
 )  # fmt: skip
 
 _ZEN5 = replace(
     _ZEN4, name="znver5", ghz=4.1, fma_per_cycle=2, dot_per_cycle=2, vector_loads=2, stores=1, l1=Cache(48 * _KIB, 12),
     l2=Cache(_MIB, 16), read_l2=Bandwidth(55, 220), read_l3=Bandwidth(24, 90), read_memory=Bandwidth(9, 14), exp=8,
+    window=448,
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------------ AArch64
@@ -244,19 +250,21 @@ _NEOVERSE_N1 = Machine(
     vector_loads=2, broadcast_loads=2, stores=1, load_latency=5,
     l1=Cache(64 * _KIB, 4), l2=Cache(_MIB, 8), l3=Cache(32 * _MIB, 16),
     read_l2=Bandwidth(20, 80), read_l3=Bandwidth(10, 40), read_memory=Bandwidth(6, 20),
-    gather=4, horizontal_sum=2.5, division=10, exp=10,
+    gather=4, horizontal_sum=2.5, division=10, exp=10, window=128,
 )  # fmt: skip
 
-_NEOVERSE_N2 = replace(_NEOVERSE_N1, name="neoverse-n2", ghz=3.0, vector_loads=3, broadcast_loads=3, stores=2)
+_NEOVERSE_N2 = replace(_NEOVERSE_N1, name="neoverse-n2", ghz=3.0, vector_loads=3, broadcast_loads=3, stores=2,
+                       window=160)  # fmt: skip
 _NEOVERSE_V1 = replace(_NEOVERSE_N2, name="neoverse-v1", ghz=2.6, fma_per_cycle=4, half_fma_per_cycle=4,
-                       dot_per_cycle=4, read_l2=Bandwidth(28, 112), division=7, exp=6)  # fmt: skip
-_NEOVERSE_V2 = replace(_NEOVERSE_V1, name="neoverse-v2", ghz=3.1, l2=Cache(2 * _MIB, 8), l3=Cache(114 * _MIB, 12))
+                       dot_per_cycle=4, read_l2=Bandwidth(28, 112), division=7, exp=6, window=256)  # fmt: skip
+_NEOVERSE_V2 = replace(_NEOVERSE_V1, name="neoverse-v2", ghz=3.1, l2=Cache(2 * _MIB, 8), l3=Cache(114 * _MIB, 12),
+                       window=320)  # fmt: skip
 
 _CORTEX_A76 = replace(_NEOVERSE_N1, name="cortex-a76", ghz=2.4, l2=Cache(512 * _KIB, 8), l3=Cache(4 * _MIB, 16),
                       read_memory=Bandwidth(5, 8))  # fmt: skip
 _CORTEX_A78 = replace(_CORTEX_A76, name="cortex-a78", ghz=2.6, stores=2)
 _CORTEX_X1 = replace(_CORTEX_A78, name="cortex-x1", ghz=2.8, fma_per_cycle=4, half_fma_per_cycle=4, dot_per_cycle=4,
-                     l2=Cache(_MIB, 8), l3=Cache(8 * _MIB, 16), division=7, exp=6)  # fmt: skip
+                     l2=Cache(_MIB, 8), l3=Cache(8 * _MIB, 16), division=7, exp=6, window=224)  # fmt: skip
 
 _CORTEX_A72 = replace(
     _CORTEX_A76, name="cortex-a72", ghz=1.8, fma_per_cycle=1, half_fma_per_cycle=2, fma_latency=7, dot_per_cycle=0,
@@ -269,7 +277,7 @@ _CORTEX_A57 = replace(_CORTEX_A72, name="cortex-a57", fma_latency=9)
 _CORTEX_A53 = replace(
     _CORTEX_A72, name="cortex-a53", ghz=1.4, fma_latency=8, half_fma_per_cycle=1, vector_loads=0.5, stores=0.5,
     l1=Cache(32 * _KIB, 4), read_l2=Bandwidth(5, 10), read_l3=Bandwidth(3, 6), read_memory=Bandwidth(1.7, 2.2),
-    gather=10, division=26, exp=40,
+    gather=10, division=26, exp=40, window=8,
 )  # fmt: skip
 _CORTEX_A55 = replace(_CORTEX_A53, name="cortex-a55", ghz=1.8, fma_latency=4, dot_per_cycle=1,
                       l2=Cache(256 * _KIB, 4))  # fmt: skip
@@ -278,6 +286,7 @@ _APPLE_M1 = replace(
     _CORTEX_X1, name="apple-m1", ghz=3.1, vector_loads=3, broadcast_loads=3, stores=2, l1=Cache(128 * _KIB, 8),
     l2=Cache(3 * _MIB, 12), l3=Cache(8 * _MIB, 16), read_l2=Bandwidth(32, 100), read_l3=Bandwidth(20, 40),
     read_memory=Bandwidth(18, 20), line=128, page=16384, division=4,
+    window=630,
 )  # fmt: skip
 _APPLE_M2 = replace(_APPLE_M1, name="apple-m2", ghz=3.4, l2=Cache(4 * _MIB, 16), read_l3=Bandwidth(22, 48),
                     read_memory=Bandwidth(20, 28))  # fmt: skip

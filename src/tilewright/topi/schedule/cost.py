@@ -166,4 +166,9 @@ class Traffic:
 def _mean(values: tuple[float, ...], order: float) -> float:
     """The mean of a high order: the largest where it is by far so, more where several come near it."""
     most = max(values)
-    return most * sum((value / most) ** order for value in values) ** (1 / order) if most else 0.0
+    if not most:
+        return 0.0
+    total = 0.0
+    for value in values:  # a loop, as spaces are ranked by tens of thousands of these
+        total += (value / most) ** order
+    return float(most * total ** (1 / order))

@@ -34,7 +34,7 @@ class ConfigSpace:
         self.knobs: dict[str, tuple[Value, ...]] = {}
         self._groups: list[tuple[tuple[str, ...], tuple[tuple[Value, ...], ...]]] = []
         self._absent: dict[str, Value] = {}
-        self._conditions: list[Callable[[Config], bool]] = []
+        self._conditions: list[tuple[int, Callable[[Mapping[str, Value]], bool]]] = []
         self._cost: Callable[[Config], Cost] = lambda config: Cost()
 
     def define_knob(self, name: str, candidates: Sequence[Value], absent: Value | None = None) -> None:
@@ -60,20 +60,26 @@ class ConfigSpace:
         for position, name in enumerate(names):
             self.knobs[name] = tuple(dict.fromkeys(row[position] for row in rows))
 
-    def require(self, condition: Callable[[Config], bool]) -> None:
-        """Only configurations for which `condition` holds are in the space."""
-        self._conditions.append(condition)
+    def require(self, condition: Callable[[Mapping[str, Value]], bool]) -> None:
+        """Only configurations for which `condition` holds are in the space. It sees the knobs defined before it."""
+        self._conditions.append((len(self._groups), condition))
 
     def rank_by(self, cost: Callable[[Config], Cost]) -> None:
         """`cost` is what a configuration is expected to take; of equal ones the first by the order of knobs is best."""
         self._cost = cost
 
     def __iter__(self) -> Iterator[Config]:
-        names = [name for group, _ in self._groups for name in group]
-        for parts in itertools.product(*[rows for _, rows in self._groups]):
-            config = Config(tuple(zip(names, itertools.chain(*parts), strict=True)))
-            if all(condition(config) for condition in self._conditions):
-                yield config
+        found: list[dict[str, Value]] = [{}]
+        for place, (names, rows) in enumerate(self._groups, 1):
+            conditions = [condition for known, condition in self._conditions if max(known, 1) == place]
+            found = [
+                values
+                for earlier, row in itertools.product(found, rows)
+                for values in [earlier | dict(zip(names, row, strict=True))]
+                if all(condition(values) for condition in conditions)
+            ]
+        for values in found:
+            yield Config(tuple(values.items()))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -106,7 +112,7 @@ class ConfigSpace:
                 raise ScheduleError(f"knob {name}={values[name]} is not among its candidates: {known}")
         found = Config(tuple((name, values[name]) for group, _ in self._groups for name in group))
         joint = all(tuple(found[name] for name in names) in rows for names, rows in self._groups)
-        if not joint or not all(condition(found) for condition in self._conditions):
+        if not joint or not all(condition(found) for _, condition in self._conditions):
             raise ScheduleError(f"the values {found} are not valid together")
         return found
 

@@ -19,7 +19,8 @@ class Conv2DWorkload:
     `epilogue` are its functions, such as exponentials, and its divisions for one element.
     `tile_size` is the m of minimal filtering, 0 for sums over the window; `group` are the rows and columns of tiles
     that its grid is made of where the size of the image is symbolic. `widths` are those that such an image may have.
-    Each group is `joined` of so many; blocked kernels leave out the zeros between these.
+    Each group is `joined` of so many; blocked kernels leave out the zeros between these. Of a transposed convolution,
+    `phases` images of the batch are one image's, each with weights of its own.
     """
 
     batch: int
@@ -43,6 +44,7 @@ class Conv2DWorkload:
     widths: tuple[int, ...] = ()
     hint_columns: int = 0
     joined: int = 1
+    phases: int = 1
 
     @property
     def depthwise(self) -> bool:

@@ -38,6 +38,8 @@ def test_flattened_axes() -> None:
     assert flattened_axes(topi.nn.relu(x)) == 4
     assert flattened_axes(topi.add(x, bias)) == 2
     assert flattened_axes(topi.transpose(x, (0, 2, 3, 1))) == 1
+    assert flattened_axes(topi.transpose(x, (0, 2, 3, 1)), -2) == 2
+    assert flattened_axes(topi.transpose(x, (0, 2, 3, 1)), 0) == 1
     assert flattened_axes(topi.nn.pad(x, (0, 0, 1, 1))) == 1
     iota = te.compute((4, 4), lambda i, j: x(0, 0, i, j) + tir.cast("float32", j), name="iota")
     assert flattened_axes(iota) == 1

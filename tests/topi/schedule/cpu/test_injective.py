@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,15 @@ def test_layout_transform(shape: tuple[int, ...], block: int) -> None:
     if shape[1] % other == 0:
         got = run(lambda t: topi.layout_transform(t, layout, f"NCHW{other}c"), blocked)
         np.testing.assert_array_equal(got, _blocked(x, other))
+
+
+def test_short_rows_are_transposed_as_one() -> None:
+    """14 pixels would be blocks of 8, 4 and 2; 196 are 12 of 16 and one of 4."""
+    image = te.placeholder((1, 512, 14, 14), name="image")
+    out = topi.layout_transform(image, "NCHW", "NCHW16c")
+    text = str(te.lower(schedule([out], TARGET), [image, out], "kernel"))
+    loaded = {int(lanes) for lanes in re.findall(r"row\w* = image\[ramp\(.*, 1, (\d+)\)\]", text)}
+    assert loaded == {16, 4}
 
 
 def test_layout_transform_of_a_sum() -> None:

@@ -143,7 +143,16 @@ def test_weights_from_beyond_the_second_level_cache_are_prefetched() -> None:
     with_, without = (
         product_cost(ProductWorkload(64, 1024, 1024, panel=32), {**far, "ahead": ahead}, target) for ahead in (1, 0)
     )
-    assert with_.cycles < without.cycles and with_.hidden > 0 == without.hidden
+    assert with_.cycles < without.cycles and with_.hidden > without.hidden
+
+
+def test_a_core_that_looks_far_ahead_needs_no_prefetching_for_one_row() -> None:
+    """512 instructions are over a hundred lines of weights of a single row, and few of a tile of many rows."""
+    target = Target("llvm -mcpu=sapphirerapids -cores=1")
+    row, rows = (DENSE.ranked(ProductWorkload(n, 1024, 1024, panel=32), target).default for n in (1, 64))
+    assert row["ahead"] == 0 and rows["ahead"] == 1
+    in_order = Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a53 -cores=1")
+    assert DENSE.ranked(ProductWorkload(1, 1024, 1024, panel=8), in_order).default["ahead"] == 1
 
 
 def test_panels_divide_the_columns_and_leave_room_for_rows() -> None:

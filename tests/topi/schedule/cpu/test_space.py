@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from tilewright import codegen, te, topi
 from tilewright.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.topi.schedule.cost import Cost
-from tilewright.topi.schedule.cpu.conv2d import CONV2D
+from tilewright.topi.schedule.cpu.conv2d import CONV2D, CONV2D_TRANSPOSE
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of, template_of
 from tilewright.topi.schedule.cpu.layout import conv2d_layouts
 from tilewright.topi.schedule.cpu.registry import REGISTRY
@@ -37,6 +39,17 @@ def test_ranking():
     assert space.default.to_json() == {"rows": 7, "vectors": 4} and str(space.default) == "rows=7 vectors=4"
     cycles = [cost.cycles for cost, _ in space.ranked]
     assert cycles == sorted(cycles) and len(cycles) == 14
+
+
+def test_conditions_see_the_knobs_before_them_and_leave_nothing_to_try_after():
+    """A knob that comes later is not multiplied with what has been ruled out."""
+    space, seen = ConfigSpace(), []
+    space.define_knob("a", range(10))
+    space.require(lambda c: c["a"] == 3)
+    space.define_knob("b", range(10))
+    space.require(lambda c: not seen.append(dict(c)) and c["b"] > 7)
+    assert [config.to_json() for config in space] == [{"a": 3, "b": 8}, {"a": 3, "b": 9}]
+    assert len(seen) == 10
 
 
 def test_joint_knobs():
@@ -178,6 +191,37 @@ def test_workers_take_parts_of_the_image(height, width, taps):
             results.append(result)
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=1e-5, atol=1e-5)
+
+
+def test_weights_of_phases_are_asked_for_early_where_they_come_from_far():
+    """Each phase has weights of its own: 8 MB that one tile reads once; those in the L2 need no asking."""
+    target = Target("llvm -mcpu=sapphirerapids -cores=1")
+    far = Conv2DWorkload(4, 512, 256, 4, 4, 4, 4, 16, 16, (2, 2), padded=True, phases=4)
+    chosen = CONV2D_TRANSPOSE.ranked(far, target).default
+    assert chosen["ahead"] == 1 and chosen["tile_rows"] * chosen["tile_columns"] == 16
+    near = replace(far, in_channels=64, out_channels=64)
+    assert CONV2D_TRANSPOSE.ranked(near, target).default["ahead"] == 0
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_rows_that_a_tile_of_several_leaves(cores):
+    """Seven rows of seven are three tiles of two rows and one of one: the weights pass by four times, not seven."""
+    target = Target(f"llvm -mcpu=sapphirerapids -cores={cores}")
+    strided = Conv2DWorkload(1, 256, 512, 15, 15, 7, 7, 16, 16, (3, 3), (2, 2))
+    assert CONV2D.ranked(strided, target).default["tile_rows"] == 2
+    data, kernel = _blocked(1, 2, 15, 15, 16), _blocked(2, 2, 3, 3, 16, 16, seed=1)
+    inputs = placeholders([data, kernel])
+    out = topi.nn.conv2d_NCHWc(*inputs, (2, 2), (0, 0, 0, 0))
+    configs = [c for _, c in space_of([out], Target(f"cpu -cores={cores}")).ranked if 7 % c["tile_rows"]]
+    assert {config["parts"] for config in configs} == {1, cores}
+    picked = {(c["tile_rows"], c["parts"], c["ahead"]): c for c in configs}
+    windows = np.lib.stride_tricks.sliding_window_view(data.astype("float64"), (3, 3), (2, 3))[:, :, ::2, ::2]
+    expected = np.einsum("nchwbij,ocijbp->nohwp", windows, kernel.astype("float64"))
+    for config in picked.values():
+        func = te.lower(schedule([out], Target(f"cpu -cores={cores}"), config.to_json()), [*inputs, out], "k")
+        result = np.full(topi.util.constant_shape(out), np.nan, "float32")
+        codegen.build([func], Target(f"cpu -cores={cores}"), threads=cores)["k"](data, kernel, result)
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_what_other_cores_wrote_costs_more():

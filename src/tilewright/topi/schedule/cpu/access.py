@@ -81,18 +81,19 @@ def unbroken_lanes(out: te.Tensor, lanes: int) -> int:
     return lanes
 
 
-def flattened_axes(out: te.Tensor) -> int:
-    """How many of the last axes of the injective `out` can run as one loop with nothing lost.
+def flattened_axes(out: te.Tensor, last: int = -1) -> int:
+    """How many axes of the injective `out` that end with axis `last` can run as one loop with nothing lost.
 
     They must stand in nothing but indices of reads, and move through each input as through one row.
     """
     axes, shape = list(out.op.axis), shape_of(out)
+    end = last % len(axes) + 1
     bodies, loads = see_through(out, lambda _: False)
     steps = [[stride(load, iv, axes) for iv in axes] for load in loads]
     bent = _bent_variables(bodies)
     count = 1
-    while count < len(axes):
-        d = len(axes) - count
+    while count < end:
+        d = end - count
         pair = (axes[d - 1].var, axes[d].var)
         if not bent.isdisjoint(pair):
             break

@@ -173,7 +173,7 @@ def parallel_outer(
 
 
 #: Blocks of input channels from the one in use to that which is fetched.
-_BLOCKS_AHEAD = 2
+BLOCKS_AHEAD = 2
 
 
 def fetch_ahead(s: te.Schedule, accumulator: te.Tensor, data: te.Tensor, weight: te.Tensor) -> None:
@@ -185,4 +185,4 @@ def fetch_ahead(s: te.Schedule, accumulator: te.Tensor, data: te.Tensor, weight:
     blocks = s[accumulator].op.reduce_axis[0]
     s[accumulator].prefetch(weight, blocks, spread=True)
     if len(data.shape) > 4:
-        s[accumulator].prefetch(data, blocks, _BLOCKS_AHEAD)
+        s[accumulator].prefetch(data, blocks, BLOCKS_AHEAD)

@@ -18,10 +18,13 @@ the kernel before, where that was shared so too, and which no other core has to 
 
 from __future__ import annotations
 
+import math
+
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.common import (
+    BLOCKS_AHEAD,
     fetch_ahead,
     inline_between,
     operands_of,
@@ -30,7 +33,12 @@ from tilewright.topi.schedule.cpu.common import (
     terms_of,
     vectorize_lanes,
 )
-from tilewright.topi.schedule.cpu.conv2d_cost import banded_space, direct_cost, direct_space
+from tilewright.topi.schedule.cpu.conv2d_cost import (
+    banded_space,
+    direct_cost,
+    transposed_cost,
+    transposed_space,
+)
 from tilewright.topi.schedule.cpu.conv2d_workload import transposed_workload, workload_of
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
 from tilewright.topi.schedule.template import Template
@@ -114,7 +122,8 @@ def _schedule_product(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: T
 def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `conv` (tag conv2d_transpose_NCHWc) and its epilogue: each phase of the strides is a convolution.
 
-    Rows and columns are split by the strides; a register tile is positions of one phase.
+    Rows and columns are split by the strides; a register tile is positions of one phase. With `ahead` it asks for its
+    weights some channels early: a phase's taps lie apart, in pieces too short for a prefetcher to follow.
     """
     for operand in conv.op.input_tensors:
         schedule_pad_at_root(s, operand, target)
@@ -137,6 +146,9 @@ def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, t
     batch, channel, row, row_phase, column_phase, column, lane = s[accumulator].op.axis
     reduction = s[accumulator].op.reduce_axis
     s[accumulator].reorder(batch, row_phase, column_phase, *reduction, row, column, channel, lane)
+    if config.get("ahead"):
+        kernel = operands_of(conv)[1]
+        s[accumulator].prefetch(kernel, reduction[-1], BLOCKS_AHEAD * math.prod(shape_of(kernel)[2:5]))
     _keep_in_registers(s, accumulator, [row, column, channel], lane, block, target)
 
 
@@ -151,5 +163,5 @@ def _keep_in_registers(
 CONV2D = Template("conv2d_NCHWc", workload_of, banded_space, direct_cost, schedule_conv2d)
 
 CONV2D_TRANSPOSE = Template(
-    "conv2d_transpose_NCHWc", transposed_workload, direct_space, direct_cost, schedule_conv2d_transpose
+    "conv2d_transpose_NCHWc", transposed_workload, transposed_space, transposed_cost, schedule_conv2d_transpose
 )

@@ -7,6 +7,7 @@ and a window of the image have passed by, the image for the next channels after 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from tilewright.machine import Machine
 from tilewright.target import Target
@@ -21,6 +22,9 @@ from tilewright.topi.schedule.workload import Conv2DWorkload
 #: How much longer each further block takes whose weights come from the second-level cache as a stream of their own.
 _STREAM = 0.2
 
+#: Loads that asking for a line costs as much as, in a tile that reads it soon after.
+_ASKING = 2
+
 #: Rows of an image up to which a panel is worth asking for ahead: where more pass by, its first use is little of all.
 _FEW_ROWS = 28
 
@@ -31,15 +35,16 @@ _POSITIONS, _SEVERAL, _BLOCKS = 28, 8, 4
 _JOINED_BLOCKS = 7
 
 
-def direct_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
+def direct_space(workload: Conv2DWorkload, target: Target, exact: bool = True) -> ConfigSpace:
     """tile_rows by tile_columns positions by tile_blocks channel blocks: part of one row, or several whole rows.
 
-    An image of one column (a convolution over time) is tiled along its rows.
+    An image of one column (a convolution over time) is tiled along its rows. Unless `exact`, rows may be left for a
+    shorter tile.
     """
     vectors = workload.out_block // power_of_two_lanes(workload.out_block, target)
     column = workload.width == 1
     space = ConfigSpace()
-    space.define_split("tile_rows", workload.height, _POSITIONS if column else _SEVERAL, exact=not column)
+    space.define_split("tile_rows", workload.height, _POSITIONS if column else _SEVERAL, exact=exact and not column)
     space.define_split("tile_blocks", workload.group_blocks, _BLOCKS if workload.joined == 1 else _JOINED_BLOCKS)
     space.define_split("tile_columns", workload.width, _POSITIONS, exact=False)
     space.require(lambda c: column or c["tile_rows"] == 1 or c["tile_columns"] == workload.width)
@@ -58,7 +63,7 @@ def banded_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     All of them, or as many as the second-level cache holds, or the next fewer. With `ahead` the next panel of weights
     is fetched while all rows of the image pass by this one. `parts` are those of the image that workers share.
     """
-    space = direct_space(workload, target)
+    space = direct_space(workload, target, exact=False)
     space.define_knob("band_rows", [workload.height, *_bands(workload, target)])
     space.define_knob("ahead", [0, 1] if workload.height <= _FEW_ROWS and workload.groups == 1 else [0])
     space.require(lambda c: c["band_rows"] % c["tile_rows"] == 0 or c["band_rows"] == workload.height)
@@ -71,7 +76,23 @@ def banded_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     return space
 
 
-def _steps(workload: Conv2DWorkload, config: Config) -> int:
+def transposed_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
+    """Tiles as of a direct convolution, and ahead: whether each asks for its weights a little early."""
+    space = direct_space(workload, target)
+    space.define_knob("ahead", [0, 1], absent=0)
+    return space
+
+
+def transposed_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cost:
+    """The convolutions that the phases are. What is asked for early is hidden behind the tiles that read it first."""
+    plain = Config(tuple(item for item in config.items() if item[0] != "ahead"))
+    if not config["ahead"]:
+        return direct_cost(workload, plain, target)
+    tiles = _steps(workload, config) * -(-workload.width // config["tile_columns"])
+    return direct_cost(workload, plain, target, early=1 / tiles)
+
+
+def _steps(workload: Conv2DWorkload, config: Mapping[str, int]) -> int:
     """What `parts` are parts of: strips of rows, or tiles of columns where there is one row."""
     if workload.height == 1:
         return -(-workload.width // config["tile_columns"])
@@ -92,18 +113,22 @@ def multiply_adds_per_cycle(lanes: int, machine: Machine) -> float:
     return machine.fma_per_cycle if 2 * lanes > machine.lanes() else machine.half_fma_per_cycle
 
 
-def direct_cost(workload: Conv2DWorkload, config: Config, target: Target, fresh: float | None = None) -> Cost:
+def direct_cost(
+    workload: Conv2DWorkload, config: Config, target: Target, fresh: float | None = None, early: float = 0.0
+) -> Cost:
     """Sums over the window, to channel blocks: see `conv2d.schedule_conv2d` for the loops.
 
     `fresh` are the bytes that pass by from when the image is written to when it is read; by default it comes from
-    another kernel.
+    another kernel. `early` is the share of the work of tiles that are the first to read their weights, where each line
+    of these is asked for a little before it is read.
     """
     machine, lanes = target.machine, power_of_two_lanes(workload.out_block, target)
-    rows, columns, blocks = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
-    vectors = blocks * workload.out_block // lanes
-    strips, panels = -(-workload.height // rows), workload.batch * (workload.blocks // blocks)
+    strips, panels = (
+        -(-workload.height // config["tile_rows"]),
+        workload.batch * (workload.blocks // config["tile_blocks"]),
+    )
     ahead = config.get("ahead", 0)
-    together = workload.group_blocks // blocks if workload.joined > 1 else 1
+    together = workload.group_blocks // config["tile_blocks"] if workload.joined > 1 else 1
     steps, parts = _steps(workload, config), config.get("parts", 1)
     if parts > 1:
         of_part = -(-steps // parts)
@@ -111,28 +136,42 @@ def direct_cost(workload: Conv2DWorkload, config: Config, target: Target, fresh:
         share = min(1.0, share * of_part * parts / steps)
     else:
         workers, share = shares((panels if ahead else panels * strips) // together, workload, target)
-    reached = workload.reached(blocks)
-    multiplied = vectors * workload.terms / reached
-    arithmetic = ports = fixed = tiles = 0.0
-    for count, width in _tiles(workload, columns):
-        step = Step(rows * width, multiplied, lanes, machine)
-        arithmetic += count * reached * step.arithmetic
-        ports += count * reached * step.loads
-        fixed += count * (machine.tile_start + rows * width * vectors / machine.stores)
-        tiles += count
-    if ahead:
-        lines = tiles * reach(workload, 0, rows) * reach(workload, 1, columns) * workload.in_channels / lanes
-        ports += (lines + blocks * workload.terms / strips) / machine.vector_loads
-    scale = share * panels * strips
-    traffic = _direct_traffic(workload, config, machine, workers, share, panels * strips * tiles, fresh)
+    arithmetic, ports, fixed, tiles = _panel_work(workload, config, target, early)
+    scale = share * panels
+    traffic = _direct_traffic(workload, config, machine, workers, share, panels * tiles, fresh)
     return padding_cost(workload, target).then(
         traffic.cost(
             scale * arithmetic + share * epilogue_cycles(workload, lanes, machine),
             scale * ports,
             scale * fixed + start(workers, machine),
-            ahead,
+            ahead or early,
         )
     )
+
+
+def _panel_work(
+    workload: Conv2DWorkload, config: Config, target: Target, early: float
+) -> tuple[float, float, float, float]:
+    """Cycles of multiply-adds, of loads and fixed ones of all tiles of an image with one panel, and how many tiles."""
+    machine, lanes = target.machine, power_of_two_lanes(workload.out_block, target)
+    rows, columns, blocks = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
+    vectors, reached = blocks * workload.out_block // lanes, workload.reached(blocks)
+    multiplied = vectors * workload.terms / reached
+    arithmetic = ports = fixed = tiles = 0.0
+    for strip, length in _whole_and_rest(workload.height, rows):
+        for count, width in _tiles(workload, columns):
+            step = Step(length * width, multiplied, lanes, machine)
+            count *= strip
+            arithmetic += count * reached * step.arithmetic
+            ports += count * reached * step.loads
+            fixed += count * (machine.tile_start + length * width * vectors / machine.stores)
+            tiles += count
+    if config.get("ahead", 0):
+        lines = tiles * reach(workload, 0, rows) * reach(workload, 1, columns) * workload.in_channels / lanes
+        ports += (lines + blocks * workload.terms) / machine.vector_loads
+    if early:
+        ports += _ASKING * tiles * vectors * workload.terms / machine.vector_loads
+    return arithmetic, ports, fixed, tiles
 
 
 def _direct_traffic(
@@ -159,11 +198,12 @@ def _direct_traffic(
     image = workload.in_bytes * band / workload.height
     read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])
     results = workload.out_bytes * (1 + workload.other_inputs)
-    everything = workload.weight_bytes + workload.batch * (workload.in_bytes + results)
-    passes = workload.batch * workload.height / band
-    panels, parts = groups * passes * panel, config.get("parts", 1)
+    weights = workload.phases * workload.weight_bytes
+    everything = weights + workload.batch * (workload.in_bytes + results)
+    passes = workload.batch * workload.height / band / workload.phases
+    panels, parts = groups * passes * workload.phases * panel, config.get("parts", 1)
     traffic.stream(share * parts * panels / passes, everything)
-    traffic.add(share * panels * (1 - 1 / passes), workload.weight_bytes + image)
+    traffic.add(share * panels * (1 - 1 / passes), weights + image)
     traffic.add(share * (tiles * panel - panels) * (1 + _STREAM * (blocks - 1)), panel + window)
     traffic.add(images * read, everything if fresh is None else fresh)
     by_rows = workload.batch >= workers or parts > 1 or band < workload.height
@@ -240,9 +280,14 @@ def _tiles(workload: Conv2DWorkload, columns: int) -> list[tuple[float, int]]:
     found = []
     for width in widths:
         each = workload.width / width / len(widths)
-        entire, rest = divmod(width, columns)
-        found += [(count * each, length) for count, length in ((entire, columns), (1, rest)) if count and length]
+        found += [(count * each, length) for count, length in _whole_and_rest(width, columns)]
     return found
+
+
+def _whole_and_rest(extent: int, step: int) -> list[tuple[int, int]]:
+    """(how many, how long) of the pieces of `step` that `extent` is cut into."""
+    entire, rest = divmod(extent, step)
+    return [(count, length) for count, length in ((entire, step), (1, rest)) if count and length]
 
 
 def reach(workload: Conv2DWorkload, axis: int, outputs: int) -> int:

@@ -106,6 +106,7 @@ def transposed_workload(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
         padded=is_pad(data) or is_pad(kernel),
         other_inputs=other_inputs,
         epilogue=epilogue,
+        phases=row_phases * column_phases,
     )
 
 

@@ -25,7 +25,7 @@ from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
 
 #: What a core waits for of the time that its level-2 cache needs, or of the lesser of its work and of weights from
-#: beyond that it did not ask for ahead: loads that miss are issued again.
+#: beyond that it neither asked for ahead nor came to by itself: loads that miss are issued again.
 _STALLED = 0.6
 
 #: Of symbolic rows, as many count like a run of a single row: that takes this long where it reads weights from memory.
@@ -154,7 +154,17 @@ def blocking_cost(workload: ProductWorkload, blocking: Blocking, target: Target,
         load_ports=shares.passes * ports,
         fixed=shares.passes * start + machine.kernel_start + (machine.barrier if shares.workers > 1 else 0.0),
     )
-    return _with_traffic(cost, workload, blocking, shares, machine)
+    return _with_traffic(cost, workload, blocking, shares, machine, _looked_ahead(rows, vectors, panel, machine))
+
+
+def _looked_ahead(rows: int, vectors: int, panel: int, machine: Machine) -> float:
+    """The share of the latency of weights from afar that the core hides by itself: it comes to further loads meanwhile.
+
+    All but none of a tile that does much with each line, nearly all of a single row, for which prefetching is in vain.
+    """
+    instructions = vectors + rows * vectors + rows
+    lines = max(1.0, 4 * panel / machine.line)
+    return max(0.0, 1 - machine.lines_in_flight * instructions / lines / machine.window)
 
 
 def _shares(workload: ProductWorkload, blocking: Blocking, cores: int) -> _Shares:
@@ -183,8 +193,10 @@ def _steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> 
     return steps * arithmetic, steps * ports
 
 
-def _with_traffic(cost: Cost, workload: ProductWorkload, blocking: Blocking, shares: _Shares, machine: Machine) -> Cost:
-    """`cost` with the busiest worker's traffic.
+def _with_traffic(
+    cost: Cost, workload: ProductWorkload, blocking: Blocking, shares: _Shares, machine: Machine, looked_ahead: float
+) -> Cost:
+    """`cost` with the busiest worker's traffic, of whose latency the core hides the share `looked_ahead` by itself.
 
     A panel stays in the level-1 cache for the tiles of a block where it and two tiles' input fit there; the input of a
     block stays in the level-2 cache for the panels that follow one another where it and two of these fit there.
@@ -218,8 +230,8 @@ def _with_traffic(cost: Cost, workload: ProductWorkload, blocking: Blocking, sha
     far = rates[1] if whole <= machine.l3.size else rates[2]
     streamed = weights / far
     core = replace(cost, fixed=0.0).cycles
-    hidden = HIDDEN * min(core, streamed) if blocking.ahead else 0.0
-    stalls = cost.stalls + (0.0 if blocking.ahead else _STALLED * min(core, streamed))
+    hidden = (HIDDEN if blocking.ahead else looked_ahead) * min(core, streamed)
+    stalls = cost.stalls + (0.0 if blocking.ahead else _STALLED * (1 - looked_ahead) * min(core, streamed))
     beyond = streamed + data / far
     if whole <= machine.l3.size:
         return replace(cost, stalls=stalls, hidden=hidden, l3=beyond)

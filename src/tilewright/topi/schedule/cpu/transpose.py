@@ -28,7 +28,13 @@ def schedule_transpose(s: te.Schedule, out: te.Tensor, target: Target) -> bool:
         axes[-joined:] = [s[out].fuse(*axes[-joined:])]
         shape[-joined:] = [math.prod(shape[-joined:])]
     *others, lane = axes
-    others[along], row = s[out].split(axes[along], factor=min(block_size, shape[along]))
+    across = flattened_axes(out, along) if joined == 1 and shape[along] % block_size else 1
+    if across > 1:
+        first = along - across + 1
+        others[first : along + 1] = [s[out].fuse(*others[first : along + 1])]
+        shape[first : along + 1] = [math.prod(shape[first : along + 1])]
+        along = first
+    others[along], row = s[out].split(others[along], factor=min(block_size, shape[along]))
     blocks = []
     if shape[-1] > block_size:
         block, lane = s[out].split(lane, factor=block_size)
