@@ -6,18 +6,10 @@ import math
 
 import numpy as np
 
-from tilewright.frontend.torch.activation import gelu, softmax
-from tilewright.frontend.torch.build import (
-    cast,
-    constant,
-    element_type,
-    like,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    transpose,
-)
+from tilewright.frontend.functions import gelu
+from tilewright.frontend.idioms import cast, constant, like, rank_of, reshape, shape_of, slice_axis, transpose
+from tilewright.frontend.torch.activation import softmax
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.nn import affine, matmul
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.random_numbers import dropped

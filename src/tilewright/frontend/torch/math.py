@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.frontend.torch.build import cast, constant, element_type, full, like
+from tilewright.frontend.idioms import cast, constant, full, like
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.computing import has_value, in_computing_type, operands
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts

@@ -154,8 +154,11 @@ def dilation2d(
 class _Samples:
     """Samples in the bins of regions [R, 5] (image, x1, y1, x2, y2): up to `most` along each side of a bin count."""
 
-    def __init__(self, data: Tensor, rois: Tensor, size: Sequence[int], scale: float, ratio: int) -> None:
+    def __init__(
+        self, data: Tensor, rois: Tensor, size: Sequence[int], scale: float, ratio: int, aligned: bool = False
+    ) -> None:
         self.data, self.rois, self.size, self.scale, self.ratio = data, rois, size, scale, ratio
+        self.aligned = aligned
         extents = constant_shape(data)[2:]
         self.most = [ratio] * 2 if ratio > 0 else [-(-extent // bins) + 1 for extent, bins in zip(extents, size)]
         self.axes = [te.reduce_axis((0, most), name=name) for most, name in zip(self.most, ("sy", "sx"))]
@@ -164,7 +167,9 @@ class _Samples:
         """(start, length of a bin, number of samples in a bin) of a region along H (`i` = 0) or W."""
         start, end = (_wide(self.rois(region, k)) for k in (2 - i, 4 - i))
         start, end = start * _number(self.scale, start), end * _number(self.scale, end)
-        length = tir.maximum(end - start, _number(1, start)) / _number(self.size[i], start)
+        length = end - start if self.aligned else tir.maximum(end - start, _number(1, start))
+        length = length / _number(self.size[i], start)
+        start = start - _number(0.5, start) if self.aligned else start
         if self.ratio > 0:
             return start, length, _number(self.ratio, start)
         return start, length, tir.minimum(tir.ceil(length), _number(self.most[i], start))
@@ -189,13 +194,22 @@ class _Samples:
         return reducer(tir.select(counts, value, tir.const(neutral, self.data.dtype)), axis=self.axes)
 
 
-def roi_align(data: Tensor, rois: Tensor, size: Sequence[int], scale: float, ratio: int, mode: str) -> Tensor:
+def roi_align(
+    data: Tensor,
+    rois: Tensor,
+    size: Sequence[int],
+    scale: float,
+    ratio: int,
+    mode: str,
+    aligned: bool = False,
+) -> Tensor:
     """The mean or maximum of samples in each of `size` bins of regions [R, 5] (image, x1, y1, x2, y2).
 
-    `ratio` samples along each side of a bin; 0 or less takes as many as the bin is pixels long.
+    `ratio` samples along each side of a bin; 0 or less takes as many as the bin is pixels long. `aligned` coordinates
+    count from corners of pixels, and regions may then be shorter than one.
     """
-    samples = _Samples(data, rois, size, scale, ratio)
-    shape = (constant_shape(rois)[0], constant_shape(data)[1], *size)
+    samples = _Samples(data, rois, size, scale, ratio, aligned)
+    shape = (rois.shape[0], constant_shape(data)[1], *size)
     if mode == "max":
         low = float("-inf")
         return te.compute(shape, lambda *i: samples.reduced(te.max, low, *i), name="T_roi_align", tag=tag.COMM_REDUCE)
@@ -203,7 +217,7 @@ def roi_align(data: Tensor, rois: Tensor, size: Sequence[int], scale: float, rat
 
     def mean(region: Any, ch: Any, i: Any, j: Any) -> Any:
         rows, columns = samples.side(region, 0)[2], samples.side(region, 1)[2]
-        return sums(region, ch, i, j) / (rows * columns).astype(data.dtype)
+        return sums(region, ch, i, j) / tir.maximum(rows * columns, _number(1, rows)).astype(data.dtype)
 
     return te.compute(shape, mean, name="T_roi_align", tag=tag.ELEMWISE)
 
