@@ -401,10 +401,10 @@ def convert_nan_to_num(node: TorchNode) -> Expr:
     return replaced
 
 
-@converts("aten._to_copy", "aten.to", "aten.type_as")
+@converts("aten._to_copy", "aten.to", "aten.type_as", "prims.convert_element_type")
 def convert_to(node: TorchNode) -> Expr:
     """Another element type."""
-    return to_type(node["self"], node.dtype)
+    return to_type(node["a" if "prims" in node.target else "self"], node.dtype)
 
 
 def to_type(data: Expr, dtype: Any) -> Expr:
