@@ -59,6 +59,19 @@ def test_roi_align(aligned: bool, ratio: int) -> None:
     check(lambda x, r: torchvision.ops.roi_align(x, r, (3, 2), 0.25, ratio, aligned), torch.randn(2, 3, 10, 12), rois)
 
 
+@pytest.mark.parametrize("ratio", [-1, 2])
+def test_images_of_open_size(ratio: int) -> None:
+    given = torch.randn(1, 3, 10, 12), torch.tensor([[0.0, 1.0, 2.0, 20.0, 30.0], [0.0, 3.0, 3.0, 9.0, 9.0]])
+    module = Call(lambda x, r: torchvision.ops.roi_align(x, r, (3, 2), 0.25, ratio))
+    height, width = torch.export.Dim("h", min=4, max=40), torch.export.Dim("w", min=4, max=40)
+    program = torch.export.export(module, given, dynamic_shapes={"args": ({2: height, 3: width}, None)})
+    model = tilewright.compile(program, cache=False)
+    for image in (given[0], torch.randn(1, 3, 7, 15)):
+        feed = {spec.name: value.numpy() for spec, value in zip(model.inputs, (image, given[1]), strict=True)}
+        wanted = module(image, given[1]).numpy()
+        np.testing.assert_allclose(model.run(feed)[0], wanted, rtol=1e-5, atol=1e-5)
+
+
 def test_regions_that_a_run_finds() -> None:
     def found(x, b, s):
         kept = torch.ops.torchvision.nms(b, s, 0.3)

@@ -15,8 +15,9 @@ from tilewright.topi.util import clamped, constant_shape, lowest
 Read = Callable[[Any, Any], Any]
 
 
-def _number(value: float, like: Any) -> Any:
-    return tir.const(value, like.dtype)
+def _number(value: Any, like: Any) -> Any:
+    """A number, or an extent that is an expression, in the type of `like`."""
+    return value.astype(like.dtype) if isinstance(value, tir.Expr) else tir.const(value, like.dtype)
 
 
 def _wide(place: Any) -> Any:
@@ -159,7 +160,7 @@ class _Samples:
     ) -> None:
         self.data, self.rois, self.size, self.scale, self.ratio = data, rois, size, scale, ratio
         self.aligned = aligned
-        extents = constant_shape(data)[2:]
+        extents = data.shape[2:]
         self.most = [ratio] * 2 if ratio > 0 else [-(-extent // bins) + 1 for extent, bins in zip(extents, size)]
         self.axes = [te.reduce_axis((0, most), name=name) for most, name in zip(self.most, ("sy", "sx"))]
 
@@ -176,7 +177,7 @@ class _Samples:
 
     def value(self, region: Any, ch: Any, i: Any, j: Any) -> tuple[Any, Any]:
         """The image at a sample of bin (i, j), 0 beside it, and whether the sample counts."""
-        n, _, h, w = constant_shape(self.data)
+        n, _, h, w = self.data.shape
         (y0, height, rows), (x0, width, columns) = self.side(region, 0), self.side(region, 1)
         half, (sy, sx) = _number(0.5, y0), self.axes
         y = y0 + i.astype(y0.dtype) * height + (sy.var.astype(y0.dtype) + half) * height / rows
@@ -209,7 +210,7 @@ def roi_align(
     count from corners of pixels, and regions may then be shorter than one.
     """
     samples = _Samples(data, rois, size, scale, ratio, aligned)
-    shape = (rois.shape[0], constant_shape(data)[1], *size)
+    shape = (rois.shape[0], data.shape[1], *size)
     if mode == "max":
         low = float("-inf")
         return te.compute(shape, lambda *i: samples.reduced(te.max, low, *i), name="T_roi_align", tag=tag.COMM_REDUCE)
