@@ -30,7 +30,8 @@ class Importer:
     """What the operators of one model share while it is imported.
 
     `functions` holds the loops, as functions of the module; `variables` the types of the variables by name, as they are
-    met; `initial` what CALL_ONCE assigns to them; `handles` their names, of which a handle is an index.
+    met; `initial` what CALL_ONCE assigns to them; `handles` their names, of which a handle is an index; `tables` keys
+    and values of hash tables by name.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class Importer:
         self.variables: dict[str, TensorType] = {}
         self.initial: dict[str, np.ndarray] = {}
         self.handles: list[str] = []
+        self.tables: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._parameters: dict[str, Var] = {}
 
     def subgraph(self, index: int, arguments: Sequence[Expr], world: World, scope: str) -> list[Expr] | None:
