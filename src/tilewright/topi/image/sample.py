@@ -25,13 +25,13 @@ def _wide(place: Any) -> Any:
     return place.astype("float32") if place.dtype in ("float16", "bfloat16") else place
 
 
-def _index(value: Any, size: int) -> Any:
+def _index(value: Any, size: Any) -> Any:
     """A place, fractional or not, as an index within 0 … size - 1; NaN as 0, since it has no integer."""
     above = tir.select(value > _number(0, value), value, _number(0, value))
     return tir.minimum(above, _number(size - 1, value)).astype("int32")
 
 
-def _inside(place: Any, size: int) -> Any:
+def _inside(place: Any, size: Any) -> Any:
     return tir.all(tir.greater_equal(place, _number(0, place)), tir.less_equal(place, _number(size - 1, place)))
 
 
@@ -56,7 +56,7 @@ def taps(place: Any, method: str) -> list[tuple[Any, Any]]:
     return [(base + _number(k - 1, place), weight) for k, weight in enumerate(weights)]
 
 
-def interpolate(read: Read, y: Any, x: Any, size: Sequence[int], method: str, zeros: bool) -> Any:
+def interpolate(read: Read, y: Any, x: Any, size: Sequence[Any], method: str, zeros: bool) -> Any:
     """The value at (y, x), by `read(row, column)`; beside the image 0 (`zeros`) or the nearest pixel."""
     total: Any = None
     for row, row_weight in taps(y, method):
