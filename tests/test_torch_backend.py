@@ -142,3 +142,41 @@ def test_short_floats(dtype: Any, training: bool) -> None:
             wanted.float().sum().backward()
             for one, two in zip(module.parameters(), other.parameters()):
                 torch.testing.assert_close(one.grad, two.grad, rtol=0.1, atol=0.1)
+
+
+class Function(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+@pytest.mark.filterwarnings("error::tilewright.torch_backend.FallbackWarning")
+def test_heads_that_share_keys() -> None:
+    """PyTorch leaves it to its kernel to repeat them."""
+    module = Function(lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True))
+    run = torch.compile(module, backend=tilewright)
+    given = [torch.randn(2, heads, steps, 8, requires_grad=True) for heads, steps in ((4, 3), (2, 5), (2, 5))]
+    with torch.no_grad():
+        torch.testing.assert_close(run(*given), module(*given))
+    wanted = torch.autograd.grad(module(*given).square().sum(), given)
+    found = torch.autograd.grad(run(*given).square().sum(), given)
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("error::tilewright.torch_backend.FallbackWarning")
+def test_quotients_of_sizes() -> None:
+    def resized(x: Any) -> Any:
+        wide = torch.nn.functional.interpolate(x, size=(2 * x.shape[2] + 1, 11), mode="bilinear")
+        return wide * (x.shape[3] / x.shape[2])
+
+    run = torch.compile(resized, backend=tilewright, dynamic=True)
+    with torch.no_grad():
+        for height, width in ((5, 6), (7, 9)):
+            x = torch.randn(1, 2, height, width)
+            torch.testing.assert_close(run(x), resized(x), rtol=1e-4, atol=1e-5)

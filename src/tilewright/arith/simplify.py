@@ -21,12 +21,16 @@ from tilewright.support.trace import TALLY
 from tilewright.tir import bits, op
 from tilewright.tir import expr as e
 from tilewright.tir.expr import Expr, IntImm, Var
-from tilewright.tir.visitor import Rewriter
+from tilewright.tir.visitor import Rewriter, collect
 
 if TYPE_CHECKING:
     from tilewright.arith.analyzer import Analyzer
 
 _MOST_PRODUCTS = 12  # terms that multiplying two symbolic sums out may make
+
+
+#: What reads memory.
+_LOADS = (e.BufferLoad, e.ProducerLoad)
 
 
 class Simplifier(Rewriter):
@@ -252,7 +256,10 @@ class Simplifier(Rewriter):
         return op.logical_not(value)
 
     def visit_Select(self, x: e.Select) -> Expr:
-        """One side, if the condition is decided; else each side simplified with the condition known."""
+        """One side, if the condition is decided; else each side simplified with the condition known.
+
+        Both sides are computed whatever the condition is, so it may not be used for where a side reads memory.
+        """
         condition = self(x.condition)
         if isinstance(condition, e.Broadcast):
             condition = condition.value
@@ -260,7 +267,10 @@ class Simplifier(Rewriter):
             return self(x.true_value if condition.value else x.false_value)
         if condition.dtype.lanes == 1 < x.dtype.lanes:
             condition = e.Broadcast(condition, x.dtype.lanes)
-        a, b = self._branches(condition, x.true_value, x.false_value)
+        if collect(x.true_value, *_LOADS) or collect(x.false_value, *_LOADS):
+            a, b = self(x.true_value), self(x.false_value)
+        else:
+            a, b = self._branches(condition, x.true_value, x.false_value)
         same = simplify_same(x, [condition, a, b])
         return op.select(condition, a, b) if same is None else same
 

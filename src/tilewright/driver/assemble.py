@@ -19,7 +19,7 @@ import numpy as np
 from tilewright.codegen.run_loop import KernelCall, Location, build_run_loop
 from tilewright.codegen.size_data import size_data
 from tilewright.driver.copy_kernel import copy_kernel
-from tilewright.errors import UnsupportedError
+from tilewright.errors import ModelError, UnsupportedError
 from tilewright.relay.ir.expr import Call, Constant, Function
 from tilewright.relay.ir.symbolic import close_dims, size_vars
 from tilewright.relay.ir.type import Any as AnyDim
@@ -295,6 +295,8 @@ def common_manifest(main: Function, target: Target) -> dict[str, Any]:
     """The fields by which every kind of executable says what made it, for which machine, its inputs and outputs."""
     leaves = _leaves(main.body.checked_type)
     names = list(main.attrs.get("output_names", ())) or [f"output{i}" for i in range(len(leaves))]
+    if len(names) != len(leaves):  # a run would write behind what it has for its outputs
+        raise ModelError(f"the attribute output_names of main has {len(names)} names for {len(leaves)} outputs")
     return {
         "tilewright_version": metadata.version("tilewright"),
         "target": str(target),

@@ -29,9 +29,9 @@ def celu(x: Expr, alpha: float = 1.0) -> Expr:
     return op.add(op.nn.relu(x), _times(below, alpha))
 
 
-def selu(x: Expr) -> Expr:
-    """The self-normalizing ELU of Klambauer et al. (2017)."""
-    return _times(elu(x, 1.6732632423543772848170429916717), 1.0507009873554804934193349852946)
+def selu(x: Expr, alpha: float = 1.6732632423543773, scale: float = 1.0507009873554805) -> Expr:
+    """The self-normalizing ELU of Klambauer et al. (2017); some formats have other constants."""
+    return _times(elu(x, alpha), scale)
 
 
 def softplus(x: Expr) -> Expr:

@@ -12,18 +12,17 @@ from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type_of import tensor_type_of
 
 
-class GraphNode:
-    """`operator` is the foreign name, `name` that of the node; `inputs` are expressions, None where one is left out."""
+class NodeInputs:
+    """The inputs of an operator, expressions or None where one is left out, and how messages name it."""
 
-    def __init__(self, operator: str, name: str, inputs: Sequence[Expr | None]) -> None:
-        self.operator = operator
-        self.name = name
+    def __init__(self, label: str, inputs: Sequence[Expr | None]) -> None:
         self.inputs = list(inputs)
+        self._label = label
 
     @property
     def label(self) -> str:
         """How messages name the node."""
-        return f"{self.operator} {self.name!r}"
+        return self._label
 
     def has(self, index: int) -> bool:
         """True where the optional input `index` is given."""
@@ -37,20 +36,41 @@ class GraphNode:
         return value
 
     def given(self) -> list[Expr]:
-        """All inputs, of which there must be one, and none may be missing (variadic operators)."""
-        return [self[index] for index in range(max(len(self.inputs), 1))]
+        """All inputs, none of which may be missing (variadic operators)."""
+        return [self[index] for index in range(len(self.inputs))]
 
     def shape(self, value: int | Expr = 0) -> tuple[Any, ...]:
         """Shape of an input (by index) or of any expression."""
         return tensor_type_of(self[value] if isinstance(value, int) else value).shape
 
-    def dtype(self, value: int | Expr = 0) -> str:
-        """Element type of an input (by index) or of any expression."""
-        return str(tensor_type_of(self[value] if isinstance(value, int) else value).dtype)
-
     def rank(self, value: int | Expr = 0) -> int:
         """Number of dimensions of an input (by index) or of any expression."""
         return len(self.shape(value))
+
+    def bad(self, reason: str) -> NoReturn:
+        """Raise the `ModelError` of this node: the file contradicts itself."""
+        raise ModelError(f"{self.label}: {reason}")
+
+    def unsupported(self, reason: str) -> NoReturn:
+        """Raise the `UnsupportedError` of this node."""
+        raise UnsupportedError(f"{self.label}: {reason}")
+
+
+class GraphNode(NodeInputs):
+    """`operator` is the foreign name, `name` that of the node; `inputs` are expressions, None where one is left out."""
+
+    def __init__(self, operator: str, name: str, inputs: Sequence[Expr | None]) -> None:
+        super().__init__(f"{operator} {name!r}", inputs)
+        self.operator = operator
+        self.name = name
+
+    def given(self) -> list[Expr]:
+        """All inputs, of which there must be one, and none may be missing (variadic operators)."""
+        return [self[index] for index in range(max(len(self.inputs), 1))]
+
+    def dtype(self, value: int | Expr = 0) -> str:
+        """Element type of an input (by index) or of any expression."""
+        return str(tensor_type_of(self[value] if isinstance(value, int) else value).dtype)
 
     def static(self, index: int, what: str) -> np.ndarray:
         """The value of input `index`, which must be known at import time; `what` names it in the error."""
@@ -72,11 +92,3 @@ class GraphNode:
         if not all(isinstance(extent, int) for extent in shape):
             self.unsupported(f"its input {index} has open {what}: {list(map(str, shape))}")
         return shape
-
-    def bad(self, reason: str) -> NoReturn:
-        """Raise the `ModelError` of this node: the file contradicts itself."""
-        raise ModelError(f"{self.label}: {reason}")
-
-    def unsupported(self, reason: str) -> NoReturn:
-        """Raise the `UnsupportedError` of this node."""
-        raise UnsupportedError(f"{self.label}: {reason}")

@@ -16,7 +16,7 @@ from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.support.dtype import DType
 
 
-def constant(value: Any, dtype: str = "float32") -> Constant:
+def constant(value: Any, dtype: str | DType = "float32") -> Constant:
     """A Relay constant of `value` in `dtype`."""
     with np.errstate(over="ignore", invalid="ignore"):
         return Constant(np.asarray(value).astype(DType(dtype).numpy, order="C"))
@@ -47,9 +47,9 @@ def product(extents: Sequence[Any]) -> Any:
     return as_dim(math.prod(extents))
 
 
-def cast(value: Expr, dtype: str) -> Expr:
+def cast(value: Expr, dtype: str | DType) -> Expr:
     """`value` in `dtype`; itself when it already has it."""
-    return value if DType(dtype_of(value)) == DType(dtype) else op.cast(value, dtype=dtype)
+    return value if tensor_type_of(value).dtype == DType(dtype) else op.cast(value, dtype=str(dtype))
 
 
 def reshape(value: Expr, shape: Sequence[Any]) -> Expr:
@@ -85,17 +85,18 @@ def concatenate(values: Sequence[Expr], axis: int) -> Expr:
     return values[0] if len(values) == 1 else op.concatenate(Tuple(tuple(values)), axis=axis)
 
 
-def slice_axis(value: Expr, axis: int, begin: int, end: Any, step: int = 1) -> Expr:
-    """Elements begin, begin + step … before `end` of one axis."""
+def slice_axis(value: Expr, axis: int, begin: Any, end: Any, step: int = 1) -> Expr:
+    """Elements begin, begin + step … before `end` of one axis; the bounds may be expressions."""
     extent = shape_of(value)[axis]
-    if begin == 0 and step == 1 and (end is extent or (isinstance(end, int) and end == extent)):
+    whole = isinstance(begin, int) and begin == 0 and (end is extent or (isinstance(end, int) and end == extent))
+    if whole and step == 1:
         return value
     return op.strided_slice(value, begin=(begin,), end=(end,), strides=(step,), axes=(axis,))
 
 
-def index_axis(value: Expr, axis: int, position: int) -> Expr:
+def index_axis(value: Expr, axis: int, position: Any) -> Expr:
     """The slice at `position` of one axis, which disappears."""
-    return op.squeeze(slice_axis(value, axis, position, position + 1), axis=(axis,))
+    return op.squeeze(slice_axis(value, axis, position, as_dim(position + 1)), axis=(axis,))
 
 
 def along(values: Any, axis: int, rank: int, dtype: str = "float32") -> Constant:
@@ -135,7 +136,7 @@ def channels_last(value: Expr) -> Expr:
     return transpose(value, (0, *range(2, rank), 1))
 
 
-def full(value: Any, shape: Sequence[Any], dtype: str) -> Expr:
+def full(value: Any, shape: Sequence[Any], dtype: str | DType) -> Expr:
     """A tensor of one number."""
     return broadcast_to(constant(value, dtype), shape)
 

@@ -20,7 +20,7 @@ flatbuffers = pytest.importorskip("flatbuffers", reason=REASON)
 _TYPES = {
     "float32": "FLOAT32", "float16": "FLOAT16", "int8": "INT8", "uint8": "UINT8", "int16": "INT16", "int32": "INT32",
     "int64": "INT64", "bool": "BOOL", "uint32": "UINT32", "uint16": "UINT16", "float64": "FLOAT64",
-    "uint64": "UINT64",
+    "uint64": "UINT64", "string": "STRING",
 }  # fmt: skip
 
 #: Operators that the interpreter has in later versions only.
@@ -88,7 +88,7 @@ def _tensor(model: Any, tensor: T, name: str) -> Any:
     made.type = getattr(schema.TensorType, _TYPES.get(tensor.dtype, tensor.dtype))
     if tensor.data is not None:
         buffer = schema.BufferT()
-        buffer.data = np.frombuffer(np.ascontiguousarray(np.asarray(tensor.data, tensor.dtype)).tobytes(), np.uint8)
+        buffer.data = np.frombuffer(_bytes_of(tensor), np.uint8)
         made.buffer = len(model.buffers)
         model.buffers.append(buffer)
     if tensor.scale is not None:
@@ -98,6 +98,15 @@ def _tensor(model: Any, tensor: T, name: str) -> Any:
         made.quantization.zeroPoint = np.broadcast_to(np.asarray(tensor.zero, np.int64), scale.shape).copy()
         made.quantization.quantizedDimension = tensor.axis
     return made
+
+
+def _bytes_of(tensor: T) -> bytes:
+    """The elements as a buffer has them."""
+    if tensor.dtype != "string":
+        return np.ascontiguousarray(np.asarray(tensor.data, tensor.dtype)).tobytes()
+    texts = [text.encode() for text in np.asarray(tensor.data, object).reshape(-1)]
+    places = np.cumsum([4 * (len(texts) + 2), *map(len, texts)])
+    return np.array([len(texts), *places], "<i4").tobytes() + b"".join(texts)
 
 
 def _operator(model: Any, op: Op, codes: dict[str, int]) -> Any:

@@ -39,6 +39,15 @@ def test_condition_is_known_inside_its_branch():
     assert isinstance(body.body, IfThenElse) and isinstance(body.body.then_case, BufferStore)
 
 
+def test_places_that_both_sides_of_a_select_read_stay_within_the_buffer():
+    """A select computes both sides; `if_then_else` only the one that its condition chooses."""
+    read = A[op.minimum(I, 6)]
+    either = run(loop(I, 8, BufferStore(A, op.select(I < 7, read, const(0.0)), (I,))))
+    assert either.body.value.true_value is read
+    one = run(loop(I, 8, BufferStore(A, op.if_then_else(I < 7, read, const(0.0)), (I,))))
+    assert one.body.value.args[1] is A[I]
+
+
 def test_loop_of_no_iterations_goes():
     body = run(loop(I, 0, BufferStore(A, const(0.0), (I,))))
     assert isinstance(body, SeqStmt) and not body.stmts

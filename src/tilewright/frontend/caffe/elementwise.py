@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import functions
 from tilewright.frontend.caffe.node import CaffeNode
 from tilewright.frontend.caffe.registry import converts
 from tilewright.frontend.idioms import broadcast_to, constant, like, reshape, scale_shift, shape_of
@@ -22,16 +23,12 @@ def _unary(name: str, function: Callable[[Expr], Expr]) -> None:
         return function(node[0])
 
 
-def _softplus(x: Expr) -> Expr:
-    return op.add(op.maximum(x, like(0, x)), op.log1p(op.exp(op.negative(op.abs(x)))))
-
-
 _unary("Sigmoid", op.sigmoid)
 _unary("TanH", op.tanh)
 _unary("AbsVal", op.abs)
-_unary("BNLL", _softplus)
-_unary("ReLU6", lambda x: op.clip(x, 0.0, 6.0))
-_unary("Mish", lambda x: op.multiply(x, op.tanh(_softplus(x))))
+_unary("BNLL", functions.softplus)
+_unary("ReLU6", functions.relu6)
+_unary("Mish", functions.mish)
 
 
 @converts("ReLU")
@@ -54,9 +51,7 @@ def convert_prelu(node: CaffeNode) -> Expr:
 @converts("ELU")
 def convert_elu(node: CaffeNode) -> Expr:
     """alpha * (exp(x) - 1) below zero."""
-    x = node[0]
-    below = op.multiply(op.expm1(op.minimum(x, like(0, x))), like(node.layer.elu_param.alpha, x))
-    return op.where(op.greater(x, like(0, x)), x, below)
+    return functions.elu(node[0], node.layer.elu_param.alpha)
 
 
 @converts("Swish")

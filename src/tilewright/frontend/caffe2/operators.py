@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import functions
 from tilewright.frontend.caffe2.registry import converts
 from tilewright.frontend.graph_node import GraphNode
 from tilewright.frontend.idioms import (
@@ -147,9 +148,7 @@ def convert_prelu(node: Caffe2Node) -> Expr:
 
 @converts("Elu")
 def convert_elu(node: Caffe2Node) -> Expr:
-    x = node[0]
-    below = op.multiply(op.expm1(op.minimum(x, like(0, x))), like(float(node.args.get("alpha", 1.0)), x))
-    return op.where(op.greater(x, like(0, x)), x, below)
+    return functions.elu(node[0], float(node.args.get("alpha", 1.0)))
 
 
 @converts("Clip")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import functions
 from tilewright.frontend.coreml.node import MilNode
 from tilewright.frontend.coreml.registry import converts
 from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, rank_of, reshape, shape_of
@@ -20,10 +21,10 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "sqrt": op.sqrt, "tan": op.tan, "tanh": op.tanh,
     "exp2": lambda x: op.power(like(2, x), x),
     "square": lambda x: op.multiply(x, x),
-    "relu6": lambda x: op.clip(x, 0.0, 6.0),
-    "silu": lambda x: op.multiply(x, op.sigmoid(x)),
-    "softplus": lambda x: op.add(op.nn.relu(x), op.log1p(op.exp(op.negative(op.abs(x))))),
-    "softsign": lambda x: op.divide(x, op.add(op.abs(x), like(1, x))),
+    "relu6": functions.relu6,
+    "silu": functions.silu,
+    "softplus": functions.softplus,
+    "softsign": functions.softsign,
     "identity": lambda x: x,
 }  # fmt: skip
 
@@ -102,9 +103,7 @@ def convert_clamped_relu(node: MilNode) -> Expr:
 
 @converts("elu")
 def convert_elu(node: MilNode) -> Expr:
-    x = node.arg()
-    below = _scaled(op.expm1(op.minimum(x, like(0, x))), node.number("alpha", 1.0))
-    return op.where(op.greater(x, like(0, x)), x, below)
+    return functions.elu(node.arg(), node.number("alpha", 1.0))
 
 
 @converts("linear_activation", "scaled_tanh", "sigmoid_hard")
@@ -124,12 +123,7 @@ def convert_gelu(node: MilNode) -> Expr:
     x, mode = node.arg(), node.text("mode", "EXACT")
     if mode == "SIGMOID_APPROXIMATION":
         return op.multiply(x, op.sigmoid(_scaled(x, 1.702)))
-    if mode == "TANH_APPROXIMATION":
-        inner = op.add(x, _scaled(op.multiply(x, op.multiply(x, x)), 0.044715))
-        half = op.tanh(_scaled(inner, float(np.sqrt(2 / np.pi))))
-    else:
-        half = op.erf(_scaled(x, float(np.sqrt(0.5))))
-    return op.multiply(_scaled(x, 0.5), op.add(half, like(1, x)))
+    return functions.gelu(x, mode == "TANH_APPROXIMATION")
 
 
 @converts("prelu")
@@ -145,7 +139,7 @@ def convert_softplus_parametric(node: MilNode) -> Expr:
     spread = (1, -1, *[1] * (rank_of(x) - 2))
     alpha, beta = (constant(node.array(name).reshape(spread), dtype_of(x)) for name in ("alpha", "beta"))
     inner = op.multiply(x, beta)
-    return op.multiply(_UNARY["softplus"](inner), alpha)
+    return op.multiply(functions.softplus(inner), alpha)
 
 
 @converts("softmax")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.errors import UnsupportedError
+from tilewright.frontend import functions
 from tilewright.frontend.darknet.node import DarknetNode
 from tilewright.frontend.darknet.registry import converts
 from tilewright.frontend.idioms import like
@@ -43,26 +44,12 @@ def _gelu(x: Expr) -> Expr:
     return op.multiply(_scaled(x, 0.5), op.add(op.tanh(inner), like(1, x)))
 
 
-def _softplus(x: Expr) -> Expr:
-    """log(1 + exp(x)) that does not overflow."""
-    return op.add(op.maximum(x, like(0, x)), op.log1p(op.exp(op.negative(op.abs(x)))))
-
-
 def _stair(x: Expr) -> Expr:
     """Whole steps of two, with a slope of 1 over every other one."""
     whole = op.floor(x)
     odd = op.not_equal(op.floor_mod(whole, like(2, x)), like(0, x))
     half = op.floor(_scaled(x, 0.5))
     return op.where(odd, op.add(op.subtract(x, whole), half), op.floor(_scaled(whole, 0.5)))
-
-
-def _selu(x: Expr) -> Expr:
-    negative = _scaled(op.expm1(op.minimum(x, like(0, x))), 1.0507 * 1.6732)
-    return op.where(op.greater_equal(x, like(0, x)), _scaled(x, 1.0507), negative)
-
-
-def _elu(x: Expr) -> Expr:
-    return op.where(op.greater_equal(x, like(0, x)), x, op.expm1(op.minimum(x, like(0, x))))
 
 
 def _hard_mish(x: Expr) -> Expr:
@@ -93,9 +80,9 @@ _FUNCTIONS: dict[str, Callable[[Expr], Expr]] = {
     "logistic": op.sigmoid,
     "loggy": lambda x: _scaled(op.sigmoid(x), 2.0, -1.0),
     "relu": op.nn.relu,
-    "relu6": lambda x: op.clip(x, 0.0, 6.0),
-    "elu": _elu,
-    "selu": _selu,
+    "relu6": functions.relu6,
+    "elu": functions.elu,
+    "selu": lambda x: functions.selu(x, 1.6732, 1.0507),
     "gelu": _gelu,
     "relie": lambda x: op.nn.leaky_relu(x, alpha=0.01),
     "ramp": lambda x: op.add(op.nn.relu(x), _scaled(x, 0.1)),
@@ -104,10 +91,10 @@ _FUNCTIONS: dict[str, Callable[[Expr], Expr]] = {
     "tanh": op.tanh,
     "plse": lambda x: _piecewise(x, -4.0, _scaled(x, 0.01, 0.04), 4.0, _scaled(x, 0.01, 0.96), _scaled(x, 0.125, 0.5)),
     "stair": _stair,
-    "hardtan": lambda x: op.clip(x, -1.0, 1.0),
+    "hardtan": functions.hard_tanh,
     "lhtan": lambda x: _piecewise(x, 0.0, _scaled(x, 0.001), 1.0, _scaled(x, 0.001, 0.999), x),
-    "swish": lambda x: op.multiply(x, op.sigmoid(x)),
-    "mish": lambda x: op.multiply(x, op.tanh(_softplus(x))),
+    "swish": functions.silu,
+    "mish": functions.mish,
     "hard_mish": _hard_mish,
     "normalize_channels": _normalized_channels,
     "normalize_channels_softmax": _plain_softmax_channels,

@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright.frontend.darknet.node import DarknetNode
 from tilewright.frontend.darknet.registry import converts
 from tilewright.frontend.idioms import concatenate, like, reshape, shape_of, slice_axis, transpose
+from tilewright.frontend.windows import pool
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.relay.ir.type import as_dim
 
 
-def _window(node: DarknetNode, data: Expr) -> dict[str, Any]:
-    """Size, strides and padding of a pooling layer; Darknet pads by `size - 1` in all, the smaller half before."""
-    section = node.section
+def _pooled(node: DarknetNode, kind: str) -> Expr:
+    """Maxima or means of windows; Darknet pads by `size - 1` in all, the smaller half before, and counts no padding."""
+    section, data = node.section, node.image()
     stride = section.integer("stride", 1, 1)
     strides = (section.integer("stride_y", stride, 1), section.integer("stride_x", stride, 1))
     size = section.integer("size", stride, 1)
     padding = section.integer("padding", size - 1)
+    extents = shape_of(data)[2:]
+    if any(isinstance(extent, int) and extent + padding < size for extent in extents):
+        node.bad(f"windows of {size} are larger than the image, {extents}")
     before = padding // 2
-    behind = []
-    for extent, step in zip(shape_of(data)[2:], strides):
-        if not isinstance(extent, int):
-            behind.append(padding - before)
-            continue
-        count = (extent + padding - size) // step + 1
-        if count < 1:
-            node.bad(f"windows of {size} are larger than the image, {shape_of(data)[2:]}")
-        behind.append(max((count - 1) * step + size - extent - before, 0))
-    return {"pool_size": (size, size), "strides": strides, "padding": (before, before, *behind)}
-
-
-def _cut(data: Expr, window: dict[str, Any], made: Expr, node: DarknetNode) -> Expr:
-    """`made` without the places that Darknet does not count where the window does not divide the image."""
-    padding, size = node.section.integer("padding", window["pool_size"][0] - 1), window["pool_size"][0]
-    for axis, step in zip((2, 3), window["strides"]):
-        extent = shape_of(data)[axis]
-        if isinstance(extent, int):
-            made = slice_axis(made, axis, 0, (extent + padding - size) // step + 1)
-    return made
+    return pool(data, kind, (size, size), strides, (before, before), behind=(padding - before, padding - before))
 
 
 @converts("maxpool", "max")
@@ -54,16 +37,13 @@ def convert_maxpool(node: DarknetNode) -> Expr:
             op.max(slice_axis(data, 1, first, channels, count), axis=(1,), keepdims=True) for first in range(count)
         ]
         return concatenate(parts, 1)
-    window = _window(node, data)
-    return _cut(data, window, op.nn.max_pool2d(data, **window), node)
+    return _pooled(node, "max")
 
 
 @converts("local_avgpool", "local_avg")
 def convert_local_avgpool(node: DarknetNode) -> Expr:
     """[local_avgpool]: the mean of what a window covers of the image."""
-    data = node.image()
-    window = _window(node, data)
-    return _cut(data, window, op.nn.avg_pool2d(data, **window, count_include_pad=False), node)
+    return _pooled(node, "mean")
 
 
 @converts("avgpool", "avg")

@@ -7,19 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import functions
 from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, rank_of, reshape, shape_of
 from tilewright.frontend.mxnet.node import MxnetNode
 from tilewright.frontend.mxnet.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
-
-
-def _softplus(x: Expr) -> Expr:
-    return op.add(op.nn.relu(x), op.log1p(op.exp(op.negative(op.abs(x)))))
-
-
-def _softsign(x: Expr) -> Expr:
-    return op.divide(x, op.add(op.abs(x), like(1, x)))
 
 
 def _scaled(x: Expr, alpha: float, beta: float = 0.0) -> Expr:
@@ -28,7 +21,8 @@ def _scaled(x: Expr, alpha: float, beta: float = 0.0) -> Expr:
 
 
 _UNARY: dict[str, Callable[[Expr], Expr]] = {
-    "relu": op.nn.relu, "sigmoid": op.sigmoid, "tanh": op.tanh, "softsign": _softsign, "exp": op.exp, "log": op.log,
+    "relu": op.nn.relu, "sigmoid": op.sigmoid, "tanh": op.tanh, "exp": op.exp, "log": op.log,
+    "softsign": functions.softsign,
     "log2": op.log2, "log10": op.log10, "log1p": op.log1p, "expm1": op.expm1, "sqrt": op.sqrt, "rsqrt": op.rsqrt,
     "abs": op.abs, "sign": op.sign, "floor": op.floor, "ceil": op.ceil, "trunc": op.trunc, "fix": op.trunc,
     "rint": op.round, "erf": op.erf, "negative": op.negative, "sin": op.sin, "cos": op.cos, "tan": op.tan,
@@ -58,8 +52,8 @@ _ACTIVATIONS = {
     "relu": op.nn.relu,
     "sigmoid": op.sigmoid,
     "tanh": op.tanh,
-    "softrelu": _softplus,
-    "softsign": _softsign,
+    "softrelu": functions.softplus,
+    "softsign": functions.softsign,
 }
 
 
@@ -84,12 +78,10 @@ def convert_leaky_relu(node: MxnetNode) -> Expr:
         slopes = broadcast_to(reshape(node[1], (shape_of(node[1])[0],)), (node.shape()[1],))
         return op.nn.prelu(x, slopes, axis=1)
     if kind == "gelu":
-        return op.multiply(_scaled(x, 0.5), op.add(op.erf(_scaled(x, float(np.sqrt(0.5)))), like(1, x)))
+        return functions.gelu(x)
     if kind not in ("elu", "selu"):
         node.unsupported(f"the function {kind!r} is not supported")
-    alpha, scale = (slope, 1.0) if kind == "elu" else (1.6732632423543772, 1.0507009873554805)
-    made = op.where(op.greater(x, like(0, x)), x, _scaled(op.expm1(op.minimum(x, like(0, x))), alpha))
-    return made if scale == 1 else _scaled(made, scale)
+    return functions.elu(x, slope) if kind == "elu" else functions.selu(x)
 
 
 @converts("hard_sigmoid")

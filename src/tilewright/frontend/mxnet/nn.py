@@ -237,20 +237,20 @@ def _state(node: MxnetNode, index: int, count: int, hidden: int) -> Expr:
     return node[index]
 
 
-def _split_weights(node: MxnetNode, mode: str, hidden: int, layers: int, directions: int) -> list[list[np.ndarray]]:
+def _split_weights(node: MxnetNode, mode: str, hidden: int, layers: int, directions: int) -> list[list[Expr]]:
     """Of each layer and direction: matrices of the input and of the state, then their biases."""
     vector, at = node.static(1, "parameters").reshape(-1), 0
     rows = gate_count(mode) * hidden
     width = node.fixed()[2]
-    found: list[list[np.ndarray]] = [[] for _ in range(layers * directions)]
+    found: list[list[Expr]] = [[] for _ in range(layers * directions)]
 
-    def take(*shape: int) -> np.ndarray:
+    def take(*shape: int) -> Expr:
         nonlocal at
         count = math.prod(shape)
         if at + count > vector.size:
             node.bad(f"{vector.size} parameters are fewer than its {layers} layers of {hidden} units take")
         at += count
-        return vector[at - count : at].reshape(shape)
+        return Constant(vector[at - count : at].reshape(shape))
 
     for index, one in enumerate(found):
         inputs = width if index < directions else hidden * directions

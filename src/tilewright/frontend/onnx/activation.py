@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tilewright.frontend.functions import celu
+from tilewright.frontend import functions
 from tilewright.frontend.onnx.build import cast, constant, reshape, scalar_like
 from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.in_float32 import in_float32
@@ -20,33 +20,6 @@ def hard_sigmoid(node: OnnxNode, data: Expr, alpha: float, beta: float) -> Expr:
     """clip(alpha * x + beta, 0, 1)."""
     line = op.add(op.multiply(data, scalar_like(node, alpha, data)), scalar_like(node, beta, data))
     return op.clip(line, a_min=0.0, a_max=1.0)
-
-
-def elu(node: OnnxNode, data: Expr, alpha: float) -> Expr:
-    """x where positive, else alpha * (e^x - 1)."""
-    zero = scalar_like(node, 0, data)
-    tail = op.multiply(op.expm1(op.minimum(data, zero)), scalar_like(node, alpha, data))
-    return op.where(op.less(data, zero), tail, data)
-
-
-def softplus(node: OnnxNode, data: Expr) -> Expr:
-    """log(1 + e^x) as max(x, 0) + log(1 + e^-|x|), which does not overflow."""
-    return op.add(op.nn.relu(data), op.log1p(op.exp(op.negative(op.abs(data)))))
-
-
-def softsign(node: OnnxNode, data: Expr) -> Expr:
-    """x / (1 + |x|)."""
-    return op.divide(data, op.add(op.abs(data), scalar_like(node, 1, data)))
-
-
-def leaky_relu(node: OnnxNode, data: Expr, alpha: float) -> Expr:
-    """x where positive, else alpha * x."""
-    return op.nn.leaky_relu(data, alpha=alpha)
-
-
-def thresholded_relu(node: OnnxNode, data: Expr, alpha: float) -> Expr:
-    """x where x > alpha, else 0."""
-    return op.where(op.greater(data, scalar_like(node, alpha, data)), data, scalar_like(node, 0, data))
 
 
 @converts("HardSigmoid")
@@ -67,7 +40,7 @@ def convert_hard_swish(node: OnnxNode) -> Expr:
 @in_float32
 def convert_elu(node: OnnxNode) -> Expr:
     """Exponential linear unit."""
-    return elu(node, node[0], node.attr("alpha", 1.0))
+    return functions.elu(node[0], node.attr("alpha", 1.0))
 
 
 @converts("Selu")
@@ -77,21 +50,21 @@ def convert_selu(node: OnnxNode) -> Expr:
     exact = node.opset >= 6
     alpha = node.attr("alpha", 1.6732632423543772 if exact else 1.6732)
     gamma = node.attr("gamma", 1.0507009873554805 if exact else 1.0507)
-    return op.multiply(elu(node, node[0], alpha), scalar_like(node, gamma, node[0]))
+    return functions.selu(node[0], alpha, gamma)
 
 
 @converts("Celu", since=12)
 @in_float32
 def convert_celu(node: OnnxNode) -> Expr:
     """max(x, 0) + min(0, alpha * (e^(x / alpha) - 1))."""
-    return celu(node[0], node.attr("alpha", 1.0))
+    return functions.celu(node[0], node.attr("alpha", 1.0))
 
 
 @converts("LeakyRelu")
 @in_float32
 def convert_leaky_relu(node: OnnxNode) -> Expr:
     """Slope alpha below zero."""
-    return leaky_relu(node, node[0], node.attr("alpha", 0.01))
+    return op.nn.leaky_relu(node[0], alpha=node.attr("alpha", 0.01))
 
 
 @converts("PRelu")
@@ -107,21 +80,21 @@ def convert_prelu(node: OnnxNode) -> Expr:
 @in_float32
 def convert_thresholded_relu(node: OnnxNode) -> Expr:
     """Zero up to the threshold."""
-    return thresholded_relu(node, node[0], node.attr("alpha", 1.0))
+    return functions.threshold(node[0], node.attr("alpha", 1.0), 0)
 
 
 @converts("Softplus")
 @in_float32
 def convert_softplus(node: OnnxNode) -> Expr:
     """Smooth rectifier."""
-    return softplus(node, node[0])
+    return functions.softplus(node[0])
 
 
 @converts("Softsign")
 @in_float32
 def convert_softsign(node: OnnxNode) -> Expr:
     """Rational sigmoid."""
-    return softsign(node, node[0])
+    return functions.softsign(node[0])
 
 
 @converts("Swish", since=24)
@@ -136,7 +109,7 @@ def convert_swish(node: OnnxNode) -> Expr:
 @in_float32
 def convert_mish(node: OnnxNode) -> Expr:
     """x * tanh(softplus(x))."""
-    return op.multiply(node[0], op.tanh(softplus(node, node[0])))
+    return functions.mish(node[0])
 
 
 @converts("Gelu", since=20)
@@ -144,15 +117,7 @@ def convert_mish(node: OnnxNode) -> Expr:
 @in_float32
 def convert_gelu(node: OnnxNode) -> Expr:
     """x * Φ(x), exact with erf or in the tanh approximation."""
-    data = node[0]
-    half, one = scalar_like(node, 0.5, data), scalar_like(node, 1, data)
-    if node.choice("approximate", "none", ("none", "tanh")) == "none":
-        bell = op.erf(op.multiply(data, scalar_like(node, math.sqrt(0.5), data)))
-    else:
-        cube = op.multiply(op.multiply(data, data), data)
-        inner = op.add(data, op.multiply(cube, scalar_like(node, 0.044715, data)))
-        bell = op.tanh(op.multiply(inner, scalar_like(node, math.sqrt(2 / math.pi), data)))
-    return op.multiply(op.multiply(data, half), op.add(bell, one))
+    return functions.gelu(node[0], node.choice("approximate", "none", ("none", "tanh")) == "tanh")
 
 
 @converts("Shrink", since=9)

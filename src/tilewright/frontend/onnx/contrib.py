@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tilewright.frontend.functions import gelu
 from tilewright.frontend.onnx import quantized_lstm
 from tilewright.frontend.onnx.build import (
     cast,
@@ -23,32 +24,18 @@ from tilewright.relay.ir.expr import Expr
 
 
 # -------------------------------------------------------------------------------------------------- activations
-def _gelu(node: OnnxNode, x: Expr) -> Expr:
-    """x * (1 + erf(x / sqrt 2)) / 2."""
-    half = op.multiply(x, scalar_like(node, 0.5, x))
-    return op.multiply(half, op.add(op.erf(op.multiply(x, scalar_like(node, 0.5**0.5, x))), scalar_like(node, 1, x)))
-
-
-def fast_gelu(node: OnnxNode, x: Expr) -> Expr:
-    """x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x³))) / 2."""
-    cubic = op.multiply(op.multiply(op.multiply(x, x), x), scalar_like(node, 0.044715, x))
-    inner = op.multiply(op.add(x, cubic), scalar_like(node, (2 / np.pi) ** 0.5, x))
-    half = op.multiply(x, scalar_like(node, 0.5, x))
-    return op.multiply(half, op.add(op.tanh(inner), scalar_like(node, 1, x)))
-
-
 @converts("Gelu", "BiasGelu", domain=MICROSOFT)
 @in_float32
 def convert_gelu(node: OnnxNode) -> Expr:
     """Gelu by the error function, of the sum with a bias if there is one."""
-    return _gelu(node, op.add(node[0], node[1]) if node.has(1) else node[0])
+    return gelu(op.add(node[0], node[1]) if node.has(1) else node[0])
 
 
 @converts("FastGelu", domain=MICROSOFT)
 @in_float32
 def convert_fast_gelu(node: OnnxNode) -> Expr:
     """Gelu by the hyperbolic tangent, of the sum with a bias if there is one."""
-    return fast_gelu(node, op.add(node[0], node[1]) if node.has(1) else node[0])
+    return gelu(op.add(node[0], node[1]) if node.has(1) else node[0], approximate=True)
 
 
 @converts("QuickGelu", domain=MICROSOFT)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tilewright.frontend.functions import gelu
 from tilewright.frontend.onnx.build import cast, constant, reshape
-from tilewright.frontend.onnx.contrib import fast_gelu
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.quantize import code_bits
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
@@ -19,7 +19,7 @@ from tilewright.relay.ir.expr import Expr
 
 _ACTIVATIONS: dict[str, Callable[[OnnxNode, Expr], Expr]] = {
     "relu": lambda node, x: op.nn.relu(x),
-    "gelu": lambda node, x: fast_gelu(node, x),
+    "gelu": lambda _node, x: gelu(x, approximate=True),
     "silu": lambda node, x: op.multiply(x, op.sigmoid(x)),
     "identity": lambda node, x: x,
 }

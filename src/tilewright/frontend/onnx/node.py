@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, TypeProto
 
 from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.graph_node import NodeInputs
 from tilewright.frontend.onnx.dims import is_known
 from tilewright.frontend.onnx.tensors import array_of, dense_array_of
 from tilewright.frontend.onnx.value_types import type_from_proto
@@ -75,7 +76,7 @@ class Importer:
         raise NotImplementedError
 
 
-class OnnxNode:
+class OnnxNode(NodeInputs):
     """A node being converted.
 
     Attributes are read through `attr`; one that is present but never read is reported as unsupported after the
@@ -93,12 +94,11 @@ class OnnxNode:
         env: Environment,
         opsets: Mapping[str, int],
     ) -> None:
+        super().__init__(label, inputs)
         self.proto = proto
         self.op_type: str = proto.op_type
-        self.label = label
         self.span = span
         self.opset = opset
-        self.inputs = inputs
         self.importer = importer
         self.env = env
         self.opsets = opsets
@@ -112,32 +112,9 @@ class OnnxNode:
 
     # Inputs
 
-    def has(self, index: int) -> bool:
-        """True when the optional input `index` is given."""
-        return index < len(self.inputs) and self.inputs[index] is not None
-
-    def __getitem__(self, index: int) -> Expr:
-        """Input `index`; a missing one is a `ModelError`."""
-        value = self.inputs[index] if index < len(self.inputs) else None
-        if value is None:
-            raise ModelError(f"{self.label} lacks its input {index}")
-        return value
-
-    def given(self) -> list[Expr]:
-        """All inputs, none of which may be missing (variadic operators)."""
-        return [self[index] for index in range(len(self.inputs))]
-
-    def shape(self, value: int | Expr = 0) -> tuple[Any, ...]:
-        """Shape of an input (by index) or of any expression."""
-        return tensor_type_of(self[value] if isinstance(value, int) else value).shape
-
     def dtype(self, value: int | Expr = 0) -> DType:
         """Element type of an input (by index) or of any expression."""
         return tensor_type_of(self[value] if isinstance(value, int) else value).dtype
-
-    def rank(self, value: int | Expr = 0) -> int:
-        """Number of dimensions of an input (by index) or of any expression."""
-        return len(self.shape(value))
 
     def array(self, index: int) -> np.ndarray | None:
         """The value of input `index` if it is known at import time, else None."""
@@ -253,10 +230,6 @@ class OnnxNode:
                 value = value.reshape(-1).tolist() if value.size != 1 else value.reshape(-1)[0].item()
             plain[name] = value
         return plain
-
-    def unsupported(self, reason: str) -> NoReturn:
-        """Raise the `UnsupportedError` of this node."""
-        raise UnsupportedError(f"{self.label}: {reason}")
 
     def _decode(self, entry: Any) -> Any:
         decode = _DECODERS.get(entry.type)

@@ -7,17 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import functions
 from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, rank_of, reshape, shape_of
 from tilewright.frontend.paddle.node import PaddleNode
 from tilewright.frontend.paddle.registry import converts
 from tilewright.frontend.paddle.schema import DTYPES
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
-
-
-def _softplus(x: Expr) -> Expr:
-    return op.add(op.nn.relu(x), op.log1p(op.exp(op.negative(op.abs(x)))))
-
 
 _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "relu": op.nn.relu, "sigmoid": op.sigmoid, "tanh": op.tanh, "abs": op.abs, "exp": op.exp, "sqrt": op.sqrt,
@@ -29,12 +25,12 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "isnan_v2": op.isnan, "isinf": op.isinf, "isfinite": op.isfinite,
     "square": lambda x: op.multiply(x, x),
     "reciprocal": lambda x: op.divide(like(1, x), x),
-    "silu": lambda x: op.multiply(x, op.sigmoid(x)),
-    "softsign": lambda x: op.divide(x, op.add(op.abs(x), like(1, x))),
-    "mish": lambda x: op.multiply(x, op.tanh(_softplus(x))),
-    "logsigmoid": lambda x: op.negative(_softplus(op.negative(x))),
-    "relu6": lambda x: op.clip(x, 0.0, 6.0),
-    "tanh_shrink": lambda x: op.subtract(x, op.tanh(x)),
+    "silu": functions.silu,
+    "softsign": functions.softsign,
+    "mish": functions.mish,
+    "logsigmoid": functions.log_sigmoid,
+    "relu6": functions.relu6,
+    "tanh_shrink": functions.tanh_shrink,
     "assign": lambda x: x, "share_data": lambda x: x, "share_data_": lambda x: x, "memcpy_d2h": lambda x: x,
 }  # fmt: skip
 
@@ -96,24 +92,14 @@ def convert_leaky_relu(node: PaddleNode) -> Expr:
 @converts("elu", "celu", "selu")
 def convert_elu(node: PaddleNode) -> Expr:
     """alpha * (exp(x) - 1) below zero; celu takes x / alpha; selu is scaled."""
-    x, alpha, scale = node[0], float(node.attr("alpha", 1.0)), 1.0
     if node.operator == "selu":
-        alpha, scale = 1.6732632423543772, 1.0507009873554805
-    inner = op.minimum(x, like(0, x))
-    below = _scaled(op.expm1(_scaled(inner, 1 / alpha) if node.operator == "celu" else inner), alpha)
-    made = op.where(op.greater(x, like(0, x)), x, below)
-    return made if scale == 1 else _scaled(made, scale)
+        return functions.selu(node[0])
+    return (functions.elu if node.operator == "elu" else functions.celu)(node[0], float(node.attr("alpha", 1.0)))
 
 
 @converts("gelu")
 def convert_gelu(node: PaddleNode) -> Expr:
-    x = node[0]
-    if node.attr("approximate", False):
-        inner = op.add(x, _scaled(op.multiply(x, op.multiply(x, x)), 0.044715))
-        half = op.tanh(_scaled(inner, float(np.sqrt(2 / np.pi))))
-    else:
-        half = op.erf(_scaled(x, float(np.sqrt(0.5))))
-    return op.multiply(_scaled(x, 0.5), op.add(half, like(1, x)))
+    return functions.gelu(node[0], bool(node.attr("approximate", False)))
 
 
 @converts("hardswish", "hardsigmoid")
@@ -138,7 +124,7 @@ def convert_softplus(node: PaddleNode) -> Expr:
     beta = float(node.attr("beta", 1.0))
     x = _scaled(node[0], beta)
     linear = op.greater(x, like(float(node.attr("threshold", 20.0)), x))
-    return op.where(linear, node[0], _scaled(_softplus(x), 1 / beta))
+    return op.where(linear, node[0], _scaled(functions.softplus(x), 1 / beta))
 
 
 @converts("hardtanh", "brelu")

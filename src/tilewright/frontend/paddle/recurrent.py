@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from tilewright.frontend.idioms import shape_of
 from tilewright.frontend.paddle.node import PaddleNode
 from tilewright.frontend.paddle.registry import converts
 from tilewright.frontend.recurrent_layers import gate_count, known_modes, recurrent_layers
-from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.expr import Expr
 
 
 @converts("rnn")
@@ -25,16 +24,10 @@ def convert_rnn(node: PaddleNode) -> list[Expr | list[Expr]]:
     if node.attr("dropout_prob", 0.0) and not node.attr("is_test", False):
         node.unsupported("dropout in training is not supported")
     directions = 2 if node.attr("is_bidirec", False) else 1
-    (data,), parts = node.listed(0), [_known(node, one) for one in node.listed(2)]
-    if len(parts) != 4 * layers * directions or any(part.shape[0] != gate_count(mode) * hidden for part in parts):
+    (data,), parts = node.listed(0), node.listed(2)
+    if len(parts) != 4 * layers * directions or any(shape_of(part)[0] != gate_count(mode) * hidden for part in parts):
         node.bad(f"{len(parts)} weights for {layers} layers of {hidden} units in {directions} directions")
     half = len(parts) // 2
     weights = [(*parts[place : place + 2], *parts[half + place : half + place + 2]) for place in range(0, half, 2)]
     made, *states = recurrent_layers(mode, data, weights, node.listed(1), layers)
     return [made, *states] if node.by_name else [made, data, *states]
-
-
-def _known(node: PaddleNode, value: Expr) -> np.ndarray:
-    if not isinstance(value, Constant):
-        node.unsupported("its weights are computed at run time")
-    return value.data

@@ -22,6 +22,7 @@ from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import type_of
+from tilewright.support.dtype import DType
 
 #: Operators converted at most, those of a subgraph as often as it is used: more would never be compiled.
 _MOST_OPERATORS = 1 << 18
@@ -84,7 +85,7 @@ class GraphImporter(Importer):
             env[index] = value = Constant(tensor.data if tensor.data.flags.aligned else tensor.data.copy())
             return value
         if 0 in tensor.shape and tensor.dtype:
-            return Constant(np.zeros(tensor.shape, tensor.dtype))
+            return Constant(np.zeros(tensor.shape, DType(tensor.dtype).numpy))
         raise ModelError(f"{where} reads the tensor {tensor.name!r}, which no input, constant or operator before gives")
 
     def _operator(

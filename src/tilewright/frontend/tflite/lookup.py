@@ -27,6 +27,46 @@ def convert_hashtable_lookup(node: Node) -> list[Expr]:
     return [op.where(wide, rows, like(0, rows)), cast(hit, "uint8")]
 
 
+@converts("HASHTABLE")
+def convert_hashtable(node: Node) -> Expr:
+    return constant(node.importer.handle(f"table {int(node.option('table_id', 0))}"), "int32")
+
+
+def _table(node: Node) -> str:
+    """The name of the table that input 0 is."""
+    handle = node.array(0)
+    if handle is None or handle.size != 1 or not 0 <= int(handle.reshape(-1)[0]) < len(node.importer.handles):
+        node.unsupported("a table that is chosen at run time")
+    return node.importer.handles[int(handle.reshape(-1)[0])]
+
+
+@converts("HASHTABLE_IMPORT")
+def convert_hashtable_import(node: Node) -> list[Expr]:
+    """Keys and values of a table; as in the interpreter, those of the first import stay."""
+    keys, values = node.static(1, "keys").reshape(-1), node.static(2, "values").reshape(-1)
+    if keys.size != values.size:
+        raise ModelError(f"{node.label}: {keys.size} keys of {values.size} values")
+    node.importer.tables.setdefault(_table(node), (keys, values))
+    return []
+
+
+@converts("HASHTABLE_FIND")
+def convert_hashtable_find(node: Node) -> Expr:
+    """What a table has for each key, or the default. The interpreter has tables of text to int64 and back only."""
+    keys, values = node.importer.tables.get(_table(node), (np.empty(0), np.empty(0)))
+    default = node.static(2, "default").reshape(-1)
+    if default.size != 1:
+        raise ModelError(f"{node.label}: {default.size} defaults")
+    return op.text.look_up(node[1], keys.tolist(), values.tolist(), default.tolist()[0], dtype=node.output().dtype)
+
+
+@converts("HASHTABLE_SIZE")
+def convert_hashtable_size(node: Node) -> Expr:
+    """How many keys a table has."""
+    keys, _ = node.importer.tables.get(_table(node), (np.empty(0), None))
+    return constant([keys.size], "int64")
+
+
 @converts("EMBEDDING_LOOKUP_SPARSE")
 def convert_sparse_embedding(node: Node) -> Expr:
     """Inputs: rows [n], their places [n, r] in a shape [r], weights [n], table. Sums of rows over the last axis."""

@@ -60,7 +60,9 @@ class Tensor:
 
     @property
     def dtype(self) -> str:
-        """The element type by NumPy's name; "" for strings, complex numbers and variants."""
+        """The element type by NumPy's name, "string" for text; "" for complex numbers and variants."""
+        if self.element_type == "STRING":
+            return "string"
         found = _NUMPY.get(self.element_type)
         return "" if found is None else str(np.dtype(found))
 
@@ -222,8 +224,10 @@ class _Loader:
             return None
         raw = np.frombuffer(content, np.uint8)
         where = f"the tensor {tensor.name!r}"
+        if element_type == "STRING":
+            return self._texts(raw, shape, where)
         if element_type not in _NUMPY:
-            return raw  # strings and the like: read by the operators that take them
+            return raw  # read by the operators that take it
         if tensor.sparsity is not None and tensor.sparsity.dim_metadata:
             return densified(tensor.sparsity, raw, shape, np.dtype(_NUMPY[element_type]), f"{self.label}: {where}")
         bits = _PACKED.get(element_type)
@@ -234,6 +238,19 @@ class _Loader:
         if min(shape, default=0) < 0 or raw.nbytes != count * dtype.itemsize:
             raise self._bad(f"{where} of type {element_type} and shape {list(shape)} is given {raw.nbytes} bytes")
         return (raw != 0 if element_type == "BOOL" else raw.view(dtype)).reshape(shape)
+
+    def _texts(self, raw: np.ndarray, shape: tuple[int, ...], where: str) -> np.ndarray:
+        """Texts as a buffer has them: how many, where each begins and the last ends, in 32 bits, and their bytes."""
+        count = int(raw[:4].view("<i4")[0]) if raw.size >= 4 else -1
+        if min(shape, default=0) < 0 or count != prod(shape) or raw.size < 4 * (count + 2):
+            raise self._bad(f"{where} of shape {list(shape)} holds {count} texts in {raw.size} bytes")
+        places = raw[4 : 4 * (count + 2)].view("<i4").astype(np.int64)
+        if places[0] < 0 or places[-1] > raw.size or (np.diff(places) < 0).any():
+            raise self._bad(f"{where} holds texts beside its {raw.size} bytes")
+        found = np.empty(count, object)
+        for index in range(count):
+            found[index] = raw[places[index] : places[index + 1]].tobytes().decode("utf-8", "replace")
+        return found.reshape(shape)
 
     def _quantization(self, tensor: Record, name: str, shape: tuple[int, ...]) -> Quantization | None:
         given = tensor.quantization

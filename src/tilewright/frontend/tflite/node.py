@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from tilewright.errors import ModelError, UnsupportedError
+from tilewright.errors import ModelError
+from tilewright.frontend.graph_node import NodeInputs
 from tilewright.frontend.tflite.model import Operator, Quantization, Subgraph, Tensor
 from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar, Var, var
 from tilewright.relay.ir.type import TensorType
@@ -29,7 +30,8 @@ class Importer:
     """What the operators of one model share while it is imported.
 
     `functions` holds the loops, as functions of the module; `variables` the types of the variables by name, as they are
-    met; `initial` what CALL_ONCE assigns to them; `handles` their names, of which a handle is an index.
+    met; `initial` what CALL_ONCE assigns to them; `handles` their names, of which a handle is an index; `tables` keys
+    and values of hash tables by name.
     """
 
     def __init__(self) -> None:
@@ -37,6 +39,7 @@ class Importer:
         self.variables: dict[str, TensorType] = {}
         self.initial: dict[str, np.ndarray] = {}
         self.handles: list[str] = []
+        self.tables: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._parameters: dict[str, Var] = {}
 
     def subgraph(self, index: int, arguments: Sequence[Expr], world: World, scope: str) -> list[Expr] | None:
@@ -80,7 +83,7 @@ def state_name(graph: Subgraph, place: int) -> str:
     return name if name and alike == 1 else f"{name or 'state'}_{place}"
 
 
-class Node:
+class Node(NodeInputs):
     """An operator being converted; `world` holds the variables' values when it runs."""
 
     def __init__(
@@ -93,41 +96,17 @@ class Node:
         importer: Importer,
         world: World,
     ) -> None:
+        super().__init__(label, inputs)
         self.operator = operator
         self.name = operator.name
-        self.label = label
         self.span = span
         self.graph = graph
-        self.inputs = inputs
         self.importer = importer
         self.world = world
-
-    def has(self, index: int) -> bool:
-        """True when the optional input `index` is given."""
-        return index < len(self.inputs) and self.inputs[index] is not None
-
-    def __getitem__(self, index: int) -> Expr:
-        """Input `index`; a missing one is a `ModelError`."""
-        value = self.inputs[index] if index < len(self.inputs) else None
-        if value is None:
-            raise ModelError(f"{self.label} lacks its input {index}")
-        return value
-
-    def given(self) -> list[Expr]:
-        """All inputs, none of which may be missing (variadic operators)."""
-        return [self[index] for index in range(len(self.inputs))]
-
-    def shape(self, value: int | Expr = 0) -> tuple[Any, ...]:
-        """Shape of an input (by index) or of any expression."""
-        return tensor_type_of(self[value] if isinstance(value, int) else value).shape
 
     def dtype(self, value: int | Expr = 0) -> str:
         """Element type of an input (by index) or of any expression."""
         return str(tensor_type_of(self[value] if isinstance(value, int) else value).dtype)
-
-    def rank(self, value: int | Expr = 0) -> int:
-        """Number of dimensions of an input (by index) or of any expression."""
-        return len(self.shape(value))
 
     def tensor(self, index: int = 0) -> Tensor:
         """What the file says of input `index`."""
@@ -205,7 +184,3 @@ class Node:
         """True where input `index` holds integers that stand for real numbers."""
         tensor = self.tensor(index)
         return tensor.quantization is not None and tensor.element_type in ("INT8", "UINT8", "INT16", "INT4")
-
-    def unsupported(self, reason: str) -> NoReturn:
-        """Raise the `UnsupportedError` of this operator."""
-        raise UnsupportedError(f"{self.label}: {reason}")

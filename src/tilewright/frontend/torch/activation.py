@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from tilewright.frontend.torch.build import like, rank_of, reshape, shape_of, slice_axis
+from tilewright.frontend import functions
+from tilewright.frontend.idioms import like, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
@@ -41,20 +42,13 @@ def convert_hardsigmoid(node: TorchNode) -> Expr:
 @converts("aten.silu")
 def convert_silu(node: TorchNode) -> Expr:
     """x * sigmoid(x)."""
-    data = node.tensor("self")
-    return op.multiply(data, op.sigmoid(data))
-
-
-def softplus(data: Expr) -> Expr:
-    """log(1 + exp(x)) without overflow."""
-    return op.add(op.log1p(op.exp(op.negative(op.abs(data)))), op.maximum(data, like(0, data)))
+    return functions.silu(node.tensor("self"))
 
 
 @converts("aten.mish")
 def convert_mish(node: TorchNode) -> Expr:
     """x * tanh(softplus(x))."""
-    data = node.tensor("self")
-    return op.multiply(data, op.tanh(softplus(data)))
+    return functions.mish(node.tensor("self"))
 
 
 @converts("aten.softplus")
@@ -62,7 +56,7 @@ def convert_softplus(node: TorchNode) -> Expr:
     """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
     data = node.tensor("self")
     scaled = op.multiply(data, like(node["beta"], data))
-    made = op.divide(softplus(scaled), like(node["beta"], data))
+    made = op.divide(functions.softplus(scaled), like(node["beta"], data))
     return op.where(op.greater(scaled, like(node["threshold"], data)), data, made)
 
 
@@ -70,7 +64,7 @@ def convert_softplus(node: TorchNode) -> Expr:
 def convert_log_sigmoid(node: TorchNode) -> Expr | list[Expr]:
     """-softplus(-x), and for the forward form an unread buffer."""
     data = node.tensor("self")
-    made = op.negative(softplus(op.negative(data)))
+    made = functions.log_sigmoid(data)
     if "forward" not in node.target:
         return made
     empty = any(extent == 0 for extent in node.shape_at(1))
@@ -80,22 +74,7 @@ def convert_log_sigmoid(node: TorchNode) -> Expr | list[Expr]:
 @converts("aten.gelu")
 def convert_gelu(node: TorchNode) -> Expr:
     """x times the normal distribution function, or its approximation by tanh."""
-    data = node.tensor("self")
-    if node["approximate"] == "tanh":
-        cube = op.multiply(op.multiply(data, data), data)
-        inner = op.add(data, op.multiply(cube, like(0.044715, data)))
-        bell = op.tanh(op.multiply(inner, like(math.sqrt(2 / math.pi), data)))
-        return _under(bell, data)
-    return gelu(data)
-
-
-def gelu(data: Expr) -> Expr:
-    """x times the normal distribution function."""
-    return _under(op.erf(op.multiply(data, like(math.sqrt(0.5), data))), data)
-
-
-def _under(bell: Expr, data: Expr) -> Expr:
-    return op.multiply(op.multiply(data, like(0.5, data)), op.add(bell, like(1, data)))
+    return functions.gelu(node.tensor("self"), node["approximate"] == "tanh")
 
 
 @converts("aten.leaky_relu")
@@ -131,9 +110,9 @@ def convert_elu(node: TorchNode) -> Expr:
     data = node.tensor("self")
     alpha, scale, factor = node.get("alpha", 1.0), node.get("scale", 1.0), node.get("input_scale", 1.0)
     if "selu" in node.target:
-        alpha, scale = 1.6732632423543772, 1.0507009873554805
+        return functions.selu(data)
     if "celu" in node.target:
-        factor = 1 / alpha
+        return functions.celu(data, alpha)
     negative = op.minimum(data, like(0, data))
     below = op.multiply(op.expm1(op.multiply(negative, like(factor, data))), like(alpha * scale, data))
     return op.where(op.greater(data, like(0, data)), op.multiply(data, like(scale, data)), below)
@@ -162,8 +141,7 @@ def convert_shrink(node: TorchNode) -> Expr:
 @converts("aten.softsign")
 def convert_softsign(node: TorchNode) -> Expr:
     """x / (1 + |x|)."""
-    data = node.tensor("self")
-    return op.divide(data, op.add(like(1, data), op.abs(data)))
+    return functions.softsign(node.tensor("self"))
 
 
 @converts("aten.glu")

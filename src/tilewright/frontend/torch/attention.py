@@ -6,18 +6,10 @@ import math
 
 import numpy as np
 
-from tilewright.frontend.torch.activation import gelu, softmax
-from tilewright.frontend.torch.build import (
-    cast,
-    constant,
-    element_type,
-    like,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    transpose,
-)
+from tilewright.frontend.functions import gelu
+from tilewright.frontend.idioms import cast, constant, like, rank_of, reshape, shape_of, slice_axis, transpose
+from tilewright.frontend.torch.activation import softmax
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.nn import affine, matmul
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.random_numbers import dropped
@@ -30,9 +22,7 @@ from tilewright.relay.ir.expr import Constant, Expr
 def convert_attention(node: TorchNode) -> Expr | list[Expr]:
     """softmax(q k^T * scale + mask) v, over heads; rows that the mask forbids altogether give 0."""
     query, key, value = node["query"], node["key"], node["value"]
-    if node.get("enable_gqa") and shape_of(query)[-3] != shape_of(key)[-3]:
-        times = shape_of(query)[-3] // shape_of(key)[-3]
-        key, value = (op.repeat(part, repeats=times, axis=rank_of(part) - 3) for part in (key, value))
+    key, value = (_for_each_head(part, query) for part in (key, value))
     scale = node.get("scale")
     scale = 1 / math.sqrt(shape_of(query)[-1]) if scale is None else scale
     swapped = (*range(rank_of(key) - 2), rank_of(key) - 1, rank_of(key) - 2)
@@ -49,6 +39,14 @@ def convert_attention(node: TorchNode) -> Expr | list[Expr]:
         scores = op.add(scores, cast(mask, element_type(scores)))
     made = matmul(_dropped(node, softmax(scores, rank_of(scores) - 1, safe=True)), value)
     return _with_log_sum(node, made, scores)
+
+
+def _for_each_head(part: Expr, query: Expr) -> Expr:
+    """Keys or values, of which several heads of the query may share one; what PyTorch chooses a kernel by says so."""
+    heads = [shape_of(one)[-3] if rank_of(one) > 2 else 1 for one in (query, part)]
+    if not all(isinstance(count, int) for count in heads) or heads[1] == 1 or heads[0] == heads[1]:
+        return part
+    return op.repeat(part, repeats=heads[0] // heads[1], axis=rank_of(part) - 3)
 
 
 def _dropped(node: TorchNode, weights: Expr) -> Expr:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.frontend.torch.build import broadcast_to, constant, product, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import broadcast_to, constant, product, rank_of, reshape, shape_of
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts, find_converter
 from tilewright.relay import op

@@ -31,7 +31,8 @@ from tilewright.frontend.complex_numbers import (
     transformed,
 )
 from tilewright.frontend.fourier import real_inverse, real_transform
-from tilewright.frontend.torch.build import broadcast_to, cast, constant, like, move_axis, rank_of, shape_of, swapped
+from tilewright.frontend.idioms import broadcast_to, cast, constant, like, move_axis, rank_of, shape_of
+from tilewright.frontend.torch.build import swapped
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts_complex, find_converter
 from tilewright.relay import op

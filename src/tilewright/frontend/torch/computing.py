@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tilewright.frontend.torch.build import cast, constant, element_type
+from tilewright.frontend.idioms import cast, constant
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import Converter
 from tilewright.relay.ir.expr import Expr

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.torch.build import reshape
+from tilewright.frontend.idioms import reshape
 from tilewright.relay.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, Var, var
 from tilewright.relay.ir.type import FuncType, TupleType
 from tilewright.relay.ir.type_of import tensor_type_of

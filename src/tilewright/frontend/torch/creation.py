@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.frontend.torch.build import broadcast_to, cast, constant, full, like, rank_of, reshape
+from tilewright.frontend.idioms import broadcast_to, cast, constant, full, like, rank_of, reshape
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static

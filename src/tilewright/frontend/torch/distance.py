@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tilewright.frontend.torch.build import like, rank_of, shape_of
+from tilewright.frontend.idioms import like, rank_of, shape_of
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import p_norm
 from tilewright.frontend.torch.registry import converts

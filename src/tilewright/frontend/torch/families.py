@@ -26,6 +26,7 @@ from tilewright.frontend.torch import (  # noqa: F401
     shape,
     sort,
     special,
+    vision,
 )
 from tilewright.frontend.torch.registry import find_converter, supported_operators
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.torch.build import (
+from tilewright.frontend.idioms import (
     cast,
     concatenate,
     constant,
-    element_type,
     full,
     index_axis,
     like,
@@ -22,6 +21,7 @@ from tilewright.frontend.torch.build import (
     shape_of,
     slice_axis,
 )
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op

@@ -142,6 +142,8 @@ class GraphImporter:
             return float(expr)
         if expr.is_Boolean and expr in (True, False):
             return bool(expr)
+        if type(value).__name__ == "SymFloat":
+            return self.sizes.quotient(expr, where)
         raise UnsupportedError(f"{where} is the number {expr}, which is known at run time only")
 
     def _node(self, node: Any, value: Any) -> TorchNode:

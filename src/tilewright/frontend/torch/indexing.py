@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.frontend.torch.build import (
+from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
     constant,
-    element_type,
     like,
     move_axis,
     product,
@@ -20,6 +19,7 @@ from tilewright.frontend.torch.build import (
     slice_axis,
     transpose,
 )
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import p_norm
 from tilewright.frontend.torch.registry import converts

@@ -6,18 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.torch.build import (
-    broadcast_to,
-    cast,
-    constant,
-    full,
-    like,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    swapped,
-)
+from tilewright.frontend.idioms import broadcast_to, cast, constant, full, like, rank_of, reshape, shape_of, slice_axis
+from tilewright.frontend.torch.build import swapped
 from tilewright.frontend.torch.nn import matmul
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.frontend.torch.build import cast, constant, element_type, full, like
+from tilewright.frontend.idioms import cast, constant, full, like
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.math import to_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts

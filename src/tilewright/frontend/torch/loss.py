@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.frontend.torch.activation import softmax, softplus
-from tilewright.frontend.torch.build import (
-    cast,
-    constant,
-    element_type,
-    full,
-    like,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-)
+from tilewright.frontend.functions import softplus
+from tilewright.frontend.idioms import cast, constant, full, like, product, rank_of, reshape, shape_of
+from tilewright.frontend.torch.activation import softmax
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import p_norm
 from tilewright.frontend.torch.registry import converts

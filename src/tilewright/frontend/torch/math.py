@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.frontend.torch.build import cast, constant, element_type, full, like
+from tilewright.frontend.idioms import cast, constant, full, like
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.computing import has_value, in_computing_type, operands
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
@@ -400,10 +401,10 @@ def convert_nan_to_num(node: TorchNode) -> Expr:
     return replaced
 
 
-@converts("aten._to_copy", "aten.to", "aten.type_as")
+@converts("aten._to_copy", "aten.to", "aten.type_as", "prims.convert_element_type")
 def convert_to(node: TorchNode) -> Expr:
     """Another element type."""
-    return to_type(node["self"], node.dtype)
+    return to_type(node["a" if "prims" in node.target else "self"], node.dtype)
 
 
 def to_type(data: Expr, dtype: Any) -> Expr:

@@ -6,17 +6,8 @@ from collections.abc import Sequence
 from string import ascii_lowercase
 from typing import Any
 
+from tilewright.frontend.idioms import broadcast_to, like, product, rank_of, reshape, shape_of, slice_axis, transpose
 from tilewright.frontend.product import einsum
-from tilewright.frontend.torch.build import (
-    broadcast_to,
-    like,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    transpose,
-)
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.torch.build import broadcast_to, cast, constant, shape_of
+from tilewright.frontend.idioms import broadcast_to, cast, constant, shape_of
 from tilewright.frontend.torch.types import Sizes, part_type
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.torch.build import constant, like, product, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import constant, like, product, rank_of, reshape, shape_of
 from tilewright.frontend.torch.computing import in_float32
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts

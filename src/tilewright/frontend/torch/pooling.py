@@ -7,15 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.frontend.torch.build import (
-    constant,
-    element_type,
-    like,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-)
+from tilewright.frontend.idioms import constant, like, rank_of, reshape, shape_of, slice_axis
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import place
 from tilewright.frontend.torch.registry import converts

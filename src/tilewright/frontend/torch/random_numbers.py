@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.torch.build import broadcast_to, cast, constant, like, rank_of, shape_of
+from tilewright.frontend.idioms import broadcast_to, cast, constant, like, rank_of, shape_of
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.torch.build import (
+from tilewright.frontend.idioms import (
     cast,
     concatenate,
     constant,
-    element_type,
     full,
     like,
     product,
@@ -20,6 +19,7 @@ from tilewright.frontend.torch.build import (
     shape_of,
     slice_axis,
 )
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.computing import in_float32
 from tilewright.frontend.torch.math import to_type
 from tilewright.frontend.torch.node import TorchNode

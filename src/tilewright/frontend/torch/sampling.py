@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.torch.build import (
+from tilewright.frontend.idioms import (
     cast,
     constant,
-    element_type,
     index_axis,
     like,
     move_axis,
@@ -20,6 +19,7 @@ from tilewright.frontend.torch.build import (
     shape_of,
     transpose,
 )
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static

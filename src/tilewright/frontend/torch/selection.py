@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.frontend.torch.build import (
+from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
     concatenate,
     constant,
-    element_type,
     full,
     index_axis,
     like,
@@ -19,6 +18,7 @@ from tilewright.frontend.torch.build import (
     shape_of,
     slice_axis,
 )
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.math import to_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 
 from tilewright import tir
-from tilewright.frontend.torch.build import (
+from tilewright.frontend.idioms import (
     broadcast_to,
     concatenate,
     constant,
-    element_type,
     index_axis,
     move_axis,
-    on_rank,
     product,
     rank_of,
     reshape,
@@ -23,6 +21,7 @@ from tilewright.frontend.torch.build import (
     slice_axis,
     transpose,
 )
+from tilewright.frontend.torch.build import element_type, on_rank
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.selection import place_of_run, slice_of_run

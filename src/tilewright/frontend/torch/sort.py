@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.frontend.torch.build import (
-    cast,
-    constant,
-    element_type,
-    full,
-    like,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-)
+from tilewright.frontend.idioms import cast, constant, full, like, product, rank_of, reshape, shape_of, slice_axis
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op

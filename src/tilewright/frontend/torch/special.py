@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.torch.build import cast, constant, like, rank_of
+from tilewright.frontend.idioms import cast, constant, like, rank_of
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op

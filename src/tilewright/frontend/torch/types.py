@@ -8,6 +8,9 @@ from typing import Any
 
 from tilewright import tir
 from tilewright.errors import UnsupportedError
+from tilewright.frontend.idioms import broadcast_to, constant
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
 from tilewright.relay.ir.type import Any as Any_
 from tilewright.relay.ir.type import TensorType, as_dim
 from tilewright.support.dtype import DType
@@ -44,6 +47,13 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+#: Functions of sizes whose values are no integers.
+_QUOTIENTS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "Add": op.add, "Mul": op.multiply, "IntTrueDiv": op.divide, "FloatTrueDiv": op.divide, "ToFloat": op.add,
+    "Max": op.maximum, "Min": op.minimum, "FloatPow": op.power,
+}  # fmt: skip
+
+
 class Sizes:
     """Size variables by the names that PyTorch gives its symbols."""
 
@@ -69,6 +79,18 @@ class Sizes:
         """The Relay type of a (fake) tensor; one of complex numbers has their parts in one more axis."""
         more = (2,) if value.dtype.is_complex else ()
         return TensorType((*self.shape(value, where), *more), part_type(value.dtype, where))
+
+    def quotient(self, expr: Any, where: str) -> Expr:
+        """A number that is computed from sizes, as a scalar of float64 that a run computes."""
+        kind = type(expr).__name__
+        if expr.is_number:
+            return constant(float(expr), "float64")
+        if expr.is_integer and not any(str(symbol).startswith(("u", "zu")) for symbol in expr.free_symbols):
+            ones = broadcast_to(constant(1, "int64"), (as_dim(self._expression(expr, where)),))
+            return op.cast(op.sum(ones, axis=(0,)), dtype="float64")
+        if kind not in _QUOTIENTS:
+            raise UnsupportedError(f"{where} is the number {expr}, which is known at run time only")
+        return reduce(_QUOTIENTS[kind], [self.quotient(part, where) for part in expr.args])
 
     def _expression(self, expr: Any, where: str) -> Any:
         """A SymPy expression as one of the loop IR."""

@@ -15,8 +15,9 @@ from tilewright.topi.util import clamped, constant_shape, lowest
 Read = Callable[[Any, Any], Any]
 
 
-def _number(value: float, like: Any) -> Any:
-    return tir.const(value, like.dtype)
+def _number(value: Any, like: Any) -> Any:
+    """A number, or an extent that is an expression, in the type of `like`."""
+    return value.astype(like.dtype) if isinstance(value, tir.Expr) else tir.const(value, like.dtype)
 
 
 def _wide(place: Any) -> Any:
@@ -24,13 +25,13 @@ def _wide(place: Any) -> Any:
     return place.astype("float32") if place.dtype in ("float16", "bfloat16") else place
 
 
-def _index(value: Any, size: int) -> Any:
+def _index(value: Any, size: Any) -> Any:
     """A place, fractional or not, as an index within 0 … size - 1; NaN as 0, since it has no integer."""
     above = tir.select(value > _number(0, value), value, _number(0, value))
     return tir.minimum(above, _number(size - 1, value)).astype("int32")
 
 
-def _inside(place: Any, size: int) -> Any:
+def _inside(place: Any, size: Any) -> Any:
     return tir.all(tir.greater_equal(place, _number(0, place)), tir.less_equal(place, _number(size - 1, place)))
 
 
@@ -55,7 +56,7 @@ def taps(place: Any, method: str) -> list[tuple[Any, Any]]:
     return [(base + _number(k - 1, place), weight) for k, weight in enumerate(weights)]
 
 
-def interpolate(read: Read, y: Any, x: Any, size: Sequence[int], method: str, zeros: bool) -> Any:
+def interpolate(read: Read, y: Any, x: Any, size: Sequence[Any], method: str, zeros: bool) -> Any:
     """The value at (y, x), by `read(row, column)`; beside the image 0 (`zeros`) or the nearest pixel."""
     total: Any = None
     for row, row_weight in taps(y, method):
@@ -154,9 +155,12 @@ def dilation2d(
 class _Samples:
     """Samples in the bins of regions [R, 5] (image, x1, y1, x2, y2): up to `most` along each side of a bin count."""
 
-    def __init__(self, data: Tensor, rois: Tensor, size: Sequence[int], scale: float, ratio: int) -> None:
+    def __init__(
+        self, data: Tensor, rois: Tensor, size: Sequence[int], scale: float, ratio: int, aligned: bool = False
+    ) -> None:
         self.data, self.rois, self.size, self.scale, self.ratio = data, rois, size, scale, ratio
-        extents = constant_shape(data)[2:]
+        self.aligned = aligned
+        extents = data.shape[2:]
         self.most = [ratio] * 2 if ratio > 0 else [-(-extent // bins) + 1 for extent, bins in zip(extents, size)]
         self.axes = [te.reduce_axis((0, most), name=name) for most, name in zip(self.most, ("sy", "sx"))]
 
@@ -164,14 +168,16 @@ class _Samples:
         """(start, length of a bin, number of samples in a bin) of a region along H (`i` = 0) or W."""
         start, end = (_wide(self.rois(region, k)) for k in (2 - i, 4 - i))
         start, end = start * _number(self.scale, start), end * _number(self.scale, end)
-        length = tir.maximum(end - start, _number(1, start)) / _number(self.size[i], start)
+        length = end - start if self.aligned else tir.maximum(end - start, _number(1, start))
+        length = length / _number(self.size[i], start)
+        start = start - _number(0.5, start) if self.aligned else start
         if self.ratio > 0:
             return start, length, _number(self.ratio, start)
         return start, length, tir.minimum(tir.ceil(length), _number(self.most[i], start))
 
     def value(self, region: Any, ch: Any, i: Any, j: Any) -> tuple[Any, Any]:
         """The image at a sample of bin (i, j), 0 beside it, and whether the sample counts."""
-        n, _, h, w = constant_shape(self.data)
+        n, _, h, w = self.data.shape
         (y0, height, rows), (x0, width, columns) = self.side(region, 0), self.side(region, 1)
         half, (sy, sx) = _number(0.5, y0), self.axes
         y = y0 + i.astype(y0.dtype) * height + (sy.var.astype(y0.dtype) + half) * height / rows
@@ -189,13 +195,22 @@ class _Samples:
         return reducer(tir.select(counts, value, tir.const(neutral, self.data.dtype)), axis=self.axes)
 
 
-def roi_align(data: Tensor, rois: Tensor, size: Sequence[int], scale: float, ratio: int, mode: str) -> Tensor:
+def roi_align(
+    data: Tensor,
+    rois: Tensor,
+    size: Sequence[int],
+    scale: float,
+    ratio: int,
+    mode: str,
+    aligned: bool = False,
+) -> Tensor:
     """The mean or maximum of samples in each of `size` bins of regions [R, 5] (image, x1, y1, x2, y2).
 
-    `ratio` samples along each side of a bin; 0 or less takes as many as the bin is pixels long.
+    `ratio` samples along each side of a bin; 0 or less takes as many as the bin is pixels long. `aligned` coordinates
+    count from corners of pixels, and regions may then be shorter than one.
     """
-    samples = _Samples(data, rois, size, scale, ratio)
-    shape = (constant_shape(rois)[0], constant_shape(data)[1], *size)
+    samples = _Samples(data, rois, size, scale, ratio, aligned)
+    shape = (rois.shape[0], data.shape[1], *size)
     if mode == "max":
         low = float("-inf")
         return te.compute(shape, lambda *i: samples.reduced(te.max, low, *i), name="T_roi_align", tag=tag.COMM_REDUCE)
@@ -203,7 +218,7 @@ def roi_align(data: Tensor, rois: Tensor, size: Sequence[int], scale: float, rat
 
     def mean(region: Any, ch: Any, i: Any, j: Any) -> Any:
         rows, columns = samples.side(region, 0)[2], samples.side(region, 1)[2]
-        return sums(region, ch, i, j) / (rows * columns).astype(data.dtype)
+        return sums(region, ch, i, j) / tir.maximum(rows * columns, _number(1, rows)).astype(data.dtype)
 
     return te.compute(shape, mean, name="T_roi_align", tag=tag.ELEMWISE)
 

@@ -104,7 +104,9 @@ def roi_align(data: np.ndarray, rois: np.ndarray, attrs: Any) -> np.ndarray:
     out = np.empty((len(rois), data.shape[1], *size), data.dtype)
     for r, i, j in np.ndindex(len(rois), *size):
         x1, y1, x2, y2 = (float(v) * scale for v in rois[r, 1:])
-        height, width = max(y2 - y1, 1.0) / size[0], max(x2 - x1, 1.0) / size[1]
+        least = -math.inf if attrs["aligned"] else 1.0
+        height, width = max(y2 - y1, least) / size[0], max(x2 - x1, least) / size[1]
+        x1, y1 = (v - 0.5 if attrs["aligned"] else v for v in (x1, y1))
         rows = ratio if ratio > 0 else min(math.ceil(height), -(-h // size[0]) + 1)
         columns = ratio if ratio > 0 else min(math.ceil(width), -(-w // size[1]) + 1)
         samples = []
@@ -114,6 +116,9 @@ def roi_align(data: np.ndarray, rois: np.ndarray, attrs: Any) -> np.ndarray:
             near = min(max(y, 0.0), h - 1.0), min(max(x, 0.0), w - 1.0)
             value = at(_owner(data, rois[r, 0]), *near, "bilinear", False)
             samples.append(np.zeros_like(value) if beside else value)
+        if not samples:
+            out[r, :, i, j] = -np.inf if attrs["mode"] == "max" else 0
+            continue
         out[r, :, i, j] = np.max(samples, 0) if attrs["mode"] == "max" else np.mean(samples, 0)
     return out
 

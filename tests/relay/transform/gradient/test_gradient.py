@@ -8,7 +8,7 @@ import pytest
 import tilewright as tw
 from tests.relay.helpers import module, op_names
 from tilewright import relay
-from tilewright.errors import UnsupportedError
+from tilewright.errors import ModelError, UnsupportedError
 from tilewright.relay.op.gradients.adjoint import adjoints
 from tilewright.relay.transform.gradient.gradient import gradient
 
@@ -122,3 +122,23 @@ def test_unknown_mode_and_missing_module() -> None:
         gradient(func, mode="forward")
     with pytest.raises(UnsupportedError, match="a function is needed, not a GlobalVar; give a GlobalVar its module"):
         gradient(relay.GlobalVar("main"))
+
+
+@pytest.mark.parametrize("mode", ["first_order", "higher_order"])
+def test_gradients_of_a_function_with_named_results_have_names(mode: str) -> None:
+    x, y = (relay.var(name, shape=(2, 3)) for name in "xy")
+    func = relay.Function([x, y], relay.multiply(x, relay.exp(y)), attrs={"output_names": ("product",)})
+    made = gradient(func, mode=mode)
+    assert made.attrs["output_names"] == ("product", "x:gradient", "y:gradient")
+    given = {"x": np.ones((2, 3), np.float32), "y": np.zeros((2, 3), np.float32)}
+    executable = tw.compile(relay.IRModule.from_expr(made), cache=False)
+    assert [spec.name for spec in executable.outputs] == ["product", "x:gradient", "y:gradient"]
+    for found in executable.run(given):
+        np.testing.assert_allclose(found, np.ones((2, 3)))
+
+
+def test_too_few_names_for_the_results_are_refused() -> None:
+    x = relay.var("x", shape=(2, 3))
+    func = relay.Function([x], relay.Tuple([x, relay.exp(x)]), attrs={"output_names": ("one",)})
+    with pytest.raises(ModelError, match="1 names for 2 outputs"):
+        tw.compile(relay.IRModule.from_expr(func), cache=False)

@@ -13,7 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from tilewright.errors import InternalError, TilewrightError, UnsupportedError
 from tilewright.frontend.complex_numbers import Complex
 from tilewright.frontend.finish import Finisher
-from tilewright.frontend.torch.build import cast
+from tilewright.frontend.idioms import cast
 from tilewright.frontend.torch.families import find_converter
 from tilewright.frontend.torch.graph import without_converter
 from tilewright.frontend.torch.importer import GraphImporter, value_of

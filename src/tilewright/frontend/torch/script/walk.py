@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.torch.build import reshape
+from tilewright.frontend.idioms import reshape
 from tilewright.frontend.torch.script.calls import TYPE_NUMBERS, Caller
 from tilewright.frontend.torch.script.lists import LISTS
 from tilewright.frontend.torch.script.values import Module, Traced, is_known, leaves

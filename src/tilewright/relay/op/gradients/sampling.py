@@ -162,7 +162,8 @@ def _roi_align(args: Sequence[Expr], attrs: Attrs) -> Expr:
     for axis in range(2):
         bins, ratio = attrs["pooled_size"][axis], attrs["sample_ratio"]
         begin, end = (_column(rois, k) * scale for k in (2 - axis, 4 - axis))
-        length = tensor.maximum(end - begin, one) / number(bins, rois)
+        length = (end - begin if attrs["aligned"] else tensor.maximum(end - begin, one)) / number(bins, rois)
+        begin = begin - number(0.5, rois) if attrs["aligned"] else begin
         most = ratio if ratio > 0 else -(-sizes[axis] // bins) + 1
         taken = number(ratio, rois) if ratio > 0 else tensor.minimum(tensor.ceil(length), number(most, rois))
         taken = transform.broadcast_to(taken, (count, 1))
@@ -190,7 +191,7 @@ def _roi_align(args: Sequence[Expr], attrs: Attrs) -> Expr:
     if attrs["mode"] == "max":
         pooled = reduce.max(cells * used, axis=(2, 4))
     else:
-        each = transform.reshape(rows_taken * columns_taken, (count, 1, 1, 1))
+        each = transform.reshape(tensor.maximum(rows_taken * columns_taken, one), (count, 1, 1, 1))
         pooled = reduce.sum(cells * used, axis=(2, 4)) / each
     return transform.transpose(pooled, (0, 3, 1, 2))
 

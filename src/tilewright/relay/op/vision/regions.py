@@ -38,7 +38,7 @@ def _roi_type(types: Types, attrs: Attrs) -> Type:
 
 
 def _roi_align_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
-    values = (attrs[name] for name in ("pooled_size", "spatial_scale", "sample_ratio", "mode"))
+    values = (attrs[name] for name in ("pooled_size", "spatial_scale", "sample_ratio", "mode", "aligned"))
     return [topi.image.roi_align(inputs[0], inputs[1], *values)]
 
 
@@ -55,6 +55,7 @@ register(
         "sample_ratio": attr.integer(-1),
         "layout": attr.text("NCHW"),
         "mode": attr.text("avg"),
+        "aligned": attr.flag(False),
     },
 )
 register(
@@ -83,10 +84,12 @@ def roi_align(
     sample_ratio: int = -1,
     layout: str = "NCHW",
     mode: str = "avg",
+    aligned: bool = False,
 ) -> Call:
     """The mean (or maximum) of interpolated samples in the bins of regions [R, 5] (image, x1, y1, x2, y2).
 
-    A `sample_ratio` of 0 or less takes as many samples along a bin as it is pixels long.
+    A `sample_ratio` of 0 or less takes as many samples along a bin as it is pixels long. With `aligned` coordinates are
+    those of the pixels' corners, half a pixel before their middles; otherwise a region is one pixel long at least.
     """
     return call(
         "vision.roi_align",
@@ -97,6 +100,7 @@ def roi_align(
         sample_ratio=sample_ratio,
         layout=layout,
         mode=mode,
+        aligned=aligned,
     )
 
 

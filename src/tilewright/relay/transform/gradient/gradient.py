@@ -11,6 +11,7 @@ The gradients are those of the sum of all elements of the result. Straight-line 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, Var
@@ -43,9 +44,18 @@ def gradient(
     foreign = [var.name for var in targets if var not in func.params]
     if foreign:
         raise UnsupportedError(f"{', '.join(foreign)}: no parameter of the function; wrt names parameters")
+    if "output_names" in func.attrs:
+        func = Function(func.params, func.body, func.ret_type, func.type_params, _more_names(func, targets))
+        type_of(func)
     if mode == "higher_order" or (mode == "auto" and not is_straight_line(func.body)):
         return higher_order_gradient(func, mod, targets)
     return first_order_gradient(func, targets)
+
+
+def _more_names(func: Function, wrt: Sequence[Var]) -> dict[str, Any]:
+    """The attributes of `func` with a name for each gradient behind those of its results."""
+    names = (*func.attrs["output_names"], *(f"{var.name}:gradient" for var in wrt))
+    return {**func.attrs, "output_names": names}
 
 
 def first_order_gradient(func: Function, wrt: Sequence[Var]) -> Function:
