@@ -41,6 +41,22 @@ _REGISTRY = {
 }
 
 TABLES = (
+    Table("tvm.relay.data_dep_optimization", "Layers changed by the values of their weights."),
+    Table(
+        "tvm.relay.data_dep_optimization.bsr_dense",
+        "Sparse weights.",
+        names=leads_to(f"{_CLASSIC}.sparse_models", convert="bsr_dense"),
+    ),
+    Table(
+        "tvm.relay.data_dep_optimization.simplify_fc_transpose",
+        "Weights stored as layers read them.",
+        names=leads_to(f"{_CLASSIC}.sparse_models", convert="simplify_fc_transpose"),
+    ),
+    Table(
+        "tvm.relay.data_dep_optimization.bsr_conv2d",
+        "Sparse weights.",
+        refused={"convert": "convolutions of models stay dense; topi.nn.sparse_conv2d computes one"},
+    ),
     Table("tvm.relay.expr", "Expressions.", names={**EXPR, **leads_to(f"{_CLASSIC}.expr", "bind", "const", "var")}),
     Table("tvm.relay.ty", "Types.", names={**TYPES, "TypeData": ADT["TypeData"]}, refused=REFUSED_TYPES),
     Table("tvm.relay.adt", "Data types and match.", names=ADT),
