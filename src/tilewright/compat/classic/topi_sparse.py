@@ -152,14 +152,12 @@ def dense(
     data: te.Tensor | CSRPlaceholderOp, weight: te.Tensor | CSRPlaceholderOp, bias: te.Tensor | None = None
 ) -> te.Tensor:
     """`data` [M, K] times the transpose of `weight` [N, K], one of them sparse, plus `bias` [N]."""
-    sparse = [one for one in (data, weight) if isinstance(one, CSRPlaceholderOp)]
-    if len(sparse) != 1:
-        raise UnsupportedError("topi.sparse.dense takes one sparse argument and one that is not")
-    parts = (sparse[0].data, sparse[0].indices, sparse[0].indptr)
-    if sparse[0] is data:
-        made = _by_elements(weight, parts, True, "dense")
+    if isinstance(data, CSRPlaceholderOp) and isinstance(weight, te.Tensor):
+        made = _by_elements(weight, (data.data, data.indices, data.indptr), True, "dense")
+    elif isinstance(weight, CSRPlaceholderOp) and isinstance(data, te.Tensor):
+        made = _by_elements(data, (weight.data, weight.indices, weight.indptr), False, "dense")
     else:
-        made = _by_elements(data, parts, False, "dense")
+        raise UnsupportedError("topi.sparse.dense takes one sparse argument and one that is not")
     if bias is None:
         return made
     return te.compute(made.shape, lambda i, n: made[i, n] + bias[n], name="dense_bias", tag="dense")
