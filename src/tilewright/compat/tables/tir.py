@@ -44,7 +44,7 @@ TABLES = (
     Table(
         "tvm.tir.analysis",
         "Questions about functions.",
-        names=leads_to("tilewright.tir.structural", expr_deep_equal="structural_equal"),
+        names=leads_to(f"{_CLASSIC}.arith", "expr_deep_equal"),
     ),
     Table(
         "tvm.tir.transform",
