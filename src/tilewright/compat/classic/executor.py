@@ -54,7 +54,7 @@ def build(
     `executor`, `runtime` and the memory pools of the classic signature make no difference here.
     """
     refuse_added("relay.build")
-    mod = with_params(legalize(as_module(ir_mod)), params)
+    mod = with_params(IRModule.of(legalize(as_module(ir_mod))), params)
     chosen = single_target(target)
     model = compile_model(mod, chosen) if chosen.is_host else None
     return ExecutorFactory(model, mod, params, mod_name, chosen)

@@ -10,6 +10,7 @@ from tilewright.compat.tables.relay import (
     TUPLE_VALUED,
     TYPE_WALKERS,
     TYPES,
+    VISION,
 )
 from tilewright.compat.tables.table import Table, leads_to
 
@@ -141,8 +142,8 @@ TABLES = (
     Table("tvm.relay.random", "Random numbers.", open=("tilewright.relay.op.random",)),
     Table("tvm.relay.op.random", "Random numbers.", open=("tilewright.relay.op.random",)),
     Table("tvm.relay.op.dyn", "Operators whose shapes are values.", open=("tilewright.relay.op.dyn",)),
-    Table("tvm.relay.vision", "Operators of detection.", open=("tilewright.relay.op.vision",)),
-    Table("tvm.relay.op.vision", "Operators of detection.", open=("tilewright.relay.op.vision",)),
+    Table("tvm.relay.vision", "Operators of detection.", names=VISION, open=("tilewright.relay.op.vision",)),
+    Table("tvm.relay.op.vision", "Operators of detection.", names=VISION, open=("tilewright.relay.op.vision",)),
     Table("tvm.relay.qnn", "Quantized networks."),
     Table("tvm.relay.qnn.op", "Quantized operators.", open=("tilewright.relay.op.qnn",)),
     Table(
