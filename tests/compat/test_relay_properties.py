@@ -97,3 +97,31 @@ def test_hashes_of_free_variables():
     assert tvm.ir.structural_hash(one, map_free_vars=True) == tvm.ir.structural_hash(other, map_free_vars=True)
     closed = [tvm.ir.structural_hash(relay.Function([var], body)) for var, body in ((x, one), (y, other))]
     assert closed[0] == closed[1]
+
+
+def test_function_of_two_convolutions_called_one_kernel():
+    shapes = {"x": (1, 3, 9, 9), "v": (4, 3, 3, 3), "w": (5, 4, 3, 3)}
+    x, v, w = [relay.var(name, shape=shape) for name, shape in shapes.items()]
+    body = relay.nn.conv2d(relay.nn.relu(relay.nn.conv2d(x, v, kernel_size=(3, 3))), w, kernel_size=(3, 3))
+    one = relay.Function([x, v, w], body).with_attr("Primitive", tvm.tir.IntImm("int32", 1))
+    given = [relay.var(name, shape=shape) for name, shape in shapes.items()]
+    rng = np.random.default_rng(0)
+    values = [rng.random(shape, np.float32) for shape in shapes.values()]
+    results = []
+    for func in (relay.Function(given, relay.Call(one, given)), relay.Function([x, v, w], body)):
+        mod = tvm.IRModule.from_expr(func)
+        results.append(relay.create_executor("graph", mod, tvm.cpu(), "llvm").evaluate()(*values).numpy())
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-4)
+
+
+def test_loads_by_the_pointers_of_a_builder():
+    ib = tvm.tir.ir_builder.create()
+    source, target = tvm.tir.decl_buffer((8,), name="source"), tvm.tir.decl_buffer((8,), name="target")
+    a, b = ib.buffer_ptr(source), ib.buffer_ptr(target)
+    with ib.for_range(0, 8) as i:
+        ib.emit(tvm.tir.Store(b, tvm.tir.Load("float32", a, 7 - i), i))
+    mod = tvm.IRModule.from_expr(tvm.tir.PrimFunc([source, target], ib.get()).with_attr("global_symbol", "main"))
+    data = np.arange(8, dtype="float32")
+    out = tvm.nd.empty((8,))
+    tvm.build(mod, target="llvm")(tvm.nd.array(data), out)
+    np.testing.assert_array_equal(out.numpy(), data[::-1])

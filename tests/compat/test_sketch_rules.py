@@ -117,3 +117,22 @@ def test_input_that_the_task_has_not() -> None:
         auto_scheduler.SearchTask(
             workload_key=task.workload_key, target="llvm", task_inputs={"w_data": tvm.nd.array(np.zeros(5, "float32"))}
         )
+
+
+def test_states_by_hand_are_measured() -> None:
+    from tvm import auto_scheduler, te
+
+    def double(n: int) -> Any:
+        a = te.placeholder((n,), name="a")
+        return [a, te.compute((n,), lambda i: a[i] * 2, name="b")]
+
+    auto_scheduler.register_workload("tests/double", double, override=True)
+    task = auto_scheduler.SearchTask(func="tests/double", args=(64,), target="llvm")
+    state = task.compute_dag.get_init_state()
+    b = state.stage_ops[1]
+    _, inner = state.split(b, state[b].iters[0], [16])
+    state.vectorize(b, inner)
+    inputs = [auto_scheduler.MeasureInput(task, one) for one in (state, task.compute_dag.init_state)]
+    runner = auto_scheduler.LocalRunner(timeout=60)
+    results = runner.run(inputs, auto_scheduler.LocalBuilder().build(inputs))
+    assert [result.error_no for result in results] == [0, 0] and "costs" in str(results[0])

@@ -38,6 +38,10 @@ class MeasureResult:
         self.costs, self.error_no, self.error_msg = [float(cost) for cost in costs], int(error_no), error_msg or ""
         self.all_cost, self.timestamp = all_cost, timestamp
 
+    def __str__(self) -> str:
+        told = f"costs:{self.costs}" if self.error_no == 0 else f"error_no:{self.error_no}, error_msg:{self.error_msg}"
+        return f"MeasureResult({told}, all_cost:{self.all_cost:.2f}, timestamp:{self.timestamp:.2f})"
+
 
 class BuildResult:
     """What a builder gives a runner."""

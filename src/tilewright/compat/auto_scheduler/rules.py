@@ -36,21 +36,15 @@ _DRAWN, _WIDEST = 192, 64
 _OPEN_LENGTHS = (1, 2, 4, 8, 16)
 
 
-class RuleTask(Task):
-    """The computation of `task` with the states that `rules` make of it. Raises `InputError` where they make none."""
+class StatesTask(Task):
+    """The computation of `task` with states of it, each the `steps` that make it."""
 
-    def __init__(self, task: Any, policy: Any, rules: Sequence[Any], generator: Random) -> None:
-        self.name, self.target, self.tensors = task.desc or "rules", task.target, list(task.compute_dag.tensors)
+    def __init__(self, task: Any, steps: Sequence[Sequence[Step]]) -> None:
+        self.name, self.target, self.tensors = task.desc or "states", task.target, list(task.compute_dag.tensors)
         self.arguments = arguments_of(self.tensors, task.values)
         self.flops = self.flop = task.compute_dag.flop_ct
-        self.sketches = _sketches(task, policy, rules)
-        if not self.sketches:
-            raise InputError(f"the rules {', '.join(rule.rule_name for rule in rules)} make no state of {self.name}")
-        drawn = [_completed(generator.choice(self.sketches), generator) for _ in range(_DRAWN)]
-        self._steps = list({str(steps): steps for steps in drawn if steps is not None}.values())
-        if not self._steps:
-            raise InputError(f"no state of the rules for {self.name} can be completed")
-        self.key = TaskKey("rules.v1", canonical({"workload": task.workload_key}))
+        self._steps = [list(one) for one in steps]
+        self.key = TaskKey("states.v1", canonical({"workload": task.workload_key}))
 
     @property
     def points(self) -> StatePoints:
@@ -74,6 +68,20 @@ class RuleTask(Task):
 
     def lower_reference(self) -> PrimFunc:
         return self.lower({"steps": []})
+
+
+class RuleTask(StatesTask):
+    """With the states that `rules` make of it. Raises `InputError` where they make none."""
+
+    def __init__(self, task: Any, policy: Any, rules: Sequence[Any], generator: Random) -> None:
+        self.sketches = _sketches(task, policy, rules)
+        names = ", ".join(rule.rule_name for rule in rules)
+        if not self.sketches:
+            raise InputError(f"the rules {names} make no state of {task.desc or task.workload_key}")
+        drawn = [_completed(generator.choice(self.sketches), generator) for _ in range(_DRAWN)]
+        super().__init__(task, list({str(steps): steps for steps in drawn if steps is not None}.values()))
+        if not self._steps:
+            raise InputError(f"no state of the rules {names} can be completed")
 
 
 class StatePoints(UnrestrictedPoints):

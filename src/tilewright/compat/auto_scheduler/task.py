@@ -30,6 +30,7 @@ from tilewright.compat.auto_scheduler.measure import (
 )
 from tilewright.compat.auto_scheduler.policy import SearchPolicy, SketchPolicy
 from tilewright.compat.auto_scheduler.record import load_best_record
+from tilewright.compat.auto_scheduler.rules import StatesTask
 from tilewright.compat.auto_scheduler.state import State
 from tilewright.compat.auto_scheduler.steps import SKETCH
 from tilewright.compat.auto_scheduler.workload import make_workload_key
@@ -158,6 +159,10 @@ class SearchTask:
 
     def measure_states(self, states: Sequence[Any], options: MeasureOptions) -> list[MeasureResult]:
         """Time states on this machine."""
+        if any(len(one.transform_steps) != 1 or one.transform_steps[0][0] != SKETCH for one in states):
+            own = StatesTask(self, [one.transform_steps for one in states])
+            with Measurer([own], options) as measurer:
+                return [result_of(trial) for trial in measurer.measure(own, range(len(states)))]
         with Measurer([self.own], options) as measurer:
             return [result_of(trial) for trial in measurer.measure(self.own, [self.point(one) for one in states])]
 

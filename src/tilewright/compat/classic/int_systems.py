@@ -123,7 +123,11 @@ class IterMap:
 def detect_iter_map(
     indices: Sequence[Any], input_iters: Ranges, predicate: Any = True, *level: Any, **more: Any
 ) -> IterMap:
-    """The splits and fusions that make `indices` of iterators; none where they are not of that kind."""
+    """The splits and fusions that make `indices` of iterators; none where they are not of that kind.
+
+    Iterators of one value make no difference: `simplify_trivial_iterators`, which says whether they stay, is taken.
+    """
+    more.pop("simplify_trivial_iterators", True)
     checked = more.pop("check_level", more.pop("require_bijective", level[0] if level else False))
     if more or len(level) > 1:
         raise TypeError(f"detect_iter_map takes indices, input_iters, predicate and a level, not {[*more, *level[1:]]}")
