@@ -6,7 +6,8 @@
     scripts/compat_gallery.py CHECKOUT --output DIR    keeps what each printed as DIR/NAME.txt
 
 A script counts as run if it ends without an error; what it asserts about its results is in it. Kernels for CUDA are
-emulated on this machine's processor; a script whose kernels are too large for that is "too long". Scripts that need
+emulated on this machine's processor; a script whose kernels are too large for that is "too long". Logs of tuning that
+the checkout has (ci_logs) are in the folder of each, as where its pages are made. Scripts that need
 what the machine or this package has not are listed with that reason and not started. The exit status is 1 if one that
 was started failed.
 """
@@ -16,25 +17,30 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 #: Why a script is not started, by what its text says; the first that matches is the reason.
 REASONS = (
     ("microcontrollers", r"\btvm\.micro\b|microtvm"),
-    ("the tuner auto_scheduler", r"\bauto_scheduler\."),
     ("tuning on a GPU", r'(?s)autotvm\.task\.create\([^#]{0,200}target="cuda"'),
+    (
+        "tuning on a GPU",
+        r'(?s)(?=.*\bauto_scheduler\.)(?=.*\ntarget = tvm\.target\.Target\("(?:cuda|opencl))',
+    ),
     ("another device", r"adreno|raspberry|android"),
     ("the command line of the classic stack", r"\btvmc\b"),
-    ("a download", r"\bdownload(?:_testdata)?\(|urlretrieve|urlopen|pretrained=True|from_pretrained"),
+    ("a download", r"\bdownload(?:_testdata)?\(|urlretrieve|urlopen|^\w.*pretrained=True|from_pretrained"),
     (
         "another framework",
-        r"^\s*(?:import|from) (?:mxnet|torch|tensorflow|keras|paddle|coremltools|caffe2|gluoncv|dgl)\b",
+        r"^(?:import|from) (?:mxnet|torch|tensorflow|keras|paddle|coremltools|caffe2|gluoncv|dgl)\b",
     ),
     ("tvm.script", r"from tvm\.script import"),
     ("pictures of schedules (tedd)", r"contrib import tedd"),
@@ -60,16 +66,18 @@ def reason_not_to_start(text: str) -> str | None:
     """What a script with `text` needs that is not here; None if nothing."""
     found = next((reason for reason, pattern in REASONS if re.search(pattern, text, re.MULTILINE)), None)
     defines_only = re.search(r"^# tune_and_evaluate\(", text, re.MULTILINE)  # the one call that does something
-    return None if defines_only and "auto_scheduler" not in str(found) else found
+    return None if defines_only and "GPU" not in str(found) else found
 
 
-def run(script: Path, name: str, limit: float, output: Path | None) -> Outcome:
-    """Run one script in an empty folder of its own, at most `limit` seconds."""
+def run(script: Path, name: str, limit: float, output: Path | None, logs: Sequence[Path] = ()) -> Outcome:
+    """Run one script in a folder of its own, with copies of `logs`, at most `limit` seconds."""
     reason = reason_not_to_start(script.read_text(encoding="utf-8"))
     if reason is not None:
         return Outcome(name, "not started", reason, 0.0)
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
+        for log in logs:
+            shutil.copy(log, folder)
         try:
             done = subprocess.run(
                 [sys.executable, "-m", "tilewright.compat", "--emulate", str(script.resolve())],
@@ -101,12 +109,13 @@ def main() -> int:
     if folder is None:
         parser.error(f"{arguments.checkout} has neither gallery/ nor tutorials/")
     outcomes = []
+    logs = sorted(folder.rglob("ci_logs/*.json"))
     print("| program | outcome | | seconds |\n|---|---|---|---|")
     for script in sorted(folder.rglob("*.py")):
         name = script.relative_to(folder).as_posix()
         if not re.search(arguments.only, name):
             continue
-        outcome = run(script, name, arguments.limit, arguments.output)
+        outcome = run(script, name, arguments.limit, arguments.output, logs)
         outcomes.append(outcome)
         detail = outcome.detail[:160].replace("|", "\\|")
         print(f"| {name} | {outcome.kind} | {detail} | {outcome.seconds:.0f} |", flush=True)

@@ -131,3 +131,24 @@ def test_bounds_and_remainders_given_by_numbers_replace_what_was_known() -> None
     assert analyzer.modular_set(x * 2 + 1) == (8, 7)
     analyzer.set_modular(x, 0, 5)
     assert analyzer.modular_set(x) == (0, 5)
+
+
+def test_modular_sets_through_shifts_casts_and_remainders():
+    a, x, y = Analyzer(), Var("x", "int64"), Var("y", "int64")
+    assert a.modular_set((x * 4 + 2) >> 1) == (2, 1)
+    assert a.modular_set(op.truncdiv(x * 8, 4)) == (2, 0)
+    assert a.modular_set(op.truncdiv(x * 4 + 2, 2)) == (1, 0)  # which way it rounds depends on the sign
+    z = Var("z", "int32")
+    assert a.modular_set(op.cast("int64", z * 6 + 1)) == (6, 1)
+    assert a.modular_set(y) == (1, 0)
+    a.bind(y, x * 4 + 1)  # after a question about it
+    assert a.modular_set(1 - y) == (4, 0)
+
+
+def test_remainders_that_are_known_combine():
+    a, x = Analyzer(), Var("x", "int32")
+    with a.constraint(op.eq(op.truncmod(x, 3), 2)), a.constraint(op.eq(op.floormod(x, 5), 3)):
+        assert a.modular_set(x) == (15, 8)
+        with a.constraint(op.eq(op.truncmod(x, 7), 2)):
+            assert a.modular_set(x) == (105, 23)
+    assert a.modular_set(x) == (1, 0)

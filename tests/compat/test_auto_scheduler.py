@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.errors import ArtifactError, InputError, ScheduleError, UnsupportedError
+from tilewright.errors import ArtifactError, InputError, ScheduleError
 
 _KEY = '["tests/mm_relu", 64, 64, 64]'
 #: A line as the classic stack writes it.
@@ -273,5 +273,3 @@ def test_errors_say_what_to_do(mm_relu: str, tmp_path: Path) -> None:
         auto_scheduler.SearchTask(target="llvm")
     with pytest.raises(InputError, match="ProgramRunner"):
         auto_scheduler.TuningOptions(runner="remote")
-    with pytest.raises(UnsupportedError, match="write a template"):
-        auto_scheduler.PreloadCustomSketchRule(None, None, "mine")

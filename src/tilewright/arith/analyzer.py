@@ -10,7 +10,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tilewright.arith.bounds import ANYTHING, BOUNDS, MODULAR, UNBOUNDED, Bound, Modular, meet_bound, type_bound
+from tilewright.arith.bounds import (
+    ANYTHING,
+    BOUNDS,
+    MODULAR,
+    UNBOUNDED,
+    Bound,
+    Modular,
+    meet_bound,
+    meet_modular,
+    type_bound,
+)
 from tilewright.arith.linear import INDEX_TYPES, Linear, conjuncts
 from tilewright.arith.range import Range
 from tilewright.arith.simplify import Simplifier
@@ -47,6 +57,8 @@ class Analyzer:
         """Let `var` lie in a `Range`, in a (min, extent) pair, in [value, value + extent), or equal an expression."""
         if var in self._ranks:
             self._unlearn(var)
+        elif var in self._bound_memo or var in self._modular_memo:
+            self._forget()  # questions about it were asked before
         self.rank(var)
         if extent is None and isinstance(value, Expr):
             self.values[var] = self.simplify(value)
@@ -123,8 +135,11 @@ class Analyzer:
             self._know(form.times(-1).shifted(1 if isinstance(fact, e.GT) else 0))
         if isinstance(fact, e.EQ) and len(form.terms) == 1:
             ((atom, k),) = form.terms.items()
-            if isinstance(atom, e.FloorMod) and isinstance(atom.b, IntImm) and k in (1, -1) and atom.b.value > 0:
-                self._modular[atom.a] = (atom.b.value, -form.constant * k % atom.b.value)
+            rest = isinstance(atom, (e.FloorMod, e.Mod))
+            if rest and isinstance(atom.b, IntImm) and k in (1, -1) and atom.b.value > 0:  # type: ignore[attr-defined]
+                modulus = atom.b.value  # type: ignore[attr-defined]
+                known = (modulus, -form.constant * k % modulus)
+                self._modular[atom.a] = meet_modular(self.modular_set(atom.a), known)  # type: ignore[attr-defined]
 
     def _know(self, form: Linear) -> None:
         """Take note that `form` is at most 0."""

@@ -210,6 +210,40 @@ def _modular_extreme(a: Analyzer, x: Any) -> Modular:
     return union_modular(a.modular_set(x.a), a.modular_set(x.b))
 
 
+def _modular_truncdiv(a: Analyzer, x: Any) -> Modular:
+    """Of what is not negative, where rounding towards zero is rounding down, and of multiples of the divisor."""
+    low, _ = a.const_int_bound(x.a)
+    exact = a.modular_set(x.a)[1] == 0
+    return _modular_floordiv(a, x) if exact or (low is not None and low >= 0) else ANYTHING
+
+
+def _modular_call(a: Analyzer, x: Any) -> Modular:
+    """A shift to the right by a number is a division that rounds down."""
+    by = op.as_const(x.args[1]) if x.op == "shift_right" and x.dtype.is_int else None
+    if not isinstance(by, int) or not 0 <= by < x.dtype.bits - 1:
+        return ANYTHING
+    return _modular_floordiv(a, e.FloorDiv(x.args[0], op.const(1 << by, x.dtype)))
+
+
+def _modular_cast(a: Analyzer, x: Any) -> Modular:
+    """Of integers to a type that holds them all."""
+    wider = x.value.dtype.is_int and not x.value.dtype.is_bool and x.dtype.bits >= x.value.dtype.bits
+    return a.modular_set(x.value) if wider and x.value.dtype in INDEX_TYPES else ANYTHING
+
+
+def meet_modular(first: Modular, second: Modular) -> Modular:
+    """What is in both sets: by the Chinese remainder theorem. The first where no value is in both."""
+    (m, p), (n, q) = first, second
+    if not m or not n:
+        return second if not n else first
+    common = math.gcd(m, n)
+    if (q - p) % common:
+        return first
+    steps = (q - p) // common * pow(m // common, -1, n // common) % (n // common)
+    whole = m // common * n
+    return whole, (p + m * steps) % whole
+
+
 MODULAR: dict[type, Callable[[Any, Any], Modular]] = {
     IntImm: lambda a, x: (0, x.value),
     e.Add: lambda a, x: modular_of_sum(a, Linear.of(x)),
@@ -217,6 +251,9 @@ MODULAR: dict[type, Callable[[Any, Any], Modular]] = {
     e.Mul: _modular_product,
     e.FloorDiv: _modular_floordiv,
     e.FloorMod: _modular_floormod,
+    e.Div: _modular_truncdiv,
+    e.Cast: _modular_cast,
+    e.Call: _modular_call,
     e.Min: _modular_extreme,
     e.Max: _modular_extreme,
     e.Select: lambda a, x: union_modular(a.modular_set(x.true_value), a.modular_set(x.false_value)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from tilewright.errors import ScheduleError
-from tilewright.te.operation import ComputeOp, Operation
+from tilewright.te.operation import ComputeOp, Operation, producer_loads
 from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.stage import INLINE, Stage
 from tilewright.te.tensor import Tensor
@@ -47,7 +47,14 @@ def inline(stages: Sequence[Stage], keep: Collection[Stage] = ()) -> dict[Stage,
 
 
 def _check_whole_reads(op: Operation, owner: Mapping[Tensor, Stage]) -> None:
-    """An operation without an expression needs the tensors it reads in memory."""
+    """An operation without an expression needs the tensors it reads in memory; so do lengths of reductions."""
+    for iv in op.reduce_axis if owner else ():
+        for load in () if iv.dom is None else producer_loads([iv.dom.min, iv.dom.extent]):
+            if load.producer in owner:
+                raise ScheduleError(
+                    f"compute_inline of {load.producer.name}: the length of a reduction of {op.name} reads it; "
+                    "leave it a stage"
+                )
     for tensor in () if isinstance(op, ComputeOp) else op.input_tensors:
         if tensor in owner:
             raise ScheduleError(

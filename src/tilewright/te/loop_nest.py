@@ -7,15 +7,18 @@ are known, as a `likely` condition, and only where the bounds do not prove it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright.errors import ScheduleError
 from tilewright.te.bounds import StageBounds, divides
 from tilewright.te.itervar import IterType, IterVar
+from tilewright.te.leaf_axes import made_of
 from tilewright.te.loop_relation import Fuse, Split
 from tilewright.te.operation import Operation
 from tilewright.te.region import to_expr
+from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.stage import Stage
+from tilewright.te.tensor import Tensor
 from tilewright.tir import op as tir_op
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.position import Position
@@ -53,6 +56,7 @@ class Nest:
         bounds: StageBounds,
         rename: Mapping[IterVar, Var],
         positions: Mapping[IterVar, Position],
+        read: Callable[[Tensor, tuple[Expr, ...]], Expr] | None = None,
     ) -> None:
         self.stage, self.op, self.positions = stage, op, positions
         self.bounds = bounds
@@ -65,13 +69,33 @@ class Nest:
             once = _is_one(bounds.extents[iv])
             self.derived[iv] = IntImm(var.dtype, 0) if once else var
             self.depends[iv] = frozenset() if once else frozenset((place,))
-        for relation in reversed(stage.relations):
-            self._derive(relation)
-        self.roots = {iv: self.derived[iv] for iv in (*op.axis, *op.reduce_axis)}
+        self.roots: dict[IterVar, Expr] = {}
         self.values: dict[Var, Expr] = {}
-        for iv, relative in self.roots.items():
-            low = bounds.mins[iv]
-            value = relative if not low.terms and low.constant == 0 else to_expr(low, iv.var.dtype) + relative
+        self._read = read
+        self._settle(op.axis)
+        self._settle(op.reduce_axis)
+
+    def _settle(self, axes: Sequence[IterVar]) -> None:
+        """The values of the axes of one kind. Lengths of reductions may depend on those of the data axes."""
+        if not axes:
+            return
+        kind = axes[0].iter_type
+        lengths = BodyRewriter(dict(self.values), self._read) if kind is IterType.REDUCE else None
+        if lengths is not None:
+            own = [iv for iv in self.bounds.extents if iv.iter_type is kind]
+            self.bounds = replace(
+                self.bounds, extents=self.bounds.extents | {iv: lengths(self.bounds.extents[iv]) for iv in own}
+            )
+        for relation in reversed(self.stage.relations):
+            if made_of(relation).iter_type is kind:
+                self._derive(relation)
+        for iv in axes:
+            assert iv.dom is not None
+            relative, low = self.derived[iv], self.bounds.mins[iv]
+            self.roots[iv] = value = relative
+            if low.terms or low.constant:
+                start = to_expr(low, iv.var.dtype)
+                value = (start if lengths is None else lengths(start)) + relative
             self.values[iv.var] = value
             self._guard_domain(iv, value)
 

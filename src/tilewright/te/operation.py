@@ -113,12 +113,17 @@ class ComputeOp(Operation):
     def input_tensors(self) -> tuple[Tensor, ...]:
         """The tensors the body reads, in order of first appearance."""
         if self._inputs is None:
-            self._inputs = tuple(dict.fromkeys(load.producer for load in producer_loads(self.body)))
+            self._inputs = tuple(dict.fromkeys(load.producer for load in self._loads()))
         return self._inputs
+
+    def _loads(self) -> list[ProducerLoad]:
+        """What the body reads, and the lengths of reductions."""
+        spans = [iv.dom for iv in self.reduce_axis if iv.dom is not None]
+        return producer_loads([*self.body, *(end for span in spans for end in (span.min, span.extent))])
 
     def reads(self) -> list[Read]:
         """Every distinct read in the body."""
-        return [(load.producer, load.indices) for load in producer_loads(self.body)]
+        return [(load.producer, load.indices) for load in self._loads()]
 
     def with_inputs(self, tensors: Mapping[Tensor, Tensor]) -> ComputeOp:
         """The same computation on other tensors."""

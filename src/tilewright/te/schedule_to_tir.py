@@ -75,16 +75,20 @@ class _Builder:
         self.whole: set[Tensor] = set()  # outputs of attached stages that go to a buffer of the whole tensor
         self.starts: dict[Tensor, tuple[Linear, ...]] = {}  # where a stage's buffer starts in its tensor, if not at 0
         self.params: list[Buffer | Var] = []
-        self.binds = {schedule.tensor(t): b for t, b in binds.items()}
+        self.binds = {self._source_of(t): b for t, b in binds.items()}
         self.attached: dict[tuple[Stage, IterVar], list[Stage]] = {}
         self.positions = schedule.axis_positions()
         for arg in args:
             self._add_param(arg)
 
+    def _source_of(self, tensor: Tensor) -> Tensor:
+        """The tensor as the schedule has it; an input that nothing reads stays as it is."""
+        unused = isinstance(tensor.op, PlaceholderOp) and tensor.op not in self.source.stage_map
+        return tensor if unused else self.source.tensor(tensor)
+
     def _add_param(self, arg: Any) -> None:
         if isinstance(arg, Tensor):
-            unused = isinstance(arg.op, PlaceholderOp) and arg.op not in self.source.stage_map
-            tensor = arg if unused else self.source.tensor(arg)
+            tensor = self._source_of(arg)
             if tensor in self.buffers:
                 raise ScheduleError(f"lower: {arg.name} is given twice among the arguments")
             buffer = self.binds.get(tensor) or Buffer(arg.name, tensor.shape, tensor.dtype)
@@ -252,7 +256,7 @@ class _Builder:
     def _compute(self, stage: Stage) -> Stmt:
         op = stage.op
         assert isinstance(op, ComputeOp)
-        nest = Nest(stage, op, self.bounds.stages[stage], {}, self.positions)
+        nest = Nest(stage, op, self.bounds.stages[stage], {}, self.positions, self._read)
         inward = thread_guards(nest, nest.first_reduction())
         at_loop = self._children(nest, inward)  # makes the buffers that a tensorized loop may read
         match = tensorized(nest, self.buffers, self.whole, self._read)
@@ -351,7 +355,7 @@ class _Builder:
         reductions = frozenset(p for p, iv in enumerate(nest.leaves) if iv.iter_type is IterVar.REDUCE)
         places = [p for p in range(first, len(nest.leaves)) if p not in reductions]
         fresh = {nest.leaves[p]: Var(f"{nest.leaves[p].name}_init", nest.leaves[p].var.dtype) for p in places}
-        own = Nest(nest.stage, op, nest.bounds, fresh, self.positions)
+        own = Nest(nest.stage, op, self.bounds.stages[nest.stage], fresh, self.positions, self._read)
         guards = [g for g in own.guards if g.level >= first and not g.depends & reductions]
         reduce = _reduction_of(op)
         start = reduce.init or reduce.combiner.identity

@@ -129,9 +129,12 @@ def generator_for(arguments: Sequence[Argument]) -> np.random.Generator:
 
 
 def filled(argument: Argument, generator: np.random.Generator) -> Array:
-    """Random values; products of them stay in the range of every type."""
+    """The argument's own values, or random ones, products of which stay in the range of every type."""
     dtype = DType(argument.dtype)
     array = _array(argument.shape, dtype.numpy)
+    if argument.values is not None:
+        array[...] = argument.values
+        return array
     if argument.role == OUTPUT:
         return array
     if dtype.is_float:

@@ -30,7 +30,7 @@ from tilewright.topi.schedule.sketch.structure import REDUCE, Part, structure_of
 
 class SketchTask(Task):
     """`tensors` are the arguments, inputs and outputs. `reference` is a task whose results are the yardstick (default:
-    the computation without a schedule)."""
+    the computation without a schedule). `values` has the arrays that inputs are measured with (others: random ones)."""
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class SketchTask(Task):
         name: str = "sketch",
         reference: Task | None = None,
         roles: Sequence[str] = (),
+        values: Mapping[te.Tensor, Any] | None = None,
     ) -> None:
         self.name, self.target, self.tensors = name, Target(target), list(tensors)
         if not isinstance(self.target, CpuTarget):
@@ -49,8 +50,7 @@ class SketchTask(Task):
         if not self.outputs:
             raise InputError(f"{name} computes nothing: none of its {len(self.tensors)} arguments is a computed tensor")
         self.parts: list[Part] = structure_of(self.outputs)
-        given = list(roles) or [OUTPUT if tensor in self.outputs else INPUT for tensor in self.tensors]
-        self.arguments = tuple(_argument(tensor, role) for tensor, role in zip(self.tensors, given, strict=True))
+        self.arguments = arguments_of(self.tensors, values or {}, roles)
         self.reference = reference
         self.key = TaskKey(f"{SKETCH}.v{VERSION}", canonical({"hash": self._hash()}))
         self.flops = self.flop = count_flops(te.create_schedule([tensor.op for tensor in self.outputs]))
@@ -119,8 +119,17 @@ def _sum_by_lanes(schedule: te.Schedule, part: Part) -> None:
         stage.vectorize(lanes)
 
 
-def _argument(tensor: te.Tensor, role: str) -> Argument:
+def arguments_of(
+    tensors: Sequence[te.Tensor], values: Mapping[te.Tensor, Any], roles: Sequence[str] = ()
+) -> tuple[Argument, ...]:
+    """The arguments that `tensors` are, inputs with their `values`. Raises `InputError` where a size is open."""
+    computed = [not isinstance(tensor.op, te.PlaceholderOp) for tensor in tensors]
+    given = list(roles) or [OUTPUT if made else INPUT for made in computed]
+    return tuple(_argument(t, role, values.get(t)) for t, role in zip(tensors, given, strict=True))
+
+
+def _argument(tensor: te.Tensor, role: str, values: Any) -> Argument:
     sizes = [int(size.value) if hasattr(size, "value") else -1 for size in tensor.shape]
     if -1 in sizes:
         raise InputError(f"{tensor.name} has an open size; sketches need all sizes: give it a number")
-    return Argument(tuple(sizes), str(tensor.dtype), role)
+    return Argument(tuple(sizes), str(tensor.dtype), role, values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.autotvm.record.database import processor_of
@@ -26,11 +26,13 @@ INPUT, WEIGHT, OUTPUT = "input", "weight", "output"
 
 @dataclass(frozen=True)
 class Argument:
-    """One array that a kernel takes, and its `role`: `INPUT`, `WEIGHT` or `OUTPUT`."""
+    """One array that a kernel takes, and its `role`: `INPUT`, `WEIGHT` or `OUTPUT`. `values` are what it is measured
+    with, None: random ones."""
 
     shape: tuple[int, ...]
     dtype: str
     role: str
+    values: Any = field(default=None, repr=False, compare=False)
 
 
 class Task(ABC):

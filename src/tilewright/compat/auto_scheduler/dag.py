@@ -46,6 +46,11 @@ class ComputeDAG:
         """All operations, producers first."""
         return [stage.op for stage in self._schedule.stages]
 
+    @property
+    def init_state(self) -> State:
+        """The computation without a schedule."""
+        return self.get_init_state()
+
     def get_init_state(self) -> State:
         """The computation without a schedule."""
         return State(self.tensors)

@@ -37,6 +37,42 @@ def SearchPolicyUtilsHasCrossThreadReduction(state: Any, stage_id: int) -> bool:
     return any(axis.iter_type is te.IterType.REDUCE and stage.attr(axis).thread for axis in stage.leaf_iter_vars)
 
 
+class Consumers(dict[int, Any]):
+    """Stages by their numbers; `items()` is a list."""
+
+    def items(self) -> Any:
+        """Pairs."""
+        return list(super().items())
+
+
+def SearchPolicyUtilsGetConsumers(task: Any, state: Any, stage_id: int) -> Consumers:
+    """The stages that read a stage, those computed where they are read standing for what reads them."""
+    stages = state.replay.stages
+    found: dict[int, Any] = {}
+    for number, reader in enumerate(stages):
+        if any(tensor.op is stages[stage_id].op for tensor in reader.op.input_tensors):
+            inlined = reader.attach_type == te.stage.INLINE
+            found |= SearchPolicyUtilsGetConsumers(task, state, number) if inlined else {number: number}
+    return Consumers(found)
+
+
+def SearchPolicyUtilsIsElementwiseMatch(task: Any, state: Any, stage_id: int, target_stage_id: int) -> bool:
+    """True if an element of a stage is needed for that at the same place of another alone, and both have one shape."""
+    stages = state.replay.stages
+    while stage_id != target_stage_id:
+        source = stages[stage_id].op
+        readers = [n for n, one in enumerate(stages) if any(t.op is source for t in one.op.input_tensors)]
+        if len(readers) != 1 or not isinstance(stages[readers[0]].op, te.ComputeOp):
+            return False
+        reader = stages[readers[0]].op
+        own = [axis.var for axis in reader.axis]
+        in_place = all(list(indices) == own for tensor, indices in reader.reads() if tensor.op is source)
+        if reader.is_reduction or not in_place or list(reader.output(0).shape) != list(source.output(0).shape):
+            return False
+        (stage_id,) = readers
+    return True
+
+
 def SearchPolicyUtilsIsTiled(state: Any, stage_id: int) -> bool:
     """True if loops of a stage were split."""
     return any(isinstance(relation, Split) for relation in state.replay.stages[stage_id].relations)

@@ -38,6 +38,10 @@ class MeasureResult:
         self.costs, self.error_no, self.error_msg = [float(cost) for cost in costs], int(error_no), error_msg or ""
         self.all_cost, self.timestamp = all_cost, timestamp
 
+    def __str__(self) -> str:
+        told = f"costs:{self.costs}" if self.error_no == 0 else f"error_no:{self.error_no}, error_msg:{self.error_msg}"
+        return f"MeasureResult({told}, all_cost:{self.all_cost:.2f}, timestamp:{self.timestamp:.2f})"
+
 
 class BuildResult:
     """What a builder gives a runner."""
@@ -212,11 +216,15 @@ def _of_autotvm(result: Any) -> MeasureResult:
     return MeasureResult([FAILED], result.error_no, str(result.costs[0]), result.all_cost, result.timestamp)
 
 
+#: A trial runs the reference and the best so far beside the program whose seconds a runner limits.
+_BESIDE = 3
+
+
 def options_of(builder: ProgramBuilder, runner: Any) -> MeasureOptions:
     """How this compiler measures by what a program wishes."""
     repeat = max(MeasureOptions.blocks, getattr(runner, "repeat", 1))
     cold = 64 << 20 if getattr(runner, "enable_cpu_cache_flush", False) else 0
     return MeasureOptions(
-        build_seconds=builder.timeout, run_seconds=runner.timeout, builders=builder.n_parallel or 0, blocks=repeat,
-        cold_bytes=cold,
+        build_seconds=builder.timeout, run_seconds=_BESIDE * runner.timeout, builders=builder.n_parallel or 0,
+        blocks=repeat, cold_bytes=cold,
     )  # fmt: skip

@@ -7,6 +7,7 @@ policy.search(64, None, 16, measurer)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -16,12 +17,14 @@ from tilewright.autotvm.sketch.points import SketchPoints
 from tilewright.autotvm.sketch.search import SketchExplorer
 from tilewright.autotvm.tuner.explorer import Explorer, RandomExplorer
 from tilewright.autotvm.tuner.features import features_of
+from tilewright.autotvm.tuner.model_explorer import ModelExplorer, View
 from tilewright.compat.auto_scheduler.cost_model import CostModel, RandomModel, XGBModel
 from tilewright.compat.auto_scheduler.measure import TuningOptions
 from tilewright.compat.auto_scheduler.record import load_records
+from tilewright.compat.auto_scheduler.rules import APPLY, APPLY_AND_SKIP_REST, PASS, RuleTask
 from tilewright.compat.auto_scheduler.state import State
 from tilewright.compat.auto_scheduler.steps import SKETCH
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.errors import InputError
 
 #: How many states `generate_sketches` gives at most: one for each choice of rules, its tiles any.
 _SKETCHES = 16
@@ -39,15 +42,13 @@ class PreloadMeasuredStates(SearchCallback):
 
 
 class PreloadCustomSketchRule(SearchCallback):
-    """A rule of a program's own; this compiler's rules are knobs, so that there is nothing to put it among."""
+    """A rule of a program's own: `meet_condition_func(policy, state, stage)` says whether it takes a stage,
+    `apply_func` gives pairs of a state and the stage to go on with. A search with rules knows only what they make."""
 
-    PASS, APPLY, APPLY_AND_SKIP_REST = 0, 1, 2
+    PASS, APPLY, APPLY_AND_SKIP_REST = PASS, APPLY, APPLY_AND_SKIP_REST
 
     def __init__(self, meet_condition_func: Any, apply_func: Any, rule_name: str = "CustomSketchRule") -> None:
-        raise UnsupportedError(
-            f"the rule {rule_name!r}: sketches of this compiler take no rules of programs; write a template instead "
-            "(@autotvm.template)"
-        )
+        self.meet_condition_func, self.apply_func, self.rule_name = meet_condition_func, apply_func, rule_name
 
 
 class SearchPolicy:
@@ -69,7 +70,12 @@ class SearchPolicy:
 
     def made_explorer(self, measurer: Any) -> Explorer:
         """A new explorer."""
-        return RandomExplorer(self.search_task.own.points)
+        return RandomExplorer(self.own.points)
+
+    @property
+    def own(self) -> Any:
+        """This compiler's task that is searched."""
+        return self.search_task.own
 
     def learned(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         """A batch was measured."""
@@ -109,9 +115,21 @@ class SketchPolicy(SearchPolicy):
         super().__init__(task, init_search_callbacks)
         self.model = program_cost_model or RandomModel()
         self.generator, self.verbose = Random(seed or 0), verbose
+        self.rules = [one for one in self.callbacks if isinstance(one, PreloadCustomSketchRule)]
+
+    @cached_property
+    def by_rules(self) -> RuleTask:
+        """The states that rules of the program make."""
+        return RuleTask(self.search_task, self, self.rules, self.generator)
+
+    @property
+    def own(self) -> Any:
+        return self.by_rules if self.rules else self.search_task.own
 
     def made_explorer(self, measurer: Any) -> Explorer:
         task = self.search_task
+        if self.rules:
+            return self._explorer_of_rules(measurer)
         if task.sketch is None:
             return task.network_explorer(self.generator)
         if isinstance(self.model, RandomModel):
@@ -121,12 +139,22 @@ class SketchPolicy(SearchPolicy):
             return SketchExplorer(task.sketch.points, self.generator, samples, self.model.own)
         return _ByStates(task, self.model, self.generator)
 
+    def _explorer_of_rules(self, measurer: Any) -> Explorer:
+        if isinstance(self.model, RandomModel):
+            return RandomExplorer(self.by_rules.points, self.generator)
+        if isinstance(self.model, XGBModel):
+            view = View.loops(self.by_rules, measurer)
+            return ModelExplorer(self.by_rules.points, self.generator, model=self.model.own, view=view)
+        return _RulesByStates(self.by_rules, self.search_task, self.model)
+
     def learned(self, inputs: Sequence[Any], results: Sequence[Any]) -> None:
         if not isinstance(self.model, RandomModel | XGBModel):
             self.model.update(inputs, results)  # type: ignore[attr-defined]
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
-        """A state for each choice of rules, its tiles any."""
+        """A state for each choice of rules, its tiles any; of rules of the program their states."""
+        if self.rules:
+            return list(self.by_rules.sketches)
         points = self._points()
         chosen: dict[tuple[Any, ...], State] = {}
         for _ in range(8 * _SKETCHES):
@@ -142,10 +170,15 @@ class SketchPolicy(SearchPolicy):
 
     def sample_initial_population(self) -> list[State]:
         """States at random."""
+        if self.rules:
+            made = self.by_rules.points
+            return [self.search_task.state(made.config(p)) for p in range(min(len(made), self._population))]
         points = self._points()
-        return [
-            self._state(points.random(self.generator)) for _ in range(self.DEFAULT_PARAMS["sample_init_min_population"])
-        ]
+        return [self._state(points.random(self.generator)) for _ in range(self._population)]
+
+    @property
+    def _population(self) -> int:
+        return int(self.DEFAULT_PARAMS["sample_init_min_population"])
 
     def evolutionary_search(self, init_populations: Sequence[State], out_size: int) -> list[State]:
         """`out_size` states bred of others."""
@@ -188,6 +221,19 @@ class _ByStates(SketchExplorer):
         own = list(dict.fromkeys(points))
         states = [State(self.task.compute_dag.tensors, [[SKETCH, dict(self.points.plain(point))]]) for point in own]
         return dict(zip(own, map(float, self.judge.predict(self.task, states)))) if own else {}
+
+
+class _RulesByStates(RandomExplorer):
+    """What a program's own model says of the states of rules."""
+
+    def __init__(self, own: RuleTask, task: Any, model: Any) -> None:
+        super().__init__(own.points)
+        self.task, self.judge = task, model
+
+    def _candidates(self, count: int) -> Iterator[int]:
+        left = [point for point in range(len(self.points)) if point not in self.seen]
+        scores = self.judge.predict(self.task, [self.task.state(self.points.config(point)) for point in left])
+        yield from (point for _, point in sorted(zip(map(float, scores), left), reverse=True))
 
 
 def _measured(task: Any, filename: str) -> list[Trial]:

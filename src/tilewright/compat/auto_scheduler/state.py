@@ -54,10 +54,17 @@ class State:
 
     ANNOTATION_TRANS_TABLE: Mapping[str, int] = ANNOTATIONS
 
-    def __init__(self, tensors: Sequence[te.Tensor], steps: Sequence[Step] = ()) -> None:
-        self.replay = Replay(tensors)
-        for step in steps:
+    def __init__(self, state_object: Sequence[te.Tensor] | State, dag: Any = ()) -> None:
+        """A copy of a state (of a computation), or the state of the tensors of a computation after the steps `dag`."""
+        tensors: Any = state_object.replay.tensors if isinstance(state_object, State) else state_object
+        self.replay: Replay = Replay(tensors)
+        for step in state_object.transform_steps if isinstance(state_object, State) else dag:
             self.replay.add(step)
+
+    @property
+    def state_object(self) -> State:
+        """The state, by which the classic stack names what it is made of."""
+        return self
 
     @classmethod
     def of_sketch(cls, tensors: Sequence[te.Tensor], config: Mapping[str, Any]) -> State:
@@ -90,8 +97,10 @@ class State:
         return self.stages[self._stage(key)]
 
     # ---------------------------------------------------------------------------------------------------- steps
-    def split(self, stage: Any, iterator: Any, lengths: Sequence[int], inner_to_outer: bool = True) -> list[Iterator_]:
-        """Split a loop into one more than there are lengths."""
+    def split(
+        self, stage: Any, iterator: Any, lengths: Sequence[int | None], inner_to_outer: bool = True
+    ) -> list[Iterator_]:
+        """Split a loop into one more than there are lengths; those that a search is to choose are None."""
         place, axis = self._at(stage, iterator)
         extent = self.replay.extent(place, self.replay.axes(place)[axis])
         return self._made(place, ["SP", place, axis, extent, list(lengths), int(inner_to_outer)])

@@ -33,7 +33,10 @@ SKETCH = "SK"
 
 
 class Replay:
-    """A schedule of `tensors`, the arguments of a computation, and its stages by number."""
+    """A schedule of `tensors`, the arguments of a computation, and its stages by number.
+
+    Lengths of splits that are not known yet (None) stand as 1.
+    """
 
     def __init__(self, tensors: Sequence[te.Tensor]) -> None:
         self.tensors = list(tensors)
@@ -75,9 +78,8 @@ class Replay:
 
     def _split(self, stage: int, axis: int, extent: Any, lengths: Sequence[Any], inner_first: int) -> list[te.IterVar]:
         target, left = self.stages[stage], self.axes(stage)[axis]
-        if any(length is None for length in lengths):
-            raise ScheduleError(f"split of {target.name}: a length is not known yet (None)")
         made: list[te.IterVar] = []
+        lengths = [1 if length is None else length for length in lengths]
         if inner_first:
             for length in reversed(lengths):
                 left, inner = target.split(left, factor=int(length))
@@ -90,7 +92,7 @@ class Replay:
 
     def lengths_of(self, step: int) -> list[int]:
         """The lengths of a split that was made before."""
-        return [int(length) for length in self.steps[step][4]]
+        return [1 if length is None else int(length) for length in self.steps[step][4]]
 
     def _follow(self, stage: int, axis: int, source: int, parts: int) -> list[te.IterVar]:
         lengths = self.lengths_of(source)

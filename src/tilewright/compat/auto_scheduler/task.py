@@ -8,7 +8,7 @@ schedule, args = task.apply_best("log.json")
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright import te
@@ -30,11 +30,13 @@ from tilewright.compat.auto_scheduler.measure import (
 )
 from tilewright.compat.auto_scheduler.policy import SearchPolicy, SketchPolicy
 from tilewright.compat.auto_scheduler.record import load_best_record
+from tilewright.compat.auto_scheduler.rules import StatesTask
 from tilewright.compat.auto_scheduler.state import State
 from tilewright.compat.auto_scheduler.steps import SKETCH
 from tilewright.compat.auto_scheduler.workload import make_workload_key
 from tilewright.compat.classic.target import Target
-from tilewright.errors import InputError
+from tilewright.errors import InputError, UnsupportedError
+from tilewright.tir.op import as_const
 
 #: Arrays that programs register to measure workloads with, by name.
 TASK_INPUT_BUFFER_TABLE: dict[str, dict[str, Any]] = {}
@@ -114,18 +116,32 @@ class SearchTask:
         option = LayoutRewriteOption.get_target_default(self.target)
         self.layout_rewrite_option = option if layout_rewrite_option is None else layout_rewrite_option
         self.task_input_names = _registered(workload_key, task_inputs, task_inputs_overwrite)
-        self.sketch: SketchTask | None = SketchTask(self.compute_dag.tensors, self.target, desc or "sketch")
+        self.values = _values_of(self.compute_dag.tensors, task_inputs or {})
+        self._no_sketch: UnsupportedError | None = None
+        self.sketch: SketchTask | None = self._sketch()
         self.best_state: State | None = None
         self.best_seconds = float("inf")
 
+    def _sketch(self) -> SketchTask | None:
+        """None where sketches are not for such a computation; rules of a program's own may be."""
+        try:
+            return SketchTask(self.compute_dag.tensors, self.target, self.desc or "sketch", values=self.values)
+        except UnsupportedError as error:
+            self._no_sketch = error
+            return None
+
     @property
     def own(self) -> Task:
-        """This compiler's task: sketches, or the template of a kernel."""
-        assert self.sketch is not None
+        """This compiler's task: sketches, or the template of a kernel. Raises `UnsupportedError` where it has none."""
+        if self.sketch is None:
+            assert self._no_sketch is not None
+            raise self._no_sketch
         return self.sketch
 
     def state(self, config: Any) -> State:
-        """The state of a configuration as plain data."""
+        """The state of a configuration as plain data, or of the steps of a rule's."""
+        if set(config) == {"steps"}:
+            return State(self.compute_dag.tensors, config["steps"])
         return State(self.compute_dag.tensors, [[SKETCH, dict(config)]])
 
     def point(self, state: Any) -> int:
@@ -143,6 +159,10 @@ class SearchTask:
 
     def measure_states(self, states: Sequence[Any], options: MeasureOptions) -> list[MeasureResult]:
         """Time states on this machine."""
+        if any(len(one.transform_steps) != 1 or one.transform_steps[0][0] != SKETCH for one in states):
+            own = StatesTask(self, [one.transform_steps for one in states])
+            with Measurer([own], options) as measurer:
+                return [result_of(trial) for trial in measurer.measure(own, range(len(states)))]
         with Measurer([self.own], options) as measurer:
             return [result_of(trial) for trial in measurer.measure(self.own, [self.point(one) for one in states])]
 
@@ -156,20 +176,20 @@ class SearchTask:
         """Search for as many trials as the options say."""
         options = tuning_options
         policy = search_policy or SketchPolicy(self, XGBModel())
-        local = isinstance(options.runner, LocalRunner)
+        local, own = isinstance(options.runner, LocalRunner), policy.own
         if local and self.sketch is not None:
             self.sketch.check_runs_here()
         done, idle = 0, 0
-        with Measurer([self.own], options_of(options.builder, options.runner)) as measurer:
+        with Measurer([own], options_of(options.builder, options.runner)) as measurer:
             explorer = policy.explorer(measurer)
             while done < options.num_measure_trials:
                 batch = explorer.propose(min(options.num_measures_per_round, options.num_measure_trials - done))
                 if not batch:
                     break
-                states = [self.state(self.own.points.plain(point)) for point in batch]
+                states = [self.state(own.points.plain(point)) for point in batch]
                 inputs = [MeasureInput(self, state) for state in states]
                 if local:
-                    trials = measurer.measure(self.own, batch)
+                    trials = measurer.measure(own, batch)
                     results = [result_of(trial) for trial in trials]
                 else:
                     results = list(options.runner.run(inputs, options.builder.build(inputs)))
@@ -222,6 +242,34 @@ def _revived(workload_key: str, target: str, desc: str) -> SearchTask:
 def _trial(point: int, result: MeasureResult) -> Trial:
     works = result.error_no == 0
     return Trial(point, {}, sum(result.costs) / len(result.costs) if works else None, failure="" if works else "run")
+
+
+#: What names of inputs of sparse products end with: where a computation has no names for them, sizes and types tell.
+_PARTS = ("data", "indices", "indptr")
+
+
+def _values_of(tensors: Sequence[te.Tensor], inputs: Mapping[str, Any]) -> dict[te.Tensor, Any]:
+    """The array of each placeholder of which `inputs` has one by its name, or by what part of a sparse matrix it is."""
+    found: dict[te.Tensor, Any] = {}
+    places = [tensor for tensor in tensors if isinstance(tensor.op, te.PlaceholderOp)]
+    for name, value in inputs.items():
+        array = value.numpy()
+        fitting = [
+            tensor
+            for tensor in places
+            if tensor not in found and tuple(map(as_const, tensor.shape)) == array.shape and tensor.dtype == array.dtype
+        ]
+        named = [tensor for tensor in fitting if tensor.op.name == name]
+        part = name.rsplit("_", 1)[-1] in _PARTS and all(tensor.op.name == "placeholder" for tensor in fitting)
+        chosen = named or (fitting if part else [])
+        if len(chosen) != 1:
+            known = ", ".join(f"{t.op.name} {t.dtype} {list(map(as_const, t.shape))}" for t in places)
+            raise InputError(
+                f"task_inputs: {name!r}, {array.dtype} of shape {list(array.shape)}, is not one of the inputs, "
+                f"or several; there are: {known}"
+            )
+        found[chosen[0]] = array
+    return found
 
 
 def _registered(workload_key: str, inputs: Any, overwrite: bool) -> list[str]:

@@ -122,7 +122,7 @@ def calc_workload_dis_factor(target_workload_pair: Any, workload_pair: Any) -> f
         if isinstance(large, str) or isinstance(small, str) or not small:
             if large != small:
                 return float("inf")
-        elif large % small:
+        elif not large or large % small:
             return float("inf")
         else:
             factor *= large / small

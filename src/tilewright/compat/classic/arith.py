@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from tilewright import arith, te, tir
 from tilewright.errors import InputError
 from tilewright.tir import op
+from tilewright.tir.structural import structural_equal
 
 _INFINITY = 2**63 - 1
 
@@ -23,7 +24,7 @@ class ConstIntBound:
     NEG_INF: ClassVar[int] = -_INFINITY
 
 
-@dataclass(frozen=True)
+@dataclass
 class ModularSet:
     """The integers coeff * k + base; `coeff` is 0 for the one value `base`."""
 
@@ -174,3 +175,70 @@ def deduce_bound(var: Any, cond: Any, hint_map: Mapping[Any, Any], relax_map: Ma
     hints = {var: known for var, known in _own_sets(hint_map).items() if var not in relax_map}
     found = arith.deduce_bound(var, op.convert(cond), hints, _own_sets(relax_map))
     return IntSet(1, 0) if found is None else IntSet(found.min, found.max)
+
+
+def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
+    """True if both are one expression; Python numbers are constants."""
+    return bool(structural_equal(op.convert(lhs), op.convert(rhs)))
+
+
+def neg_inf() -> Any:
+    """The open lower end of a set."""
+    return None
+
+
+def pos_inf() -> Any:
+    """The open upper end of a set."""
+    return None
+
+
+def union_lower_bound(sets: Sequence[IntSet]) -> IntSet:
+    """A set whose values are all in one of `sets`: their union where that has no holes, else the first."""
+    first, *others = sets
+    for other in others:
+        joined = _joined(first, other) or _joined(other, first)
+        first = first if joined is None else joined
+    return first
+
+
+def _joined(low: IntSet, high: IntSet) -> IntSet | None:
+    """The union of two sets if the second begins within the first, or right behind it."""
+    proves = arith.Analyzer().can_prove
+    begins = low.min_value is None or (high.min_value is not None and proves(low.min_value <= high.min_value))
+    meets = low.max_value is None or high.min_value is None or proves(high.min_value <= low.max_value + 1)
+    if not begins or not meets:
+        return None
+    if low.max_value is None or high.max_value is None:
+        return IntSet(low.min_value, None)
+    ends = arith.Analyzer().simplify(op.maximum(low.max_value, high.max_value))
+    return IntSet(low.min_value, ends)
+
+
+def estimate_region_lower_bound(
+    region: Sequence[Any], var_dom: Mapping[Any, Any], predicate: Any = True
+) -> list[IntSet] | None:
+    """A box of elements that are all touched; None where none is known."""
+    return _sets_of(arith.estimate_region_lower_bound(list(region), dict(var_dom), _condition(predicate)))
+
+
+def estimate_region_strict_bound(
+    region: Sequence[Any], var_dom: Mapping[Any, Any], predicate: Any = True
+) -> list[IntSet] | None:
+    """Exactly the elements that are touched; None where that is no box, or not known."""
+    return _sets_of(arith.estimate_region_strict_bound(list(region), dict(var_dom), _condition(predicate)))
+
+
+def estimate_region_upper_bound(
+    region: Sequence[Any], var_dom: Mapping[Any, Any], predicate: Any = True
+) -> list[IntSet] | None:
+    """A box outside of which nothing is touched."""
+    return _sets_of(arith.estimate_region_upper_bound(list(region), dict(var_dom), _condition(predicate)))
+
+
+def _condition(predicate: Any) -> Any:
+    condition = op.convert(predicate)
+    return None if op.is_const(condition, 1) else condition
+
+
+def _sets_of(found: Sequence[Any] | None) -> list[IntSet] | None:
+    return None if found is None else [IntSet(one.min, one.max) for one in found]

@@ -31,6 +31,7 @@ from tilewright.compile import compile as compile_model
 from tilewright.compile import optimize as optimize_module
 from tilewright.errors import ArtifactError, InputError, TargetError, UnsupportedError
 from tilewright.load import load
+from tilewright.relay.transform.simplify.legalize import legalize
 from tilewright.runtime.model import Model
 from tilewright.target import Target
 
@@ -53,7 +54,7 @@ def build(
     `executor`, `runtime` and the memory pools of the classic signature make no difference here.
     """
     refuse_added("relay.build")
-    mod = with_params(as_module(ir_mod), params)
+    mod = with_params(IRModule.of(legalize(as_module(ir_mod))), params)
     chosen = single_target(target)
     model = compile_model(mod, chosen) if chosen.is_host else None
     return ExecutorFactory(model, mod, params, mod_name, chosen)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.compat.classic.module import IRModule, as_module
-from tilewright.errors import InputError
+from tilewright.errors import InputError, TilewrightError
 from tilewright.relay.ir.module import IRModule as RelayModule
 from tilewright.relay.transform.fuse.fuse_ops import MAX_GROUP, fuse_ops
-from tilewright.relay.transform.manager import pass_manager
+from tilewright.relay.transform.manager import instrument, pass_manager
+from tilewright.relay.transform.manager.instrument import PassInstrument
 from tilewright.relay.transform.manager.pass_info import PassInfo
 from tilewright.relay.transform.manager.pass_manager import Pass
 from tilewright.relay.transform.passes import PASSES, create
@@ -97,8 +99,31 @@ def function_pass(pass_func: Any = None, opt_level: int = 0, name: str | None = 
     return _as_classic(pass_manager.function_pass, pass_func, opt_level, name, required)
 
 
+def pass_instrument(pi_cls: type) -> Callable[..., PassInstrument]:
+    """A class with methods of `PassInstrument` as an instrument; in one a `RuntimeError` is a `TVMError`."""
+    own = {name: _told(getattr(pi_cls, name)) for name in vars(PassInstrument) if callable(getattr(pi_cls, name, None))}
+    told = {name: method for name, method in own.items() if not name.startswith("__")}
+    return instrument.pass_instrument(type(pi_cls.__name__, (pi_cls,), {"__doc__": pi_cls.__doc__, **told}))
+
+
+def _told(method: Callable[..., Any]) -> Callable[..., Any]:
+    """What programs bring, with errors as the classic stack gives them back from its own callers."""
+
+    @functools.wraps(method)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return method(*args, **options)
+        except RuntimeError as error:
+            if type(error) is not RuntimeError:
+                raise
+            raise TilewrightError(str(error)) from error
+
+    return call
+
+
 def _as_classic(make: Any, pass_func: Any, opt_level: int, name: str | None, required: Any) -> Any:
     def decorate(subject: Any) -> Any:
+        subject = subject if isinstance(subject, type) else _told(subject)
         made = make(subject, opt_level=opt_level, name=name, required=required or ())
         return classic(made) if isinstance(made, Pass) else lambda *args, **options: classic(made(*args, **options))
 

@@ -114,15 +114,17 @@ def _random(param: relay.Var, rng: np.random.Generator, scale: float, mean: floa
 
 
 class TempOpAttr:
-    """Within a `with` block, `relay.transform.Legalize` uses `attr_value` for the operator.
+    """Within a `with` block, `Legalize` of `relay.transform` ("FTVMLegalize") or of `relay.qnn.transform`
+    ("FTVMQnnLegalize") and `relay.build` use `attr_value` for the operator.
 
-    Raises `UnsupportedError` for a key other than "FTVMLegalize": layouts and computes of operators are not replaced.
+    Raises `UnsupportedError` for other keys: layouts and computes of operators are not replaced.
     """
 
     def __init__(self, op_name: str, attr_key: str, attr_value: Any) -> None:
-        if attr_key != "FTVMLegalize":
+        if attr_key not in ("FTVMLegalize", "FTVMQnnLegalize"):
             raise UnsupportedError(
-                f"{attr_key} of {op_name} cannot be replaced; of an operator's properties only FTVMLegalize can be"
+                f"{attr_key} of {op_name} cannot be replaced; of an operator's properties only FTVMLegalize and "
+                "FTVMQnnLegalize can be"
             )
         self._scope = legalization(op_name, attr_value)
 

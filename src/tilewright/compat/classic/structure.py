@@ -30,8 +30,12 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
 
 
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:
-    """A number that is equal for structurally equal expressions."""
-    return int(relay.structural_hash(node)[:16], 16) if isinstance(node, relay.Expr) else hash(node)
+    """A number that is equal for structurally equal expressions; free variables are themselves, unless mapped."""
+    if not isinstance(node, relay.Expr):
+        return hash(node)
+    own = int(relay.structural_hash(node)[:16], 16)
+    free = () if map_free_vars else tuple(map(id, relay.visitor.free_vars(node)))
+    return hash((own, free)) if free else own
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:

@@ -93,10 +93,10 @@ _POINTED: WeakKeyDictionary[tir.Var, dict[str, Buffer]] = WeakKeyDictionary()
 
 def pointed(buffer_var: tir.Var, dtype: str) -> Buffer:
     """The buffer of elements of `dtype` at an address: always the same for the same variable."""
+    if isinstance(buffer_var, BufferVar | BuilderBuffer):
+        return buffer_var.buffer
     if buffer_var.dtype != "handle":
         raise InputError(f"the address {buffer_var} is a {buffer_var.dtype}: it must be a variable of the type handle")
-    if isinstance(buffer_var, BufferVar):
-        return buffer_var.buffer
     known = _POINTED.setdefault(buffer_var, {})
     if dtype not in known:
         known[dtype] = Buffer(buffer_var.name, (tir.Var("elements"),), dtype)

@@ -14,6 +14,7 @@ from tilewright.compat.classic.target import Target
 from tilewright.compat.classic.topi_ops import conv2d_nchw
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.target import DeviceTarget
+from tilewright.te.operation import producer_loads
 from tilewright.topi.schedule.cpu.common import computes
 from tilewright.topi.schedule.cpu.dispatch import anchors_of
 from tilewright.topi.schedule.cpu.dispatch import schedule as cpu_schedule
@@ -38,14 +39,23 @@ def _has_template(outputs: list[te.Tensor]) -> bool:
     stages = te.create_schedule([out.op for out in outputs]).stages
     if not all(isinstance(stage.op, te.ComputeOp | te.PlaceholderOp) for stage in stages):
         return False
+    if any(_read_by_lengths(stage.op) for stage in stages):
+        return False
     anchors = anchors_of(computes(outputs))
     return not anchors or (len(anchors) == 1 and anchors[0][1].shape == outputs[0].shape)
+
+
+def _read_by_lengths(op: te.Operation) -> set[te.Tensor]:
+    """The tensors whose values say how long reductions are, as in rows of sparse matrices."""
+    spans = [axis.dom for axis in op.reduce_axis if axis.dom is not None]
+    return {load.producer for load in producer_loads([end for span in spans for end in (span.min, span.extent)])}
 
 
 def _plain_schedule(outputs: list[te.Tensor]) -> te.Schedule:
     """Loops as they are written, the outermost in parallel; element by element operations stand in their readers."""
     s = te.create_schedule([out.op for out in outputs])
     whole = {t for stage in s.stages if not isinstance(stage.op, te.ComputeOp) for t in stage.op.input_tensors}
+    whole |= {tensor for stage in s.stages for tensor in _read_by_lengths(stage.op)}
     for stage in s.stages:
         if isinstance(stage.op, te.ComputeOp):
             if topi.tag.is_injective(stage.op.tag) and not stage.is_output and whole.isdisjoint(stage.outputs):

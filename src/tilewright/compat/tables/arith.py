@@ -12,10 +12,22 @@ _NAMES = leads_to(
     "deduce_bound",
     "detect_clip_bound",
     "detect_linear_equation",
+    "estimate_region_lower_bound",
+    "estimate_region_strict_bound",
+    "estimate_region_upper_bound",
+) | leads_to(
+    "tilewright.compat.classic.int_systems",
+    *("detect_iter_map", "inverse_affine_iter_map", "iter_map_simplify", "normalize_iter_map_to_expr"),
+    *("solve_linear_equations", "solve_linear_inequalities", "subspace_divide"),
+)
+_SETS = leads_to(
+    "tilewright.compat.classic.arith",
+    *("IntSet", "IntervalSet", "estimate_region_lower_bound", "estimate_region_strict_bound"),
+    *("estimate_region_upper_bound", "neg_inf", "pos_inf", "union_lower_bound"),
 )
 
 TABLES = (
     Table("tvm.arith", "Integer analysis.", names=_NAMES, open=("tilewright.arith",)),
     Table("tvm.arith.analyzer", "The analyzer.", names=_NAMES),
-    Table("tvm.arith.int_set", "Sets of integers.", names=leads_to("tilewright.compat.classic.arith", "IntSet")),
+    Table("tvm.arith.int_set", "Sets of integers.", names=_SETS),
 )

@@ -83,6 +83,7 @@ TABLES = (
         names=leads_to(
             f"{_OWN}.inside",
             *("SearchPolicyUtilsHasCacheReadStage", "SearchPolicyUtilsHasCacheWriteStage"),
+            *("SearchPolicyUtilsGetConsumers", "SearchPolicyUtilsIsElementwiseMatch"),
             *(
                 "SearchPolicyUtilsHasCrossThreadReduction",
                 "SearchPolicyUtilsHasRfactorStage",

@@ -16,6 +16,15 @@ TABLES = (
         for name in ("cblas", "mkl", "mkldnn", "cublas", "cublaslt")
     ],
     Table(
+        "tvm.contrib.sparse",
+        "Matrices as lists of their non-zero elements.",
+        names=leads_to(
+            f"{_CLASSIC}.sparse_arrays",
+            *("CSRNDArray", "CSRPlaceholderOp", "SparsePlaceholderOp", "array", "csr", "float32", "itype"),
+            "placeholder",
+        ),
+    ),
+    Table(
         "tvm.contrib.cudnn",
         "NVIDIA's library.",
         refused=dict.fromkeys(

@@ -12,10 +12,9 @@ _TRANSFORM = {
 _INSTRUMENT = leads_to(
     "tilewright.relay.transform.manager.instrument",
     "PassInstrument",
-    "pass_instrument",
     PassTimingInstrument="PassTiming",
     PassPrintingInstrument="PrintPasses",
-)
+) | leads_to(f"{_CLASSIC}.passes", "pass_instrument")
 _TYPES = leads_to(
     "tilewright.relay.ir.type",
     "Type",

@@ -72,10 +72,16 @@ COMPOSED = {
     ),
 }
 #: Those below `relay.image`.
-IMAGE = leads_to(f"{_CLASSIC}.dynamic", "resize1d", "resize2d", "resize3d")
+IMAGE = {
+    **leads_to(f"{_CLASSIC}.dynamic", "resize1d", "resize2d", "resize3d"),
+    **leads_to(f"{_CLASSIC}.stated_sizes", "crop_and_resize", "dilation2d"),
+}
+#: Those below `relay.vision`.
+VISION = leads_to(f"{_CLASSIC}.stated_sizes", "roi_align")
 NN = {
     **leads_to(f"{_CLASSIC}.expr", "batch_norm"),
     **leads_to(f"{_CLASSIC}.dynamic", "pad", "upsampling", "upsampling3d"),
+    **leads_to(f"{_CLASSIC}.stated_sizes", "bitserial_dense", "deformable_conv2d", "matmul"),
     **leads_to(
         f"{_CLASSIC}.relay_extras",
         *(

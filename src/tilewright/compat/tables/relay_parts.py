@@ -10,6 +10,7 @@ from tilewright.compat.tables.relay import (
     TUPLE_VALUED,
     TYPE_WALKERS,
     TYPES,
+    VISION,
 )
 from tilewright.compat.tables.table import Table, leads_to
 
@@ -41,6 +42,22 @@ _REGISTRY = {
 }
 
 TABLES = (
+    Table("tvm.relay.data_dep_optimization", "Layers changed by the values of their weights."),
+    Table(
+        "tvm.relay.data_dep_optimization.bsr_dense",
+        "Sparse weights.",
+        names=leads_to(f"{_CLASSIC}.sparse_models", convert="bsr_dense"),
+    ),
+    Table(
+        "tvm.relay.data_dep_optimization.simplify_fc_transpose",
+        "Weights stored as layers read them.",
+        names=leads_to(f"{_CLASSIC}.sparse_models", convert="simplify_fc_transpose"),
+    ),
+    Table(
+        "tvm.relay.data_dep_optimization.bsr_conv2d",
+        "Sparse weights.",
+        refused={"convert": "convolutions of models stay dense; topi.nn.sparse_conv2d computes one"},
+    ),
     Table("tvm.relay.expr", "Expressions.", names={**EXPR, **leads_to(f"{_CLASSIC}.expr", "bind", "const", "var")}),
     Table("tvm.relay.ty", "Types.", names={**TYPES, "TypeData": ADT["TypeData"]}, refused=REFUSED_TYPES),
     Table("tvm.relay.adt", "Data types and match.", names=ADT),
@@ -125,8 +142,8 @@ TABLES = (
     Table("tvm.relay.random", "Random numbers.", open=("tilewright.relay.op.random",)),
     Table("tvm.relay.op.random", "Random numbers.", open=("tilewright.relay.op.random",)),
     Table("tvm.relay.op.dyn", "Operators whose shapes are values.", open=("tilewright.relay.op.dyn",)),
-    Table("tvm.relay.vision", "Operators of detection.", open=("tilewright.relay.op.vision",)),
-    Table("tvm.relay.op.vision", "Operators of detection.", open=("tilewright.relay.op.vision",)),
+    Table("tvm.relay.vision", "Operators of detection.", names=VISION, open=("tilewright.relay.op.vision",)),
+    Table("tvm.relay.op.vision", "Operators of detection.", names=VISION, open=("tilewright.relay.op.vision",)),
     Table("tvm.relay.qnn", "Quantized networks."),
     Table("tvm.relay.qnn.op", "Quantized operators.", open=("tilewright.relay.op.qnn",)),
     Table(

@@ -24,9 +24,17 @@ _NAMES = {
 
 TABLES = (
     Table(
+        "tvm.tir.data_layout",
+        "Layouts.",
+        names=leads_to(f"{_CLASSIC}.tir_layout", "BijectiveLayout", "Layout", "bijective_layout", "layout"),
+    ),
+    Table(
         "tvm.tir",
         "The loop language.",
-        names=_NAMES,
+        names={
+            **_NAMES,
+            **leads_to(f"{_CLASSIC}.tir_layout", "BijectiveLayout", "Layout", "bijective_layout", "layout"),
+        },
         open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir"),
         absent={
             "Prefetch": "use Stage.prefetch of a schedule",
@@ -44,7 +52,7 @@ TABLES = (
     Table(
         "tvm.tir.analysis",
         "Questions about functions.",
-        names=leads_to("tilewright.tir.structural", expr_deep_equal="structural_equal"),
+        names=leads_to(f"{_CLASSIC}.arith", "expr_deep_equal"),
     ),
     Table(
         "tvm.tir.transform",

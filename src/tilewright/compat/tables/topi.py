@@ -33,9 +33,9 @@ _NN_COMPUTES = leads_to(
     *("conv3d_ndhwc", "conv3d_transpose_ncdhw", "correlation_nchw", "deformable_conv2d_nchw"),
     *("deformable_conv2d_nhwc", "depth_to_space", "depthwise_conv2d_nhwc", "fifo_buffer", "group_conv2d_nchw"),
     *("group_conv2d_nhwc", "group_conv2d_transpose_nchw", "matmul", "nll_loss", "pool1d", "pool3d", "pool_grad"),
-    *("scale_shift_nchw", "scale_shift_nhwc", "space_to_batch_nd", "space_to_depth", "sparse_add", "sparse_dense"),
+    *("scale_shift_nchw", "scale_shift_nhwc", "space_to_batch_nd", "space_to_depth", "sparse_add"),
     *("sparse_transpose", "upsampling", "upsampling3d"),
-)
+) | leads_to(f"{_CLASSIC}.topi_sparse", "sparse_conv2d", "sparse_dense")
 _VISION = leads_to(
     f"{_CLASSIC}.topi_computes",
     *("get_valid_counts", "multibox_prior", "non_max_suppression", "proposal", "reorg", "roi_align_nchw"),
@@ -147,6 +147,24 @@ TABLES = (
     Table("tvm.topi.nn.conv2d", "Convolutions.", names={**_NN, **leads_to(_WORKLOAD, "_get_workload")}),
     Table("tvm.topi.x86.conv2d_avx_common", "Convolutions.", names=leads_to(_WORKLOAD, "_fallback_schedule")),
     Table("tvm.topi.cuda.conv3d_winograd", "Convolutions.", refused={"_infer_tile_size": _OWN_TILES}),
+    Table(
+        "tvm.topi.sparse",
+        "Products of sparse matrices.",
+        names=leads_to(f"{_CLASSIC}.topi_sparse", "csrmm", "csrmv", "dense"),
+    ),
+    Table(
+        "tvm.topi.sparse.utils",
+        "Sparse matrices to try programs with, and sparse models.",
+        names=leads_to(
+            f"{_CLASSIC}.sparse_models",
+            *("convert_model_dense_to_sparse", "random_bsr_matrix", "random_sparse_dense_params"),
+        ),
+        refused={
+            "random_sparse_conv2d_params": "convolutions of models stay dense",
+            "sparse_sketch_rules": "kernels of networks are tuned by their templates; for a computation of your own "
+            "write a rule (auto_scheduler.PreloadCustomSketchRule)",
+        },
+    ),
     Table("tvm.topi.image", "Operators of images.", names=_IMAGE, open=("tilewright.topi.image",)),
     Table("tvm.topi.vision", "Operators of boxes.", names=_VISION),
     Table("tvm.topi.vision.rcnn", "Regions.", names=_VISION),

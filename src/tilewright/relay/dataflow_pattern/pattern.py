@@ -16,8 +16,9 @@ class DFPattern:
 
     __slots__ = ()
 
-    def __call__(self, *args: DFPattern) -> CallPattern:
-        return CallPattern(self, args)
+    def __call__(self, *args: DFPattern | None) -> CallPattern:
+        """Calls of what this matches, with arguments that match `args`; `pattern(None)`: with any arguments."""
+        return CallPattern(self, None if args == (None,) else args)  # type: ignore[arg-type]
 
     def __or__(self, other: DFPattern) -> AltPattern:
         return AltPattern(self, other)

@@ -206,6 +206,12 @@ def _tuple_of(take: Callable[[Any], Any], count: int | None = None) -> Callable[
 _several = _tuple_of(_integer)
 
 
+def _values(value: Any) -> Any:
+    """A constant of the graph as what it holds."""
+    data = getattr(value, "data", None)
+    return data.tolist() if isinstance(data, np.ndarray) and not isinstance(value, np.ndarray) else value
+
+
 def _knob(value: Any) -> tuple[str, int]:
     name, chosen = value
     return _text(name), int(_integer(chosen))
@@ -244,7 +250,7 @@ def _taken(name: str, attribute: str, declared: Attribute, given: Mapping[str, A
     if type(value) is declared.exact:
         return value
     try:
-        return declared.take(value)
+        return declared.take(_values(value))
     except (TypeError, ValueError, TypeMismatchError):
         raise TypeMismatchError(f"{name}: the attribute {attribute!r} is {declared.kind}, not {value!r}") from None
 

@@ -39,7 +39,7 @@ def dense_to_sparse(mod: IRModule, blocksize: tuple[int, int] = (16, 1), sparsit
             return None
         if node.attrs.out_dtype not in ("", str(weight.tensor_type.dtype)):
             return None
-        found = _blocks(weight.data, rows, columns, sparsity_threshold)
+        found = sparse_blocks(weight.data, rows, columns, sparsity_threshold)
         if found is None:
             return None
         call = sparse_dense(node.args[0], [Constant(part) for part in found])
@@ -49,7 +49,7 @@ def dense_to_sparse(mod: IRModule, blocksize: tuple[int, int] = (16, 1), sparsit
     return infer_type(mod.map_functions(lambda func: func.with_body(rewrite(func.body, rule))))
 
 
-def _blocks(weight: np.ndarray, rows: int, columns: int, threshold: float) -> Sparse | None:
+def sparse_blocks(weight: np.ndarray, rows: int, columns: int, threshold: float) -> Sparse | None:
     """Data, column numbers and row starts of the blocks that are not zero; None if they are too many."""
     height, width = weight.shape
     if height % rows or width % columns:

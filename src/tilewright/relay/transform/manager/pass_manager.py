@@ -67,15 +67,35 @@ class PassContext:
         return _CURRENT.get() or PassContext()
 
     def __enter__(self) -> PassContext:
-        for instrument in self.instruments:
-            instrument.enter_pass_ctx()
+        self._tell_enter()
         self._tokens.append(_CURRENT.set(self))
         return self
 
     def __exit__(self, *_: object) -> None:
         _CURRENT.reset(self._tokens.pop())
-        for instrument in self.instruments:
-            instrument.exit_pass_ctx()
+        self._tell_exit()
+
+    def _tell_enter(self) -> None:
+        """Where an instrument raises, those that were told are told that the context ends, and it has none any more."""
+        told: list[PassInstrument] = []
+        try:
+            for instrument in self.instruments:
+                instrument.enter_pass_ctx()
+                told.append(instrument)
+        except BaseException:
+            self.instruments = ()
+            for instrument in told:
+                instrument.exit_pass_ctx()
+            raise
+
+    def _tell_exit(self) -> None:
+        """Where an instrument raises, the others are not told, and the context has none any more."""
+        try:
+            for instrument in self.instruments:
+                instrument.exit_pass_ctx()
+        except BaseException:
+            self.instruments = ()
+            raise
 
     @property
     def spelling(self) -> str:
@@ -85,11 +105,9 @@ class PassContext:
 
     def override_instruments(self, instruments: Sequence[PassInstrument]) -> None:
         """Other instruments from now on; the old ones are told that the context ends, the new ones that it begins."""
-        for instrument in self.instruments:
-            instrument.exit_pass_ctx()
+        self._tell_exit()
         self.instruments = tuple(instruments or ())
-        for instrument in self.instruments:
-            instrument.enter_pass_ctx()
+        self._tell_enter()
 
     def enabled(self, info: PassInfo) -> bool:
         """True if a pass with this `info` runs in this context."""

@@ -44,6 +44,8 @@ def legalization(op_name: str, rule: Rule) -> Iterator[None]:
 def legalize(mod: IRModule, rules: Mapping[str, Rule] | None = None) -> IRModule:
     """Apply `rules` by operator name (default: those of the enclosing `legalization` blocks) to each call once."""
     chosen = _RULES.get() if rules is None else rules
+    if not chosen:
+        return mod
 
     def rule(node: Expr) -> Expr | None:
         if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.name not in chosen:

@@ -34,7 +34,8 @@ def conv2d_nchw_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     """tile_filters channels by tile_rows rows of tile_vectors vectors of columns."""
     vectors = -(-workload.columns // plain_lanes(workload.columns, target))
     space = ConfigSpace()
-    space.define_split("tile_filters", workload.out_channels // workload.groups, _FILTERS)
+    filters = max(1, workload.out_channels // workload.groups)  # 0 where an epilogue writes its axes in another order
+    space.define_split("tile_filters", filters, _FILTERS)
     space.define_split("tile_rows", workload.height, _VECTORS, exact=False)
     space.define_split("tile_vectors", vectors, _VECTORS, exact=False)
     space.require(

@@ -50,11 +50,11 @@ def space_of(outs: list[te.Tensor], target: Target) -> ConfigSpace | None:
 
 
 def template_of(outs: list[te.Tensor]) -> tuple[Template, te.Tensor] | None:
-    """The template for the computation of `outs` and its anchor; None for an injective or a reducing computation."""
+    """The template for the computation of `outs` and its anchor; None for an injective or a reducing computation, and
+    for one of several anchors that have none together, as functions that programs call one kernel may be."""
     anchors = anchors_of(computes(outs))
-    if not anchors:
-        return None
-    return REGISTRY[",".join(tag for tag, _ in anchors)], anchors[-1][1]
+    template = REGISTRY.get(",".join(tag for tag, _ in anchors))
+    return None if template is None else (template, anchors[-1][1])
 
 
 def anchors_of(stages: list[te.Tensor]) -> list[tuple[str, te.Tensor]]:

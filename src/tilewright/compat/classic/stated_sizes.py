@@ -1,0 +1,144 @@
+"""Relay operators whose classic arguments say what types say too, such as `units`, or name another order of axes.
+
+What is stated must be what the arguments have; operators that know images by channels first get them transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import relay
+from tilewright.errors import InputError, UnsupportedError
+from tilewright.relay import op
+from tilewright.relay.ir.type_of import type_of
+
+
+def _check(what: str, stated: Any, tensor: relay.Expr, axes: Sequence[int]) -> None:
+    """Raise `InputError` where `stated` is not the size of `tensor` along `axes`."""
+    if stated is None:
+        return
+    kind = type_of(tensor)
+    if not isinstance(kind, relay.TensorType):
+        raise UnsupportedError(f"{what} = {stated}: give the weight a type, or leave it out")
+    sizes = tuple(kind.shape[axis] for axis in axes)
+    wanted = tuple(stated) if isinstance(stated, tuple | list) else (stated,) * len(axes)
+    if any(int(a) != int(b) for a, b in zip(wanted, sizes, strict=True) if not isinstance(b, relay.Any)):
+        raise InputError(f"{what} is {stated}, but the weight has {sizes if len(sizes) > 1 else sizes[0]}")
+
+
+def matmul(
+    tensor_a: relay.Expr,
+    tensor_b: relay.Expr,
+    units: int | None = None,
+    out_dtype: str = "",
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> relay.Call:
+    """The product of two matrices, either transposed first; `units` is how many columns it has."""
+    _check("matmul: units", units, tensor_b, [0 if transpose_b else 1])
+    return op.nn.matmul(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
+
+
+def bitserial_dense(
+    data: relay.Expr,
+    weight: relay.Expr,
+    units: int | None = None,
+    data_bits: int = 1,
+    weight_bits: int = 1,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
+) -> relay.Call:
+    """`dense` of integers of a few bits, which are packed as suits the kernel; `units` is how many columns it has."""
+    _check("bitserial_dense: units", units, weight, [0])
+    return op.nn.bitserial_dense(data, weight, data_bits, weight_bits, out_dtype, unipolar)
+
+
+def deformable_conv2d(
+    data: relay.Expr,
+    offset: relay.Expr,
+    weight: relay.Expr,
+    strides: Any = (1, 1),
+    padding: Any = (0, 0),
+    dilation: Any = (1, 1),
+    deformable_groups: int = 1,
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Any = None,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+    out_dtype: str = "",
+) -> relay.Expr:
+    """A convolution whose taps are moved by `offset`, of images in NCHW or NHWC."""
+    if out_layout not in ("", data_layout) or sorted(kernel_layout) != sorted("OIHW"):
+        raise UnsupportedError(f"deformable_conv2d of {data_layout} by {kernel_layout} to {out_layout}")
+    _check("deformable_conv2d: channels", channels, weight, [kernel_layout.index("O")])
+    _check("deformable_conv2d: kernel_size", kernel_size, weight, [kernel_layout.index("H"), kernel_layout.index("W")])
+    data, offset = (_ordered(one, data_layout, "NCHW") for one in (data, offset))
+    weight = _ordered(weight, kernel_layout, "OIHW")
+    made: relay.Expr = op.nn.deformable_conv2d(
+        data, offset, weight, strides, padding, dilation, deformable_groups, groups
+    )
+    made = op.cast(made, out_dtype) if out_dtype else made
+    return _ordered(made, "NCHW", data_layout)
+
+
+def dilation2d(
+    data: relay.Expr,
+    weight: relay.Expr,
+    strides: Any = (1, 1),
+    padding: Any = (0, 0),
+    dilations: Any = (1, 1),
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IHW",
+    out_dtype: str = "",
+) -> relay.Expr:
+    """Morphological dilation of images in NCHW or NHWC."""
+    data, weight = _ordered(data, data_layout, "NCHW"), _ordered(weight, kernel_layout, "IHW")
+    made: relay.Expr = op.image.dilation2d(data, weight, strides, padding, dilations)
+    made = op.cast(made, out_dtype) if out_dtype else made
+    return _ordered(made, "NCHW", data_layout)
+
+
+def crop_and_resize(
+    data: relay.Expr,
+    boxes: relay.Expr,
+    box_indices: relay.Expr,
+    crop_size: Any,
+    layout: str,
+    method: str = "bilinear",
+    extrapolation_value: float = 0,
+    out_dtype: Any = None,
+) -> relay.Expr:
+    """Boxes of images in NCHW or NHWC, each resized to `crop_size`, in `out_dtype`."""
+    made: relay.Expr = op.image.crop_and_resize(
+        _ordered(data, layout, "NCHW"), boxes, box_indices, crop_size, method=method,
+        extrapolation_value=float(extrapolation_value),
+    )  # fmt: skip
+    made = op.cast(made, out_dtype) if out_dtype else made
+    return _ordered(made, "NCHW", layout)
+
+
+def roi_align(
+    data: relay.Expr,
+    rois: relay.Expr,
+    pooled_size: Any,
+    spatial_scale: float,
+    sample_ratio: int = -1,
+    layout: str = "NCHW",
+    mode: str = "avg",
+) -> relay.Expr:
+    """The mean (or maximum) of samples in the bins of regions of images in NCHW or NHWC."""
+    made = op.vision.roi_align(
+        _ordered(data, layout, "NCHW"), rois, pooled_size, spatial_scale, sample_ratio, mode=mode
+    )
+    return _ordered(made, "NCHW", layout)
+
+
+def _ordered(tensor: relay.Expr, given: str, wanted: str) -> relay.Expr:
+    """`tensor` with its axes in the order `wanted` rather than `given`."""
+    if sorted(given) != sorted(wanted):
+        raise UnsupportedError(f"the layout {given!r} here: an order of the axes {wanted} is taken")
+    return tensor if given == wanted else op.transpose(tensor, [given.index(letter) for letter in wanted])
