@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,7 @@ from bench.fuzz.case import Case, Settings
 from bench.fuzz.causes import UNEXPLAINED, cause_of_disagreement
 from bench.fuzz.judge import differs, stands, tainted
 from bench.fuzz.minimize import minimize
+from bench.fuzz.processes import LOOK, OwnTime, Worker
 
 
 def case(text: str, **feeds: Any) -> Case:
@@ -120,3 +125,28 @@ def test_some_graphs(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_two_thousand_graphs(tmp_path: Path) -> None:
     assert judged(tmp_path, range(200_000, 202_000)) == []
+
+
+def test_time_is_the_workers_own() -> None:
+    asleep = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        busy.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, busy.pid, os.WSTOPPED)
+        stopped, waiting = OwnTime(busy.pid), OwnTime(asleep.pid)
+        assert [stopped.look() for _ in range(20)] == [0.0] * 20
+        while waiting.look() < 10 * LOOK:  # it computes until it waits for a line
+            pass
+        busy.send_signal(signal.SIGCONT)
+        while stopped.look() < 0.05:
+            pass
+    finally:
+        for process in (asleep, busy):
+            process.kill()
+            process.wait()
+
+
+def test_a_case_that_takes_too_long_is_a_hang() -> None:
+    hasty = Worker(0.0)
+    assert hasty.run(0).outcome in (worker.NO_REFERENCE, worker.TIMEOUT)
+    assert "still" in hasty.run(0).message

@@ -18,14 +18,8 @@ from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
-from tilewright.topi.recurrent import (
-    ACTIVATIONS,
-    DEFAULT_ACTIVATIONS,
-    DEFAULT_ALPHA,
-    DEFAULT_BETA,
-    DIRECTIONS,
-    Activation,
-)
+from tilewright.runtime.host_ops.recurrent import DIRECTIONS, activations_of
+from tilewright.topi.recurrent import Activation
 
 _LAYERS: dict[str, Callable[..., Expr]] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn": op.nn.rnn}
 
@@ -138,16 +132,9 @@ def _lengths(node: OnnxNode, steps: Any) -> Expr | None:
 
 
 def _activations(node: OnnxNode, kind: str, directions: int) -> list[Activation]:
-    """The activation functions of all directions; alphas and betas are handed out to those that take one, in order."""
-    names = node.attr("activations") or list(DEFAULT_ACTIVATIONS[kind]) * directions
-    alphas, betas = list(node.attr("activation_alpha") or []), list(node.attr("activation_beta") or [])
-    known = {name.lower(): name for name in ACTIVATIONS}
-    functions = []
-    for given in names:
-        name = known.get(given.lower())
-        if name is None:
-            node.unsupported(f"activation {given!r}; supported: {', '.join(ACTIVATIONS)}")
-        alpha = alphas.pop(0) if alphas and name in DEFAULT_ALPHA else DEFAULT_ALPHA.get(name, 0.0)
-        beta = betas.pop(0) if betas and name in DEFAULT_BETA else DEFAULT_BETA.get(name, 0.0)
-        functions.append(Activation(name, alpha, beta))
-    return functions
+    """The activation functions of all directions."""
+    alphas, betas = node.attr("activation_alpha") or (), node.attr("activation_beta") or ()
+    try:
+        return [Activation(*one) for one in activations_of(kind, directions, node.attr("activations"), alphas, betas)]
+    except ValueError as error:
+        node.unsupported(str(error))
