@@ -119,7 +119,7 @@ def convert_group_normalization(node: OnnxNode) -> Expr:
 @converts("MeanVarianceNormalization", since=9)
 @in_float32
 def convert_mean_variance_normalization(node: OnnxNode) -> Expr:
-    """(x - mean) / (standard deviation + 1e-9) over axes; not by the mean of squares, as ONNX defines it: that cancels."""
+    """(x - mean) / (deviation + 1e-9) over axes; not by the mean of squares as ONNX defines it, for that cancels."""
     axes = tuple(axis % node.rank() for axis in node.attr("axes") or (0, 2, 3))
     mean, deviation = _statistics(node, node[0], axes, 0.0)
     return op.divide(op.subtract(node[0], mean), op.add(deviation, scalar_like(node, 1e-9, deviation)))

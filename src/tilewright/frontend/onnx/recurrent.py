@@ -14,6 +14,7 @@ import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.frontend.onnx.build import broadcast_to, cast, constant, reshape, slice_axis, transpose
+from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
@@ -38,6 +39,8 @@ class LayerWeights:
 def convert_recurrent(node: OnnxNode) -> list[Expr]:
     """Outputs Y (steps, directions, batch, hidden), Y_h and, for an LSTM, Y_c (directions, batch, hidden)."""
     dtype = _working(node)
+    if not is_static((*node.shape(1), *node.shape(2))):
+        node.unsupported("weights of open sizes")
     directions, rows, width = node.shape(1)
     weight = reshape(node, cast(node, node[1], dtype), (directions * rows, width))
     return recurrent_layer(
