@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from tilewright.cli.inputs import INTEGER_LIMIT, random_inputs
+from tilewright.cli.main import cli
 from tilewright.cli.options import parse_shapes
 from tilewright.errors import ShapeError
 from tilewright.runtime.signature import TensorSpec
@@ -42,3 +44,11 @@ def test_random_inputs_have_the_dtype_and_follow_the_seed(dtype: str) -> None:
     assert len(np.unique(first)) > 1
     if spec.dtype.is_int:
         assert set(first.flat) <= set(range(INTEGER_LIMIT))
+
+
+@pytest.mark.parametrize("verb", ["verify", "bisect", "bench"])
+@pytest.mark.parametrize("text", ["nan", "inf", "-1", "much"])
+def test_numbers_that_bound_nothing_are_wrong_usage(verb: str, text: str) -> None:
+    option = "--seconds" if verb == "bench" else "--rtol"
+    done = CliRunner().invoke(cli, [verb, "model.onnx", option, text])
+    assert done.exit_code == 2 and f"Invalid value for '{option}'" in done.output
