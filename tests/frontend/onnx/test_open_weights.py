@@ -150,3 +150,14 @@ def test_features_by_index() -> None:
 def test_a_scale_of_each_channel(operator: str) -> None:
     data = numbers(0, 2, 3, 4) if operator == "QuantizeLinear" else np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
     compare(operator, [data, np.abs(numbers(1, 3)), np.array([1, 9, 3], np.uint8)], axis=1)
+
+
+def test_a_first_state_of_open_sizes() -> None:
+    """Weights of fixed sizes say how many units it has, and the layer is compiled."""
+    x, w, r, _ = layer("RNN")
+    text = """<ir_version: 8, opset_import: ["" : 20]>
+    g (float[4,2,5] x, float[d,n,u] h, float[1,3,5] w, float[1,3,3] r) => (float[?,?,?,?] y) {
+        y = RNN <hidden_size=3> (x, w, r, , , h) }"""
+    model, feeds = onnx.parser.parse_model(text), {"x": x, "h": numbers(7, 1, 2, 3), "w": w, "r": r}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(built(model).run(feeds)[0], session.run(None, feeds)[0], rtol=1e-4, atol=1e-5)

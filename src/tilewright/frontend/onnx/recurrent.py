@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import broadcast_to, cast, constant, reshape, slice_axis, transpose
+from tilewright.frontend.onnx.build import broadcast_to, cast, constant, reshape, sized, slice_axis, transpose
 from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
@@ -115,8 +115,9 @@ def _initial(node: OnnxNode, index: int, shape: tuple[int, Any, int], batch_firs
     """A first state (directions, batch, hidden), zeros where the node has none."""
     if node.has(index):
         given = transpose(cast(node, node[index], dtype), (1, 0, 2) if batch_first else (0, 1, 2))
+        given = sized(node, sized(node, given, 0, shape[0]), 2, shape[2])
         if isinstance(shape[1], int):
-            return given
+            return sized(node, given, 1, shape[1])
         # A state of one sample, in a model whose batch varies, is that of every sample; others are as many as samples.
         return (broadcast_to if node.shape(given)[1] == 1 else reshape)(node, given, shape)
     if isinstance(shape[1], int):
