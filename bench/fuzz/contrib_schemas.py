@@ -76,7 +76,10 @@ class _Inference:
         outputs = [f"y{i}" for i in range(context.get_num_outputs())]
         node = helper.make_node(self._operator, names, outputs, domain=DOMAIN)
         node.attribute.extend(self._attributes(context))
-        inputs = [helper.make_value_info(name, context.get_input_type(i)) for i, name in enumerate(names) if name]
+        types = {name: context.get_input_type(i) for i, name in enumerate(names) if name}
+        if None in types.values():  # a result of an operator that ONNX infers nothing of
+            return
+        inputs = [helper.make_value_info(name, type_) for name, type_ in types.items()]
         for i, (type_, shape) in enumerate(inferred(node, inputs)):
             context.set_output_type(i, helper.make_tensor_type_proto(type_, shape))
 

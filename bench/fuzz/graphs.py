@@ -93,8 +93,6 @@ def run_seed(seed: int, worker: Worker, record: Record, operators: tuple[str, ..
         path.unlink()
     else:
         outcome = worker.run(seed)
-        if outcome.outcome == TIMEOUT:  # a hang does so again; a machine that had something else to do does not
-            outcome = worker.run(seed)
     if outcome.outcome in (*FINDINGS, DISAGREE):
         case = draw_case(seed, operators)
         if smaller:

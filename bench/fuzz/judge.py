@@ -129,8 +129,21 @@ def moved_results(rng: np.random.Generator, operator: str, inputs: list[Any], re
     if operator in VANISHING:
         results = [_moved_by(rng, value, 1e-6) for value in results]
     if operator in STEPWISE or not any(_is_huge(value) for value in inputs):
-        return results
+        return [_kept_wide(rng, inputs, value) for value in results]
     return [_overflowed(rng, value) for value in results]
+
+
+def _kept_wide(rng: np.random.Generator, inputs: list[Any], value: Any) -> Any:
+    """16-bit floats in which each that overflowed may be the largest number: until it is rounded it is finite."""
+    arrays = [array for array in inputs if isinstance(array, np.ndarray) and is_plain_float(array)]
+    if not isinstance(value, np.ndarray) or not is_plain_float(value) or value.dtype.itemsize > 2 or not arrays:
+        return value
+    if any(array.ndim and array.shape != value.shape for array in arrays):  # which elements gave which is not known
+        return value
+    finite = np.all([np.broadcast_to(np.isfinite(wide(array)), value.shape) for array in arrays], axis=0)
+    overflowed = finite & np.isinf(wide(value)) & rng.choice([False, True], value.shape)
+    largest = np.copysign(float(ml_dtypes.finfo(value.dtype).max), wide(value)).astype(value.dtype)
+    return np.where(overflowed, largest, value)
 
 
 def _moved_by(rng: np.random.Generator, value: Any, step: float) -> Any:

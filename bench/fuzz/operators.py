@@ -72,12 +72,15 @@ def draw_case(seed: int, operators: tuple[str, ...] = ()) -> Case:
     if opset >= OLDEST_WITH_ML and (any(name in learning.FAMILY for name in operators) or rng.random() < 0.08):
         draw.domains[learning.ML] = NEWEST_ML
         learned = [name for name in sorted(learning.FAMILY) if not operators or name in operators]
-        names = [*(names if operators else rng.sample(names, len(learned))), *learned]
+        names = [*(names if operators else rng.sample(names, min(len(names), len(learned)))), *learned]
     chosen = [name for name in sorted(CONTRIB) if name in operators]
     if chosen or (opset in CONTRIB_OPSETS and random.Random(f"contrib {seed}").random() < CONTRIB_SHARE):
         declare(contrib.FAMILY)
         draw.domains[DOMAIN] = VERSION
-        names = [*(names if operators else rng.sample(names, len(CONTRIB))), *(chosen or sorted(CONTRIB))]
+        names = [
+            *(names if operators else rng.sample(names, min(len(names), len(CONTRIB)))),
+            *(chosen or sorted(CONTRIB)),
+        ]
     if rng.random() < 0.5 and len(names) > 12:
         names = rng.sample(names, 12)  # a few operators, so that they meet more often
     size = rng.choice([1, 2, 3, 4, 6, 8, 12, 16])

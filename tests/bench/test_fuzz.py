@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +20,14 @@ pytest.importorskip("onnxruntime", reason="the fuzzer compares with onnxruntime"
 from bench.fuzz import graphs, operators, worker
 from bench.fuzz.case import Case, Settings
 from bench.fuzz.causes import UNEXPLAINED, cause_of_disagreement
-from bench.fuzz.judge import differs, stands, tainted
+from bench.fuzz.judge import differs, moved_results, stands, tainted
 from bench.fuzz.minimize import minimize
+from bench.fuzz.processes import LOOK, OwnTime, Worker
 
 
-def case(text: str, **feeds: Any) -> Case:
+def case(text: str, opset: int = 17, **feeds: Any) -> Case:
     """A case of a model in ONNX's text form."""
-    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}')
     return Case(0, model, feeds, Settings())
 
 
@@ -50,15 +55,12 @@ def test_a_right_graph_and_a_wrong_one() -> None:
 
 
 def test_a_refusal_that_sizes_of_a_run_cause_is_told_from_others() -> None:
-    text = "g (float[1,2,3,3] x, int64[4] end, float[2,2,2,2] w) => (float[a,b,c,d] y) <int64[4] start = {0,0,0,0}> "
-    feeds = {
-        "x": np.ones((1, 2, 3, 3), np.float32),
-        "end": np.array([1, 2, 3, 3]),
-        "w": np.ones((2, 2, 2, 2), np.float32),
-    }
-    open_ = case(text + "{ part = Slice(x, start, end)  y = ConvTranspose(part, w) }", **feeds)
+    text = "g (float[2,4] x, int64[2] end) => (uint8[a,b] y) <int64[2] start = {0,0}, float[2,2] s = {1,2,3,4}> "
+    feeds = {"x": np.ones((2, 4), np.float32), "end": np.array([2, 4])}
+    part = "{ part = Slice(x, start, end)  "
+    open_ = case(text + part + "y = QuantizeLinear <axis=1, block_size=2> (part, s) }", 21, **feeds)
     assert worker.judge(open_).outcome == worker.UNSETTLED
-    unknown = case(text + "{ part = Slice(x, start, end)  y = NoSuchOperator(part, w) }", **feeds)
+    unknown = case(text + part + "y = NoSuchOperator(part, s) }", 21, **feeds)
     assert worker.judge(unknown).outcome == worker.REFUSED
 
 
@@ -120,3 +122,35 @@ def test_some_graphs(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_two_thousand_graphs(tmp_path: Path) -> None:
     assert judged(tmp_path, range(200_000, 202_000)) == []
+
+
+def test_time_is_the_workers_own() -> None:
+    asleep = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        busy.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, busy.pid, os.WSTOPPED)
+        stopped, waiting = OwnTime(busy.pid), OwnTime(asleep.pid)
+        assert [stopped.look() for _ in range(20)] == [0.0] * 20
+        while waiting.look() < 10 * LOOK:  # it computes until it waits for a line
+            pass
+        busy.send_signal(signal.SIGCONT)
+        while stopped.look() < 0.05:
+            pass
+    finally:
+        for process in (asleep, busy):
+            process.kill()
+            process.wait()
+
+
+def test_a_case_that_takes_too_long_is_a_hang() -> None:
+    hasty = Worker(0.0)
+    assert hasty.run(0).outcome in (worker.NO_REFERENCE, worker.TIMEOUT)
+    assert "still" in hasty.run(0).message
+
+
+def test_a_number_beyond_16_bits_may_be_kept_until_it_is_rounded() -> None:
+    rng, ends = np.random.default_rng(0), np.array([88, np.inf], np.float16)
+    runs = [moved_results(rng, "Sinh", [ends], [np.array([np.inf, np.inf], np.float16)])[0] for _ in range(8)]
+    assert {float(run[0]) for run in runs} == {np.inf, 65504.0}
+    assert all(np.isinf(run[1]) for run in runs)

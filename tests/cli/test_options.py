@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import runpy
 import sys
+from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from click.testing import CliRunner
 
 from tilewright.cli.inputs import INTEGER_LIMIT, random_inputs
+from tilewright.cli.main import cli
 from tilewright.cli.options import parse_shapes
-from tilewright.errors import ShapeError
+from tilewright.errors import InputError, ShapeError
+from tilewright.frontend.onnx.reference.exact import open_reference
 from tilewright.runtime.signature import TensorSpec
 from tilewright.support.dtype import DType
 
@@ -52,3 +57,23 @@ def test_the_package_is_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     with pytest.raises(SystemExit) as end:
         runpy.run_module("tilewright", run_name="__main__")
     assert end.value.code == 0 and "verify" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["verify", "bisect", "bench"])
+@pytest.mark.parametrize("text", ["nan", "inf", "-1", "much"])
+def test_numbers_that_bound_nothing_are_wrong_usage(verb: str, text: str) -> None:
+    option = "--seconds" if verb == "bench" else "--rtol"
+    done = CliRunner().invoke(cli, [verb, "model.onnx", option, text])
+    assert done.exit_code == 2 and f"Invalid value for '{option}'" in done.output
+
+
+def test_inputs_that_the_other_engine_refuses_are_said_to_be(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    text = "g (float[4] x, int64[2] i, float[2] u) => (float[4] y) { y = ScatterElements <axis=0> (x, i, u) }"
+    path = tmp_path / "scatter.onnx"
+    path.write_bytes(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {text}').SerializeToString())
+    engine = open_reference(
+        "onnxruntime", str(path), {"x": np.ones(4, "f"), "i": np.array([1, 9]), "u": np.ones(2, "f")}, 1
+    )
+    with pytest.raises(InputError, match=r"does not run .* on these inputs: .*out of data bounds"):
+        engine.run()

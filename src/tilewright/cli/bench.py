@@ -11,7 +11,7 @@ import click
 
 from tilewright.cli.inputs import Arrays, InputOptions, input_options, random_inputs
 from tilewright.cli.memory import memory_of
-from tilewright.cli.options import ModelOptions, model_options, require_model
+from tilewright.cli.options import SECONDS, ModelOptions, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import reference_of
 from tilewright.cli.report import bench_page
@@ -67,7 +67,7 @@ def bench(
 @click.command("bench")
 @click.argument("model")
 @click.option("--compare", default="", help="engines beside ours, e.g. onnxruntime,openvino")
-@click.option("--seconds", default=5.0, show_default=True, help="time to spend measuring")
+@click.option("--seconds", default=5.0, show_default=True, type=SECONDS, help="time to spend measuring")
 @click.option("--rounds", default=1000, show_default=True, type=click.IntRange(min=1), help="most rounds")
 @click.option("--memory", is_flag=True, help="also measure the memory that the model takes, in processes of their own")
 @click.option("--json", "json_path", help="also write the figures to this file")

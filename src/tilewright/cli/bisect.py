@@ -14,7 +14,7 @@ from tilewright.cli.bisection import Bisection, Finding
 from tilewright.cli.bounds import Bounds, bounds_of
 from tilewright.cli.comparison import compare_values
 from tilewright.cli.inputs import InputOptions, input_options
-from tilewright.cli.options import ModelOptions, model_options, require_model
+from tilewright.cli.options import BOUND, ModelOptions, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import advice, check_against, reference_of
 from tilewright.cli.run import store
@@ -26,8 +26,8 @@ Array = np.ndarray[Any, Any]
 @click.command("bisect")
 @click.argument("model")
 @click.option("--against", help="the engine to compare with  [default: the format's own; for ONNX onnxruntime]")
-@click.option("--rtol", type=float, help="bound on max|ours - ref| / max|ref|  [default: by data type]")
-@click.option("--atol", type=float, help="absolute part of the bound  [default: by data type]")
+@click.option("--rtol", type=BOUND, help="bound on max|ours - ref| / max|ref|  [default: by data type]")
+@click.option("--atol", type=BOUND, help="absolute part of the bound  [default: by data type]")
 @click.option("-o", "--output", help="where to write the minimal model  [default: bisect.onnx, of ONNX]")
 @input_options
 @model_options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,21 @@ from tilewright.support import trace
 
 _ADDRESS = re.compile(r"(?P<host>.+):(?P<port>\d{1,5})")
 _SHAPE = re.compile(r"\s*(?P<name>[^\[\]]+?)\s*:\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)")
+
+
+class Number(click.FloatRange):
+    """A finite number of an option, of the bounds of `click.FloatRange`: no bound holds for NaN."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; a usage error for another."""
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return found
+
+
+#: At least zero, as bounds are; and more than that, as times are.
+BOUND, SECONDS = Number(min=0), Number(min=0, min_open=True)
 
 
 def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:

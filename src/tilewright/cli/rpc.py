@@ -15,7 +15,15 @@ from typing import Any
 import click
 
 from tilewright.cli.inputs import InputOptions, input_options
-from tilewright.cli.options import ModelOptions, bundle_option, model_options, parse_address, require_file
+from tilewright.cli.options import (
+    BOUND,
+    SECONDS,
+    ModelOptions,
+    bundle_option,
+    model_options,
+    parse_address,
+    require_file,
+)
 from tilewright.cli.run import run_once
 from tilewright.cli.tables import print_table
 from tilewright.errors import InputError
@@ -114,7 +122,9 @@ def tracker_command(
 @click.option("--reached-at", default="", metavar="HOST", help="the address that users reach this device by")
 @click.option("--folder", default=str(_STATE / "device"), show_default=True, help="where uploads are kept")
 @click.option("--memory", metavar="BYTES", help="what a session's process may use, as 512M  [default: half of all]")
-@click.option("--request-seconds", default=600.0, show_default=True, help="the longest a request may take")
+@click.option(
+    "--request-seconds", default=600.0, show_default=True, type=SECONDS, help="the longest a request may take"
+)
 @click.option("--worker", metavar="FILE", help="a program of `tilewright rpc board` that runs what is uploaded")
 @click.option("--launcher", metavar="COMMAND", help='what runs it, as "qemu-aarch64 -L /usr/aarch64-linux-gnu"')
 @click.option("--elsewhere", is_flag=True, help="the launcher reaches another machine, as ssh does, which confines")
@@ -225,7 +235,7 @@ def query_command(
 @click.option("--device", metavar="HOST:PORT", help="the server of a device, where there is no tracker")
 @click.option("--tracker", metavar="HOST:PORT", help="the tracker to ask for a device")
 @click.option("--key", default="", help="the kind of device to ask for")
-@click.option("--wait", default=60.0, show_default=True, help="seconds to wait for a free one")
+@click.option("--wait", default=60.0, show_default=True, type=BOUND, help="seconds to wait for a free one")
 @click.option("--priority", default=0, show_default=True, help="of the request, up to 10")
 @click.option("--repeat", default=10, show_default=True, help="runs to time")
 @input_options

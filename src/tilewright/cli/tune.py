@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli.options import bundle_option, parse_address, parse_shapes, require_model
+from tilewright.cli.options import SECONDS, bundle_option, parse_address, parse_shapes, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.tune_report import tune_page
 from tilewright.cli.tune_view import make_view
@@ -58,7 +58,7 @@ def _elsewhere_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command("tune")
 @click.argument("model")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="time to spend  [default: 5, or no limit]")
+@click.option("--minutes", type=SECONDS, help="time to spend  [default: 5, or no limit]")
 @click.option("--trials", type=click.IntRange(min=1), help="configurations to measure at most")
 @click.option("--records", metavar="FILE", help="where to keep what is learned  [default: MODEL.records.jsonl]")
 @click.option("--report", metavar="FILE.html", help="also write a page about it")

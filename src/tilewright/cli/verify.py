@@ -10,7 +10,7 @@ import click
 from tilewright.cli.bounds import Bounds, bounds_of
 from tilewright.cli.comparison import Difference, compare_values
 from tilewright.cli.inputs import InputOptions, input_options
-from tilewright.cli.options import ModelOptions, check_option, model_options, require_model
+from tilewright.cli.options import BOUND, ModelOptions, check_option, model_options, require_model
 from tilewright.cli.reference import advice, check_against, reference_of
 from tilewright.frontend.reference import Engine
 from tilewright.runtime.model import Model
@@ -19,8 +19,8 @@ from tilewright.runtime.model import Model
 @click.command("verify")
 @click.argument("model")
 @click.option("--against", help="the engine to compare with  [default: the format's own; for ONNX onnxruntime]")
-@click.option("--rtol", type=float, help="bound on max|ours - ref| / max|ref|  [default: by data type]")
-@click.option("--atol", type=float, help="absolute part of the bound  [default: by data type]")
+@click.option("--rtol", type=BOUND, help="bound on max|ours - ref| / max|ref|  [default: by data type]")
+@click.option("--atol", type=BOUND, help="absolute part of the bound  [default: by data type]")
 @click.option("--at", "values", multiple=True, metavar="VALUE", help="compare this inner value instead of the outputs")
 @check_option
 @input_options

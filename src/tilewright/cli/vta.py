@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tilewright.cli.options import require_model
+from tilewright.cli.options import SECONDS, require_model
 
 
 @click.group("vta")
@@ -17,7 +17,7 @@ def vta_command() -> None:
 @vta_command.command("explore")
 @click.argument("models", nargs=-1, required=True)
 @click.option(
-    "--budget", type=click.FloatRange(min=0, min_open=True), default=1.5, show_default=True,
+    "--budget", type=SECONDS, default=1.5, show_default=True,
     help="the largest area, in times the default configuration's",
 )  # fmt: skip
 @click.option("--keep", type=click.IntRange(min=1), default=10, show_default=True, help="chips that are tuned")

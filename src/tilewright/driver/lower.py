@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright import te
-from tilewright.backend import backend_of
+from tilewright.backend import Backend, backend_of
 from tilewright.errors import InternalError
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.ir.registry import Op
@@ -109,7 +109,7 @@ def lower_function(function: Function, name: str, target: Target, config: Mappin
     """
     with te.index_type(index_type_of(function)):
         fused, backend = to_compute(function), backend_of(target)
-        config = config or chosen_config(function)
+        config = config or _config_of(function, fused.outputs, backend)
         choice = backend.choice(fused.outputs, config)
         args = [*fused.inputs, *fused.outputs, *size_vars(function)]
         *_, (_, func) = backend.lower_stages(backend.schedule(fused.outputs, config), args, name)
@@ -151,6 +151,12 @@ def chosen_config(function: Function) -> dict[str, int] | None:
     return found[0] if len(found) == 1 else None
 
 
+def _config_of(function: Function, outs: list[te.Tensor], backend: Backend) -> dict[str, int] | None:
+    """`chosen_config`, where the computation still has what it was chosen for: a product less itself has not."""
+    config = chosen_config(function)
+    return config if config is None or backend.search_space(outs) is not None else None
+
+
 def search_space(function: Function, target: Target) -> ConfigSpace | None:
     """The configurations that the schedule of a fused function can take; None where its template has no choices."""
     with te.index_type(index_type_of(function)):
@@ -160,7 +166,8 @@ def search_space(function: Function, target: Target) -> ConfigSpace | None:
 def schedule_choice(function: Function, target: Target) -> Choice:
     """What the schedule of a fused function chose, without lowering it."""
     with te.index_type(index_type_of(function)):
-        return backend_of(target).choice(to_compute(function).outputs, chosen_config(function))
+        outs, backend = to_compute(function).outputs, backend_of(target)
+        return backend.choice(outs, _config_of(function, outs, backend))
 
 
 def compute_positions(function: Function) -> dict[str, Position]:
@@ -174,7 +181,9 @@ def kernel_picture(function: Function, name: str, target: Target) -> str:
     with te.index_type(index_type_of(function)):
         fused = to_compute(function)
         args = [*fused.inputs, *fused.outputs, *size_vars(function)]
-        return te.schedule_picture(backend_of(target).schedule(fused.outputs, chosen_config(function)), args, name)
+        backend = backend_of(target)
+        schedule = backend.schedule(fused.outputs, _config_of(function, fused.outputs, backend))
+        return te.schedule_picture(schedule, args, name)
 
 
 def lowering_stages(function: Function, name: str, target: Target) -> Iterator[tuple[str, PrimFunc]]:
@@ -182,7 +191,8 @@ def lowering_stages(function: Function, name: str, target: Target) -> Iterator[t
     with te.index_type(index_type_of(function)):
         fused, backend = to_compute(function), backend_of(target)
         args = [*fused.inputs, *fused.outputs, *size_vars(function)]
-        stages = list(backend.lower_stages(backend.schedule(fused.outputs, chosen_config(function)), args, name))
+        schedule = backend.schedule(fused.outputs, _config_of(function, fused.outputs, backend))
+        stages = list(backend.lower_stages(schedule, args, name))
     yield from stages
     func = stages[-1][1]
     yield from run(pipeline_of(target).code, func, target)

@@ -1,31 +1,8 @@
-"""What the computes, references and operators of recurrent layers share: gate counts, activations, options."""
+"""The options of recurrent layers, which their computes, references and operators share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-#: Gates of a cell of each kind.
-GATES = {"rnn": 1, "lstm": 4, "gru": 3}
-
-#: Activation functions of one direction of each kind, by default.
-DEFAULT_ACTIVATIONS = {"rnn": ("Tanh",), "lstm": ("Sigmoid", "Tanh", "Tanh"), "gru": ("Sigmoid", "Tanh")}
-
-#: Parameters of the activation functions that have some, where none are given.
-DEFAULT_ALPHA = {
-    "LeakyRelu": 0.01,
-    "Elu": 1.0,
-    "HardSigmoid": 0.2,
-    "ThresholdedRelu": 1.0,
-    "ScaledTanh": 1.0,
-    "Affine": 1.0,
-}
-DEFAULT_BETA = {"HardSigmoid": 0.5, "ScaledTanh": 1.0, "Affine": 0.0}
-
-#: All activation functions.
-ACTIVATIONS = ("Sigmoid", "Tanh", "Relu", "Softplus", "Softsign", *DEFAULT_ALPHA)
-
-#: Whether each direction runs backwards.
-DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
 @dataclass(frozen=True)

@@ -313,3 +313,12 @@ def test_celu_keeps_what_is_positive() -> None:
     model = text_model("g (float[5] x) => (float[5] y) { y = Celu<alpha = 0.43>(x) }", 17)
     expected = np.where(x > 0, x, 0.43 * np.expm1(np.minimum(x, 0).astype(np.float64) / 0.43))
     np.testing.assert_allclose(run(model, {"x": x})[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("call", ["Sub(c, c)", "BitwiseXor(c, c)", "Mul(c, zero)"])
+def test_what_cancels_a_product_takes_its_schedule_away(call: str) -> None:
+    """The layout of the convolution chose a configuration for a kernel that computes nothing of it."""
+    constants = "<uint8[3,2,1,2] w = {3,0,5,9,1,2,3,4,5,6,7,8}, int32 zero = {0}>"
+    text = f"g (uint8[2,2,1,9] x) => (int32[?,?,?,?] y) {constants} {{ c = ConvInteger(x, w)  y = {call} }}"
+    (found,) = run(text_model(text, 18), {"x": np.arange(36, dtype=np.uint8).reshape(2, 2, 1, 9)})
+    np.testing.assert_array_equal(found, np.zeros((2, 3, 1, 8), np.int32))

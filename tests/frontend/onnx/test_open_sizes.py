@@ -101,8 +101,7 @@ def test_a_constant_index_along_an_open_axis() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "(float[1,n,5,5] x, float[4,2,3,3] w) => (float[a,b,c,d] y) { y = ConvTranspose(x, w) }",
-        "(float[1,1,n,m] x, float[1,2,2,2] g) => (float[a,b,c,d] y) { y = GridSample(x, g) }",
+        "(float[2,n] x, float[2,2] s) => (uint8[a,b] y) { y = QuantizeLinear <axis=1, block_size=2> (x, s) }",
     ],
 )  # fmt: skip
 def test_who_needs_a_fixed_size_says_how_to_give_it(text: str) -> None:
@@ -142,3 +141,31 @@ def test_windows_whose_padding_open_sizes_decide(call: str) -> None:
         fixed = build(module, Target("cpu"), 1, "auto", jobs=1)
         feeds = {"x": x, "w": weights}
         np.testing.assert_allclose(whole.run(feeds)[0], fixed.run(feeds)[0], rtol=1e-5, atol=1e-5)
+
+
+NORMALIZATIONS = {
+    "layer": ("(float[n,c,m] x, float[k] s, float[l] b)", "LayerNormalization <epsilon=1e-3> (x, s, b)", (2,)),
+    "layers": ("(float[n,c,m] x, float[k,l] s)", "LayerNormalization <epsilon=1e-3, axis=1> (x, s)", (1, 2)),
+    "group": ("(float[n,c,m] x, float[k] s, float[l] b)", "GroupNormalization <num_groups=2> (x, s, b)", None),
+    "mean and variance": ("(float[n,c,m] x)", "MeanVarianceNormalization <axes=[0,2]> (x)", (0, 2)),
+    "mean and variance of fixed sizes": ("(float[2,4,2] x)", "MeanVarianceNormalization <axes=[0,2]> (x)", (0, 2)),
+    "instance": ("(float[n,c,m] x, float[k] s, float[l] b)", "InstanceNormalization (x, s, b)", (2,)),
+}
+
+
+@pytest.mark.parametrize("name", NORMALIZATIONS)
+def test_a_small_variance_beside_a_large_mean_is_exact(name: str) -> None:
+    inputs, call, axes = NORMALIZATIONS[name]
+    model = parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 21]> g {inputs} => (float[a,d,e] y) {{ y = {call} }}'
+    )
+    x = (100 + np.random.default_rng(0).standard_normal((2, 4, 2))).astype(np.float32)
+    sizes = {"layer": 2, "layers": (4, 2), "group": 4, "instance": 4}.get(name, 0)
+    feeds = {"x": x, "s": np.ones(sizes, np.float32), "b": np.zeros(sizes, np.float32)}
+    (found,) = built(model).run({given.name: feeds[given.name] for given in model.graph.input})
+    grouped = x.astype(np.float64) if axes else x.astype(np.float64).reshape(2, 2, 4)
+    axes = axes or (2,)
+    epsilon = 1e-3 if "layer" in name else 0.0 if "mean" in name else 1e-5
+    centred = grouped - grouped.mean(axes, keepdims=True)
+    wanted = centred / np.sqrt((centred**2).mean(axes, keepdims=True) + epsilon)
+    np.testing.assert_allclose(found, wanted.reshape(x.shape), rtol=1e-4, atol=1e-4)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tilewright import codegen, te
+from tilewright.runtime.host_ops.recurrent import ACTIVATIONS, DEFAULT_ACTIVATIONS, DIRECTIONS, GATES
 from tilewright.target import Target
 from tilewright.topi import nn
-from tilewright.topi.recurrent import ACTIVATIONS, DEFAULT_ACTIVATIONS, DIRECTIONS, GATES, Activation, Recurrence
+from tilewright.topi.recurrent import Activation, Recurrence
 from tilewright.topi.reference import recurrent as ref
 from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
 

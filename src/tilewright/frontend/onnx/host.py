@@ -61,7 +61,9 @@ def convert_on_host(node: OnnxNode, domain: str) -> list[Expr | None]:
 
 
 #: Operators whose host function gives a tuple even where the model names one output only, with their number.
-_SEVERAL = {"Unique": 4, "TopK": 2, "StringSplit": 2, "Dropout": 2, "MaxPool": 2, "DynamicQuantizeLinear": 3}
+_SEVERAL = {"Unique": 4, "TopK": 2, "StringSplit": 2, "Dropout": 2, "MaxPool": 2, "DynamicQuantizeLinear": 3} | {
+    "RNN": 2, "GRU": 2, "LSTM": 3
+}  # fmt: skip
 
 
 def _gives_several(op_type: str) -> bool:

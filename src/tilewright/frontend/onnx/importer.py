@@ -67,7 +67,7 @@ _RANDOM = (
 _NEVER_FOLDED = frozenset(f"onnx.{name}" for name in (*_RANDOM, "Fail"))
 #: Operators whose definition is computed in float32 where their types are narrower: ONNX leaves open where they round.
 _WIDENED = frozenset(
-    ("Attention", "MeanVarianceNormalization", "NegativeLogLikelihoodLoss", "RotaryEmbedding",
+    ("Attention", "NegativeLogLikelihoodLoss", "RotaryEmbedding",
      "SoftmaxCrossEntropyLoss", "SwiGLU")
 )  # fmt: skip
 _NARROW = ("float16", "bfloat16")

@@ -114,16 +114,20 @@ def _conv_outer(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], g
 @converts("ConvTranspose")
 def convert_conv_transpose(node: OnnxNode) -> Expr:
     """Transposed convolution; weights are (C, M / groups, …)."""
-    shape, kernel = node.shape(), node.shape(1)
+    data, weight = node[0], node[1]
+    if node.rank() > 1 and isinstance(node.shape(1)[0], int):  # channels left open are as many as the weights take
+        data = sized(node, data, 1, node.shape(1)[0])
+    elif node.rank() > 1 and isinstance(node.shape()[1], int):
+        weight = sized(node, weight, 0, node.shape()[1])
+    shape, kernel = node.shape(data), node.shape(weight)
     rank = len(shape) - 2
     groups = int(node.attr("group", 1))
     node.ignore("kernel_shape")
     if len(kernel) != len(shape) or shape[1] != kernel[0]:
         raise ModelError(f"{node.label}: weights of shape {list(kernel)} do not fit an input of shape {list(shape)}")
     found, extra = _transposed_windows(node, shape[2:], list(kernel[2:]))
-    data, weight = node[0], node[1]
     if rank > 2:
-        result = _conv_transpose_by_conv(node, found, extra, groups)
+        result = _conv_transpose_by_conv(node, data, weight, found, extra, groups)
         return op.nn.bias_add(result, node[2], axis=1) if node.has(2) else result
     if rank == 1:
         data = reshape(node, data, (*shape[:2], 1, shape[2]))
@@ -145,10 +149,11 @@ def convert_conv_transpose(node: OnnxNode) -> Expr:
     return op.nn.bias_add(result, node[2], axis=1) if node.has(2) else result
 
 
-def _conv_transpose_by_conv(node: OnnxNode, found: list[Window], extra: list[int], groups: int) -> Expr:
+def _conv_transpose_by_conv(
+    node: OnnxNode, data: Expr, weight: Expr, found: list[Window], extra: list[int], groups: int
+) -> Expr:
     """A convolution with the kernel turned round, of the data with zeros put between its elements and around it."""
-    data, weight = node[0], node[1]
-    shape, kernel = node.shape(), node.shape(1)
+    shape, kernel = node.shape(data), node.shape(weight)
     grouped = reshape(node, weight, (groups, shape[1] // groups, *kernel[1:]))
     swapped = transpose(grouped, (0, 2, 1, *range(3, 1 + len(kernel))))
     turned = reshape(node, swapped, (groups * kernel[1], shape[1] // groups, *kernel[2:]))

@@ -8,6 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from tilewright.frontend.onnx.build import cast, constant, reshape, scalar_like
+from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
@@ -53,19 +54,34 @@ def convert_layer_normalization(node: OnnxNode) -> list[Expr]:
     """Normalization over all axes from `axis` on; Mean and InvStdDev, of `stash_type`, only if used."""
     shape, axis = node.shape(), node.axis(-1)
     epsilon = float(node.attr("epsilon", 1e-5))
-    inner = int(np.prod(shape[axis:], dtype=np.int64))
-    rows = reshape(node, node[0], (*shape[:axis], inner))
-    full = tuple(shape[axis:])
-    gamma = reshape(node, _spread(node, node[1], full), (inner,))
-    bias = _spread(node, node[2], full) if node.has(2) else constant(np.zeros(full), node.dtype())
-    beta = reshape(node, bias, (inner,))
-    outputs = [reshape(node, op.nn.layer_norm(rows, gamma, beta, axis=axis, epsilon=epsilon), shape)]
+    fixed = is_static([*shape[axis:], *node.shape(1), *(node.shape(2) if node.has(2) else ())])
+    outputs = [(_normalized_rows if fixed else _normalized)(node, axis, epsilon)]
     if node.wants(1) or node.wants(2):
         stash = dtype_of(int(node.attr("stash_type", TensorProto.FLOAT)), node.label)
         mean, deviation = _statistics(node, node[0], tuple(range(axis, len(shape))), epsilon)
         inverse = op.divide(scalar_like(node, 1, deviation), deviation)
         outputs += [cast(node, mean, stash), cast(node, inverse, stash)]
     return outputs
+
+
+def _normalized_rows(node: OnnxNode, axis: int, epsilon: float) -> Expr:
+    """The data with all axes from `axis` on as one, normalized by one operator."""
+    shape, full = node.shape(), tuple(node.shape()[axis:])
+    inner = int(np.prod(full, dtype=np.int64))
+    rows = reshape(node, node[0], (*shape[:axis], inner))
+    gamma = reshape(node, _spread(node, node[1], full), (inner,))
+    bias = _spread(node, node[2], full) if node.has(2) else constant(np.zeros(full), node.dtype())
+    beta = reshape(node, bias, (inner,))
+    return reshape(node, op.nn.layer_norm(rows, gamma, beta, axis=axis, epsilon=epsilon), shape)
+
+
+def _normalized(node: OnnxNode, axis: int, epsilon: float) -> Expr:
+    """The same step by step, where sizes are open."""
+    mean, deviation = _statistics(node, node[0], tuple(range(axis, node.rank())), epsilon)
+    wide = cast(node, node[0], node.dtype(mean))
+    scaled = cast(node, op.divide(op.subtract(wide, mean), deviation), node.dtype())
+    scaled = op.multiply(scaled, node[1])
+    return op.add(scaled, node[2]) if node.has(2) else scaled
 
 
 def _spread(node: OnnxNode, value: Expr, shape: tuple[int, ...]) -> Expr:
@@ -98,6 +114,15 @@ def convert_group_normalization(node: OnnxNode) -> Expr:
         scale, bias = (op.repeat(value, repeats=channels // groups, axis=0) for value in (scale, bias))
     epsilon = float(node.attr("epsilon", 1e-5))
     return op.nn.group_norm(node[0], scale, bias, num_groups=groups, axis=1, epsilon=epsilon)
+
+
+@converts("MeanVarianceNormalization", since=9)
+@in_float32
+def convert_mean_variance_normalization(node: OnnxNode) -> Expr:
+    """(x - mean) / (deviation + 1e-9) over axes; not by the mean of squares as ONNX defines it, for that cancels."""
+    axes = tuple(axis % node.rank() for axis in node.attr("axes") or (0, 2, 3))
+    mean, deviation = _statistics(node, node[0], axes, 0.0)
+    return op.divide(op.subtract(node[0], mean), op.add(deviation, scalar_like(node, 1e-9, deviation)))
 
 
 @converts("LpNormalization")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import cast, constant, reshape, transpose
+from tilewright.frontend.onnx.build import cast, constant, reshape, sized, transpose
 from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.nn import convolve, matmul, matmul_with
 from tilewright.frontend.onnx.node import OnnxNode
@@ -30,10 +30,10 @@ def zero_point_of(node: OnnxNode, index: int, dtype: str | DType = "int32") -> E
 def convert_quantize_linear(node: OnnxNode) -> Expr:
     """round(x / scale) + zero point, saturated; per tensor, per axis or in blocks along an axis."""
     node.ignore("saturate", "precision")
-    data, rank = node[0], node.rank()
     code = node.attr("output_dtype", 0)
     target = node.dtype(2) if node.has(2) else dtype_of(code, node.label) if code else DType("uint8")
     axis = _axis(node)
+    data, rank = _scaled_data(node, axis), node.rank()
     scale = _expanded(node, node[1], axis)
     zero = zero_point_of(node, 2, target)
     zero = _expanded(node, zero, axis) if node.has(2) and target not in FLOATS else constant(0, "int32")
@@ -50,7 +50,8 @@ def convert_dequantize_linear(node: OnnxNode) -> Expr:
     axis = _axis(node)
     zero = _expanded(node, node[2], axis) if node.has(2) and node.dtype() not in FLOATS else constant(0, "int32")
     scale = cast(node, _expanded(node, node[1], axis), "float32")
-    return qnn.dequantize(node[0], scale, cast(node, zero, "int32"), axis=axis, out_dtype=str(target))
+    data = _scaled_data(node, axis)
+    return qnn.dequantize(data, scale, cast(node, zero, "int32"), axis=axis, out_dtype=str(target))
 
 
 def _axis(node: OnnxNode) -> int:
@@ -61,16 +62,22 @@ def _axis(node: OnnxNode) -> int:
     return node.normalize_axis(axis, rank)
 
 
+def _scaled_data(node: OnnxNode, axis: int) -> Expr:
+    """The data; where it leaves the axis of its scales open, that has as many elements as there are scales."""
+    count = node.shape(1)[0] if node.rank(1) == 1 else None
+    return sized(node, node[0], axis, count) if axis >= 0 and isinstance(count, int) else node[0]
+
+
 def _along(node: OnnxNode, value: Expr, axis: int, rank: int) -> Expr:
     """A vector as [n, 1, …], such that it broadcasts along `axis`."""
     return reshape(node, value, (node.shape(value)[0], *(1,) * (rank - 1 - axis))) if node.rank(value) == 1 else value
 
 
 def _expanded(node: OnnxNode, value: Expr, axis: int) -> Expr:
-    """Scales of blocks repeated for each element of the block; other scales as they are."""
+    """Scales of blocks repeated for each element of the block; those of an axis, which are as many as it is long."""
     block = int(node.attr("block_size", 0))
     if node.rank(value) < 2:
-        return value
+        return sized(node, value, 0, node.shape()[axis]) if node.rank(value) == 1 and axis >= 0 else value
     extent, blocks = node.shape()[axis], node.shape(value)[axis]
     if not is_static((extent, blocks)):
         node.unsupported(f"blocks along axis {axis}, whose extent varies from run to run")

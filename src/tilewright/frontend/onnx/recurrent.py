@@ -13,19 +13,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import broadcast_to, cast, constant, reshape, slice_axis, transpose
+from tilewright.frontend.onnx.build import broadcast_to, cast, constant, reshape, sized, slice_axis, transpose
+from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
-from tilewright.topi.recurrent import (
-    ACTIVATIONS,
-    DEFAULT_ACTIVATIONS,
-    DEFAULT_ALPHA,
-    DEFAULT_BETA,
-    DIRECTIONS,
-    Activation,
-)
+from tilewright.runtime.host_ops.recurrent import DIRECTIONS, activations_of
+from tilewright.topi.recurrent import Activation
 
 _LAYERS: dict[str, Callable[..., Expr]] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn": op.nn.rnn}
 
@@ -44,6 +39,8 @@ class LayerWeights:
 def convert_recurrent(node: OnnxNode) -> list[Expr]:
     """Outputs Y (steps, directions, batch, hidden), Y_h and, for an LSTM, Y_c (directions, batch, hidden)."""
     dtype = _working(node)
+    if not is_static((*node.shape(1), *node.shape(2))):
+        node.unsupported("weights of open sizes")
     directions, rows, width = node.shape(1)
     weight = reshape(node, cast(node, node[1], dtype), (directions * rows, width))
     return recurrent_layer(
@@ -118,8 +115,9 @@ def _initial(node: OnnxNode, index: int, shape: tuple[int, Any, int], batch_firs
     """A first state (directions, batch, hidden), zeros where the node has none."""
     if node.has(index):
         given = transpose(cast(node, node[index], dtype), (1, 0, 2) if batch_first else (0, 1, 2))
+        given = sized(node, sized(node, given, 0, shape[0]), 2, shape[2])
         if isinstance(shape[1], int):
-            return given
+            return sized(node, given, 1, shape[1])
         # A state of one sample, in a model whose batch varies, is that of every sample; others are as many as samples.
         return (broadcast_to if node.shape(given)[1] == 1 else reshape)(node, given, shape)
     if isinstance(shape[1], int):
@@ -138,16 +136,9 @@ def _lengths(node: OnnxNode, steps: Any) -> Expr | None:
 
 
 def _activations(node: OnnxNode, kind: str, directions: int) -> list[Activation]:
-    """The activation functions of all directions; alphas and betas are handed out to those that take one, in order."""
-    names = node.attr("activations") or list(DEFAULT_ACTIVATIONS[kind]) * directions
-    alphas, betas = list(node.attr("activation_alpha") or []), list(node.attr("activation_beta") or [])
-    known = {name.lower(): name for name in ACTIVATIONS}
-    functions = []
-    for given in names:
-        name = known.get(given.lower())
-        if name is None:
-            node.unsupported(f"activation {given!r}; supported: {', '.join(ACTIVATIONS)}")
-        alpha = alphas.pop(0) if alphas and name in DEFAULT_ALPHA else DEFAULT_ALPHA.get(name, 0.0)
-        beta = betas.pop(0) if betas and name in DEFAULT_BETA else DEFAULT_BETA.get(name, 0.0)
-        functions.append(Activation(name, alpha, beta))
-    return functions
+    """The activation functions of all directions."""
+    alphas, betas = node.attr("activation_alpha") or (), node.attr("activation_beta") or ()
+    try:
+        return [Activation(*one) for one in activations_of(kind, directions, node.attr("activations"), alphas, betas)]
+    except ValueError as error:
+        node.unsupported(str(error))

@@ -192,3 +192,21 @@ def cast_map(attrs: Attrs, values: dict[int, Any]) -> Array:
         if 0 <= key < len(row):
             row[key] = convert(value)
     return np.array([row], dtype.numpy)
+
+
+@onnx_op("ai.onnx.ml.ArrayFeatureExtractor")
+def array_feature_extractor(attrs: Attrs, data: Array, indices: Array) -> Array:
+    """Columns of the last axis by index; of a vector as one row."""
+    rows = data.reshape(1, -1) if data.ndim == 1 else data
+    return np.asarray(rows[..., np.clip(indices.reshape(-1), 0, max(rows.shape[-1] - 1, 0))])
+
+
+@onnx_op("ai.onnx.ml.FeatureVectorizer")
+def feature_vectorizer(attrs: Attrs, *values: Array) -> Array:
+    """Inputs cut or padded to their declared widths, side by side, as floats."""
+    parts = []
+    for value, width in zip(values, attrs.get("inputdimensions") or [0] * len(values), strict=True):
+        rows = (value.reshape(-1, 1) if value.ndim == 1 else value).astype(np.float32)
+        wanted = width or rows.shape[1]
+        parts.append(np.pad(rows[:, :wanted], ((0, 0), (0, max(wanted - rows.shape[1], 0)))))
+    return np.concatenate(parts, axis=1)

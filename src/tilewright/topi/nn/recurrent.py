@@ -16,12 +16,13 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.errors import UnsupportedError
+from tilewright.runtime.host_ops.recurrent import GATES
 from tilewright.te import Tensor
 from tilewright.tir import IntImm
 from tilewright.tir.dot_product import GROUP
 from tilewright.topi import tag
 from tilewright.topi.nn.quantized_state import ByteWeights, byte_product
-from tilewright.topi.recurrent import GATES, Activation, Recurrence
+from tilewright.topi.recurrent import Activation, Recurrence
 from tilewright.topi.util import constant_shape
 
 #: Units of a block where the weights arrive unpacked.

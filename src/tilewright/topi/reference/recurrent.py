@@ -7,23 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.topi.recurrent import GATES, Activation, Recurrence
+from tilewright.runtime.host_ops.recurrent import FUNCTIONS, GATES
+from tilewright.topi.recurrent import Activation, Recurrence
 
 Array = np.ndarray[Any, Any]
-
-_FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
-    "Sigmoid": lambda x, a, b: 1 / (1 + np.exp(-x)),
-    "Tanh": lambda x, a, b: np.tanh(x),
-    "Relu": lambda x, a, b: np.maximum(x, 0),
-    "Softplus": lambda x, a, b: np.logaddexp(x, 0),
-    "Softsign": lambda x, a, b: x / (1 + np.abs(x)),
-    "HardSigmoid": lambda x, a, b: np.clip(a * x + b, 0, 1),
-    "LeakyRelu": lambda x, a, b: np.where(x < 0, a * x, x),
-    "ThresholdedRelu": lambda x, a, b: np.where(x > a, x, 0),
-    "Elu": lambda x, a, b: np.where(x < 0, a * np.expm1(np.minimum(x, 0)), x),
-    "ScaledTanh": lambda x, a, b: a * np.tanh(b * x),
-    "Affine": lambda x, a, b: a * x + b,
-}
 
 
 def packed(weight: Array, gates: int, block: int, together: int = 1) -> Array:
@@ -120,7 +107,7 @@ class _Cell:
         if limit and not (self.options.kind == "lstm" and index == 2):
             x = np.clip(x, -limit, limit)
         chosen = self.activations[index]
-        return _FUNCTIONS[chosen.name](x, chosen.alpha, chosen.beta)
+        return FUNCTIONS[chosen.name](x, chosen.alpha, chosen.beta)
 
     def __call__(self, inputs: Array, *state: Array) -> list[Array]:
         step: Callable[..., list[Array]] = getattr(self, self.options.kind)

@@ -13,8 +13,9 @@ from tilewright.relay import op
 from tilewright.relay.ir.expr import const
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op.gradients.adjoint import adjoints
+from tilewright.runtime.host_ops.recurrent import ACTIVATIONS, DEFAULT_ALPHA, DEFAULT_BETA
 from tilewright.tir.expr import SizeVar
-from tilewright.topi.recurrent import ACTIVATIONS, DEFAULT_ALPHA, DEFAULT_BETA, Activation
+from tilewright.topi.recurrent import Activation
 
 LENGTHS = const(np.array([4, 1, 2], "int32"))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import EnvironmentError_, TilewrightError, UnsupportedError
+from tilewright.errors import EnvironmentError_, InputError, TilewrightError, UnsupportedError
 from tilewright.frontend.onnx.reference.engines import open_engine
 from tilewright.frontend.onnx.reference.saturation import stored_products
 from tilewright.frontend.onnx.reference.submodel import read_onnx, tensors_of
@@ -41,7 +41,14 @@ def open_reference(name: str, path: str, inputs: Mapping[str, Array], threads: i
         raise UnsupportedError(f"onnxruntime does not load {path}: {_last_line(error)}") from None
     feed = dict(inputs)
     names = [output.name for output in session.get_outputs()]
-    return Engine(name, ort.__version__, lambda: session.run(names, feed), feed.update)
+
+    def run() -> list[Any]:
+        try:
+            return list(session.run(names, feed))
+        except Exception as error:  # as above: indices out of range, for one
+            raise InputError(f"onnxruntime does not run {path} on these inputs: {_last_line(error)}") from None
+
+    return Engine(name, ort.__version__, run, feed.update)
 
 
 def _exact(ort: Any, model: Any, threads: int = 0) -> Any:

@@ -21,7 +21,8 @@ from tilewright.relay.op import math, nn, reduce, tensor, transform
 from tilewright.relay.op.gradients.adjoint import adjoints
 from tilewright.relay.op.gradients.common import shape_of, tensor_type
 from tilewright.relay.op.nn.recurrent import inputs_by_name, recurrence_of
-from tilewright.topi.recurrent import GATES, Activation, Recurrence
+from tilewright.runtime.host_ops.recurrent import GATES
+from tilewright.topi.recurrent import Activation, Recurrence
 
 Number = Callable[[float], Expr]
 

@@ -17,17 +17,16 @@ from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type
 from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, require_float, require_same_dtype, same_dims, tensors
-from tilewright.tir.dot_product import GROUP
-from tilewright.topi.recurrent import (
+from tilewright.runtime.host_ops.recurrent import (
     ACTIVATIONS,
     DEFAULT_ACTIVATIONS,
     DEFAULT_ALPHA,
     DEFAULT_BETA,
     DIRECTIONS,
     GATES,
-    Activation,
-    Recurrence,
 )
+from tilewright.tir.dot_product import GROUP
+from tilewright.topi.recurrent import Activation, Recurrence
 from tilewright.topi.reference import recurrent as ref
 
 

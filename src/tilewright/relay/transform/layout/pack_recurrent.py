@@ -18,9 +18,9 @@ from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.visitor import rewrite
+from tilewright.runtime.host_ops.recurrent import GATES
 from tilewright.target import Target
 from tilewright.tir.dot_product import GROUP
-from tilewright.topi.recurrent import GATES
 from tilewright.topi.reference.recurrent import packed
 
 
