@@ -65,9 +65,14 @@ def evaluate_nodes(
 def _require_sound(operator: str, inputs: list[Any]) -> None:
     """Raise `ReferenceError_` where the evaluator gives another size than ONNX says, or one where there is none.
 
-    It makes a slope that does not broadcast to the data fit somehow, drops empty texts beside stop words, and makes the
-    values of OneHot of their difference, which may overflow.
+    It makes a slope that does not broadcast to the data fit somehow, drops empty texts beside stop words, makes the
+    values of OneHot of their difference, which may overflow, and rounds integer exponents to floats, which makes even
+    ones of odd ones beyond 2^53.
     """
+    if operator == "Pow" and np.asarray(inputs[1]).dtype.kind in "iu":
+        exponents = np.asarray(inputs[1]).ravel().tolist()
+        if any(abs(power) > 2**53 and power % 2 for power in exponents):
+            raise ReferenceError_("the evaluator rounds odd exponents beyond 2^53 to even ones")
     if operator == "OneHot" and is_float(element_of(np.asarray(inputs[2]))):
         with np.errstate(all="ignore"):
             if not np.isfinite(np.diff(np.asarray(inputs[2]))).all():
