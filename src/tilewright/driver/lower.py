@@ -24,6 +24,7 @@ from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.pipeline import pipeline_of, run
 from tilewright.topi.narrow import stored_constant
 from tilewright.topi.schedule.cpu.choice import Choice
+from tilewright.topi.schedule.sketch.config import is_sketch
 from tilewright.topi.schedule.space import ConfigSpace
 
 
@@ -154,7 +155,8 @@ def chosen_config(function: Function) -> dict[str, int] | None:
 def _config_of(function: Function, outs: list[te.Tensor], backend: Backend) -> dict[str, int] | None:
     """`chosen_config`, where the computation still has what it was chosen for: a product less itself has not."""
     config = chosen_config(function)
-    return config if config is None or backend.search_space(outs) is not None else None
+    kept = config is None or is_sketch(config) or backend.search_space(outs) is not None
+    return config if kept else None
 
 
 def search_space(function: Function, target: Target) -> ConfigSpace | None:

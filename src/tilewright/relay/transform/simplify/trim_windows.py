@@ -16,12 +16,10 @@ import numpy as np
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
-
-#: Of the window's axes, by their number, the letters in which layouts call them.
-_LETTERS = {"nn.conv1d": "W", "nn.conv2d": "HW", "nn.conv3d": "DHW"}
+from tilewright.relay.op.orders import LETTERS
+from tilewright.relay.transform.simplify.make import is_call
 
 
 def trim_windows(mod: IRModule) -> IRModule:
@@ -30,10 +28,10 @@ def trim_windows(mod: IRModule) -> IRModule:
 
 
 def _rule(node: Expr) -> Expr | None:
-    if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.name not in _LETTERS:
+    if not isinstance(node, Call) or not is_call(node, "nn.conv1d", "nn.conv2d", "nn.conv3d"):
         return None
     data, weight = node.args
-    letters = _LETTERS[node.op.name]
+    letters = LETTERS[len(node.attrs.strides)][2:]
     layout, kernel_layout = node.attrs.data_layout, node.attrs.kernel_layout
     if not isinstance(weight, Constant) or not any(node.attrs.padding) or not (layout + kernel_layout).isalpha():
         return None
