@@ -126,15 +126,13 @@ def run_there(tracker: rpc.TrackerSession, machine: Machine) -> None:
 
 
 def tune_there(tracker: rpc.TrackerSession, machine: Machine) -> None:
-    """Tune the convolution for a machine: built here, measured there."""
+    """Tune the kernels for a machine: built here, measured there."""
     fleet = autotvm.Fleet(tracker, machine.key, devices=1)
     options = autotvm.TuneOptions(trials=TRIALS, explorer="droplet", batch=4)
     result = autotvm.tune(network(), machine.target, options, place=autotvm.OnFleet(fleet))
-    (tuner,) = result.tuners
-    default, best = (tuner.default_seconds or 0) * 1e6, tuner.seconds * 1e6
-    print(
-        f"{machine.key}: convolution tuned, {result.trials} trials: {default:.0f} µs by default, {best:.0f} µs at best"
-    )
+    measured = [tuner for tuner in result.tuners if tuner.default_seconds is not None]
+    gains = [f"{t.task.name} {t.default_seconds * 1e6:.0f} to {t.seconds * 1e6:.0f} µs" for t in measured]
+    print(f"{machine.key}: tuned with {result.trials} trials: {', '.join(gains)}")
 
 
 def main() -> None:

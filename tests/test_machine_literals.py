@@ -86,6 +86,10 @@ ALLOWED = {
         "runtime/weights_sum.py:_BLOCK",
     ),
     "bookkeeping of the runtime": (
+        "runtime/host_ops/regex.py:MOST_NESTED",
+        "runtime/host_ops/regex.py:MOST_REPETITIONS",
+        "runtime/host_ops/regex.py:MOST_STEPS",
+        "runtime/host_ops/regex.py:_REMEMBERED",
         "runtime/native.py:INTERFACE",
         "runtime/record.py:DEEPEST",
         "runtime/record.py:LARGEST",

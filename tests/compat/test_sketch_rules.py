@@ -14,6 +14,7 @@ ROWS, COLUMNS, TERMS, BLOCK = 8, 24, 16, 4
 
 
 def _weight() -> Any:
+    pytest.importorskip("scipy", reason="random_bsr_matrix makes matrices of scipy")
     from tvm.topi.sparse.utils import random_bsr_matrix
 
     return random_bsr_matrix(COLUMNS, TERMS, BLOCK, 1, density=0.5, dtype="float32")

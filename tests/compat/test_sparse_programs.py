@@ -69,6 +69,7 @@ def test_dense_of_which_one_is_sparse(of_weight):
 @pytest.mark.parametrize("sparse_lhs", [False, True])
 def test_dense_by_blocks(block, sparse_lhs):
     rows, columns = block or (1, 1)
+    pytest.importorskip("scipy", reason="random_bsr_matrix makes matrices of scipy")
     weight = random_bsr_matrix(8, 12, rows, columns, density=0.5, dtype="float32")
     weight = weight.tocsr() if block is None else weight
     parts = [weight.data, weight.indices, weight.indptr]
@@ -87,6 +88,7 @@ def test_dense_by_blocks(block, sparse_lhs):
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("block", [(4, 1), (4, 2)])
 def test_convolution_by_blocks(layout, block):
+    pytest.importorskip("scipy", reason="random_bsr_matrix makes matrices of scipy")
     weight = random_bsr_matrix(8, 6, *block, density=0.5, dtype="float32")
     data = weight.data.reshape(-1, 4) if block[1] == 1 else weight.data
     parts = [data, weight.indices, weight.indptr]

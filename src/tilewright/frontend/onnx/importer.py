@@ -243,14 +243,23 @@ class GraphImporter(Importer):
             if has_definition(node.op_type, domain, node.opset):
                 return self._without_converter(node, domain)
             raise
-        except (TypeError, ValueError, ModelError, TypeMismatchError, UnsupportedError):
+        except (TypeError, ValueError, ModelError, TypeMismatchError, UnsupportedError) as error:
             # Operators without a rule for dimensions that vary from run to run may still run on the host.
             if all(_is_static(value) for value in node.inputs if isinstance(value, Expr)):
                 raise
             if on_host:
-                return self._finished_all(convert_on_host(node, domain), node)
+                return self._on_host_after(error, node, domain)
             if has_definition(node.op_type, domain, node.opset):
                 return self._without_converter(node, domain)
+            raise
+
+    def _on_host_after(self, error: Exception, node: OnnxNode, domain: str) -> Sequence[Expr | Unavailable]:
+        """The outputs of a node on the host; where that cannot be either, what did not fit counts, and is raised."""
+        try:
+            return self._finished_all(convert_on_host(node, domain), node)
+        except UnsupportedError:
+            if isinstance(error, ModelError | TypeMismatchError):
+                raise error from None
             raise
 
     def _finished_all(self, values: Sequence[Expr | None], node: OnnxNode) -> list[Expr | Unavailable]:
