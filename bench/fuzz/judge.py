@@ -40,8 +40,9 @@ EXACT = frozenset([
 STEPWISE = frozenset([*elementwise.UNARY, *elementwise.BINARY, "Div", "Mod", "Pow"])
 #: Operators whose first stage is float32 of float64 too, by the attribute `stash_type`.
 STASHED = frozenset(["LayerNormalization", "RMSNormalization", "GroupNormalization"])
-#: Operators whose float32 is exact within 1e-6 of the larger of the result and 1 (docs/numerics.md).
-VANISHING = frozenset(["BiasGelu", "FastGelu", "Gelu", "QuickGelu", "Swish"])
+#: Operators whose float32 is exact within 1e-6 of the larger of the result and 1 (docs/numerics.md), or of which the
+#: one reference is: onnxruntime's logistic function, which the fused products may end with, is 0 below -20.
+VANISHING = frozenset(["BiasGelu", "FastGelu", "FusedConv", "FusedGemm", "Gelu", "QuickGelu", "Swish"])
 #: Operators that compute places in float32, which a size multiplies: the share of the largest element, per unit.
 PLACED = frozenset(["DeformConv", "GridSample", "Resize", "RoiAlign", "Upsample"])
 PLACE_SHARE = 8.0
