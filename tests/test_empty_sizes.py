@@ -131,3 +131,11 @@ def test_pads_that_wrap_several_times(pads: tuple[int, int]) -> None:
 def test_pads_that_leave_nothing_are_refused(mode: str, pads: tuple[int, int]) -> None:
     with pytest.raises(UserError, match=r"Pad.*pads .* of axis 0, whose extent is 4"):
         run("Pad", [floats(4)], [np.array(pads)], mode=mode)
+
+
+@pytest.mark.parametrize(("op", "attrs"), [("ReduceLogSumExp", {"axes": [0]}), ("LpNormalization", {"axis": 0})])
+def test_nothing_beside_open_sizes(op: str, attrs: dict[str, Any]) -> None:
+    nodes = [helper.make_node(op, ["x"], ["y"], **attrs), helper.make_node("Relu", ["y"], ["z"])]
+    model = tw.compile(make_model(nodes, {"x": (FLOAT, ("n", 0, "m"))}, {"z": (FLOAT, None)}, {}, 13), cache=False)
+    for shape in ((4, 0, 20), (1, 0, 1), (3, 0, 0)):
+        assert model(np.zeros(shape, np.float32)).shape == ((1, *shape[1:]) if "axes" in attrs else shape)

@@ -3,7 +3,8 @@
 Before: nn.dense(%x: Tensor[(3, 4)], %w: Tensor[(0, 4)])     nn.dense(%x: Tensor[(3, 0)], %w: Tensor[(5, 0)])
 After:  const<float32[3, 0]>                                 full(0, shape=(3, 5))
 
-So that no schedule has to divide an extent of 0 into tiles. It runs at every level: nothing else does without it.
+So that no schedule has to divide an extent of 0 into tiles; beside open sizes a `full` of them is the constant. It runs at
+every level: nothing else does without it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def _rule(node: Expr) -> Expr | None:
         return None
     result = type_of(node)
     results = _tensors(result)
-    if results and all(_is_empty(tensor) for tensor in results):
-        made = [_nothing(tensor) for tensor in results]
+    if results and all(_is_empty(tensor) for tensor in results) and node.op.name != "full":
+        made = [_nothing(tensor, node.span) for tensor in results]
         return Tuple(made) if isinstance(result, TupleType) else made[0]
     if node.op.pattern != OpPattern.OUT_ELEMWISE_FUSABLE or not isinstance(result, TensorType) or not result.is_static:
         return None
@@ -51,8 +52,12 @@ def _tensors(type_: object) -> list[TensorType]:
 
 
 def _is_empty(type_: TensorType) -> bool:
-    return type_.is_static and type_.size == 0 and not type_.dtype.is_narrow
+    """True if an extent is 0, whatever the open ones are."""
+    known = [dim for dim in type_.shape if type(dim) is int]
+    return 0 in known and not type_.has_any and not type_.dtype.is_narrow
 
 
-def _nothing(type_: TensorType) -> Constant:
-    return Constant(np.empty(type_.shape, type_.dtype.numpy))
+def _nothing(type_: TensorType, span: str) -> Expr:
+    if type_.is_static:
+        return Constant(np.empty(type_.shape, type_.dtype.numpy))
+    return make("full", Constant(np.zeros((), type_.dtype.numpy)), shape=type_.shape, dtype=str(type_.dtype), span=span)
