@@ -3,8 +3,8 @@
 Before: nn.dense(%x: Tensor[(3, 4)], %w: Tensor[(0, 4)])     nn.dense(%x: Tensor[(3, 0)], %w: Tensor[(5, 0)])
 After:  const<float32[3, 0]>                                 full(0, shape=(3, 5))
 
-So that no schedule has to divide an extent of 0 into tiles; beside open sizes a `full` of them is the constant. It runs at
-every level: nothing else does without it.
+So that no schedule has to divide an extent of 0 into tiles; beside open sizes a `full` of them is the constant. It runs
+at every level: nothing else does without it.
 """
 
 from __future__ import annotations
