@@ -21,7 +21,7 @@ from tilewright.topi.winograd import TILE_SIZES
 CHANNEL_BLOCKS = (16, 8, 4)
 
 #: Minimal filtering must win by this much: it needs more memory and rounds more.
-_MARGIN = 0.95
+_MARGIN = 0.99
 
 #: Pixels of an image from which a depthwise convolution of plain data stays plain where costs are not compared.
 _PLAIN_DEPTHWISE = 100
