@@ -69,10 +69,7 @@ def _require_sound(operator: str, inputs: list[Any]) -> None:
     values of OneHot of their difference, which may overflow, and rounds integer exponents to floats, which makes even
     ones of odd ones beyond 2^53.
     """
-    if operator == "Pow" and np.asarray(inputs[1]).dtype.kind in "iu":
-        exponents = np.asarray(inputs[1]).ravel().tolist()
-        if any(abs(power) > 2**53 and power % 2 for power in exponents):
-            raise ReferenceError_("the evaluator rounds odd exponents beyond 2^53 to even ones")
+    require_exponents(operator, inputs)
     if operator == "OneHot" and is_float(element_of(np.asarray(inputs[2]))):
         with np.errstate(all="ignore"):
             if not np.isfinite(np.diff(np.asarray(inputs[2]))).all():
@@ -83,6 +80,14 @@ def _require_sound(operator: str, inputs: list[Any]) -> None:
         shape, slope = np.shape(inputs[0]), np.shape(inputs[1])
         if len(slope) > len(shape) or any(s not in (1, n) for s, n in zip(slope[::-1], shape[::-1])):
             raise ReferenceError_(f"a slope of {slope} does not broadcast to {shape}")
+
+
+def require_exponents(operator: str, inputs: list[Any]) -> None:
+    """Raise `ReferenceError_` for powers of odd integers beyond 2^53, which both references round to even ones."""
+    if operator != "Pow" or np.asarray(inputs[1]).dtype.kind not in "iu":
+        return
+    if any(abs(power) > 2**53 and power % 2 for power in np.asarray(inputs[1]).ravel().tolist()):
+        raise ReferenceError_("odd exponents beyond 2^53 are rounded to even ones")
 
 
 def _inferred_types(model: onnx.ModelProto) -> dict[str, int]:

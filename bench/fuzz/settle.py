@@ -32,7 +32,14 @@ from bench.fuzz.judge import (
     verdict,
     wide,
 )
-from bench.fuzz.references import ReferenceError_, evaluate_nodes, one_node_model, run_onnxruntime, value_type
+from bench.fuzz.references import (
+    ReferenceError_,
+    evaluate_nodes,
+    one_node_model,
+    require_exponents,
+    run_onnxruntime,
+    value_type,
+)
 from bench.fuzz.values import element_of, is_float, numpy_type
 from tilewright.errors import TilewrightError
 
@@ -142,6 +149,8 @@ def _by_evaluator(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]
 
 def _by_onnxruntime(change: Change) -> Engine:
     def run(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[Any]:
+        (node,) = model.graph.node
+        require_exponents(node.op_type, [feeds.get(name) for name in node.input])
         changed, fed = change(*time_first(model, feeds))
         results = batch_first(model, run_onnxruntime(changed, fed))
         elements = [o.type.tensor_type.elem_type for o in model.graph.output]
