@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,7 +29,29 @@ from tilewright.topi.schedule.sketch.config import SKETCH, VERSION
 from tilewright.topi.schedule.sketch.structure import REDUCE, Part, structure_of
 
 
-class SketchTask(Task):
+class ScheduledTask(Task):
+    """A computation on `tensors`, its arguments, whose configurations each stand for a schedule on `te`."""
+
+    tensors: list[te.Tensor]
+
+    @property
+    def default(self) -> int | None:
+        return None
+
+    @abstractmethod
+    def schedule(self, config: Mapping[str, Any]) -> te.Schedule:
+        """The schedule of a configuration. Raises `ScheduleError` where a primitive refuses it."""
+
+    def lower(self, config: Any) -> PrimFunc:
+        *_, (_, func) = te.lower_stages(self.schedule(config), self.tensors, "kernel", target=self.target)
+        return func
+
+    def loops(self, config: Any) -> PrimFunc:
+        _, func = next(te.lower_stages(self.schedule(config), self.tensors, "kernel", target=self.target))
+        return func
+
+
+class SketchTask(ScheduledTask):
     """`tensors` are the arguments, inputs and outputs. `reference` is a task whose results are the yardstick (default:
     the computation without a schedule). `values` has the arrays that inputs are measured with (others: random ones)."""
 
@@ -79,21 +102,9 @@ class SketchTask(Task):
     def points(self) -> SketchPoints:
         return SketchPoints(self.parts, self.target)
 
-    @property
-    def default(self) -> int | None:
-        return None
-
     def schedule(self, config: Mapping[str, Any]) -> te.Schedule:
         """The schedule of a configuration. Raises `ScheduleError` where a primitive refuses it."""
         return apply(self.parts, config, self.target)
-
-    def lower(self, config: Any) -> PrimFunc:
-        *_, (_, func) = te.lower_stages(self.schedule(config), self.tensors, "kernel", target=self.target)
-        return func
-
-    def loops(self, config: Any) -> PrimFunc:
-        _, func = next(te.lower_stages(self.schedule(config), self.tensors, "kernel", target=self.target))
-        return func
 
     def lower_reference(self) -> PrimFunc:
         if self.reference is not None:

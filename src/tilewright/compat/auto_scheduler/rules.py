@@ -15,9 +15,8 @@ from typing import Any
 
 from tilewright import te
 from tilewright.autotvm.record.entry import TaskKey, canonical
-from tilewright.autotvm.sketch.task import arguments_of
+from tilewright.autotvm.sketch.task import ScheduledTask, arguments_of
 from tilewright.autotvm.task.points import UnrestrictedPoints
-from tilewright.autotvm.task.task import Task
 from tilewright.compat.auto_scheduler.state import State
 from tilewright.compat.auto_scheduler.steps import ANNOTATIONS, Step
 from tilewright.errors import InputError, ScheduleError
@@ -36,7 +35,7 @@ _DRAWN, _WIDEST = 192, 64
 _OPEN_LENGTHS = (1, 2, 4, 8, 16)
 
 
-class StatesTask(Task):
+class StatesTask(ScheduledTask):
     """The computation of `task` with states of it, each the `steps` that make it."""
 
     def __init__(self, task: Any, steps: Sequence[Sequence[Step]]) -> None:
@@ -50,21 +49,9 @@ class StatesTask(Task):
     def points(self) -> StatePoints:
         return StatePoints(self._steps)
 
-    @property
-    def default(self) -> int | None:
-        return None
-
     def schedule(self, config: Mapping[str, Any]) -> te.Schedule:
         """The schedule of a state."""
         return State(self.tensors, config["steps"]).replay.schedule
-
-    def lower(self, config: Any) -> PrimFunc:
-        *_, (_, func) = te.lower_stages(self.schedule(config), self.tensors, "kernel", target=self.target)
-        return func
-
-    def loops(self, config: Any) -> PrimFunc:
-        _, func = next(te.lower_stages(self.schedule(config), self.tensors, "kernel", target=self.target))
-        return func
 
     def lower_reference(self) -> PrimFunc:
         return self.lower({"steps": []})
