@@ -74,6 +74,15 @@ def test_c_source(tilewright: Command, model: Path, refused: Callable[..., str],
     assert "which has no C source; give the model itself" in refused("compile", artifact, "-o", model.with_name("a.c"))
 
 
+def test_an_ending_that_nothing_is_written_with_is_refused(
+    model: Path, refused: Callable[..., str], tmp_path: Path
+) -> None:
+    output = tmp_path / "model.dll"
+    message = refused("compile", model, "-o", output)
+    assert "ends in .dll" in message and ".tw" in message and ".so" in message
+    assert not output.exists()
+
+
 def test_the_executor_by_name(tilewright: Command, model: Path, refused: Callable[..., str]) -> None:
     path = model.with_name("model.tw")
     assert tilewright("compile", model, "-o", path, "--executor", "vm").status == 0

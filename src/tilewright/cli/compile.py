@@ -25,12 +25,23 @@ def compile_command(
 ) -> None:
     """Compile MODEL and write the result to OUTPUT."""
     check_writable(output, model)
+    _check_kind(output)
     with trace.collect() as times:
         _write(model, output, options, executor, check)
     # the seconds are there when the collection has ended
     click.echo(f"{output}: {Path(output).stat().st_size / 2**20:.1f} MiB, compiled in {times.seconds:.2f} s")
     if report:
         click.echo(times.table())
+
+
+def _check_kind(output: str) -> None:
+    """An InputError where the name of `output` ends in what is not written, before the model is compiled."""
+    kind = Path(output).suffix
+    if kind not in ("", ".tw", ".c", *KINDS):
+        raise InputError(
+            f"{output}: nothing is written that ends in {kind}; name it .tw for an artifact, .c for C source, or "
+            f"{', '.join(KINDS)} for a library with its header"
+        )
 
 
 def _write(model: str, output: str, options: ModelOptions, executor: str | None, check: bool) -> None:
