@@ -99,6 +99,19 @@ def test_a_share_of_several_lines_takes_several_prefetches():
     ]
 
 
+def test_a_share_of_more_lines_than_a_core_waits_for_is_asked_for_further_in():
+    """32 rows of 640 floats by 64 iterations are 20 lines each, or an element in each of the loop inside."""
+    func = inject_prefetch(_passes(640), at_once=12)
+    verify(func)
+    assert str(func).splitlines()[3:6] == [
+        "            for k in range(32):",
+        "                for j in range(640):",
+        "                    prefetch(w[p + 1, 0, t * 20480 + k * 640 + j], 0, 2)",
+    ]
+    lines = [line for line in str(inject_prefetch(_passes(640), at_once=20)).splitlines() if "prefetch" in line]
+    assert len(lines) == 20 and all(line.startswith(16 * " " + "prefetch") for line in lines)
+
+
 def test_a_part_of_two_stretches_takes_a_prefetch_for_each():
     """c[k] = w[0, p, k] + w[1, p, k]: 32 floats of each of two planes by 32 iterations."""
     w, c = tir.Buffer("w", [2, 8, 32]), tir.Buffer("c", [32])

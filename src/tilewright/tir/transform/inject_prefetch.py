@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.int_set import IntervalSet, eval_interval, union
@@ -12,7 +14,7 @@ from tilewright.machine import Machine
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
-from tilewright.tir.stmt import AttrStmt, Evaluate, For, ForKind, PrimFunc, Stmt, seq
+from tilewright.tir.stmt import AttrStmt, Evaluate, For, ForKind, PrimFunc, SeqStmt, Stmt, seq
 from tilewright.tir.visitor import StmtRewriter, collect, substitute
 
 KEY, SPREAD_KEY = "prefetch", "prefetch_spread"
@@ -23,7 +25,9 @@ _MOST_STRETCHES = 4
 _SECOND_LEVEL = 2  # locality: not into the first-level cache, which holds what is in use
 
 
-def inject_prefetch(func: PrimFunc, line_bytes: int = Machine.line) -> PrimFunc:
+def inject_prefetch(
+    func: PrimFunc, line_bytes: int = Machine.line, at_once: int = int(Machine.lines_in_flight)
+) -> PrimFunc:
     """`func` with each attribute "prefetch" of a loop's body made prefetches of what is read that many iterations on.
 
     for i in range(8):                                 for i in range(8):
@@ -44,14 +48,17 @@ def inject_prefetch(func: PrimFunc, line_bytes: int = Machine.line) -> PrimFunc:
                 with attribute("prefetch_spread",                  prefetch(w[p + 1, (t*32 + k)*8], 0, 2)
                                1, on=w):                           c[t, k] = w[p, k*16]
                     c[t, k] = w[p, k*16]
+
+    Where more than `at_once` lines fall to one iteration, the loops inside it share them: a core that waits for as many
+    as it can stops, for the length of a transfer from memory, at the next load of its own.
     """
-    return _Injector(line_bytes)(func)
+    return _Injector(line_bytes, at_once)(func)
 
 
 class _Injector(StmtRewriter):
-    def __init__(self, line_bytes: int) -> None:
+    def __init__(self, line_bytes: int, at_once: int) -> None:
         super().__init__()
-        self.line_bytes = line_bytes
+        self.line_bytes, self.at_once = line_bytes, at_once
         self.loops: list[For] = []
 
     def visit_For(self, node: For) -> Stmt:
@@ -65,7 +72,8 @@ class _Injector(StmtRewriter):
         """The prefetches, then the body."""
         body: Stmt = self(node.body)
         if node.key == SPREAD_KEY and self.loops:
-            return seq(*_spread(node, self.loops, self.line_bytes), body)
+            part = _next_part(node, self.loops, self.line_bytes)
+            return body if part is None else _shared(part, body, part.within, self.at_once)
         if node.key != KEY:
             return body if body is node.body and node.key == KEY else AttrStmt(node.key, node.target, node.value, body)
         region = _region(node.target, body) if self.loops else None
@@ -75,36 +83,75 @@ class _Injector(StmtRewriter):
         return seq(substitute(_prefetches(node.target, region, self.line_bytes), {var: var + node.value}), body)
 
 
-def _spread(node: AttrStmt, loops: list[For], line_bytes: int) -> list[Stmt]:
-    """One iteration's share of the prefetches of a later part: none where its size or place is not known."""
+@dataclass(frozen=True)
+class _Part:
+    """What a loop reads of a buffer next, which the loops `within` bring: the `region`, from dimension `first` on one
+    stretch of memory, with the variables of `later`; `line` is how many elements a cache line has.
+    """
+
+    buffer: Buffer
+    region: list[Range]
+    first: int
+    later: Mapping[Var, Expr]
+    within: list[For]
+    line: int
+
+    @property
+    def _extents(self) -> list[int]:
+        return [int(span.extent.value) for span in self.region if isinstance(span.extent, IntImm)]
+
+    def lines(self, loops: list[For]) -> int:
+        """How many lines one iteration of all `loops` asks for, at most."""
+        return math.prod(self._extents[: self.first]) * -(-self._step(loops) // self.line)
+
+    def _step(self, loops: list[For]) -> int:
+        """Elements of each stretch for one iteration: whole lines, or a part of one."""
+        count = math.prod(int(loop.extent.value) for loop in loops if isinstance(loop.extent, IntImm))
+        step = -(-math.prod(self._extents[self.first :]) // count)
+        return step if step <= self.line else -(-step // self.line) * self.line
+
+    def prefetches(self, loops: list[For]) -> list[Stmt]:
+        """What one iteration of all `loops` asks for."""
+        iteration: Expr = op.const(0)
+        for loop in loops:
+            iteration = iteration * loop.extent + (loop.var - loop.min)
+        step = self._step(loops)
+        found: list[Stmt] = []
+        for apart in itertools.product(*map(range, self._extents[: self.first])):
+            places = (span.min + (apart[d] if d < self.first else 0) for d, span in enumerate(self.region))
+            *outer, last = places
+            for offset in range(0, step, self.line):
+                indices = [substitute(x, self.later) for x in (*outer, last + (iteration * step + offset))]
+                load = BufferLoad(self.buffer, [Analyzer().simplify(index) for index in indices])
+                found.append(Evaluate(Call("int32", "prefetch", (load, op.const(0), op.const(_SECOND_LEVEL)))))
+        return found
+
+
+def _next_part(node: AttrStmt, loops: list[For], line_bytes: int) -> _Part | None:
+    """What the attribute `node` in these loops asks for: None where its size or place is not known."""
     buffer: Buffer = node.target
     region = _region(buffer, loops[-1])
     first = None if region is None else _stretch(buffer, region)
     if region is None or first is None:
-        return []
+        return None
     vars_of = {var for span in region for var in collect(span.min, Var)}
     place = max((i for i, loop in enumerate(loops[:-1]) if loop.var in vars_of), default=None)
     if place is None:
-        return []
-    within = [loop for loop in loops[place + 1 :] if isinstance(loop.extent, IntImm)]
-    iteration: Expr = op.const(0)
-    for loop in within:
-        iteration = iteration * loop.extent + (loop.var - loop.min)
-    size = buffer.dtype.itemsize * buffer.dtype.lanes
-    line = max(1, line_bytes // size)
-    extents = [int(span.extent.value) for span in region if isinstance(span.extent, IntImm)]
-    count = math.prod(int(loop.extent.value) for loop in within if isinstance(loop.extent, IntImm))
-    step = -(-math.prod(extents[first:]) // count)
-    step = step if step <= line else -(-step // line) * line
+        return None
     later = {loops[place].var: loops[place].var + node.value}
-    found: list[Stmt] = []
-    for apart in itertools.product(*map(range, extents[:first])):
-        *outer, last = (span.min + (apart[d] if d < first else 0) for d, span in enumerate(region))
-        for offset in range(0, step, line):
-            indices = [substitute(x, later) for x in (*outer, last + (iteration * step + offset))]
-            load = BufferLoad(buffer, [Analyzer().simplify(index) for index in indices])
-            found.append(Evaluate(Call("int32", "prefetch", (load, op.const(0), op.const(_SECOND_LEVEL)))))
-    return found
+    within = [loop for loop in loops[place + 1 :] if isinstance(loop.extent, IntImm)]
+    line = max(1, line_bytes // (buffer.dtype.itemsize * buffer.dtype.lanes))
+    return _Part(buffer, region, first, later, within, line)
+
+
+def _shared(part: _Part, body: Stmt, loops: list[For], at_once: int) -> Stmt:
+    """`body`, run by all iterations of `loops`, with its share of the prefetches: further in where that is large."""
+    if part.lines(loops) > at_once:
+        *before, last = body.stmts if isinstance(body, SeqStmt) else (body,)
+        if isinstance(last, For) and last.kind is ForKind.SERIAL and isinstance(last.extent, IntImm):
+            inner = _shared(part, last.body, [*loops, last], at_once)
+            return seq(*before, For(last.var, last.min, last.extent, last.kind, inner, annotations=last.annotations))
+    return seq(*part.prefetches(loops), body)
 
 
 def _stretch(buffer: Buffer, region: list[Range]) -> int | None:

@@ -110,7 +110,7 @@ HOST = Pipeline(
     stages(
         rolling_buffer,
         double_buffer,  # while the part of a buffer is still one statement
-        Stage("inject_prefetch", lambda func, target: inject_prefetch(func, _line(target))),
+        Stage("inject_prefetch", lambda func, target: inject_prefetch(func, *_lines(target))),
         simplify,
         shrink_loops,  # for symbolic extents, which `loop_partition` cannot cut
         shift_last_tile,
@@ -191,6 +191,7 @@ def pipeline_of(target: Target) -> Pipeline:
     return DEVICE if isinstance(target, DeviceTarget) else C if target.kind == "c" else HOST
 
 
-def _line(target: Target | None) -> int:
-    """Bytes of the target's cache line."""
-    return Machine.line if target is None or isinstance(target, DeviceTarget) else target.machine.line
+def _lines(target: Target | None) -> tuple[int, int]:
+    """Bytes of the target's cache line, and how many of them a core waits for at a time."""
+    machine = Machine if target is None or isinstance(target, DeviceTarget) else target.machine
+    return machine.line, int(machine.lines_in_flight)
