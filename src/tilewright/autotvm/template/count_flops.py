@@ -7,16 +7,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te
-from tilewright.tir.expr import Add, Call, Div, Max, Min, Mul, Reduce, Sub
+from tilewright.errors import InputError
+from tilewright.tir.expr import Add, BufferLoad, Call, Div, FloorDiv, Max, Min, Mul, ProducerLoad, Reduce, Sub
 from tilewright.tir.op import as_const
-from tilewright.tir.visitor import collect
+from tilewright.tir.visitor import children
 
-_ARITHMETIC = (Add, Sub, Mul, Div, Max, Min, Call)
+_ARITHMETIC = (Add, Sub, Mul, Div, FloorDiv, Max, Min, Call)
 
 
 def count_flops(schedule: te.Schedule) -> float:
     """Operations on the elements of all computations: one for each arithmetic node, at every point of its loops."""
     return float(sum(_of(stage.op) for stage in schedule.stages if isinstance(stage.op, te.ComputeOp)))
+
+
+def compute_flop(schedule: te.Schedule) -> float:
+    """The same as templates' authors ask for it. Raises `InputError` where the computations only move data."""
+    found = count_flops(schedule)
+    if not found:
+        raise InputError("compute_flop: the schedule computes nothing to count; say how much by cfg.add_flop(…)")
+    return found
 
 
 def _of(op: te.ComputeOp) -> int:
@@ -34,5 +43,13 @@ def _points(axes: Sequence[te.IterVar]) -> int:
 
 
 def _nodes(expr: Any) -> int:
-    """Arithmetic on values of the expression's type; what indices are computed by is of another, as a rule."""
-    return sum(node.dtype == expr.dtype for node in collect(expr, *_ARITHMETIC))
+    """Arithmetic on values of the expression's type, but for what the indices of loads are computed by."""
+    seen, waiting, count = set(), [expr], 0
+    while waiting:
+        node = waiting.pop()
+        if node in seen or isinstance(node, BufferLoad | ProducerLoad):
+            continue
+        seen.add(node)
+        count += isinstance(node, _ARITHMETIC) and node.dtype == expr.dtype
+        waiting += children(node)
+    return count

@@ -27,13 +27,16 @@ _DISPATCH = {
     **leads_to(f"{_CLASSIC}.record", "ApplyHistoryBest"),
 }
 _TASK = {
-    **leads_to(f"{_TEMPLATE}.template", "TASK_TABLE", "args_to_workload", "create", "serialize_args", "template"),
+    **leads_to(f"{_TEMPLATE}.template", "TASK_TABLE", "args_to_workload", "serialize_args", "template"),
+    **leads_to(_CONTEXTS, "create"),
     **leads_to(f"{_TEMPLATE}.template", Task="TemplateTask"),
     **leads_to(f"{_TEMPLATE}.dispatch", "get_config"),
     **leads_to(f"{_CLASSIC}.extract", "extract_from_multiple_program", "extract_from_program"),
-    **leads_to(f"{_TEMPLATE}.count_flops", compute_flop="count_flops"),
+    **leads_to(f"{_TEMPLATE}.count_flops", "compute_flop"),
 }
 _TUNER = leads_to(f"{_CLASSIC}.tuner", "GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner")
+_MODEL = leads_to(f"{_CLASSIC}.cost_model", "XGBoostCostModel")
+_CALLBACK = leads_to(f"{_CLASSIC}.callback", "Monitor", "log_to_file", "progress_bar")
 _TOPI = ("register_topi_compute", "register_topi_schedule")
 
 TABLES = (
@@ -71,17 +74,25 @@ TABLES = (
         "Measuring.",
         names=_MEASURE | _REMOTE,
     ),
+    Table("tvm.autotvm.measure.measure", "Measuring.", names=_MEASURE),
     Table("tvm.autotvm.measure.measure_methods", "Measuring.", names=_MEASURE | _REMOTE),
+    Table(
+        "tvm.autotvm.measure.executor",
+        "What runs the work of a LocalRunner.",
+        names=leads_to(f"{_CLASSIC}.executor", "ExecutionError", "Executor", "Future", "FutureError", "TimeoutError"),
+    ),
     Table(
         "tvm.autotvm.graph_tuner",
         "Layouts of whole networks.",
         refused=dict.fromkeys(("DPTuner", "PBQPTuner"), "layouts are chosen for the whole network as it is compiled"),
     ),
     Table("tvm.autotvm.record", "Logs.", names=_RECORD),
-    Table("tvm.autotvm.tuner", "Tuners.", names=_TUNER),
-    Table(
-        "tvm.autotvm.callback",
-        "What is called after every batch.",
-        names=leads_to(f"{_CLASSIC}.callback", "Monitor", "log_to_file", "progress_bar"),
-    ),
+    Table("tvm.autotvm.tuner", "Tuners.", names=_TUNER | _CALLBACK),
+    Table("tvm.autotvm.tuner.tuner", "Tuners.", names=_TUNER),
+    Table("tvm.autotvm.tuner.ga_tuner", "Tuners.", names=_TUNER),
+    Table("tvm.autotvm.tuner.index_based_tuner", "Tuners.", names=_TUNER),
+    Table("tvm.autotvm.tuner.xgboost_tuner", "Tuners.", names=_TUNER),
+    Table("tvm.autotvm.tuner.xgboost_cost_model", "What XGBTuner learns by.", names=_MODEL),
+    Table("tvm.autotvm.tuner.callback", "What is called after every batch.", names=_CALLBACK),
+    Table("tvm.autotvm.callback", "What is called after every batch.", names=_CALLBACK),
 )
