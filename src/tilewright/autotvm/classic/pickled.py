@@ -3,9 +3,9 @@
     row = pickled_row(target, ["matmul", [8, 8], {}], config.to_json_dict(), (costs, 0, 0.1, 1.6e9), ["0.2", "me"])
     unpickled_row(row)                       # the same four things, as plain data
 
-A line is of fields parted by tabs: the target, then task, configuration and result as pickles in base 64,
-then versions. Here such a pickle is of plain data. Those of the classic stack have objects of a few classes, which a reader
-stands in for; a pickle that names any other function or class is refused before anything of it is called.
+A line is of fields parted by tabs: the target, then task, configuration and result as pickles in base 64, then
+versions. Here such a pickle is of plain data. Those of the classic stack have objects of a few classes, which a
+reader stands in for; a pickle that names any other function or class is refused before anything of it is called.
 """
 
 from __future__ import annotations
