@@ -76,7 +76,7 @@ def extract_from_program(
 ) -> list[ExtractedTask]:
     """The tasks of a module or function with parameters `params`; of the operators `ops`, where they are given."""
     mod = IRModule.from_expr(mod) if isinstance(mod, Function) else mod
-    mod = _bound(mod, params or {})
+    mod = bind_arrays(mod, params or {})
     wanted = None if ops is None else {str(getattr(op, "name", op)).rpartition(".")[2] for op in ops}
     found = []
     for task in extracted(mod, target):
@@ -99,8 +99,8 @@ def extract_from_multiple_program(
     return list(found.values())
 
 
-def _bound(mod: IRModule, params: Any) -> IRModule:
-    """`main` with constants in the place of its parameters that are given."""
+def bind_arrays(mod: IRModule, params: Any) -> IRModule:
+    """`main` with the arrays `params`, by name, in the place of its parameters of these names."""
     if not params:
         return mod
     main = mod["main"]

@@ -23,6 +23,7 @@ _SPACE = leads_to(
     f"{_TEMPLATE}.space", "ConfigEntity", "ConfigSpace", "FallbackConfigEntity", "VirtualAxis"
 ) | leads_to(f"{_TEMPLATE}.entities", "AnnotateEntity", "OtherOptionEntity", "ReorderEntity", "SplitEntity")
 _DISPATCH = {
+    **leads_to(f"{_CLASSIC}.graph_tuner", ApplyGraphBest="apply_graph_best"),
     **leads_to(f"{_TEMPLATE}.dispatch", "ApplyConfig", "DispatchContext", "FallbackContext"),
     **leads_to(f"{_CLASSIC}.record", "ApplyHistoryBest"),
 }
@@ -37,6 +38,7 @@ _TASK = {
 _TUNER = leads_to(f"{_CLASSIC}.tuner", "GATuner", "GridSearchTuner", "RandomTuner", "Tuner", "XGBTuner")
 _MODEL = leads_to(f"{_CLASSIC}.cost_model", "XGBoostCostModel")
 _CALLBACK = leads_to(f"{_CLASSIC}.callback", "Monitor", "log_to_file", "progress_bar")
+_GRAPH = leads_to(f"{_CLASSIC}.graph_tuner", "DPTuner", "PBQPTuner")
 _TOPI = ("register_topi_compute", "register_topi_schedule")
 
 TABLES = (
@@ -49,6 +51,7 @@ TABLES = (
             **leads_to(f"{_TEMPLATE}.template", "template"),
             **leads_to(f"{_TEMPLATE}.dispatch", "get_config"),
             **leads_to(f"{_CLASSIC}.record", "apply_history_best"),
+            **leads_to(f"{_CLASSIC}.graph_tuner", "apply_graph_best"),
             **leads_to(f"{_TEMPLATE}.space", "ConfigEntity"),
             **leads_to(_CONTEXTS, "GLOBAL_SCOPE"),
         },
@@ -81,12 +84,14 @@ TABLES = (
         "What runs the work of a LocalRunner.",
         names=leads_to(f"{_CLASSIC}.executor", "ExecutionError", "Executor", "Future", "FutureError", "TimeoutError"),
     ),
-    Table(
-        "tvm.autotvm.graph_tuner",
-        "Layouts of whole networks.",
-        refused=dict.fromkeys(("DPTuner", "PBQPTuner"), "layouts are chosen for the whole network as it is compiled"),
-    ),
+    Table("tvm.autotvm.graph_tuner", "Layouts of whole networks.", names=_GRAPH),
     Table("tvm.autotvm.record", "Logs.", names=_RECORD),
+    Table(
+        "tvm.autotvm.database",
+        "Measurements in memory.",
+        names=leads_to(f"{_CLASSIC}.database", "DummyDatabase"),
+        refused={"RedisDatabase": "keep measurements in a log by callback.log_to_file"},
+    ),
     Table("tvm.autotvm.tuner", "Tuners.", names=_TUNER | _CALLBACK),
     Table("tvm.autotvm.tuner.tuner", "Tuners.", names=_TUNER),
     Table("tvm.autotvm.tuner.ga_tuner", "Tuners.", names=_TUNER),
