@@ -8,10 +8,28 @@ from typing import Any
 
 from tilewright import te
 from tilewright.errors import InputError
-from tilewright.tir.expr import Add, BufferLoad, Call, Div, FloorDiv, Max, Min, Mul, ProducerLoad, Reduce, Sub
+from tilewright.tir.expr import (
+    Add,
+    BufferLoad,
+    Call,
+    CompareExpr,
+    Div,
+    Expr,
+    FloorDiv,
+    Max,
+    Min,
+    Mul,
+    ProducerLoad,
+    Reduce,
+    Sub,
+)  # fmt: skip
 from tilewright.tir.op import as_const
 from tilewright.tir.visitor import children
 
+#: The attribute of a computation by which its author says how many operations it has.
+_STATED = "FLOP"
+
+_CHOICE = "if_then_else"
 _ARITHMETIC = (Add, Sub, Mul, Div, FloorDiv, Max, Min, Call)
 
 
@@ -29,6 +47,9 @@ def compute_flop(schedule: te.Schedule) -> float:
 
 
 def _of(op: te.ComputeOp) -> int:
+    if _STATED in op.attrs:
+        stated = op.attrs[_STATED]
+        return int(as_const(stated) or 0) if isinstance(stated, Expr) else int(stated)
     points = _points(op.axis)
     body: Any = op.body[0]
     if not isinstance(body, Reduce):
@@ -43,13 +64,18 @@ def _points(axes: Sequence[te.IterVar]) -> int:
 
 
 def _nodes(expr: Any) -> int:
-    """Arithmetic on values of the expression's type, but for what the indices of loads are computed by."""
+    """Arithmetic on values of the expression's type, and comparisons of real numbers; choosing between two values and
+    what the indices of loads are computed by is none."""
     seen, waiting, count = set(), [expr], 0
     while waiting:
         node = waiting.pop()
         if node in seen or isinstance(node, BufferLoad | ProducerLoad):
             continue
         seen.add(node)
-        count += isinstance(node, _ARITHMETIC) and node.dtype == expr.dtype
+        if isinstance(node, CompareExpr):
+            count += node.a.dtype.is_float
+        else:
+            chooses = isinstance(node, Call) and node.op == _CHOICE
+            count += isinstance(node, _ARITHMETIC) and node.dtype == expr.dtype and not chooses
         waiting += children(node)
     return count
