@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -338,3 +339,26 @@ def test_tasks_are_the_same_after_a_trip_through_bytes_and_logs() -> None:
         auto_scheduler.measure_record.dump_record_to_string(inp, result)
     )
     assert str(recorded.task.target.host) == str(task.target.host) and read.costs[0].value == 0.5
+
+
+def test_kernels_of_one_schedule_are_tasks_where_they_are_asked_for(tmp_path: Path) -> None:
+    import tvm
+    from tvm import auto_scheduler, relay
+
+    x = relay.var("x", shape=(8, 64))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.softmax(x)))
+    assert auto_scheduler.extract_tasks(mod["main"], {}, "llvm") == ([], [])
+    log = tmp_path / "dags.json"
+    (task,), weights = auto_scheduler.extract_tasks(
+        mod["main"], None, "llvm", include_simple_tasks=True, dump_workload_to_dag_log=str(log)
+    )
+    assert weights == [1] and json.loads(log.read_text()) == {task.workload_key: str(task.compute_dag)}
+    records = str(tmp_path / "log.json")
+    options = auto_scheduler.TuningOptions(
+        2, num_measures_per_round=2, measure_callbacks=[auto_scheduler.RecordToFile(records)], verbose=0
+    )
+    task.tune(options)
+    assert len(list(auto_scheduler.load_records(records))) == 2
+    with auto_scheduler.ApplyHistoryBest(records), tvm.transform.PassContext(opt_level=3):
+        library = relay.build(mod, target="llvm")
+    assert library is not None
