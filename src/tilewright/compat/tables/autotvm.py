@@ -87,6 +87,15 @@ TABLES = (
     Table("tvm.autotvm.graph_tuner", "Layouts of whole networks.", names=_GRAPH),
     Table("tvm.autotvm.record", "Logs.", names=_RECORD),
     Table(
+        "tvm.autotvm.feature",
+        "What cost models see of loops.",
+        names=leads_to(
+            f"{_CLASSIC}.feature",
+            *("flatten_itervar_feature", "get_buffer_curve_sample_flatten", "get_flatten_name", "get_itervar_feature"),
+            "get_itervar_feature_flatten",
+        ),
+    ),
+    Table(
         "tvm.autotvm.database",
         "Measurements in memory.",
         names=leads_to(f"{_CLASSIC}.database", "DummyDatabase"),
