@@ -87,7 +87,7 @@ def _row(nest: Nest, node: Node, depth: int) -> Row:
     marks = [0] * _ANNOTATIONS
     marks[_PLACES[node.loop.kind]] = 1
     kinds = [sum(one.operations[kind] for one, _ in below) for kind in range(3)]
-    head = [["_itervar_", node.loop.var.name], ["_attr_", node.loop.extent, depth, outside, inside, *marks]]
+    head: Row = [["_itervar_", node.loop.var.name], ["_attr_", node.loop.extent, depth, outside, inside, *marks]]
     return [*head, ["_arith_", *kinds], *_accesses([one for one, _ in below], depth - 1, inside)]
 
 
@@ -120,9 +120,9 @@ def _curves(nest: Nest, name: str) -> Iterator[list[tuple[float, float]]]:
 
 
 def _sampled(curve: Sequence[tuple[float, float]], count: int) -> NDArray[np.float64]:
-    points = sorted((math.log2(1.0 + x), math.log2(1.0 + y)) for x, y in curve)
-    places = np.linspace(points[0][0], points[-1][0], count)
-    values = np.interp(places, *map(np.array, zip(*points)))
+    points = np.array(sorted((math.log2(1.0 + x), math.log2(1.0 + y)) for x, y in curve))
+    places = np.linspace(points[0, 0], points[-1, 0], count)
+    values = np.interp(places, points[:, 0], points[:, 1])
     return np.stack([places, values], axis=1).reshape(-1)
 
 
