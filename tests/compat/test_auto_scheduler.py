@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -273,3 +274,91 @@ def test_errors_say_what_to_do(mm_relu: str, tmp_path: Path) -> None:
         auto_scheduler.SearchTask(target="llvm")
     with pytest.raises(InputError, match="ProgramRunner"):
         auto_scheduler.TuningOptions(runner="remote")
+
+
+def test_copies_of_states_know_the_stages_and_loops_of_the_first() -> None:
+    from tvm import auto_scheduler
+    from tvm.testing.auto_scheduler import matmul_auto_scheduler_test
+
+    A, B, C = matmul_auto_scheduler_test(64, 64, 64)
+    dag = auto_scheduler.ComputeDAG([A, B, C])
+    first = dag.get_init_state()
+    local = first.cache_write(C, "local")
+    outer, _ = first.split(C, first[C].iters[0], [16])
+    state = first.copy().copy()
+    state.compute_at(local, C, outer)
+    marked = state.parallel(C, outer)
+    assert marked == state[C].iters[0]
+    assert marked.annotation == state.ANNOTATION_TRANS_TABLE["parallel"] and first[C].iters[0].annotation == 0
+    assert (state[local].compute_at, first[local].compute_at) == (2, 0)
+    assert state[local].iters[0].range.extent == 64
+    bounded = dag.infer_bound_from_state(state)
+    assert bounded[local].iters[0].range.extent == 16 and bounded == state
+    factored = dag.get_init_state()
+    outer, _ = factored.split(C, factored[C].iters[2], [16])
+    copy = factored.copy()
+    assert len(copy[copy.rfactor(C, outer, 2)].iters) == 4 and len(factored.stages) == 3
+
+
+def test_operations_are_counted_as_their_author_says() -> None:
+    from tvm import auto_scheduler, te, topi
+
+    a = te.placeholder((8, 8), name="A")
+    padded = topi.nn.pad(topi.nn.relu(a), [1, 1])
+    assert auto_scheduler.ComputeDAG([a, padded]).flop_ct == 64
+    chosen = te.compute((8, 8), lambda i, j: te.if_then_else(a[i, j] > 0, a[i, j], 0))
+    assert auto_scheduler.ComputeDAG([a, chosen]).flop_ct == 64
+    stated = te.compute((8, 8), lambda i, j: a[i, j], attrs={"FLOP": 1234})
+    assert auto_scheduler.ComputeDAG([a, stated]).flop_ct == 1234
+
+
+def test_tasks_are_the_same_after_a_trip_through_bytes_and_logs() -> None:
+    import pickle
+
+    import tvm
+    from tvm import auto_scheduler
+    from tvm.auto_scheduler import workload_registry
+    from tvm.testing.auto_scheduler import matmul_auto_scheduler_test
+
+    tensors = matmul_auto_scheduler_test(16, 16, 16)
+    dag = auto_scheduler.ComputeDAG(tensors)
+    key = workload_registry.register_workload_tensors(dag.workload_key(), tensors)
+    data = workload_registry.serialize_workload_registry_entry(key)
+    del workload_registry.WORKLOAD_FUNC_REGISTRY[key]
+    workload_registry.deserialize_workload_registry_entry(data)
+    assert key in workload_registry.WORKLOAD_FUNC_REGISTRY
+    task = auto_scheduler.SearchTask(
+        compute_dag=dag, workload_key='["a-key"]', target=tvm.target.Target("llvm", "llvm")
+    )
+    again = pickle.loads(pickle.dumps(task))
+    assert (again.workload_key, str(again.target)) == ('["a-key"]', str(task.target))
+    assert str(again.compute_dag) == str(dag) and again.hardware_params.plain() == task.hardware_params.plain()
+    inp = auto_scheduler.MeasureInput(task, dag.init_state)
+    result = auto_scheduler.MeasureResult([0.5], 0, "", 0.2, 1)
+    recorded, read = auto_scheduler.measure_record.load_record_from_string(
+        auto_scheduler.measure_record.dump_record_to_string(inp, result)
+    )
+    assert str(recorded.task.target.host) == str(task.target.host) and read.costs[0].value == 0.5
+
+
+def test_kernels_of_one_schedule_are_tasks_where_they_are_asked_for(tmp_path: Path) -> None:
+    import tvm
+    from tvm import auto_scheduler, relay
+
+    x = relay.var("x", shape=(8, 64))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.softmax(x)))
+    assert auto_scheduler.extract_tasks(mod["main"], {}, "llvm") == ([], [])
+    log = tmp_path / "dags.json"
+    (task,), weights = auto_scheduler.extract_tasks(
+        mod["main"], None, "llvm", include_simple_tasks=True, dump_workload_to_dag_log=str(log)
+    )
+    assert weights == [1] and json.loads(log.read_text()) == {task.workload_key: str(task.compute_dag)}
+    records = str(tmp_path / "log.json")
+    options = auto_scheduler.TuningOptions(
+        2, num_measures_per_round=2, measure_callbacks=[auto_scheduler.RecordToFile(records)], verbose=0
+    )
+    task.tune(options)
+    assert len(list(auto_scheduler.load_records(records))) == 2
+    with auto_scheduler.ApplyHistoryBest(records), tvm.transform.PassContext(opt_level=3):
+        library = relay.build(mod, target="llvm")
+    assert library is not None

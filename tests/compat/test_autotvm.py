@@ -130,12 +130,52 @@ def test_a_fallback_context_of_the_programs_own() -> None:
 
 def test_a_classic_name_that_is_not_there_is_told() -> None:
     from tvm import autotvm
-    from tvm.autotvm.graph_tuner import DPTuner
+    from tvm.autotvm.database import RedisDatabase
 
-    with pytest.raises(UnsupportedError, match=r"DPTuner .* layouts are chosen for the whole network"):
-        DPTuner(None, {}, "log", [], "llvm")
+    with pytest.raises(UnsupportedError, match=r"RedisDatabase .* keep measurements in a log"):
+        RedisDatabase()
     with pytest.raises(InputError, match="request_remote needs a tracker"):
         autotvm.measure.request_remote("key")
+
+
+def test_a_graph_tuner_writes_a_log_that_networks_are_built_with(tmp_path: Path) -> None:
+    import tvm
+    from tvm import autotvm, relay
+    from tvm.autotvm.graph_tuner import DPTuner, PBQPTuner
+
+    x, w, v = relay.var("x", shape=(1, 16, 8, 8)), relay.var("w", shape=(16, 16, 3, 3)), relay.var("v")
+    first = relay.nn.conv2d(x, w, padding=(1, 1), channels=16, kernel_size=(3, 3))
+    net = relay.Function([x, w, v], relay.nn.conv2d(first, v, channels=16, kernel_size=(1, 1)))
+    mod = tvm.IRModule.from_expr(net)
+    generator = np.random.default_rng(0)
+    params = {
+        name: tvm.nd.array(generator.random(shape, np.float32))
+        for name, shape in (("w", (16, 16, 3, 3)), ("v", (16, 16, 1, 1)))
+    }
+    log, best = str(tmp_path / "kernels.log"), str(tmp_path / "graph.log")
+    for task in autotvm.task.extract_from_program(mod["main"], target="llvm", params=params):
+        callbacks = [autotvm.callback.log_to_file(log)]
+        autotvm.tuner.GridSearchTuner(task).tune(2, autotvm.measure_option(), callbacks=callbacks)
+    for kind in (DPTuner, PBQPTuner):
+        executor = kind(mod["main"], {"x": (1, 16, 8, 8)}, log, [relay.op.get("nn.conv2d")], "llvm")
+        executor.benchmark_layout_transform(min_exec_num=10)
+        with pytest.raises(InputError, match="call run"):
+            executor.get_optimal_records()
+        executor.run(seconds=4)
+        executor.write_opt_sch2record_file(best)
+    lines = Path(best).read_text().splitlines()
+    assert len(lines) >= 2
+    outputs = []
+    for context in (autotvm.apply_graph_best(best), autotvm.FallbackContext()):
+        with context, tvm.transform.PassContext(opt_level=3):
+            lib = relay.build(mod, target="llvm", params=params)
+        from tvm.contrib import graph_executor
+
+        module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+        module.set_input("x", np.ones((1, 16, 8, 8), "float32"))
+        module.run()
+        outputs.append(module.get_output(0).numpy())
+    np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-4)
 
 
 def test_tuners_that_take_a_part_of_the_space() -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 import tilewright as tw
 from tests.autotvm.tasks import conv_module
 from tests.autotvm.template.test_template import tiled
 from tilewright.autotvm.classic import callback, measure, record
+from tilewright.autotvm.classic.executor import Executor
 from tilewright.autotvm.classic.extract import extract_from_program
 from tilewright.autotvm.classic.tuner import GATuner, GridSearchTuner, RandomTuner, Tuner, XGBTuner
 from tilewright.autotvm.model.trees_model import has_xgboost
@@ -69,8 +72,8 @@ def test_what_is_no_line_is_refused_with_its_number(line: str, reason: str, tmp_
 def test_a_missing_log_and_another_protocol_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="this log cannot be read"):
         list(record.load_from_file(tmp_path / "m.log"))
-    with pytest.raises(ArtifactError, match="not 'pickle'"):
-        record.decode(json.dumps(LINE), "pickle")
+    with pytest.raises(ArtifactError, match="not 'csv'"):
+        record.decode(json.dumps(LINE), "csv")
 
 
 def test_a_failed_measurement_has_the_cost_of_failures() -> None:
@@ -169,3 +172,43 @@ def test_progress_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     task = create("tests/product", args=(8,))
     GridSearchTuner(task).tune(8, option(), callbacks=[callback.progress_bar(8, prefix="[Task]")])
     assert "[Task] best" in capsys.readouterr().err
+
+
+def test_a_runner_measures_with_the_programs_own_arrays_by_the_programs_own_executor() -> None:
+    task = create("tests/product", args=(8,))
+    inputs = [measure.MeasureInput(task.target, task, task.config_space.get(point)) for point in (0, 5)]
+    arrays = [np.full((8, 8), value) for value in (1.0, 2.0, 0.0)]
+
+    class Here(Executor):
+        given: ClassVar[list[Any]] = []
+
+        def submit(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+            self.given.append(kwargs["ref_input"])
+            future: Any = concurrent.futures.Future()
+            future.set_result(func(*args, **kwargs))
+            return future
+
+    runner = measure.LocalRunner()
+    runner.ref_input = arrays
+    built = measure.LocalBuilder().build(inputs)
+    assert [result.error_no for result in runner.run(inputs, built)] == [0, 0]
+    runner.executor = Here()
+    failed = built[1]._replace(error=ValueError("no"))
+    numbers = [result.error_no for result in runner.run(inputs, [built[0], failed])]
+    assert numbers == [0, measure.MeasureErrorNo.INSTANTIATION_ERROR] and Here.given == [arrays, arrays]
+    runner.executor, runner.ref_input = None, arrays[:2]
+    with pytest.raises(InputError, match="ref_input: tests/product takes arrays of the shapes"):
+        runner.run(inputs, built)
+
+
+def test_what_an_executor_fails_at_is_a_result() -> None:
+    class Late(Executor):
+        def submit(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+            future: Any = concurrent.futures.Future()
+            future.set_exception(RuntimeError("the device is gone"))
+            return future
+
+    runner = measure.LocalRunner()
+    runner.executor = Late()
+    (result,) = runner.run([None], [None])
+    assert result.error_no == measure.MeasureErrorNo.RUN_TIMEOUT and "gone" in str(result.costs[0])

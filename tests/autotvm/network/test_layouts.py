@@ -116,6 +116,27 @@ def test_what_was_hardly_measured_is_left_open(monkeypatch: pytest.MonkeyPatch) 
     assert found == (None, 0)
 
 
+@pytest.mark.parametrize(("seconds", "proposed"), [(4.0, False), (30.0, True)])
+def test_a_short_run_proposes_nothing_before_it_knows_enough(
+    seconds: float, proposed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, compared = TARGET.machine.seconds(1.0), list[float]()
+
+    def measured(ways, *_):
+        way = max(ways, key=lambda way: way.expected)
+        way.seconds = {text_of(c): c.cost * one for c in way.choices} | {"NCHW,OIHW>NCHW": 1.0}
+        return 1
+
+    def faster(records: Database, limit: float) -> tuple[float, float]:
+        compared.append(limit)
+        return 1.0, 1.0
+
+    monkeypatch.setattr(layouts, "measured_ways", measured)
+    monkeypatch.setattr(layouts, "_share_known", lambda ways: 0.5)
+    found = layouts.choose_layouts(network(), TARGET, seconds, lambda tasks: pytest.fail("measured"), faster)
+    assert found == (None, 1) and bool(compared) == proposed
+
+
 class _Network:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,21 @@ def test_every_task_has_its_turn_before_any_has_a_second_one() -> None:
         following, _ = scheduler.step()
         assert worth[id(following)] == max(worth.values())
         assert scheduler.seconds() == pytest.approx(tuners[0].seconds + 5 * tuners[1].seconds)
+
+
+def test_what_takes_more_of_the_network_may_bring_nothing_for_longer() -> None:
+    def tuner(seconds: float) -> Any:
+        return SimpleNamespace(
+            seconds=seconds, history=[seconds], patience=4, finished="", idle_steps=0, left=seconds, step=lambda _: []
+        )
+
+    tuners = [tuner(1e-3), tuner(2e-5), tuner(1e-6)]
+    scheduler = TaskScheduler(tuners, [1, 1, 1])
+    for one in tuners:
+        scheduler._spent[id(one)].bests.append(one.seconds)
+        scheduler._spent[id(one)].seconds = 1.0
+    scheduler.step()
+    assert [one.patience for one in tuners] == [16, 8, 4]  # of 0.98, 0.02 and 0.001
 
 
 def test_in_one_call_only_a_few_are_measured(no_comparison: None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tilewright import te
-from tilewright.autotvm.template.count_flops import count_flops
+from tilewright.autotvm.template.count_flops import compute_flop, count_flops
 from tilewright.autotvm.template.dispatch import ApplyConfig, FallbackContext, get_config
 from tilewright.autotvm.template.entities import OtherOptionEntity, SplitEntity
 from tilewright.autotvm.template.space import ConfigEntity, ConfigSpace, FallbackConfigEntity, VirtualAxis
@@ -127,20 +127,46 @@ def test_a_template_called_plainly_takes_the_configuration_in_force() -> None:
     assert len(config.space_map) == 5, "what has no record declares its space all the same"
 
 
-def test_a_fallback_is_as_large_as_it_may_be() -> None:
+@pytest.mark.parametrize(
+    ("length", "bounds", "lengths"),
+    [
+        (64, [-1, 8, 4], [2, 8, 4]),
+        (49, [-1, 8, 4], [7, 7, 1]),
+        (64, [4, -1, 4], [1, 16, 4]),
+        (6, [-1, 4, 5], [1, 2, 3]),
+    ],
+)
+def test_a_fallback_has_the_largest_divisors_within_bounds(length: int, bounds: list[int], lengths: list[int]) -> None:
+    config = FallbackConfigEntity()
+    config.define_split("tile", length, num_outputs=3)
+    config.fallback_split("tile", bounds)
+    config.define_split("tile", length, num_outputs=3)
+    assert config["tile"].size == lengths
+
+
+def test_a_fallback_is_refused_where_nothing_is_within_its_bounds() -> None:
     config = FallbackConfigEntity()
     config.define_split("tile", 64, num_outputs=3)
-    config.fallback_split("tile", [-1, 8, 4])
     with pytest.raises(InputError, match=r"fallback_split of 'tile': no split has lengths within \[-1, 8, 0\]"):
         config.fallback_split("tile", [-1, 8, 0])
-    assert config["tile"].size == [-1, 8, 4]
+    with pytest.raises(InputError, match=r"\[8, 4\] are not bounds for \[-1, 1, 1\]"):
+        config.fallback_split("tile", [8, 4])
     config["other"] = OtherOptionEntity(3)
     assert "other" in config and config["other"].val == 3
 
 
 def test_operations_are_counted_in_the_definition() -> None:
     schedule, _ = product(8)
-    assert count_flops(schedule) == 2 * 8**3
+    assert count_flops(schedule) == compute_flop(schedule) == 2 * 8**3
+
+
+def test_what_indices_are_computed_by_does_not_count() -> None:
+    a = te.placeholder((10,), "int32", "a")
+    k = te.reduce_axis((0, 3), "k")
+    pooled = te.compute((8,), lambda i: te.sum(a[i + k] // 3, axis=k))
+    assert count_flops(te.create_schedule(pooled.op)) == 2 * 8 * 3
+    with pytest.raises(InputError, match="computes nothing to count"):
+        compute_flop(te.create_schedule(te.compute((8,), lambda i: a[i + 1]).op))
 
 
 def test_an_unknown_knob_is_refused_with_those_there_are() -> None:

@@ -63,3 +63,15 @@ def test_a_task_at_its_roofline_is_done(monkeypatch: pytest.MonkeyPatch) -> None
         tuner.step(1)
         monkeypatch.setattr(OddTask, "roofline", tuner.seconds)
         assert tuner.share == 1.0 and tuner.finished == "at the roofline"
+
+
+def test_what_is_faster_than_its_roofline_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = OddTask()
+    with Measurer([task], QUICK) as measurer:
+        tuner = TaskTuner(task, measurer, make_explorer("grid", task.points))
+        tuner.step(1)
+        monkeypatch.setattr(OddTask, "roofline", 1.5 * tuner.seconds)
+        assert tuner.share == 1.0 and not tuner.finished
+        assert 0 < tuner.left < 0.1 * tuner.seconds
+        monkeypatch.setattr(OddTask, "roofline", 0.5 * tuner.seconds)
+        assert tuner.left == pytest.approx(0.5 * tuner.seconds)

@@ -75,8 +75,7 @@ def extract_from_program(
     alter_layout: bool = True,
 ) -> list[ExtractedTask]:
     """The tasks of a module or function with parameters `params`; of the operators `ops`, where they are given."""
-    mod = IRModule.from_expr(mod) if isinstance(mod, Function) else mod
-    mod = _bound(mod, params or {})
+    mod = module_of(mod, params)
     wanted = None if ops is None else {str(getattr(op, "name", op)).rpartition(".")[2] for op in ops}
     found = []
     for task in extracted(mod, target):
@@ -99,8 +98,13 @@ def extract_from_multiple_program(
     return list(found.values())
 
 
-def _bound(mod: IRModule, params: Any) -> IRModule:
-    """`main` with constants in the place of its parameters that are given."""
+def module_of(mod: Any, params: Any) -> IRModule:
+    """A module or function with the arrays `params`, where there are any, in the place of parameters."""
+    return bind_arrays(IRModule.from_expr(mod) if isinstance(mod, Function) else mod, params or {})
+
+
+def bind_arrays(mod: IRModule, params: Any) -> IRModule:
+    """`main` with the arrays `params`, by name, in the place of its parameters of these names."""
     if not params:
         return mod
     main = mod["main"]

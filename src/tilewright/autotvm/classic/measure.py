@@ -10,17 +10,23 @@ the builder built.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from tilewright.autotvm.classic.executor import Executor, result_of_future
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.record.entry import BUILD, CRASH, RUN, TIMEOUT, WRONG
 from tilewright.autotvm.task.task import Task
 from tilewright.errors import InputError, TargetError
+from tilewright.support.dtype import DType
 from tilewright.target import CpuTarget
 
 #: The cost that a failed measurement has in logs.
@@ -145,9 +151,12 @@ class LocalBuilder(Builder):
 
 
 class LocalRunner(Runner):
-    """A process of this machine. `cooldown_interval` and `module_loader` make no difference.
+    """A process of this machine. `cooldown_interval` makes no difference.
 
     With `enable_cpu_cache_flush`, weights and inputs that no kernel writes are as cold as after 64 MiB of others.
+    `ref_input` has the arrays to run with, one for each argument (default: random ones). An `executor` of the
+    program's own is given `run_one` for each input, and everything else is up to it. Raises `InputError` for a
+    `module_loader`.
     """
 
     def __init__(
@@ -161,8 +170,58 @@ class LocalRunner(Runner):
         module_loader: Any = None,
     ) -> None:
         super().__init__(timeout)
+        if module_loader is not None:
+            raise InputError("LocalRunner takes no module_loader: code stays in memory; subclass Runner instead")
         self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
-        self.enable_cpu_cache_flush = enable_cpu_cache_flush
+        self.cooldown_interval, self.enable_cpu_cache_flush = cooldown_interval, enable_cpu_cache_flush
+        self.ref_input: Sequence[Any] | None = None
+        self.executor: Executor | None = None
+
+    def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
+        """A `MeasureResult` for each input."""
+        if self.executor is None:
+            return [run_one(*pair, **self._settings()) for pair in zip(measure_inputs, build_results, strict=True)]
+        pairs = zip(measure_inputs, build_results, strict=True)
+        futures = [self.executor.submit(run_one, *pair, **self._settings()) for pair in pairs]
+        return [self._outcome(future) for future in futures]
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
+            "cooldown_interval": self.cooldown_interval, "ref_input": self.ref_input,
+            "enable_cpu_cache_flush": self.enable_cpu_cache_flush, "timeout": self.timeout,
+        }  # fmt: skip
+
+    def _outcome(self, future: Any) -> MeasureResult:
+        try:
+            found: MeasureResult = result_of_future(future, self.timeout)
+        except Exception as error:  # whatever an executor of others raises
+            return MeasureResult((error,), MeasureErrorNo.RUN_TIMEOUT, self.timeout, time.time())
+        return found
+
+
+def run_one(
+    measure_input: MeasureInput,
+    build_result: Any,
+    number: int,
+    repeat: int,
+    min_repeat_ms: float,
+    cooldown_interval: float,
+    ref_input: Sequence[Any] | None,
+    enable_cpu_cache_flush: bool = False,
+    timeout: float = 20,
+) -> MeasureResult:
+    """Measure one input in a process of this machine; see `LocalRunner`."""
+    if build_result is not None and build_result.error is not None:
+        costs = (build_result.error,)
+        return MeasureResult(costs, MeasureErrorNo.INSTANTIATION_ERROR, build_result.time_cost, time.time())
+    runner = LocalRunner(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
+    runner.ref_input = ref_input
+    measure = MeasureBatch(measure_input.task, {"builder": LocalBuilder(), "runner": runner})
+    try:
+        return measure([measure_input])[0]
+    finally:
+        measure.close()
 
 
 def measure_option(builder: Any = "local", runner: Any = "local") -> dict[str, Any]:
@@ -184,14 +243,15 @@ class MeasureBatch:
         self._measurer: Measurer | None = None
         self.builder.set_task(task, self.runner.get_build_kwargs())
         self.runner.set_task(task)
-        if isinstance(self.runner, LocalRunner):
+        if isinstance(self.runner, LocalRunner) and self.runner.executor is None:
             _check_target(task)
-            self._measurer = Measurer([task], _options(self.builder, self.runner))
+            self._task = _with_inputs(task, self.runner.ref_input)
+            self._measurer = Measurer([self._task], _options(self.builder, self.runner))
 
     def __call__(self, measure_inputs: Sequence[MeasureInput]) -> list[MeasureResult]:
         if self._measurer is None:
             return list(self.runner.run(measure_inputs, self.builder.build(measure_inputs)))
-        trials = self._measurer.measure(self.task, [given.config.index for given in measure_inputs])
+        trials = self._measurer.measure(self._task, [given.config.index for given in measure_inputs])
         return [result_of(trial) for trial in trials]
 
     def close(self) -> None:
@@ -224,6 +284,22 @@ def _check_target(task: Task) -> None:
             f"{task.name} is a task for {task.target}, which cannot be built and run on this machine; tune it for "
             "'llvm', or give measure_option a Runner of your own"
         )
+
+
+def _with_inputs(task: Task, arrays: Sequence[Any] | None) -> Task:
+    """`task`, measured with `arrays` in place of random ones. Raises `InputError` where they are no arguments of it."""
+    if arrays is None:
+        return task
+    values = [np.asarray(array.numpy() if hasattr(array, "numpy") else array) for array in arrays]
+    shapes = [argument.shape for argument in task.arguments]
+    if [value.shape for value in values] != shapes:
+        raise InputError(f"ref_input: {task.name} takes arrays of the shapes {shapes}, one for each argument")
+    made = copy.copy(task)
+    made.arguments = tuple(
+        replace(argument, values=value.astype(DType(argument.dtype).numpy))
+        for argument, value in zip(task.arguments, values)
+    )
+    return made
 
 
 def _options(builder: Builder, runner: LocalRunner) -> MeasureOptions:

@@ -1,4 +1,4 @@
-"""Logs of the classic stack: a line for each measurement, as text of JSON (docs/autotvm.md has the fields).
+"""Logs of the classic stack: a line for each measurement, as text of JSON (docs/autotvm.md has the fields) or pickles.
 
     encode(inp, result)                    # a line; decode(line) is the pair again
     load_from_file("matmul.log")           # all pairs
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.autotvm.classic.measure import FAILED, MeasureErrorNo, MeasureInput, MeasureResult
+from tilewright.autotvm.classic.pickled import pickled_row, unpickled_row
 from tilewright.autotvm.record.context import applied
 from tilewright.autotvm.record.database import Database, processor_of
 from tilewright.autotvm.record.entry import Entry, TaskKey, canonical, this_compiler
@@ -58,42 +59,67 @@ def measure_str_key(inp: MeasureInput, include_config: bool = True) -> str:
 
 
 def encode(inp: MeasureInput, result: MeasureResult, protocol: str = "json") -> str:
-    """The line of a measurement. Raises `ArtifactError` for another protocol than "json"."""
+    """The line of a measurement, by the protocol "json" or "pickle". Raises `ArtifactError` for another."""
     _check_protocol(protocol)
     costs = list(result.costs) if result.error_no == MeasureErrorNo.NO_ERROR else [FAILED]
+    task = [inp.task.name, list(inp.task.args), dict(inp.task.kwargs)]
+    outcome = [costs, result.error_no, result.all_cost, result.timestamp]
+    version = f"tilewright-{this_compiler()}"
+    if protocol == "pickle":
+        versions = (str(AUTOTVM_LOG_VERSION), version)
+        return pickled_row(str(inp.target), task, inp.config.to_json_dict(), outcome, versions)
     return json.dumps(
         {
-            "input": [str(inp.target), inp.task.name, list(inp.task.args), dict(inp.task.kwargs)],
+            "input": [str(inp.target), *task],
             "config": inp.config.to_json_dict(),
-            "result": [costs, result.error_no, result.all_cost, result.timestamp],
+            "result": outcome,
             "version": AUTOTVM_LOG_VERSION,
-            "tvm_version": f"tilewright-{this_compiler()}",
+            "tvm_version": version,
         }
     )
 
 
 def decode(row: str, protocol: str = "json") -> tuple[MeasureInput, MeasureResult] | None:
-    """The pair of a line; None for comments and empty lines. Raises `ArtifactError` for what is no such line."""
+    """The pair of a line; None for comments and empty lines.
+
+    Raises `ArtifactError` for what is no such line; of "pickle" those that name anything but what records are made of.
+    """
     _check_protocol(protocol)
     if not row.strip() or row.startswith("#"):
         return None
+    if protocol == "pickle":
+        return _pair(*unpickled_row(row), row)
     try:
         fields = json.loads(row)
         if "v" in fields or fields.get("version") != AUTOTVM_LOG_VERSION:
             version = fields.get("v", fields.get("version"))
             raise ArtifactError(f"a log of version {version} is not read, only of {AUTOTVM_LOG_VERSION}")
-        target, name, args, kwargs = fields["input"]
-        costs, number, all_cost, timestamp = fields["result"]
-        task = RecordedTask(name, _as_tuple(args), kwargs, target)
-        config = ConfigEntity.from_json_dict(fields["config"])
+        target, *task = fields["input"]
+        config, result = fields["config"], fields["result"]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArtifactError(f"no line of a log of tuning: {error!r}: {row[:80]}") from None
-    return MeasureInput(target, task, config), MeasureResult(tuple(costs), number, all_cost, timestamp)
+        raise _no_line(error, row) from None
+    return _pair(target, task, config, result, row)
+
+
+def _pair(target: str, task: Any, config: Any, result: Any, row: str) -> tuple[MeasureInput, MeasureResult]:
+    """Input and result of the parts of a line."""
+    try:
+        name, args, kwargs = task
+        costs, number, all_cost, timestamp = result
+        recorded = RecordedTask(name, _as_tuple(args), kwargs, target)
+        entity = ConfigEntity.from_json_dict(config)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _no_line(error, row) from None
+    return MeasureInput(target, recorded, entity), MeasureResult(tuple(costs), number, all_cost, timestamp)
+
+
+def _no_line(error: Exception, row: str) -> ArtifactError:
+    return ArtifactError(f"no line of a log of tuning: {error!r}: {row[:80]}")
 
 
 def _check_protocol(protocol: str) -> None:
-    if protocol != "json":
-        raise ArtifactError(f"logs are written and read as 'json', not {protocol!r}")
+    if protocol not in ("json", "pickle"):
+        raise ArtifactError(f"logs are written and read as 'json' or 'pickle', not {protocol!r}")
 
 
 def _as_tuple(value: Any) -> Any:

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from tilewright.autotvm.classic.callback import Callback, logger
+from tilewright.autotvm.classic.cost_model import XGBoostCostModel
 from tilewright.autotvm.classic.measure import (
     MeasureErrorNo,
     MeasureInput,
@@ -213,8 +214,10 @@ class GATuner(Tuner):
 
 
 class XGBTuner(Tuner):
-    """Boosted trees that rank, and simulated annealing over them; the options of the classic one make no difference.
+    """Boosted trees that rank, and simulated annealing over them.
 
+    `cost_model` is what `load_history` trains, and with a history what tuning goes by. Without one tuning sees the
+    values of knobs, which costs nothing, and of the options `plan_size` and below make no difference.
     Raises `EnvironmentError_` without xgboost.
     """
 
@@ -230,3 +233,43 @@ class XGBTuner(Tuner):
         log_interval: int = 50,
     ) -> None:
         super().__init__(task, ModelExplorer(task.points, Random()))
+        self.plan_size = plan_size
+        self.cost_model = XGBoostCostModel(task, feature_type, loss_type, num_threads, log_interval // 2)
+        self.xs: list[int] = []
+        self.ys: list[float] = []
+        self.visited: set[int] = set()
+        self.flops_max = 0.0
+
+    def next_batch(self, batch_size: int) -> list[Any]:
+        """Up to `batch_size` configurations to try next."""
+        configs = super().next_batch(batch_size)
+        self.visited |= {config.index for config in configs}
+        return configs
+
+    def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        """Learn what configurations took: `ys` has operations a second of `xs`, 0 of what failed."""
+        super().update(inputs, results)
+        for inp, result in zip(inputs, results):
+            works = result.error_no == MeasureErrorNo.NO_ERROR
+            self.xs.append(inp.config.index)
+            self.ys.append(self.task.flop / (sum(result.costs) / len(result.costs)) if works else 0.0)
+            self.visited.add(inp.config.index)
+        self.flops_max = max([self.flops_max, *self.ys[len(self.ys) - len(inputs) :]])
+
+    def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
+        """Learn from (input, result) pairs of before: those of this task, and where there are as many as
+        `min_seed_records` those of all templates as the model to begin with."""
+        pairs = [*data_set]
+        super().load_history(pairs, min_seed_records)
+        if self.cost_model.feature_type == "knob":
+            return
+        base = self.cost_model.spawn_base_model()
+        if base.fit_log(pairs, self.plan_size, min_seed_records):
+            self.cost_model.load_basemodel(base)
+            assert isinstance(self.explorer, ModelExplorer)
+            self.explorer.model, self.explorer.view = self.cost_model.learner, self.cost_model.view
+
+    def reset(self) -> None:
+        """Forget which configuration was best, and what was measured."""
+        super().reset()
+        self.xs, self.ys, self.visited, self.flops_max = [], [], set(), 0.0

@@ -56,6 +56,9 @@ _EXPECTED_GAIN, _MEASURED_GAIN = 0.01, 0.005
 #: The share of the work that must have been measured for it to be said that the compiler's layouts stay.
 _ENOUGH = 0.8
 
+#: With fewer seconds nothing is proposed before so much was measured: building another network takes about as long.
+_SECONDS_TO_PROPOSE = 15.0
+
 #: The share of the time that the comparison of the two networks takes.
 _COMPARING = 0.2
 
@@ -233,6 +236,9 @@ def choose_layouts(
         return None, 0
     distinct = list(dict.fromkeys(ways.values()))
     trials = measured_ways(distinct, target, measurer_of, (1 - _COMPARING) * seconds, record, known)
+    known_enough = _share_known(distinct) >= _ENOUGH
+    if not known_enough and seconds < _SECONDS_TO_PROPOSE:
+        return None, trials  # the next run goes on measuring
     plan, gain = priced_plan(planner, ways)
     verdict = Entry(key, processor, None, kind=VERDICT, compiler=this_compiler(), time=time.time())
     if gain > 1 + _EXPECTED_GAIN:
@@ -240,8 +246,8 @@ def choose_layouts(
         own, changed = faster(Database([proposed]), _COMPARING * seconds)
         if changed < (1 - _MEASURED_GAIN) * own:
             verdict = replace(proposed, seconds=changed)
-    if verdict.config is None and _share_known(distinct) < _ENOUGH:
-        return None, trials  # the next run goes on measuring
+    if verdict.config is None and not known_enough:
+        return None, trials
     record(verdict)
     return verdict, trials
 

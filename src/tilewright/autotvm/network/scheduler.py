@@ -2,20 +2,26 @@
 
 As in Ansor (OSDI 2020, section 6), by the gradient of the network's time: what a task has gained of late, and what it
 may still gain by the analytic model, times the calls of it, over the seconds that a batch of it takes. Every task has
-its turn once before any has a second one, but those that take long to begin, which have to be worth it.
+its turn once before any has a second one, but those that take long to begin, which have to be worth it. The more of the
+network's time a task takes, the longer it may bring nothing before it is left.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.autotvm.measure.trial import Trial
-from tilewright.autotvm.tuner.task_tuner import TaskTuner
+from tilewright.autotvm.tuner.task_tuner import PATIENCE, TaskTuner
 
 #: The share of what is left to the roofline that a batch is hoped to gain, halved by every batch that gained nothing.
 _HOPE = 0.1
+
+#: A task that takes this share of the network's time may have twice as many batches without gain as one that takes
+#: none of it, one of two such shares thrice, up to so many times.
+_WORTH_PATIENCE, _MOST_PATIENT = 0.02, 4
 
 
 @dataclass
@@ -50,7 +56,16 @@ class TaskScheduler:
         trials = tuner.step(self.batch if batch is None else batch)
         spent.seconds += time.monotonic() - begun
         spent.bests.append(tuner.seconds)
+        self._be_patient()
         return tuner, trials
+
+    def _be_patient(self) -> None:
+        """Have tasks end after the more batches without gain, the more of the network's time they take."""
+        whole = self.seconds()
+        for tuner in self.tuners:
+            if tuner.history and math.isfinite(whole):
+                share = self._calls[id(tuner)] * tuner.seconds / whole
+                tuner.patience = round(PATIENCE * min(_MOST_PATIENT, 1 + share / _WORTH_PATIENCE))
 
     def worth(self, tuner: TaskTuner) -> float:
         """Seconds of a run that a second of tuning is expected to save; of a task not begun, more than of any other."""
@@ -62,8 +77,7 @@ class TaskScheduler:
             return 1e6 * (1.0 + calls * expected)
         window = spent.bests[-3:]
         gained = (window[0] - window[-1]) / max(1, len(window) - 1)
-        left = max(0.0, tuner.seconds - tuner.task.roofline)
-        hoped = _HOPE * left * 0.5**tuner.idle_steps
+        hoped = _HOPE * tuner.left * 0.5**tuner.idle_steps
         return calls * max(gained, hoped) / (spent.seconds / len(spent.bests))
 
 

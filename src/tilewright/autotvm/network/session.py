@@ -49,7 +49,7 @@ _MOST_COLD = 128 << 20
 _VERDICT_SHARE, _MOST_VERDICT = 0.15, 12.0
 
 #: The share of the time in which layouts are chosen by measuring, and the fewest seconds that are worth beginning it.
-_LAYOUTS_SHARE, _LEAST_LAYOUTS = 0.2, 15.0
+_LAYOUTS_SHARE, _LEAST_LAYOUTS = 0.2, 4.0
 
 #: Points that the hub has a task begin with.
 _HINTS = 3
@@ -97,10 +97,10 @@ class Session:
         return time.monotonic() - self._begun
 
     # ------------------------------------------------------------------------------------------------- layouts
-    def choose_layouts(self) -> Entry | None:
-        """The record of other layouts that are faster, found where there is time to measure some and this machine runs
-        the module straight; None where the compiler's own stay."""
-        seconds = _LAYOUTS_SHARE * (self.options.seconds or 0.0)
+    def choose_layouts(self, seconds: float | None = None) -> Entry | None:
+        """The record of other layouts that are faster, found in `seconds` (default: a share of all) where that is
+        enough to measure some and this machine runs the module straight; None where the compiler's own stay."""
+        seconds = _LAYOUTS_SHARE * (self.options.seconds or 0.0) if seconds is None else seconds
         straight = type(self.place) is Here and not needs_machine(expand_calls(lower_external(self.mod)))
         if seconds < _LEAST_LAYOUTS or not straight:
             return None

@@ -139,8 +139,9 @@ def kernel_explorer(task: SketchKernel, generator: Random, measurer: Measurer | 
     return KernelExplorer(task.points, generator, features_of(task, measurer, guess=True).of)
 
 
-def sketch_kernels(calls: Sequence[Call], target: Target) -> list[SketchKernel]:
-    """The kernels among the calls that can be tuned through sketches alone and are expected to take some time.
+def sketch_kernels(calls: Sequence[Call], target: Target, least_share: float = _LEAST_SHARE) -> list[SketchKernel]:
+    """The kernels among the calls that can be tuned through sketches alone and are expected to take some time, at least
+    a share of that of all.
 
     None for targets that are no processor. Each has the calls of all that are alike.
     """
@@ -151,7 +152,7 @@ def sketch_kernels(calls: Sequence[Call], target: Target) -> list[SketchKernel]:
     counts = Counter(name_of[call] for call in calls)
     example = {name_of[call]: call for call in calls}
     expected = {name: schedule_choice(function, target).microseconds for name, function in functions.items()}
-    least = _LEAST_SHARE * sum(expected[name] * count for name, count in counts.items())
+    least = least_share * sum(expected[name] * count for name, count in counts.items())
     found: dict[TaskKey, SketchKernel] = {}
     for name, function in functions.items():
         if expected[name] * counts[name] < least or not has_sketch(function, target):

@@ -7,11 +7,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te
-from tilewright.tir.expr import Add, Call, Div, Max, Min, Mul, Reduce, Sub
+from tilewright.errors import InputError
+from tilewright.tir.expr import (
+    Add,
+    BufferLoad,
+    Call,
+    CompareExpr,
+    Div,
+    Expr,
+    FloorDiv,
+    Max,
+    Min,
+    Mul,
+    ProducerLoad,
+    Reduce,
+    Sub,
+)  # fmt: skip
 from tilewright.tir.op import as_const
-from tilewright.tir.visitor import collect
+from tilewright.tir.visitor import children
 
-_ARITHMETIC = (Add, Sub, Mul, Div, Max, Min, Call)
+#: The attribute of a computation by which its author says how many operations it has.
+_STATED = "FLOP"
+
+_CHOICE = "if_then_else"
+_ARITHMETIC = (Add, Sub, Mul, Div, FloorDiv, Max, Min, Call)
 
 
 def count_flops(schedule: te.Schedule) -> float:
@@ -19,7 +38,18 @@ def count_flops(schedule: te.Schedule) -> float:
     return float(sum(_of(stage.op) for stage in schedule.stages if isinstance(stage.op, te.ComputeOp)))
 
 
+def compute_flop(schedule: te.Schedule) -> float:
+    """The same as templates' authors ask for it. Raises `InputError` where the computations only move data."""
+    found = count_flops(schedule)
+    if not found:
+        raise InputError("compute_flop: the schedule computes nothing to count; say how much by cfg.add_flop(…)")
+    return found
+
+
 def _of(op: te.ComputeOp) -> int:
+    if _STATED in op.attrs:
+        stated = op.attrs[_STATED]
+        return int(as_const(stated) or 0) if isinstance(stated, Expr) else int(stated)
     points = _points(op.axis)
     body: Any = op.body[0]
     if not isinstance(body, Reduce):
@@ -34,5 +64,18 @@ def _points(axes: Sequence[te.IterVar]) -> int:
 
 
 def _nodes(expr: Any) -> int:
-    """Arithmetic on values of the expression's type; what indices are computed by is of another, as a rule."""
-    return sum(node.dtype == expr.dtype for node in collect(expr, *_ARITHMETIC))
+    """Arithmetic on values of the expression's type, and comparisons of real numbers; choosing between two values and
+    what the indices of loads are computed by is none."""
+    seen, waiting, count = set(), [expr], 0
+    while waiting:
+        node = waiting.pop()
+        if node in seen or isinstance(node, BufferLoad | ProducerLoad):
+            continue
+        seen.add(node)
+        if isinstance(node, CompareExpr):
+            count += node.a.dtype.is_float
+        else:
+            chooses = isinstance(node, Call) and node.op == _CHOICE
+            count += isinstance(node, _ARITHMETIC) and node.dtype == expr.dtype and not chooses
+        waiting += children(node)
+    return count

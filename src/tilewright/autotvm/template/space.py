@@ -226,6 +226,11 @@ class FallbackConfigEntity(ConfigSpace):
     def __init__(self) -> None:
         super().__init__()
         self._set: dict[str, Any] = {}
+        self._lengths: dict[str, int] = {}
+
+    def define_split(self, name: str, axis: Any, policy: str = "factors", **options: Any) -> list[VirtualAxis]:
+        self._lengths[name] = _length_of(axis)
+        return super().define_split(name, axis, policy, **options)
 
     def __setitem__(self, name: str, entity: Any) -> None:
         self._set[name] = entity
@@ -237,18 +242,21 @@ class FallbackConfigEntity(ConfigSpace):
         return self._set[name] if name in self._set else super().__getitem__(name)
 
     def fallback_split(self, name: str, constraints: Sequence[int]) -> None:
-        """Split by the largest lengths that are not above `constraints`, the outermost first; -1: no bound.
+        """Split into the largest divisors that are not above `constraints`, the innermost loop first; -1: no bound.
 
-        Raises `InputError` where no split is within them.
+        Raises `InputError` where `constraints` are not of as many loops, or no divisor is within one.
         """
-        fitting = [
-            entity
-            for entity in _known(self.space_map, name)
-            if all(bound < 0 or size <= bound for size, bound in zip(entity.size, constraints))
-        ]
-        if not fitting:
-            raise InputError(f"fallback_split of {name!r}: no split has lengths within {list(constraints)}")
-        self[name] = max(fitting, key=lambda entity: math.prod(entity.size[1:]))
+        values = _known(self.space_map, name)
+        if name not in self._lengths or len(constraints) != len(values[0].size):
+            raise InputError(f"fallback_split of {name!r}: {list(constraints)} are not bounds for {values[0]}")
+        left, size = self._lengths[name], list[int]()
+        for bound in reversed(constraints):
+            within = [divisor for divisor in divisors(left, left) if bound == -1 or divisor <= bound]
+            if not within:
+                raise InputError(f"fallback_split of {name!r}: no split has lengths within {list(constraints)}")
+            size.insert(0, within[-1])
+            left //= within[-1]
+        self[name] = SplitEntity(size)
 
     def fallback_with_reference_log(self, ref_log: Sequence[Any]) -> None:
         """Take over the knobs of the fastest of (input, result) pairs, as far as they are in this space."""

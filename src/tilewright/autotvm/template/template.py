@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tilewright import te
@@ -117,7 +118,9 @@ class TemplateTask(Task):
         self.flops = self.flop = self.config_space.flop or count_flops(schedule)
 
     def _run(self, config: ConfigSpace | ConfigEntity) -> tuple[te.Schedule, list[te.Tensor]]:
-        with ApplyConfig(config):
+        # A target that can be the current one, as those of `tilewright.compat` can, is while its template runs.
+        current = self.target if isinstance(self.target, AbstractContextManager) else nullcontext()
+        with current, ApplyConfig(config):
             made = self.func(*self.args)
         if not isinstance(made, tuple | list) or len(made) != 2 or not isinstance(made[0], te.Schedule):
             raise ScheduleError(f"the template {self.name!r} must return a schedule and the list of its arguments")

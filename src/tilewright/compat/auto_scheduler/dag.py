@@ -62,8 +62,8 @@ class ComputeDAG:
         return State(self.tensors, state.transform_steps).replay.schedule, list(self.tensors)
 
     def infer_bound_from_state(self, state: State) -> State:
-        """The state with the extents of all loops; they are told as it is printed."""
-        return State(self.tensors, state.transform_steps)
+        """The state with the extents of all loops."""
+        return (state if isinstance(state, State) else State(self.tensors, state.transform_steps)).bounded()
 
     def print_python_code_from_state(self, state: State) -> str:
         """The steps of a state as a Python program."""

@@ -29,13 +29,22 @@ class MeasureInput:
         self.task, self.state = task, state if isinstance(state, State) else getattr(state, "state_object", state)
 
 
+class Seconds(float):
+    """A time that also answers `value`, as constants of the classic stack do."""
+
+    @property
+    def value(self) -> float:
+        """The plain number."""
+        return float(self)
+
+
 class MeasureResult:
     """What came of it: seconds of calls, `error_no` and `error_msg`, the seconds it all took, and when."""
 
     def __init__(
         self, costs: Sequence[float], error_no: int, error_msg: str | None, all_cost: float, timestamp: float
     ) -> None:
-        self.costs, self.error_no, self.error_msg = [float(cost) for cost in costs], int(error_no), error_msg or ""
+        self.costs, self.error_no, self.error_msg = [Seconds(cost) for cost in costs], int(error_no), error_msg or ""
         self.all_cost, self.timestamp = all_cost, timestamp
 
     def __str__(self) -> str:

@@ -10,14 +10,17 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from tilewright import te
-from tilewright.autotvm.classic.extract import extract_from_program
+from tilewright.autotvm.classic.extract import extract_from_program, module_of
 from tilewright.autotvm.record.context import applied
 from tilewright.autotvm.record.database import Database, processor_of
 from tilewright.autotvm.record.entry import Entry, TaskKey, canonical
+from tilewright.autotvm.sketch.kernel import SketchKernel, kernel_explorer, sketch_kernels
+from tilewright.autotvm.task.extract import network_calls
 from tilewright.autotvm.task.task import KernelTask, Task
 from tilewright.autotvm.tuner.explorer import Explorer
 from tilewright.autotvm.tuner.explorers import make_explorer
@@ -56,7 +59,7 @@ class KernelState(State):
 class KernelSearchTask(SearchTask):
     """A kernel of a network."""
 
-    def __init__(self, kernel: KernelTask, target: Any) -> None:
+    def __init__(self, kernel: KernelTask | SketchKernel, target: Any) -> None:
         compute = to_compute(kernel.function)
         self.kernel, self.sketch = kernel, None
         key = [_KERNEL, kernel.key.template, kernel.key.version, json.loads(kernel.key.workload)]
@@ -78,6 +81,8 @@ class KernelSearchTask(SearchTask):
 
     def network_explorer(self, generator: Random) -> Explorer:
         """What a search begins with where a policy has nothing of its own."""
+        if isinstance(self.kernel, SketchKernel):
+            return kernel_explorer(self.kernel, generator, None)
         return make_explorer("auto", self.kernel.points, generator)
 
 
@@ -92,13 +97,19 @@ def extract_tasks(
     opt_level: int = 3,
     other_targets: Any = None,
 ) -> tuple[list[SearchTask], list[int]]:
-    """The tasks of a module with parameters, and how often each is called. Kernels of one schedule have none."""
-    found: list[SearchTask] = []
-    weights: list[int] = []
-    for kernel in extract_from_program(mod, params, target):
-        found.append(KernelSearchTask(kernel, target))
-        weights.append(kernel.calls)
-    return found, weights
+    """The tasks of a module with parameters, and how often each is called.
+
+    Kernels of one schedule are tasks, through their sketches, with `include_simple_tasks`. The file
+    `dump_workload_to_dag_log` gets JSON: the computation of each task as text, by its key.
+    """
+    found = [KernelSearchTask(kernel, target) for kernel in extract_from_program(mod, params, target)]
+    if include_simple_tasks:
+        calls = network_calls(module_of(mod, params), OwnTarget(target))
+        found += [KernelSearchTask(kernel, target) for kernel in sketch_kernels(calls, OwnTarget(target), 0.0)]
+    if dump_workload_to_dag_log is not None:
+        text = json.dumps({task.workload_key: str(task.compute_dag) for task in found})
+        Path(dump_workload_to_dag_log).write_text(text, encoding="utf-8")
+    return [*found], [task.kernel.calls for task in found]
 
 
 class TaskScheduler:

@@ -13,25 +13,25 @@ from typing import Any
 
 from tilewright.compat.auto_scheduler.measure import MeasureCallback, MeasureInput, MeasureResult
 from tilewright.compat.auto_scheduler.workload import calc_workload_dis_factor, decode_workload_key
+from tilewright.compat.classic.target import Target
 from tilewright.errors import ArtifactError
 
 LOG_VERSION = "v0.6"
 
 
-def dump_input(given: MeasureInput) -> list[Any]:
-    """An input as logs have it."""
-    task = given.task
+def task_fields(task: Any) -> list[Any]:
+    """A task as logs have it; one that was read from there as it stands there."""
+    if isinstance(task, RecordedTask):
+        return task.fields
     host = "" if task.target_host is None else str(task.target_host)
     inputs = list(task.task_input_names or [])
-    fields = [
-        task.workload_key,
-        str(task.target),
-        task.hardware_params.plain(),
-        host,
-        task.layout_rewrite_option,
-        inputs,
-    ]
-    return [fields, [[], given.state.transform_steps]]
+    figures = task.hardware_params.plain()
+    return [task.workload_key, str(task.target), figures, host, task.layout_rewrite_option, inputs]
+
+
+def dump_input(given: MeasureInput) -> list[Any]:
+    """An input as logs have it."""
+    return [task_fields(given.task), [[], given.state.transform_steps]]
 
 
 def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:
@@ -51,12 +51,21 @@ class RecordedTask:
     """What a line says of its task: the key, the target, and the rest of what stands there."""
 
     def __init__(self, fields: Sequence[Any]) -> None:
-        self.workload_key, self.target = fields[0], fields[1]
-        self.fields = list(fields)
-        self.target_host = fields[3] if len(fields) > 3 else None
+        self.workload_key, self.fields = fields[0], list(fields)
+        self._host = str(fields[3] or "") if len(fields) > 3 else ""
         self.layout_rewrite_option = fields[4] if len(fields) > 4 else 0
         self.task_input_names = fields[5] if len(fields) > 5 else []
         self.desc = ""
+
+    @property
+    def target(self) -> Any:
+        """What it is for. Raises `TargetError` where this compiler has no such."""
+        return Target(self.fields[1], self._host or None)
+
+    @property
+    def target_host(self) -> Any:
+        """Where the host's part of it runs; None where that is not said."""
+        return Target(self._host) if self._host else None
 
     @property
     def hardware_params(self) -> Any:
@@ -147,7 +156,7 @@ def load_best_record(
     for inp, res in RecordReader(filename):
         if res.error_no != 0 or not _same_workload(workload_key, inp.task.workload_key, include_compatible):
             continue
-        if target is not None and str(inp.task.target).split(" ", 1)[0] != str(target).split(" ", 1)[0]:
+        if target is not None and str(inp.task.fields[1]).split(" ", 1)[0] != str(target).split(" ", 1)[0]:
             continue
         cost = sum(res.costs) / len(res.costs)
         if cost < least:
@@ -166,7 +175,7 @@ def distill_record_file(in_file: str, out_file: str) -> None:
     """Write the fastest line of each workload of a log to another."""
     best: dict[tuple[str, str], tuple[float, MeasureInput, MeasureResult]] = {}
     for inp, res in RecordReader(in_file):
-        key, cost = (inp.task.workload_key, str(inp.task.target)), sum(res.costs) / len(res.costs)
+        key, cost = (inp.task.workload_key, str(inp.task.fields[1])), sum(res.costs) / len(res.costs)
         if res.error_no == 0 and cost < best.get(key, (float("inf"),))[0]:
             best[key] = cost, inp, res
     Path(out_file).write_text("")

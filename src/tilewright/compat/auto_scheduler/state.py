@@ -16,15 +16,22 @@ from tilewright import te
 from tilewright.arith.range import Range
 from tilewright.compat.auto_scheduler.steps import ANNOTATIONS, SKETCH, Replay, Step
 from tilewright.errors import ScheduleError
-from tilewright.tir.op import const
+from tilewright.te.bounds import infer_bounds
+from tilewright.tir.op import as_const, const
+from tilewright.tir.stmt import ForKind
+
+#: The annotation of each kind of loop that has one.
+_KINDS = {ForKind.PARALLEL: "parallel", ForKind.VECTORIZED: "vectorize", ForKind.UNROLLED: "unroll"}
 
 
 @dataclass(frozen=True)
 class Iterator_:
-    """A loop of a stage: its `name`, and its `range` where the computation alone tells it."""
+    """A loop of a stage: its `name`, its `range` where the computation alone tells it, and the number of its
+    annotation (`State.ANNOTATION_TRANS_TABLE`)."""
 
     axis: te.IterVar
     extent: int | None
+    annotation: int = 0
 
     @property
     def name(self) -> str:
@@ -41,12 +48,12 @@ class Iterator_:
 
 
 class Stage:
-    """A stage of a state: its operation and its loops, outermost first."""
+    """A stage of a state: its operation, its loops, outermost first, and by number where it is computed."""
 
     COMPUTE_AT_TRANS_TABLE: Mapping[str, int] = {"root": 0, "inlined": 1, "iter": 2}
 
-    def __init__(self, op: te.Operation, iters: Sequence[Iterator_]) -> None:
-        self.op, self.iters = op, list(iters)
+    def __init__(self, op: te.Operation, iters: Sequence[Iterator_], compute_at: int = 0) -> None:
+        self.op, self.iters, self.compute_at = op, list(iters), compute_at
 
 
 class State:
@@ -60,6 +67,31 @@ class State:
         self.replay: Replay = Replay(tensors)
         for step in state_object.transform_steps if isinstance(state_object, State) else dag:
             self.replay.add(step)
+        self._same_stage: dict[te.Operation, te.Stage] = {}
+        self._same_loop: dict[te.IterVar, te.IterVar] = {}
+        self._extents: dict[te.IterVar, int] = {}
+        if isinstance(state_object, State):
+            self._know(state_object)
+
+    def _know(self, other: State) -> None:
+        """Take stages and loops of a state of the same steps for those of this one, as copies are asked about them."""
+        for theirs, own in zip(other.replay.stages, self.replay.stages, strict=True):
+            self._same_stage[theirs.op] = own
+            self._same_loop |= dict(zip(theirs.leaf_iter_vars, own.leaf_iter_vars, strict=True))
+        places = {stage: place for place, stage in enumerate(other.replay.stages)}
+        known = other.replay.schedule.stage_map | other._same_stage
+        self._same_stage |= {op: self.replay.stages[places[at]] for op, at in known.items() if at in places}
+        for loop, same in other._same_loop.items():
+            self._same_loop[loop] = self._same_loop.get(same, same)
+
+    def bounded(self) -> State:
+        """The state with the extents of all loops, those of stages computed within others as well."""
+        found = self.copy()
+        for bounds in infer_bounds(found.replay.schedule.normalize()).stages.values():
+            for axis, extent in bounds.extents.items():
+                number = as_const(extent)
+                found._extents |= {} if number is None else {axis: int(number)}
+        return found
 
     @property
     def state_object(self) -> State:
@@ -79,10 +111,23 @@ class State:
     @property
     def stages(self) -> list[Stage]:
         """All stages in the order of the computation, inputs too."""
+        places = {te.stage.ROOT: "root", te.stage.INLINE: "inlined", te.stage.AT: "iter"}
         return [
-            Stage(stage.op, [Iterator_(axis, self.replay.extent(i, axis)) for axis in self.replay.axes(i)])
+            Stage(
+                stage.op,
+                [self._iterator(i, axis) for axis in self.replay.axes(i)],
+                Stage.COMPUTE_AT_TRANS_TABLE[places[stage.attach_type]],
+            )
             for i, stage in enumerate(self.replay.stages)
         ]
+
+    def _iterator(self, place: int, axis: te.IterVar) -> Iterator_:
+        """A loop of the stage at a place."""
+        stage = self.replay.stages[place]
+        attr = stage.attr(axis)
+        name = _KINDS.get(attr.kind, "none") if attr.thread is None else attr.thread.thread_tag
+        extent = self._extents.get(axis, self.replay.extent(place, axis))
+        return Iterator_(axis, extent, ANNOTATIONS.get(name, 0))
 
     @property
     def stage_ops(self) -> list[te.Operation]:
@@ -91,7 +136,7 @@ class State:
 
     def copy(self) -> State:
         """The same state, to be changed by itself."""
-        return State(self.replay.tensors, self.replay.steps)
+        return State(self)
 
     def __getitem__(self, key: Any) -> Stage:
         return self.stages[self._stage(key)]
@@ -199,16 +244,17 @@ class State:
     def _made(self, place: int, step: Step) -> Any:
         made = self.replay.add(step)
         if isinstance(made, te.IterVar):
-            return Iterator_(made, self.replay.extent(place, made))
-        return [Iterator_(axis, self.replay.extent(place, axis)) for axis in made]
+            return self._iterator(place, made)
+        return [self._iterator(place, axis) for axis in made]
 
     def _stage(self, key: Any) -> int:
         if isinstance(key, int):
             return key
         op = key.op if isinstance(key, te.Tensor | Stage) else key
         names = [stage.op.name for stage in self.replay.stages]
+        wanted = self.replay.schedule.stage_map.get(op) or self._same_stage.get(op)
         for place, stage in enumerate(self.replay.stages):
-            if stage.op is op or self.replay.schedule.stage_map.get(op) is stage:
+            if stage.op is op or wanted is stage:
                 return place
         raise ScheduleError(f"{getattr(op, 'name', key)!r} is no stage of this state; there are: {', '.join(names)}")
 
@@ -217,6 +263,7 @@ class State:
         wanted = iterator.axis if isinstance(iterator, Iterator_) else iterator
         if isinstance(wanted, int):
             return wanted
+        wanted = wanted if wanted in axes else self._same_loop.get(wanted, wanted)
         if wanted not in axes:
             names = ", ".join(axis.name for axis in axes)
             raise ScheduleError(f"{wanted} is no loop of {self.replay.stages[place].op.name}; its loops are: {names}")

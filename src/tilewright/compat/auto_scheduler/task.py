@@ -29,13 +29,18 @@ from tilewright.compat.auto_scheduler.measure import (
     result_of,
 )
 from tilewright.compat.auto_scheduler.policy import SearchPolicy, SketchPolicy
-from tilewright.compat.auto_scheduler.record import load_best_record
+from tilewright.compat.auto_scheduler.record import RecordedTask, load_best_record, task_fields
 from tilewright.compat.auto_scheduler.rules import StatesTask
 from tilewright.compat.auto_scheduler.state import State
 from tilewright.compat.auto_scheduler.steps import SKETCH
-from tilewright.compat.auto_scheduler.workload import make_workload_key
+from tilewright.compat.auto_scheduler.workload import (
+    WORKLOAD_FUNC_REGISTRY,
+    decode_workload_key,
+    make_workload_key,
+    register_workload_tensors,
+)
 from tilewright.compat.classic.target import Target
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.errors import ArtifactError, InputError, UnsupportedError
 from tilewright.tir.op import as_const
 
 #: Arrays that programs register to measure workloads with, by name.
@@ -111,7 +116,8 @@ class SearchTask:
             workload_key = compute_dag.workload_key() if func is None else make_workload_key(func, args or ())  # type: ignore[union-attr]
         self.workload_key, self.desc = workload_key, desc
         self.compute_dag = compute_dag if compute_dag is not None else ComputeDAG(workload_key)
-        self.target, self.target_host = Target(target), target_host
+        self.target = Target(target, target_host) if target_host else Target(target)
+        self.target_host = self.target.host
         self.hardware_params = hardware_params or HardwareParams(target=self.target)
         option = LayoutRewriteOption.get_target_default(self.target)
         self.layout_rewrite_option = option if layout_rewrite_option is None else layout_rewrite_option
@@ -232,11 +238,28 @@ class SearchTask:
         return inp.state
 
     def __reduce__(self) -> Any:
-        return _revived, (self.workload_key, str(self.target), self.desc)
+        named = decode_workload_key(self.workload_key)[0] in WORKLOAD_FUNC_REGISTRY
+        tensors = None if named else self.compute_dag.tensors
+        host = None if self.target_host is None else str(self.target_host)
+        figures = self.hardware_params.plain()
+        return _revived, (self.workload_key, str(self.target), self.desc, tensors, host, figures)
 
 
-def _revived(workload_key: str, target: str, desc: str) -> SearchTask:
-    return SearchTask(workload_key=workload_key, target=target, desc=desc)
+def _revived(
+    workload_key: str,
+    target: str,
+    desc: str,
+    tensors: Sequence[te.Tensor] | None = None,
+    target_host: str | None = None,
+    figures: Sequence[int] = (),
+) -> SearchTask:
+    """The task again; of a computation without a function that is registered under its key."""
+    if tensors is not None and workload_key not in WORKLOAD_FUNC_REGISTRY:
+        register_workload_tensors(workload_key, tensors)
+    params = HardwareParams(*figures) if figures else None
+    return SearchTask(
+        workload_key=workload_key, target=target, target_host=target_host, hardware_params=params, desc=desc
+    )
 
 
 def _trial(point: int, result: MeasureResult) -> Trial:
@@ -249,7 +272,10 @@ _PARTS = ("data", "indices", "indptr")
 
 
 def _values_of(tensors: Sequence[te.Tensor], inputs: Mapping[str, Any]) -> dict[te.Tensor, Any]:
-    """The array of each placeholder of which `inputs` has one by its name, or by what part of a sparse matrix it is."""
+    """The array of each placeholder of which `inputs` has one by its name, or by what part of a sparse matrix it is.
+
+    Names of no placeholder are registered for whoever asks for them, and nothing is measured with them.
+    """
     found: dict[te.Tensor, Any] = {}
     places = [tensor for tensor in tensors if isinstance(tensor.op, te.PlaceholderOp)]
     for name, value in inputs.items():
@@ -262,6 +288,8 @@ def _values_of(tensors: Sequence[te.Tensor], inputs: Mapping[str, Any]) -> dict[
         named = [tensor for tensor in fitting if tensor.op.name == name]
         part = name.rsplit("_", 1)[-1] in _PARTS and all(tensor.op.name == "placeholder" for tensor in fitting)
         chosen = named or (fitting if part else [])
+        if not chosen and not part and name not in {tensor.op.name for tensor in places}:
+            continue
         if len(chosen) != 1:
             known = ", ".join(f"{t.op.name} {t.dtype} {list(map(as_const, t.shape))}" for t in places)
             raise InputError(
@@ -304,7 +332,7 @@ def recover_measure_input(inp: MeasureInput, rebuild_state: bool = False) -> Mea
     recorded = inp.task
     if isinstance(recorded, SearchTask):
         return inp
-    task = SearchTask(workload_key=recorded.workload_key, target=recorded.target)
+    task = SearchTask(workload_key=recorded.workload_key, target=recorded.target, target_host=recorded.target_host)
     steps = inp.state.transform_steps
     return MeasureInput(task, State(task.compute_dag.tensors, steps) if rebuild_state else inp.state)
 
@@ -325,10 +353,22 @@ def auto_schedule(
 
 
 def serialize_search_task(task: SearchTask) -> str:
-    """A task as JSON."""
-    return json.dumps([task.workload_key, str(task.target), task.desc])
+    """A task as JSON: as logs have it."""
+    return json.dumps(task_fields(task))
 
 
 def deserialize_search_task(text: str) -> SearchTask:
-    """The inverse of `serialize_search_task`."""
-    return _revived(*json.loads(text))
+    """The inverse of `serialize_search_task`. Raises `ArtifactError` for other text."""
+    try:
+        recorded = RecordedTask(json.loads(text))
+    except (ValueError, TypeError, IndexError) as error:
+        raise ArtifactError(f"no task of the auto-scheduler: {error!r}: {text[:80]}") from None
+    made = SearchTask(
+        workload_key=recorded.workload_key,
+        target=recorded.target,
+        target_host=recorded.target_host,
+        hardware_params=HardwareParams(*recorded.hardware_params),
+        layout_rewrite_option=recorded.layout_rewrite_option,
+    )
+    made.task_input_names = list(recorded.task_input_names)
+    return made

@@ -25,6 +25,9 @@ def matmul_auto_scheduler_test(N: int, M: int, K: int) -> Tensors:
     return [a, b, _product(a, b, "C")]
 
 
+register_workload("matmul_auto_scheduler_test_rename_1", matmul_auto_scheduler_test)
+
+
 @register_workload
 def double_matmul_auto_scheduler_test(N: int) -> Tensors:
     """A product of three matrices."""

@@ -46,8 +46,7 @@ def register_workload(func_name: Any, f: Any = None, override: bool = False) -> 
 
 def register_workload_tensors(workload_key: str, tensors: Sequence[te.Tensor], override: bool = True) -> str:
     """Register the arguments of a computation under a key of their own."""
-    name = json.loads(workload_key)[0]
-    register_workload(name, list(tensors), override)
+    register_workload(workload_key, list(tensors), override)
     return workload_key
 
 
@@ -71,7 +70,7 @@ def decode_workload_key(workload_key: str) -> tuple[Any, Any]:
 
 def workload_key_to_tensors(workload_key: str) -> list[te.Tensor]:
     """The arguments of the computation that a key stands for. Raises `InputError` where it is not registered."""
-    name, args = decode_workload_key(workload_key)
+    name, args = (workload_key, None) if workload_key in WORKLOAD_FUNC_REGISTRY else decode_workload_key(workload_key)
     if name not in WORKLOAD_FUNC_REGISTRY:
         raise InputError(
             f"the workload {name!r} is not registered here: import the module that has its function, or register it by "
@@ -91,9 +90,8 @@ def dag_key(tensors: Sequence[te.Tensor]) -> str:
 
 def serialize_workload_registry_entry(workload_key: str) -> bytes:
     """A registered function or computation as bytes, by Python's pickle; functions by their name."""
-    name, _ = decode_workload_key(workload_key)
-    value = WORKLOAD_FUNC_REGISTRY.get(name)
-    return pickle.dumps((name, value if callable(value) or value is None else None))
+    name = workload_key if workload_key in WORKLOAD_FUNC_REGISTRY else decode_workload_key(workload_key)[0]
+    return pickle.dumps((name, WORKLOAD_FUNC_REGISTRY.get(name)))
 
 
 def deserialize_workload_registry_entry(data: bytes) -> None:

@@ -45,6 +45,23 @@ def _matmul(n: int, l: int, m: int, dtype: str) -> Any:
 matmul = template("testing/matmul", _matmul)
 
 
+def _bad_matmul(n: int, l: int, m: int, dtype: str) -> Any:
+    """The same, but for targets with the key "bad_device" with knobs that it does not follow."""
+    target = Target.current()
+    if target is None or "bad_device" not in target.keys:
+        return _matmul(n, l, m, dtype)
+    a, b = te.placeholder((n, l), dtype, "A"), te.placeholder((l, m), dtype, "B")
+    k = te.reduce_axis((0, l), "k")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    for name, axis in zip(("tile_y", "tile_x"), s[c].op.axis):
+        get_config().define_split(name, axis, num_outputs=2)
+    return s, [a, b, c]
+
+
+bad_matmul = template("testing/bad_matmul", _bad_matmul)
+
+
 def get_sample_task(target: Any = "llvm", n: int = 128) -> tuple[TemplateTask, Any]:
     """A task, and its target."""
     target = Target(target)

@@ -31,7 +31,10 @@ TABLES = (
     Table(
         "tvm.testing.autotvm",
         "A task, records and a runner to try tuners with.",
-        names=leads_to(f"{_CLASSIC}.testing_autotvm", "DummyRunner", "get_sample_records", "get_sample_task", "matmul"),
+        names=leads_to(
+            f"{_CLASSIC}.testing_autotvm",
+            *("DummyRunner", "bad_matmul", "get_sample_records", "get_sample_task", "matmul"),
+        ),
     ),
     Table("tvm.testing.utils", "The same helpers.", names=_NAMES),
     Table("tvm.testing.plugin", "Hooks for pytest.", names=_PLUGIN),
