@@ -33,8 +33,12 @@ class _StandsFor(type):
         return issubclass(subclass, cls.own)
 
 
-def _class(own: type, build: Callable[..., Any]) -> Any:
-    return _StandsFor(own.__name__, (), {"own": own, "build": staticmethod(build), "__doc__": own.__doc__})
+def stands_for(own: type, build: Callable[..., Any], **constants: Any) -> Any:
+    """A class whose instances are those of `own`; calling it calls `build`. It has the `constants` as attributes."""
+    return _StandsFor(own.__name__, (), {"own": own, "build": staticmethod(build), "__doc__": own.__doc__, **constants})
+
+
+_class = stands_for
 
 
 def _pair(own: Any) -> Any:

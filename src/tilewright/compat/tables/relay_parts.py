@@ -105,7 +105,7 @@ TABLES = (
         "tvm.relay.backend.interpreter",
         "Values of the interpreter.",
         names={
-            **leads_to(f"{_CLASSIC}.interpreter_values", "ConstructorValue"),
+            **leads_to(f"{_CLASSIC}.interpreter_values", "ConstructorValue", "TensorValue", "TupleValue", "Value"),
             **leads_to("tilewright.relay.ir.values", "RefValue", "Closure"),
         },
     ),
@@ -157,6 +157,8 @@ TABLES = (
         "Graph passes.",
         names={
             **leads_to(f"{_CLASSIC}.passes", "AnnotateSpans", "LazyGradientInit", "function_pass", "module_pass"),
+            **leads_to(f"{_CLASSIC}.passes", "PrintIR", "Sequential", ModulePass="ClassicPass", Pass="ClassicPass"),
+            **leads_to("tilewright.relay.transform.manager.pass_info", "PassInfo"),
             **leads_to(f"{_CLASSIC}.pass_config", "PassContext"),
             **leads_to("tilewright.relay.transform.manager.pass_manager", FunctionPass="Pass"),
             **leads_to("tilewright.relay.transform.gradient.gradient", "gradient"),
@@ -182,7 +184,13 @@ TABLES = (
         "Questions about expressions.",
         names={
             **leads_to("tilewright.relay.ir.visitor", "all_vars", "bound_vars", "free_vars"),
-            **leads_to("tilewright.relay.ir.analysis", "alpha_equal"),
+            **leads_to(
+                f"{_CLASSIC}.structure",
+                "structural_hash",
+                alpha_equal="structural_equal",
+                assert_alpha_equal="assert_structural_equal",
+            ),
+            **leads_to(f"{_CLASSIC}.oldest", "assert_graph_equal", "graph_equal"),
             **leads_to("tilewright.relay.ir.well_formed", "well_formed"),
             **leads_to(f"{_CLASSIC}.features", "Feature", "detect_feature"),
             **leads_to(f"{_CLASSIC}.kinds", "check_kind"),

@@ -26,6 +26,7 @@ TABLES = (
             **leads_to(f"{_CLASSIC}.prelude", "add_nat_definitions", "count", "make_nat_expr", "make_nat_value"),
             **leads_to(f"{_CLASSIC}.testing_targets", "enabled_targets"),
             **leads_to(f"{_CLASSIC}.prelude", "Prelude"),
+            **leads_to(f"{_CLASSIC}.oldest", "ctx_list"),
         },
         refused={"to_python": "programs are not written as Python; run_as_python runs one by NumPy references"},
     ),

@@ -23,10 +23,14 @@ _OLDEST = {
     **leads_to(f"{_CLASSIC}.tensor_intrin", "decl_tensor_intrin"),
     **leads_to(f"{_CLASSIC}.decl_buffer", "decl_buffer"),
     **leads_to(
-        f"{_CLASSIC}.tir_math", *MORE_MATH, "call_llvm_intrin", "call_pure_extern", call_pure_intrin="call_intrin"
+        f"{_CLASSIC}.tir_math", *MORE_MATH, "call_intrin", "call_llvm_intrin", "call_pure_extern",
+        call_pure_intrin="call_intrin",
     ),
     **leads_to("tilewright.tir", *MATH, "call_extern", "call_packed", "ir_builder"),
     **leads_to(f"{_CLASSIC}.text", "load_json", "save_json"),
+    **leads_to(f"{_CLASSIC}.oldest", "build_config", "float32", "handle", "int32", "get_env_func"),
+    **leads_to(f"{_CLASSIC}.tir_layout", "bijective_layout", "layout"),
+    **leads_to(f"{_CLASSIC}.intrinsic_rules", "register_intrin_rule"),
 }
 
 TABLES = (
@@ -60,11 +64,6 @@ TABLES = (
         },
         absent={
             "micro": "models are compiled for processors with an operating system, and for WebAssembly",
-        },
-        refused={
-            "build_config": "options of lowering are those of tvm.transform.PassContext(config=…)",
-            "ir_pass": "passes over loop functions are those of tvm.tir.transform",
-            "make": "nodes are made by their classes: tvm.tir.Add(a, b)",
         },
     ),
     Table(
@@ -122,9 +121,6 @@ TABLES = (
         ),
     ),
     Table("tvm.support", "Helpers of tests.", names=leads_to(f"{_CLASSIC}.debug_executor", "FrontendTestModule")),
-    Table("tvm.expr", "Expressions.", open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.expr")),
-    Table("tvm.stmt", "Statements.", open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.stmt")),
-    Table("tvm.tensor", "Tensors and operations.", open=("tilewright.te.tensor", "tilewright.te.operation")),
     Table("tvm.schedule", "Schedules, and the steps of lowering them.", names=SCHEDULE),
     Table(
         "tvm.module",
