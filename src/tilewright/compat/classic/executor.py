@@ -54,6 +54,8 @@ def build(
     `executor`, `runtime` and the memory pools of the classic signature make no difference here.
     """
     refuse_added("relay.build")
+    if isinstance(executor, Mapping):  # v0.8 and before have the parameters in its place
+        params, executor = executor, None
     mod = with_params(IRModule.of(legalize(as_module(ir_mod))), params)
     chosen = single_target(target)
     model = compile_model(mod, chosen) if chosen.is_host else None

@@ -19,7 +19,9 @@ class _Values(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, values.ConstructorValue)
 
-    def __call__(cls, tag: int, fields: Sequence[Any], constructor: Any) -> values.ConstructorValue:
+    def __call__(cls, tag: Any, fields: Sequence[Any], constructor: Any = None) -> values.ConstructorValue:
+        if isinstance(tag, relay.Constructor):  # v0.6 has it in the place of its number
+            return values.ConstructorValue(tag, tuple(fields))
         if constructor.tag != tag:
             constructor = relay.Constructor(constructor.name, constructor.inputs, constructor.belong_to, tag)
         return values.ConstructorValue(constructor, tuple(fields))

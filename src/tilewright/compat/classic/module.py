@@ -66,6 +66,14 @@ class IRModule(RelayModule):
             return super().__repr__()
         return "\n".join(repr(func) for func in self.functions.values())
 
+    def script(self, *_: Any, **__: Any) -> str:
+        """The module as text: Relay, or loops."""
+        return repr(self)
+
+    def show(self, *_: Any, **__: Any) -> None:
+        """Print the module."""
+        print(self)
+
     def _replaced(self, old: GlobalVar, key: Any) -> GlobalVar:
         """Take the function of `old` out; the variable for its successor, whose type is not known yet."""
         del self.functions[old]  # type: ignore[attr-defined]

@@ -41,6 +41,8 @@ _REGISTRY = {
     ),
 }
 
+_OPTIONS = f"{_CLASSIC}.backend_options"
+
 TABLES = (
     Table("tvm.relay.data_dep_optimization", "Layers changed by the values of their weights."),
     Table(
@@ -92,7 +94,32 @@ TABLES = (
         "Post-training quantization.",
         names=leads_to(f"{_CLASSIC}.quantization", "quantize", "qconfig"),
     ),
-    Table("tvm.relay.backend", "Executors."),
+    Table("tvm.relay.backend", "Executors.", names=leads_to(_OPTIONS, "Executor", "Runtime")),
+    Table("tvm.relay.backend.executor", "Executors.", names=leads_to(_OPTIONS, "Executor")),
+    Table("tvm.relay.backend.runtime", "Runtimes.", names=leads_to(_OPTIONS, "Runtime")),
+    Table("tvm.relay.backend.utils", "Names of modules in C.", names=leads_to(f"{_CLASSIC}.names", "mangle_module_name")),
+    Table(
+        "tvm.relay.backend.name_transforms",
+        "Names in C.",
+        names=leads_to(
+            f"{_CLASSIC}.names",
+            *("prefix_generated_name", "prefix_name", "to_c_constant_style", "to_c_function_style"),
+            "to_c_variable_style",
+        ),
+    ),
+    Table(
+        "tvm.relay.frontend.common",
+        "What importers of other packages use.",
+        names=leads_to(f"{_CLASSIC}.expression_facts", "infer_shape", "infer_type", "infer_value"),
+    ),
+    Table(
+        "tvm.relay.transform.fake_quantization_to_integer",
+        "Graphs of rounded floats as graphs of integers.",
+        refused={
+            "register_fake_quantization_to_integer": "rules come with the operators; see FakeQuantizationToInteger",
+        },
+    ),
+    Table("tvm.relay.transform.recast", "Operators in other types.", names=leads_to(f"{_CLASSIC}.passes", "recast")),
     Table(
         "tvm.relay.backend.te_compiler",
         "The compiler of fused functions.",
@@ -165,6 +192,7 @@ TABLES = (
             **leads_to("tilewright.relay.transform.layout.convert_layout", "LayoutConfig"),
             **leads_to("tilewright.relay.transform.functional.un_cps", "un_cps"),
             **leads_to(f"{_CLASSIC}.relay_testing", "to_cps"),
+            **leads_to(f"{_CLASSIC}.passes", "recast"),
         },
         open=(f"{_CLASSIC}.pass_constructors",),
     ),
@@ -199,10 +227,12 @@ TABLES = (
                 f"{_CLASSIC}.analysis",
                 "all_type_vars",
                 "bound_type_vars",
+                "count_layers",
                 "check_basic_block_normal_form",
                 "unmatched_cases",
                 "free_type_vars",
                 "get_total_mac_number",
+                "list_op_freqs",
                 "post_order_visit",
             ),
         },

@@ -114,13 +114,18 @@ TABLES = (
     ),
     Table(
         "tvm.script",
-        "Loop functions as Python text, which is not read.",
+        "Loop functions as Python text.",
+        names=leads_to(f"{_CLASSIC}.script", "ir_module", ir="module_words", tir="words"),
         refused=dict.fromkeys(
-            ("asscript", "from_source", "ir", "ir_module", "tir"),
-            "write loop functions with tvm.tir.ir_builder or te.hybrid.script",
+            ("asscript", "from_source", "relax"),
+            "functions are read where they are marked, by @T.prim_func; print a module to read its loops",
         ),
     ),
-    Table("tvm.support", "Helpers of tests.", names=leads_to(f"{_CLASSIC}.debug_executor", "FrontendTestModule")),
+    Table(
+        "tvm.support",
+        "Helpers of tests.",
+        names=leads_to(f"{_CLASSIC}.debug_executor", "FrontendTestModule") | leads_to(f"{_CLASSIC}.version", "libinfo"),
+    ),
     Table("tvm.schedule", "Schedules, and the steps of lowering them.", names=SCHEDULE),
     Table(
         "tvm.module",

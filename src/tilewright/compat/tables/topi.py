@@ -165,6 +165,11 @@ TABLES = (
     ],
     Table("tvm.topi.nn.pooling", "Pooling.", names={**_NN, **leads_to(f"{_CLASSIC}.topi_ops", "pool")}),
     Table("tvm.topi.nn.depthwise_conv2d", "Convolutions by channel.", names=_NN),
+    Table(
+        "tvm.topi.nn.qnn",
+        "Quantization that stays in floats.",
+        names=leads_to("tilewright.relay.op.qnn.quantize", SQNN_DTYPE_TO_CODE="SIMULATED_CODES"),
+    ),
     Table("tvm.topi.nn.conv2d", "Convolutions.", names={**_NN, **leads_to(_WORKLOAD, "_get_workload")}),
     Table("tvm.topi.x86.conv2d_avx_common", "Convolutions.", names=leads_to(_WORKLOAD, "_fallback_schedule")),
     Table("tvm.topi.cuda.conv3d_winograd", "Convolutions.", refused={"_infer_tile_size": _OWN_TILES}),
