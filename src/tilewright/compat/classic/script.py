@@ -17,18 +17,26 @@ from tilewright.compat.classic.module import IRModule
 from tilewright.compat.classic.script_blocks import BlockReader, NotTensors
 from tilewright.compat.classic.script_loops import LoopReader
 from tilewright.compat.classic.script_words import Words
-from tilewright.errors import InputError, UnsupportedError
+
+from tilewright.compat.refused import Refused
+from tilewright.errors import InputError, TilewrightError, UnsupportedError
 
 
 def prim_func(func: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """The loop function that the text of a Python function spells. Raises `UnsupportedError` for what is not read."""
+    """The loop function that the text of a Python function spells.
+
+    Of one that is not read the result raises `UnsupportedError`, which says why, when it is used.
+    """
     if func is None:
         return lambda given: prim_func(given, **options)
     tree, names = _source(func)
     try:
         return BlockReader(tree, names).function()
-    except NotTensors:
-        return LoopReader(tree, names).function()
+    except (NotTensors, AttributeError, TypeError, TilewrightError):
+        try:
+            return LoopReader(tree, names).function()
+        except (AttributeError, TypeError, NameError, TilewrightError) as error:
+            return Refused(func.__name__, f"a script of it is not read: {error}")
 
 
 def _source(func: Callable[..., Any]) -> tuple[ast.FunctionDef, dict[str, Any]]:

@@ -123,7 +123,9 @@ class BlockReader(ScriptReader):
             if isinstance(one, ast.Assign) and self.word(one.value).startswith("axis."):
                 axes += self._axes(one)
             elif isinstance(one, ast.With) and self.word(one.items[0].context_expr) == "init" and start is None:
-                (start,) = one.body  # type: ignore[assignment]
+                if len(one.body) != 1 or not isinstance(one.body[0], ast.Assign):
+                    raise NotTensors
+                start = one.body[0]
             elif isinstance(one, ast.Assign | ast.AugAssign) and store is None:
                 store = one
             else:

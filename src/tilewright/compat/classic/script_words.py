@@ -16,6 +16,8 @@ _TYPES = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 
 #: What readers know by name and no expression calls.
 STATEMENTS = ("grid", "serial", "parallel", "vectorized", "unroll", "thread_binding", "block", "init", "reads", "writes")
 
+_RENAMED = {"tvm_call_packed": "call_packed", "call_packed_lowered": "call_packed"}
+
 
 @dataclass(frozen=True)
 class BufferType:
@@ -93,8 +95,9 @@ class Words:
     def __getattr__(self, name: str) -> Any:
         if name in STATEMENTS:
             raise UnsupportedError(f"T.{name} is a statement of a function marked by @T.prim_func")
+        plain = _RENAMED.get(name, name)
         for module in (op, tir_math, tir):
-            found = getattr(module, name, None)
+            found = getattr(module, plain, None)
             if callable(found) and not name.startswith("_"):
                 return found
         raise AttributeError(f"T.{name} is not part of tilewright.compat's scripts")

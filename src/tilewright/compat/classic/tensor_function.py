@@ -55,6 +55,12 @@ def fresh_schedule(arguments: Sequence[Any]) -> te.Schedule:
     return te.create_schedule(list(dict.fromkeys(computed)))
 
 
-def create_prim_func(ops: Sequence[Any]) -> TensorFunction:
-    """The function "main" of the tensors `ops`, inputs and outputs in call order, with plain loops."""
+def create_prim_func(ops: Sequence[Any], index_dtype_override: str | None = None) -> TensorFunction:
+    """The function "main" of the tensors `ops`, inputs and outputs in call order, with plain loops.
+
+    Indices keep the types that they are written in, "int32" or "int64"; `index_dtype_override` names one of these and
+    changes no result.
+    """
+    if index_dtype_override not in (None, "int32", "int64"):
+        raise InputError(f"indices are int32 or int64, not {index_dtype_override}")
     return TensorFunction("main", ops)

@@ -42,7 +42,7 @@ TABLES = (
             "ProducerRealize": "memory is an Allocate of a Buffer from the start",
         },
     ),
-    Table("tvm.tir.expr", "Expressions.", open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.expr")),
+    Table("tvm.tir.expr", "Expressions.", names=leads_to("tilewright.tir.operators", "EqualOp"), open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.expr")),
     Table("tvm.tir.stmt", "Statements.", open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.stmt")),
     Table(
         "tvm.tir.schedule",
