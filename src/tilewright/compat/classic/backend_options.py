@@ -1,7 +1,7 @@
 """`relay.backend.Executor` and `Runtime` of v0.9 and later: what `relay.build` compiles for, with options.
 
-What is compiled runs on this package's own executors and runtime whatever they say, but `link-params`, which is how it is
-anyway: they are read and checked.
+What is compiled runs on this package's own executors and runtime whatever they say: they are read and checked.
+`link-params` is how it is anyway.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.functions import offer_host_functions
 from tilewright.compat.classic.intrinsic_rules import with_rules
 from tilewright.compat.classic.linked import as_data
+from tilewright.compat.classic.lowering import lowered
 from tilewright.compat.classic.model_library import is_library, write_functions
 from tilewright.compat.classic.module import IRModule
 from tilewright.compat.classic.pass_config import after_stage, bounds_are_checked, with_added
@@ -25,15 +26,7 @@ from tilewright.errors import ArtifactError, EnvironmentError_, InputError, Unsu
 from tilewright.runtime.module import Module
 from tilewright.runtime.shared_library import MACHINES
 from tilewright.target import DeviceTarget, Target, VtaTarget
-from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import Var
 from tilewright.tir.stmt import PrimFunc
-from tilewright.tir.transform.bind_threads import has_threads
-from tilewright.tir.transform.pipeline import DEVICE, HOST, result
-from tilewright.tir.visitor import collect
-
-#: The attribute of functions whose buffers are flat: the shapes that they were written with.
-_SHAPES = "param_shapes"
 
 
 def lower(
@@ -86,19 +79,7 @@ def build(
     if isinstance(inputs, Mapping):
         target = next(iter(inputs))
     chosen = target if target is not None else CurrentTarget.current() or "llvm"
-    return BuiltModule([_lowered(func) for func in mod.prim_funcs], CurrentTarget(chosen))
-
-
-def _lowered(func: PrimFunc) -> PrimFunc:
-    """A function that was written by hand after the passes that schedules go through; any other as it is."""
-    if _SHAPES in func.attrs or "spmd" in func.attrs:
-        return func
-    shapes = [param.shape if isinstance(param, Buffer) else None for param in func.params]
-    sizes = dict.fromkeys(var for shape in shapes for size in shape or () for var in collect(size, Var))
-    inferred = [var for var in sizes if var not in func.params]  # read off the arrays that are given
-    attrs = {**func.attrs, _SHAPES: [*shapes, *([None] * len(inferred))], "inferred": tuple(inferred)}
-    whole = PrimFunc(func.name, [*func.params, *inferred], func.body, attrs)
-    return result((DEVICE if has_threads(func) else HOST).lower, whole, None)
+    return BuiltModule([lowered(func) for func in mod.prim_funcs], CurrentTarget(chosen))
 
 
 def _as_functions(inp: Any) -> IRModule:

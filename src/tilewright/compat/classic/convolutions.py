@@ -297,7 +297,14 @@ bitserial_conv2d_nhwc = _bitserial("NHWC", "HWIO")
 
 
 def grouped(
-    data: Expr, kernel: Expr, layouts: tuple[str, str], stride: Any, padding: Any, dilation: Any, groups: int, dtype: Any
+    data: Expr,
+    kernel: Expr,
+    layouts: tuple[str, str],
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    dtype: Any,
 ) -> Expr:
     """A convolution along one axis whose channels are in `groups`."""
     return _convolution(nn.conv1d, data, kernel, layouts, stride, padding, dilation, groups=groups, out_dtype=dtype)

@@ -12,6 +12,7 @@ import numpy as np
 from tilewright import te
 from tilewright.compat.classic.through_relay import by_function
 from tilewright.relay.ir.type import TensorType
+from tilewright.topi.util import extents
 
 
 def argwhere(output_shape: te.Tensor, condition: te.Tensor) -> te.Tensor:
@@ -20,11 +21,13 @@ def argwhere(output_shape: te.Tensor, condition: te.Tensor) -> te.Tensor:
     Rows that do not fit are left out; those that are too many are 0.
     """
 
-    def places(_shape: Any, values: Any) -> Any:
-        found = np.argwhere(values)[: int(output_shape.shape[0])]
-        return np.pad(found, ((0, int(output_shape.shape[0]) - len(found)), (0, 0)))
+    sizes = extents(output_shape)
 
-    type_ = TensorType([int(size) for size in output_shape.shape], "int32")
+    def places(_shape: Any, values: Any) -> Any:
+        found = np.argwhere(values)[: sizes[0]]
+        return np.pad(found, ((0, sizes[0] - len(found)), (0, 0)))
+
+    type_ = TensorType(sizes, "int32")
     return by_function("argwhere", [output_shape, condition], [type_], places)[0]
 
 
@@ -42,7 +45,7 @@ def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False)
         results = (full[0], full[1], places[which], np.array([len(found)]), full[2])
         return results if return_counts else results[:4]
 
-    size = [int(data.shape[0])]
+    size = extents(data)
     types = [TensorType(size, str(data.dtype)), *[TensorType(size, "int32")] * 2, TensorType([1], "int32")]
     types += [TensorType(size, "int32")] if return_counts else []
     return by_function("unique", [data], types, elements)

@@ -138,7 +138,7 @@ class ExecutorFactory:
 
     def __getitem__(self, name: str) -> Callable[..., ExecutorFactory]:
         if self._running is not None and name in EXECUTOR_FUNCTIONS:
-            return getattr(self._running, name)  # type: ignore[no-any-return]
+            return getattr(self._running, name)
         if name not in ("default", self.libmod_name, "debug_create"):
             raise InputError(f"the compiled model has no function {name!r}; it has {self.libmod_name!r}")
 

@@ -25,12 +25,13 @@ def generic_func(fdefault: Callable[..., Any]) -> Any:
     """`fdefault` as a function that calls what is registered for the current target, itself where nothing is."""
     known: dict[str, Callable[..., Any]] = {}
 
-    @functools.wraps(fdefault)
-    def dispatch(*args: Any, **options: Any) -> Any:
+    def call(*args: Any, **options: Any) -> Any:
         target = Target.current()
         keys = () if target is None else target.keys
         chosen = next((known[key] for key in keys if key in known), dispatch.fdefault)
         return chosen(*args, **options)
+
+    dispatch: Any = functools.wraps(fdefault)(call)
 
     def register(key: str | Sequence[str], func: Callable[..., Any] | None = None, override: bool = False) -> Any:
         if func is None:
@@ -41,7 +42,7 @@ def generic_func(fdefault: Callable[..., Any]) -> Any:
             known[name] = func
         return func
 
-    dispatch.fdefault, dispatch.register, dispatch.dispatch_dict = fdefault, register, known  # type: ignore[attr-defined]
+    dispatch.fdefault, dispatch.register, dispatch.dispatch_dict = fdefault, register, known
     return dispatch
 
 

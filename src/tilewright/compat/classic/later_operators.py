@@ -153,7 +153,7 @@ def batch_norm(
 ) -> Expr:
     """The normalized data, the mean and the variance.
 
-    With `training` the statistics are those of the data, and `momentum` is their share of the means that are given back.
+    With `training` the statistics are those of the data, and `momentum` is their share in what is given back.
     """
     channel = _axes(data, 1 if axis is None else axis)
     others = [place for place in range(len(tensor_type_of(data).shape)) if place not in channel]

@@ -55,7 +55,7 @@ def bilinear_resize_python(
 def _scaled(data: Expr, scale: Sequence[float], layout: str) -> tuple[int, ...]:
     shape, letters = tensor_type_of(data).shape, [letter for letter in layout if letter in "DHW"]
     sizes = [int(shape[layout.index(letter)]) for letter in letters]
-    return tuple(int(round(size * factor)) for size, factor in zip(sizes, scale, strict=True))
+    return tuple(round(size * factor) for size, factor in zip(sizes, scale, strict=True))
 
 
 def upsampling_python(data: Expr, scale: Sequence[float], layout: str = "NCHW") -> Expr:

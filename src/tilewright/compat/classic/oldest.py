@@ -1,4 +1,4 @@
-"""Names of v0.6 and before: passes as functions (`tvm.ir_pass`), nodes by their makers (`tvm.make`), options of lowering.
+"""Names of v0.6 and before: passes as functions (`tvm.ir_pass`), nodes by makers (`tvm.make`), options of lowering.
 
 A pass of `ir_pass` takes and gives what it looks at itself, a statement, an expression or a function, in place of a
 module.
@@ -12,9 +12,9 @@ from typing import Any
 from tilewright import arith, tir
 from tilewright.arith.range import Range
 from tilewright.compat.classic import tir_nodes, tir_passes
-from tilewright.compat.classic.pass_config import ADDED, CHECKED, SERIAL, PassContext
 from tilewright.compat.classic.ir_nodes import EnvFunc
 from tilewright.compat.classic.module import IRModule
+from tilewright.compat.classic.pass_config import ADDED, CHECKED, SERIAL, PassContext
 from tilewright.compat.classic.stmt_functor import ir_transform
 from tilewright.compat.classic.structure import assert_structural_equal, structural_equal
 from tilewright.compat.classic.testing_targets import enabled_targets
@@ -43,7 +43,9 @@ def build_config(**config: Any) -> PassContext:
     """
     unknown = [name for name in config if name not in _OPTIONS and name not in _HINTS]
     if unknown:
-        raise UnsupportedError(f"build_config has no option {unknown[0]!r}; there are {', '.join((*_OPTIONS, *_HINTS))}")
+        raise UnsupportedError(
+            f"build_config has no option {unknown[0]!r}; there are {', '.join((*_OPTIONS, *_HINTS))}"
+        )
     return PassContext(config={_OPTIONS[name]: value for name, value in config.items() if name in _OPTIONS})
 
 
@@ -144,9 +146,7 @@ Call = stands_for(
 )
 
 
-def _loop(
-    loop_var: tir.Var, min_value: Any, extent: Any, for_type: Any, device_api: Any, body: tir.Stmt
-) -> tir.For:
+def _loop(loop_var: tir.Var, min_value: Any, extent: Any, for_type: Any, device_api: Any, body: tir.Stmt) -> tir.For:
     made: tir.For = tir_nodes.For(loop_var, min_value, extent, for_type, body)
     return made
 

@@ -10,12 +10,18 @@ from tilewright.errors import InputError
 from tilewright.relay.ir import prelude as own
 from tilewright.relay.ir.values import ConstructorValue
 
-
 #: Data types, constructors and functions as v0.7 and before name them on the prelude.
 _OLD_TYPES = {"l": "List", "optional": "Option", "tree": "Tree", "nat": "nat"}
 _OLD_NAMES = {
-    **{"nil": "Nil", "cons": "Cons", "some": "Some", "none": "None", "rose": "Rose", "z": "Z", "s": "S"},
-    **{"add": "nat_add", "double": "nat_double"},
+    "nil": "Nil",
+    "cons": "Cons",
+    "some": "Some",
+    "none": "None",
+    "rose": "Rose",
+    "z": "Z",
+    "s": "S",
+    "add": "nat_add",
+    "double": "nat_double",
 }
 
 

@@ -8,11 +8,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from tilewright import tir
+from tilewright.compat.classic.lowering import lowered
 from tilewright.compat.classic.script_tree import ScriptReader
 from tilewright.tir import ir_builder, op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.ir_builder import BufferVar
-from tilewright.tir.transform.pipeline import DEVICE, HOST, result
 
 
 class LoopReader(ScriptReader):
@@ -23,7 +23,6 @@ class LoopReader(ScriptReader):
         self.builder = ir_builder.create()
         self.memory: list[Buffer] = []
         self.starts: list[Any] = []
-        self.threads = False
         self.read_params(self._declare)
         for statement in self.tree.body:
             self._read(statement)
@@ -32,8 +31,7 @@ class LoopReader(ScriptReader):
             body = tir.Allocate(buffer, body)
         params = [param.buffer if isinstance(param, BufferVar) else param for param in self.params]
         name = str(self.attrs.pop("global_symbol", self.tree.name))
-        made = tir.PrimFunc(name, params, body, {"noalias": bool(self.attrs.get("tir.noalias", True))})
-        return result((DEVICE if self.threads else HOST).lower, made, None)
+        return lowered(tir.PrimFunc(name, params, body, {"noalias": bool(self.attrs.get("tir.noalias", True))}))
 
     def _declare(self, name: str, shape: Sequence[Any], dtype: str) -> BufferVar:
         return BufferVar(self.builder, Buffer(name, [op.convert(size) for size in shape], dtype))
@@ -131,7 +129,7 @@ class LoopReader(ScriptReader):
                     self._read(statement)
 
     def _read_For(self, node: ast.For) -> None:
-        names, bounds, kind, thread = self.loop_of(node)
+        names, bounds, kind, _ = self.loop_of(node)
         if kind == "thread_binding":
             self.fail(node, "threads are bound by tir.Schedule.bind")
         with ExitStack() as stack:

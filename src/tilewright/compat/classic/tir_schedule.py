@@ -42,7 +42,9 @@ class Schedule:
     """The schedule of one function of `mod` (a module, or the function), which it leaves as it is."""
 
     def __init__(self, mod: Any, *, seed: int | None = None, debug_mask: Any = "none", **_checks: Any) -> None:
-        functions = {mod.name: mod} if isinstance(mod, tir.PrimFunc) else {f.name: f for f in mod.prim_funcs}
+        functions: dict[str, Any] = (
+            {mod.name: mod} if isinstance(mod, tir.PrimFunc) else {f.name: f for f in mod.prim_funcs}
+        )
         remembering = [name for name, func in functions.items() if isinstance(func, TensorFunction)]
         if not remembering:
             raise UnsupportedError(
@@ -142,16 +144,15 @@ class Schedule:
         return loop
 
     # ---------------------------------------------------------------------------------------------------------- loops
-    def split(
-        self, loop: LoopRV, factors: Sequence[Any], preserve_unit_iters: bool = True, **_: Any
-    ) -> list[LoopRV]:
+    def split(self, loop: LoopRV, factors: Sequence[Any], preserve_unit_iters: bool = True, **_: Any) -> list[LoopRV]:
         """A loop as several, with `factors` iterations each, from outer to inner; one None is what is left."""
         here = self._at(loop)
         open_places = [place for place, factor in enumerate(factors) if factor is None]
         if len(open_places) > 1 or len(factors) < 1:
             raise ScheduleError(f"split of {here.axis.name}: factors are numbers and at most one None")
         first = open_places[0] if open_places else 0
-        rest, behind = here.axis, []
+        rest = here.axis
+        behind: list[IterVar] = []
         for factor in reversed(factors[first + 1 :]):
             rest, inner = here.stage.split(rest, factor=factor)
             behind.insert(0, inner)
@@ -304,7 +305,7 @@ class Schedule:
             raise AttributeError(name)
         raise AttributeError(
             f"tvm.tir.Schedule.{name} is not part of tilewright.compat; loops are changed by split, fuse, reorder, "
-            "parallel, vectorize, unroll and bind, blocks by compute_at, compute_inline, cache_read, cache_write, rfactor"
+            "parallel, vectorize, unroll, bind, blocks by compute_at, compute_inline, cache_read, cache_write, rfactor"
         )
 
 

@@ -109,7 +109,12 @@ def dispatch(target: Any, dispatch_map: Mapping[str, Any]) -> Any:
 
 
 def compare_numpy_tvm(
-    inputs: Sequence[Any], output: Any, target: Any, device: Any, compute: Callable[..., Any], schedule: Callable[..., Any]
+    inputs: Sequence[Any],
+    output: Any,
+    target: Any,
+    device: Any,
+    compute: Callable[..., Any],
+    schedule: Callable[..., Any],
 ) -> None:
     """Raise `AssertionError` unless what `compute` makes of arrays `inputs`, by `schedule`, is the array `output`."""
     tensors = [te.placeholder(value.shape, str(value.dtype), f"input{i}") for i, value in enumerate(inputs)]

@@ -60,7 +60,13 @@ def _long(data: relay.Expr, width: int, name: str) -> relay.Expr:
         _chain(data, f"{name}_a", _same(192)),
         _chain(data, f"{name}_b", _same(width), _same(width, 1, 7), _same(192, 7, 1)),
         _chain(
-            data, f"{name}_c", _same(width), _same(width, 7, 1), _same(width, 1, 7), _same(width, 7, 1), _same(192, 1, 7)
+            data,
+            f"{name}_c",
+            _same(width),
+            _same(width, 7, 1),
+            _same(width, 1, 7),
+            _same(width, 7, 1),
+            _same(192, 1, 7),
         ),
         _chain(_pooled(data, "avg", 1), f"{name}_p", _same(192)),
     )

@@ -54,7 +54,9 @@ TABLES = (
             **_NODES,
         },
     ),
-    Table("tvm.ir.supply", "Names given out once.", names=leads_to(f"{_CLASSIC}.names", "GlobalVarSupply", "NameSupply")),
+    Table(
+        "tvm.ir.supply", "Names given out once.", names=leads_to(f"{_CLASSIC}.names", "GlobalVarSupply", "NameSupply")
+    ),
     Table("tvm.ir.expr", "Ranges.", names=leads_to(f"{_CLASSIC}.arith", "Range")),
     Table("tvm.ir.op", "Operators.", names=_NODES),
     Table(

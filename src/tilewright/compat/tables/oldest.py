@@ -55,9 +55,14 @@ TABLES = (
     ),
     Table("tvm.expr", "Expressions.", names=_NODES, open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.expr")),
     Table("tvm.stmt", "Statements.", names=_NODES, open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.stmt")),
-    Table("tvm.tensor", "Tensors and operations.", open=("tilewright.te.tensor", "tilewright.te.operation"),
-          names=leads_to("tilewright.te.scan", "ScanOp") | leads_to("tilewright.te.extern", "ExternOp")
-          | leads_to(f"{_CLASSIC}.tir_layout", "BijectiveLayout", "Layout")),
+    Table(
+        "tvm.tensor",
+        "Tensors and operations.",
+        open=("tilewright.te.tensor", "tilewright.te.operation"),
+        names=leads_to("tilewright.te.scan", "ScanOp")
+        | leads_to("tilewright.te.extern", "ExternOp")
+        | leads_to(f"{_CLASSIC}.tir_layout", "BijectiveLayout", "Layout"),
+    ),
     Table(
         "tvm.codegen",
         "The code generator.",
@@ -69,8 +74,15 @@ TABLES = (
     Table("tvm.api", "What the top of the package has."),
     Table("tvm.relay.module", "Modules.", names=leads_to(f"{_CLASSIC}.module", Module="IRModule")),
     Table("tvm.relay.parser", "Programs as text.", names=leads_to(f"{_CLASSIC}.text", "fromtext")),
-    Table("tvm.relay.feature", "Parts of the language.", names=leads_to(f"{_CLASSIC}.features", "Feature", "detect_feature")),
+    Table(
+        "tvm.relay.feature",
+        "Parts of the language.",
+        names=leads_to(f"{_CLASSIC}.features", "Feature", "detect_feature"),
+    ),
     Table("tvm.relay.testing.config", "Targets of tests.", names=leads_to(_OLDEST, "ctx_list")),
-    Table("tvm.contrib.debugger.debug_runtime", "The graph executor with looking inside.",
-          names=leads_to(f"{_CLASSIC}.debug_executor", "GraphModuleDebug", "create", GraphModuleDebug="GraphModuleDebug")),
+    Table(
+        "tvm.contrib.debugger.debug_runtime",
+        "The graph executor with looking inside.",
+        names=leads_to(f"{_CLASSIC}.debug_executor", "GraphModuleDebug", "create", GraphModuleDebug="GraphModuleDebug"),
+    ),
 )

@@ -97,7 +97,9 @@ TABLES = (
     Table("tvm.relay.backend", "Executors.", names=leads_to(_OPTIONS, "Executor", "Runtime")),
     Table("tvm.relay.backend.executor", "Executors.", names=leads_to(_OPTIONS, "Executor")),
     Table("tvm.relay.backend.runtime", "Runtimes.", names=leads_to(_OPTIONS, "Runtime")),
-    Table("tvm.relay.backend.utils", "Names of modules in C.", names=leads_to(f"{_CLASSIC}.names", "mangle_module_name")),
+    Table(
+        "tvm.relay.backend.utils", "Names of modules in C.", names=leads_to(f"{_CLASSIC}.names", "mangle_module_name")
+    ),
     Table(
         "tvm.relay.backend.name_transforms",
         "Names in C.",

@@ -4,7 +4,19 @@ from tilewright.compat.tables.table import Table, leads_to
 
 _CLASSIC = "tilewright.compat.classic"
 _NETWORKS = "tilewright.compat.networks"
-_NAMES = ("dcgan", "densenet", "dqn", "inception_v3", "lstm", "mlp", "mobilenet", "resnet", "squeezenet", "synthetic", "vgg")
+_NAMES = (
+    "dcgan",
+    "densenet",
+    "dqn",
+    "inception_v3",
+    "lstm",
+    "mlp",
+    "mobilenet",
+    "resnet",
+    "squeezenet",
+    "synthetic",
+    "vgg",
+)
 
 TABLES = (
     Table(

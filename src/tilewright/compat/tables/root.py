@@ -23,7 +23,11 @@ _OLDEST = {
     **leads_to(f"{_CLASSIC}.tensor_intrin", "decl_tensor_intrin"),
     **leads_to(f"{_CLASSIC}.decl_buffer", "decl_buffer"),
     **leads_to(
-        f"{_CLASSIC}.tir_math", *MORE_MATH, "call_intrin", "call_llvm_intrin", "call_pure_extern",
+        f"{_CLASSIC}.tir_math",
+        *MORE_MATH,
+        "call_intrin",
+        "call_llvm_intrin",
+        "call_pure_extern",
         call_pure_intrin="call_intrin",
     ),
     **leads_to("tilewright.tir", *MATH, "call_extern", "call_packed", "ir_builder"),

@@ -22,7 +22,9 @@ TABLES = (
             **_ND,
             **leads_to(f"{_CLASSIC}.executor", "load_module", Module="ExecutorFactory"),
             **leads_to(f"{_CLASSIC}.params", "save_param_dict", "load_param_dict"),
-            **leads_to(f"{_CLASSIC}.runtime", "DataTypeCode", "PackedFunc", "ShapeTuple", "String", "convert", "enabled"),
+            **leads_to(
+                f"{_CLASSIC}.runtime", "DataTypeCode", "PackedFunc", "ShapeTuple", "String", "convert", "enabled"
+            ),
             **leads_to(f"{_CLASSIC}.params", "load_param_dict_from_file", "save_param_dict_to_file"),
             **leads_to(f"{_CLASSIC}.device", "Device"),
             **leads_to("builtins", Object="object"),

@@ -6,7 +6,17 @@ _CLASSIC = "tilewright.compat.classic"
 _REQUIREMENTS = (
     *("cuda", "cudagraph", "gpu", "llvm", "metal", "micro", "nvptx", "opencl", "package", "rocm", "rpc", "tensorcore"),
     *("vulkan", "corstone300", "ethosn", "hexagon", "x86", "x86_vnni", "x86_avx512", "skylake_avx512", "cascadelake"),
-    *("x86_amx", "arm_dot", "aarch64_sve", "aprofile_aem_fvp", "adreno_opencl", "cublas", "cudnn", "vitis_ai", "llvm_minimum_version"),
+    *(
+        "x86_amx",
+        "arm_dot",
+        "aarch64_sve",
+        "aprofile_aem_fvp",
+        "adreno_opencl",
+        "cublas",
+        "cudnn",
+        "vitis_ai",
+        "llvm_minimum_version",
+    ),
 )
 _NAMES = {
     **leads_to(

@@ -7,7 +7,16 @@ _OWN_TILES = "templates choose their tiles themselves; topi.testing.get_conv2d_n
 _WORKLOAD = f"{_CLASSIC}.conv2d_workload"
 _UTILS = leads_to(
     f"{_CLASSIC}.topi_ops",
-    *("get_const_int", "get_const_tuple", "get_shape", "nchw_pack_layout", "nchw_xc_layout", "prod", "simplify", "traverse_inline"),
+    *(
+        "get_const_int",
+        "get_const_tuple",
+        "get_shape",
+        "nchw_pack_layout",
+        "nchw_xc_layout",
+        "prod",
+        "simplify",
+        "traverse_inline",
+    ),
 )
 _ARRAYS = {
     **leads_to(f"{_CLASSIC}.topi_arrays", "arange", "concatenate", "gather_nd", "one_hot", "take", "where"),
@@ -21,14 +30,44 @@ _NN = leads_to(
 #: Computations made of Relay operators (`classic/through_relay.py`).
 _COMPUTES = leads_to(
     f"{_CLASSIC}.topi_computes",
-    *("acos", "acosh", "adv_index", "asin", "asinh", "atan", "atanh", "cosh", "cumprod", "cumsum", "einsum", "expand_like"),
+    *(
+        "acos",
+        "acosh",
+        "adv_index",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "cosh",
+        "cumprod",
+        "cumsum",
+        "einsum",
+        "expand_like",
+    ),
     *("fast_erf", "fast_exp", "fast_tanh", "isinf", "log10", "log2", "matmul", "matrix_set_diag", "ndarray_size"),
-    *("dft", "reinterpret", "reverse_sequence", "searchsorted", "sequence_mask", "shape", "sinh", "sort", "sparse_to_dense"),
+    *(
+        "dft",
+        "reinterpret",
+        "reverse_sequence",
+        "searchsorted",
+        "sequence_mask",
+        "shape",
+        "sinh",
+        "sort",
+        "sparse_to_dense",
+    ),
     *("tensordot", "topk", "trilu", "unravel_index"),
 ) | leads_to(f"{_CLASSIC}.counted_results", "argwhere", "unique")
 _NN_COMPUTES = leads_to(
     f"{_CLASSIC}.topi_computes",
-    *("adaptive_pool3d", "batch_matmul", "batch_norm", "batch_to_space_nd", "bitserial_conv2d_nchw", "bitserial_conv2d_nhwc"),
+    *(
+        "adaptive_pool3d",
+        "batch_matmul",
+        "batch_norm",
+        "batch_to_space_nd",
+        "bitserial_conv2d_nchw",
+        "bitserial_conv2d_nhwc",
+    ),
     *("bitserial_dense", "conv1d", "conv1d_ncw", "conv1d_nwc", "conv1d_transpose_ncw", "conv2d_hwcn", "conv3d_ncdhw"),
     *("conv3d_ndhwc", "conv3d_transpose_ncdhw", "correlation_nchw", "deformable_conv2d_nchw"),
     *("deformable_conv2d_nhwc", "depth_to_space", "depthwise_conv2d_nhwc", "fifo_buffer", "group_conv2d_nchw"),
@@ -42,7 +81,9 @@ _VISION = leads_to(
     *("get_valid_counts", "multibox_prior", "non_max_suppression", "proposal", "reorg", "roi_align_nchw"),
     "roi_pool_nchw",
 )
-_IMAGE = leads_to(f"{_CLASSIC}.topi_computes", "affine_grid", "crop_and_resize", "grid_sample", "resize", "resize2d", "resize3d")
+_IMAGE = leads_to(
+    f"{_CLASSIC}.topi_computes", "affine_grid", "crop_and_resize", "grid_sample", "resize", "resize2d", "resize3d"
+)
 #: Computations that the classic library has once more for a kind of device, by another name or the same.
 _FOR_DEVICES = {
     **_NN,
