@@ -14,10 +14,10 @@ from typing import Any
 
 from tilewright import tir
 from tilewright.compat.classic.module import IRModule
+from tilewright.compat.classic.refused import Refused
 from tilewright.compat.classic.script_blocks import BlockReader, NotTensors
 from tilewright.compat.classic.script_loops import LoopReader
 from tilewright.compat.classic.script_words import Words
-from tilewright.compat.refused import Refused
 from tilewright.errors import InputError, TilewrightError, UnsupportedError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import relay
-from tilewright.compat.refused import Refused
+from tilewright.compat.classic.refused import Refused
 from tilewright.relay.ir.type import Type
 from tilewright.tir.operators import EqualOp
 from tilewright.tir.stmt import PrimFunc, Stmt
