@@ -72,6 +72,8 @@ def test_passes_and_nodes_as_functions() -> None:
     flat = tvm.ir_pass.UnrollLoop(loop)
     assert isinstance(flat, tvm.stmt.Block)
     assert len(tvm.make.stmt_list(flat)) == 4
+    later = tvm.tir.For(x, 0, 4, tvm.tir.For.Unrolled, 0, loop.body)  # as v0.7 makes it
+    assert tvm.ir_pass.Equal(later, loop)
     found = []
     tvm.ir_pass.PostOrderVisit(loop, lambda node: found.append(type(node).__name__))
     assert "For" in found
