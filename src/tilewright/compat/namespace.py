@@ -15,8 +15,8 @@ from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 from typing import Any
 
+from tilewright.compat.classic.refused import Refused
 from tilewright.compat.classic.target_options import emulate_devices
-from tilewright.compat.refused import Refused
 from tilewright.compat.signatures import adapted
 from tilewright.compat.tables import ROOTS, TABLES, Table
 

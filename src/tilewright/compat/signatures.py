@@ -9,6 +9,7 @@ silence.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 from collections.abc import Callable
 from functools import cache
@@ -138,6 +139,35 @@ def adapted(name: str, value: Any) -> Any:
     """`value` under its classic dotted name: itself, or a function of the classic parameters that calls it."""
     if not inspect.isfunction(value):
         return value
+    return with_old_keywords(_of_classic_parameters(name, value))
+
+
+#: Keywords of other versions, and what v0.8 calls them.
+OLD_KEYWORDS = {"ctx": ("device", "dev"), "ctxs": ("devices",)}
+
+
+def with_old_keywords(function: Any) -> Any:
+    """`function` that takes the keywords of other versions, too, where it has parameters of that meaning."""
+    own = own_signature(function)
+    if own is None:
+        return function
+    renamed = {
+        old: next(name for name in names if name in own.parameters)
+        for old, names in OLD_KEYWORDS.items()
+        if old not in own.parameters and any(name in own.parameters for name in names)
+    }
+    if not renamed:
+        return function
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        return function(*args, **{renamed.get(key, key): value for key, value in options.items()})
+
+    call.__signature__ = own  # type: ignore[attr-defined]
+    return call
+
+
+def _of_classic_parameters(name: str, value: Any) -> Any:
     classic, ours = classic_signature(name), own_signature(value)
     if classic is None or ours is None or not differs(classic, ours) or not can_adapt(classic, ours):
         return value

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import relay
 from tilewright.relay.ir import analysis
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TypeVar
-from tilewright.relay.ir.visitor import calls, post_order
+from tilewright.relay.ir.visitor import calls, children, post_order
 from tilewright.relay.op.cost import flops
 from tilewright.relay.transform.functional.to_basic_block_normal_form import crossing_values
 
@@ -47,6 +48,28 @@ def unmatched_cases(match: relay.Match, mod: Any = None) -> list[str]:
 def check_basic_block_normal_form(expr: relay.Expr) -> bool:
     """True if no region uses a value of another that is not bound."""
     return not crossing_values(expr.body if isinstance(expr, relay.Function) else expr)
+
+
+def list_op_freqs(mod: Any) -> dict[str, int]:
+    """How often each operator is called in the functions of a module."""
+    found: dict[str, int] = {}
+    for func in mod.functions.values():
+        for call in calls(func):
+            if isinstance(call.op, Op):
+                found[call.op.name] = found.get(call.op.name, 0) + 1
+    return found
+
+
+def count_layers(expr: Any, valid_ops: Sequence[str]) -> int:
+    """How many calls of `valid_ops` lie behind one another at most, in an expression or a module's `main`."""
+    if isinstance(expr, relay.IRModule):
+        expr = expr["main"]
+    deepest: dict[Any, int] = {}
+    for node in post_order(expr):
+        below = max((deepest.get(child, 0) for child in children(node)), default=0)
+        counts = isinstance(node, relay.Call) and getattr(node.op, "name", "") in valid_ops
+        deepest[node] = below + counts
+    return deepest[expr]
 
 
 def get_total_mac_number(expr: relay.Expr) -> int:

@@ -242,3 +242,7 @@ def _condition(predicate: Any) -> Any:
 
 def _sets_of(found: Sequence[Any] | None) -> list[IntSet] | None:
     return None if found is None else [IntSet(one.min, one.max) for one in found]
+
+
+#: Sets of integers as v0.6 makes them.
+int_set_vector, int_set_point = IntSet.vector, IntSet.single_point

@@ -106,6 +106,12 @@ def expand_like(a: Expr, shape_like: Expr, axis: Any) -> Expr:
     return op.broadcast_to(a, _shape(shape_like))
 
 
+def cumsum(data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool = False) -> Expr:
+    """Sums of the elements up to each; without an axis, of all in a row."""
+    flat, place = (op.reshape(data, (-1,)), 0) if axis is None else (data, axis)
+    return op.cumsum(op.cast(flat, dtype) if dtype else flat, place, bool(exclusive))
+
+
 def cumprod(data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None) -> Expr:
     """Products of all elements so far."""
     return op.cumprod(data, axis, dtype or "", bool(exclusive))

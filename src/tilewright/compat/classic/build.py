@@ -17,6 +17,7 @@ from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.functions import offer_host_functions
 from tilewright.compat.classic.intrinsic_rules import with_rules
 from tilewright.compat.classic.linked import as_data
+from tilewright.compat.classic.lowering import lowered
 from tilewright.compat.classic.model_library import is_library, write_functions
 from tilewright.compat.classic.module import IRModule
 from tilewright.compat.classic.pass_config import after_stage, bounds_are_checked, with_added
@@ -78,7 +79,7 @@ def build(
     if isinstance(inputs, Mapping):
         target = next(iter(inputs))
     chosen = target if target is not None else CurrentTarget.current() or "llvm"
-    return BuiltModule(mod.prim_funcs, CurrentTarget(chosen))
+    return BuiltModule([lowered(func) for func in mod.prim_funcs], CurrentTarget(chosen))
 
 
 def _as_functions(inp: Any) -> IRModule:

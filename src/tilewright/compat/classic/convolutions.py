@@ -294,3 +294,17 @@ def _bitserial(data_layout: str, kernel_layout: str) -> Callable[..., Expr]:
 
 bitserial_conv2d_nchw = _bitserial("NCHW", "OIHW")
 bitserial_conv2d_nhwc = _bitserial("NHWC", "HWIO")
+
+
+def grouped(
+    data: Expr,
+    kernel: Expr,
+    layouts: tuple[str, str],
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    dtype: Any,
+) -> Expr:
+    """A convolution along one axis whose channels are in `groups`."""
+    return _convolution(nn.conv1d, data, kernel, layouts, stride, padding, dilation, groups=groups, out_dtype=dtype)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tilewright.compat.classic import array_operators, convolutions, nn_operators
+from tilewright.compat.classic import array_operators, convolutions, later_operators, nn_operators, older_operators
 from tilewright.compat.classic.through_relay import Description
 from tilewright.relay import op
 
 
 def description(name: str) -> Description:
     """The description called `name`, or the Relay operator of that name. Raises AttributeError if there is none."""
-    for module in (convolutions, nn_operators, array_operators):
+    for module in (convolutions, nn_operators, array_operators, later_operators, older_operators):
         found = vars(module).get(name)
         if found is not None and getattr(found, "__module__", "") == module.__name__:
             return found

@@ -40,6 +40,14 @@ class DeviceNDArray(NDArray):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
+    def __repr__(self) -> str:
+        self._elements()
+        return super().__repr__()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        self._elements()
+        return super().__dlpack__(**options)
+
     def copyfrom(self, source_array: Any) -> NDArray:
         """Overwrite the elements with those of a NumPy array of the same shape."""
         source = np.asarray(source_array)

@@ -54,6 +54,8 @@ def build(
     `executor`, `runtime` and the memory pools of the classic signature make no difference here.
     """
     refuse_added("relay.build")
+    if isinstance(executor, Mapping):  # v0.8 and before have the parameters in its place
+        params, executor = executor, None
     mod = with_params(IRModule.of(legalize(as_module(ir_mod))), params)
     chosen = single_target(target)
     model = compile_model(mod, chosen) if chosen.is_host else None
@@ -91,6 +93,13 @@ def with_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:
 Runs = tuple[int, int, float | None]
 
 
+#: What a model on a device is asked for by name: `lib["default"](tvm.cpu())["run"]()`.
+EXECUTOR_FUNCTIONS = (
+    *("get_input", "get_input_index", "get_num_inputs", "get_num_outputs", "get_output", "load_params", "run"),
+    "set_input",
+)
+
+
 class ExecutorFactory:
     """A compiled model before it is put on a device: `factory["default"](tvm.cpu())` puts it there.
 
@@ -112,6 +121,7 @@ class ExecutorFactory:
         self._graph: tuple[str, dict[str, NDArray]] | None = None
         self.libmod_name = name
         self._entries: dict[str, Callable[..., Any]] = {}
+        self._running: GraphModule | None = None
 
     @property
     def executable(self) -> Model:
@@ -127,6 +137,8 @@ class ExecutorFactory:
         return model_source(self.ir_mod, self.target, fmt)
 
     def __getitem__(self, name: str) -> Callable[..., ExecutorFactory]:
+        if self._running is not None and name in EXECUTOR_FUNCTIONS:
+            return getattr(self._running, name)
         if name not in ("default", self.libmod_name, "debug_create"):
             raise InputError(f"the compiled model has no function {name!r}; it has {self.libmod_name!r}")
 
@@ -134,7 +146,9 @@ class ExecutorFactory:
             _ = self.executable
             for one in devices:
                 require_cpu(None if isinstance(one, str) else one)
-            return self
+            made = copy.copy(self)
+            made._running = GraphModule(self)
+            return made
 
         return put_on
 

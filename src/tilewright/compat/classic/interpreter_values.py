@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright import relay
-from tilewright.compat.classic.array import to_numpy
+from tilewright.compat.classic.array import NDArray, array, to_numpy
+from tilewright.compat.classic.runtime import ADT
 from tilewright.relay.ir import values
 
 
@@ -18,7 +19,9 @@ class _Values(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, values.ConstructorValue)
 
-    def __call__(cls, tag: int, fields: Sequence[Any], constructor: Any) -> values.ConstructorValue:
+    def __call__(cls, tag: Any, fields: Sequence[Any], constructor: Any = None) -> values.ConstructorValue:
+        if isinstance(tag, relay.Constructor):  # v0.6 has it in the place of its number
+            return values.ConstructorValue(tag, tuple(fields))
         if constructor.tag != tag:
             constructor = relay.Constructor(constructor.name, constructor.inputs, constructor.belong_to, tag)
         return values.ConstructorValue(constructor, tuple(fields))
@@ -41,3 +44,39 @@ def own_value(value: Any) -> Any:
     if isinstance(value, values.Closure):
         return value
     return to_numpy(value)
+
+
+class _Tensors(type):
+    """A class that makes arrays, and knows them."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, NDArray)
+
+    def __call__(cls, data: Any) -> NDArray:
+        return array(data)
+
+
+class TensorValue(metaclass=_Tensors):
+    """`TensorValue(data)`: an array, which v0.6 keeps in a value of its own."""
+
+
+class _Tuples(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, list | tuple)
+
+    def __call__(cls, *fields: Any) -> ADT:
+        return ADT(0, fields)
+
+
+class TupleValue(metaclass=_Tuples):
+    """`TupleValue(a, b)`: a tuple, which v0.6 keeps in a value of its own."""
+
+
+class Value:
+    """What the interpreter computes with: arrays, tuples, functions, references, values of data types."""
+
+    @staticmethod
+    def from_scalar(value: Any, dtype: str | None = None) -> NDArray:
+        """A number as an array without dimensions: an integer of 32 bits, a float of 32 bits or a bool."""
+        chosen = dtype or {bool: "bool", int: "int32", float: "float32"}[type(value)]
+        return array(np.asarray(value, chosen))

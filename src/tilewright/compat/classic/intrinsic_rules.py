@@ -108,3 +108,19 @@ def _as_seen(call: tir.Call) -> tir.Call:
     for name, value in (("dtype", call.dtype), ("op", _OpName(call.op)), ("args", call.args)):
         object.__setattr__(made, name, value)
     return made
+
+
+def register_intrin_rule(
+    target: str, intrin: str, f: Callable[[Any], Any] | None = None, override: bool = False
+) -> Callable[[Any], Any]:
+    """`register_intrin_lowering` as v0.7 and before spell it: `register_intrin_rule("cuda", "exp", rule)`.
+
+    An intrinsic of a new name is declared by its rule. With `override` the rule replaces what there is.
+    """
+    if f is None:
+        return lambda given: register_intrin_rule(target, intrin, given, override)
+    if intrin not in INTRINSICS and intrin not in _DECLARED:
+        declare_intrinsic(_PREFIX + intrin, CallEffectKind.Pure)
+    if override:
+        _RULES.pop((target, intrin), None)
+    return register_intrin_lowering(_PREFIX + intrin, target, f=f)

@@ -66,6 +66,22 @@ class IRModule(RelayModule):
             return super().__repr__()
         return "\n".join(repr(func) for func in self.functions.values())
 
+    @property
+    def body(self) -> Any:
+        """The body of the module's only loop function, which v0.6 calls a lowered function."""
+        functions = self.prim_funcs
+        if len(functions) != 1:
+            raise AttributeError(f"a module of {len(functions)} loop functions has no body; take mod[name].body")
+        return functions[0].body
+
+    def script(self, *_: Any, **__: Any) -> str:
+        """The module as text: Relay, or loops."""
+        return repr(self)
+
+    def show(self, *_: Any, **__: Any) -> None:
+        """Print the module."""
+        print(self)
+
     def _replaced(self, old: GlobalVar, key: Any) -> GlobalVar:
         """Take the function of `old` out; the variable for its successor, whose type is not known yet."""
         del self.functions[old]  # type: ignore[attr-defined]

@@ -5,8 +5,10 @@ u64 0xF7E58D4F05049CB7, u64 0, u64 count, names (u64 length, bytes), u64 count, 
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tilewright.compat.classic.array import NDArray, array, to_numpy
@@ -26,6 +28,16 @@ def save_param_dict(params: Mapping[str, Any]) -> bytearray:
     for value in params.values():
         out += array_bytes(to_numpy(value))
     return out
+
+
+def save_param_dict_to_file(params: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """The parameters by name as a file."""
+    Path(path).write_bytes(save_param_dict(params))
+
+
+def load_param_dict_from_file(path: str | os.PathLike[str]) -> dict[str, NDArray]:
+    """The parameters of a file. Raises `InputError` where it has none."""
+    return load_param_dict(Path(path).read_bytes())
 
 
 def load_param_dict(param_bytes: bytes | bytearray) -> dict[str, NDArray]:

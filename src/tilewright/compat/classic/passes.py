@@ -140,6 +140,15 @@ def legalize() -> ClassicPass:
     return CONSTRUCTORS["Legalize"]()
 
 
+def recast(
+    expr: Any, dtype: str, out_dtype: str, ops: Sequence[str] | None = None, skip_layers: Sequence[int] | None = None
+) -> Any:
+    """An expression, or a module, with the calls of `ops` (`nn.conv2d` by default) computed in other types."""
+    mod = expr if isinstance(expr, RelayModule) else IRModule.from_expr(expr)
+    made = CONSTRUCTORS["Recast"](dtype, out_dtype, tuple(ops or ("nn.conv2d",)), tuple(skip_layers or ()))(mod)
+    return made if isinstance(expr, RelayModule) else made["main"]
+
+
 def PrintIR(header: str = "", show_meta_data: bool = False) -> ClassicPass:
     """Print the module after a line with `header`."""
 

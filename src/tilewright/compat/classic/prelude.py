@@ -10,6 +10,20 @@ from tilewright.errors import InputError
 from tilewright.relay.ir import prelude as own
 from tilewright.relay.ir.values import ConstructorValue
 
+#: Data types, constructors and functions as v0.7 and before name them on the prelude.
+_OLD_TYPES = {"l": "List", "optional": "Option", "tree": "Tree", "nat": "nat"}
+_OLD_NAMES = {
+    "nil": "Nil",
+    "cons": "Cons",
+    "some": "Some",
+    "none": "None",
+    "rose": "Rose",
+    "z": "Z",
+    "s": "S",
+    "add": "nat_add",
+    "double": "nat_double",
+}
+
 
 class Prelude(own.Prelude):
     """The prelude, whose definitions `mod` gets where it has none of the same names."""
@@ -20,6 +34,11 @@ class Prelude(own.Prelude):
         target = IRModule() if mod is None else mod
         target.import_from_std("prelude.rly")
         self.mod = target
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OLD_TYPES:
+            return self.mod.type_data(_OLD_TYPES[name]).header
+        return super().__getattr__(_OLD_NAMES.get(name, name))
 
     def get_type(self, canonical: str) -> tuple[Any, ...]:
         """The variable of a data type, then its constructors."""

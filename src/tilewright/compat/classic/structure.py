@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import relay
+from tilewright.compat.classic.refused import Refused
 from tilewright.relay.ir.type import Type
 from tilewright.tir.operators import EqualOp
+from tilewright.tir.stmt import PrimFunc, Stmt
+from tilewright.tir.structural import structural_equal as same_loops
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
@@ -23,6 +26,8 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
         return len(lhs) == len(rhs) and all(
             structural_equal(one, other, map_free_vars) for one, other in zip(lhs, rhs, strict=True)
         )
+    if isinstance(lhs, PrimFunc | Stmt) and isinstance(rhs, PrimFunc | Stmt):
+        return same_loops(lhs, rhs)
     if isinstance(lhs, relay.Expr) and isinstance(rhs, relay.Expr):
         same_free = map_free_vars or relay.visitor.free_vars(lhs) == relay.visitor.free_vars(rhs)
         return same_free and relay.structural_equal(lhs, rhs)
@@ -42,3 +47,8 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     """Raise `ValueError` showing both, unless they are structurally equal."""
     if not structural_equal(lhs, rhs, map_free_vars):
         raise ValueError(f"StructuralEqual check failed:\n{lhs!r}\nis not\n{rhs!r}")
+
+
+def no_renderer() -> Refused:
+    """What shows errors: nothing that a program could call."""
+    return Refused("a renderer of diagnostics", "errors are exceptions: their message shows the program's text")

@@ -90,6 +90,21 @@ class _Scope(own.Target):
         return list(dict.fromkeys([*self.attrs.get("keys", []), *device, *usual]))
 
     @property
+    def target_name(self) -> str:
+        """The kind, by its oldest name."""
+        return str(self.kind)
+
+    @property
+    def options(self) -> list[str]:
+        """What was asked for, as words: ["-libs=cblas"]."""
+        words = ((key, value) for key, value in self.attrs.items() if key not in ("keys", "host"))
+        return [f"-{key}={','.join(value) if isinstance(value, list | tuple) else value}" for key, value in words]
+
+    def with_host(self, host: Any) -> _Scope:
+        """The same target, whose host's part runs on `host`."""
+        return _scoped(self, self.attrs, Target(host))
+
+    @property
     def mcpu(self) -> str:
         """The processor that was asked for; "" for the usual one."""
         return str(self.attrs.get("mcpu", ""))
@@ -166,6 +181,11 @@ def _spelling(target: Any) -> tuple[str, Any]:
         if key not in ("kind", "tag", "host"):
             words.append(f"-{key}={','.join(map(str, value)) if isinstance(value, list | tuple) else value}")
     return " ".join(words), target.get("host")
+
+
+def current_target(allow_none: bool = True) -> Any:
+    """`Target.current`, by its oldest name."""
+    return Target.current(allow_none)
 
 
 def create(target: Any) -> Any:

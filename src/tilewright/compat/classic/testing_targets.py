@@ -12,8 +12,10 @@ from typing import Any
 
 from tilewright.compat.classic.device import Device, device
 from tilewright.compat.classic.runtime import enabled
+from tilewright.compat.classic.target import llvm_version_major
 from tilewright.errors import EnvironmentError_
 from tilewright.support import knobs
+from tilewright.target import Target
 
 #: Devices that a mark of pytest's is named after; a test that needs one is skipped here.
 _GPUS = ("gpu", "tensorcore", "cuda", "opencl", "vulkan", "rocm", "metal")
@@ -90,6 +92,48 @@ requires_micro = _requires("it needs a microcontroller")
 requires_corstone300 = _requires("it needs a simulator of the Corstone-300", "corstone300")
 requires_ethosn = _requires("it needs an Ethos-N", "ethosn")
 requires_hexagon = _requires("it needs a Hexagon DSP", "hexagon")
+
+
+requires_arm_dot = _requires("it needs a processor of ARM with dot products")
+requires_aarch64_sve = _requires("it needs a processor of ARM with scalable vectors")
+requires_aprofile_aem_fvp = _requires("it needs a simulator of ARM's processors")
+requires_adreno_opencl = _requires("it needs a GPU of Qualcomm", "opencl", "gpu")
+requires_cublas = _requires("it needs CUDA", "cuda", "gpu")
+requires_cudnn = _requires("it needs CUDA", "cuda", "gpu")
+requires_vitis_ai = _requires("it needs an accelerator of AMD")
+
+
+def _requires_processor(*needed: str) -> Callable[..., Any]:
+    """Skips a test where this processor is no x86-64 with the features `needed`."""
+    target = Target("llvm")
+    there = target.architecture == "x86_64" and target.supports(*needed)
+    return composed([]) if there else _requires(f"it needs x86-64 {' '.join(needed)}")
+
+
+requires_x86 = _requires_processor()
+requires_x86_avx512 = requires_skylake_avx512 = _requires_processor("avx512f", "avx512bw")
+requires_x86_vnni = requires_cascadelake = _requires_processor("avx512vnni")
+requires_x86_amx = _requires_processor("amx-int8")
+
+
+def requires_llvm_minimum_version(version: int) -> Callable[..., Any]:
+    """Skip a test where code is made by an older LLVM."""
+    there = llvm_version_major() >= version
+    return composed([]) if there else _requires(f"it needs LLVM {version}")
+
+
+def skip_if_32bit(*args: Any, reason: str = "") -> Any:
+    """Mark a test that machines of 32 bits skip, of which there is none here."""
+    return composed([])(*args)
+
+
+def skip_if_wheel_test(*args: Any) -> Any:
+    """Mark a test that needs more of the classic stack than its packages have; it runs here."""
+    return composed([])(*args)
+
+
+def install_request_hook(depth: int = 0) -> None:
+    """What the classic stack's own machines read downloads through; here they are read as they are."""
 
 
 def uses_gpu(*args: Any) -> Any:

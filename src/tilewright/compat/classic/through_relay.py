@@ -53,7 +53,7 @@ def as_compute(describe: Description) -> Callable[..., Any]:
         }
         for node in post_order(body):
             if isinstance(node, Constant) and node.data.size != 1:
-                made[node] = _by_function("constant", [], [node.tensor_type], lambda data=node.data: data)
+                made[node] = by_function("constant", [], [node.tensor_type], lambda data=node.data: data)
             elif isinstance(node, Call) and isinstance(node.op, Op) and node.op.compute is None:
                 made[node] = _on_host(node, [t for arg in node.args for t in compute_graph(arg, made)])
         result = compute_graph(body, made)
@@ -105,10 +105,10 @@ def _on_host(call: Call, inputs: Sequence[te.Tensor]) -> list[te.Tensor]:
             f"topi: the size of the result of {call.op.name} depends on values, so it has no tensor expression; use "
             f"relay.{call.op.name} and compile the model"
         )
-    return _by_function(call.op.name, inputs, types, lambda *arrays: call_reference(call, arrays))
+    return by_function(call.op.name, inputs, types, lambda *arrays: call_reference(call, arrays))
 
 
-def _by_function(
+def by_function(
     label: str, inputs: Sequence[te.Tensor], types: Sequence[TensorType], function: Callable[..., Any]
 ) -> list[te.Tensor]:
     """Tensors of `types` that `function` gives of arrays of the inputs, called from compiled code."""

@@ -33,8 +33,12 @@ class _StandsFor(type):
         return issubclass(subclass, cls.own)
 
 
-def _class(own: type, build: Callable[..., Any]) -> Any:
-    return _StandsFor(own.__name__, (), {"own": own, "build": staticmethod(build), "__doc__": own.__doc__})
+def stands_for(own: type, build: Callable[..., Any], **constants: Any) -> Any:
+    """A class whose instances are those of `own`; calling it calls `build`. It has the `constants` as attributes."""
+    return _StandsFor(own.__name__, (), {"own": own, "build": staticmethod(build), "__doc__": own.__doc__, **constants})
+
+
+_class = stands_for
 
 
 def _pair(own: Any) -> Any:
@@ -128,13 +132,15 @@ def _for(
     annotations: Mapping[str, Any] | None = None,
     span: Any = None,
 ) -> tir.For:
+    if isinstance(thread_binding, tir.Stmt):  # v0.7 has the number of a device before the body
+        body = thread_binding
     low, count = (op.cast(loop_var.dtype, op.convert(value)) for value in (min_val, extent))
     kinds = list(tir.ForKind)  # in the order of the classic numbers
     chosen = kinds[kind] if isinstance(kind, int) else tir.ForKind(kind)
     return tir.For(loop_var, low, count, chosen, body, annotations=dict(annotations or {}))
 
 
-For = _class(tir.For, _for)
+For = _class(tir.For, _for, Serial=0, Parallel=1, Vectorized=2, Unrolled=3)
 
 
 def _prim_func(

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright import te, tir, topi
 from tilewright.arith.analyzer import Analyzer
 from tilewright.compat.classic.convolutions import pads, pool_pads, window_sizes
+from tilewright.compat.classic.tir_layout import BijectiveLayout
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.topi.util import extents, four_sided
 
@@ -176,6 +177,31 @@ def pool2d(
     if ceil_mode:
         around = pool_pads(window_sizes(extents(data), layout), window, steps, apart, around)
     return topi.nn.pool2d(data, pool_type, window, steps, around, apart, False, count_include_pad, layout)
+
+
+def pool(
+    data: te.Tensor,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCHW",
+    count_include_pad: bool = True,
+) -> te.Tensor:
+    """`pool2d` as v0.7 and before spell it."""
+    return pool2d(data, kernel, stride, 1, padding, pool_type, ceil_mode, layout, count_include_pad)
+
+
+def get_shape(src_shape: Sequence[Any], src_layout: str, dst_layout: str) -> tuple[Any, ...]:
+    """The shape in the layout `dst_layout` of an array whose shape in `src_layout` is `src_shape`."""
+    bijective = BijectiveLayout(src_layout, dst_layout)
+    return tuple(bijective.forward_shape(src_shape))
+
+
+def get_pad_tuple1d(padding: Any, kernel: Sequence[Any]) -> tuple[int, ...]:
+    """Padding as (left, right), from a number, 1 or 2 of them, "VALID" or "SAME"."""
+    return pads(padding, get_const_tuple(kernel))
 
 
 def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW") -> te.Tensor:

@@ -65,7 +65,8 @@ def _convolved(
     strides = (stride,) * rank if isinstance(stride, int) else tuple(stride)
     dilations = (dilation,) * rank if isinstance(dilation, int) else tuple(dilation)
     axes = {1: "W", 3: "DHW"}[rank]
-    window = [w_np.shape[layouts[1].index(axis)] for axis in axes]
+    sizes = [w_np.shape[layouts[1].index(axis)] for axis in axes]
+    window = [(size - 1) * apart + 1 for size, apart in zip(sizes, dilations, strict=True)]
     if padding == "VALID":
         pads = [0] * (2 * rank)
     elif padding == "SAME":

@@ -28,6 +28,10 @@ class VirtualMachine:
         self._inputs: dict[str, list[Any]] = {}
         self._outputs: Sequence[Any] | None = None
 
+    def init(self, device: Any) -> None:
+        """Say which device to run on, as v0.6 and v0.7 do after making the machine."""
+        require_cpu(device if not isinstance(device, list | tuple) else device[0])
+
     def set_input(self, func_name: str, *args: Any, **named: Any) -> None:
         """Set the inputs that the next run without arguments takes."""
         is_entered = isinstance(self._model, BytecodeProgram)

@@ -6,6 +6,7 @@ from tilewright.compat.tables import (
     autotvm,
     contrib,
     ir,
+    oldest,
     relay,
     relay_parts,
     relay_testing,
@@ -26,7 +27,7 @@ ROOTS = ("tvm", "topi", "vta")
 TABLES: dict[str, Table] = {
     table.name: table
     for module in (
-        *(root, ir, runtime, target, testing, contrib),
+        *(root, ir, runtime, target, testing, contrib, oldest),
         *(relay, relay_parts, relay_testing, te, tir, topi, arith, autotvm, auto_scheduler, vta),
     )
     for table in module.TABLES

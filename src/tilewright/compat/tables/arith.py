@@ -20,6 +20,16 @@ _NAMES = leads_to(
     *("detect_iter_map", "inverse_affine_iter_map", "iter_map_simplify", "normalize_iter_map_to_expr"),
     *("solve_linear_equations", "solve_linear_inequalities", "subspace_divide"),
 )
+#: What v0.6 and before call them.
+_NAMES |= leads_to(
+    "tilewright.compat.classic.arith",
+    DeduceBound="deduce_bound",
+    DetectClipBound="detect_clip_bound",
+    DetectLinearEquation="detect_linear_equation",
+    intset_vector="int_set_vector",
+    intset_interval="IntervalSet",
+    intset_single_point="int_set_point",
+)
 _SETS = leads_to(
     "tilewright.compat.classic.arith",
     *("IntSet", "IntervalSet", "estimate_region_lower_bound", "estimate_region_strict_bound"),

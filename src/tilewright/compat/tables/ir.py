@@ -54,6 +54,9 @@ TABLES = (
             **_NODES,
         },
     ),
+    Table(
+        "tvm.ir.supply", "Names given out once.", names=leads_to(f"{_CLASSIC}.names", "GlobalVarSupply", "NameSupply")
+    ),
     Table("tvm.ir.expr", "Ranges.", names=leads_to(f"{_CLASSIC}.arith", "Range")),
     Table("tvm.ir.op", "Operators.", names=_NODES),
     Table(
@@ -65,8 +68,10 @@ TABLES = (
     Table(
         "tvm.ir.diagnostics",
         "How errors are shown.",
+        names=leads_to(f"{_CLASSIC}.structure", get_renderer="no_renderer"),
         refused=dict.fromkeys(
-            ("get_renderer", "override_renderer"), "errors are exceptions: their message shows the program's text"
+            ("DiagnosticRenderer", "override_renderer"),
+            "errors are exceptions: their message shows the program's text",
         ),
     ),
     Table("tvm.ir.transform", "Passes.", names=_TRANSFORM),

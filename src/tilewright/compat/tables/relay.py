@@ -75,6 +75,7 @@ COMPOSED = {
 IMAGE = {
     **leads_to(f"{_CLASSIC}.dynamic", "resize1d", "resize2d", "resize3d"),
     **leads_to(f"{_CLASSIC}.stated_sizes", "crop_and_resize", "dilation2d"),
+    **leads_to(f"{_CLASSIC}.older_operators", "resize"),
 }
 #: Those below `relay.vision`.
 VISION = leads_to(f"{_CLASSIC}.stated_sizes", "roi_align")
@@ -118,12 +119,16 @@ TABLES = (
             **leads_to(f"{_CLASSIC}.functor", "ExprFunctor", "ExprMutator", "ExprVisitor"),
             **leads_to("tilewright.relay.ir.scope_builder", "ScopeBuilder"),
             **leads_to(f"{_CLASSIC}.module", Module="IRModule"),
-            **leads_to(f"{_CLASSIC}.text", "astext", "fromtext", parse="parse"),
+            **leads_to(f"{_CLASSIC}.text", "astext", "fromtext", "parse", "parse_expr"),
+            **leads_to(f"{_CLASSIC}.structure", alpha_equal="structural_equal"),
+            **leads_to(f"{_CLASSIC}.features", "Feature", "detect_feature"),
+            **leads_to(f"{_CLASSIC}.kinds", Kind="TypeKind"),
+            **leads_to("tilewright.relay.ir.registry", "Op"),
             **COMPOSED,
             **leads_to(f"{_CLASSIC}.relay_extras", "build_config"),
             **leads_to(f"{_CLASSIC}.ir_nodes", "SourceName", "Span"),
         },
         open=("tilewright.relay.op",),
-        refused=REFUSED_TYPES,
+        refused={**REFUSED_TYPES, "SpanCheck": "errors show the program's text; parse raises where it has none"},
     ),
 )

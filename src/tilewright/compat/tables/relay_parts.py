@@ -41,6 +41,8 @@ _REGISTRY = {
     ),
 }
 
+_OPTIONS = f"{_CLASSIC}.backend_options"
+
 TABLES = (
     Table("tvm.relay.data_dep_optimization", "Layers changed by the values of their weights."),
     Table(
@@ -92,7 +94,34 @@ TABLES = (
         "Post-training quantization.",
         names=leads_to(f"{_CLASSIC}.quantization", "quantize", "qconfig"),
     ),
-    Table("tvm.relay.backend", "Executors."),
+    Table("tvm.relay.backend", "Executors.", names=leads_to(_OPTIONS, "Executor", "Runtime")),
+    Table("tvm.relay.backend.executor", "Executors.", names=leads_to(_OPTIONS, "Executor")),
+    Table("tvm.relay.backend.runtime", "Runtimes.", names=leads_to(_OPTIONS, "Runtime")),
+    Table(
+        "tvm.relay.backend.utils", "Names of modules in C.", names=leads_to(f"{_CLASSIC}.names", "mangle_module_name")
+    ),
+    Table(
+        "tvm.relay.backend.name_transforms",
+        "Names in C.",
+        names=leads_to(
+            f"{_CLASSIC}.names",
+            *("prefix_generated_name", "prefix_name", "to_c_constant_style", "to_c_function_style"),
+            "to_c_variable_style",
+        ),
+    ),
+    Table(
+        "tvm.relay.frontend.common",
+        "What importers of other packages use.",
+        names=leads_to(f"{_CLASSIC}.expression_facts", "infer_shape", "infer_type", "infer_value"),
+    ),
+    Table(
+        "tvm.relay.transform.fake_quantization_to_integer",
+        "Graphs of rounded floats as graphs of integers.",
+        refused={
+            "register_fake_quantization_to_integer": "rules come with the operators; see FakeQuantizationToInteger",
+        },
+    ),
+    Table("tvm.relay.transform.recast", "Operators in other types.", names=leads_to(f"{_CLASSIC}.passes", "recast")),
     Table(
         "tvm.relay.backend.te_compiler",
         "The compiler of fused functions.",
@@ -105,7 +134,7 @@ TABLES = (
         "tvm.relay.backend.interpreter",
         "Values of the interpreter.",
         names={
-            **leads_to(f"{_CLASSIC}.interpreter_values", "ConstructorValue"),
+            **leads_to(f"{_CLASSIC}.interpreter_values", "ConstructorValue", "TensorValue", "TupleValue", "Value"),
             **leads_to("tilewright.relay.ir.values", "RefValue", "Closure"),
         },
     ),
@@ -157,12 +186,15 @@ TABLES = (
         "Graph passes.",
         names={
             **leads_to(f"{_CLASSIC}.passes", "AnnotateSpans", "LazyGradientInit", "function_pass", "module_pass"),
+            **leads_to(f"{_CLASSIC}.passes", "PrintIR", "Sequential", ModulePass="ClassicPass", Pass="ClassicPass"),
+            **leads_to("tilewright.relay.transform.manager.pass_info", "PassInfo"),
             **leads_to(f"{_CLASSIC}.pass_config", "PassContext"),
             **leads_to("tilewright.relay.transform.manager.pass_manager", FunctionPass="Pass"),
             **leads_to("tilewright.relay.transform.gradient.gradient", "gradient"),
             **leads_to("tilewright.relay.transform.layout.convert_layout", "LayoutConfig"),
             **leads_to("tilewright.relay.transform.functional.un_cps", "un_cps"),
             **leads_to(f"{_CLASSIC}.relay_testing", "to_cps"),
+            **leads_to(f"{_CLASSIC}.passes", "recast"),
         },
         open=(f"{_CLASSIC}.pass_constructors",),
     ),
@@ -182,7 +214,13 @@ TABLES = (
         "Questions about expressions.",
         names={
             **leads_to("tilewright.relay.ir.visitor", "all_vars", "bound_vars", "free_vars"),
-            **leads_to("tilewright.relay.ir.analysis", "alpha_equal"),
+            **leads_to(
+                f"{_CLASSIC}.structure",
+                "structural_hash",
+                alpha_equal="structural_equal",
+                assert_alpha_equal="assert_structural_equal",
+            ),
+            **leads_to(f"{_CLASSIC}.oldest", "assert_graph_equal", "graph_equal"),
             **leads_to("tilewright.relay.ir.well_formed", "well_formed"),
             **leads_to(f"{_CLASSIC}.features", "Feature", "detect_feature"),
             **leads_to(f"{_CLASSIC}.kinds", "check_kind"),
@@ -191,10 +229,12 @@ TABLES = (
                 f"{_CLASSIC}.analysis",
                 "all_type_vars",
                 "bound_type_vars",
+                "count_layers",
                 "check_basic_block_normal_form",
                 "unmatched_cases",
                 "free_type_vars",
                 "get_total_mac_number",
+                "list_op_freqs",
                 "post_order_visit",
             ),
         },

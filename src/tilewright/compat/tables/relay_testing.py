@@ -4,7 +4,19 @@ from tilewright.compat.tables.table import Table, leads_to
 
 _CLASSIC = "tilewright.compat.classic"
 _NETWORKS = "tilewright.compat.networks"
-_NAMES = ("dcgan", "densenet", "dqn", "lstm", "mlp", "mobilenet", "resnet", "squeezenet", "synthetic", "vgg")
+_NAMES = (
+    "dcgan",
+    "densenet",
+    "dqn",
+    "inception_v3",
+    "lstm",
+    "mlp",
+    "mobilenet",
+    "resnet",
+    "squeezenet",
+    "synthetic",
+    "vgg",
+)
 
 TABLES = (
     Table(
@@ -26,6 +38,7 @@ TABLES = (
             **leads_to(f"{_CLASSIC}.prelude", "add_nat_definitions", "count", "make_nat_expr", "make_nat_value"),
             **leads_to(f"{_CLASSIC}.testing_targets", "enabled_targets"),
             **leads_to(f"{_CLASSIC}.prelude", "Prelude"),
+            **leads_to(f"{_CLASSIC}.oldest", "ctx_list"),
         },
         refused={"to_python": "programs are not written as Python; run_as_python runs one by NumPy references"},
     ),

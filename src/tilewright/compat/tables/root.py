@@ -23,10 +23,18 @@ _OLDEST = {
     **leads_to(f"{_CLASSIC}.tensor_intrin", "decl_tensor_intrin"),
     **leads_to(f"{_CLASSIC}.decl_buffer", "decl_buffer"),
     **leads_to(
-        f"{_CLASSIC}.tir_math", *MORE_MATH, "call_llvm_intrin", "call_pure_extern", call_pure_intrin="call_intrin"
+        f"{_CLASSIC}.tir_math",
+        *MORE_MATH,
+        "call_intrin",
+        "call_llvm_intrin",
+        "call_pure_extern",
+        call_pure_intrin="call_intrin",
     ),
     **leads_to("tilewright.tir", *MATH, "call_extern", "call_packed", "ir_builder"),
     **leads_to(f"{_CLASSIC}.text", "load_json", "save_json"),
+    **leads_to(f"{_CLASSIC}.oldest", "build_config", "float32", "handle", "int32", "get_env_func"),
+    **leads_to(f"{_CLASSIC}.tir_layout", "bijective_layout", "layout"),
+    **leads_to(f"{_CLASSIC}.intrinsic_rules", "register_intrin_rule"),
 }
 
 TABLES = (
@@ -60,11 +68,6 @@ TABLES = (
         },
         absent={
             "micro": "models are compiled for processors with an operating system, and for WebAssembly",
-        },
-        refused={
-            "build_config": "options of lowering are those of tvm.transform.PassContext(config=…)",
-            "ir_pass": "passes over loop functions are those of tvm.tir.transform",
-            "make": "nodes are made by their classes: tvm.tir.Add(a, b)",
         },
     ),
     Table(
@@ -115,16 +118,18 @@ TABLES = (
     ),
     Table(
         "tvm.script",
-        "Loop functions as Python text, which is not read.",
+        "Loop functions as Python text.",
+        names=leads_to(f"{_CLASSIC}.script", "ir_module", ir="module_words", tir="words"),
         refused=dict.fromkeys(
-            ("asscript", "from_source", "ir", "ir_module", "tir"),
-            "write loop functions with tvm.tir.ir_builder or te.hybrid.script",
+            ("asscript", "from_source", "relax"),
+            "functions are read where they are marked, by @T.prim_func; print a module to read its loops",
         ),
     ),
-    Table("tvm.support", "Helpers of tests.", names=leads_to(f"{_CLASSIC}.debug_executor", "FrontendTestModule")),
-    Table("tvm.expr", "Expressions.", open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.expr")),
-    Table("tvm.stmt", "Statements.", open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.stmt")),
-    Table("tvm.tensor", "Tensors and operations.", open=("tilewright.te.tensor", "tilewright.te.operation")),
+    Table(
+        "tvm.support",
+        "Helpers of tests.",
+        names=leads_to(f"{_CLASSIC}.debug_executor", "FrontendTestModule") | leads_to(f"{_CLASSIC}.version", "libinfo"),
+    ),
     Table("tvm.schedule", "Schedules, and the steps of lowering them.", names=SCHEDULE),
     Table(
         "tvm.module",

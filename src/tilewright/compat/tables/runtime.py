@@ -22,12 +22,16 @@ TABLES = (
             **_ND,
             **leads_to(f"{_CLASSIC}.executor", "load_module", Module="ExecutorFactory"),
             **leads_to(f"{_CLASSIC}.params", "save_param_dict", "load_param_dict"),
-            **leads_to(f"{_CLASSIC}.runtime", "DataTypeCode", "PackedFunc", "String", "convert", "enabled"),
+            **leads_to(
+                f"{_CLASSIC}.runtime", "DataTypeCode", "PackedFunc", "ShapeTuple", "String", "convert", "enabled"
+            ),
+            **leads_to(f"{_CLASSIC}.params", "load_param_dict_from_file", "save_param_dict_to_file"),
             **leads_to(f"{_CLASSIC}.device", "Device"),
             **leads_to("builtins", Object="object"),
             **leads_to("tilewright.support.dtype", DataType="DType"),
         },
     ),
+    Table("tvm.runtime.name_transforms", "Names in C.", names=leads_to(f"{_CLASSIC}.names", "sanitize_name")),
     Table("tvm.runtime.ndarray", "Arrays.", names=_ND),
     Table(
         "tvm.runtime.module",

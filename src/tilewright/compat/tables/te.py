@@ -45,10 +45,19 @@ TABLES = (
                 "min_value",
             ),
             **leads_to(f"{_CLASSIC}.tensor_intrin", "decl_tensor_intrin"),
+            **leads_to(f"{_CLASSIC}.tensor_function", "create_prim_func"),
             **leads_to("tilewright.tir", *MATH),
             **leads_to(f"{_CLASSIC}.tir_math", *MORE_MATH),
         },
         open=("tilewright.te",),
+    ),
+    Table(
+        "tvm.te.hybrid",
+        "Functions of Python as computations.",
+        names=leads_to("tilewright.te.hybrid", "script"),
+        refused=dict.fromkeys(
+            ("HybridModule", "build"), "loops are not written as Python: print tvm.lower(schedule, args) to read them"
+        ),
     ),
     Table(
         "tvm.te.schedule",

@@ -5,7 +5,18 @@ from tilewright.compat.tables.table import Table, leads_to
 _CLASSIC = "tilewright.compat.classic"
 _REQUIREMENTS = (
     *("cuda", "cudagraph", "gpu", "llvm", "metal", "micro", "nvptx", "opencl", "package", "rocm", "rpc", "tensorcore"),
-    *("vulkan", "corstone300", "ethosn", "hexagon"),
+    *("vulkan", "corstone300", "ethosn", "hexagon", "x86", "x86_vnni", "x86_avx512", "skylake_avx512", "cascadelake"),
+    *(
+        "x86_amx",
+        "arm_dot",
+        "aarch64_sve",
+        "aprofile_aem_fvp",
+        "adreno_opencl",
+        "cublas",
+        "cudnn",
+        "vitis_ai",
+        "llvm_minimum_version",
+    ),
 )
 _NAMES = {
     **leads_to(
@@ -16,7 +27,7 @@ _NAMES = {
     **leads_to(
         f"{_CLASSIC}.testing_targets",
         *("device_enabled", "enabled_targets", "exclude_targets", "known_failing_targets", "parametrize_targets"),
-        *("slow", "uses_gpu"),
+        *("slow", "uses_gpu", "skip_if_32bit", "skip_if_wheel_test"),
     ),
     **leads_to(f"{_CLASSIC}.testing_fixtures", "fixture", "main", "parameter", "parameters"),
     **leads_to(f"{_CLASSIC}.testing_values", "device_test", "echo", "test_check_eq_callback", "test_wrap_callback"),
@@ -36,6 +47,10 @@ TABLES = (
             *("DummyRunner", "bad_matmul", "get_sample_records", "get_sample_task", "matmul"),
         ),
     ),
-    Table("tvm.testing.utils", "The same helpers.", names=_NAMES),
+    Table(
+        "tvm.testing.utils",
+        "The same helpers.",
+        names={**_NAMES, **leads_to(f"{_CLASSIC}.testing_targets", "install_request_hook")},
+    ),
     Table("tvm.testing.plugin", "Hooks for pytest.", names=_PLUGIN),
 )

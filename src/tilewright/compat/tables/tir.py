@@ -18,6 +18,7 @@ _NAMES = {
     **leads_to(f"{_CLASSIC}.intrinsic_rules", "CallEffectKind"),
     **leads_to("tilewright.relay.ir.type", "Any"),
     **leads_to("tilewright.te", "IterVar"),
+    **leads_to(f"{_CLASSIC}.tir_schedule", "Schedule"),
     **leads_to("tilewright.tir", PrimExpr="Expr", max="maximum", min="minimum", stmt_seq="seq"),
     **leads_to(f"{_CLASSIC}.stmt_functor", "stmt_list"),
 }
@@ -41,8 +42,24 @@ TABLES = (
             "ProducerRealize": "memory is an Allocate of a Buffer from the start",
         },
     ),
-    Table("tvm.tir.expr", "Expressions.", open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.expr")),
+    Table(
+        "tvm.tir.expr",
+        "Expressions.",
+        names=leads_to("tilewright.tir.operators", "EqualOp"),
+        open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.expr"),
+    ),
     Table("tvm.tir.stmt", "Statements.", open=(f"{_CLASSIC}.tir_nodes", "tilewright.tir.stmt")),
+    Table(
+        "tvm.tir.schedule",
+        "Schedules of functions by their blocks.",
+        names=leads_to(f"{_CLASSIC}.tir_schedule", "BlockRV", "LoopRV", "Schedule"),
+    ),
+    Table(
+        "tvm.tir.buffer",
+        "Buffers.",
+        names=leads_to("tilewright.tir", "Buffer") | leads_to(f"{_CLASSIC}.decl_buffer", "decl_buffer"),
+    ),
+    Table("tvm.tir.function", "Functions.", names=leads_to(f"{_CLASSIC}.tir_nodes", "PrimFunc")),
     Table("tvm.tir.op", "Functions of expressions.", names=_NAMES, open=("tilewright.tir.op",)),
     Table(
         "tvm.tir.stmt_functor",

@@ -7,7 +7,16 @@ _OWN_TILES = "templates choose their tiles themselves; topi.testing.get_conv2d_n
 _WORKLOAD = f"{_CLASSIC}.conv2d_workload"
 _UTILS = leads_to(
     f"{_CLASSIC}.topi_ops",
-    *("get_const_int", "get_const_tuple", "nchw_pack_layout", "nchw_xc_layout", "prod", "simplify", "traverse_inline"),
+    *(
+        "get_const_int",
+        "get_const_tuple",
+        "get_shape",
+        "nchw_pack_layout",
+        "nchw_xc_layout",
+        "prod",
+        "simplify",
+        "traverse_inline",
+    ),
 )
 _ARRAYS = {
     **leads_to(f"{_CLASSIC}.topi_arrays", "arange", "concatenate", "gather_nd", "one_hot", "take", "where"),
@@ -16,24 +25,55 @@ _ARRAYS = {
 _NN = leads_to(
     f"{_CLASSIC}.topi_ops",
     *("adaptive_pool", "conv2d", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "dense"),
-    *("depthwise_conv2d_nchw", "dilate", "global_pool", "pool2d"),
+    *("depthwise_conv2d_nchw", "dilate", "global_pool", "pool", "pool2d"),
 )
 #: Computations made of Relay operators (`classic/through_relay.py`).
 _COMPUTES = leads_to(
     f"{_CLASSIC}.topi_computes",
-    *("acos", "acosh", "adv_index", "asin", "asinh", "atan", "atanh", "cosh", "cumprod", "einsum", "expand_like"),
+    *(
+        "acos",
+        "acosh",
+        "adv_index",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "cosh",
+        "cumprod",
+        "cumsum",
+        "einsum",
+        "expand_like",
+    ),
     *("fast_erf", "fast_exp", "fast_tanh", "isinf", "log10", "log2", "matmul", "matrix_set_diag", "ndarray_size"),
-    *("reinterpret", "reverse_sequence", "searchsorted", "sequence_mask", "shape", "sinh", "sort", "sparse_to_dense"),
-    *("tensordot", "topk", "unravel_index"),
-)
+    *(
+        "dft",
+        "reinterpret",
+        "reverse_sequence",
+        "searchsorted",
+        "sequence_mask",
+        "shape",
+        "sinh",
+        "sort",
+        "sparse_to_dense",
+    ),
+    *("tensordot", "topk", "trilu", "unravel_index"),
+) | leads_to(f"{_CLASSIC}.counted_results", "argwhere", "unique")
 _NN_COMPUTES = leads_to(
     f"{_CLASSIC}.topi_computes",
-    *("adaptive_pool3d", "batch_matmul", "batch_to_space_nd", "bitserial_conv2d_nchw", "bitserial_conv2d_nhwc"),
+    *(
+        "adaptive_pool3d",
+        "batch_matmul",
+        "batch_norm",
+        "batch_to_space_nd",
+        "bitserial_conv2d_nchw",
+        "bitserial_conv2d_nhwc",
+    ),
     *("bitserial_dense", "conv1d", "conv1d_ncw", "conv1d_nwc", "conv1d_transpose_ncw", "conv2d_hwcn", "conv3d_ncdhw"),
     *("conv3d_ndhwc", "conv3d_transpose_ncdhw", "correlation_nchw", "deformable_conv2d_nchw"),
     *("deformable_conv2d_nhwc", "depth_to_space", "depthwise_conv2d_nhwc", "fifo_buffer", "group_conv2d_nchw"),
     *("group_conv2d_nhwc", "group_conv2d_transpose_nchw", "matmul", "nll_loss", "pool1d", "pool3d", "pool_grad"),
     *("scale_shift_nchw", "scale_shift_nhwc", "space_to_batch_nd", "space_to_depth", "sparse_add"),
+    *("group_conv1d_ncw", "group_conv1d_nwc", "group_norm", "instance_norm", "layer_norm", "rms_norm"),
     *("sparse_transpose", "upsampling", "upsampling3d"),
 ) | leads_to(f"{_CLASSIC}.topi_sparse", "sparse_conv2d", "sparse_dense")
 _VISION = leads_to(
@@ -41,7 +81,9 @@ _VISION = leads_to(
     *("get_valid_counts", "multibox_prior", "non_max_suppression", "proposal", "reorg", "roi_align_nchw"),
     "roi_pool_nchw",
 )
-_IMAGE = leads_to(f"{_CLASSIC}.topi_computes", "affine_grid", "crop_and_resize", "grid_sample", "resize2d", "resize3d")
+_IMAGE = leads_to(
+    f"{_CLASSIC}.topi_computes", "affine_grid", "crop_and_resize", "grid_sample", "resize", "resize2d", "resize3d"
+)
 #: Computations that the classic library has once more for a kind of device, by another name or the same.
 _FOR_DEVICES = {
     **_NN,
@@ -65,14 +107,15 @@ _FOR_DEVICES = {
     ),
     **leads_to(
         f"{_CLASSIC}.topi_computes",
-        *("cumprod", "searchsorted", "sort", "topk"),
+        *("cumprod", "cumsum", "dft", "searchsorted", "sort", "topk"),
         batch_matmul_int8="batch_matmul",
         batch_matmul_tensorcore="batch_matmul",
         compute_depthwise_conv2d_nhwc="depthwise_conv2d_nhwc",
         conv3d_ncdhw_winograd="conv3d_ncdhw",
         conv3d_ndhwc_tensorcore="conv3d_ndhwc",
     ),
-    **leads_to("tilewright.topi", "argsort", "cumsum", "scatter_nd"),
+    **leads_to("tilewright.topi", "argsort", "scatter_nd"),
+    **leads_to(f"{_CLASSIC}.counted_results", "argwhere", "unique"),
 }
 _OPERATORS = (
     *("adaptive_pool", "argsort", "batch_norm", "broadcast", "concatenate", "conv2d", "conv2d_NCHWc", "elemwise"),
@@ -85,7 +128,7 @@ _OPERATORS = (
     *_NN,
     *_NN_COMPUTES,
     *_VISION,
-    *("sort", "topk"),
+    *("argwhere", "l2_normalize", "scan", "sort", "topk", "unique"),
 )
 _SCHEDULES = {f"schedule_{name}": f"{_CLASSIC}.topi_schedule:schedule" for name in _OPERATORS}
 #: The classic packages of operators for a kind of device each; "generic" has schedules only.
@@ -105,6 +148,17 @@ _FROM_RELAY = leads_to(
     *("poolnd_python", "resize1d_python", "resize3d_python", "roi_align_nchw_python", "roi_align_nhwc_python"),
     "sequence_mask",
     affine_grid_python="affine_grid",
+    batch_norm="batch_norm",
+    bilinear_resize_python="bilinear_resize_python",
+    group_conv1d_ncw_python="group_conv1d_ncw_python",
+    group_norm_python="group_norm",
+    instance_norm_python="instance_norm",
+    layer_norm_python="layer_norm",
+    pool1d_ncw_python="pool1d_ncw_python",
+    pool3d_ncdhw_python="pool3d_ncdhw_python",
+    rms_norm_python="rms_norm",
+    upsampling3d_python="upsampling3d_python",
+    upsampling_python="upsampling_python",
     batch_to_space_nd_python="batch_to_space_nd",
     correlation_nchw_python="correlation_nchw",
     deformable_conv2d_nchw_python="deformable_conv2d_nchw",
@@ -142,8 +196,21 @@ TABLES = (
         names=leads_to("tilewright.topi.tag", "BROADCAST", "COMM_REDUCE", "ELEMWISE", "INJECTIVE", "is_injective"),
     ),
     Table("tvm.topi.nn", "Operators of neural networks.", names={**_NN_COMPUTES, **_NN}, open=("tilewright.topi.nn",)),
-    Table("tvm.topi.nn.utils", "Padding.", names=leads_to(f"{_CLASSIC}.topi_ops", "get_pad_tuple", "get_pad_tuple3d")),
-    Table("tvm.topi.nn.pooling", "Pooling.", names=_NN),
+    *[
+        Table(
+            f"tvm.topi.nn.{name}",
+            "Padding.",
+            names=leads_to(f"{_CLASSIC}.topi_ops", "get_pad_tuple", "get_pad_tuple1d", "get_pad_tuple3d"),
+        )
+        for name in ("utils", "util")
+    ],
+    Table("tvm.topi.nn.pooling", "Pooling.", names={**_NN, **leads_to(f"{_CLASSIC}.topi_ops", "pool")}),
+    Table("tvm.topi.nn.depthwise_conv2d", "Convolutions by channel.", names=_NN),
+    Table(
+        "tvm.topi.nn.qnn",
+        "Quantization that stays in floats.",
+        names=leads_to("tilewright.relay.op.qnn.quantize", SQNN_DTYPE_TO_CODE="SIMULATED_CODES"),
+    ),
     Table("tvm.topi.nn.conv2d", "Convolutions.", names={**_NN, **leads_to(_WORKLOAD, "_get_workload")}),
     Table("tvm.topi.x86.conv2d_avx_common", "Convolutions.", names=leads_to(_WORKLOAD, "_fallback_schedule")),
     Table("tvm.topi.cuda.conv3d_winograd", "Convolutions.", refused={"_infer_tile_size": _OWN_TILES}),
@@ -185,7 +252,7 @@ TABLES = (
         names={
             **leads_to(f"{_CLASSIC}.topi_references", *_REFERENCES),
             **_FROM_RELAY,
-            **leads_to(f"{_CLASSIC}.topi_schedule", "dispatch", "get_conv2d_nchw_implement"),
+            **leads_to(f"{_CLASSIC}.topi_schedule", "compare_numpy_tvm", "dispatch", "get_conv2d_nchw_implement"),
             **_GET_SCHEDULE,
         },
     ),

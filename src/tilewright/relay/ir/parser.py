@@ -56,7 +56,8 @@ from tilewright.support.dtype import DType
 from tilewright.support.recursion import nested
 
 _METADATA = re.compile(r"^#\[metadata\]\s*$", re.MULTILINE)
-_HEADER = re.compile(r'\s*#\[version = "([0-9.]+)"\]')
+#: Version 0.0.4 is written without brackets; what programs say is the same.
+_HEADER = re.compile(r'\s*(?:#\[version = "([0-9.]+)"\]|v(0\.0\.4)\b)')
 
 
 def parse(text: str, base: IRModule | None = None, constants: Sequence[Constant] = ()) -> IRModule:
@@ -109,7 +110,7 @@ class _Source:
             self.constants = load_metadata(text[split.end() :]).get("relay.Constant", [])
         header = _HEADER.match(self.program)
         if header is not None:
-            if header.group(1) != "0.0.5":
+            if header.group(1) not in (None, "0.0.5"):
                 raise ParseError(f"line 1: version {header.group(1)} of the text format is not known; this reads 0.0.5")
             self.program = " " * header.end() + self.program[header.end() :]
 

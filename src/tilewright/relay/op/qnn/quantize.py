@@ -187,6 +187,8 @@ def requantize(
 # ---------------------------------------------------------------------------------------------------- simulated
 #: The integer that tells a simulated operator its type at run time, and the range it then limits to.
 SIMULATED_TYPES: dict[int, str] = {1: "int8", 2: "uint8", 3: "int32"}
+#: The same by name, with that of no quantization.
+SIMULATED_CODES: dict[str, int] = {"disable": 0, **{name: code for code, name in SIMULATED_TYPES.items()}}
 
 
 def _simulated_type(types: Types, attrs: Attrs) -> Type:
