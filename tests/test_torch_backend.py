@@ -42,6 +42,20 @@ def test_sizes_may_change() -> None:
             torch.testing.assert_close(compiled(x), module(x), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("numbers", [((8, 9), (7, 12), (20, 5)), ((2, -3), (-2, 3), (3, 4))], ids=str)
+def test_integers_that_are_no_axis_of_a_tensor(numbers: Any) -> None:
+    def grown(x: Any, rows: int, columns: int) -> Any:
+        if rows < 5:  # negative ones are no sizes: such a call runs in PyTorch
+            return x[..., rows:] * columns
+        return torch.nn.functional.interpolate(x, size=(rows, columns), mode="bilinear") * rows + torch.zeros(columns)
+
+    compiled, x = torch.compile(grown, backend=tilewright, dynamic=True), torch.randn(1, 2, 4, 6)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        for rows, columns in numbers:
+            torch.testing.assert_close(compiled(x, rows, columns), grown(x, rows, columns), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("way", ["in place", "through .data", "another tensor", "by load_state_dict"])
 def test_changed_weights_are_seen(way: str) -> None:
     module, x = network().eval(), torch.randn(4, 6)

@@ -1,0 +1,187 @@
+"""The command of benches that compare networks of PyTorch with eager mode: a line a network, in portions.
+
+Each network runs eagerly in float32 and in float64, exported by `torch.export` and compiled, and by
+`torch.compile(backend="tilewright")`. Differences are taken from the run in float64, so that those of eager mode itself
+are the yardstick: a way agrees where its largest difference over the largest element of each output is at most
+`BOUND`, or `TIMES` that of eager mode in float32. Where float64 takes another way through the network (other boxes),
+they are taken from eager mode in float32 too. Every network has a process of its own, which may die.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import multiprocessing
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo
+
+import tilewright
+from tilewright.torch_backend import FallbackWarning
+from tilewright.torch_backend import tilewright as backend
+
+#: The largest difference over the largest element that agrees in any case, and how many times eager mode's agree.
+BOUND, TIMES = 1e-5, 4.0
+
+
+@dataclass
+class Case:
+    """A network and what it is called with. `in_order` puts results without an order of their own in that of others."""
+
+    module: torch.nn.Module
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)  # ways that are not gone, and why
+    in_order: Callable[[list[torch.Tensor], list[torch.Tensor]], list[torch.Tensor]] = lambda found, _wanted: found
+
+
+def tensors(output: Any) -> list[torch.Tensor]:
+    """The tensors of an output, in order; of an output of `transformers` those of its tuple."""
+    plain = output.to_tuple() if hasattr(output, "to_tuple") else output
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(plain) if isinstance(leaf, torch.Tensor)]
+
+
+def relative(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
+    """The largest difference over the largest element of each tensor; infinite for other shapes."""
+    if [one.shape for one in found] != [one.shape for one in wanted]:
+        return float("inf")
+    worst = 0.0
+    for one, other in zip(found, wanted):
+        if not one.numel():
+            continue
+        kind = torch.complex128 if other.is_complex() else torch.float64
+        one, other = one.to(kind), other.to(kind)
+        same = (one == other) | (one.isnan() & other.isnan())  # infinite in both
+        difference = torch.where(same, 0.0, (one - other).abs())
+        finite = other.abs()[other.isfinite()]
+        scale = finite.max() if finite.numel() else torch.tensor(1.0)
+        worst = max(worst, float(difference.nan_to_num(float("inf")).max() / scale.clamp(min=1e-30)))
+    return worst
+
+
+def in_float64(case: Case) -> list[torch.Tensor] | None:
+    """What the network gives in double precision; None where it cannot run so."""
+    module = copy.deepcopy(case.module).double()
+
+    def wide(value: Any) -> Any:
+        return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+    args, kwargs = torch.utils._pytree.tree_map(wide, (case.args, case.kwargs))
+    try:
+        return tensors(module(*args, **kwargs))
+    except (RuntimeError, ValueError, TypeError):  # written for float32
+        return None
+
+
+def by_export(case: Case, threads: int | None) -> tuple[list[torch.Tensor], str]:
+    """The outputs of the compiled program of `torch.export`; those added for buffers that change are left out."""
+    program = torch.export.export(case.module, case.args, case.kwargs, strict=False)
+    model = tilewright.compile(program, threads=threads, cache=False)
+    signature = program.graph_signature
+    named = [spec.arg.name for spec in signature.input_specs if spec.kind.name == "USER_INPUT"]
+    leaves = torch.utils._pytree.tree_leaves((case.args, case.kwargs))
+    feed = {name: leaf.numpy() for name, leaf in zip(named, leaves, strict=True) if isinstance(leaf, torch.Tensor)}
+    state = {**dict(case.module.named_buffers()), **dict(case.module.named_parameters())}
+    for spec in model.inputs:
+        if spec.name not in feed and spec.name in state:
+            feed[spec.name] = state[spec.name].numpy()
+    found = [torch.from_numpy(one) for one in model.run(feed)]
+    wanted = [spec for spec in signature.output_specs if spec.kind.name == "USER_OUTPUT" and hasattr(spec.arg, "name")]
+    return found[: sum(type(spec.arg).__name__ == "TensorArgument" for spec in wanted)], ""
+
+
+def by_compile(case: Case, threads: int | None) -> tuple[list[torch.Tensor], str]:
+    """The outputs by `torch.compile`, with what ran in PyTorch and how often Dynamo broke the graph."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        options = {"threads": threads} if threads else {}
+        found = tensors(torch.compile(case.module, backend=backend, options=options)(*case.args, **case.kwargs))
+    back = [" ".join(str(one.message).split())[:300] for one in told if issubclass(one.category, FallbackWarning)]
+    breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
+    notes = [f"{breaks} breaks of Dynamo's own"] if breaks else []
+    return found, "; ".join([*notes, *(f"in PyTorch: {one}" for one in dict.fromkeys(back))])
+
+
+WAYS = {"export": by_export, "compile": by_compile}
+
+
+def measure(case: Case, ways: Iterable[str], threads: int | None) -> str:
+    """What is to be said of a network: of each way whether it agrees."""
+    with torch.no_grad():
+        eager = tensors(case.module(*case.args, **case.kwargs))
+        exact = in_float64(case)
+        own = relative(case.in_order(eager, exact), exact) if exact is not None else float("nan")
+        yardstick = exact if exact is not None and own < 1e-2 else eager
+        parts = [f"eager {own:.1e} from float64"]
+        for way in ways:
+            began = time.perf_counter()
+            if way in case.skipped:
+                parts.append(f"{way} not run: {case.skipped[way]}")
+                continue
+            try:
+                found, note = WAYS[way](case, threads)
+            except Exception as error:  # torch.export raises whatever it meets
+                parts.append(f"{way} FAILS {type(error).__name__}: {' '.join(str(error).split())[:400]}")
+                continue
+            apart = relative(case.in_order(found, yardstick), yardstick)
+            agrees = apart <= BOUND or apart <= TIMES * own
+            told = f"{way} {'agrees' if agrees else 'DIFFERS'} {apart:.1e} in {time.perf_counter() - began:.0f} s"
+            parts.append(f"{told} ({note})" if note else told)
+    return "; ".join(parts)
+
+
+def _child(name: str, build: Callable[[str], Case], ways: list[str], threads: int | None, sender: Any) -> None:
+    torch.manual_seed(0)
+    try:
+        line = measure(build(name), ways, threads)
+    except Exception as error:  # the other networks are tried
+        line = f"FAILS before: {type(error).__name__}: {' '.join(str(error).split())[:400]}"
+    sender.send(line)
+
+
+def _in_process(name: str, build: Callable[[str], Case], options: argparse.Namespace) -> str:
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(name, build, options.ways.split(","), options.threads, sender))
+    child.start()
+    sender.close()
+    try:
+        return receiver.recv() if receiver.poll(options.limit) else f"FAILS: not done in {options.limit:.0f} s"
+    except EOFError:
+        child.join()
+        return f"FAILS: the process ended with {child.exitcode}"
+    finally:
+        child.kill()
+        child.join()
+
+
+def compare_all(names: Callable[[], Iterable[str]], build: Callable[[str], Case], description: str) -> None:
+    """Print a line for each of `names` (or those of the command line); `build` makes its case."""
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--file", type=Path, help="add lines to this file; what it has is not run again")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no network after this time")
+    parser.add_argument("--limit", type=float, default=300, help="end a network after this time")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    began = time.monotonic()
+    known = options.file.read_text().splitlines() if options.file is not None and options.file.exists() else []
+    done = {line.partition(":")[0] for line in known}
+    for name in options.names or names():
+        if name in done or time.monotonic() - began > options.seconds:
+            continue
+        line = f"{name}: {_in_process(name, build, options)}"
+        print(line, flush=True)
+        if options.file is not None:
+            with options.file.open("a") as file:
+                file.write(line + "\n")
