@@ -88,3 +88,16 @@ def test_sums_of_products(equation: str) -> None:
 def test_several_tensors_get_axes(rank: int) -> None:
     several = getattr(torch, f"atleast_{rank}d")
     agree(lambda *tensors: several(list(tensors)), X, X[0], X[0, 0])
+
+
+@pytest.mark.parametrize("ends", [(2, 3, 5), (0, 5, 5), (1, 1, 4), (0, 0, 0)], ids=str)
+def test_groups_of_rows_have_a_matrix_each(ends: tuple[int, ...]) -> None:
+    rows, matrices = (torch.randint(-3, 4, shape).bfloat16() for shape in ((5, 8), (3, 8, 16)))
+    program = torch.export.export(Call(torch._grouped_mm), (rows, matrices, torch.tensor([2, 3, 5]).int()))
+    model = tilewright.compile(program, cache=False)
+    wanted, begin = torch.zeros(5, 16), 0
+    for matrix, end in zip(matrices, ends, strict=True):
+        wanted[begin:end], begin = rows[begin:end].float() @ matrix.float(), end
+    given = dict(zip((spec.name for spec in model.inputs), (rows, matrices, torch.tensor(ends).int()), strict=True))
+    (found,) = model.run(given)
+    np.testing.assert_array_equal(np.asarray(found, "float32"), wanted.numpy())
