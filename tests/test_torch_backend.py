@@ -194,3 +194,28 @@ def test_quotients_of_sizes() -> None:
         for height, width in ((5, 6), (7, 9)):
             x = torch.randn(1, 2, height, width)
             torch.testing.assert_close(run(x), resized(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+def test_maxima_of_planes_of_open_size(rounded: bool) -> None:
+    pool = torch.nn.MaxPool2d(3, 2, padding=1, ceil_mode=rounded)
+    compiled = torch.compile(pool, backend=tilewright, dynamic=True)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        for rows, columns in ((9, 12), (8, 7), (14, 15)):
+            x = torch.randn(2, 3, rows, columns)
+            torch.testing.assert_close(compiled(x), pool(x))
+
+
+def test_gradients_of_maxima_in_batches_of_open_size() -> None:
+    pool = torch.nn.MaxPool2d(2)
+    compiled = torch.compile(pool, backend=tilewright)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        for batch in (2, 3, 5):
+            x = torch.randn(batch, 3, 6, 6)
+            torch._dynamo.maybe_mark_dynamic(x, 0)
+            wanted, found = x.clone().requires_grad_(), x.clone().requires_grad_()
+            pool(wanted).square().sum().backward()
+            compiled(found).square().sum().backward()
+            torch.testing.assert_close(found.grad, wanted.grad)

@@ -4,7 +4,8 @@ Each network runs eagerly in float32 and in float64, exported by `torch.export` 
 `torch.compile(backend="tilewright")`. Differences are taken from the run in float64, so that those of eager mode itself
 are the yardstick: a way agrees where its largest difference over the largest element of each output is at most
 `BOUND`, or `TIMES` that of eager mode in float32. Where float64 takes another way through the network (other boxes),
-they are taken from eager mode in float32 too. Every network has a process of its own, which may die.
+they are taken from eager mode in float32 too. Every network has a process of its own, which may die. `--ways train`
+compares a step of training instead, `--ways batches` several sizes of batch by one graph.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from tilewright.torch_backend import tilewright as backend
 
 #: The largest difference over the largest element that agrees in any case, and how many times eager mode's agree.
 BOUND, TIMES = 1e-5, 4.0
+
+#: Sizes of batch for one graph with open sizes.
+_BATCHES = (3, 2, 5)
 
 
 @dataclass
@@ -68,11 +72,7 @@ def relative(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
 def in_float64(case: Case) -> list[torch.Tensor] | None:
     """What the network gives in double precision; None where it cannot run so."""
     module = copy.deepcopy(case.module).double()
-
-    def wide(value: Any) -> Any:
-        return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
-
-    args, kwargs = torch.utils._pytree.tree_map(wide, (case.args, case.kwargs))
+    args, kwargs = torch.utils._pytree.tree_map(_wide, (case.args, case.kwargs))
     try:
         return tensors(module(*args, **kwargs))
     except (RuntimeError, ValueError, TypeError):  # written for float32
@@ -104,10 +104,79 @@ def by_compile(case: Case, threads: int | None) -> tuple[list[torch.Tensor], str
         warnings.simplefilter("always")
         options = {"threads": threads} if threads else {}
         found = tensors(torch.compile(case.module, backend=backend, options=options)(*case.args, **case.kwargs))
-    back = [" ".join(str(one.message).split())[:300] for one in told if issubclass(one.category, FallbackWarning)]
     breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
-    notes = [f"{breaks} breaks of Dynamo's own"] if breaks else []
-    return found, "; ".join([*notes, *(f"in PyTorch: {one}" for one in dict.fromkeys(back))])
+    return found, (f"{breaks} breaks of Dynamo's own" if breaks else "") + _fallen(told)
+
+
+def measure_batches(case: Case, threads: int | None) -> str:
+    """How far batches of several sizes are from eager mode's by one `torch.compile` with open sizes."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    compiled = torch.compile(case.module, backend=backend, dynamic=True, options={"threads": threads})
+    apart = []
+    with torch.no_grad(), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for batch in _BATCHES:
+            args, kwargs = torch.utils._pytree.tree_map(lambda one, batch=batch: _repeated(one, batch), (case.args, case.kwargs))
+            wanted = tensors(case.module(*args, **kwargs))
+            apart.append(relative(tensors(compiled(*args, **kwargs)), wanted))
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    listed = ", ".join(f"{one:.1e}" for one in apart)
+    return f"batches of {', '.join(map(str, _BATCHES))} differ by {listed} in {graphs} graphs{_fallen(told)}"
+
+
+def _repeated(value: Any, batch: int) -> Any:
+    """As many rows as asked for, the first ones again and again."""
+    return value[torch.arange(batch) % len(value)] if isinstance(value, torch.Tensor) else value
+
+
+def _fallen(told: list[warnings.WarningMessage]) -> str:
+    """What ran in PyTorch, and why."""
+    back = [" ".join(str(one.message).split())[:300] for one in told if issubclass(one.category, FallbackWarning)]
+    return "".join(f"; in PyTorch: {one}" for one in dict.fromkeys(back))
+
+
+def trained(module: torch.nn.Module, case: Case, run: Callable[..., Any]) -> list[torch.Tensor]:
+    """Gradients, then parameters and buffers, after one step of `module`, whose calls `run` makes; drops nothing."""
+    module.train()
+    for part in module.modules():
+        if isinstance(part, torch.nn.modules.dropout._DropoutNd) or type(part).__name__ == "StochasticDepth":
+            part.p = 0.0
+        if type(part).__name__ in ("DropPath", "DropBlock2d"):
+            part.drop_prob = 0.0
+    with torch.enable_grad():
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+        results = [one for one in tensors(run(*case.args, **case.kwargs)) if one.requires_grad]
+        torch.stack([one.square().mean() for one in results]).sum().backward()
+        gradients = [one.grad.clone() for one in module.parameters() if one.grad is not None]
+        optimizer.step()
+    scale = max(float(one.abs().max()) for one in gradients)
+    return [*(one / scale for one in gradients), *(one.clone() for one in module.state_dict().values())]
+
+
+def measure_training(case: Case, threads: int | None) -> str:
+    """How far a step of training is from eager mode's: elements of gradients over the largest of all, and weights."""
+    eager, ours, exact = (copy.deepcopy(case.module) for _ in range(3))
+    wanted = trained(eager, case, eager)
+    wide = Case(exact.double(), *torch.utils._pytree.tree_map(_wide, (case.args, case.kwargs)))
+    right = trained(exact, wide, exact)
+    torch._dynamo.reset()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = trained(ours, case, torch.compile(ours, backend=backend, options={"threads": threads}))
+    apart = [_step_difference(one, other) for one, other in ((found, wanted), (wanted, right), (found, right))]
+    from_exact = f"eager {apart[1]:.1e} and ours {apart[2]:.1e} from float64"
+    return f"a step of training differs by {apart[0]:.1e}, {from_exact}{_fallen(told)}"
+
+
+def _step_difference(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
+    """The largest difference of two lists of tensors, over the largest element of each where that is above 1."""
+    pairs = [(one.double(), other.double()) for one, other in zip(found, wanted, strict=True) if one.numel()]
+    return max(float((one - other).abs().max() / other.abs().max().clamp(min=1)) for one, other in pairs)
+
+
+def _wide(value: Any) -> Any:
+    return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
 
 WAYS = {"export": by_export, "compile": by_compile}
@@ -115,6 +184,9 @@ WAYS = {"export": by_export, "compile": by_compile}
 
 def measure(case: Case, ways: Iterable[str], threads: int | None) -> str:
     """What is to be said of a network: of each way whether it agrees."""
+    alone = {"train": measure_training, "batches": measure_batches}
+    if (way := next(iter(ways))) in alone:
+        return alone[way](case, threads)
     with torch.no_grad():
         eager = tensors(case.module(*case.args, **case.kwargs))
         exact = in_float64(case)
@@ -167,7 +239,7 @@ def compare_all(names: Callable[[], Iterable[str]], build: Callable[[str], Case]
     """Print a line for each of `names` (or those of the command line); `build` makes its case."""
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--ways", default=",".join(WAYS), help='or "train", or "batches"')
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--file", type=Path, help="add lines to this file; what it has is not run again")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no network after this time")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.frontend.idioms import constant, like, rank_of, reshape, shape_of, slice_axis
+from tilewright.frontend.idioms import constant, full, like, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import place
@@ -63,7 +63,7 @@ def _after(
 ) -> list[int]:
     """The padding behind the data that the last windows reach."""
     if not is_static([*extents, *node.shape[-rank:]]):
-        return list(before)
+        return [pad + (stride - 1 if node["ceil_mode"] else 0) for pad, stride in zip(before, step)]
     return [
         max((count - 1) * stride + (size - 1) * spread + 1 - extent - pad, 0)
         for extent, count, size, stride, spread, pad in zip(extents, node.shape[-rank:], kernel, step, dilation, before)
@@ -75,9 +75,11 @@ def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
     """The largest element of each window, and its place in the plane."""
     rank = _axes(node)
     data = _batched(node["self"], rank)
-    if not is_static(shape_of(data)):
-        node.unsupported("the places of maxima in planes of symbolic extent")
+    if 1 in node.unread:
+        return [reshape(_max_pool(node, data, rank), node.shape_at(0)), full(0, node.shape_at(1), "int64")]
     extents, counts = shape_of(data)[2:], node.shape_at(0)[-rank:]
+    if not is_static([*extents, *counts]):
+        node.unsupported("the places of maxima in planes of symbolic extent")
     kernel, step, dilation, before = _window(node, rank)
     grids = []
     for axis in range(rank):
