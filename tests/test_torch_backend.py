@@ -196,9 +196,20 @@ def test_quotients_of_sizes() -> None:
             torch.testing.assert_close(run(x), resized(x), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("rounded", [False, True])
-def test_maxima_of_planes_of_open_size(rounded: bool) -> None:
-    pool = torch.nn.MaxPool2d(3, 2, padding=1, ceil_mode=rounded)
+POOLS = {
+    "maxima": torch.nn.MaxPool2d(3, 2, padding=1),
+    "maxima, rounded up": torch.nn.MaxPool2d(3, 2, padding=1, ceil_mode=True),
+    "means": torch.nn.AvgPool2d(3, 2, padding=1),
+    "means of the data": torch.nn.AvgPool2d(3, 2, padding=1, count_include_pad=False),
+    "means, rounded up": torch.nn.AvgPool2d(3, 2, padding=1, ceil_mode=True),
+    "means of the data, rounded up": torch.nn.AvgPool2d(2, 2, ceil_mode=True, count_include_pad=False),
+    "means by a divisor": torch.nn.AvgPool2d(3, 2, padding=1, divisor_override=5),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_pooling_of_planes_of_open_size(name: str) -> None:
+    pool = POOLS[name]
     compiled = torch.compile(pool, backend=tilewright, dynamic=True)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("error", FallbackWarning)
