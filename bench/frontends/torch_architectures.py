@@ -107,6 +107,9 @@ _ARCHITECTURES: dict[str, dict[str, dict[str, Any]]] = {
         "levit": {"image_size": 64, "hidden_sizes": [16, 32, 48], "num_attention_heads": [2, 2, 2], "depths": [1,
             1, 1], "key_dim": [8, 8, 8]},
     },
+    "sound": {
+        "wav2vec2": _SOUND, "hubert": _SOUND, "wavlm": _SOUND, "data2vec-audio": {**_SOUND, "conv_pos_kernel_size": 5},
+    },
     "spectrum": {
         "whisper": {**_TWO, "num_mel_bins": 8, "max_source_positions": 30, "max_target_positions": 32},
         "audio-spectrogram-transformer": {**_PLACES, "patch_size": 4, "max_length": 24, "num_mel_bins": 16,
