@@ -42,6 +42,20 @@ def test_sizes_may_change() -> None:
             torch.testing.assert_close(compiled(x), module(x), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("numbers", [((8, 9), (7, 12), (20, 5)), ((2, -3), (-2, 3), (3, 4))], ids=str)
+def test_integers_that_are_no_axis_of_a_tensor(numbers: Any) -> None:
+    def grown(x: Any, rows: int, columns: int) -> Any:
+        if rows < 5:  # negative ones are no sizes: such a call runs in PyTorch
+            return x[..., rows:] * columns
+        return torch.nn.functional.interpolate(x, size=(rows, columns), mode="bilinear") * rows + torch.zeros(columns)
+
+    compiled, x = torch.compile(grown, backend=tilewright, dynamic=True), torch.randn(1, 2, 4, 6)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        for rows, columns in numbers:
+            torch.testing.assert_close(compiled(x, rows, columns), grown(x, rows, columns), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("way", ["in place", "through .data", "another tensor", "by load_state_dict"])
 def test_changed_weights_are_seen(way: str) -> None:
     module, x = network().eval(), torch.randn(4, 6)
@@ -180,3 +194,39 @@ def test_quotients_of_sizes() -> None:
         for height, width in ((5, 6), (7, 9)):
             x = torch.randn(1, 2, height, width)
             torch.testing.assert_close(run(x), resized(x), rtol=1e-4, atol=1e-5)
+
+
+POOLS = {
+    "maxima": torch.nn.MaxPool2d(3, 2, padding=1),
+    "maxima, rounded up": torch.nn.MaxPool2d(3, 2, padding=1, ceil_mode=True),
+    "means": torch.nn.AvgPool2d(3, 2, padding=1),
+    "means of the data": torch.nn.AvgPool2d(3, 2, padding=1, count_include_pad=False),
+    "means, rounded up": torch.nn.AvgPool2d(3, 2, padding=1, ceil_mode=True),
+    "means of the data, rounded up": torch.nn.AvgPool2d(2, 2, ceil_mode=True, count_include_pad=False),
+    "means by a divisor": torch.nn.AvgPool2d(3, 2, padding=1, divisor_override=5),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_pooling_of_planes_of_open_size(name: str) -> None:
+    pool = POOLS[name]
+    compiled = torch.compile(pool, backend=tilewright, dynamic=True)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        for rows, columns in ((9, 12), (8, 7), (14, 15)):
+            x = torch.randn(2, 3, rows, columns)
+            torch.testing.assert_close(compiled(x), pool(x))
+
+
+def test_gradients_of_maxima_in_batches_of_open_size() -> None:
+    pool = torch.nn.MaxPool2d(2)
+    compiled = torch.compile(pool, backend=tilewright)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        for batch in (2, 3, 5):
+            x = torch.randn(batch, 3, 6, 6)
+            torch._dynamo.maybe_mark_dynamic(x, 0)
+            wanted, found = x.clone().requires_grad_(), x.clone().requires_grad_()
+            pool(wanted).square().sum().backward()
+            compiled(found).square().sum().backward()
+            torch.testing.assert_close(found.grad, wanted.grad)

@@ -1,38 +1,33 @@
-"""Whether networks of torchvision with random weights agree with eager mode, and the seconds that both take.
+"""Whether networks of torchvision with random weights agree with eager mode.
 
-    python bench/frontends/torch_networks.py [--threads 1] [--rounds 7] [--file FILE] [--seconds 500] [NAME ...]
+    python bench/frontends/torch_networks.py [--ways export,compile] [--file FILE] [--seconds 500] [NAME ...]
 
-Each network is exported by `torch.export`, compiled, and run on one image: those that classify, segment, detect or read
-videos, the small ones first; those that can be quantized as floats. What torch.export refuses runs by `torch.compile`,
-and the line has the reason: networks that detect branch on how many boxes they find. They get small images, and weights
-whose scores lie apart, for boxes of equal scores have no order. "difference" is the largest over the largest output.
-Seconds are the least of interleaved rounds. With `--file`, lines are added to a file, and networks that it has a line
-on are not run again; `--seconds` begins no network after that time. Needs torch and torchvision.
+Those that classify, segment, detect, read videos or find the flow, the small ones first; last those that can be
+quantized, as floats. They get small images where they take any size. Networks that detect get weights whose scores lie
+apart; torch.export refuses them, as they branch on how many boxes they find. What they detect is compared box by box:
+places in the order of scores are exchanged where scores differ by as little as eager mode's from those in float64.
+`torch_compared.py` says what a line means. Needs torch and torchvision.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
-import warnings
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
+from torch_compared import Case, compare_all
 from vision import models
 
-import tilewright
-from tilewright.torch_backend import FallbackWarning
-from tilewright.torch_backend import tilewright as backend
-
-#: Inputs of networks that want something else than one image of 224 by 224.
+#: Inputs of networks that want something else than one image of `_SIDE` by `_SIDE`.
+_SIDE = 96
 _INPUTS = {
-    "inception_v3": (1, 3, 299, 299), "mvit_v1_b": (1, 3, 16, 224, 224), "mvit_v2_s": (1, 3, 16, 224, 224),
+    "inception_v3": (1, 3, 128, 128), "mvit_v1_b": (1, 3, 16, 224, 224), "mvit_v2_s": (1, 3, 16, 224, 224),
     "r3d_18": (1, 3, 8, 64, 64), "mc3_18": (1, 3, 8, 64, 64), "r2plus1d_18": (1, 3, 8, 64, 64),
-    "s3d": (1, 3, 16, 224, 224), "vit_h_14": (1, 3, 224, 224),
+    "s3d": (1, 3, 16, 224, 224), "maxvit_t": (1, 3, 224, 224),
     "swin3d_t": (1, 3, 8, 64, 64), "swin3d_s": (1, 3, 8, 64, 64), "swin3d_b": (1, 3, 8, 64, 64),
 }  # fmt: skip
+
+#: Vision transformers, whose embedding of places is made for one size: the side, a multiple of the patches'.
+_FIXED_SIDES = {"vit_b_16": 96, "vit_b_32": 96, "vit_l_16": 96, "vit_l_32": 96, "vit_h_14": 98}
 
 #: Networks that take images of any sizes, in a list, and of two, for the flow from one to the other.
 _DETECTING = ("rcnn", "retinanet", "ssd", "fcos")
@@ -49,7 +44,7 @@ def names_by_size() -> list[str]:
         weights = list(models.get_model_weights(name))
         return int(weights[0].meta["num_params"]) if weights else 0
 
-    return sorted(models.list_models(), key=parameters)
+    return sorted(models.list_models(), key=lambda name: (name.startswith("quantized"), parameters(name)))
 
 
 def build(name: str) -> torch.nn.Module:
@@ -59,52 +54,46 @@ def build(name: str) -> torch.nn.Module:
 
 def example(name: str) -> tuple[Any, ...]:
     """Its arguments."""
-    if any(part in name for part in _DETECTING):
+    if _detects(name):
         return ([torch.rand(3, 128, 128)],)
     if _FLOW in name:
         return torch.rand(1, 3, 128, 128) * 2 - 1, torch.rand(1, 3, 128, 128) * 2 - 1
-    return (torch.randn(_INPUTS.get(name, (1, 3, 224, 224))),)
+    side = _FIXED_SIDES.get(name, _SIDE)
+    return (torch.randn(_INPUTS.get(name, (1, 3, side, side))),)
 
 
-def measure(name: str, threads: int, rounds: int) -> str:
-    """A line on one network."""
-    torch.manual_seed(0)
+def case_of(name: str) -> Case:
+    """A network whose results tell something, with its inputs."""
     module, given = build(name), example(name)
     with torch.no_grad():
-        if any(part in name for part in _DETECTING):
+        if _detects(name):
             _settle(module.backbone)
         for label, parameter in module.named_parameters():
             if not parameter.any():  # heads of zeros, which would leave nothing to compare
                 parameter.normal_(0, 0.02)
             if parameter.dim() > 1 and any(part in label for part in _SCORES):
                 parameter.mul_(4)
-        began = time.perf_counter()
-        try:
-            program = torch.export.export(module, given)
-        except Exception as error:  # torch.export raises whatever it meets
-            return _by_torch_compile(name, module, given, f"{type(error).__name__}: {' '.join(str(error).split())}")
-        model = tilewright.compile(program, threads=threads, cache=False)
-        compiling = time.perf_counter() - began
-        wanted = [leaf.numpy() for leaf in torch.utils._pytree.tree_leaves(module(*given))]
-        leaves = torch.utils._pytree.tree_leaves(given)
-        feed = {spec.name: leaf.numpy() for spec, leaf in zip(model.inputs, leaves, strict=True)}
-        found = model.run(feed)
-        difference = max(_difference(f, w) for f, w in zip(found, wanted, strict=True))
-        line = f"{name}: difference {difference:.1e}, compiled in {compiling:.1f} s"
-        if not rounds:
-            return line
-        eager, ours = [], []
-        for _ in range(rounds):
-            began = time.perf_counter()
-            module(*given)
-            eager.append(time.perf_counter() - began)
-            began = time.perf_counter()
-            model.run(feed)
-            ours.append(time.perf_counter() - began)
-    return (
-        f"{line}, eager {min(eager) * 1e3:.1f} ms, tilewright {min(ours) * 1e3:.1f} ms, "
-        f"ratio {min(eager) / min(ours):.2f}"
-    )
+    refused = {"export": "batched_nms branches on the number of boxes"}
+    return Case(module, given, skipped=refused, in_order=_box_by_box) if _detects(name) else Case(module, given)
+
+
+def _box_by_box(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> list[torch.Tensor]:
+    """What was detected in the order of `wanted`: each with the nearest box of its label that is left."""
+    if [one.shape for one in found] != [one.shape for one in wanted]:
+        return found
+    boxes = next(place for place, one in enumerate(wanted) if one.dim() == 2 and one.shape[1] == 4)
+    labels = next(place for place, one in enumerate(wanted) if one.dtype == torch.int64)
+    apart = torch.cdist(wanted[boxes].double(), found[boxes].double(), p=float("inf"))
+    apart = apart + 1e6 * (wanted[labels][:, None] != found[labels][None])
+    order = []
+    for row in apart:
+        order.append(int(row.argmin()))
+        apart[:, order[-1]] = float("inf")
+    return [one[order] if len(one) == len(order) else one for one in found]
+
+
+def _detects(name: str) -> bool:
+    return any(part in name for part in _DETECTING)
 
 
 def _settle(backbone: torch.nn.Module) -> None:
@@ -118,32 +107,10 @@ def _settle(backbone: torch.nn.Module) -> None:
     backbone.eval()
 
 
-def _by_torch_compile(name: str, module: torch.nn.Module, given: tuple[Any, ...], reason: str) -> str:
-    """A line on a network that torch.export refuses for `reason`."""
-    torch._dynamo.reset()
-    wanted = torch.utils._pytree.tree_leaves(module(*given))
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        began = time.perf_counter()
-        found = torch.utils._pytree.tree_leaves(torch.compile(module, backend=backend)(*given))
-        seconds = time.perf_counter() - began
-    back = [" ".join(str(one.message).split())[:200] for one in told if issubclass(one.category, FallbackWarning)]
-    difference = max(_difference(f.numpy(), w.numpy()) for f, w in zip(found, wanted, strict=True))
-    sizes = ", ".join(str(list(one.shape)) for one in wanted)
-    fallen = "".join(f"; in PyTorch: {one}" for one in dict.fromkeys(back))
-    line = f"{name}: difference {difference:.1e} of {sizes} by torch.compile, {seconds:.1f} s{fallen}"
-    return f"{line}; torch.export: {reason[:160]}"
-
-
-def _difference(found: Any, wanted: Any) -> float:
-    """The largest difference over the largest element; infinite for another shape."""
-    if found.shape != wanted.shape:
-        return float("inf")
-    return float(np.abs(found - wanted).max() / max(np.abs(wanted).max(), 1e-30)) if wanted.size else 0.0
-
-
 def _without_weights(name: str) -> dict[str, Any]:
     """Arguments that keep builders from fetching weights, or from a way of their own to set them."""
+    if name in _FIXED_SIDES:
+        return {"image_size": _FIXED_SIDES[name]}
     if name in ("googlenet", "inception_v3"):
         return {"init_weights": True, "aux_logits": name == "inception_v3"}
     if name in ("quantized_googlenet", "quantized_inception_v3"):
@@ -158,31 +125,5 @@ def _without_weights(name: str) -> dict[str, Any]:
     return {"weights_backbone": None} if any(part in name for part in backbones) else {}
 
 
-def main() -> None:
-    """Print a line a network."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=7, help="0 to compare numbers only")
-    parser.add_argument("--file", type=Path, help="add lines to this file; what it has is not run again")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no network after this time")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    began = time.monotonic()
-    known = options.file.read_text().splitlines() if options.file is not None and options.file.exists() else []
-    done = {line.partition(":")[0] for line in known}
-    for name in options.names or names_by_size():
-        if name in done or time.monotonic() - began > options.seconds:
-            continue
-        try:
-            line = measure(name, options.threads, options.rounds)
-        except Exception as error:  # of torch.export too: the other networks are tried
-            line = f"{name}: {type(error).__name__}: {' '.join(str(error).split())[:400]}"
-        print(line, flush=True)
-        if options.file is not None:
-            with options.file.open("a") as file:
-                file.write(line + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    compare_all(names_by_size, case_of, __doc__)

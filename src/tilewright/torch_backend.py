@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tilewright.compile import compile as compile_model
 from tilewright.errors import EnvironmentError_, UnsupportedError, UserError
 from tilewright.frontend.torch.graph import convert_graph, without_converter
@@ -130,7 +132,9 @@ def compile_graph(graph: Any, constants: Mapping[int, Any], threads: int | None)
         run: Callable[..., Any] = graph.forward
         return run
 
-    def call(*args: Any) -> list[Any]:
+    def call(*args: Any) -> Any:
+        if any(isinstance(args[place], int) and args[place] < 0 for place in converted.inputs):
+            return graph.forward(*args)  # an integer that is no size
         keys = [_random_key()] if converted.draws else []
         results = _run(model, [*(args[place] for place in converted.inputs), *keys])
         return [_output(place, results, args) for place in converted.outputs]
@@ -168,7 +172,9 @@ def _random_key() -> Any:
 
 
 def _array(tensor: Any) -> Any:
-    """The memory of a tensor, or of a copy where its elements do not lie in order."""
+    """The memory of a tensor, or of a copy where its elements do not lie in order; an integer as an axis of one."""
+    if isinstance(tensor, int):
+        return np.empty((tensor, 0), "uint8")
     plain = tensor.detach()
     if plain.is_complex():
         # torch is optional

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from tilewright.frontend.torch.graph import convert_graph, without_converter
+from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.visitor import calls
 from tilewright.torch_backend import FallbackWarning, tilewright
 
 torch = pytest.importorskip("torch", reason="needs the torch package")
@@ -45,6 +48,35 @@ def test_encoder_layers(mask: str, norm_first: bool) -> None:
         8, 2, 12, activation="gelu" if norm_first else "relu", batch_first=True, norm_first=norm_first
     )
     agree(layer.eval(), torch.randn(2, 5, 8), **MASKS[mask])
+
+
+def operators_of(module: Any, *tensors: Any, training: bool = False) -> list[str]:
+    """The Relay operators of the graph that AOTAutograd makes of a call, the forward one in training."""
+    graphs: list[Any] = []
+
+    def record(graph: Any, _inputs: Any) -> Any:
+        graphs.append(graph)
+        return make_boxed_func(graph.forward)
+
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    backend = aot_autograd(fw_compiler=record, decompositions=without_converter())
+    with torch.set_grad_enabled(training):
+        torch.compile(module, backend=backend)(*tensors)
+    module = convert_graph(graphs[0].graph, {}).module
+    assert module is not None
+    return [call.op.name for call in calls(module["main"]) if isinstance(call.op, Op)]
+
+
+@pytest.mark.parametrize("shape", [(8,), (5, 8)], ids=str)
+@pytest.mark.parametrize("affine", [True, False])
+def test_layer_normalization_stays_whole(shape: tuple[int, ...], affine: bool) -> None:
+    layer, x = torch.nn.LayerNorm(shape, elementwise_affine=affine), torch.randn(2, 5, 8) + 3
+    agree(layer, x)
+    assert operators_of(layer, x).count("nn.layer_norm") == 1
+    torch._dynamo.reset()
+    assert "nn.layer_norm" not in operators_of(layer, x.requires_grad_(), training=True)  # its statistics are read
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.frontend.idioms import broadcast_to, cast, constant, full, like, rank_of, reshape
+from tilewright.frontend.idioms import broadcast_to, cast, constant, like, rank_of, reshape
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static
@@ -21,14 +21,14 @@ _VALUES = {
 @converts(*(f"aten.{name}" for name in _VALUES))
 def convert_filled(node: TorchNode) -> Expr:
     """Zeros or ones; what PyTorch leaves unset is zero."""
-    return full(_VALUES[node.target.split(".")[1]], node.shape, node.dtype)
+    return node.spread(constant(_VALUES[node.target.split(".")[1]], node.dtype))
 
 
 @converts("aten.full", "aten.full_like", "aten.new_full", "aten.fill", "aten.scalar_tensor")
 def convert_full(node: TorchNode) -> Expr:
     """One number everywhere."""
     name = next(name for name in ("fill_value", "value", "s") if name in node.arguments)
-    return broadcast_to(node.tensor(name), node.shape)
+    return node.spread(node.tensor(name))
 
 
 @converts("aten.arange", "aten.range")
@@ -38,7 +38,7 @@ def convert_arange(node: TorchNode) -> Expr:
     (count,) = node.shape
     if isinstance(count, int) and isinstance(start, int | float) and isinstance(step, int | float):
         return constant(start + np.arange(count) * step, node.dtype)
-    ones = broadcast_to(constant(1, node.dtype), (count,))
+    ones = node.spread(constant(1, node.dtype))
     places = op.subtract(op.cumsum(ones, axis=0), like(1, ones))
     return op.add(op.multiply(places, node.as_tensor(step)), node.as_tensor(start))
 

@@ -13,12 +13,14 @@ from tilewright.frontend.torch.importer import GraphImporter, value_of
 from tilewright.frontend.torch.random_numbers import KEY, Draws
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type import TensorType
 
 
 @dataclass(frozen=True)
 class ConvertedGraph:
     """`module` takes the tensors among the graph's inputs, whose places are `inputs`; None where nothing is computed.
 
+    An integer that no tensor has as an axis is among them too, as an axis of a tensor without elements: [integer, 0].
     With `draws`, a key of random numbers, of the type `KEY`, is one more input, the last one. `outputs` says of each
     output of the graph what it is: ("result", number of the module's result), ("complex", number of the result that
     holds the parts in its last axis), ("input", place of the input) or ("value", a number or None).
@@ -59,6 +61,9 @@ def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
             inputs.append(place)
         else:
             importer.values[node] = importer.number(value, node.name)
+    for place, carrier in _carriers(placeholders, constants, importer):
+        params.append(carrier)
+        inputs.append(place)
     importer.run(graph)
     report = importer.report()
     if report:
@@ -74,6 +79,24 @@ def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
     return ConvertedGraph(
         IRModule({GlobalVar("main"): main, **importer.functions}), tuple(inputs), tuple(outputs), importer.draws.used
     )
+
+
+def _carriers(placeholders: list[Any], constants: Mapping[int, Any], importer: GraphImporter) -> list[tuple[int, Var]]:
+    """Places of the integers that are no axis of any tensor given, and inputs that have them as an axis."""
+    values = [node.meta.get("val") for node in placeholders]
+    known = {
+        str(extent)
+        for place, value in enumerate(values)
+        if hasattr(value, "dtype") and place not in constants
+        for extent in value.shape
+    }
+    carriers = []
+    for place, (node, value) in enumerate(zip(placeholders, values)):
+        if type(value).__name__ == "SymInt" and value.node.expr.is_Symbol and str(value) not in known:
+            extent = importer.sizes.dim(value, node.name)
+            carriers.append((place, var(node.name, TensorType((extent, 0), "uint8"))))
+            known.add(str(value))
+    return carriers
 
 
 def _output(item: Any, placeholders: list[Any], importer: GraphImporter, results: list[Expr]) -> tuple[str, Any]:

@@ -18,6 +18,7 @@ from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.random_numbers import Draws
 from tilewright.frontend.torch.types import Sizes
 from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar
+from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.relay.ir.type_of import tensor_type_of
 
 #: A weight whose elements share memory may take so many times that memory as a constant, and this in any case.
@@ -62,11 +63,19 @@ class GraphImporter:
                 continue
             try:
                 self.values[node] = self._convert(node)
+                self._note_sizes(node)
             except UnsupportedError as error:
                 late = _is_number(node.meta.get("val"))  # a problem only for who reads it: most are for assertions
                 self._lost[node] = str(error) if late else None
                 if not late and not self._count_if_missing(node):
                     self.problems.append(str(error))
+
+    def _note_sizes(self, node: Any) -> None:
+        """The sizes that the result of a node, or the first of several, is the first to have."""
+        value, made = node.meta.get("val"), self.values[node]
+        pairs = zip(value, made) if isinstance(value, tuple | list) and isinstance(made, list) else [(value, made)]
+        for one, expr in pairs:
+            self.sizes.note(one, expr)
 
     def _take_constant(self, node: Any, graph: Any) -> None:
         """A tensor that the graph's module holds; the graphs of branches, which it holds too, are for their readers."""
@@ -136,7 +145,7 @@ class GraphImporter:
         if isinstance(value, bool | int | float):
             return value
         if type(value).__name__ == "SymInt":
-            return self.sizes.dim(value, where)
+            return self._size(value, where)
         expr = value.node.expr
         if expr.is_number:
             return float(expr)
@@ -156,7 +165,8 @@ class GraphImporter:
                 given = node.kwargs.get(declared.name, declared.default_value)
             arguments[declared.name] = self._argument(given, node.name)
             metas[declared.name] = _meta(given)
-        return TorchNode(node.name, str(node.target), arguments, metas, value, self.sizes, self.draws)
+        unread = _unread(node, value)
+        return TorchNode(node.name, str(node.target), arguments, metas, value, self.sizes, self.draws, unread)
 
     def _argument(self, given: Any, where: str) -> Any:
         """An argument with the nodes in it replaced by their values."""
@@ -166,9 +176,17 @@ class GraphImporter:
             return self.values[given]
         if isinstance(given, Sequence) and not isinstance(given, str):
             return [self._argument(item, where) for item in given]
-        if isinstance(given, torch.SymInt):
-            return self.sizes.dim(given, where)
-        return given
+        return self._size(given, where) if isinstance(given, torch.SymInt) else given
+
+    def _size(self, value: Any, where: str) -> Any:
+        """A size as a dimension; one of values as the scalar that a run computes where it can, else `Any`."""
+        extent = self.sizes.dim(value, where)
+        if not isinstance(extent, AnyDim):
+            return extent
+        try:
+            return self.sizes.of_run(value.node.expr, where)
+        except UnsupportedError:
+            return extent
 
     def _finish_all(self, result: Any, node: TorchNode) -> Any:
         if result is None:
@@ -239,6 +257,13 @@ def reads_complex(node: Any) -> bool:
 def converter_of(node: Any) -> Any:
     """The converter of a node of a graph, which calls an operator; None where there is none."""
     return find_converter(str(node.target), reads_complex(node))
+
+
+def _unread(node: Any, value: Any) -> frozenset[int]:
+    """The numbers of those of several results that nothing reads."""
+    if not isinstance(value, tuple | list) or any(user.target is not operator.getitem for user in node.users):
+        return frozenset()
+    return frozenset(range(len(value))) - {user.args[1] for user in node.users}
 
 
 def _meta(given: Any) -> Any:

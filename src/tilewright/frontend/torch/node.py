@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.idioms import broadcast_to, cast, constant, shape_of
-from tilewright.frontend.torch.types import Sizes, part_type
+from tilewright.frontend.idioms import broadcast_to, cast, concatenate, constant, reshape, shape_of
+from tilewright.frontend.torch.types import Sizes, is_static, part_type
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.type import Any as AnyDim
+from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.op.onnx_host import host_call
 from tilewright.support.dtype import DType
 
 
@@ -30,6 +34,7 @@ class TorchNode:
     value: Any
     sizes: Sizes = field(repr=False)
     draws: Any = field(default=None, repr=False)  # what random numbers come from: `random_numbers.Draws`
+    unread: frozenset[int] = frozenset()  # those of several results that nothing reads
     wide: bool = False  # results that are floats of 16 bits are to be made in float32
 
     @property
@@ -73,6 +78,28 @@ class TorchNode:
         """True where the (first) result is complex."""
         return bool(self._value(None).dtype.is_complex)
 
+    def spread(self, value: Expr, index: int | None = None) -> Expr:
+        """`value` broadcast to the shape of the (first) result, also where a run finds sizes of it."""
+        shape = self.shape_at(index)
+        return broadcast_to(value, shape) if AnyDim() not in shape else self._in_shape("Expand", value, index)
+
+    def reshaped(self, value: Expr, index: int | None = None) -> Expr:
+        """The elements of `value` in the shape of the (first) result, also where a run finds sizes of it."""
+        shape = self.shape_at(index)
+        unknown = [isinstance(extent, AnyDim) for extent in shape]
+        if not any(unknown):
+            return reshape(value, shape)
+        rest = [extent for extent in shape if not isinstance(extent, AnyDim)]
+        if sum(unknown) == 1 and is_static(rest) and 0 not in rest:
+            return reshape(value, [-1 if isinstance(extent, AnyDim) else extent for extent in shape])
+        return self._in_shape("Reshape", value, index, allowzero=1)
+
+    def _in_shape(self, name: str, value: Expr, index: int | None, **options: Any) -> Expr:
+        extents = [extent if isinstance(extent, int) else extent.node.expr for extent in self._value(index).shape]
+        sizes = concatenate([reshape(self.sizes.of_run(extent, self.label), (1,)) for extent in extents], 0)
+        dtype = tensor_type_of(value).dtype
+        return host_call(name, [value, sizes], TensorType(self.shape_at(index), dtype), **options)
+
     def tensor(self, name: str, dtype: str | DType | None = None) -> Expr:
         """A tensor or number as an expression, in `dtype` (default: that of the result)."""
         return self.as_tensor(self.arguments[name], dtype)
@@ -84,6 +111,8 @@ class TorchNode:
             return cast(value, target)
         if isinstance(value, bool | int | float):
             return constant(value, target)
+        if isinstance(value, AnyDim):
+            self.unsupported("a size that a run would have to find")
         ones = broadcast_to(constant(1, "int64"), (value,))  # a size: as many ones, summed
         return cast(op.sum(ones, axis=(0,)), target)
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import constant, like, product, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import constant, full, like, product, rank_of, reshape, shape_of
 from tilewright.frontend.torch.computing import in_float32
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
 
@@ -99,16 +100,28 @@ def convert_layer_norm(node: TorchNode) -> Expr | list[Expr]:
     last = len(node["normalized_shape"])
     axes = tuple(range(len(shape) - last, len(shape)))
     several = isinstance(node.value, tuple | list)
-    if last == 1 and not several and isinstance(shape[-1], int):
-        gamma = node["weight"] if node["weight"] is not None else constant(np.ones(shape[-1]), node.dtype)
-        beta = node["bias"] if node["bias"] is not None else constant(np.zeros(shape[-1]), node.dtype)
-        return op.nn.layer_norm(data, gamma, beta, axis=-1, epsilon=float(node["eps"]))
+    if is_static(shape[-last:]) and (not several or {1, 2} <= node.unread):
+        whole = _layer_norm(node, last)
+        unread = [full(0, node.shape_at(index), node.dtype_at(index)) for index in (1, 2)] if several else []
+        return [whole, *unread] if several else whole
     mean = op.mean(data, axis=axes, keepdims=True)
     distance = op.subtract(data, mean)
     square = op.mean(op.multiply(distance, distance), axis=axes, keepdims=True)
     scale = op.rsqrt(op.add(square, like(node["eps"], data)))
     made = _scaled(op.multiply(distance, scale), node["weight"], node["bias"])
     return [made, mean, scale] if several else made
+
+
+def _layer_norm(node: TorchNode, last: int) -> Expr:
+    """Normalization over the `last` axes, whose extents are known, as one operator."""
+    data, shape = node["input"], shape_of(node["input"])
+    extent = product(shape[-last:])
+    gamma, beta = (
+        constant(np.full(extent, default), node.dtype) if node[name] is None else reshape(node[name], (extent,))
+        for name, default in (("weight", 1.0), ("bias", 0.0))
+    )
+    flat = reshape(data, (*shape[:-last], extent))
+    return reshape(op.nn.layer_norm(flat, gamma, beta, axis=-1, epsilon=float(node["eps"])), shape)
 
 
 @converts("aten.rms_norm", "aten._fused_rms_norm")

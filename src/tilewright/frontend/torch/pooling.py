@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
-from tilewright.frontend.idioms import constant, like, rank_of, reshape, shape_of, slice_axis
+from tilewright.frontend.idioms import constant, full, like, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import place
@@ -15,6 +16,7 @@ from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type import as_dim
 
 _MAX = {1: op.nn.max_pool1d, 2: op.nn.max_pool2d, 3: op.nn.max_pool3d}
 _MEAN = {1: op.nn.adaptive_avg_pool1d, 2: op.nn.adaptive_avg_pool2d, 3: op.nn.adaptive_avg_pool3d}
@@ -63,7 +65,7 @@ def _after(
 ) -> list[int]:
     """The padding behind the data that the last windows reach."""
     if not is_static([*extents, *node.shape[-rank:]]):
-        return list(before)
+        return [pad + (stride - 1 if node["ceil_mode"] else 0) for pad, stride in zip(before, step)]
     return [
         max((count - 1) * stride + (size - 1) * spread + 1 - extent - pad, 0)
         for extent, count, size, stride, spread, pad in zip(extents, node.shape[-rank:], kernel, step, dilation, before)
@@ -75,9 +77,11 @@ def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
     """The largest element of each window, and its place in the plane."""
     rank = _axes(node)
     data = _batched(node["self"], rank)
-    if not is_static(shape_of(data)):
-        node.unsupported("the places of maxima in planes of symbolic extent")
+    if 1 in node.unread:
+        return [reshape(_max_pool(node, data, rank), node.shape_at(0)), full(0, node.shape_at(1), "int64")]
     extents, counts = shape_of(data)[2:], node.shape_at(0)[-rank:]
+    if not is_static([*extents, *counts]):
+        node.unsupported("the places of maxima in planes of symbolic extent")
     kernel, step, dilation, before = _window(node, rank)
     grids = []
     for axis in range(rank):
@@ -121,22 +125,38 @@ def convert_avg_pool(node: TorchNode) -> Expr:
         made = function(data, padding=(0,) * rank, **options)
     else:
         after = _after(node, shape_of(data)[-rank:], kernel, step, (1,) * rank, before, rank)
-        width = ((0, 0), (0, 0), *zip(before, after))
-        made = function(op.nn.pad(data, pad_width=width), padding=(0,) * rank, **options)
-        for axis, extent in enumerate(node.shape[-rank:], start=2):
-            made = slice_axis(made, axis, 0, extent)
-        if not is_static((*shape_of(data)[2:], *node.shape[-rank:])):
-            node.unsupported("padding of planes of symbolic extent")
-        counted = _counts(node, shape_of(data)[2:], rank, kernel, step, before)
-        made = op.multiply(made, constant(math.prod(kernel) / counted, element_type(data)))
+        pool = partial(_means, node, partial(function, padding=(0,) * rank, **options))
+        made = pool(data, list(zip(before, after)))
+        if node.get("divisor_override") is None:
+            extents = shape_of(data)[2:]
+            if is_static((*extents, *node.shape[-rank:])):
+                counted = _counts(node, extents, rank, kernel, step, before)
+                made = op.multiply(made, constant(math.prod(kernel) / counted, element_type(data)))
+            else:
+                made = op.divide(made, pool(*_counting(node, data, before, after)))
     divisor = node.get("divisor_override")
     if divisor is not None:
-        if any(before) or node["ceil_mode"]:
-            made = op.multiply(made, constant(counted, element_type(data)))
-            made = op.divide(made, like(divisor, data))
-        else:
-            made = op.multiply(made, like(math.prod(kernel) / divisor, data))
+        made = op.multiply(made, like(math.prod(kernel) / divisor, data))
     return reshape(made, node.shape)
+
+
+def _means(node: TorchNode, pool: Callable[[Expr], Expr], data: Expr, width: list[tuple[int, int]]) -> Expr:
+    """The means of the windows of the result over `data` with zeros of `width` around."""
+    made = pool(op.nn.pad(data, pad_width=((0, 0), (0, 0), *width)))
+    for axis, extent in enumerate(node.shape[-len(width) :], start=2):
+        made = slice_axis(made, axis, 0, extent)
+    return made
+
+
+def _counting(
+    node: TorchNode, data: Expr, before: Sequence[int], after: Sequence[int]
+) -> tuple[Expr, list[tuple[int, int]]]:
+    """A plane of ones where elements count, and how wide the zeros around it are; for extents that a run finds."""
+    extents, around = shape_of(data)[2:], list(zip(before, after))
+    if node["count_include_pad"]:
+        extents = tuple(as_dim(extent + 2 * pad) for extent, pad in zip(extents, before))
+        around = [(0, behind - pad) for pad, behind in around]
+    return full(1, (1, 1, *extents), element_type(data)), around
 
 
 def _counts(

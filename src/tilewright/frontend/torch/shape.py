@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -60,13 +60,13 @@ def convert_reshape(node: TorchNode) -> Expr | list[Expr]:
     data = node["self"]
     if node.target == "aten.view.dtype":
         return data if element_type(data) == node.dtype else op.reinterpret(data, dtype=str(node.dtype))
-    return reshape(data, node.shape)
+    return node.reshaped(data)
 
 
 @converts("aten.expand", "aten.expand_copy", "aten.expand_as", "aten.broadcast_to")
 def convert_expand(node: TorchNode) -> Expr:
     """Broadcast to a shape."""
-    return broadcast_to(node["self"], node.shape)
+    return node.spread(node["self"])
 
 
 @converts("aten.broadcast_tensors")
@@ -229,6 +229,10 @@ def convert_split(node: TorchNode) -> list[Expr]:
     if isinstance(places, Expr):
         cuts = [None, *(index_axis(places, 0, index) for index in range(len(node.value) - 1)), None]
         return [slice_of_run(node, node["self"], axis, *ends, 1) for ends in pairwise(cuts)]
+    sizes = node.get("split_sizes", ())
+    if any(isinstance(size, Expr) for size in sizes):
+        ends = list(accumulate((node.as_tensor(size, "int64") for size in sizes), op.add))
+        return [slice_of_run(node, node["self"], axis, *cut, 1) for cut in pairwise([None, *ends])]
     parts, begin = [], 0
     for index in range(len(node.value)):
         end = as_dim(begin + node.shape_at(index)[axis])

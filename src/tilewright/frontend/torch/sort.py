@@ -6,6 +6,7 @@ from tilewright.frontend.idioms import cast, constant, full, like, product, rank
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.selection import slice_of_run
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
 
@@ -16,6 +17,10 @@ def convert_topk(node: TorchNode) -> list[Expr]:
     data, count = node["self"], node["k"]
     if not rank_of(data):
         return [data, constant(0, "int64")]
+    if isinstance(count, Expr):
+        order = _order(data, node.axis(), bool(node["largest"]))
+        chosen = slice_of_run(node, order, node.axis(), 0, count, 1)
+        return [op.gather(data, axis=node.axis(), indices=chosen), chosen]
     if not isinstance(count, int) or count == 0:
         node.unsupported("a count that is 0 or symbolic")
     found = op.topk(data, count, node.axis(), "both", not node["largest"], "int64")

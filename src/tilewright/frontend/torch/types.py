@@ -13,6 +13,7 @@ from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.relay.ir.type import Any as Any_
 from tilewright.relay.ir.type import TensorType, as_dim
+from tilewright.relay.op.host import shape_of
 from tilewright.support.dtype import DType
 from tilewright.te import size_var
 
@@ -54,11 +55,19 @@ _QUOTIENTS: dict[str, Callable[[Expr, Expr], Expr]] = {
 }  # fmt: skip
 
 
+#: Functions of sizes that a run computes.
+_OF_RUN: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "Add": op.add, "Mul": op.multiply, "FloorDiv": op.floor_divide, "CleanDiv": op.floor_divide,
+    "Mod": op.floor_mod, "PythonMod": op.floor_mod, "Max": op.maximum, "Min": op.minimum,
+}  # fmt: skip
+
+
 class Sizes:
-    """Size variables by the names that PyTorch gives its symbols."""
+    """Size variables by the names that PyTorch gives its symbols, and scalars for those that a run finds."""
 
     def __init__(self) -> None:
         self.variables: dict[str, Any] = {}
+        self._found: dict[str, Callable[[], Expr]] = {}
 
     def dim(self, value: Any, where: str) -> Any:
         """An extent: an integer as it is, a `torch.SymInt` as an expression over size variables.
@@ -67,7 +76,7 @@ class Sizes:
         """
         if isinstance(value, int):
             return int(value)
-        if any(str(symbol).startswith(("u", "zu")) for symbol in value.node.expr.free_symbols):
+        if _of_values(value.node.expr):
             return Any_()
         return as_dim(self._expression(value.node.expr, where))
 
@@ -85,12 +94,41 @@ class Sizes:
         kind = type(expr).__name__
         if expr.is_number:
             return constant(float(expr), "float64")
-        if expr.is_integer and not any(str(symbol).startswith(("u", "zu")) for symbol in expr.free_symbols):
-            ones = broadcast_to(constant(1, "int64"), (as_dim(self._expression(expr, where)),))
-            return op.cast(op.sum(ones, axis=(0,)), dtype="float64")
+        if expr.is_integer:
+            return op.cast(self.of_run(expr, where), dtype="float64")
         if kind not in _QUOTIENTS:
             raise UnsupportedError(f"{where} is the number {expr}, which is known at run time only")
         return reduce(_QUOTIENTS[kind], [self.quotient(part, where) for part in expr.args])
+
+    def note(self, value: Any, made: Any) -> None:
+        """Remember where a run finds the sizes that the result `value`, which became `made`, is the first to have."""
+        if not isinstance(made, Expr):
+            return
+        if type(value).__name__ == "SymInt":
+            self._enter(value, lambda: op.reshape(op.cast(made, dtype="int64"), newshape=()))
+        for axis, extent in enumerate(getattr(value, "shape", ())):
+            self._enter(extent, lambda axis=axis: _extent_of_run(made, axis))  # type: ignore[misc]
+
+    def _enter(self, value: Any, find: Callable[[], Expr]) -> None:
+        if type(value).__name__ == "SymInt" and value.node.expr.is_Symbol and _of_values(value.node.expr):
+            self._found.setdefault(str(value.node.expr), find)
+
+    def of_run(self, expr: Any, where: str) -> Expr:
+        """A size, as an integer or SymPy expression, as a scalar of int64 that a run computes.
+
+        Raises `UnsupportedError` for one of values that no tensor of the graph has as a size.
+        """
+        if isinstance(expr, int) or expr.is_Integer:
+            return constant(int(expr), "int64")
+        if not _of_values(expr):
+            ones = broadcast_to(constant(1, "int64"), (as_dim(self._expression(expr, where)),))
+            return op.sum(ones, axis=(0,))
+        kind = type(expr).__name__
+        if expr.is_Symbol and str(expr) in self._found:
+            return self._found[str(expr)]()
+        if kind not in _OF_RUN:
+            raise UnsupportedError(f"{where} has the size {expr}, which a run would have to find: it is not supported")
+        return reduce(_OF_RUN[kind], [self.of_run(part, where) for part in expr.args])
 
     def _expression(self, expr: Any, where: str) -> Any:
         """A SymPy expression as one of the loop IR."""
@@ -105,6 +143,15 @@ class Sizes:
         if kind not in _FUNCTIONS:
             raise UnsupportedError(f"{where} has the size {expr}, which is not supported")
         return _FUNCTIONS[kind](*parts)
+
+
+def _of_values(expr: Any) -> bool:
+    """True for a size that depends on values of tensors."""
+    return any(str(symbol).startswith(("u", "zu")) for symbol in expr.free_symbols)
+
+
+def _extent_of_run(value: Expr, axis: int) -> Expr:
+    return op.take(shape_of(value, "int64"), constant(axis, "int64"), axis=0, mode="clip")
 
 
 def is_static(shape: Sequence[Any]) -> bool:
