@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.idioms import cast, constant, like, shape_of
+from tilewright.frontend import functions
+from tilewright.frontend.idioms import cast, constant, shape_of
 from tilewright.frontend.tflite.activation import activated, fused_activation, unary
 from tilewright.frontend.tflite.fixed_point import (
     activation_range,
@@ -269,15 +270,7 @@ def convert_comparison(node: Node) -> Expr:
 
 @converts("ATAN2")
 def convert_atan2(node: Node) -> Expr:
-    """The angle of (x, y) in all quadrants, from that of the smaller over the larger."""
-    y, x = node[0], node[1]
-    zero, pi = like(0, x), like(math.pi, x)
-    small, large = op.minimum(op.abs(x), op.abs(y)), op.maximum(op.abs(x), op.abs(y))
-    none = op.equal(large, zero)
-    angle = op.atan(op.divide(small, op.where(none, like(1, x), large)))
-    angle = op.where(op.greater(op.abs(y), op.abs(x)), op.subtract(like(math.pi / 2, x), angle), angle)
-    angle = op.where(op.less(x, zero), op.subtract(pi, angle), angle)
-    return op.where(op.less(y, zero), op.negative(angle), angle)
+    return functions.atan2(node[0], node[1])
 
 
 @converts("CAST")
