@@ -3,9 +3,10 @@
     KERAS_BACKEND=tensorflow python -m bench.frontends.keras_networks [--only WORD] [--formats keras,h5,…] [--compile]
 
 Each network is saved as `.keras`, `.h5`, SavedModel, frozen graph and as TFLite: in floats, with weights of 16-bit
-floats, with weights of 8 bits, and in integers altogether. The first four are compared with Keras, the last four with
-TFLite's reference kernels; "difference" is the largest one over the largest output, of integers the largest number of
-quanta. Our side is Relay's interpreter, or with `--compile` the compiled model. Needs TensorFlow and Keras.
+floats, with weights of 8 bits, and in integers altogether, tensors of 8 or 16 bits. The first four are compared with
+Keras, the others with TFLite's reference kernels; "difference" is the largest one over the largest output, of
+integers the largest number of quanta. Our side is Relay's interpreter, or with `--compile` the compiled model. Needs
+TensorFlow and Keras.
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ def converted(change: Callable[[Any, Any], None]) -> Callable[..., tuple[Arrays,
         (given,) = run.get_input_details()
         if given["dtype"] != np.float32:
             scale, zero = given["quantization"]
-            x = np.clip(np.round(x / scale + zero), -128, 127).astype(given["dtype"])
+            range_ = np.iinfo(given["dtype"])
+            x = np.clip(np.round(x / scale + zero), range_.min, range_.max).astype(given["dtype"])
         run.set_tensor(given["index"], x)
         run.invoke()
         wanted = [run.get_tensor(one["index"]) for one in run.get_output_details()]
@@ -150,10 +152,18 @@ def _integers(converter: Any, data: Any) -> None:
     converter.inference_input_type = converter.inference_output_type = tf.int8
 
 
+def _integers_16(converter: Any, data: Any) -> None:
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    converter.representative_dataset = data
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8]
+    converter.inference_input_type = converter.inference_output_type = tf.int16
+
+
 FORMATS: dict[str, Callable[..., tuple[Arrays, Arrays]]] = {
     "keras": archived(".keras"), "h5": archived(".h5"), "saved": saved, "frozen": frozen,
     "tflite": converted(lambda converter, data: None), "tflite-f16": converted(_float16),
     "tflite-weights": converted(_weights), "tflite-int8": converted(_integers),
+    "tflite-int16": converted(_integers_16),
 }  # fmt: skip
 
 
@@ -175,17 +185,18 @@ def main() -> None:
     parser.add_argument("--formats", default=",".join(FORMATS))
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--first", type=int, default=len(NAMES), help="so many networks, the small ones")
+    parser.add_argument("--skip", type=int, default=0, help="so many networks before those")
     parser.add_argument("--trace", action="store_true", help="where errors come from")
     args = parser.parse_args()
     counts = {name: [0, 0] for name in args.formats.split(",")}
-    for name in [one for one in NAMES[: args.first] if args.only in one]:
+    for name in [one for one in NAMES[args.skip : args.first] if args.only in one]:
         model = network(name)
         for kind in counts:
             begun = time.perf_counter()
             with tempfile.TemporaryDirectory() as folder:
                 try:
                     apart = difference(*FORMATS[kind](model, images(model), Path(folder), args.compile))
-                    said, agrees = f"difference {apart:.1e}", apart <= (0 if kind.endswith("int8") else 1e-4)
+                    said, agrees = f"difference {apart:.1e}", apart <= (0 if kind.endswith(("int8", "int16")) else 1e-4)
                 except Exception as error:  # the other formats are tried
                     said, agrees = f"{type(error).__name__}: {' '.join(str(error).split())[:600]}", False
                     if args.trace:

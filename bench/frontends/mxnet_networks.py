@@ -168,14 +168,16 @@ def zoo(name: str) -> Callable[[], Any]:
     return lambda: getattr(vision, name)(classes=10)
 
 
+_SQUARE: Shape = (1, 3, 224, 224)
 _IMAGES: dict[str, Shape] = {
-    "inception_v3": (1, 3, 299, 299), "densenet121": (1, 3, 224, 224),
-    **{f"squeezenet1_{minor}": (1, 3, 224, 224) for minor in (0, 1)},
+    "inception_v3": (1, 3, 299, 299), **{f"densenet{layers}": _SQUARE for layers in (121, 161, 169, 201)},
+    **{f"squeezenet1_{minor}": _SQUARE for minor in (0, 1)},
 }  # fmt: skip
 _ZOO = (
-    "alexnet", "vgg11", "vgg11_bn", "resnet18_v1", "resnet18_v2", "resnet50_v1", "resnet50_v2", "mobilenet0_5",
-    "mobilenet1_0", "mobilenet_v2_0_5", "mobilenet_v2_1_0", "squeezenet1_0", "squeezenet1_1", "densenet121",
-    "inception_v3",
+    "alexnet", *[f"vgg{layers}{kind}" for layers in (11, 13, 16, 19) for kind in ("", "_bn")],
+    *[f"resnet{layers}_v{version}" for layers in (18, 34, 50, 101, 152) for version in (1, 2)],
+    *[f"mobilenet{kind}{width}" for kind in ("", "_v2_") for width in ("0_25", "0_5", "0_75", "1_0")],
+    "squeezenet1_0", "squeezenet1_1", "densenet121", "densenet161", "densenet169", "densenet201", "inception_v3",
 )  # fmt: skip
 
 #: Of each network what makes it, and the shapes of its input; "words" are whole numbers below 50.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,9 +152,12 @@ _IMAGES: dict[str, Shape] = {
     "inception_v3": (1, 3, 96, 96), "googlenet": (1, 3, 224, 224), "LeNet": (1, 1, 28, 28), "alexnet": (1, 3, 224, 224),
 }  # fmt: skip
 _ZOO = (
-    "LeNet", "alexnet", "vgg11", "resnet18", "resnet50", "resnext50_32x4d", "wide_resnet50_2", "mobilenet_v1",
-    "mobilenet_v2", "mobilenet_v3_small", "mobilenet_v3_large", "shufflenet_v2_x0_5", "shufflenet_v2_swish",
-    "squeezenet1_0", "squeezenet1_1", "densenet121", "googlenet", "inception_v3",
+    "LeNet", "alexnet", "vgg11", "vgg13", "vgg16", "vgg19", "resnet18", "resnet34", "resnet50", "resnet101",
+    "resnet152", "resnext50_32x4d", "resnext50_64x4d", "resnext101_32x4d", "resnext101_64x4d", "resnext152_32x4d",
+    "resnext152_64x4d", "wide_resnet50_2", "wide_resnet101_2", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_small",
+    "mobilenet_v3_large", "shufflenet_v2_x0_25", "shufflenet_v2_x0_33", "shufflenet_v2_x0_5", "shufflenet_v2_x1_0",
+    "shufflenet_v2_x1_5", "shufflenet_v2_x2_0", "shufflenet_v2_swish", "squeezenet1_0", "squeezenet1_1",
+    "densenet121", "densenet161", "densenet169", "densenet201", "densenet264", "googlenet", "inception_v3",
 )  # fmt: skip
 
 #: Of each network what makes it, and the shapes of its inputs; those of whole numbers are below 50.
@@ -187,19 +191,26 @@ def network(name: str) -> tuple[Any, list[np.ndarray]]:
     return layer, given
 
 
-def saved(layer: Any, given: list[np.ndarray], folder: Path) -> Path:
-    """The path of the program."""
-    specs = [paddle.static.InputSpec(one.shape, str(one.dtype), f"x{place}") for place, one in enumerate(given)]
+def saved(layer: Any, given: list[np.ndarray], folder: Path, first: int = 0) -> Path:
+    """The path of the program, of which the axes before `first` are open."""
+    shapes = [[*[None] * first, *one.shape[first:]] for one in given]
+    specs = [
+        paddle.static.InputSpec(shape, str(one.dtype), f"x{place}")
+        for place, (shape, one) in enumerate(zip(shapes, given))
+    ]
     paddle.jit.save(layer, str(folder / "net"), input_spec=specs)
     return next(path for path in (folder / "net.json", folder / "net.pdmodel") if path.is_file())
 
 
-def compare(name: str, folder: Path, compiled: bool) -> float:
+def compare(name: str, folder: Path, compiled: bool, open_batch: bool = False) -> float:
     """The largest difference over the largest output; infinite where shapes differ."""
     layer, given = network(name)
     wanted = layer(*(paddle.to_tensor(one) for one in given))
     wanted = [one.numpy() for one in (wanted if isinstance(wanted, list | tuple) else [wanted])]
-    mod, specs = from_paddle(saved(layer, given, folder))
+    path = saved(layer, given, folder, int(open_batch))
+    # the interpreter runs single sizes
+    chosen = {f"x{place}": one.shape for place, one in enumerate(given)} if open_batch and not compiled else None
+    mod, specs = from_paddle(path, input_shapes=chosen)
     feed = {f"x{place}": one for place, one in enumerate(given)}
     feed = {spec.name: feed.get(spec.name, one) for spec, one in zip(specs, given, strict=True)}
     found: Any = tw.compile(mod, cache=False).run(feed) if compiled else interpret(mod, feed)
@@ -214,7 +225,9 @@ def main() -> None:
     """Print a line a network."""
     parser = options(__doc__ or "")
     parser.add_argument("--legacy", action="store_true")
-    compare_networks(NETWORKS, parser.parse_args(), compare)
+    parser.add_argument("--open", action="store_true", help="programs for any batch")
+    args = parser.parse_args()
+    compare_networks(NETWORKS, args, partial(compare, open_batch=args.open))
 
 
 if __name__ == "__main__":

@@ -202,16 +202,26 @@ def _times(x: Expr, factor: float) -> Expr:
 
 
 def atan2(y: Expr, x: Expr) -> Expr:
-    """The angle of the point (x, y), -π … π."""
+    """The angle of the point (x, y), -π … π, as in C of infinite numbers and zeros with signs too."""
     zero, pi = like(0, x), like(math.pi, x)
+    below, left = _has_minus(y), _has_minus(x)
     steep = op.greater(op.abs(y), op.abs(x))
     low, high = op.where(steep, x, y), op.where(steep, y, x)
-    flat = op.where(op.equal(high, zero), zero, op.divide(low, op.where(op.equal(high, zero), like(1, x), high)))
+    flat = op.divide(low, op.where(op.equal(high, zero), like(1, x), high))
+    ones = op.where(op.equal(op.less(low, zero), op.less(high, zero)), like(1, x), like(-1, x))
+    flat = op.where(op.logical_and(op.isinf(low), op.isinf(high)), ones, flat)
     angle = op.atan(flat)
-    half = op.where(op.less(y, zero), like(-math.pi / 2, x), like(math.pi / 2, x))
+    half = op.where(below, like(-math.pi / 2, x), like(math.pi / 2, x))
     turned = op.subtract(half, angle)
-    back = op.add(angle, op.where(op.less(y, zero), op.negative(pi), pi))
-    return op.where(steep, turned, op.where(op.less(x, zero), back, angle))
+    back = op.add(angle, op.where(below, op.negative(pi), pi))
+    return op.where(steep, turned, op.where(left, back, angle))
+
+
+def _has_minus(value: Expr) -> Expr:
+    """True where a number has the sign bit, which of -0 its reciprocal shows."""
+    none = op.equal(value, like(0, value))
+    inverse = op.divide(like(1, value), op.where(none, value, like(1, value)))
+    return op.less(op.where(none, inverse, value), like(0, value))
 
 
 #: Activation functions of one argument by name, old names beside new ones.

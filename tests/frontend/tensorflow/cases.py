@@ -58,12 +58,17 @@ def cases(tf: Any) -> list[Case]:
         add(name, whole(3, 4), whole(4, low=1), label="(int32)")
     for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift"):
         add(name, whole(3, 4, low=0), whole(4, low=0, high=4))
+    for name in ("LeftShift", "RightShift"):
+        add(name, whole(3, 4, dtype="int8"), whole(4, low=-3, high=12, dtype="int8"), label="(beyond the bits)")
     add("Invert", whole(3, 4))
     for name in ("LogicalAnd", "LogicalOr"):
         add(name, floats(3, 4) > 0, floats(4, seed=3) > 0)
     add("LogicalNot", floats(3, 4) > 0)
     add("LeakyRelu", floats(3, 4), alpha=0.3)
     add("ClipByValue", floats(3, 4), np.float32(-0.5), np.float32(0.7))
+    add("ClipByValue", floats(3, 4), np.float32(0.7), np.float32(-0.5), label="(crossed)")
+    ends = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan], "float32")
+    add("Atan2", ends.reshape(-1, 1), ends, label="(special)")
     found.append(("AddN", lambda a, b: raw.AddN(inputs=[a, b, a]), [floats(3), floats(3)]))
     add("BiasAdd", floats(2, 3, 4, 5), floats(5), data_format="NHWC")
     add("Cast", floats(3, 4) * 5, DstT=tf.int32)

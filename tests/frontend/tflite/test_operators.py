@@ -74,6 +74,9 @@ def unary() -> Iterator[Any]:
     yield case("NEG", [q("int8", 999)], [q("int8", 999)])
     yield case("LOG", [q("int8", 999, zero=-128)], [q("int8", 999, scale=0.03)])
     yield case("RSQRT", [q("int8", 999, zero=-128)], [q("int8", 999, scale=0.02, zero=-128)])
+    wide = T((9999,), "int16", scale=0.0003, zero=0)
+    for name, scale in (("LOG", 0.0003), ("EXP", 0.5)):
+        yield case(name, [wide], [T((9999,), "int16", scale=scale, zero=0)], label="int16")
     for name, scale in (("LOGISTIC", 1 / 32768), ("TANH", 1 / 32768)):
         yield case(name, [q("int16", 999, scale=1 / 4096)], [q("int16", 999, scale=scale)], label="power")
         yield case(name, [q("int16", 999, scale=0.0007)], [q("int16", 999, scale=scale)])
@@ -320,6 +323,11 @@ def shapes() -> Iterator[Any]:
             yield case(
                 "RESIZE_BILINEAR", [f(1, 4, 5, 2), c(size)], [f(1, *size, 2)], ("ResizeBilinearOptions", chosen), label
             )
+            for kind in ("int8", "int16"):
+                yield case(
+                    "RESIZE_BILINEAR", [q(kind, 1, 4, 5, 2), c(size)], [q(kind, 1, *size, 2)],
+                    ("ResizeBilinearOptions", chosen), f"{label} {kind}",
+                )  # fmt: skip
             yield case(
                 "RESIZE_NEAREST_NEIGHBOR",
                 [f(1, 4, 5, 2), c(size)],

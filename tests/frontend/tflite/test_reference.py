@@ -12,6 +12,7 @@ from tests.frontend.tflite.builder import Graph, Op, T, build, single
 from tilewright.cli.main import cli
 from tilewright.errors import InputError
 from tilewright.frontend.tflite.format import TfliteFrontend
+from tilewright.relay import interpret
 
 
 def state_model() -> bytes:
@@ -69,3 +70,27 @@ def test_bytes_have_a_reference_too() -> None:
     np.testing.assert_array_equal(engine.run()[0], np.abs(x))
     engine.give({"t0": -2 * x})
     np.testing.assert_array_equal(engine.run()[0], np.abs(2 * x))
+
+
+def test_values_lie_as_in_our_graph() -> None:
+    """A convolution behind another: between them there are channels first only. And SPLIT, of several results."""
+    rng = np.random.default_rng(3)
+    weights = [T((3, 1, 1, 3), "float32", rng.standard_normal((3, 1, 1, 3))) for _ in range(2)]
+    image, options = T((1, 3, 3, 3)), ("Conv2DOptions", {"strideW": 1, "strideH": 1})
+    axis, third = T((), "int32", np.int32(3)), T((1, 3, 3, 1))
+    ops = [
+        Op("CONV_2D", [0, 1, 3], [4], options),
+        Op("CONV_2D", [4, 2, 3], [5], options),
+        Op("SPLIT", [6, 5], [7, 8, 9], ("SplitOptions", {"numSplits": 3})),
+    ]
+    tensors = [image, *weights, T((3,), "float32", np.ones(3)), image, image, axis, third, third, third]
+    model = build(Graph(tensors, [0], [8, 9], ops))
+    inputs = {"t0": rng.standard_normal((1, 3, 3, 3)).astype("float32")}
+    graph = TfliteFrontend().reference(model).straight_line(inputs, "litert")
+    found = graph.values(inputs, [node.name for node in graph.nodes], "litert")
+    assert {"t4", "t5"} <= set(found)
+    for place, node in enumerate(graph.nodes):
+        if node.name in found:
+            part = graph.model([place], [node.name], {name: found[name] for name in node.inputs}, found)
+            given = {name: {**inputs, **found}[name] for name in graph.inputs(part)}
+            np.testing.assert_allclose(interpret(part, given)[0], found[node.name], rtol=1e-5, atol=1e-5)

@@ -26,6 +26,15 @@ def test_numeric(check, name, dtype):
             check(getattr(op, name)(const(x), axis, keepdims), expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
+def test_of_nothing(check, dtype):
+    """The number that every other replaces."""
+    x = np.zeros((0, 3), dtype)
+    ends = (-np.inf, np.inf) if "f" in dtype else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for name, end in zip(("max", "min"), ends):
+        check(getattr(op, name)(const(x), 0), np.full(3, end, dtype))
+
+
 def test_exclude_reduces_over_the_other_axes(check):
     x = RNG.standard_normal((2, 3, 4)).astype("float32")
     check(op.sum(const(x), axis=1, exclude=True), x.sum((0, 2)))

@@ -114,17 +114,21 @@ def convert_hsv_to_rgb(node: TfNode) -> Expr:
 
 
 def _rgb_of(value: Expr) -> Expr:
-    axis = rank_of(value) - 1
-    hue, saturation, brightness = (index_axis(value, axis, one) for one in range(3))
-    turns, one, two = op.multiply(hue, like(6, value)), like(1, value), like(2, value)
+    hue, saturation, brightness = _parts(value)
+    pale = op.subtract(like(1, value), saturation)
+    made = [op.multiply(op.add(pale, op.multiply(saturation, part)), brightness) for part in _pure_colour(hue)]
+    return op.stack(made, axis=rank_of(value) - 1)
+
+
+def _pure_colour(hue: Expr) -> list[Expr]:
+    """Red, green and blue, 0 … 1, of a hue, 0 … 1."""
+    turns, one, two = op.multiply(hue, like(6, hue)), like(1, hue), like(2, hue)
     parts = [
-        op.subtract(op.abs(op.subtract(turns, like(3, value))), one),
+        op.subtract(op.abs(op.subtract(turns, like(3, hue))), one),
         op.subtract(two, op.abs(op.subtract(turns, two))),
-        op.subtract(two, op.abs(op.subtract(turns, like(4, value)))),
+        op.subtract(two, op.abs(op.subtract(turns, like(4, hue)))),
     ]
-    pale = op.subtract(one, saturation)
-    made = [op.multiply(op.add(pale, op.multiply(saturation, op.clip(part, 0.0, 1.0))), brightness) for part in parts]
-    return op.stack(made, axis=axis)
+    return [op.clip(part, 0.0, 1.0) for part in parts]
 
 
 @converts("AdjustContrastv2")
@@ -143,10 +147,14 @@ def convert_adjust_saturation(node: TfNode) -> Expr:
 
 @converts("AdjustHue")
 def convert_adjust_hue(node: TfNode) -> Expr:
-    hue, saturation, brightness = _parts(_hsv_of(node[0]))
+    """The hue turned between the least and the largest channel, which stay: numbers outside of 0 … 1 are no colours."""
+    last = node.rank() - 1
+    hue = _parts(_hsv_of(node[0]))[0]
     turned = op.add(hue, cast(node[1], dtype_of(hue)))
     turned = op.subtract(turned, op.floor(turned))
-    return _rgb_of(op.stack([turned, saturation, brightness], axis=node.rank() - 1))
+    low = op.min(node[0], axis=(last,))
+    width = op.subtract(op.max(node[0], axis=(last,)), low)
+    return op.stack([op.add(low, op.multiply(width, part)) for part in _pure_colour(turned)], axis=last)
 
 
 def _parts(value: Expr) -> list[Expr]:

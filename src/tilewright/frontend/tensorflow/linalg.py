@@ -19,7 +19,11 @@ def _swapped(value: Expr) -> Expr:
 
 @converts("Cholesky")
 def convert_cholesky(node: TfNode) -> Expr:
-    return linalg.cholesky(node[0])[0]
+    """NaN where the matrix is not positive definite."""
+    made = linalg.cholesky(node[0])
+    failed = op.not_equal(made[1], constant(0, "int32"))
+    failed = op.expand_dims(failed, axis=node.rank() - 2, num_newaxis=2)
+    return op.where(failed, constant(np.nan, node.dtype()), made[0])
 
 
 @converts("MatrixDeterminant")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend import functions
-from tilewright.frontend.idioms import cast, constant, is_float, like
+from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, like
 from tilewright.frontend.tensorflow.node import TfNode
 from tilewright.frontend.tensorflow.registry import converts
 from tilewright.frontend.tensorflow.values import Dims, dims_of
@@ -21,14 +21,22 @@ _ON_SIZES: dict[str, Callable[[Any, Any], Any]] = {
     "Add": operator.add, "AddV2": operator.add, "Sub": operator.sub, "Mul": operator.mul, "FloorDiv": operator.floordiv,
     "Maximum": max, "Minimum": min, "FloorMod": operator.mod,
 }  # fmt: skip
+
+
+def _inside(places: Expr) -> Expr:
+    """Places to shift by, as TensorFlow's kernels bound them: 0 … one less than there are bits."""
+    bits = np.dtype(dtype_of(places)).itemsize * 8
+    return op.clip(places, 0, bits - 1)
+
+
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "Add": op.add, "AddV2": op.add, "Sub": op.subtract, "Mul": op.multiply, "FloorDiv": op.floor_divide,
     "FloorMod": op.floor_mod, "Maximum": op.maximum, "Minimum": op.minimum, "Pow": op.power, "RealDiv": op.divide,
     "TruncateDiv": op.divide, "TruncateMod": op.mod, "Mod": op.mod, "Equal": op.equal, "NotEqual": op.not_equal,
     "Greater": op.greater, "GreaterEqual": op.greater_equal, "Less": op.less, "LessEqual": op.less_equal,
     "LogicalAnd": op.logical_and, "LogicalOr": op.logical_or, "BitwiseAnd": op.bitwise_and, "BitwiseOr": op.bitwise_or,
-    "BitwiseXor": op.bitwise_xor, "LeftShift": op.left_shift, "RightShift": op.right_shift, "Div": op.divide,
-    "Atan2": functions.atan2,
+    "BitwiseXor": op.bitwise_xor, "LeftShift": lambda x, y: op.left_shift(x, _inside(y)),
+    "RightShift": lambda x, y: op.right_shift(x, _inside(y)), "Div": op.divide, "Atan2": functions.atan2,
 }  # fmt: skip
 
 
@@ -92,7 +100,8 @@ def convert_leaky_relu(node: TfNode) -> Expr:
 
 @converts("ClipByValue")
 def convert_clip(node: TfNode) -> Expr:
-    return op.minimum(op.maximum(node[0], node[1]), node[2])
+    """Where the ends are crossed, the lower one counts."""
+    return op.maximum(op.minimum(node[0], node[2]), node[1])
 
 
 @converts("DivNoNan", "MulNoNan", "Xdivy", "Xlogy", "Xlog1py")

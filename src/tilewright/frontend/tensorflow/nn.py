@@ -149,6 +149,7 @@ def convert_dilation(node: TfNode) -> Expr:
 # ------------------------------------------------------------------------------------------------------- normalization
 @converts("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 def convert_batch_norm(node: TfNode) -> list[Expr]:
+    """In training the variance that is handed on is that of the population: divided by one less than there are."""
     data = cast(node[0], "float32")
     axis = node.rank() - 1 if node.last else 1
     if node.b("is_training", True):
@@ -156,10 +157,22 @@ def convert_batch_norm(node: TfNode) -> list[Expr]:
         mean = op.mean(data, axis=axes)
         apart = op.subtract(data, op.mean(data, axis=axes, keepdims=True))
         variance = op.mean(op.multiply(apart, apart), axis=axes)
+        count = op.sum(op.ones_like(data), axis=axes)
+        others = op.maximum(op.subtract(count, like(1, count)), like(1, count))
+        left = [mean, op.divide(op.multiply(variance, count), others)]
+        share = node.f("exponential_avg_factor", 1.0)
+        if share != 1:
+            left = [_mixed(old, new, share) for old, new in zip((node[3], node[4]), left)]
     else:
         mean, variance = node[3], node[4]
+        left = [mean, variance]
     made = op.nn.batch_norm(data, node[1], node[2], mean, variance, axis=axis, epsilon=node.f("epsilon", 1e-4))
-    return [cast(made[0], node.dtype()), mean, variance, mean, variance, mean]
+    return [cast(made[0], node.dtype()), *left, mean, variance, mean]
+
+
+def _mixed(old: Expr, new: Expr, share: float) -> Expr:
+    """A running average that took in `new`."""
+    return op.add(op.multiply(old, like(1 - share, old)), op.multiply(new, like(share, new)))
 
 
 @converts("LRN")

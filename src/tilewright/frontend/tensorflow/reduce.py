@@ -65,11 +65,16 @@ def convert_top_k(node: TfNode) -> list[Expr]:
 
 @converts("InTopK", "InTopKV2")
 def convert_in_top_k(node: TfNode) -> Expr:
-    scores, places = node[0], op.expand_dims(cast(node[1], "int32"), axis=1)
+    """False too of a sample with a score that is not finite, and of a place that is none."""
+    scores, given = node[0], node[1]
+    classes = constant(node.shape()[1], node.dtype(1))
+    known = op.logical_and(op.greater_equal(given, like(0, given)), op.less(given, classes))
+    places = op.expand_dims(cast(op.where(known, given, like(0, given)), "int32"), axis=1)
     count = node.ints(2, "count")[0] if node.operator == "InTopKV2" else node.i("k")
     own = op.gather(scores, 1, places)
     above = op.sum(cast(op.greater(scores, own), "int32"), axis=(1,))
-    return op.logical_and(op.less(above, constant(count, "int32")), op.isfinite(op.squeeze(own, axis=(1,))))
+    known = op.logical_and(known, op.all(op.isfinite(scores), axis=(1,)))
+    return op.logical_and(op.less(above, constant(count, "int32")), known)
 
 
 @converts("LowerBound", "UpperBound")

@@ -33,7 +33,7 @@ from tilewright.frontend.tflite.importer import GraphImporter
 from tilewright.frontend.tflite.inputs import input_specs
 from tilewright.frontend.tflite.model import load_model
 from tilewright.frontend.tflite.node import World
-from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, var
+from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, var
 from tilewright.relay.ir.module import IRModule
 
 
@@ -41,6 +41,14 @@ def convert_model(
     source: str | os.PathLike[str] | bytes, input_shapes: Mapping[str, Sequence[Any]] | None
 ) -> tuple[IRModule, list[InputSpec]]:
     """See `tilewright.frontend.tflite.from_tflite`."""
+    module, specs, _ = convert_with_tensors(source, input_shapes)
+    return module, specs
+
+
+def convert_with_tensors(
+    source: str | os.PathLike[str] | bytes, input_shapes: Mapping[str, Sequence[Any]] | None
+) -> tuple[IRModule, list[InputSpec], dict[str, Expr]]:
+    """As `convert_model`, and what each tensor of the main subgraph became, by name."""
     model = load_model(source)
     main = model.subgraphs[0]
     specs = input_specs([main.tensors[place] for place in main.inputs], input_shapes)
@@ -62,7 +70,7 @@ def convert_model(
     body = results[0] if len(results) == 1 else Tuple(results)
     attrs = {"output_names": (*names, *[f"{name}:next" for name in states])}
     functions = {**importer.functions, GlobalVar("main"): Function(params, body, attrs=attrs)}
-    return IRModule(functions), specs
+    return IRModule(functions), specs, importer.tensors
 
 
 def initial_states(source: str | os.PathLike[str] | bytes) -> dict[str, Any]:

@@ -47,6 +47,8 @@ class GraphImporter(Importer):
         self._finisher = Finisher(fold_call)
         self._active: list[int] = []
         self._converted = 0
+        #: What the tensors of the main subgraph that operators give became, by name.
+        self.tensors: dict[str, Expr] = {}
 
     def graphs(self) -> Sequence[Subgraph]:
         """All subgraphs of the model."""
@@ -138,6 +140,8 @@ class GraphImporter(Importer):
             given = {place: value for place, value in found if place >= 0}
             for place, value in given.items():
                 _check_declared(node.label, node.graph.tensors[place], value)
+                if node.graph is self.model.subgraphs[0]:
+                    self.tensors[node.graph.tensors[place].name] = value
             return given
         except TypeMismatchError as error:
             raise ModelError(f"{node.label} does not fit its inputs: {error}") from None

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.idioms import cast, constant, like, shape_of
+from tilewright.frontend import functions
+from tilewright.frontend.idioms import cast, constant, shape_of
 from tilewright.frontend.tflite.activation import activated, fused_activation, unary
 from tilewright.frontend.tflite.fixed_point import (
     activation_range,
@@ -19,6 +20,7 @@ from tilewright.frontend.tflite.fixed_point import (
     multiply,
     multiply_array,
     quantize_multiplier,
+    real_table,
     scalar_scale,
     zero_point,
 )
@@ -113,7 +115,7 @@ def _elementwise(name: str, function: Callable[[Expr], Expr], table: Callable[[n
     converts(name)(unary(function, table))
 
 
-_elementwise("EXP", op.exp, np.exp)
+_elementwise("EXP", op.exp, lambda x: np.exp(x.astype("float64")))
 _elementwise("SIN", op.sin, None)
 _elementwise("COS", op.cos, None)
 _elementwise("SQRT", op.sqrt, None)
@@ -129,14 +131,16 @@ def convert_log(node: Node) -> Expr:
     if not node.is_quantized():
         return op.log(node[0])
     given, wanted = node.input_quantization(), node.output_quantization()
+    if node.dtype() == "int16":
+        least = np.float64(wanted.scale[0]) * -32768
+        return real_table(node, lambda x: np.where(x <= 0, least, np.log(np.where(x <= 0, 1, x).astype("float64"))))
 
     def table(codes: np.ndarray) -> np.ndarray:
         real = given.scale[0] * (codes - zero_point(given)).astype(np.float32)
-        low = -128 if node.dtype() == "int8" else -32768
         with np.errstate(all="ignore"):
             scaled = np.log(real) * (np.float32(1) / wanted.scale[0])
         rounded = np.trunc(np.where(np.isfinite(scaled), scaled + np.copysign(np.float32(0.5), scaled), 0))
-        return np.where(real <= 0, low, rounded.astype(np.int64) + zero_point(wanted))
+        return np.where(real <= 0, -128, rounded.astype(np.int64) + zero_point(wanted))
 
     return by_table(node, table)
 
@@ -172,6 +176,8 @@ def convert_square(node: Node) -> Expr:
 def convert_rsqrt(node: Node) -> Expr:
     if not node.is_quantized():
         return op.rsqrt(node[0])
+    if node.dtype() == "int16":
+        return real_table(node, lambda x: np.float32(1) / np.sqrt(x))
     given, wanted = node.input_quantization(), node.output_quantization()
     factor = quantize_multiplier(1.0 / (math.sqrt(scalar_scale(given)) * scalar_scale(wanted)))
 
@@ -269,15 +275,7 @@ def convert_comparison(node: Node) -> Expr:
 
 @converts("ATAN2")
 def convert_atan2(node: Node) -> Expr:
-    """The angle of (x, y) in all quadrants, from that of the smaller over the larger."""
-    y, x = node[0], node[1]
-    zero, pi = like(0, x), like(math.pi, x)
-    small, large = op.minimum(op.abs(x), op.abs(y)), op.maximum(op.abs(x), op.abs(y))
-    none = op.equal(large, zero)
-    angle = op.atan(op.divide(small, op.where(none, like(1, x), large)))
-    angle = op.where(op.greater(op.abs(y), op.abs(x)), op.subtract(like(math.pi / 2, x), angle), angle)
-    angle = op.where(op.less(x, zero), op.subtract(pi, angle), angle)
-    return op.where(op.less(y, zero), op.negative(angle), angle)
+    return functions.atan2(node[0], node[1])
 
 
 @converts("CAST")

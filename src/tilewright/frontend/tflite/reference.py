@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InputError, UnsupportedError
+from tilewright.frontend.idioms import shape_of
 from tilewright.frontend.interpreter_reference import InterpreterReference, RelayGraph, Shapes
 from tilewright.frontend.reference import Array, Arrays, Engine, Graph, import_engine
 from tilewright.frontend.tflite.control import variable_name
-from tilewright.frontend.tflite.convert import initial_states
+from tilewright.frontend.tflite.convert import convert_with_tensors, initial_states
 from tilewright.frontend.tflite.model import Subgraph, Tensor, load_model
 from tilewright.frontend.tflite.node import state_name
+from tilewright.relay.ir.expr import Call, Expr
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
 
 _ENGINE = "litert"
 
@@ -33,8 +36,12 @@ class TfliteReference(InterpreterReference):
         main = load_model(model).subgraphs[0]
         own = {main.tensors[place].name for place in main.inputs}
         # variables are inputs of the module, whose shapes nobody chooses
-        super().__init__(lambda shapes: convert({n: s for n, s in (shapes or {}).items() if n in own} or None))
+        self._own = own
+        super().__init__(lambda shapes: convert(self._chosen(shapes)))
         self._model = model
+
+    def _chosen(self, shapes: Shapes | None) -> Shapes | None:
+        return {name: shape for name, shape in (shapes or {}).items() if name in self._own} or None
 
     def open(self, engine: str, inputs: Arrays, threads: int, exact: bool = True) -> Engine:
         """LiteRT's reference kernels, or its fast ones where it need not be exact."""
@@ -47,22 +54,44 @@ class TfliteReference(InterpreterReference):
 
     def straight_line(self, inputs: Arrays, engine: str) -> Graph:
         """The module for these shapes, whose values LiteRT gives where that is the engine."""
-        module = self._convert({name: np.shape(array) for name, array in inputs.items()})
-        return LiteGraph(module, self._model) if engine == _ENGINE else RelayGraph(module)
+        shapes = {name: np.shape(array) for name, array in inputs.items()}
+        if engine != _ENGINE:
+            return RelayGraph(self._convert(shapes))
+        module, _, tensors = convert_with_tensors(self._model, self._chosen(shapes))
+        return LiteGraph(module, self._model, tensors)
 
 
 class LiteGraph(RelayGraph):
-    """The calls of a module, with the values that LiteRT computes for the tensors that they are."""
+    """The calls of a module, with the values that LiteRT computes for the tensors that they are.
 
-    def __init__(self, mod: IRModule, model: Any) -> None:
+    `tensors` are the tensors as they were converted: two transpositions in a row are none, so that what a convolution
+    gives may be in the graph with its channels first only.
+    """
+
+    def __init__(self, mod: IRModule, model: Any, tensors: Mapping[str, Expr]) -> None:
         super().__init__(mod)
         self._model = model
+        #: Of the nodes that LiteRT knows, how the axes of its tensor lie in ours.
+        self._axes: dict[str, tuple[int, ...]] = {}
+        for name, end in self._ends.items():
+            tensor = tensors.get(name)
+            if tensor is end:
+                self._axes[name] = tuple(range(len(shape_of(end))))
+            elif _is_transposed(tensor, end):
+                self._axes[name] = tuple(np.argsort(tensor.attrs["axes"]).tolist())  # type: ignore[union-attr]
 
     def values(self, inputs: Arrays, names: Sequence[str], engine: str) -> dict[str, Any]:
         """Of tensors of the main subgraph."""
         run = _Interpreter(self._model, inputs, threads=1, exact=True, inner=True)
         run.outputs()
-        return run.values(names)
+        found = run.values([name for name in names if name in self._axes])
+        return {name: array.transpose(self._axes[name]) for name, array in found.items()}
+
+
+def _is_transposed(tensor: Expr | None, value: Expr) -> bool:
+    if not isinstance(tensor, Call) or not isinstance(tensor.op, Op) or tensor.op.name != "transpose":
+        return False
+    return tensor.args[0] is value
 
 
 def _left_in(graph: Subgraph) -> dict[str, int]:

@@ -294,9 +294,28 @@ def convert_resize(node: Node) -> Expr:
     data = channels_first(node[0])
     if node.name == "RESIZE_BILINEAR":
         if node.is_quantized():
-            node.unsupported("quantized tensors")
+            return _bilinear_of_codes(node, size, align, half)
         return channels_last(op.image.resize2d(data, size, method="linear", coordinate_transformation_mode=mode))
     return _nearest(node, size, align, half)
+
+
+def _bilinear_of_codes(node: Node, size: list[int], align: bool, half: bool) -> Expr:
+    """The kernel's integers: places and shares in 1/1024; beyond the first and last centre the border goes on."""
+    if node.dtype() not in ("int8", "int16"):
+        node.unsupported(f"quantized tensors of {node.dtype()}")
+    kind = "int32" if node.dtype() == "int8" else "int64"
+    value = cast(node[0], kind)
+    for axis, wanted in enumerate(size, 1):
+        extent, ends = node.shape()[axis], align and wanted > 1
+        parts, whole = (extent - 1, wanted - 1) if ends else (extent, wanted)
+        step = (1024 * parts + whole // 2) // whole
+        at = np.arange(wanted) * step + (step // 2 - 512 if half else 0)
+        before, behind = np.maximum(at // 1024, 0), np.minimum((at + 1023) // 1024, extent - 1)
+        share = (at - 1024 * before).reshape([-1 if place == axis else 1 for place in range(4)])
+        near, far = (op.take(value, constant(one, "int32"), axis=axis, mode="fast") for one in (before, behind))
+        value = op.add(op.multiply(near, constant(1024 - share, kind)), op.multiply(far, constant(share, kind)))
+    half_step = op.where(op.greater(value, like(0, value)), like(1 << 19, value), like(-(1 << 19), value))
+    return cast(op.divide(op.add(value, half_step), like(1 << 20, value)), node.dtype())
 
 
 def _nearest(node: Node, size: list[int], align: bool, half: bool) -> Expr:

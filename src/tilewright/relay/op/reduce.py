@@ -26,6 +26,7 @@ from tilewright.relay.op.common import (
 )
 from tilewright.support.named import named
 from tilewright.topi.reference import math as ref
+from tilewright.topi.reference.pooling import highest, lowest
 from tilewright.topi.util import normalize_axes
 
 Axis = int | Sequence[int] | None
@@ -94,14 +95,24 @@ def _mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     return ref.trunc_divide(np.asarray(total), np.asarray(math.prod(x.shape[a] for a in axes)).astype(total.dtype))
 
 
+def _extreme(function: Callable[..., Any], of_nothing: Callable[[np.dtype[Any]], Any]) -> Callable[..., Any]:
+    """The largest or smallest number; of none, the one that every other replaces, as kernels begin with."""
+
+    def reference(x: np.ndarray[Any, Any], axes: Axis, keep: bool) -> Any:
+        start = {} if x.size else {"initial": of_nothing(x.dtype)}
+        return function(x, axis=axes, keepdims=keep, **start)
+
+    return reference
+
+
 _NEVER: dict[str, Any] = {"precision": Precision.NEVER}
 _FOLLOW: dict[str, Any] = {"precision": Precision.FOLLOW}
 
 sum = _register("sum", lambda x, axes, keep: np.sum(_wide(x), axis=axes, keepdims=keep), **_NEVER)
 mean = _register("mean", _mean, **_NEVER)
 prod = _register("prod", lambda x, axes, keep: np.prod(_wide(x), axis=axes, keepdims=keep), **_NEVER)
-max = _register("max", lambda x, axes, keep: np.max(x, axis=axes, keepdims=keep), "ordered", **_FOLLOW)
-min = _register("min", lambda x, axes, keep: np.min(x, axis=axes, keepdims=keep), "ordered", **_FOLLOW)
+max = _register("max", _extreme(np.max, lowest), "ordered", **_FOLLOW)
+min = _register("min", _extreme(np.min, highest), "ordered", **_FOLLOW)
 all = _register("all", lambda x, axes, keep: np.all(x, axis=axes, keepdims=keep), "bool")
 any = _register("any", lambda x, axes, keep: np.any(x, axis=axes, keepdims=keep), "bool")
 

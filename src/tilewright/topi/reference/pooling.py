@@ -22,6 +22,13 @@ def lowest(dtype: np.dtype[Any]) -> Any:
     )
 
 
+def highest(dtype: np.dtype[Any]) -> Any:
+    """The value that never wins a minimum: inf, or the largest integer."""
+    if dtype.kind == "f" or dtype.name == "bfloat16":
+        return np.inf
+    return True if dtype.kind == "b" else np.iinfo(dtype).max
+
+
 def pool2d(data: np.ndarray, kind: str, attrs: Any, layout: str = "NCHW") -> np.ndarray:
     """``"max"`` or ``"avg"`` pooling over H and W with the attributes of `nn.max_pool2d` / `nn.avg_pool2d`."""
     plain = layout_transform(data, layout, "NCHW")
