@@ -1,4 +1,4 @@
-"""Quantized operators whose operands the classic stack rounds one by one, ties upwards: `relay.qnn.op.add` and its kin."""
+"""Quantized operators whose operands the classic stack rounds one by one, ties upwards: `relay.qnn.op.add` …."""
 
 from __future__ import annotations
 

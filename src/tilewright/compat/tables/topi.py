@@ -21,10 +21,21 @@ _NN = leads_to(
 #: Computations made of Relay operators (`classic/through_relay.py`).
 _COMPUTES = leads_to(
     f"{_CLASSIC}.topi_computes",
-    *("acos", "acosh", "adv_index", "asin", "asinh", "atan", "atanh", "cosh", "cumprod", "einsum", "expand_like"),
-    *("fast_erf", "fast_exp", "fast_tanh", "isinf", "log10", "log2", "matmul", "matrix_set_diag", "ndarray_size"),
-    *("reinterpret", "reverse_sequence", "searchsorted", "sequence_mask", "shape", "sinh", "sort", "sparse_to_dense"),
-    *("tensordot", "topk", "unravel_index"),
+    *("acos", "acosh", "adv_index", "asin", "asinh", "atan", "atanh", "cosh", "cumprod", "cumsum", "einsum"),
+    *(
+        "expand_like",
+        "fast_erf",
+        "fast_exp",
+        "fast_tanh",
+        "isinf",
+        "log10",
+        "log2",
+        "matmul",
+        "matrix_set_diag",
+        "ndarray_size",
+    ),
+    *("reinterpret", "reverse_sequence", "scatter", "scatter_add", "searchsorted", "sequence_mask", "shape"),
+    *("sinh", "sort", "sparse_to_dense", "tensordot", "topk", "unravel_index"),
 )
 _NN_COMPUTES = leads_to(
     f"{_CLASSIC}.topi_computes",
@@ -65,14 +76,14 @@ _FOR_DEVICES = {
     ),
     **leads_to(
         f"{_CLASSIC}.topi_computes",
-        *("cumprod", "searchsorted", "sort", "topk"),
+        *("cumprod", "cumsum", "scatter", "scatter_add", "searchsorted", "sort", "topk"),
         batch_matmul_int8="batch_matmul",
         batch_matmul_tensorcore="batch_matmul",
         compute_depthwise_conv2d_nhwc="depthwise_conv2d_nhwc",
         conv3d_ncdhw_winograd="conv3d_ncdhw",
         conv3d_ndhwc_tensorcore="conv3d_ndhwc",
     ),
-    **leads_to("tilewright.topi", "argsort", "cumsum", "scatter_nd"),
+    **leads_to("tilewright.topi", "argsort", "scatter_nd"),
 }
 _OPERATORS = (
     *("adaptive_pool", "argsort", "batch_norm", "broadcast", "concatenate", "conv2d", "conv2d_NCHWc", "elemwise"),

@@ -73,7 +73,8 @@ def non_max_suppression(
         if float(iou_threshold) > 0:
             kept = greedy(data[b, :, first : first + 4], order, float(iou_threshold), int(max_output_size), kinds)
         numbers[b] = len(kept)
-        kept_rows[b, : len(kept)] = indices[b, kept]
+        if attrs["return_indices"]:
+            kept_rows[b, : len(kept)] = indices[b, kept]
         if attrs["invalid_to_bottom"]:
             out[b, : len(kept)] = data[b, kept]
         else:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.relay.helpers import assert_same, module, small_cnn, weights
+from tests.relay.helpers import assert_same, module, op_names, small_cnn, weights
 from tilewright import relay
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform import fold_constant, infer_type
@@ -36,6 +36,14 @@ def test_convolutions_along_one_and_three_axes() -> None:
     after = channels_first(mod)
     assert {c.attrs["data_layout"] for c in calls(after["main"].body) if "data_layout" in c.attrs} == {"NCW", "NCDHW"}
     assert_same(mod, after)
+
+
+def test_results_in_another_order_than_the_data_are_transposed() -> None:
+    x = relay.var("x", shape=(1, 4, 5, 6))
+    mod = module(relay.nn.relu(relay.nn.conv2d(x, weights(3, 4, 3, 3), out_layout="NHWC")))
+    assert op_names(channels_first(mod)) == ["nn.conv2d", "transpose", "nn.relu"]
+    assert_same(mod, channels_first(mod))
+    assert tw.compile(mod)(np.ones((1, 4, 5, 6), "float32")).shape == (1, 3, 4, 3)
 
 
 def test_other_modules_stay_as_they_are() -> None:

@@ -80,10 +80,10 @@ def _sum_of(function: Callable[[Expr, Expr], Expr], restored: Callable[[Expr, Ex
     """Both operands at the output's scale, then `function` of them, whose zero point `restored` puts right."""
 
     def stepwise(attrs: Attrs, args: Sequence[Expr], rounding: str) -> Expr:
-        lhs, rhs, lhs_scale, lhs_zero, rhs_scale, rhs_zero, *out = args
-        left = requantize(lhs, lhs_scale, lhs_zero, *out, attrs["lhs_axis"], rounding, "int32")
-        right = requantize(rhs, rhs_scale, rhs_zero, *out, attrs["rhs_axis"], rounding, "int32")
-        total = restored(function(left, right), as_type(out[1], "int32"))
+        lhs, rhs, lhs_scale, lhs_zero, rhs_scale, rhs_zero, out_scale, out_zero = args
+        left = requantize(lhs, lhs_scale, lhs_zero, out_scale, out_zero, attrs["lhs_axis"], rounding, "int32")
+        right = requantize(rhs, rhs_scale, rhs_zero, out_scale, out_zero, attrs["rhs_axis"], rounding, "int32")
+        total = restored(function(left, right), as_type(out_zero, "int32"))
         return saturated(total, str(tensor_type_of(lhs).dtype))
 
     return stepwise
