@@ -39,6 +39,7 @@ from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
 from tilewright.relay.transform.fuse.split_args import split_args
 from tilewright.relay.transform.layout.alter_layout import alter_layout
 from tilewright.relay.transform.layout.batch_products import batch_products
+from tilewright.relay.transform.layout.channels_first import channels_first
 from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.layout.pad_channels import pad_channels
@@ -94,6 +95,7 @@ GRAPH_PASSES: tuple[tuple[str, GraphPass], ...] = (
     ("expand_operators", lambda mod, target: expand_operators(mod)),
     ("fold_empty", lambda mod, target: fold_empty(mod)),
     ("simplify_inference", lambda mod, target: simplify_inference(mod)),
+    ("channels_first", lambda mod, target: channels_first(mod)),
     ("fold_scale_axis", lambda mod, target: fold_scale_axis(mod)),
     ("simplify_expr", lambda mod, target: simplify_expr(mod)),
     ("fold_constant", lambda mod, target: fold_constant(mod)),

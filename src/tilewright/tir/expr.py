@@ -370,16 +370,27 @@ class BufferLoad(Expr):
         return intern(cls, dtype, (buffer, indices), (buffer, indices))
 
 
+class IntrinsicName(str):
+    """What a `Call` calls: its short name, "exp"; `name` is the one by which registries know it, "tir.exp"."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The name with the namespace before it."""
+        return f"tir.{self}"
+
+
 @node
 class Call(Expr):
     """A call of an intrinsic or function named by `op` (see `tir/intrinsics.py` for the known names)."""
 
     dtype: DType
-    op: str
+    op: IntrinsicName
     args: tuple[Expr, ...]
 
     def __new__(cls, dtype: str, op: str, args: Sequence[Expr]) -> Call:
-        dtype, args = DType(dtype), tuple(args)
+        dtype, op, args = DType(dtype), IntrinsicName(op), tuple(args)
         return intern(cls, dtype, (op, args), (dtype, op, args))
 
 

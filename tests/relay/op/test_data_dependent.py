@@ -147,6 +147,27 @@ def test_non_max_suppression() -> None:
     assert (best[0, 2:] == -1).all()
 
 
+def test_boxes_stay_where_the_order_of_their_scores_puts_them() -> None:
+    """Those that are suppressed leave a gap there; without a threshold all stay in the order that they come in."""
+    rows = BOXES[:, [3, 1, 0, 4]]
+    counts, places = const(np.array([4], "int32")), const(np.arange(4, dtype="int32")[None])
+    (found,) = run(op.vision.non_max_suppression(const(rows), counts, places, -1, 0.5, True, return_indices=False))
+    gap = np.full(6, -1)
+    np.testing.assert_array_equal(found[0], [BOXES[0, 0], gap, BOXES[0, 4], BOXES[0, 3]])
+    (all_of_them,) = run(op.vision.non_max_suppression(const(rows), counts, places, 2, 0.0, return_indices=False))
+    np.testing.assert_array_equal(all_of_them, rows)
+
+
+def test_regions_that_are_too_small_are_enlarged_and_come_last() -> None:
+    scores = np.zeros((1, 2, 1, 2), "float32")
+    scores[0, 1] = [[0.9, 0.8]]
+    moved = np.zeros((1, 4, 1, 2), "float32")
+    moved[0, 2:, 0, 0] = np.log(0.5)  # the first anchor shrinks to 8 x 8
+    info = const(np.array([[64, 64, 1]], "float32"))
+    (found,) = run(op.vision.proposal(const(scores), const(moved), info, (1,), (1,), 16, 0.7, 2, 2, 12))
+    np.testing.assert_allclose(found[:, 1:], [[16, 0, 31, 15], [-2, -2, 17, 17]], atol=1e-4)
+
+
 def test_all_classes() -> None:
     boxes, scores = const(BOXES[:, :, 2:]), const(np.stack([BOXES[0, :, 1], BOXES[0, ::-1, 1]])[None])
     rows, count = run(op.vision.all_class_non_max_suppression(boxes, scores, 10, 0.5, 0.3))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tilewright as tw
+from tilewright import relay
 from tilewright.errors import TypeMismatchError
-from tilewright.relay import op
+from tilewright.relay import Function, IRModule, op
 from tilewright.relay.ir.expr import const
 from tilewright.relay.ir.type_of import type_of
 from tilewright.topi.reference.layout import layout_transform
@@ -97,3 +99,15 @@ def test_type_errors():
     x = const(np.zeros((1, 1, 4, 4), "float32"))
     with pytest.raises(TypeMismatchError, match="method='nearest'; known: nearest_neighbor, linear, cubic"):
         type_of(op.image.resize2d(x, 8, method="nearest"))
+
+
+def test_round_takes_the_later_of_two_nearest() -> None:
+    x = const(np.arange(3, dtype="float32").reshape(1, 1, 1, 3))
+    for rounding, want in (("round", [0, 1, 1, 2, 2]), ("round_prefer_floor", [0, 0, 1, 1, 2])):
+        call = op.image.resize2d(
+            x, (1, 5), method="nearest_neighbor", coordinate_transformation_mode="align_corners",
+            rounding_method=rounding,
+        )  # fmt: skip
+        run = tw.compile(IRModule.from_expr(Function([], call)), cache=False)
+        for found in (relay.interpret(call, [])[0], run()):
+            np.testing.assert_array_equal(np.asarray(found).reshape(-1), want)

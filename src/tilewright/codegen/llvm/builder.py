@@ -63,6 +63,20 @@ EVERYTHING = "everything"  # stands in a loop's write set for memory of unknown 
 LOOPS = "; passes: loops\n"  # the first line of a module whose loops need LLVM's loop passes
 
 
+#: Functions of the C math library that generated code calls, those of doubles; those of floats end in f.
+LIBM = frozenset(
+    {
+        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+        "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "pow", "atan2", "fmod", "hypot", "lgamma", "tgamma", "cbrt",
+    }
+)  # fmt: skip
+
+
+def symbol_of(name: str) -> str:
+    """The symbol of the kernel `name`: itself, but for names of the math library, which a kernel would call instead."""
+    return f"{name}__kernel" if name in LIBM or (name.endswith("f") and name[:-1] in LIBM) else name
+
+
 class Module:
     """What the functions of one module share: declarations, assertion messages and loop metadata."""
 

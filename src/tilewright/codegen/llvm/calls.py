@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright.codegen.llvm.arithmetic import FLOAT32, convert, gather_lanes
-from tilewright.codegen.llvm.builder import Block, FunctionBuilder, Value
+from tilewright.codegen.llvm.builder import LIBM, Block, FunctionBuilder, Value, symbol_of
 from tilewright.codegen.llvm.dot_product import dot4
 from tilewright.codegen.llvm.memory import address, flat_index, wide
 from tilewright.codegen.llvm.types import is_small_float, memory_type, register_type, splat
@@ -276,7 +276,7 @@ def _call_function(b: FunctionBuilder, expr: Call) -> None:
         raise InternalError(f"call_function needs the kernel's name as its first argument: {expr!r}")
     values = [b.value(x) for x in arguments]
     types = [memory_type(x.dtype) for x in arguments]
-    callee = b.module.declare(name.value, "i32", ", ".join([*types, "ptr"]))
+    callee = b.module.declare(symbol_of(name.value), "i32", ", ".join([*types, "ptr"]))
     listed = "".join(f"{kind} {x.text}, " for kind, x in zip(types, values, strict=True))
     code = f"%c{b.count}"
     b.count += 1
@@ -312,14 +312,6 @@ def _extern_effect(b: FunctionBuilder, expr: Call) -> None:
     b.forget_all_reads()
 
 
-_LIBM_NAMES = {
-    name: name
-    for name in (
-        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
-        "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "pow", "atan2", "fmod", "hypot", "lgamma", "tgamma", "cbrt",
-    )
-}  # fmt: skip
-
 _CALLS: dict[str, Callable[[FunctionBuilder, Call], Value]] = {
     "sqrt": _math("sqrt"),
     "floor": _math("floor"),
@@ -331,7 +323,7 @@ _CALLS: dict[str, Callable[[FunctionBuilder, Call], Value]] = {
     "copysign": _math("copysign"),
     "fma": _fma,
     "rsqrt": _rsqrt,
-    **{name: _libm(symbol) for name, symbol in _LIBM_NAMES.items()},
+    **{name: _libm(name) for name in sorted(LIBM)},
     "isnan": _test("nan"),
     "isinf": _test("inf"),
     "isfinite": _test("finite"),

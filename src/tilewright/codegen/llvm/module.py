@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.codegen.llvm.builder import LOOPS, FunctionBuilder, Module, Value
+from tilewright.codegen.llvm.builder import LOOPS, FunctionBuilder, Module, Value, symbol_of
 from tilewright.codegen.llvm.debug import DebugInfo
 from tilewright.codegen.llvm.emitter import EXPRESSIONS
 from tilewright.codegen.llvm.imports import imports_of, with_imports
@@ -54,7 +54,7 @@ def emit_module(funcs: Sequence[PrimFunc], target: Target, lines: bool | None = 
             raise InternalError(f"{func.name!r} cannot be a function's symbol; use letters, digits, '_', '.' and '$'")
         if func.name in module.defined:
             raise InternalError(f"two functions of one module are called {func.name!r}")
-        module.defined[func.name] = "i32"
+        module.defined[symbol_of(func.name)] = "i32"
     parts = []
     for func in funcs:
         parts.append(emit_function(func, module))
@@ -95,7 +95,7 @@ def emit_function(func: PrimFunc, module: Module) -> str:
     b.block.terminator = "ret i32 0"
     b.blocks[0].lines[:0] = b.allocas
     subprogram = f" !dbg {b.lines.subprogram}" if b.lines is not None else ""
-    lines = [f"define i32 @{func.name}({', '.join([*parameters, 'ptr noalias %ctx'])}) #0{subprogram} {{"]
+    lines = [f"define i32 @{symbol_of(func.name)}({', '.join([*parameters, 'ptr noalias %ctx'])}) #0{subprogram} {{"]
     for block in b.blocks:
         if not block.terminator:
             raise InternalError(f"block {block.label} of {func.name} has no terminator")
@@ -122,5 +122,5 @@ def _entry(func: PrimFunc) -> str:
         lines.append(f"  %s{i} = getelementptr i8, ptr %args, i64 {8 * i}")
         lines.append(f"  %a{i} = load {kind}, ptr %s{i}, align 8")
         arguments.append(f"{kind} %a{i}")
-    lines.append(f"  %code = call i32 @{func.name}({', '.join([*arguments, 'ptr %ctx'])})")
+    lines.append(f"  %code = call i32 @{symbol_of(func.name)}({', '.join([*arguments, 'ptr %ctx'])})")
     return "\n".join([*lines, "  ret i32 %code", "}"])

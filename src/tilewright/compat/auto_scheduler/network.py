@@ -32,6 +32,7 @@ from tilewright.compat.auto_scheduler.record import RecordReader
 from tilewright.compat.auto_scheduler.state import State
 from tilewright.compat.auto_scheduler.steps import SKETCH
 from tilewright.compat.auto_scheduler.task import HardwareParams, SearchTask
+from tilewright.compat.classic.meanings import only
 from tilewright.compat.classic.target import Target
 from tilewright.driver.lower import to_compute
 from tilewright.errors import InputError
@@ -134,7 +135,9 @@ class TaskScheduler:
     ) -> None:
         if strategy not in ("gradient", "round-robin"):
             raise InputError(f"TaskScheduler has the strategies 'gradient' and 'round-robin', not {strategy!r}")
-        self.tasks, self.strategy = list(tasks), strategy
+        for name, file in (("load_model_file", load_model_file), ("load_log_file", load_log_file)):
+            only("TaskScheduler", name, file)
+        self.tasks, self.strategy, self.callbacks = list(tasks), strategy, list(callbacks or ())
         self.task_weights = list(task_weights) if task_weights is not None else [1.0] * len(self.tasks)
         self.objective_func = objective_func or (
             lambda costs: sum(cost * weight for cost, weight in zip(costs, self.task_weights))
@@ -184,6 +187,8 @@ class TaskScheduler:
     def _step(self, number: int, policy: Any, count: int, options: TuningOptions) -> int:
         """A batch for one task; how many were measured."""
         task, before = self.tasks[number], self.cur_score
+        for callback in self.callbacks:
+            callback.pre_tune(self, number)
         measured: list[Any] = []
 
         class Counting:
@@ -205,6 +210,8 @@ class TaskScheduler:
         if gain:
             self.best_ct = self.ct + len(measured)
         self.gains[number] = max(gain, 0.05 * self.best_costs[number] * self.task_weights[number])
+        for callback in self.callbacks:
+            callback.post_tune(self, number)
         return len(measured)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.compat.classic import stated_sizes
 from tilewright.compat.classic.convolutions import spread
 from tilewright.errors import InputError
 from tilewright.relay import op
@@ -110,6 +111,16 @@ def cumsum(data: Expr, axis: int | None = None, dtype: str | None = None, exclus
     """Sums of the elements up to each; without an axis, of all in a row."""
     flat, place = (op.reshape(data, (-1,)), 0) if axis is None else (data, axis)
     return op.cumsum(op.cast(flat, dtype) if dtype else flat, place, bool(exclusive))
+
+
+def scatter(data: Expr, indices: Expr, updates: Expr, axis: int = 0) -> Expr:
+    """`data` with the elements along `axis` at `indices` replaced."""
+    return op.scatter(data, indices, updates, axis)
+
+
+def scatter_add(data: Expr, indices: Expr, updates: Expr, axis: int = 0) -> Expr:
+    """`data` with the updates added to the elements along `axis` at `indices`."""
+    return op.scatter_add(data, indices, updates, axis)
 
 
 def cumprod(data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None) -> Expr:
@@ -233,7 +244,7 @@ def crop_and_resize_python(
     extrapolation_value: float = 0.0,
 ) -> Expr:
     """Boxes cut out of images, each resized."""
-    return op.image.crop_and_resize(image, boxes, box_indices, crop_size, layout, method, extrapolation_value)
+    return crop_and_resize(image, boxes, box_indices, crop_size, layout, method, extrapolation_value)
 
 
 def grid_sample(data: Expr, grid: Expr, method: str = "bilinear", layout: str = "NCHW") -> Expr:
@@ -251,7 +262,8 @@ def crop_and_resize(
     extrapolation_value: float = 0.0,
 ) -> Expr:
     """Boxes cut out of images, each resized."""
-    return op.image.crop_and_resize(data, boxes, box_indices, crop_size, layout, method, extrapolation_value)
+    made: Expr = stated_sizes.crop_and_resize(data, boxes, box_indices, crop_size, layout, method, extrapolation_value)
+    return made
 
 
 def resize2d(
@@ -295,7 +307,8 @@ def roi_align_nhwc_python(
     a_np: Expr, rois_np: Expr, pooled_size: Any, spatial_scale: float, sample_ratio: int, mode: Any = "avg"
 ) -> Expr:
     """The same for channels last."""
-    return op.vision.roi_align(a_np, rois_np, pooled_size, spatial_scale, sample_ratio, "NHWC", _mode(mode))
+    made: Expr = stated_sizes.roi_align(a_np, rois_np, pooled_size, spatial_scale, sample_ratio, "NHWC", _mode(mode))
+    return made
 
 
 def roi_pool_nchw(data: Expr, rois: Expr, pooled_size: Any, spatial_scale: float) -> Expr:

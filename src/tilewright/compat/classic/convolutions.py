@@ -235,9 +235,10 @@ def deformable_conv2d_nchw(
 ) -> Expr:
     """[N, C, H, W] sampled at offsets, with [O, C / groups, KH, KW]."""
     window = pads(padding, _window(kernel, "OIHW", spread(dilation, 2)))
-    return nn.deformable_conv2d(
+    made = nn.deformable_conv2d(
         data, offset, kernel, spread(strides, 2), window, spread(dilation, 2), deformable_groups, groups
     )
+    return op.cast(made, out_dtype) if out_dtype else made
 
 
 def deformable_conv2d_nhwc(
@@ -254,7 +255,9 @@ def deformable_conv2d_nhwc(
     """[N, H, W, C] sampled at offsets, with [KH, KW, C / groups, O]."""
     image, offsets = (op.transpose(x, (0, 3, 1, 2)) for x in (data, offset))
     filters = op.transpose(kernel, (3, 2, 0, 1))
-    made = deformable_conv2d_nchw(image, offsets, filters, strides, padding, dilation, deformable_groups, groups)
+    made = deformable_conv2d_nchw(
+        image, offsets, filters, strides, padding, dilation, deformable_groups, groups, out_dtype
+    )
     return op.transpose(made, (0, 2, 3, 1))
 
 

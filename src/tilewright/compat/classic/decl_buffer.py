@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.compat.classic.meanings import only
 from tilewright.errors import UnsupportedError
 from tilewright.tir.buffer import Buffer
 
@@ -29,6 +30,8 @@ def decl_buffer(
     """
     if data is not None or buffer_type == "auto_broadcast":
         raise UnsupportedError(f"decl_buffer {name}: data= and auto_broadcast buffers are not supported")
+    if isinstance(elem_offset, int):
+        only("decl_buffer", "elem_offset", elem_offset, 0)
     dims = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     alignment = data_alignment if data_alignment > 0 else 64
     return Buffer(name, dims, dtype or "float32", scope or "global", strides or None, alignment)

@@ -106,6 +106,34 @@ def batch_norm(
     return TupleWrapper(relay.nn.batch_norm(data, gamma, beta, moving_mean, moving_var, axis, epsilon), 3)
 
 
+def _affine(gamma: relay.Expr, beta: relay.Expr, center: bool, scale: bool) -> tuple[relay.Expr, relay.Expr]:
+    return gamma if scale else relay.ones_like(gamma), beta if center else relay.zeros_like(beta)
+
+
+def layer_norm(
+    data: relay.Expr, gamma: relay.Expr, beta: relay.Expr, axis: int = -1, epsilon: float = 1e-5, center: bool = True,
+    scale: bool = True,
+) -> relay.Call:  # fmt: skip
+    """Normalization along `axis`; without `center` beta counts as 0, without `scale` gamma as 1."""
+    return relay.nn.layer_norm(data, *_affine(gamma, beta, center, scale), axis, epsilon)
+
+
+def instance_norm(
+    data: relay.Expr, gamma: relay.Expr, beta: relay.Expr, axis: int = 1, epsilon: float = 1e-5, center: bool = True,
+    scale: bool = True,
+) -> relay.Call:  # fmt: skip
+    """Normalization of each channel; without `center` beta counts as 0, without `scale` gamma as 1."""
+    return relay.nn.instance_norm(data, *_affine(gamma, beta, center, scale), axis, epsilon)
+
+
+def group_norm(
+    data: relay.Expr, gamma: relay.Expr, beta: relay.Expr, num_groups: int, axis: int = 1, epsilon: float = 1e-5,
+    center: bool = True, scale: bool = True,
+) -> relay.Call:  # fmt: skip
+    """Normalization of groups of channels; without `center` beta counts as 0, without `scale` gamma as 1."""
+    return relay.nn.group_norm(data, *_affine(gamma, beta, center, scale), num_groups, axis, epsilon)
+
+
 def bind(expr: relay.Expr, binds: Mapping[relay.Var, Any]) -> relay.Expr:
     """`expr` with variables replaced; bound parameters of a function are no longer among its parameters."""
     values: dict[relay.Expr, relay.Expr] = {param: as_constant(value) for param, value in binds.items()}

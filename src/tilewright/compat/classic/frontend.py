@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.compat.classic.array import NDArray, array
+from tilewright.compat.classic.meanings import only
 from tilewright.compat.classic.module import IRModule
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.keras import from_keras as import_keras
@@ -33,9 +34,16 @@ def from_onnx(
     Integers that the importer itself computed with, such as the shape of a reshape, are constants all the same. `shape`
     fixes dynamic dimensions by input name. The dtypes and the opset are the model's own.
     """
+    if opset is not None:
+        only("relay.frontend.from_onnx", "opset", opset, _opset_of(model))
     weights: dict[str, Any] = {}
     mod, *_ = import_onnx(model, dict(shape or {}), None if freeze_params else weights)
     return IRModule.of(mod), {name: array(value) for name, value in weights.items()}
+
+
+def _opset_of(model: Any) -> int | None:
+    """The version of ONNX's own operators that a model in memory says it is written in."""
+    return next((entry.version for entry in getattr(model, "opset_import", ()) if not entry.domain), None)
 
 
 def from_pytorch(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.compat.classic.array import NDArray
+from tilewright.compat.classic.meanings import only
 from tilewright.compat.classic.module import IRModule
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.caffe import from_caffe as import_caffe
@@ -38,6 +39,7 @@ def from_mxnet(
     symbol: Any, shape: Shapes | None = None, dtype: Any = "float32", arg_params: Any = None, aux_params: Any = None
 ) -> Imported:
     """A module for an `mxnet.symbol.Symbol` with its parameters, a block of Gluon, or the path of a symbol."""
+    _only_float32("from_mxnet", dtype)
     given = {**(arg_params or {}), **(aux_params or {})}
     if hasattr(symbol, "collect_params"):  # a block of Gluon becomes a symbol when it is called with one
         import mxnet  # the caller has it: a block is one of its objects
@@ -52,6 +54,7 @@ def from_mxnet(
 
 def from_caffe(init_net: Any, predict_net: Any, shape_dict: Shapes | None = None, dtype_dict: Any = None) -> Imported:
     """A module for the NetParameter of a caffemodel and that of a prototxt, as messages, paths or bytes."""
+    _only_float32("from_caffe", dtype_dict)
     mod, *_ = import_caffe(_text(predict_net), _bytes(init_net), dict(shape_dict or {}))
     return IRModule.of(mod), {}
 
@@ -60,12 +63,14 @@ def from_caffe2(
     init_net: Any, predict_net: Any, shape: Shapes | None = None, dtype: Any = "float32", freeze_params: bool = False
 ) -> Imported:
     """A module for two NetDefs, as messages, paths or bytes: that which fills the weights, and that which runs."""
+    _only_float32("from_caffe2", dtype)
     mod, *_ = import_caffe2(_bytes(predict_net), _bytes(init_net), dict(shape or {}))
     return IRModule.of(mod), {}
 
 
 def from_darknet(net: Any, shape: Any = None, dtype: Any = "float32") -> Imported:
     """A module for the path of a cfg, or a tuple of a cfg and its weights; heads give what Darknet's layers leave."""
+    _only_float32("from_darknet", dtype)
     if not is_pair(net) and not isinstance(net, str | Path | bytes):
         raise UnsupportedError("from_darknet takes the path of a cfg, or (cfg, weights); a loaded network is not read")
     cfg, weights = net if is_pair(net) else (net, None)
@@ -97,3 +102,9 @@ def _bytes(net: Any) -> Any:
 def _text(net: Any) -> Any:
     """A message as text, whose layers are named even where the schemas of two forks number them differently."""
     return str(net).encode() if hasattr(net, "SerializeToString") else net
+
+
+def _only_float32(function: str, dtype: Any) -> None:
+    """Weights keep their own types and inputs are float32: other types asked for are refused."""
+    for one in dtype.values() if isinstance(dtype, Mapping) else (dtype,):
+        only(function, "dtype", one if one is None else str(one), "float32")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.compat.classic.convolutions import pads, pool_pads, spread, window_sizes
+from tilewright.compat.classic.meanings import only
 from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -80,7 +81,7 @@ def poolnd_python(
         places = iter(zip(pad[:rank], pad[rank:], strict=True))
         widths = [next(places) if letter in "DHW" else (0, 0) for letter, _ in parse_layout(more["layout"]).axes]
         np_data, pad = nn.pad(np_data, widths, 0.0), (0,) * (2 * rank)
-    return _pool(rank, np_data, kernel, strides, dilation, pad, pool_type, more)
+    return op.cast(_pool(rank, np_data, kernel, strides, dilation, pad, pool_type, more), dtype)
 
 
 def adaptive_pool3d(data: Expr, output_size: Sequence[int], pool_type: str, layout: str = "NCDHW") -> Expr:
@@ -137,6 +138,7 @@ def upsampling(
     output_shape: Any = None,
 ) -> Expr:
     """An image `scale_h` times as high and `scale_w` times as wide."""
+    only("topi.nn.upsampling", "output_shape", output_shape)
     return nn.upsampling(data, scale_h, scale_w, layout, method, align_corners)
 
 
@@ -151,6 +153,7 @@ def upsampling3d(
     output_shape: Any = None,
 ) -> Expr:
     """A volume larger by three factors."""
+    only("topi.nn.upsampling3d", "output_shape", output_shape)
     return nn.upsampling3d(data, scale_d, scale_h, scale_w, layout, method, coordinate_transformation_mode)
 
 

@@ -10,6 +10,8 @@ from tilewright import relay
 from tilewright.compat.classic.build import BuiltModule
 from tilewright.compat.classic.convolutions import pads
 from tilewright.compat.classic.executor import ExecutorFactory, optimize
+from tilewright.compat.classic.expr import TupleWrapper
+from tilewright.compat.classic.meanings import only
 from tilewright.compat.classic.target import Target
 from tilewright.compat.classic.vm_executable import vm_compile
 from tilewright.driver.lower import lower_function
@@ -44,35 +46,38 @@ def std(
 
 def mean_variance(
     data: relay.Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
-) -> tuple[relay.Expr, relay.Expr]:
+) -> TupleWrapper:
     """The mean and the variance."""
-    return op.mean(data, axis, keepdims, exclude), op.variance(data, axis, keepdims, exclude, unbiased)
+    both = op.mean(data, axis, keepdims, exclude), op.variance(data, axis, keepdims, exclude, unbiased)
+    return TupleWrapper(relay.Tuple(both), 2)
 
 
-def mean_std(
-    data: relay.Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False
-) -> tuple[relay.Expr, relay.Expr]:
+def mean_std(data: relay.Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False) -> TupleWrapper:
     """The mean and the root of the variance."""
-    return op.mean(data, axis, keepdims, exclude), std(data, axis, keepdims, exclude)
+    return TupleWrapper(relay.Tuple((op.mean(data, axis, keepdims, exclude), std(data, axis, keepdims, exclude))), 2)
 
 
 def global_avg_pool1d(data: relay.Expr, layout: str = "NCW", out_layout: str = "") -> relay.Expr:
     """The mean of each row."""
+    only("relay.nn.global_avg_pool1d", "out_layout", out_layout, "", layout)
     return op.nn.adaptive_avg_pool1d(data, 1, layout)
 
 
 def global_max_pool1d(data: relay.Expr, layout: str = "NCW", out_layout: str = "") -> relay.Expr:
     """The maximum of each row."""
+    only("relay.nn.global_max_pool1d", "out_layout", out_layout, "", layout)
     return op.nn.adaptive_max_pool1d(data, 1, layout)
 
 
 def global_avg_pool3d(data: relay.Expr, layout: str = "NCDHW", out_layout: str = "") -> relay.Expr:
     """The mean of each volume."""
+    only("relay.nn.global_avg_pool3d", "out_layout", out_layout, "", layout)
     return op.nn.adaptive_avg_pool3d(data, 1, layout)
 
 
 def global_max_pool3d(data: relay.Expr, layout: str = "NCDHW", out_layout: str = "") -> relay.Expr:
     """The maximum of each volume."""
+    only("relay.nn.global_max_pool3d", "out_layout", out_layout, "", layout)
     return op.nn.adaptive_max_pool3d(data, 1, layout)
 
 

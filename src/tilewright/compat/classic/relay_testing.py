@@ -37,6 +37,8 @@ def infer_module(mod: Any) -> IRModule:
 def run_opt_pass(expr: relay.Expr, opt_pass: Any, import_prelude: bool = False) -> relay.Expr:
     """`expr` after a pass or a list of passes."""
     mod = IRModule.from_expr(expr)
+    if import_prelude:
+        mod.import_from_std("prelude.rly")
     for one in opt_pass if isinstance(opt_pass, Sequence) else [opt_pass]:
         mod = one(infer_module(mod))
     return _main_of(infer_module(mod), expr)
@@ -88,7 +90,7 @@ def check_grad(
         if inputs is not None
         else [_random(param, rng, 10 * eps if scale is None else scale, mean) for param in main.params]
     )
-    backward = gradient(main)
+    backward = gradient(main, mode=mode)
     _, grads = relay.evaluate(IRModule.from_expr(backward), values)
     checked = range(len(values)) if test_inputs is None else [i for i, v in enumerate(values) if _among(v, test_inputs)]
 

@@ -6,12 +6,13 @@ What is stated must be what the arguments have; operators that know images by ch
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from tilewright import relay
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.ir.type_of import type_of
+from tilewright.topi.util import pair, sides
 
 
 def _check(what: str, stated: Any, tensor: relay.Expr, axes: Sequence[int]) -> None:
@@ -74,6 +75,8 @@ def deformable_conv2d(
     """A convolution whose taps are moved by `offset`, of images in NCHW or NHWC."""
     if out_layout not in ("", data_layout) or sorted(kernel_layout) != sorted("OIHW"):
         raise UnsupportedError(f"deformable_conv2d of {data_layout} by {kernel_layout} to {out_layout}")
+    _settle_kernel(data, weight, (channels, kernel_size, groups), (data_layout, kernel_layout))
+    _settle_offset(data, offset, weight, (strides, padding, dilation, deformable_groups), (data_layout, kernel_layout))
     _check("deformable_conv2d: channels", channels, weight, [kernel_layout.index("O")])
     _check("deformable_conv2d: kernel_size", kernel_size, weight, [kernel_layout.index("H"), kernel_layout.index("W")])
     data, offset = (_ordered(one, data_layout, "NCHW") for one in (data, offset))
@@ -83,6 +86,45 @@ def deformable_conv2d(
     )
     made = op.cast(made, out_dtype) if out_dtype else made
     return _ordered(made, "NCHW", data_layout)
+
+
+def _is_open(value: relay.Expr) -> TypeGuard[relay.Var]:
+    return isinstance(value, relay.Var) and value.type_annotation is None and value.inferred_type is None
+
+
+def _settle_kernel(data: relay.Expr, weight: relay.Expr, sizes: tuple[Any, Any, int], layouts: tuple[str, str]) -> None:
+    """Give a kernel that is a variable without a type the one that `sizes` (channels, kernel, groups) state."""
+    channels, kernel_size, groups = sizes
+    if not _is_open(weight) or channels is None or kernel_size is None:
+        return
+    image = type_of(data)
+    assert isinstance(image, relay.TensorType)
+    rows, columns = kernel_size if isinstance(kernel_size, tuple | list) else (kernel_size, kernel_size)
+    found = {"O": channels, "I": image.shape[layouts[0].index("C")] // groups, "H": rows, "W": columns}
+    weight.set_inferred_type(relay.TensorType([found[letter] for letter in layouts[1]], image.dtype))
+
+
+def _settle_offset(
+    data: relay.Expr,
+    offset: relay.Expr,
+    weight: relay.Expr,
+    window: tuple[Any, Any, Any, int],
+    layouts: tuple[str, str],
+) -> None:
+    """Give offsets that are a variable without a type that of two numbers for each tap of each window."""
+    if not _is_open(offset) or _is_open(weight):
+        return
+    image, kernel = type_of(data), type_of(weight)
+    assert isinstance(image, relay.TensorType) and isinstance(kernel, relay.TensorType)
+    strides, padding, dilation, count = window
+    around = sides(padding, 2)
+    extents = [kernel.shape[layouts[1].index(letter)] for letter in "HW"]
+    found = {"N": image.shape[layouts[0].index("N")], "C": 2 * count * extents[0] * extents[1]}
+    for axis, letter in enumerate("HW"):
+        reach = (extents[axis] - 1) * pair(dilation)[axis] + 1
+        whole = image.shape[layouts[0].index(letter)] + around[axis] + around[axis + 2]
+        found[letter] = (whole - reach) // pair(strides)[axis] + 1
+    offset.set_inferred_type(relay.TensorType([found[letter] for letter in layouts[0]], image.dtype))
 
 
 def dilation2d(
@@ -135,6 +177,16 @@ def roi_align(
         _ordered(data, layout, "NCHW"), rois, pooled_size, spatial_scale, sample_ratio, mode=mode
     )
     return _ordered(made, "NCHW", layout)
+
+
+def depth_to_space(data: relay.Expr, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> relay.Expr:
+    """Channels of images in NCHW or NHWC as blocks of pixels."""
+    return _ordered(op.nn.depth_to_space(_ordered(data, layout, "NCHW"), block_size, mode), "NCHW", layout)
+
+
+def space_to_depth(data: relay.Expr, block_size: int, layout: str = "NCHW") -> relay.Expr:
+    """Blocks of pixels of images in NCHW or NHWC as channels."""
+    return _ordered(op.nn.space_to_depth(_ordered(data, layout, "NCHW"), block_size), "NCHW", layout)
 
 
 def _ordered(tensor: relay.Expr, given: str, wanted: str) -> relay.Expr:

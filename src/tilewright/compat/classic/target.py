@@ -204,24 +204,33 @@ def arm_cpu(model: str = "unknown", options: Any = None) -> Any:
     return Target(" ".join(["llvm -device=arm_cpu", f"-model={model}", "-mtriple=aarch64-linux-gnu", *given]))
 
 
+def _options(options: Any) -> list[str]:
+    return [options] if isinstance(options, str) else list(options or ())
+
+
+def _model(model: str) -> list[str]:
+    return [] if model == "unknown" else [f"-model={model}"]
+
+
 def cuda(model: str = "unknown", arch: str | None = None, options: Any = None) -> Any:
     """A GPU of NVIDIA. Raises `TargetError` as long as nothing is compiled for one."""
-    return Target("cuda" if arch is None else f"cuda -arch={arch}")
+    given = [] if arch is None else [f"-arch={arch}"]
+    return Target(" ".join(["cuda", *_model(model), *given, *_options(options)]))
 
 
 def mali(model: str = "unknown", options: Any = None) -> Any:
     """A GPU of ARM, through OpenCL."""
-    return Target("opencl")
+    return Target(" ".join(["opencl", *_model(model), *_options(options)]))
 
 
 def bifrost(model: str = "unknown", options: Any = None) -> Any:
     """A GPU of ARM, through OpenCL."""
-    return Target("opencl")
+    return Target(" ".join(["opencl", *_model(model), *_options(options)]))
 
 
 def intel_graphics(model: str = "unknown", options: Any = None) -> Any:
     """A GPU of Intel, through OpenCL."""
-    return Target("opencl")
+    return Target(" ".join(["opencl", *_model(model), *_options(options)]))
 
 
 def vta(model: str = "unknown", options: Any = None) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tilewright import tir
+from tilewright.compat.classic.meanings import only
 from tilewright.errors import InputError
 from tilewright.support.dtype import DType
 from tilewright.tir import op
@@ -107,13 +108,19 @@ def pointed(buffer_var: tir.Var, dtype: str) -> Buffer:
     return known[dtype]
 
 
+#: Predicates that hold for every element.
+_ALWAYS = (True, 1, tir.const(True, "bool"), tir.const(1, "int32"))
+
+
 def _load(dtype: str, buffer_var: tir.Var, index: Any, predicate: Any = None, span: Any = None) -> tir.Expr:
+    only("tir.Load", "predicate", predicate, *_ALWAYS)
     index = op.convert(index)
     element = DType(dtype).element
     return tir.BufferLoad(pointed(buffer_var, str(element)), (index,))
 
 
 def _store(buffer_var: tir.Var, value: Any, index: Any, predicate: Any = None, span: Any = None) -> tir.Stmt:
+    only("tir.Store", "predicate", predicate, *_ALWAYS)
     value = op.convert(value)
     return tir.BufferStore(pointed(buffer_var, str(value.dtype.element)), value, (op.convert(index),))
 
@@ -134,6 +141,8 @@ def _for(
 ) -> tir.For:
     if isinstance(thread_binding, tir.Stmt):  # v0.7 has the number of a device before the body
         body = thread_binding
+    else:
+        only("tir.For", "thread_binding", thread_binding)
     low, count = (op.cast(loop_var.dtype, op.convert(value)) for value in (min_val, extent))
     kinds = list(tir.ForKind)  # in the order of the classic numbers
     chosen = kinds[kind] if isinstance(kind, int) else tir.ForKind(kind)

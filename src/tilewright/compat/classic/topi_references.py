@@ -179,9 +179,13 @@ def resize2d_python(
     return resize.resize2d(data, attrs)
 
 
-def batch_matmul(x: Array, y: Array, out_dtype: str | None = None) -> Array:
-    """x [B, M, K] times y [B, N, K] transposed."""
-    return np.matmul(x, y.transpose(0, 2, 1)).astype(out_dtype or x.dtype)
+def batch_matmul(
+    x: Array, y: Array, out_dtype: str | None = None, trans_x: bool = False, trans_y: bool = True
+) -> Array:
+    """x [B, M, K] times y [B, N, K] transposed, computed in `out_dtype`; the flags say which comes transposed."""
+    left, right = (one.astype(out_dtype or x.dtype) for one in (x, y))
+    left = left.transpose(0, 2, 1) if trans_x else left
+    return np.matmul(left, right.transpose(0, 2, 1) if trans_y else right)
 
 
 def dense(
@@ -193,8 +197,15 @@ def dense(
     return np.maximum(out, 0) if use_relu else out
 
 
-def adaptive_pool(np_data: Array, out_size: Sequence[int], pool_type: str, layout: str) -> Array:
-    """Pooling over windows that divide the image, or volume, into `out_size` parts."""
+def adaptive_pool(np_data: Array, out_size: int | Sequence[int], pool_type: str, layout: str) -> Array:
+    """Pooling over windows that divide the row, image, or volume, into `out_size` parts."""
+    if len(layout) == 3:
+        length = out_size if isinstance(out_size, int) else out_size[0]
+        image = np.expand_dims(np_data, layout.index("W"))
+        pooled = pooling.adaptive_pool2d(image, pool_type, (1, length), layout.replace("W", "HW"))
+        return pooled.squeeze(layout.index("W"))
+    if isinstance(out_size, int):
+        out_size = (out_size,) * (len(layout) - 2)
     if len(out_size) == 3:
         return as_reference(adaptive_pool3d)(np_data, out_size, pool_type, layout)
     return pooling.adaptive_pool2d(np_data, pool_type, out_size, layout)

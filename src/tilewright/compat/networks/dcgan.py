@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import relay
+from tilewright.compat.classic.meanings import only
 from tilewright.compat.networks.layers import batch_norm_infer, conv2d_transpose, dense_add_bias, network
 from tilewright.compat.networks.workload import create_workload
 
@@ -28,4 +29,5 @@ def get_workload(
     dtype: str = "float32",
 ) -> Any:  # fmt: skip
     """The network as a module, and random parameters."""
+    only("relay.testing.dcgan.get_workload", "layout", layout, "NCHW")
     return create_workload(get_net(batch_size, random_len, oshape, ngf, dtype))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import relay
+from tilewright.compat.classic.meanings import only
 from tilewright.compat.networks.layers import conv2d, dense_add_bias, image, network
 from tilewright.compat.networks.workload import create_workload
 
@@ -26,4 +27,5 @@ def get_workload(
     batch_size: int, num_actions: int = 18, image_shape: Any = (4, 84, 84), dtype: str = "float32", layout: str = "NCHW"
 ) -> Any:
     """The network as a module, and random parameters."""
+    only("relay.testing.dqn.get_workload", "layout", layout, "NCHW")
     return create_workload(get_net(batch_size, num_actions, image_shape, dtype))

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright import relay
 from tilewright.compat.classic.array import NDArray, array
+from tilewright.compat.classic.meanings import only
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.relay.ir.infer_type import infer_type
 
@@ -20,12 +21,18 @@ Initializer = Callable[[str, np.ndarray[Any, Any]], None]
 
 
 class Xavier:
-    """Fills weights with uniform numbers between ±sqrt(magnitude / mean of inputs and outputs of a unit)."""
+    """Fills weights with uniform numbers between ±sqrt(magnitude / units), or normal ones of that deviation.
+
+    `units` is the mean of the inputs and outputs of a unit, or by `factor_type` one of them.
+    """
 
     def __init__(
         self, rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3, seed: int = 0
     ) -> None:
-        self.magnitude = magnitude
+        known = {"rnd_type": (rnd_type, ("uniform", "gaussian")), "factor_type": (factor_type, ("avg", "in", "out"))}
+        for name, (given, meant) in known.items():
+            only("relay.testing.init.Xavier", name, given, *meant)
+        self.rnd_type, self.factor_type, self.magnitude = rnd_type, factor_type, magnitude
         self.random = np.random.default_rng(seed)
 
     def __call__(self, name: str, value: np.ndarray[Any, Any]) -> None:
@@ -36,8 +43,12 @@ class Xavier:
                 return
         window = float(np.prod(value.shape[2:])) if value.ndim > 2 else 1.0
         outputs, inputs = value.shape[0] * window, (value.shape[1] if value.ndim > 1 else 1) * window
-        scale = np.sqrt(self.magnitude / max((inputs + outputs) / 2, 1.0))
-        value[...] = self.random.uniform(-scale, scale, value.shape)
+        units = {"avg": (inputs + outputs) / 2, "in": inputs, "out": outputs}[self.factor_type]
+        scale = np.sqrt(self.magnitude / max(units, 1.0))
+        if self.rnd_type == "gaussian":
+            value[...] = self.random.normal(0, scale, value.shape)
+        else:
+            value[...] = self.random.uniform(-scale, scale, value.shape)
 
 
 def create_workload(

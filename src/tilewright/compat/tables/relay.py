@@ -78,11 +78,18 @@ IMAGE = {
     **leads_to(f"{_CLASSIC}.older_operators", "resize"),
 }
 #: Those below `relay.vision`.
-VISION = leads_to(f"{_CLASSIC}.stated_sizes", "roi_align")
+VISION = {
+    **leads_to(f"{_CLASSIC}.stated_sizes", "roi_align"),
+    **leads_to(
+        f"{_CLASSIC}.detection",
+        *("all_class_non_max_suppression", "get_valid_counts", "multibox_transform_loc", "non_max_suppression"),
+    ),
+}
 NN = {
-    **leads_to(f"{_CLASSIC}.expr", "batch_norm"),
+    **leads_to(f"{_CLASSIC}.expr", "batch_norm", "group_norm", "instance_norm", "layer_norm"),
     **leads_to(f"{_CLASSIC}.dynamic", "pad", "upsampling", "upsampling3d"),
     **leads_to(f"{_CLASSIC}.stated_sizes", "bitserial_dense", "deformable_conv2d", "matmul"),
+    **leads_to(f"{_CLASSIC}.stated_sizes", "depth_to_space", "space_to_depth"),
     **leads_to(
         f"{_CLASSIC}.relay_extras",
         *(

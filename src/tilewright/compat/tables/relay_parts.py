@@ -174,7 +174,12 @@ TABLES = (
     Table("tvm.relay.vision", "Operators of detection.", names=VISION, open=("tilewright.relay.op.vision",)),
     Table("tvm.relay.op.vision", "Operators of detection.", names=VISION, open=("tilewright.relay.op.vision",)),
     Table("tvm.relay.qnn", "Quantized networks."),
-    Table("tvm.relay.qnn.op", "Quantized operators.", open=("tilewright.relay.op.qnn",)),
+    Table(
+        "tvm.relay.qnn.op",
+        "Quantized operators.",
+        names=leads_to(f"{_CLASSIC}.quantized_operators", "add", "concatenate", "mul", "subtract"),
+        open=("tilewright.relay.op.qnn",),
+    ),
     Table(
         "tvm.relay.qnn.transform",
         "Passes over quantized operators.",

@@ -49,6 +49,8 @@ _COMPUTES = leads_to(
         "dft",
         "reinterpret",
         "reverse_sequence",
+        "scatter",
+        "scatter_add",
         "searchsorted",
         "sequence_mask",
         "shape",
@@ -107,7 +109,7 @@ _FOR_DEVICES = {
     ),
     **leads_to(
         f"{_CLASSIC}.topi_computes",
-        *("cumprod", "cumsum", "dft", "searchsorted", "sort", "topk"),
+        *("cumprod", "cumsum", "dft", "scatter", "scatter_add", "searchsorted", "sort", "topk"),
         batch_matmul_int8="batch_matmul",
         batch_matmul_tensorcore="batch_matmul",
         compute_depthwise_conv2d_nhwc="depthwise_conv2d_nhwc",

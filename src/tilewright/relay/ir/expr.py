@@ -360,8 +360,8 @@ class Function(Expr):
 
     @property
     def is_primitive(self) -> bool:
-        """True for a fused function, which walkers take as one operator."""
-        return bool(self.attrs) and bool(self.attrs.get("Primitive"))
+        """True for a fused or composite function, which walkers take as one operator."""
+        return bool(self.attrs) and bool(self.attrs.get("Primitive") or self.attrs.get("Composite"))
 
     @property
     def func_type(self) -> FuncType:

@@ -138,9 +138,9 @@ register_composite(
 )
 
 
-def slice_like(data: Expr, shape_like: Expr, axes: Sequence[int] = ()) -> Call:
+def slice_like(data: Expr, shape_like: Expr, axes: Sequence[int] | None = ()) -> Call:
     """The leading part of `data` of the sizes of `shape_like` along `axes` (all by default)."""
-    return call("slice_like", data, shape_like, axes=tuple(axes) or None)
+    return call("slice_like", data, shape_like, axes=tuple(axes or ()) or None)
 
 
 # ---------------------------------------------------------------------------------------------------- collapse_sum

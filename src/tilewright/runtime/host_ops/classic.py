@@ -145,7 +145,7 @@ def _resized(data: Array, axes: list[int], outs: list[int], attrs: Attrs) -> Arr
         if kind == "nearest_neighbor":
             default = "floor" if mode == "asymmetric" else "round_prefer_floor"
             given = str(attrs.get("rounding_method") or default)
-            rounding = "round_prefer_floor" if given == "round" else given
+            rounding = "round_prefer_ceil" if given == "round" else given
             result = np.take(result, nearest_indices(place, mode, rounding), axis)
         else:
             taps = weighted_taps(place, mode, kind, attrs.get("cubic_alpha", -0.5), False, False)

@@ -54,29 +54,31 @@ def get_valid_counts(attrs: Attrs, data: Array, score_threshold: Array) -> tuple
 def non_max_suppression(
     attrs: Attrs, data: Array, valid_count: Array, indices: Array, max_output_size: Array, iou_threshold: Array
 ) -> Any:
-    """Boxes [B, N, …] with the suppressed ones -1, best first; or with return_indices the rows kept and how many."""
+    """Boxes [B, N, …], best first, the suppressed ones -1; or with return_indices the rows kept and how many.
+
+    Without a threshold above 0 all count and stay where they are.
+    """
     batches, count, _ = data.shape
     out, kept_rows = np.full_like(data, -1), np.full((batches, count), -1, np.int32)
     numbers = np.zeros((batches, 1), np.int32)
     first, score, kind = attrs["coord_start"], attrs["score_index"], attrs["id_index"]
     for b in range(batches):
         rows = np.arange(int(valid_count[b]))
-        order = rows[np.argsort(-data[b, rows, score], kind="stable")]
-        if attrs["top_k"] > 0:
-            order = order[: attrs["top_k"]]
+        order = rows
+        if float(iou_threshold) > 0:
+            order = rows[np.argsort(-data[b, rows, score], kind="stable")]
+            order = order[: attrs["top_k"]] if attrs["top_k"] > 0 else order
         kinds = None if attrs["force_suppress"] or kind < 0 else data[b, :, kind]
         kept = order.tolist()
         if float(iou_threshold) > 0:
             kept = greedy(data[b, :, first : first + 4], order, float(iou_threshold), int(max_output_size), kinds)
-        elif int(max_output_size) >= 0:
-            kept = kept[: int(max_output_size)]
         numbers[b] = len(kept)
-        kept_rows[b, : len(kept)] = indices[b, kept]
+        if attrs["return_indices"]:
+            kept_rows[b, : len(kept)] = indices[b, kept]
         if attrs["invalid_to_bottom"]:
             out[b, : len(kept)] = data[b, kept]
         else:
-            places = np.searchsorted(np.sort(order), kept)
-            out[b, places] = data[b, kept]
+            out[b, np.nonzero(np.isin(order, kept))[0]] = data[b, kept]
     return (kept_rows, numbers) if attrs["return_indices"] else out
 
 
@@ -151,7 +153,9 @@ def proposal(attrs: Attrs, cls_prob: Array, bbox_pred: Array, im_info: Array) ->
         limits = np.array([im_info[b, 1], im_info[b, 0]] * 2) - 1
         boxes = np.clip(boxes, 0, limits)
         small = attrs["rpn_min_size"] * im_info[b, 2]
-        scores = np.where(np.any(boxes[:, 2:] - boxes[:, :2] + 1 < small, 1), -1, scores)
+        is_small = np.any(boxes[:, 2:] - boxes[:, :2] + 1 < small, 1)
+        scores = np.where(is_small, -1, scores)
+        boxes = boxes + np.where(is_small[:, None], np.array([-small, -small, small, small]) / 2, 0)
         order = np.argsort(-scores, kind="stable")[: attrs["rpn_pre_nms_top_n"]]
         kept = greedy(boxes, order, attrs["threshold"], attrs["rpn_post_nms_top_n"])
         rows = np.resize(np.array(kept), attrs["rpn_post_nms_top_n"])

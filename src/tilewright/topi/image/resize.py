@@ -82,6 +82,7 @@ def _nearest(index: Any, size: Any, out: Any, scale: Any, mode: str, rounding: s
     rounded = {
         "floor": tir.floor,
         "ceil": tir.ceil,
+        "round": lambda v: tir.floor(v + _f32(0.5 + TIE)),
         "round_prefer_ceil": lambda v: tir.floor(v + _f32(0.5 + TIE)),
     }.get(rounding, lambda v: tir.ceil(v - _f32(0.5 + TIE)))(x)
     return clamped(rounded.astype("int32"), size)

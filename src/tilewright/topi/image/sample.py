@@ -117,8 +117,10 @@ def crop_and_resize(
         start, end = _wide(boxes(box, first)), _wide(boxes(box, first + 2))
         if count == 1:
             return (start + end) * _number(0.5 * (extent - 1), start)
-        step = (end - start) * _number((extent - 1) / (count - 1), start)
-        return start * _number(extent - 1, start) + index.astype(start.dtype) * step
+        # divided last, so that a box that ends where the image does has its last place there, not beyond
+        along = index.astype(start.dtype)
+        mixed = (_number(count - 1, start) - along) * start + along * end
+        return mixed * _number(extent - 1, start) / _number(count - 1, start)
 
     def body(box: Any, ch: Any, i: Any, j: Any) -> Any:
         y, x = place(box, 0, i, size[0], h), place(box, 1, j, size[1], w)

@@ -55,13 +55,13 @@ def nearest_indices(size: int, out: int, scale: float, mode: str, rounding: str)
         index = np.floor(x)
     elif rounding == "ceil":
         index = np.ceil(x)
-    elif rounding == "round_prefer_ceil":
+    elif rounding in ("round", "round_prefer_ceil"):
         index = np.floor(x.astype(np.float64) + half)
-    elif rounding in ("round", "", "round_prefer_floor"):
+    elif rounding in ("", "round_prefer_floor"):
         index = np.ceil(x.astype(np.float64) - half)
     else:
         raise UnsupportedError(
-            f"resize2d: rounding_method {rounding!r}; known: round_prefer_floor (round), round_prefer_ceil, floor, ceil"
+            f"resize2d: rounding_method {rounding!r}; known: round_prefer_floor, round_prefer_ceil (round), floor, ceil"
         )
     return np.clip(index, 0, size - 1).astype(np.int64)
 

@@ -75,11 +75,17 @@ def crop_and_resize(data: np.ndarray, boxes: np.ndarray, owners: np.ndarray, att
     out = np.full((len(boxes), data.shape[1], *size), attrs["extrapolation_value"], data.dtype)
     for m, i, j in np.ndindex(len(boxes), *size):
         y1, x1, y2, x2 = (float(v) for v in boxes[m])
-        y = y1 * (h - 1) + i * (y2 - y1) * (h - 1) / (size[0] - 1) if size[0] > 1 else (y1 + y2) / 2 * (h - 1)
-        x = x1 * (w - 1) + j * (x2 - x1) * (w - 1) / (size[1] - 1) if size[1] > 1 else (x1 + x2) / 2 * (w - 1)
+        y, x = _between(y1, y2, i, size[0]) * (h - 1), _between(x1, x2, j, size[1]) * (w - 1)
         if 0 <= y <= h - 1 and 0 <= x <= w - 1:
             out[m, :, i, j] = at(_owner(data, owners[m]), y, x, method, False)
     return out
+
+
+def _between(start: float, end: float, index: int, count: int) -> float:
+    """Place `index` of `count` from `start` to `end`; the middle for one."""
+    if count == 1:
+        return (start + end) / 2
+    return ((count - 1 - index) * start + index * end) / (count - 1)
 
 
 def dilation2d(data: np.ndarray, weight: np.ndarray, attrs: Any) -> np.ndarray:

@@ -16,6 +16,7 @@ from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op import qnn
+from tilewright.relay.op.qnn.arithmetic import rounded_each
 from tilewright.relay.op.qnn.quantize import annotation_simulated_quantize
 
 RNG = np.random.default_rng(0)
@@ -108,6 +109,28 @@ def test_concatenate_brings_all_to_one_scale() -> None:
         [quantized(INT8 * np.float32(0.5), 1.0, 2, "int8"), quantized(other * 1.0, 1.0, 2, "int8")]
     )
     check(qnn.concatenate([a, b], [0.5, 1.0], [0, 0], 1.0, 2, axis=0), [a, b], [INT8, other], expected)
+
+
+@pytest.mark.parametrize(
+    ("build", "function"), [(qnn.add, np.add), (qnn.subtract, np.subtract), (qnn.mul, np.multiply)]
+)
+def test_arithmetic_rounded_step_by_step(build: Any, function: Any) -> None:
+    """With a rounding, operands of a sum are brought to the output's scale one by one; products once."""
+    lhs, rhs = np.meshgrid(np.arange(0, 256, 5, dtype="uint8"), np.arange(0, 256, 7, dtype="uint8"))
+    left, right = (lhs.astype("float64") - 127) * 0.25, (rhs.astype("float64") - 85) * 0.5
+    if function is not np.multiply:
+        left, right = np.floor(left + 0.5), np.floor(right + 0.5)
+    want = np.clip(np.floor(function(left, right) + 0.5) + 128, 0, 255).astype("uint8")
+    x, y = parameter(lhs, "x"), parameter(rhs, "y")
+    check(rounded_each(build(x, y, 0.25, 127, 0.5, 85, 1.0, 128), "UPWARD"), [x, y], [lhs, rhs], want)
+
+
+def test_concatenate_rounded_step_by_step() -> None:
+    values = np.arange(-8, 8, dtype="int8")
+    x, y = parameter(values, "x"), parameter(values, "y")
+    parts = [np.floor(values / 2 + 0.5) + 3, np.floor((values.astype(float) - 1) / 4 + 0.5) + 3]
+    joined = rounded_each(qnn.concatenate([x, y], [1.0, 0.5], [0, 1], 2.0, 3), "UPWARD")
+    check(joined, [x, y], [values, values], np.concatenate(parts).astype("int8"))
 
 
 def test_simulated_quantization_stays_real() -> None:

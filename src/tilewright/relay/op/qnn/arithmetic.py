@@ -1,4 +1,8 @@
-"""Arithmetic of quantized tensors with broadcasting, each operand with a scale and zero point of its own."""
+"""Arithmetic of quantized tensors with broadcasting, each operand with a scale and zero point of its own.
+
+The values are those of real numbers rounded once, to even on ties. With the attribute `rounding` of `requantize`, sums
+and parts of concatenations are brought to the output's scale one by one, each rounded so, as the classic stack does.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,12 @@ from tilewright.relay.op import transform
 from tilewright.relay.op.common import Types, broadcast_shapes, call, require_same_dtype, tensors, tuple_of_tensors
 from tilewright.relay.op.qnn.canonical import (
     as_parameter,
+    as_type,
     fields_of,
     quantized_call,
     register_quantized,
 )
-from tilewright.relay.op.qnn.quantize import dequantize, quantize
+from tilewright.relay.op.qnn.quantize import dequantize, quantize, requantize, saturated
 from tilewright.support.named import named
 
 
@@ -29,14 +34,23 @@ def _binary_type(types: Types, _attrs: Attrs) -> Type:
     return TensorType(broadcast_shapes(lhs.shape, rhs.shape), lhs.dtype)
 
 
-def _binary(name: str, function: Callable[[Expr, Expr], Expr], doc: str) -> Callable[..., Call]:
+#: What an operator is with a rounding: of its attributes, arguments and that rounding.
+_Stepwise = Callable[[Attrs, Sequence[Expr], str], Expr]
+
+
+def _binary(name: str, function: Callable[[Expr, Expr], Expr], stepwise: _Stepwise, doc: str) -> Callable[..., Call]:
     def canonical(attrs: Attrs, args: Sequence[Expr]) -> Expr:
         lhs, rhs, lhs_scale, lhs_zero, rhs_scale, rhs_zero, out_scale, out_zero = args
+        if rounding := attrs.get("rounding", ""):
+            return stepwise(attrs, args, rounding)
         left = dequantize(lhs, lhs_scale, lhs_zero, axis=attrs["lhs_axis"])
         right = dequantize(rhs, rhs_scale, rhs_zero, axis=attrs["rhs_axis"])
         return quantize(function(left, right), out_scale, out_zero, out_dtype=str(tensor_type_of(lhs).dtype))
 
-    register_quantized(name, 8, _binary_type, canonical, lhs_axis=attr.integer(-1), rhs_axis=attr.integer(-1))
+    register_quantized(
+        name, 8, _binary_type, canonical,
+        lhs_axis=attr.integer(-1), rhs_axis=attr.integer(-1), rounding=attr.text(attr.ABSENT),
+    )  # fmt: skip
 
     def build(
         lhs: Expr,
@@ -57,9 +71,45 @@ def _binary(name: str, function: Callable[[Expr, Expr], Expr], doc: str) -> Call
     return named(build, short, doc)
 
 
-add = _binary("qnn.add", plain.add, "lhs + rhs, quantized to the output's scale and zero point.")
-subtract = _binary("qnn.subtract", plain.subtract, "lhs - rhs, quantized to the output's scale and zero point.")
-mul = _binary("qnn.mul", plain.multiply, "lhs * rhs, quantized to the output's scale and zero point.")
+def rounded_each(made: Call, rounding: str) -> Call:
+    """The sum, product or concatenation `made` with its operands rounded one by one; see the module's docstring."""
+    return Call(made.op, made.args, made.attrs.replace(rounding=rounding), made.span)
+
+
+def _sum_of(function: Callable[[Expr, Expr], Expr], restored: Callable[[Expr, Expr], Expr]) -> _Stepwise:
+    """Both operands at the output's scale, then `function` of them, whose zero point `restored` puts right."""
+
+    def stepwise(attrs: Attrs, args: Sequence[Expr], rounding: str) -> Expr:
+        lhs, rhs, lhs_scale, lhs_zero, rhs_scale, rhs_zero, out_scale, out_zero = args
+        left = requantize(lhs, lhs_scale, lhs_zero, out_scale, out_zero, attrs["lhs_axis"], rounding, "int32")
+        right = requantize(rhs, rhs_scale, rhs_zero, out_scale, out_zero, attrs["rhs_axis"], rounding, "int32")
+        total = restored(function(left, right), as_type(out_zero, "int32"))
+        return saturated(total, str(tensor_type_of(lhs).dtype))
+
+    return stepwise
+
+
+def _product(attrs: Attrs, args: Sequence[Expr], rounding: str) -> Expr:
+    """The product of the integers, which has the product of the scales, brought to the output's."""
+    lhs, rhs, lhs_scale, lhs_zero, rhs_scale, rhs_zero, out_scale, out_zero = args
+    left = plain.subtract(as_type(lhs, "int32"), as_type(lhs_zero, "int32"))
+    right = plain.subtract(as_type(rhs, "int32"), as_type(rhs_zero, "int32"))
+    scale = plain.multiply(lhs_scale, rhs_scale)
+    dtype = str(tensor_type_of(lhs).dtype)
+    return requantize(plain.multiply(left, right), scale, 0, out_scale, out_zero, -1, rounding, dtype)
+
+
+add = _binary(
+    "qnn.add",
+    plain.add,
+    _sum_of(plain.add, plain.subtract),
+    "lhs + rhs, quantized to the output's scale and zero point.",
+)
+subtract = _binary(
+    "qnn.subtract", plain.subtract, _sum_of(plain.subtract, plain.add),
+    "lhs - rhs, quantized to the output's scale and zero point.",
+)  # fmt: skip
+mul = _binary("qnn.mul", plain.multiply, _product, "lhs * rhs, quantized to the output's scale and zero point.")
 
 
 def _concatenate_type(types: Types, attrs: Attrs) -> Type:
@@ -68,12 +118,21 @@ def _concatenate_type(types: Types, attrs: Attrs) -> Type:
 
 def _concatenate(attrs: Attrs, args: Sequence[Expr]) -> Expr:
     data, scales, zero_points = (fields_of(arg) for arg in args[:3])
+    dtype = str(tensor_type_of(data[0]).dtype)
+    if rounding := attrs.get("rounding", ""):
+        parts = [
+            requantize(d, s, z, args[3], args[4], rounding=rounding, out_dtype=dtype)
+            for d, s, z in zip(data, scales, zero_points, strict=True)
+        ]
+        return transform.concatenate(Tuple(parts), axis=attrs["axis"])
     parts = [dequantize(d, s, z) for d, s, z in zip(data, scales, zero_points, strict=True)]
     joined = transform.concatenate(Tuple(parts), axis=attrs["axis"])
-    return quantize(joined, args[3], args[4], out_dtype=str(tensor_type_of(data[0]).dtype))
+    return quantize(joined, args[3], args[4], out_dtype=dtype)
 
 
-register_quantized("qnn.concatenate", 5, _concatenate_type, _concatenate, axis=attr.integer(0))
+register_quantized(
+    "qnn.concatenate", 5, _concatenate_type, _concatenate, axis=attr.integer(0), rounding=attr.text(attr.ABSENT)
+)
 
 
 def concatenate(

@@ -173,6 +173,8 @@ def _convolution(call: Call, layouts: tuple[str, ...]) -> OrderChoice | None:
     if kernel is None or sorted(kernel) != sorted(letters):
         orders, name = ", ".join(letters), call.op.name  # type: ignore[union-attr]
         raise UnsupportedError(f"convert_layout: {name} in {data} needs a kernel layout, an order of {orders}")
+    if (sorted(call.attrs.data_layout), sorted(call.attrs.kernel_layout)) != (sorted(data), sorted(kernel)):
+        return None  # blocked already
     order, kernel_order = order_of(call.attrs.data_layout, data), order_of(call.attrs.kernel_layout, kernel)
     attrs = call.attrs.replace(data_layout=data, kernel_layout=kernel, out_layout="")
     return OrderChoice((order, kernel_order), order, attrs)

@@ -1,7 +1,7 @@
 """Pieces of the graph that an external code generator computes as one operator become calls of composite functions.
 
 Before: nn.relu(nn.dense(%x, %w))                                  (pattern table: "mylib.dense_relu", dense then relu)
-After:  %0 = fn (%p0, %p1, Composite="mylib.dense_relu", Primitive=1) { nn.relu(nn.dense(%p0, %p1)) }; %0(%x, %w)
+After:  %0 = fn (%p0, %p1, Composite="mylib.dense_relu") { nn.relu(nn.dense(%p0, %p1)) }; %0(%x, %w)
 
 `annotate_target` takes a composite function for the code generator whose name its own begins with. What no code
 generator took is put back in place when the module is compiled.
@@ -29,7 +29,7 @@ def merge_composite(mod: IRModule, pattern_table: Iterable[Entry]) -> IRModule:
             raise InputError(f"a pattern table has entries (name, pattern) or (name, pattern, check), not {entry!r}")
         name, pattern = entry[0], entry[1]
         check: Any = entry[2] if len(entry) == 3 else lambda found: True
-        attrs = {"Composite": name, "Primitive": 1}
+        attrs = {"Composite": name}
         mod = infer_type(mod).map_functions(
             lambda func, p=pattern, a=attrs, c=check: func.with_body(partition(p, func.body, a, c))  # type: ignore[misc]
         )
