@@ -81,7 +81,10 @@ class Backend:
         raise self._refused()
 
     def dense_block(self, units: int, depth: int, rows: int) -> int:
-        """Columns of a panel in which a constant weight [units, depth] is packed for products with `rows` rows."""
+        """Columns of a panel in which a constant weight [units, depth] is packed for products with `rows` rows.
+
+        Where it does not divide the units, zeros fill the last panel.
+        """
         raise self._refused()
 
     def dot_block(self, units: int, depth: int, rows: int) -> int:

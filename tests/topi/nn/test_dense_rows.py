@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.topi.schedule.cpu.kernels import run, sample
-from tilewright import codegen, te
+from tilewright import codegen, te, topi
 from tilewright.target import Target
 from tilewright.topi import nn
 from tilewright.topi.schedule.cpu.dispatch import schedule
@@ -37,6 +37,18 @@ def test_columns_that_are_no_whole_vectors(rows: int, columns: int, transpose_b:
     operand = b if transpose_b else b.transpose(0, 2, 1).copy()
     result = run(lambda x, y: nn.batch_matmul(x, y, transpose_b=transpose_b), a, operand)
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("units", [33, 47, 49, 63])
+@pytest.mark.parametrize("rows", [(1,), (13,), (2, 7), (3, 1, 5)], ids=str)
+def test_columns_of_zeros_are_left_out(rows: tuple[int, ...], units: int) -> None:
+    """Panels of 32, of which the last is filled with zeros; an epilogue reads what is left."""
+    x, w, bias = sample(*rows, 40), sample(64, 40, seed=1), sample(units, seed=2)
+    w[units:] = 0
+    packed = w.reshape(2, 32, 40).transpose(0, 2, 1).copy()
+    result = run(lambda a, b, c: topi.add(nn.dense_pack(a, b, units=units), c), x, packed, bias)
+    assert result.shape == (*rows, units)
+    np.testing.assert_allclose(result, x @ w[:units].T + bias, rtol=1e-5, atol=1e-5)
 
 
 def test_zeros_behind_the_columns_only_where_they_pay() -> None:

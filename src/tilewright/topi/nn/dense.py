@@ -39,10 +39,13 @@ def dense(data: Tensor, weight: Tensor, out_dtype: str = "") -> Tensor:
     return finish(out, data, out_dtype)
 
 
-def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "") -> Tensor:
+def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "", units: int | None = None) -> Tensor:
     """`data` [..., K] times the transpose of a weight packed in panels of b rows, [N/b, K, b]: [..., N].
 
+    Of the last panel only what `units` says are columns of the result; rows of zeros stand behind them.
+
     Stages: dense_pack; over several axes of rows, whose sizes are known, it is [rows, N], and dense_rows has its axes.
+    Where columns are left out it is [rows, N / 16, 16], whole vectors that no bound cuts, and dense_rows leaves them.
     """
     panels, depth, block = extents(weight)
     wide = sum_dtype(data, out_dtype)
@@ -51,20 +54,27 @@ def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "") -> Tensor:
     data = rows_in_different_sets(data)
     flat = all(isinstance(size, int) for size in leading) and sum(size > 1 for size in leading) > 1
 
+    cropped = units is not None and units is not panels * block and units != panels * block
+    vector = math.gcd(block, _ALIGNMENT) if cropped else 0
+    rows = (math.prod(leading),) if flat else leading
+
     def body(*i: Any) -> Any:
-        panel = weight(i[-1] // block, k, i[-1] % block)
-        row = _unflattened(i[0], leading) if flat else i[:-1]
+        column = i[len(rows)] * vector + i[-1] if cropped else i[-1]
+        panel = weight(column // block, k, column % block)
+        row = _unflattened(i[0], leading) if flat else i[: len(rows)]
         return te.sum(data(*row, k).astype(wide) * panel.astype(wide), axis=k)
 
-    rows = (math.prod(leading),) if flat else leading
-    out = te.compute((*rows, panels * block), body, "dense_pack", tag.DENSE_PACK, {"block": block})
-    if flat:
+    columns = (panels * block // vector, vector) if cropped else (panels * block,)
+    out = te.compute((*rows, *columns), body, "dense_pack", tag.DENSE_PACK, {"block": block, "rows": len(rows)})
+    if flat or cropped:
         product = out
+
+        def element(*i: Any) -> Any:
+            row = [_flattened(i[:-1], leading)] if flat else i[:-1]
+            return product(*row, i[-1] // vector, i[-1] % vector) if cropped else product(*row, i[-1])
+
         out = te.compute(
-            (*leading, panels * block),
-            lambda *i: product(_flattened(i[:-1], leading), i[-1]),
-            name="dense_rows",
-            tag=tag.INJECTIVE,
+            (*leading, units if cropped else panels * block), element, name="dense_rows", tag=tag.INJECTIVE
         )
     return finish(out, data, out_dtype)
 

@@ -155,10 +155,12 @@ def test_a_core_that_looks_far_ahead_needs_no_prefetching_for_one_row() -> None:
     assert DENSE.ranked(ProductWorkload(1, 1024, 1024, panel=8), in_order).default["ahead"] == 1
 
 
-def test_panels_divide_the_columns_and_leave_room_for_rows() -> None:
+def test_panels_divide_the_columns_or_are_whole_vectors() -> None:
     target = Target(f"{SKYLAKE} -cores=1")
-    for units in (1000, 768, 30, 7):
-        assert units % dense_block(units, 256, 64, target) == 0 and units % dot_block(units, 256, 64, target) == 0
+    for units in (1000, 768, 196, 49, 30, 7):
+        assert units % dot_block(units, 256, 64, target) == 0
+        assert dense_block(units, 256, 64, target) % 16 == 0
+    assert dense_block(1000, 256, 1, target) % 16 == 8  # a row of memory is read as fast by half vectors
     assert dense_block(768, 256, 64, target) in (32, 48)
     assert dense_block(1024, 256, 1, target) >= 64  # four chains of multiply-adds hide each other's latency
 

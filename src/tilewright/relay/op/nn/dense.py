@@ -31,13 +31,18 @@ def _dense_type(types: Types, attrs: Attrs) -> Type:
         f"the data has {data.shape[-1]} columns, the weight {weight.shape} takes {depth}",
     )
     given = attrs["units"]
+    if isinstance(given, int) and isinstance(units, int) and layout not in PLAIN:
+        # behind the last unit its panel is filled with zeros
+        require(0 <= units - given < weight.shape[-1], f"units={given}, but the panels have room for {units}")
+        units = given
     require(given is None or same_dim(given, units), f"units={given}, but the weight makes {units}")
     return TensorType((*data.shape[:-1], units), attrs["out_dtype"] or data.dtype)
 
 
 def _dense_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
-    function = topi.nn.dense if attrs["weight_layout"] in PLAIN else topi.nn.dense_pack
-    return [function(inputs[0], inputs[1], attrs["out_dtype"])]
+    if attrs["weight_layout"] in PLAIN:
+        return [topi.nn.dense(inputs[0], inputs[1], attrs["out_dtype"])]
+    return [topi.nn.dense_pack(inputs[0], inputs[1], attrs["out_dtype"], attrs["units"])]
 
 
 register(
@@ -59,7 +64,10 @@ register(
 
 
 def dense(data: Expr, weight: Expr, units: int | None = None, out_dtype: str = "", weight_layout: str = "NC") -> Call:
-    """`data` [..., K] times the transpose of `weight` [units, K]; ``weight_layout="NC32n"``: [units/32, K, 32]."""
+    """`data` [..., K] times the transpose of `weight` [units, K]; ``weight_layout="NC32n"``: [units/32, K, 32].
+
+    The last of these panels may have rows of zeros behind the last unit, where `units` is given.
+    """
     return call("nn.dense", data, weight, units=units, out_dtype=out_dtype, weight_layout=weight_layout)
 
 

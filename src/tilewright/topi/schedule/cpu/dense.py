@@ -8,11 +8,11 @@ from tilewright.tir.expr import IntImm
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.common import inline_between, shape_of, vectorize_lanes
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at_root
-from tilewright.topi.schedule.cpu.product import Blocking, dense_workload, row_axis_of, worth_sharing
+from tilewright.topi.schedule.cpu.product import Blocking, dense_workload, leading_of, row_axis_of, worth_sharing
 
 
 def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
-    """Schedule `dense` (tag dense_pack: [M, N] with weight [N/b, K, b]) and its epilogue `out`.
+    """Schedule `dense` (tag dense_pack: [M, N] or [M, N / 16, 16] with weight [N/b, K, b]) and its epilogue `out`.
 
     A share of the work is a block of rows by a group of panels. Within it a panel is the outer loop: it stays in the
     level-2 cache while the tiles of rows pass by. See `product.Blocking` for the knobs.
@@ -24,7 +24,7 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
     accumulator = inline_between(s, dense, out)
 
     *others, column = s[out].op.axis
-    if len(dense.shape) < len(out.shape):
+    if len(leading_of(dense)) < len(others):
         others = [s[out].fuse(*others)]
     shared = []
     if row_axis is not None:
@@ -51,7 +51,7 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
         row_axis = None if row_axis is None else row_axis + 1
     else:
         s[accumulator].compute_at(s[out], rows[0] if rows else panels)
-    depth = _accumulate(s, accumulator, row_axis, panel, target)
+    depth = _accumulate(s, accumulator, row_axis, panel, target, workload.cropped)
     if blocking.ahead:
         s[accumulator].prefetch(dense.op.input_tensors[1], depth, blocking.ahead, spread=True)
 
@@ -80,11 +80,17 @@ def _add_depth_blocks(
     return partial
 
 
-def _accumulate(s: te.Schedule, accumulator: te.Tensor, row_axis: int | None, panel: int, target: Target) -> te.IterVar:
-    """The inner product of the tile, rows and vectors unrolled into registers; returns the loop over the depth."""
+def _accumulate(
+    s: te.Schedule, accumulator: te.Tensor, row_axis: int | None, panel: int, target: Target, grouped: bool = False
+) -> te.IterVar:
+    """The inner product of the tile, rows and vectors unrolled into registers; returns the loop over the depth.
+
+    Columns that are `grouped` are two axes, of groups and of the columns of one.
+    """
     *outer, column = s[accumulator].op.axis
     row = [] if row_axis is None else [outer.pop(row_axis)]
-    row += [outer.pop()] if accumulator.ndim == 4 else []  # groups of columns
+    row += [outer.pop()] if grouped else []
+    panel = shape_of(accumulator)[-1] if grouped else panel
     (k,) = s[accumulator].op.reduce_axis
     s[accumulator].reorder(*outer, k, *row, column)
     vectorize_lanes(s, accumulator, column, panel, target)
@@ -123,5 +129,4 @@ def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, ta
         s[operand].compute_at(s[out], work)
         _copy_in_blocks(s, operand, target)
     s[accumulator].compute_at(s[out], tiles)
-    *_, width = shape_of(accumulator)
-    _accumulate(s, accumulator, 1, panel if accumulator.ndim == 3 else width, target)
+    _accumulate(s, accumulator, 1, panel, target, accumulator.ndim == 4)

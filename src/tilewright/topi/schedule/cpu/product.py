@@ -37,8 +37,8 @@ class ProductWorkload:
     """`batch` products of [rows, depth] by [depth, columns], in panels of `panel` columns (0: the template's choice).
 
     `itemsize` is that of both operands in bytes; products of bytes are `dots`, four at a time. `constant` weights come
-    packed; others are packed by the kernel, once for each matrix. Of symbolic `rows` there is one block. A size of 0
-    counts as 1: what computes nothing is priced, too.
+    packed; others are packed by the kernel, once for each matrix. Of symbolic `rows` there is one block. Of `cropped`
+    columns the last are zeros that nobody reads. A size of 0 counts as 1: what computes nothing is priced, too.
     """
 
     rows: int
@@ -50,6 +50,7 @@ class ProductWorkload:
     constant: bool = True
     dots: bool = False
     symbolic: bool = False
+    cropped: bool = False
 
     def __post_init__(self) -> None:
         for size in ("rows", "columns", "depth", "batch"):
@@ -88,19 +89,27 @@ class _Shares(NamedTuple):
     workers: int
 
 
+def leading_of(dense: te.Tensor) -> tuple[int, ...]:
+    """The extents of `dense` before its columns, which are groups of vectors where some are left out later."""
+    return tuple(shape_of(dense)[: dense.op.attrs.get("rows", dense.ndim - 1)])
+
+
 def row_axis_of(dense: te.Tensor) -> int | None:
     """The axis of `dense` whose elements are rows of tiles: the longest before the columns; None of a vector."""
-    leading = shape_of(dense)[:-1]
+    leading = leading_of(dense)
     return max(range(len(leading)), key=lambda i: leading[i], default=None)
 
 
 def dense_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
     """A product with packed panels; the width of a panel is in the layout of the weights."""
-    *leading, columns = shape_of(dense)
+    leading = leading_of(dense)
+    columns = math.prod(shape_of(dense)[len(leading) :])
     rows, axis = max(leading, default=1), row_axis_of(dense)
     symbolic = axis is not None and not isinstance(dense.shape[axis], IntImm)
     batch = math.prod(leading) // rows
-    return ProductWorkload(rows, columns, terms_of(dense), dense.op.attrs["block"], batch, symbolic=symbolic)
+    cropped = dense.ndim > len(leading) + 1
+    block = dense.op.attrs["block"]
+    return ProductWorkload(rows, columns, terms_of(dense), block, batch, symbolic=symbolic, cropped=cropped)
 
 
 def fits_registers(rows: int, panel: int, dots: bool, target: Target) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 
 from tilewright import te
 from tilewright.target import Target
@@ -33,6 +34,9 @@ _DEPTH_BLOCKS = 16
 
 #: Widths of the panels of columns of a batch of products, in vectors; widest packed panel of a weight matrix.
 _VECTORS, _WIDEST = (4, 3, 2, 1), 6
+
+#: Columns of zeros are added if the product is expected to take at most this share of its time without them.
+_WORTH_FILLING = 0.9
 
 
 def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
@@ -119,7 +123,7 @@ def _row_blocks(workload: ProductWorkload, tiles: int, rows: int, target: Target
 def _depth_blocks(workload: ProductWorkload, rows: int, target: Target) -> int:
     """The fewest equal parts of the depth of which the level-2 cache holds that of a block of rows; 1 without need."""
     held = KEPT_L2_BY_PANELS * target.machine.l2.size / workload.itemsize / (rows + 2 * workload.panel)
-    if workload.symbolic or held >= workload.depth:
+    if workload.symbolic or workload.cropped or held >= workload.depth:
         return 1
     fitting = (d for d in range(2, _DEPTH_BLOCKS + 1) if workload.depth % d == 0 and workload.depth // d <= held)
     return next(fitting, 1)
@@ -132,11 +136,18 @@ def _groups(panels: int, blocks: int, target: Target) -> list[int]:
 
 
 def dense_block(units: int, depth: int, rows: int, target: Target) -> int:
-    """Width of the column panels in which a weight matrix [units, K] is packed to [units // b, K, b]; divides `units`.
+    """Width of the column panels in which a weight matrix [units, K] is packed to [units // b, K, b].
 
-    The width whose best configuration is expected to be the fastest for `rows` rows.
+    The width whose best configuration is expected to be the fastest for `rows` rows. It divides `units`, or is of whole
+    vectors, of which zeros fill the last panel: 49 columns are 64, instead of 49 times one.
     """
-    return _panel(ProductWorkload(rows, units, depth), target)
+    product = ProductWorkload(rows, units, depth)
+    panel, lanes = _panel(product, target), target.machine.lanes()
+    if units % lanes == 0:
+        return panel
+    filled = range(lanes, min(_WIDEST * lanes, -(-units // lanes) * lanes) + 1, lanes)
+    width = min(filled, key=lambda b: (round(_filled_cycles(product, b, target)), -b))
+    return width if _filled_cycles(product, width, target) < _WORTH_FILLING * _cycles(product, panel, target) else panel
 
 
 def dot_block(units: int, depth: int, rows: int, target: Target) -> int:
@@ -150,14 +161,19 @@ def _panel(product: ProductWorkload, target: Target) -> int:
     widest = max(whole, _WIDEST * target.machine.lanes())
     widths = [b for b in range(whole, min(widest, product.columns) + 1, whole) if product.columns % b == 0]
 
-    def cycles(panel: int) -> float:
-        workload = ProductWorkload(
-            product.rows, product.columns, product.depth, panel, itemsize=product.itemsize, dots=product.dots
-        )
-        template = DENSE_DOT if product.dots else DENSE
-        return template.ranked(workload, target).ranked[0][0].cycles
+    return min(widths, key=lambda b: (round(_cycles(product, b, target)), -b))
 
-    return min(widths, key=lambda b: (round(cycles(b)), -b))
+
+@functools.lru_cache(maxsize=4096)
+def _cycles(product: ProductWorkload, panel: int, target: Target) -> float:
+    """What the best way takes with panels of that width."""
+    template = DENSE_DOT if product.dots else DENSE
+    return template.ranked(replace(product, panel=panel), target).ranked[0][0].cycles
+
+
+def _filled_cycles(product: ProductWorkload, panel: int, target: Target) -> float:
+    """The same with zeros in the rest of the last panel."""
+    return _cycles(replace(product, columns=-(-product.columns // panel) * panel, cropped=True), panel, target)
 
 
 DENSE = Template("dense_pack", dense_workload, dense_space, product_cost, schedule_dense)
