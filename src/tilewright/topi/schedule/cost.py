@@ -163,6 +163,11 @@ class Traffic:
         return Cost(arithmetic, load_ports, l2, l3, memory, fixed, stalls if ahead else stalls + self.waited, hidden)
 
 
+def overlapped(arithmetic: float, load_ports: float) -> float:
+    """Cycles of multiply-adds and loads that a core does at a time."""
+    return _mean((arithmetic, load_ports), _WITHIN)
+
+
 def _mean(values: tuple[float, ...], order: float) -> float:
     """The mean of a high order: the largest where it is by far so, more where several come near it."""
     most = max(values)

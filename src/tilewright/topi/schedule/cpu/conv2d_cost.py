@@ -7,12 +7,12 @@ and a window of the image have passed by, the image for the next channels after 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.cost import KEPT_L2, Cost, Traffic
+from tilewright.topi.schedule.cost import KEPT_L2, Cost, Traffic, overlapped
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.cache_sets import occupied_bytes
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
@@ -147,6 +147,23 @@ def direct_cost(
             ahead or early,
         )
     )
+
+
+def direct_least(workload: Conv2DWorkload, target: Target) -> Callable[[Config], float]:
+    """Cycles that `direct_cost` never falls below: those of the register tiles, shared out evenly."""
+    known: dict[tuple[int, int, int], float] = {}
+
+    def least(config: Config) -> float:
+        tile = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
+        if tile not in known:
+            rows, columns, blocks = tile
+            alone = Config((("tile_rows", rows), ("tile_columns", columns), ("tile_blocks", blocks)))
+            arithmetic, ports, fixed, _ = _panel_work(workload, alone, target, 0.0)
+            panels = workload.batch * (workload.blocks // blocks)
+            known[tile] = panels * (overlapped(arithmetic, ports) + fixed) / target.cores
+        return known[tile]
+
+    return least
 
 
 def _panel_work(

@@ -155,7 +155,7 @@ def _panel(product: ProductWorkload, target: Target) -> int:
             product.rows, product.columns, product.depth, panel, itemsize=product.itemsize, dots=product.dots
         )
         template = DENSE_DOT if product.dots else DENSE
-        return template.ranked(workload, target).ranked[0][0].cycles
+        return template.ranked(workload, target).cheapest[0].cycles
 
     return min(widths, key=lambda b: (round(cycles(b)), -b))
 
