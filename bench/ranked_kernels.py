@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from networks import model_file
 
-from tilewright import codegen
 from tilewright.autotvm.task.extract import extract_from_program
 from tilewright.autotvm.task.task import KernelTask
 from tilewright.cli.timing import TIMED_CALLS
+from tilewright.codegen.build import compiled
 from tilewright.compile import import_model
 from tilewright.driver.lower import lower_function, schedule_choice
 from tilewright.runtime.module import Module, Prepared
@@ -73,7 +73,7 @@ def _make(task: KernelTask, key: str, network: str, place: Path, sample: int, kn
             lower_function(task.function, f"k{number}", task.target, json.loads(config))
             for number, config in enumerate(configs)
         ]
-        codegen.compiled(funcs, task.target).save(place.with_suffix(".kernels"))
+        compiled(funcs, task.target).save(place.with_suffix(".kernels"))
     described.write_text(json.dumps(description) + "\n")
 
 
