@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from tilewright.machine import Machine
 from tilewright.target import Target
@@ -191,6 +192,45 @@ def _panel_work(
     return arithmetic, ports, fixed, tiles
 
 
+class _Passes(NamedTuple):
+    """What passes by in the loops of a direct convolution, in bytes.
+
+    `groups` of channel blocks, each with a `panel` of weights, meet the tiles of an image, which read a `window` each;
+    all of them pass by the rows of a band, with its part of the `image`, before the next. `share` is the slowest
+    worker's, `everything` is all that the kernel reads and writes.
+    """
+
+    groups: int
+    panel: float
+    window: float
+    image: float
+    by_bands: bool
+    everything: float
+    share: float
+    workers: int
+
+    @staticmethod
+    def of(workload: Conv2DWorkload, config: Config, machine: Machine, workers: int, share: float) -> _Passes:
+        blocks, of_group = config["tile_blocks"], workload.groups
+        across, down = reach(workload, 1, config["tile_columns"]), reach(workload, 0, config["tile_rows"])
+        window: float = 4 * workload.in_channels // of_group * down * across
+        if workload.in_block == 1:
+            plane = workload.in_bytes // workload.in_channels
+            window = occupied_bytes(window, workload.in_channels // of_group, plane, machine)
+        band = config.get("band_rows", workload.height)
+        weights = workload.phases * workload.weight_bytes
+        return _Passes(
+            workload.blocks // blocks,
+            4 * workload.terms * blocks * workload.out_block,
+            window,
+            workload.in_bytes * band / workload.height,
+            band < workload.height,
+            weights + workload.batch * (workload.in_bytes + _results(workload)),
+            share,
+            workers,
+        )
+
+
 def _direct_traffic(
     workload: Conv2DWorkload,
     config: Config,
@@ -201,37 +241,49 @@ def _direct_traffic(
     fresh: float | None,
 ) -> Traffic:
     """What the slowest worker, who has a `share` of all `tiles`, reads and writes."""
-    rows, columns, blocks = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
-    traffic, groups, of_group = Traffic(machine, workers), workload.blocks // blocks, workload.groups
-    panel = 4 * workload.terms * blocks * workload.out_block
-    window: float = 4 * workload.in_channels // of_group * reach(workload, 0, rows) * reach(workload, 1, columns)
-    images = share * workload.batch
-    if workload.in_block == 1:
-        plane = workload.in_bytes // workload.in_channels
-        window = occupied_bytes(window, workload.in_channels // of_group, plane, machine)
-        again = max(0.0, machine.line / (4 * columns * workload.strides[1]) - 1)
-        traffic.add(images * workload.in_bytes * groups * again, panel + window)
-    band = config.get("band_rows", workload.height)
-    image = workload.in_bytes * band / workload.height
-    read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])
-    results = workload.out_bytes * (1 + workload.other_inputs)
-    weights = workload.phases * workload.weight_bytes
-    everything = weights + workload.batch * (workload.in_bytes + results)
-    passes = workload.batch * workload.height / band / workload.phases
-    panels, parts = groups * passes * workload.phases * panel, config.get("parts", 1)
-    traffic.stream(share * parts * panels / passes, everything)
-    traffic.add(share * panels * (1 - 1 / passes), weights + image)
-    traffic.add(share * (tiles * panel - panels) * (1 + _STREAM * (blocks - 1)), panel + window)
-    traffic.add(images * read, everything if fresh is None else fresh)
-    by_rows = workload.batch >= workers or parts > 1 or band < workload.height
-    sent = 0.0 if by_rows else read * max(0.0, min(1.0, share * groups / of_group) - share)
-    traffic.receive(sent)
-    traffic.add(images * read * (groups / of_group - 1) - sent, image / of_group / parts + panel)
-    traffic.add(images * results, everything)
-    if fresh is None and workload.in_block > 1 and not by_rows:
-        piece = 4 * workload.in_block * min(workload.in_width, reach(workload, 1, columns))
-        traffic.gather(workload.batch * workload.in_bytes, piece, workload.in_channels / workload.in_block)
+    traffic, passes = Traffic(machine, workers), _Passes.of(workload, config, machine, workers, share)
+    _read_weights(traffic, workload, config, passes, tiles)
+    _read_image(traffic, workload, config, passes, fresh)
+    traffic.add(share * workload.batch * _results(workload), passes.everything)
     return traffic
+
+
+def _results(workload: Conv2DWorkload) -> float:
+    """Bytes that are written for one image, and read by the epilogue."""
+    return workload.out_bytes * (1 + workload.other_inputs)
+
+
+def _read_weights(traffic: Traffic, workload: Conv2DWorkload, config: Config, passes: _Passes, tiles: float) -> None:
+    """Each panel as a stream for the first tile of an image or band that meets it, and again for all others."""
+    share, panel = passes.share, passes.panel
+    bands = workload.in_bytes / passes.image
+    times = workload.batch * bands / workload.phases
+    panels, parts = passes.groups * times * workload.phases * panel, config.get("parts", 1)
+    traffic.stream(share * parts * panels / times, passes.everything)
+    traffic.add(share * panels * (1 - 1 / times), workload.phases * workload.weight_bytes + passes.image)
+    streams = 1 + _STREAM * (config["tile_blocks"] - 1)
+    traffic.add(share * (tiles * panel - panels) * streams, panel + passes.window)
+
+
+def _read_image(
+    traffic: Traffic, workload: Conv2DWorkload, config: Config, passes: _Passes, fresh: float | None
+) -> None:
+    """The image for the first group of channel blocks, from where another core wrote it maybe, and for all others."""
+    machine, workers, share = traffic.machine, passes.workers, passes.share
+    images, groups, parts = share * workload.batch, passes.groups, config.get("parts", 1)
+    if workload.in_block == 1:
+        again = max(0.0, machine.line / (4 * config["tile_columns"] * workload.strides[1]) - 1)
+        traffic.add(images * workload.in_bytes * groups * again, passes.panel + passes.window)
+    read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])
+    traffic.add(images * read, passes.everything if fresh is None else fresh)
+    by_rows = workload.batch >= workers or parts > 1 or passes.by_bands
+    sent = 0.0 if by_rows else read * max(0.0, min(1.0, share * groups / workload.groups) - share)
+    traffic.receive(sent)
+    apart = passes.image / workload.groups / parts + passes.panel
+    traffic.add(images * read * (groups / workload.groups - 1) - sent, apart)
+    if fresh is None and workload.in_block > 1 and not by_rows:
+        piece = 4 * workload.in_block * min(workload.in_width, reach(workload, 1, config["tile_columns"]))
+        traffic.gather(workload.batch * workload.in_bytes, piece, workload.in_channels / workload.in_block)
 
 
 def epilogue_cycles(workload: Conv2DWorkload, lanes: int, machine: Machine) -> float:
