@@ -5,8 +5,8 @@
 
 A task is what templates choose by, so kernels that several networks share are measured once. Of each the configuration
 that the compiler chooses is measured, others at ranks that lie apart by equal ratios, so most near the first, and the
-fastest two of the times before, all in turns. Where a model of costs has changed since, `make` finds which tasks have
-another sample, and those are measured again.
+fastest two of the times before, all in turns. Where costs have changed since, `make` finds which tasks have a choice
+that was not measured, and these get another sample.
 """
 
 from __future__ import annotations
@@ -45,26 +45,39 @@ _KEPT = 2
 
 
 def make(names: Iterable[str], networks: Path, kernels: Path, sample: int, known: Known) -> None:
-    """Object code for the sample of each task of networks, where that of the folder `kernels` is of another sample."""
+    """Object code for a sample of each task of networks, where that in `kernels` lacks the compiler's choice."""
     kernels.mkdir(parents=True, exist_ok=True)
     target = Target(ONE_CORE)
     for name in names:
+        _leave(name, kernels)
         path, shapes = model_file(name, networks)
         for task in extract_from_program(import_model(str(path), shapes), target):
             key = json.dumps(task.key.to_json(), sort_keys=True)
             _make(task, key, name, kernels / hashlib.sha256(key.encode()).hexdigest()[:16], sample, known.get(key, {}))
 
 
+def _leave(network: str, kernels: Path) -> None:
+    """Take the tasks that a network had: other costs may choose other layouts, and so other tasks."""
+    for described in kernels.glob("*.json"):
+        task = json.loads(described.read_text())
+        if task["networks"].pop(network, None):
+            described.write_text(json.dumps(task) + "\n")
+
+
 def _make(task: KernelTask, key: str, network: str, place: Path, sample: int, known: Mapping[str, Any]) -> None:
     described = place.with_suffix(".json")
     before = json.loads(described.read_text()) if described.exists() else {}
-    configs = _sample(task, sample, known)
+    chosen = text_of(dict(schedule_choice(task.function, task.target).config))
+    configs = before.get("configs", [])
+    if chosen not in configs:
+        configs = list(dict.fromkeys([chosen, *_sample(task, sample, known)]))
     networks = before.get("networks", {}) | {network: task.calls}
     description = {
         "key": key,
         "name": task.name,
         "template": task.key.template,
         "networks": networks,
+        "chosen": chosen,
         "arguments": [(argument.shape, argument.dtype) for argument in task.arguments],
         "configs": configs,
     }
@@ -83,13 +96,12 @@ def text_of(config: Mapping[str, Any]) -> str:
 
 
 def _sample(task: KernelTask, count: int, known: Mapping[str, Any]) -> list[str]:
-    """The chosen configuration, `count` others by rank, and the fastest of those that were measured before."""
+    """`count` configurations by rank, and the fastest of those that were measured before."""
     ranked = [text_of(task.points.plain(point)) for point in range(len(task.points))]
-    chosen = text_of(dict(schedule_choice(task.function, task.target).config))
     places = [round(len(ranked) ** (step / count)) - 1 for step in range(1, count + 1)] if count else []
     times = known.get("microseconds", {})
     kept = sorted((config for config in times if config in set(ranked)), key=times.__getitem__)[:_KEPT]
-    return list(dict.fromkeys([chosen, *(ranked[place] for place in places), *kept]))
+    return list(dict.fromkeys([*(ranked[place] for place in places), *kept]))
 
 
 def measure_all(kernels: Path, known: Known, seconds: float, portion: float) -> bool:
@@ -106,7 +118,7 @@ def measure_all(kernels: Path, known: Known, seconds: float, portion: float) -> 
                 return False
             times = _measure(described.with_suffix(".kernels"), task, seconds)
             found = {"sample": task["configs"], "microseconds": dict(zip(task["configs"], times, strict=True))}
-        known[task["key"]] = found | {name: task[name] for name in ("name", "template", "networks")}
+        known[task["key"]] = found | {name: task[name] for name in ("name", "template", "networks", "chosen")}
     return True
 
 

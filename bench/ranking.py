@@ -118,7 +118,9 @@ def _numbers(text: str) -> tuple[int, ...]:
 def measured(known: Known, target: Target) -> Iterator[Ranked]:
     """The tasks of `ranked_kernels`, by their times: what is chosen today against the fastest."""
     for key, task in known.items():
-        times, chosen = task["microseconds"], task["sample"][0]
+        times, chosen = task["microseconds"], task["chosen"]
+        if not task["networks"]:
+            continue
         space = space_of_key(TaskKey.from_json(json.loads(key)), target)
         predicted = 0.0
         if space is not None:
@@ -140,19 +142,13 @@ def summary(ranked: Sequence[Ranked]) -> str:
     rows = []
     for template in dict.fromkeys(one.template for one in ranked):
         own = [one for one in ranked if one.template == template]
-        losses, ratios = [one.loss for one in own], [one.predicted / one.first for one in own]
-        mean = geometric_mean(ratios)
-        spread = math.exp(math.sqrt(sum(math.log(ratio / mean) ** 2 for ratio in ratios) / len(ratios)))
-        rows.append(
-            [
-                template,
-                str(len(own)),
-                f"{geometric_mean(losses):.3f}",
-                f"{max(losses):.2f}",
-                f"{mean:.2f}",
-                f"{spread:.2f}",
-            ]
-        )
+        losses, ratios = [one.loss for one in own], [one.predicted / one.first for one in own if one.predicted]
+        mean = geometric_mean(ratios) if ratios else math.nan
+        spread = math.exp(math.sqrt(sum(math.log(ratio / mean) ** 2 for ratio in ratios) / max(1, len(ratios))))
+        rows.append([template, str(len(own)), f"{geometric_mean(losses):.3f}", f"{max(losses):.2f}"])
+        rows[-1] += [f"{mean:.2f}", f"{spread:.2f}"] if ratios else ["–", "–"]
+    losses = [one.loss for one in ranked]
+    rows.append(["all", str(len(ranked)), f"{geometric_mean(losses):.3f}", f"{max(losses):.2f}", "", ""])
     return table(["template", "tasks", "first / best", "worst", "predicted / measured", "spread"], rows)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.cost import KEPT_L2, Cost, Traffic, overlapped
+from tilewright.topi.schedule.cost import KEPT_L2, Cost, Traffic, looked_ahead, overlapped
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.cache_sets import occupied_bytes
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
@@ -139,15 +139,27 @@ def direct_cost(
         workers, share = shares((panels if ahead else panels * strips) // together, workload, target)
     arithmetic, ports, fixed, tiles = _panel_work(workload, config, target, early)
     scale = share * panels
-    traffic = _direct_traffic(workload, config, machine, workers, share, panels * tiles, fresh)
+    passes = _Passes.of(workload, config, machine, workers, share)
+    traffic = _direct_traffic(workload, config, machine, passes, panels * tiles, fresh)
     return padding_cost(workload, target).then(
         traffic.cost(
             scale * arithmetic + share * epilogue_cycles(workload, lanes, machine),
             scale * ports,
             scale * fixed + start(workers, machine),
             ahead or early,
+            _unasked(workload, config, target),
+            crowded=bool(ahead) and not traffic.in_l1(passes.panel + passes.window),
+            first=1 / tiles,
         )
     )
+
+
+def _unasked(workload: Conv2DWorkload, config: Config, target: Target) -> float:
+    """The share of the latency of weights from afar that a core hides by itself: each block's are one stream."""
+    rows, lanes = config["tile_rows"] * config["tile_columns"], power_of_two_lanes(workload.out_block, target)
+    floats = config["tile_blocks"] * workload.out_block
+    instructions = floats // lanes + rows * floats // lanes + rows
+    return looked_ahead(instructions, max(1.0, 4 * floats / target.machine.line), target.machine)
 
 
 def direct_least(workload: Conv2DWorkload, target: Target) -> Callable[[Config], float]:
@@ -235,16 +247,15 @@ def _direct_traffic(
     workload: Conv2DWorkload,
     config: Config,
     machine: Machine,
-    workers: int,
-    share: float,
+    passes: _Passes,
     tiles: float,
     fresh: float | None,
 ) -> Traffic:
-    """What the slowest worker, who has a `share` of all `tiles`, reads and writes."""
-    traffic, passes = Traffic(machine, workers), _Passes.of(workload, config, machine, workers, share)
+    """What the slowest worker, who has its share of all `tiles`, reads and writes."""
+    traffic = Traffic(machine, passes.workers)
     _read_weights(traffic, workload, config, passes, tiles)
     _read_image(traffic, workload, config, passes, fresh)
-    traffic.add(share * workload.batch * _results(workload), passes.everything)
+    traffic.add(passes.share * workload.batch * _results(workload), passes.everything)
     return traffic
 
 
@@ -298,7 +309,9 @@ class Step:
 
     def __init__(self, rows: int, vectors: float, lanes: int, machine: Machine) -> None:
         self.accumulators = rows * vectors
-        self.arithmetic = max(self.accumulators / multiply_adds_per_cycle(lanes, machine), machine.fma_latency)
+        self.arithmetic = (
+            max(self.accumulators / multiply_adds_per_cycle(lanes, machine), machine.fma_latency) + machine.step
+        )
         self.loads = vectors / machine.vector_loads + rows / machine.broadcast_loads
 
 

@@ -20,7 +20,7 @@ from tilewright import te
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
-from tilewright.topi.schedule.cost import HIDDEN, KEPT_L1_BY_PANELS, KEPT_L2_BY_PANELS, Cost
+from tilewright.topi.schedule.cost import HIDDEN, KEPT_L1_BY_PANELS, KEPT_L2_BY_PANELS, Cost, looked_ahead
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
 
@@ -154,17 +154,8 @@ def blocking_cost(workload: ProductWorkload, blocking: Blocking, target: Target,
         load_ports=shares.passes * ports,
         fixed=shares.passes * start + machine.kernel_start + (machine.barrier if shares.workers > 1 else 0.0),
     )
-    return _with_traffic(cost, workload, blocking, shares, machine, _looked_ahead(rows, vectors, panel, machine))
-
-
-def _looked_ahead(rows: int, vectors: int, panel: int, machine: Machine) -> float:
-    """The share of the latency of weights from afar that the core hides by itself: it comes to further loads meanwhile.
-
-    All but none of a tile that does much with each line, nearly all of a single row, for which prefetching is in vain.
-    """
-    instructions = vectors + rows * vectors + rows
-    lines = max(1.0, 4 * panel / machine.line)
-    return max(0.0, 1 - machine.lines_in_flight * instructions / lines / machine.window)
+    unasked = looked_ahead(vectors + rows * vectors + rows, max(1.0, 4 * panel / machine.line), machine)
+    return _with_traffic(cost, workload, blocking, shares, machine, unasked)
 
 
 def _shares(workload: ProductWorkload, blocking: Blocking, cores: int) -> _Shares:
@@ -194,9 +185,9 @@ def _steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> 
 
 
 def _with_traffic(
-    cost: Cost, workload: ProductWorkload, blocking: Blocking, shares: _Shares, machine: Machine, looked_ahead: float
+    cost: Cost, workload: ProductWorkload, blocking: Blocking, shares: _Shares, machine: Machine, unasked: float
 ) -> Cost:
-    """`cost` with the busiest worker's traffic, of whose latency the core hides the share `looked_ahead` by itself.
+    """`cost` with the busiest worker's traffic, of whose latency the core hides the share `unasked` by itself.
 
     A panel stays in the level-1 cache for the tiles of a block where it and two tiles' input fit there; the input of a
     block stays in the level-2 cache for the panels that follow one another where it and two of these fit there.
@@ -230,8 +221,8 @@ def _with_traffic(
     far = rates[1] if whole <= machine.l3.size else rates[2]
     streamed = weights / far
     core = replace(cost, fixed=0.0).cycles
-    hidden = (HIDDEN if blocking.ahead else looked_ahead) * min(core, streamed)
-    stalls = cost.stalls + (0.0 if blocking.ahead else _STALLED * (1 - looked_ahead) * min(core, streamed))
+    hidden = (HIDDEN if blocking.ahead else unasked) * min(core, streamed)
+    stalls = cost.stalls + (0.0 if blocking.ahead else _STALLED * (1 - unasked) * min(core, streamed))
     beyond = streamed + data / far
     if whole <= machine.l3.size:
         return replace(cost, stalls=stalls, hidden=hidden, l3=beyond)
