@@ -158,15 +158,15 @@ class Traffic:
         fixed: float = 0.0,
         ahead: float = 0.0,
         unasked: float = 0.0,
-        crowded: bool = False,
         first: float = 1.0,
+        crowded: bool = False,
     ) -> Cost:
         """The cost of these bytes beside other cycles; what comes from a level passes those before it too.
 
         What is streamed is fetched during a share `ahead` of the work, and pieces before they are read; 0: nothing is.
-        `unasked` is the share of the stream's latency that the core hides by itself (`looked_ahead`). Many lines asked
-        for at once take all the buffers of lines that are on their way: loads from the level-2 cache wait for these
-        too where the work is `crowded` with such.
+        `unasked` is the share of the stream's latency that the core hides by itself (`looked_ahead`) during the share
+        `first` of the work that reads it for the first time. Many lines asked for at once take all the buffers of lines
+        that are on their way, so loads from the level-2 cache wait for them where the work is `crowded` with such.
         """
         machine = self.machine
         beyond = self.l3 + self.memory

@@ -124,19 +124,8 @@ def direct_cost(
     of these is asked for a little before it is read.
     """
     machine, lanes = target.machine, power_of_two_lanes(workload.out_block, target)
-    strips, panels = (
-        -(-workload.height // config["tile_rows"]),
-        workload.batch * (workload.blocks // config["tile_blocks"]),
-    )
-    ahead = config.get("ahead", 0)
-    together = workload.group_blocks // config["tile_blocks"] if workload.joined > 1 else 1
-    steps, parts = _steps(workload, config), config.get("parts", 1)
-    if parts > 1:
-        of_part = -(-steps // parts)
-        workers, share = shares(parts * panels * (1 if ahead or workload.height == 1 else of_part), workload, target)
-        share = min(1.0, share * of_part * parts / steps)
-    else:
-        workers, share = shares((panels if ahead else panels * strips) // together, workload, target)
+    panels, ahead = workload.batch * (workload.blocks // config["tile_blocks"]), config.get("ahead", 0)
+    workers, share = _shared_out(workload, config, target, panels)
     arithmetic, ports, fixed, tiles = _panel_work(workload, config, target, early)
     scale = share * panels
     passes = _Passes.of(workload, config, machine, workers, share)
@@ -147,15 +136,27 @@ def direct_cost(
             scale * ports,
             scale * fixed + start(workers, machine),
             ahead or early,
-            _unasked(workload, config, target),
-            crowded=bool(ahead) and not traffic.in_l1(passes.panel + passes.window),
+            unasked=_unasked(workload, config, target),
             first=1 / tiles,
+            crowded=bool(ahead) and not traffic.in_l1(passes.panel + passes.window),
         )
     )
 
 
+def _shared_out(workload: Conv2DWorkload, config: Config, target: Target, panels: int) -> tuple[int, float]:
+    """How many workers share the tiles of all panels of a direct convolution, and the part that the slowest has."""
+    strips, ahead = -(-workload.height // config["tile_rows"]), config.get("ahead", 0)
+    steps, parts = _steps(workload, config), config.get("parts", 1)
+    if parts == 1:
+        together = workload.group_blocks // config["tile_blocks"] if workload.joined > 1 else 1
+        return shares((panels if ahead else panels * strips) // together, workload, target)
+    of_part = -(-steps // parts)
+    workers, share = shares(parts * panels * (1 if ahead or workload.height == 1 else of_part), workload, target)
+    return workers, min(1.0, share * of_part * parts / steps)
+
+
 def _unasked(workload: Conv2DWorkload, config: Config, target: Target) -> float:
-    """The share of the latency of weights from afar that a core hides by itself: each block's are one stream."""
+    """The share of the latency of weights from afar that a core hides by itself while tiles read them first."""
     rows, lanes = config["tile_rows"] * config["tile_columns"], power_of_two_lanes(workload.out_block, target)
     floats = config["tile_blocks"] * workload.out_block
     instructions = floats // lanes + rows * floats // lanes + rows
