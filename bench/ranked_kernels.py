@@ -61,7 +61,7 @@ def _leave(network: str, kernels: Path) -> None:
     for described in kernels.glob("*.json"):
         task = json.loads(described.read_text())
         if task["networks"].pop(network, None):
-            described.write_text(json.dumps(task) + "\n")
+            _describe(described, task)
 
 
 def _make(task: KernelTask, key: str, network: str, place: Path, sample: int, known: Mapping[str, Any]) -> None:
@@ -87,7 +87,14 @@ def _make(task: KernelTask, key: str, network: str, place: Path, sample: int, kn
             for number, config in enumerate(configs)
         ]
         compiled(funcs, task.target).save(place.with_suffix(".kernels"))
-    described.write_text(json.dumps(description) + "\n")
+    _describe(described, description)
+
+
+def _describe(place: Path, task: Mapping[str, Any]) -> None:
+    """Written whole or not at all, as a run may be ended at any time."""
+    whole = place.with_suffix(".new")
+    whole.write_text(json.dumps(task) + "\n")
+    whole.replace(place)
 
 
 def text_of(config: Mapping[str, Any]) -> str:
