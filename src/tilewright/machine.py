@@ -172,7 +172,7 @@ _ICE_LAKE_SP = replace(
 _SAPPHIRE_RAPIDS = replace(
     _ICE_LAKE_SP, name="sapphirerapids", ghz=3.78, vector_loads=1.7, broadcast_loads=1.5, l2=Cache(2 * _MIB, 16),
     l3=Cache(60 * _MIB, 15), read_l2=Bandwidth(49, 98), read_l3=Bandwidth(7.9, 15.8), read_memory=Bandwidth(4.4, 8.6),
-    window=512, step=2,
+    window=512, step=1.5,
 )  # fmt: skip
 
 #: Client cores join two ports of 256 bits for one vector of 512; a ring instead of a mesh makes their L3 near.
