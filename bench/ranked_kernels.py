@@ -119,6 +119,9 @@ def measure_all(kernels: Path, known: Known, seconds: float, portion: float) -> 
     end = time.monotonic() + portion
     for described in sorted(kernels.glob("*.json")):
         task = json.loads(described.read_text())
+        if not task["networks"]:
+            known.pop(task["key"], None)
+            continue
         found = known.get(task["key"], {})
         if found.get("sample") != task["configs"]:
             if time.monotonic() + 2 * seconds * len(task["configs"]) > end:

@@ -119,8 +119,6 @@ def measured(known: Known, target: Target) -> Iterator[Ranked]:
     """The tasks of `ranked_kernels`, by their times: what is chosen today against the fastest."""
     for key, task in known.items():
         times, chosen = task["microseconds"], task["chosen"]
-        if not task["networks"]:
-            continue
         space = space_of_key(TaskKey.from_json(json.loads(key)), target)
         predicted = 0.0
         if space is not None:
