@@ -2,11 +2,15 @@
 
     python bench/ranking.py --records FILE [--target "llvm -mcpu=skylake-avx512"]     against recorded measurements
     python bench/ranking.py [--only resnet18,mlp] [--sample 12] [--seconds 0.1]       measured here, on one thread
+                            [--json FILE] [--kernels FOLDER] [--portion 190 | --make]
 
 For each task, a kernel of a network, the configurations are ranked by their costs, and the time of the first is divided
 by the shortest time of all: 1.05 says that a search would gain five hundredths. Records are those of
 ../shared/machines: the tasks' shapes, today's knobs, and times with the operands as the run before left them (`hot_us`)
 and from memory (`cold_us`), of which the shorter counts. `--smoke` measures two configurations of the smallest network.
+
+Where the machine is quiet for minutes at a time, `--make` makes code for the samples of all tasks beforehand, and each
+run with `--portion` measures for so many seconds what `--json` has no times of yet.
 """
 
 from __future__ import annotations
@@ -16,27 +20,21 @@ import gzip
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from networks import NETWORKS, ROOT, model_file
+from networks import NETWORKS, ROOT
+from ranked_kernels import ONE_CORE, Known, make, measure_all
 from report import geometric_mean, table
 
-from tilewright import codegen
-from tilewright.cli.timing import measure
-from tilewright.compile import import_model, optimize
-from tilewright.driver.build import extract_tasks
-from tilewright.driver.lower import lower_function, search_space
-from tilewright.relay.ir.expr import Function
-from tilewright.relay.ir.type import tensor_types
-from tilewright.relay.transform.memory.plan_memory import plan_memory
+from tilewright.autotvm.record.entry import TaskKey
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.registry import REGISTRY
-from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.cpu.task_key import space_of_key
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: The machine of the given records, one of its cores.
@@ -49,13 +47,17 @@ _FILTERS = {4: (2, 3, 1), 5: (2, 3, 2), 6: (4, 3, 1), 9: (4, 3, 2)}
 
 @dataclass(frozen=True)
 class Ranked:
-    """One task: its template, microseconds of the configuration ranked first, expected of it, and of the best."""
+    """One task: its template, microseconds of the configuration ranked first, expected of it, and of the best.
+
+    `differs` are the knobs by which the best differs from the first.
+    """
 
     name: str
     template: str
     first: float
     predicted: float
     best: float
+    differs: str = ""
 
     @property
     def loss(self) -> float:
@@ -113,33 +115,24 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", text))
 
 
-def measured(names: Iterable[str], folder: Path, sample: int, seconds: float) -> Iterator[Ranked]:
-    """The tasks of networks that have a search space: the first configuration and an even `sample` of others, run."""
-    target = Target("cpu -cores=1")
-    for name in names:
-        path, shapes = model_file(name, folder)
-        tasks, _ = extract_tasks(plan_memory(optimize(import_model(str(path), shapes), target)).order)
-        for task in tasks:
-            space = search_space(task.function, target)
-            if space is not None and len(space.ranked) > 1:
-                times, cost = _measured_task(task.function, space, target, sample, seconds)
-                tag = task.function.body.op.name if hasattr(task.function.body, "op") else task.name
-                yield Ranked(f"{name} {task.name}", tag, times[0], target.machine.seconds(cost) * 1e6, min(times))
+def measured(known: Known, target: Target) -> Iterator[Ranked]:
+    """The tasks of `ranked_kernels`, by their times: what is chosen today against the fastest."""
+    for key, task in known.items():
+        times, chosen = task["microseconds"], task["chosen"]
+        space = space_of_key(TaskKey.from_json(json.loads(key)), target)
+        predicted = 0.0
+        if space is not None:
+            cycles = space.cost(space.config(json.loads(chosen))).cycles
+            predicted = target.machine.seconds(cycles) * 1e6
+        best = min(times, key=times.__getitem__)
+        differs = _difference(json.loads(chosen), json.loads(best))
+        name = f"{','.join(task['networks'])} {task['name']}"
+        yield Ranked(name, task["template"], times[chosen], predicted, times[best], differs)
 
 
-def _measured_task(
-    function: Function, space: ConfigSpace, target: Target, sample: int, seconds: float
-) -> tuple[list[float], float]:
-    """Microseconds of the sample, the first of the ranking first, and the cycles expected of that one."""
-    types = [t for value in (*function.params, function.body) for t in tensor_types(value.checked_type)]
-    arrays = [np.random.default_rng(0).standard_normal(t.concrete_shape).astype(str(t.dtype)) for t in types]
-    every = space.ranked
-    chosen = dict.fromkeys([0, *range(1, len(every), max(1, len(every) // sample))])
-    funcs = [lower_function(function, f"k{place}", target, every[place][1].to_json()) for place in chosen]
-    built = codegen.build(funcs, target, threads=1)
-    calls = {func.name: (lambda kernel=built[func.name]: kernel(*arrays)) for func in funcs}
-    times = measure(calls, seconds * len(calls), 1000)
-    return [min(times[func.name]) * 1e6 for func in funcs], every[0][0].cycles
+def _difference(chosen: Mapping[str, int], best: Mapping[str, int]) -> str:
+    """The knobs that differ, as "tile_rows 2 -> 4"."""
+    return ", ".join(f"{name} {value} -> {best[name]}" for name, value in chosen.items() if best[name] != value)
 
 
 def summary(ranked: Sequence[Ranked]) -> str:
@@ -147,19 +140,13 @@ def summary(ranked: Sequence[Ranked]) -> str:
     rows = []
     for template in dict.fromkeys(one.template for one in ranked):
         own = [one for one in ranked if one.template == template]
-        losses, ratios = [one.loss for one in own], [one.predicted / one.first for one in own]
-        mean = geometric_mean(ratios)
-        spread = math.exp(math.sqrt(sum(math.log(ratio / mean) ** 2 for ratio in ratios) / len(ratios)))
-        rows.append(
-            [
-                template,
-                str(len(own)),
-                f"{geometric_mean(losses):.3f}",
-                f"{max(losses):.2f}",
-                f"{mean:.2f}",
-                f"{spread:.2f}",
-            ]
-        )
+        losses, ratios = [one.loss for one in own], [one.predicted / one.first for one in own if one.predicted]
+        mean = geometric_mean(ratios) if ratios else math.nan
+        spread = math.exp(math.sqrt(sum(math.log(ratio / mean) ** 2 for ratio in ratios) / max(1, len(ratios))))
+        rows.append([template, str(len(own)), f"{geometric_mean(losses):.3f}", f"{max(losses):.2f}"])
+        rows[-1] += [f"{mean:.2f}", f"{spread:.2f}"] if ratios else ["–", "–"]
+    losses = [one.loss for one in ranked]
+    rows.append(["all", str(len(ranked)), f"{geometric_mean(losses):.3f}", f"{max(losses):.2f}", "", ""])
     return table(["template", "tasks", "first / best", "worst", "predicted / measured", "spread"], rows)
 
 
@@ -169,22 +156,40 @@ def main() -> None:
     parser.add_argument("--records", type=Path, help="a file of recorded measurements")
     parser.add_argument("--target", default=RECORDED, help="the machine of the records")
     parser.add_argument("--only", default=",".join(NETWORKS), help="networks to measure")
-    parser.add_argument(
-        "--folder", type=Path, default=ROOT / "build" / "bench_models", help="where filled networks are kept"
-    )
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "networks", help="of filled networks")
+    parser.add_argument("--kernels", type=Path, default=ROOT / "build" / "ranking", help="of their code")
+    parser.add_argument("--json", type=Path, default=ROOT / "build" / "ranking.json", help="of times")
     parser.add_argument("--sample", type=int, default=12, help="configurations of each space to measure")
     parser.add_argument("--seconds", type=float, default=0.1, help="for each configuration")
+    parser.add_argument("--portion", type=float, help="seconds of measuring, of kernels that --make has made")
+    parser.add_argument("--make", action="store_true", help="make code, measure nothing")
     parser.add_argument("--smoke", action="store_true")
     args = parser.parse_args()
     if args.records is not None:
         ranked = list(recorded(args.records, Target(args.target)))
     elif args.smoke:
-        ranked = list(measured(["mlp"], args.folder, 1, 0.001))
+        with tempfile.TemporaryDirectory() as folder:
+            args.only, args.sample, args.seconds, args.kernels, args.json = "mlp", 1, 0.001, Path(folder), None
+            ranked = measure(args)
     else:
-        ranked = list(measured(args.only.split(","), args.folder, args.sample, args.seconds))
+        ranked = measure(args)
     print(summary(ranked))
     for one in sorted(ranked, key=lambda r: -r.loss)[:10]:
-        print(f"{one.loss:6.2f}  {one.first:9.1f} µs, predicted {one.predicted:9.1f}, best {one.best:9.1f}  {one.name}")
+        times = f"{one.first:9.1f} µs, predicted {one.predicted:9.1f}, best {one.best:9.1f}"
+        print(f"{one.loss:6.2f}  {times}  {one.name}  {one.differs}")
+
+
+def measure(args: argparse.Namespace) -> list[Ranked]:
+    """Make or measure, or both, what the options say; the tasks of which there are times."""
+    known: Known = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
+    if args.portion is None:
+        make(args.only.split(","), args.folder, args.kernels, args.sample, known)
+    if not args.make:
+        done = measure_all(args.kernels, known, args.seconds, args.portion or math.inf)
+        print("all tasks are measured\n" if done else "tasks are left to measure\n")
+        if args.json:
+            args.json.write_text(json.dumps(known, indent=1) + "\n")
+    return list(measured(known, Target(ONE_CORE)))
 
 
 if __name__ == "__main__":

@@ -50,8 +50,9 @@ class Machine:
     `streams` that a prefetcher follows at a time; `window` instructions from the oldest that waits to the last begun.
 
     Fixed costs in cycles: `kernel_start` of one call of a kernel, `barrier` between workers, `tile_start` to begin and
-    end a register tile with its loops, `row_start` a short run without a reduction; `shuffle` of one vector through one
-    round of permutations.
+    end a register tile with its loops, `row_start` a short run without a reduction; `step` of a register tile, for the
+    counter and addresses of a loop where multiply-adds share their ports; `shuffle` of one vector through one round of
+    permutations.
 
     Cycles of what templates weigh, each for one whole vector of float32 and one after the other without waiting for
     results: `gather` from as many places as it has lanes, `horizontal_sum` of its lanes, `division`, `exp`.
@@ -88,6 +89,7 @@ class Machine:
     barrier: float = 600.0
     tile_start: float = 20.0
     row_start: float = 8.0
+    step: float = 0.0
     shuffle: float = 1.0
     gather: float = 14.0
     horizontal_sum: float = 3.4
@@ -154,6 +156,7 @@ _SKYLAKE_SP = Machine(
     vector_loads=2, broadcast_loads=2, stores=1, load_latency=7,
     l1=Cache(32 * _KIB, 8), l2=Cache(_MIB, 16), l3=Cache(33 * _MIB, 11),
     read_l2=Bandwidth(46, 96), read_l3=Bandwidth(9.2, 18.3), read_memory=Bandwidth(4.8, 9.6), huge_page_gain=1.15,
+    step=1,
 )  # fmt: skip
 
 #: Dot products of bytes run on both ports of multiply-adds.
@@ -169,7 +172,7 @@ _ICE_LAKE_SP = replace(
 _SAPPHIRE_RAPIDS = replace(
     _ICE_LAKE_SP, name="sapphirerapids", ghz=3.78, vector_loads=1.7, broadcast_loads=1.5, l2=Cache(2 * _MIB, 16),
     l3=Cache(60 * _MIB, 15), read_l2=Bandwidth(49, 98), read_l3=Bandwidth(7.9, 15.8), read_memory=Bandwidth(4.4, 8.6),
-    window=512,
+    window=512, step=1.5,
 )  # fmt: skip
 
 #: Client cores join two ports of 256 bits for one vector of 512; a ring instead of a mesh makes their L3 near.

@@ -115,7 +115,7 @@ def _from_hub(hub: TopHub, key: TaskKey | None, function: Function, target: Targ
             config = space.config(dict(entry.config or {}))
         except ScheduleError:
             continue
-        if space.cost(config).cycles <= _MOST_EXPECTED * space.ranked[0][0].cycles:
+        if space.cost(config).cycles <= _MOST_EXPECTED * space.cheapest[0].cycles:
             return function.with_attr(SCHEDULE, config.items_)
     return function
 

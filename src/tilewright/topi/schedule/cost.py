@@ -107,7 +107,7 @@ class Traffic:
     def add(self, count: float, apart: float) -> None:
         """`count` bytes more, each read after `apart` bytes of everything since it was last touched."""
         machine = self.machine
-        if apart <= _KEPT_L1 * machine.l1.size:
+        if self.in_l1(apart):
             return
         if apart <= KEPT_L2 * machine.l2.size:
             self.l2 += count
@@ -123,7 +123,7 @@ class Traffic:
     def latency(self, apart: float) -> float:
         """Cycles until the first of data arrives that was touched `apart` bytes ago, by the lines in flight."""
         machine = self.machine
-        if apart <= _KEPT_L1 * machine.l1.size:
+        if self.in_l1(apart):
             return machine.load_latency
         if apart <= KEPT_L2 * machine.l2.size:
             return machine.lines_in_flight * machine.line / machine.read_l2.one
@@ -147,10 +147,26 @@ class Traffic:
         if streams > self.machine.streams:
             self.waited += (1 - 1 / self.workers) * count / piece * self.machine.barrier
 
-    def cost(self, arithmetic: float, load_ports: float, fixed: float = 0.0, ahead: float = 0.0) -> Cost:
+    def in_l1(self, apart: float) -> bool:
+        """True if what is read again after `apart` bytes is found in the first-level cache."""
+        return apart <= _KEPT_L1 * self.machine.l1.size
+
+    def cost(
+        self,
+        arithmetic: float,
+        load_ports: float,
+        fixed: float = 0.0,
+        ahead: float = 0.0,
+        unasked: float = 0.0,
+        first: float = 1.0,
+        crowded: bool = False,
+    ) -> Cost:
         """The cost of these bytes beside other cycles; what comes from a level passes those before it too.
 
         What is streamed is fetched during a share `ahead` of the work, and pieces before they are read; 0: nothing is.
+        `unasked` is the share of the stream's latency that the core hides by itself (`looked_ahead`) during the share
+        `first` of the work that reads it for the first time. Many lines asked for at once take all the buffers of lines
+        that are on their way, so loads from the level-2 cache wait for them where the work is `crowded` with such.
         """
         machine = self.machine
         beyond = self.l3 + self.memory
@@ -159,8 +175,24 @@ class Traffic:
         within = _mean((arithmetic, load_ports), _WITHIN)
         near = _mean((within, l2), _NEAR)
         stalls = max(near - _mean((arithmetic, load_ports, l2), _WITHIN), 0.0)
-        hidden = HIDDEN * min(self.streamed, ahead * near)
+        hidden = max(HIDDEN * min(self.streamed, ahead * near), unasked * min(self.streamed, near * first))
+        if ahead and crowded:
+            stalls += _STREAMED * self.streamed
         return Cost(arithmetic, load_ports, l2, l3, memory, fixed, stalls if ahead else stalls + self.waited, hidden)
+
+
+def looked_ahead(instructions: float, lines: float, machine: Machine) -> float:
+    """The share of the latency of weights from afar that the core hides by itself: it comes to further loads meanwhile.
+
+    A step has so many `instructions` and new `lines`: nothing is hidden of one that does much with each line, nearly
+    all of a single row, for which prefetching is in vain.
+    """
+    return max(0.0, 1 - machine.lines_in_flight * instructions / lines / machine.window)
+
+
+def overlapped(arithmetic: float, load_ports: float) -> float:
+    """Cycles of multiply-adds and loads that a core does at a time."""
+    return _mean((arithmetic, load_ports), _WITHIN)
 
 
 def _mean(values: tuple[float, ...], order: float) -> float:

@@ -7,7 +7,6 @@ the whole space gives the default without measuring; a tuner explores the same s
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -36,6 +35,7 @@ class ConfigSpace:
         self._absent: dict[str, Value] = {}
         self._conditions: list[tuple[int, Callable[[Mapping[str, Value]], bool]]] = []
         self._cost: Callable[[Config], Cost] = lambda config: Cost()
+        self._least: Callable[[Config], float] | None = None
 
     def define_knob(self, name: str, candidates: Sequence[Value], absent: Value | None = None) -> None:
         """A knob that takes one of `candidates`. Raises ScheduleError for a name that is taken or no candidates.
@@ -64,20 +64,21 @@ class ConfigSpace:
         """Only configurations for which `condition` holds are in the space. It sees the knobs defined before it."""
         self._conditions.append((len(self._groups), condition))
 
-    def rank_by(self, cost: Callable[[Config], Cost]) -> None:
-        """`cost` is what a configuration is expected to take; of equal ones the first by the order of knobs is best."""
-        self._cost = cost
+    def rank_by(self, cost: Callable[[Config], Cost], least: Callable[[Config], float] | None = None) -> None:
+        """`cost` is what a configuration is expected to take; of equal ones the first by the order of knobs is best.
+
+        `least` are cycles that this never falls below, and which are found in much less time.
+        """
+        self._cost, self._least = cost, least
 
     def __iter__(self) -> Iterator[Config]:
         found: list[dict[str, Value]] = [{}]
         for place, (names, rows) in enumerate(self._groups, 1):
             conditions = [condition for known, condition in self._conditions if max(known, 1) == place]
-            found = [
-                values
-                for earlier, row in itertools.product(found, rows)
-                for values in [earlier | dict(zip(names, row, strict=True))]
-                if all(condition(values) for condition in conditions)
-            ]
+            pieces = [dict(zip(names, row, strict=True)) for row in rows]
+            found = [earlier | piece for earlier in found for piece in pieces]
+            for condition in conditions:
+                found = [values for values in found if condition(values)]
         for values in found:
             yield Config(tuple(values.items()))
 
@@ -91,15 +92,36 @@ class ConfigSpace:
     @functools.cached_property
     def ranked(self) -> list[tuple[Cost, Config]]:
         """All configurations with their costs, the cheapest first."""
-        found = [(self.cost(config), config) for config in self]
+        found = [(self.cost(config), config) for config in self._valid()]
+        return sorted(found, key=lambda entry: _rank(entry[0]))
+
+    @functools.cached_property
+    def cheapest(self) -> tuple[Cost, Config]:
+        """The first of `ranked`, found without the costs of all: most configurations are bound to cost more."""
+        if self._least is None or "ranked" in self.__dict__:
+            return self.ranked[0]
+        least = self._least
+        bounded = [(least(config), place, config) for place, config in enumerate(self._valid())]
+        found: tuple[float, int, Cost, Config] | None = None
+        for bound, place, config in sorted(bounded, key=lambda entry: entry[:2]):
+            if found is not None and bound > found[0] + _ROUNDING:
+                break
+            cost = self.cost(config)
+            if found is None or (_rank(cost), place) < found[:2]:
+                found = _rank(cost), place, cost, config
+        assert found is not None
+        return found[2:]
+
+    def _valid(self) -> list[Config]:
+        found = list(self)
         if not found:
             raise ScheduleError(f"no combination of the knobs {', '.join(self.knobs)} is valid")
-        return sorted(found, key=lambda entry: round(entry[0].cycles, 1))
+        return found
 
     @property
     def default(self) -> Config:
         """The configuration expected to cost least."""
-        return self.ranked[0][1]
+        return self.cheapest[1]
 
     def config(self, values: Mapping[str, Any]) -> Config:
         """The configuration with these values. Raises ScheduleError if it is not in the space, saying why."""
@@ -115,6 +137,14 @@ class ConfigSpace:
         if not joint or not all(condition(found) for _, condition in self._conditions):
             raise ScheduleError(f"the values {found} are not valid together")
         return found
+
+
+#: Costs are compared in tenths of cycles, so that equal ones summed up in other orders stay equal.
+_ROUNDING = 0.1
+
+
+def _rank(cost: Cost) -> float:
+    return round(cost.cycles, 1)
 
 
 def divisors(value: int, limit: int) -> list[int]:

@@ -28,7 +28,8 @@ class Template:
     `workload(anchor, out)` are the facts of a kernel as a hashable value (`out` is the result of its epilogue, the
     anchor itself where it has none); `space(workload, target)` are its knobs and `cost(workload, config, target)` is
     what a configuration is expected to take; `schedule(s, anchor, out, target, config)` applies it. `version` is raised
-    when knobs change their meaning, so that what was measured before counts no more.
+    when knobs change their meaning, so that what was measured before counts no more. `least(workload, target)` gives a
+    function of configurations, quick to compute, that their cycles never fall below.
     """
 
     tag: str
@@ -37,6 +38,7 @@ class Template:
     cost: Callable[[Any, Config, Target], Cost]
     schedule: Callable[[te.Schedule, te.Tensor, te.Tensor, Target, Config], None]
     version: int = 1
+    least: Callable[[Any, Target], Callable[[Config], float]] | None = None
 
     def ranked(self, workload: Hashable, target: Target) -> ConfigSpace:
         """The search space of `workload`, ranked by cost."""
@@ -46,5 +48,6 @@ class Template:
 @functools.lru_cache(maxsize=4096)
 def _ranked(template: Template, workload: Hashable, target: Target) -> ConfigSpace:
     space = template.space(workload, target)
-    space.rank_by(lambda config: template.cost(workload, config, target))
+    least = None if template.least is None else template.least(workload, target)
+    space.rank_by(lambda config: template.cost(workload, config, target), least)
     return space

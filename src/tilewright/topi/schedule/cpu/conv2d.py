@@ -36,6 +36,7 @@ from tilewright.topi.schedule.cpu.common import (
 from tilewright.topi.schedule.cpu.conv2d_cost import (
     banded_space,
     direct_cost,
+    direct_least,
     transposed_cost,
     transposed_space,
 )
@@ -160,7 +161,7 @@ def _keep_in_registers(
     vectorize_lanes(s, tensor, lane, block, target)
 
 
-CONV2D = Template("conv2d_NCHWc", workload_of, banded_space, direct_cost, schedule_conv2d)
+CONV2D = Template("conv2d_NCHWc", workload_of, banded_space, direct_cost, schedule_conv2d, least=direct_least)
 
 CONV2D_TRANSPOSE = Template(
     "conv2d_transpose_NCHWc", transposed_workload, transposed_space, transposed_cost, schedule_conv2d_transpose

@@ -7,12 +7,13 @@ and a window of the image have passed by, the image for the next channels after 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.cost import KEPT_L2, Cost, Traffic
+from tilewright.topi.schedule.cost import KEPT_L2, Cost, Traffic, looked_ahead, overlapped
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.cache_sets import occupied_bytes
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
@@ -123,30 +124,71 @@ def direct_cost(
     of these is asked for a little before it is read.
     """
     machine, lanes = target.machine, power_of_two_lanes(workload.out_block, target)
-    strips, panels = (
-        -(-workload.height // config["tile_rows"]),
-        workload.batch * (workload.blocks // config["tile_blocks"]),
-    )
-    ahead = config.get("ahead", 0)
-    together = workload.group_blocks // config["tile_blocks"] if workload.joined > 1 else 1
-    steps, parts = _steps(workload, config), config.get("parts", 1)
-    if parts > 1:
-        of_part = -(-steps // parts)
-        workers, share = shares(parts * panels * (1 if ahead or workload.height == 1 else of_part), workload, target)
-        share = min(1.0, share * of_part * parts / steps)
-    else:
-        workers, share = shares((panels if ahead else panels * strips) // together, workload, target)
+    panels, ahead = workload.batch * (workload.blocks // config["tile_blocks"]), config.get("ahead", 0)
+    workers, share = _shared_out(workload, config, target, panels)
     arithmetic, ports, fixed, tiles = _panel_work(workload, config, target, early)
     scale = share * panels
-    traffic = _direct_traffic(workload, config, machine, workers, share, panels * tiles, fresh)
+    passes = _Passes.of(workload, config, machine, workers, share)
+    traffic = _direct_traffic(workload, config, machine, passes, panels * tiles, fresh)
     return padding_cost(workload, target).then(
         traffic.cost(
             scale * arithmetic + share * epilogue_cycles(workload, lanes, machine),
             scale * ports,
             scale * fixed + start(workers, machine),
             ahead or early,
+            unasked=_unasked(workload, config, target),
+            first=1 / tiles,
+            crowded=_crowded(workload, config, tiles, machine) and not traffic.in_l1(passes.panel + passes.window),
         )
     )
+
+
+def _shared_out(workload: Conv2DWorkload, config: Config, target: Target, panels: int) -> tuple[int, float]:
+    """How many workers share the tiles of all panels of a direct convolution, and the part that the slowest has."""
+    strips, ahead = -(-workload.height // config["tile_rows"]), config.get("ahead", 0)
+    steps, parts = _steps(workload, config), config.get("parts", 1)
+    if parts == 1:
+        together = workload.group_blocks // config["tile_blocks"] if workload.joined > 1 else 1
+        return shares((panels if ahead else panels * strips) // together, workload, target)
+    of_part = -(-steps // parts)
+    workers, share = shares(parts * panels * (1 if ahead or workload.height == 1 else of_part), workload, target)
+    return workers, min(1.0, share * of_part * parts / steps)
+
+
+def _crowded(workload: Conv2DWorkload, config: Config, tiles: float, machine: Machine) -> bool:
+    """True if a tile asks for more lines of the next panel with each block of channels than can be under way.
+
+    A window of 3x3 by 16 channels for two blocks is 288 lines, 72 for each of four tiles; one tap of them 8.
+    """
+    if not config.get("ahead", 0):
+        return False
+    panel = 4 * config["tile_blocks"] * workload.out_block * workload.taps * workload.in_block
+    return panel / machine.line / tiles > machine.lines_in_flight
+
+
+def _unasked(workload: Conv2DWorkload, config: Config, target: Target) -> float:
+    """The share of the latency of weights from afar that a core hides by itself while tiles read them first."""
+    rows, lanes = config["tile_rows"] * config["tile_columns"], power_of_two_lanes(workload.out_block, target)
+    floats = config["tile_blocks"] * workload.out_block
+    instructions = floats // lanes + rows * floats // lanes + rows
+    return looked_ahead(instructions, max(1.0, 4 * floats / target.machine.line), target.machine)
+
+
+def direct_least(workload: Conv2DWorkload, target: Target) -> Callable[[Config], float]:
+    """Cycles that `direct_cost` never falls below: those of the register tiles, shared out evenly."""
+    known: dict[tuple[int, int, int], float] = {}
+
+    def least(config: Config) -> float:
+        tile = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
+        if tile not in known:
+            rows, columns, blocks = tile
+            alone = Config((("tile_rows", rows), ("tile_columns", columns), ("tile_blocks", blocks)))
+            arithmetic, ports, fixed, _ = _panel_work(workload, alone, target, 0.0)
+            panels = workload.batch * (workload.blocks // blocks)
+            known[tile] = panels * (overlapped(arithmetic, ports) + fixed) / target.cores
+        return known[tile]
+
+    return least
 
 
 def _panel_work(
@@ -174,47 +216,97 @@ def _panel_work(
     return arithmetic, ports, fixed, tiles
 
 
+class _Passes(NamedTuple):
+    """What passes by in the loops of a direct convolution, in bytes.
+
+    `groups` of channel blocks, each with a `panel` of weights, meet the tiles of an image, which read a `window` each;
+    all of them pass by the rows of a band, with its part of the `image`, before the next. `share` is the slowest
+    worker's, `everything` is all that the kernel reads and writes.
+    """
+
+    groups: int
+    panel: float
+    window: float
+    image: float
+    by_bands: bool
+    everything: float
+    share: float
+    workers: int
+
+    @staticmethod
+    def of(workload: Conv2DWorkload, config: Config, machine: Machine, workers: int, share: float) -> _Passes:
+        blocks, of_group = config["tile_blocks"], workload.groups
+        across, down = reach(workload, 1, config["tile_columns"]), reach(workload, 0, config["tile_rows"])
+        window: float = 4 * workload.in_channels // of_group * down * across
+        if workload.in_block == 1:
+            plane = workload.in_bytes // workload.in_channels
+            window = occupied_bytes(window, workload.in_channels // of_group, plane, machine)
+        band = config.get("band_rows", workload.height)
+        weights = workload.phases * workload.weight_bytes
+        return _Passes(
+            workload.blocks // blocks,
+            4 * workload.terms * blocks * workload.out_block,
+            window,
+            workload.in_bytes * band / workload.height,
+            band < workload.height,
+            weights + workload.batch * (workload.in_bytes + _results(workload)),
+            share,
+            workers,
+        )
+
+
 def _direct_traffic(
     workload: Conv2DWorkload,
     config: Config,
     machine: Machine,
-    workers: int,
-    share: float,
+    passes: _Passes,
     tiles: float,
     fresh: float | None,
 ) -> Traffic:
-    """What the slowest worker, who has a `share` of all `tiles`, reads and writes."""
-    rows, columns, blocks = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
-    traffic, groups, of_group = Traffic(machine, workers), workload.blocks // blocks, workload.groups
-    panel = 4 * workload.terms * blocks * workload.out_block
-    window: float = 4 * workload.in_channels // of_group * reach(workload, 0, rows) * reach(workload, 1, columns)
-    images = share * workload.batch
-    if workload.in_block == 1:
-        plane = workload.in_bytes // workload.in_channels
-        window = occupied_bytes(window, workload.in_channels // of_group, plane, machine)
-        again = max(0.0, machine.line / (4 * columns * workload.strides[1]) - 1)
-        traffic.add(images * workload.in_bytes * groups * again, panel + window)
-    band = config.get("band_rows", workload.height)
-    image = workload.in_bytes * band / workload.height
-    read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])
-    results = workload.out_bytes * (1 + workload.other_inputs)
-    weights = workload.phases * workload.weight_bytes
-    everything = weights + workload.batch * (workload.in_bytes + results)
-    passes = workload.batch * workload.height / band / workload.phases
-    panels, parts = groups * passes * workload.phases * panel, config.get("parts", 1)
-    traffic.stream(share * parts * panels / passes, everything)
-    traffic.add(share * panels * (1 - 1 / passes), weights + image)
-    traffic.add(share * (tiles * panel - panels) * (1 + _STREAM * (blocks - 1)), panel + window)
-    traffic.add(images * read, everything if fresh is None else fresh)
-    by_rows = workload.batch >= workers or parts > 1 or band < workload.height
-    sent = 0.0 if by_rows else read * max(0.0, min(1.0, share * groups / of_group) - share)
-    traffic.receive(sent)
-    traffic.add(images * read * (groups / of_group - 1) - sent, image / of_group / parts + panel)
-    traffic.add(images * results, everything)
-    if fresh is None and workload.in_block > 1 and not by_rows:
-        piece = 4 * workload.in_block * min(workload.in_width, reach(workload, 1, columns))
-        traffic.gather(workload.batch * workload.in_bytes, piece, workload.in_channels / workload.in_block)
+    """What the slowest worker, who has its share of all `tiles`, reads and writes."""
+    traffic = Traffic(machine, passes.workers)
+    _read_weights(traffic, workload, config, passes, tiles)
+    _read_image(traffic, workload, config, passes, fresh)
+    traffic.add(passes.share * workload.batch * _results(workload), passes.everything)
     return traffic
+
+
+def _results(workload: Conv2DWorkload) -> float:
+    """Bytes that are written for one image, and read by the epilogue."""
+    return workload.out_bytes * (1 + workload.other_inputs)
+
+
+def _read_weights(traffic: Traffic, workload: Conv2DWorkload, config: Config, passes: _Passes, tiles: float) -> None:
+    """Each panel as a stream for the first tile of an image or band that meets it, and again for all others."""
+    share, panel = passes.share, passes.panel
+    bands = workload.in_bytes / passes.image
+    times = workload.batch * bands / workload.phases
+    panels, parts = passes.groups * times * workload.phases * panel, config.get("parts", 1)
+    traffic.stream(share * parts * panels / times, passes.everything)
+    traffic.add(share * panels * (1 - 1 / times), workload.phases * workload.weight_bytes + passes.image)
+    streams = 1 + _STREAM * (config["tile_blocks"] - 1)
+    traffic.add(share * (tiles * panel - panels) * streams, panel + passes.window)
+
+
+def _read_image(
+    traffic: Traffic, workload: Conv2DWorkload, config: Config, passes: _Passes, fresh: float | None
+) -> None:
+    """The image for the first group of channel blocks, from where another core wrote it maybe, and for all others."""
+    machine, workers, share = traffic.machine, passes.workers, passes.share
+    images, groups, parts = share * workload.batch, passes.groups, config.get("parts", 1)
+    if workload.in_block == 1:
+        again = max(0.0, machine.line / (4 * config["tile_columns"] * workload.strides[1]) - 1)
+        traffic.add(images * workload.in_bytes * groups * again, passes.panel + passes.window)
+    read = workload.in_bytes * min(1.0, workload.kernel_size[0] / workload.strides[0])
+    traffic.add(images * read, passes.everything if fresh is None else fresh)
+    by_rows = workload.batch >= workers or parts > 1 or passes.by_bands
+    sent = 0.0 if by_rows else read * max(0.0, min(1.0, share * groups / workload.groups) - share)
+    traffic.receive(sent)
+    apart = passes.image / workload.groups / parts + passes.panel
+    traffic.add(images * read * (groups / workload.groups - 1) - sent, apart)
+    if fresh is None and workload.in_block > 1 and not by_rows:
+        piece = 4 * workload.in_block * min(workload.in_width, reach(workload, 1, config["tile_columns"]))
+        traffic.gather(workload.batch * workload.in_bytes, piece, workload.in_channels / workload.in_block)
 
 
 def epilogue_cycles(workload: Conv2DWorkload, lanes: int, machine: Machine) -> float:
@@ -229,7 +321,9 @@ class Step:
 
     def __init__(self, rows: int, vectors: float, lanes: int, machine: Machine) -> None:
         self.accumulators = rows * vectors
-        self.arithmetic = max(self.accumulators / multiply_adds_per_cycle(lanes, machine), machine.fma_latency)
+        self.arithmetic = (
+            max(self.accumulators / multiply_adds_per_cycle(lanes, machine), machine.fma_latency) + machine.step
+        )
         self.loads = vectors / machine.vector_loads + rows / machine.broadcast_loads
 
 

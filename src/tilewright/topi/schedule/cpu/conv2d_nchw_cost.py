@@ -102,7 +102,7 @@ def _cost(
     groups = workload.out_channels / filters
     units = math.ceil(workload.batch * groups * tiles)
     workers, share = shares(units, workload, target)
-    step = max(filters * vectors / multiply_adds_per_cycle(lanes, machine), machine.fma_latency)
+    step = max(filters * vectors / multiply_adds_per_cycle(lanes, machine), machine.fma_latency) + machine.step
     crossings = line_crossings(lanes, machine) if workload.width % lanes or workload.taps > 1 else 1.0
     loads = vectors * crossings / machine.vector_loads + filters / machine.broadcast_loads
     traffic, latency = _traffic(workload, machine, workers, share, groups, tiles, window, filters_pass)

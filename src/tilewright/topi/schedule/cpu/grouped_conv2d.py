@@ -15,7 +15,7 @@ from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cpu.conv2d import schedule_conv2d
-from tilewright.topi.schedule.cpu.conv2d_cost import banded_space, direct_cost
+from tilewright.topi.schedule.cpu.conv2d_cost import banded_space, direct_cost, direct_least
 from tilewright.topi.schedule.cpu.conv2d_workload import workload_of
 from tilewright.topi.schedule.template import Template
 from tilewright.topi.schedule.workload import Conv2DWorkload
@@ -57,4 +57,6 @@ def schedule_grouped_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, tar
     schedule_conv2d(s, conv, out, target, config)
 
 
-GROUPED_CONV2D = Template("grouped_conv2d_NCHWc", workload_of, banded_space, direct_cost, schedule_grouped_conv2d)
+GROUPED_CONV2D = Template(
+    "grouped_conv2d_NCHWc", workload_of, banded_space, direct_cost, schedule_grouped_conv2d, least=direct_least
+)

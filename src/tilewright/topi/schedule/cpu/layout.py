@@ -119,7 +119,7 @@ def _priced(tag: str, conv: Conv2DWorkload, layouts: Conv2DLayouts, target: Targ
     """`layouts` with the configuration of the template `tag` that costs least, and its cost."""
     if target is None:
         return layouts
-    cost, config = REGISTRY[tag].ranked(conv, target).ranked[0]
+    cost, config = REGISTRY[tag].ranked(conv, target).cheapest
     return replace(layouts, config=config, cost=cost.cycles)
 
 

@@ -20,7 +20,7 @@ from tilewright import te
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
-from tilewright.topi.schedule.cost import HIDDEN, KEPT_L1_BY_PANELS, KEPT_L2_BY_PANELS, Cost
+from tilewright.topi.schedule.cost import HIDDEN, KEPT_L1_BY_PANELS, KEPT_L2_BY_PANELS, Cost, looked_ahead
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes, shape_of, terms_of
 
@@ -163,17 +163,8 @@ def blocking_cost(workload: ProductWorkload, blocking: Blocking, target: Target,
         load_ports=shares.passes * ports,
         fixed=shares.passes * start + machine.kernel_start + (machine.barrier if shares.workers > 1 else 0.0),
     )
-    return _with_traffic(cost, workload, blocking, shares, machine, _looked_ahead(rows, vectors, panel, machine))
-
-
-def _looked_ahead(rows: int, vectors: int, panel: int, machine: Machine) -> float:
-    """The share of the latency of weights from afar that the core hides by itself: it comes to further loads meanwhile.
-
-    All but none of a tile that does much with each line, nearly all of a single row, for which prefetching is in vain.
-    """
-    instructions = vectors + rows * vectors + rows
-    lines = max(1.0, 4 * panel / machine.line)
-    return max(0.0, 1 - machine.lines_in_flight * instructions / lines / machine.window)
+    unasked = looked_ahead(vectors + rows * vectors + rows, max(1.0, 4 * panel / machine.line), machine)
+    return _with_traffic(cost, workload, blocking, shares, machine, unasked)
 
 
 def _shares(workload: ProductWorkload, blocking: Blocking, cores: int) -> _Shares:
@@ -202,14 +193,19 @@ def _steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> 
     return steps * arithmetic, steps * ports
 
 
-def _with_traffic(
-    cost: Cost, workload: ProductWorkload, blocking: Blocking, shares: _Shares, machine: Machine, looked_ahead: float
-) -> Cost:
-    """`cost` with the busiest worker's traffic, of whose latency the core hides the share `looked_ahead` by itself.
+class _Bytes(NamedTuple):
+    """What the busiest worker reads and writes of a product: of `near` data from the level-2 cache, of packed `weights`
+    and other `data` where they come from beyond."""
 
-    A panel stays in the level-1 cache for the tiles of a block where it and two tiles' input fit there; the input of a
-    block stays in the level-2 cache for the panels that follow one another where it and two of these fit there.
-    """
+    near: float
+    weights: float
+    data: float
+    written: float
+
+
+def _bytes(workload: ProductWorkload, blocking: Blocking, shares: _Shares, machine: Machine) -> _Bytes:
+    """A panel stays in the level-1 cache for the tiles of a block where it and two tiles' input fit there; the input of
+    a block stays in the level-2 cache for the panels that follow one another where it and two of these fit there."""
     rows, parts = min(blocking.tile_rows, workload.rows), blocking.depth_blocks
     bytes_deep = workload.depth * workload.itemsize / parts
     stripe, panel = rows * bytes_deep, blocking.panel * bytes_deep  # of the input, a tile's
@@ -225,23 +221,29 @@ def _with_traffic(
     weights = panel * sequence * (parts if panel * sequence + block <= l2 else turns)
     data = block * turns * (1 if block + 2 * panel <= l2 else sequence) + written
     kept = shares.block_tiles * rows * shares.group * blocking.panel * 4
-    data += sums if block + 2 * panel + kept > l2 else 0.0
+    return _Bytes(near, weights, data + (sums if block + 2 * panel + kept > l2 else 0.0), written)
 
+
+def _with_traffic(
+    cost: Cost, workload: ProductWorkload, blocking: Blocking, shares: _Shares, machine: Machine, unasked: float
+) -> Cost:
+    """`cost` with the busiest worker's traffic, of whose latency the core hides the share `unasked` by itself."""
+    moved = _bytes(workload, blocking, shares, machine)
     operands = workload.batch * workload.itemsize * (workload.columns + workload.rows) * workload.depth
     whole = operands + workload.batch * workload.rows * workload.columns * 4
     rates = [
         min(level.one, level.all / shares.workers) for level in (machine.read_l2, machine.read_l3, machine.read_memory)
     ]
-    l2_cycles = (near + written) / rates[0]
+    l2_cycles = (moved.near + moved.written) / rates[0]
     cost = replace(cost, l2=l2_cycles, stalls=_STALLED * l2_cycles)
-    if whole <= l2 * shares.workers:
+    if whole <= KEPT_L2_BY_PANELS * machine.l2.size * shares.workers:
         return cost
     far = rates[1] if whole <= machine.l3.size else rates[2]
-    streamed = weights / far
+    streamed = moved.weights / far
     core = replace(cost, fixed=0.0).cycles
-    hidden = (HIDDEN if blocking.ahead else looked_ahead) * min(core, streamed)
-    stalls = cost.stalls + (0.0 if blocking.ahead else _STALLED * (1 - looked_ahead) * min(core, streamed))
-    beyond = streamed + data / far
+    hidden = (HIDDEN if blocking.ahead else unasked) * min(core, streamed)
+    stalls = cost.stalls + (0.0 if blocking.ahead else _STALLED * (1 - unasked) * min(core, streamed))
+    beyond = streamed + moved.data / far
     if whole <= machine.l3.size:
         return replace(cost, stalls=stalls, hidden=hidden, l3=beyond)
     return replace(cost, stalls=stalls, hidden=hidden, memory=beyond)

@@ -168,7 +168,7 @@ def _panel(product: ProductWorkload, target: Target) -> int:
 def _cycles(product: ProductWorkload, panel: int, target: Target) -> float:
     """What the best way takes with panels of that width."""
     template = DENSE_DOT if product.dots else DENSE
-    return template.ranked(replace(product, panel=panel), target).ranked[0][0].cycles
+    return template.ranked(replace(product, panel=panel), target).cheapest[0].cycles
 
 
 def _filled_cycles(product: ProductWorkload, panel: int, target: Target) -> float:

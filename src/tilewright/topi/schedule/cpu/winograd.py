@@ -29,7 +29,7 @@ from tilewright.topi.schedule.cpu.common import (
 )
 from tilewright.topi.schedule.cpu.conv2d_workload import winograd_workload
 from tilewright.topi.schedule.cpu.pad import schedule_pad_at
-from tilewright.topi.schedule.cpu.winograd_cost import winograd_cost, winograd_space
+from tilewright.topi.schedule.cpu.winograd_cost import winograd_cost, winograd_least, winograd_space
 from tilewright.topi.schedule.template import Template
 
 
@@ -154,5 +154,10 @@ def _compute_tile_at(
 
 
 CONV2D_WINOGRAD = Template(
-    "conv2d_winograd_NCHWc", winograd_workload, winograd_space, winograd_cost, schedule_conv2d_winograd
+    "conv2d_winograd_NCHWc",
+    winograd_workload,
+    winograd_space,
+    winograd_cost,
+    schedule_conv2d_winograd,
+    least=winograd_least,
 )

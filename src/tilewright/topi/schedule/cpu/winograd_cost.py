@@ -8,14 +8,14 @@ they are transformed back.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tilewright.errors import InternalError
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.cost import Cost, Traffic
+from tilewright.topi.schedule.cost import Cost, Traffic, overlapped
 from tilewright.topi.schedule.cpu import tile
 from tilewright.topi.schedule.cpu.common import power_of_two_lanes
 from tilewright.topi.schedule.cpu.conv2d_cost import Step, epilogue_cycles, multiply_adds_per_cycle, start
@@ -96,6 +96,25 @@ def winograd_cost(workload: Conv2DWorkload, config: Config, target: Target) -> C
             ahead / (loops.groups if loops.shared else 1),
         )
     )
+
+
+def winograd_least(workload: Conv2DWorkload, target: Target) -> Callable[[Config], float]:
+    """Cycles that `winograd_cost` never falls below: those of the register tiles, shared out evenly."""
+    machine, lanes, grid = target.machine, power_of_two_lanes(workload.out_block, target), grid_of(workload)
+    known: dict[tuple[int, int, int], float] = {}
+
+    def least(config: Config) -> float:
+        tile = config["tile_rows"], config["tile_columns"], config["tile_blocks"]
+        if tile not in known:
+            rows, columns, blocks = tile
+            step = Step(rows * columns, blocks * workload.out_block // lanes, lanes, machine)
+            places = workload.batch * -(-grid.rows // rows) * -(-grid.columns // columns)
+            tiles = grid.points * places * (workload.blocks // blocks)
+            within = workload.in_channels * overlapped(step.arithmetic, step.loads)
+            known[tile] = tiles * (within + machine.tile_start + step.accumulators / machine.stores) / target.cores
+        return known[tile]
+
+    return least
 
 
 @dataclass(frozen=True)
