@@ -159,14 +159,12 @@ class Traffic:
         ahead: float = 0.0,
         unasked: float = 0.0,
         first: float = 1.0,
-        crowded: bool = False,
     ) -> Cost:
         """The cost of these bytes beside other cycles; what comes from a level passes those before it too.
 
         What is streamed is fetched during a share `ahead` of the work, and pieces before they are read; 0: nothing is.
         `unasked` is the share of the stream's latency that the core hides by itself (`looked_ahead`) during the share
-        `first` of the work that reads it for the first time. Many lines asked for at once take all the buffers of lines
-        that are on their way, so loads from the level-2 cache wait for them where the work is `crowded` with such.
+        `first` of the work that reads it for the first time.
         """
         machine = self.machine
         beyond = self.l3 + self.memory
@@ -176,8 +174,6 @@ class Traffic:
         near = _mean((within, l2), _NEAR)
         stalls = max(near - _mean((arithmetic, load_ports, l2), _WITHIN), 0.0)
         hidden = max(HIDDEN * min(self.streamed, ahead * near), unasked * min(self.streamed, near * first))
-        if ahead and crowded:
-            stalls += _STREAMED * self.streamed
         return Cost(arithmetic, load_ports, l2, l3, memory, fixed, stalls if ahead else stalls + self.waited, hidden)
 
 

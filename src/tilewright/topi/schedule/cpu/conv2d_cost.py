@@ -138,7 +138,6 @@ def direct_cost(
             ahead or early,
             unasked=_unasked(workload, config, target),
             first=1 / tiles,
-            crowded=_crowded(workload, config, tiles, machine) and not traffic.in_l1(passes.panel + passes.window),
         )
     )
 
@@ -153,17 +152,6 @@ def _shared_out(workload: Conv2DWorkload, config: Config, target: Target, panels
     of_part = -(-steps // parts)
     workers, share = shares(parts * panels * (1 if ahead or workload.height == 1 else of_part), workload, target)
     return workers, min(1.0, share * of_part * parts / steps)
-
-
-def _crowded(workload: Conv2DWorkload, config: Config, tiles: float, machine: Machine) -> bool:
-    """True if a tile asks for more lines of the next panel with each block of channels than can be under way.
-
-    A window of 3x3 by 16 channels for two blocks is 288 lines, 72 for each of four tiles; one tap of them 8.
-    """
-    if not config.get("ahead", 0):
-        return False
-    panel = 4 * config["tile_blocks"] * workload.out_block * workload.taps * workload.in_block
-    return panel / machine.line / tiles > machine.lines_in_flight
 
 
 def _unasked(workload: Conv2DWorkload, config: Config, target: Target) -> float:
