@@ -41,7 +41,8 @@ class ParseError(UserError):
 
 
 class IllFormedError(UserError):
-    """A program binds a variable twice, uses it outside of its scope, or names what is not defined."""
+    """A program binds a variable twice, uses it outside of its scope, names what is not defined, or asks for
+    a type that was not inferred."""
 
 
 class UnsupportedError(UserError):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright import relay
-from tilewright.errors import InternalError, TypeMismatchError
+from tilewright.errors import IllFormedError, TypeMismatchError
 
 
 def test_nodes_are_immutable_and_compare_by_identity() -> None:
@@ -39,8 +39,8 @@ def test_constants_take_the_classic_default_types() -> None:
     assert str(relay.const(np.zeros(2)).tensor_type) == "Tensor[(2,), float64]"
 
 
-def test_type_before_inference_is_an_internal_error() -> None:
-    with pytest.raises(InternalError, match="run infer_type first"):
+def test_a_type_asked_for_before_inference_says_what_to_run() -> None:
+    with pytest.raises(IllFormedError, match=r"run relay.transform.InferType first"):
         relay.nn.relu(relay.var("x", shape=(1,))).checked_type  # noqa: B018
 
 

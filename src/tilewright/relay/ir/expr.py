@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tilewright.errors import InternalError, TypeMismatchError
+from tilewright.errors import IllFormedError, TypeMismatchError
 from tilewright.relay.ir.constant_data import ConstantData
 from tilewright.relay.ir.node import Node, binder, label, node, operand
 from tilewright.relay.ir.node_methods import METHODS
@@ -104,10 +104,13 @@ class Expr(Node):
 
     @property
     def checked_type(self) -> Type:
-        """The type found by `infer_type`; an internal error if it has not run on this node."""
+        """The type found by `infer_type`. Raises IllFormedError where it has not run on this node."""
         found = self.inferred_type
         if found is None:
-            raise InternalError(f"the type of this {type(self).__name__} is not known yet; run infer_type first")
+            raise IllFormedError(
+                f"the type of this {type(self).__name__} is not known yet; run relay.transform.InferType first, and "
+                "ask the functions of the module that it returns"
+            )
         return found
 
     @property
@@ -385,7 +388,7 @@ class Function(Expr):
 def _type_vars(type_params: Iterable[TypeVar]) -> tuple[TypeVar, ...]:
     found = tuple(type_params)
     if not all(isinstance(param, TypeVar) for param in found):
-        raise InternalError("the type parameters of a Function must be type variables; attributes go by attrs=…")
+        raise TypeMismatchError("the type parameters of a Function must be type variables; attributes go by attrs=…")
     return found
 
 
