@@ -71,10 +71,19 @@ LIBM = frozenset(
     }
 )  # fmt: skip
 
+#: Functions of the C library that LLVM makes calls of where a processor has no instruction, or for a whole loop.
+_OF_LLVM = frozenset(
+    {
+        "floor", "ceil", "trunc", "round", "roundeven", "rint", "nearbyint", "sqrt", "fma", "fmin", "fmax", "ldexp",
+        "sincos", "memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen",
+    }
+)  # fmt: skip
+
 
 def symbol_of(name: str) -> str:
-    """The symbol of the kernel `name`: itself, but for names of the math library, which a kernel would call instead."""
-    return f"{name}__kernel" if name in LIBM or (name.endswith("f") and name[:-1] in LIBM) else name
+    """The symbol of the kernel `name`: itself, but for names of the C library, whose callers would find the kernel."""
+    taken = LIBM | _OF_LLVM
+    return f"{name}__kernel" if name in taken or (name.endswith("f") and name[:-1] in taken) else name
 
 
 class Module:
