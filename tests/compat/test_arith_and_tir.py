@@ -179,3 +179,26 @@ def test_functions_that_are_not_there_say_so() -> None:
         tvm.tir.decl_buffer((4,), name="b", buffer_type="auto_broadcast")
     with pytest.raises(AttributeError, match=r"memory is an Allocate of a Buffer from the start"):
         _ = tvm.tir.ProducerRealize
+
+
+def test_calls_take_plain_numbers_and_names_with_their_namespace() -> None:
+    import tvm
+    from tvm import tir
+
+    A = tir.decl_buffer((4,), "float32", name="A")
+    call = tir.Call("int32", "tir.prefetch", [tir.call_intrin("handle", "tir.address_of", A.vload(0)), 0, 3, 1])
+    assert str(call) == "prefetch(address_of(A[0]), 0, 3, 1)" and isinstance(call, tir.Call)
+    tvm.build(
+        tvm.IRModule.from_expr(tir.PrimFunc([A], tir.Evaluate(call)).with_attr("global_symbol", "f")), None, "llvm"
+    )
+
+
+def test_a_predicate_that_always_holds_is_none() -> None:
+    from tvm import tir
+
+    pointer = tir.Var("p", "handle")
+    always, sometimes = tir.const(True, "bool"), tir.Var("there", "bool")
+    index = tir.Ramp(0, 1, 8)
+    assert str(tir.Load("float32x8", pointer, index, tir.Broadcast(always, 8))) == "p[ramp(0, 1, 8)]"
+    with pytest.raises(UnsupportedError, match=r"tir\.Load: predicate"):
+        tir.Load("float32x8", pointer, index, tir.Broadcast(sometimes, 8))

@@ -54,6 +54,11 @@ def _exprs(values: Any) -> tuple[Any, ...]:
     return tuple(op.convert(value) for value in (values if isinstance(values, Sequence) else [values]))
 
 
+def _intrinsic(called: Any) -> str:
+    """The name of what is called, which classic programs write with its namespace, or as the operator itself."""
+    return (called if isinstance(called, str) else str(called.name)).removeprefix("tir.")
+
+
 Add, Sub, Mul, Div, Mod = map(_pair, (tir.Add, tir.Sub, tir.Mul, tir.Div, tir.Mod))
 FloorDiv, FloorMod, Min, Max = map(_pair, (tir.FloorDiv, tir.FloorMod, tir.Min, tir.Max))
 EQ, NE, LT, LE, GT, GE = map(_pair, (tir.EQ, tir.NE, tir.LT, tir.LE, tir.GT, tir.GE))
@@ -69,6 +74,7 @@ Select = _class(
 Ramp = _class(tir.Ramp, lambda base, stride, lanes, span=None: tir.Ramp(*op.match(base, stride), int(lanes)))
 Broadcast = _class(tir.Broadcast, lambda value, lanes, span=None: tir.Broadcast(op.convert(value), int(lanes)))
 Let = _class(tir.Let, lambda var, value, body, span=None: tir.Let(var, op.convert(value), op.convert(body)))
+Call = _class(tir.Call, lambda dtype, op, args, span=None: tir.Call(dtype, _intrinsic(op), _exprs(args)))
 Evaluate = _class(tir.Evaluate, lambda value, span=None: tir.Evaluate(op.convert(value)))
 LetStmt = _class(tir.LetStmt, lambda var, value, body, span=None: tir.LetStmt(var, op.convert(value), body))
 SeqStmt = _class(tir.SeqStmt, lambda seq, span=None: tir.SeqStmt(tuple(seq)))
@@ -112,15 +118,21 @@ def pointed(buffer_var: tir.Var, dtype: str) -> Buffer:
 _ALWAYS = (True, 1, tir.const(True, "bool"), tir.const(1, "int32"))
 
 
+def _everywhere(function: str, predicate: Any) -> None:
+    """Raise `UnsupportedError` for a predicate that may leave an element out."""
+    one = predicate.value if isinstance(predicate, tir.Broadcast) else predicate
+    only(function, "predicate", one, *_ALWAYS)
+
+
 def _load(dtype: str, buffer_var: tir.Var, index: Any, predicate: Any = None, span: Any = None) -> tir.Expr:
-    only("tir.Load", "predicate", predicate, *_ALWAYS)
+    _everywhere("tir.Load", predicate)
     index = op.convert(index)
     element = DType(dtype).element
     return tir.BufferLoad(pointed(buffer_var, str(element)), (index,))
 
 
 def _store(buffer_var: tir.Var, value: Any, index: Any, predicate: Any = None, span: Any = None) -> tir.Stmt:
-    only("tir.Store", "predicate", predicate, *_ALWAYS)
+    _everywhere("tir.Store", predicate)
     value = op.convert(value)
     return tir.BufferStore(pointed(buffer_var, str(value.dtype.element)), value, (op.convert(index),))
 
