@@ -230,3 +230,38 @@ def test_gradients_of_maxima_in_batches_of_open_size() -> None:
             pool(wanted).square().sum().backward()
             compiled(found).square().sum().backward()
             torch.testing.assert_close(found.grad, wanted.grad)
+
+
+def _of_an_input(x: Any) -> Any:
+    return x.permute(0, 2, 1, 3).reshape(-1, x.shape[1], x.shape[3])
+
+
+def _of_an_input_and_a_result(x: Any) -> Any:
+    y = x + 1
+    return y, y.transpose(1, 2), x[:, 1:], y.reshape(-1, x.shape[3])[2:]
+
+
+def _of_what_is_no_output(x: Any) -> Any:
+    y = x.transpose(1, 2) * 2
+    return y.transpose(1, 3)[..., 1:], y
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+@pytest.mark.parametrize("views", [_of_an_input, _of_an_input_and_a_result, _of_what_is_no_output])
+def test_outputs_that_are_views(views: Any, dynamic: bool) -> None:
+    """PyTorch views the input or the result again by the strides of what the backend returns."""
+    compiled = torch.compile(views, backend=tilewright, dynamic=dynamic)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        for shape in ((1, 4, 4, 8), (1, 3, 5, 8), (2, 3, 5, 8)):
+            x = torch.randn(*shape)
+            torch.testing.assert_close(compiled(x), views(x))
+
+
+def test_a_view_of_an_input_may_be_written_to() -> None:
+    def first(x: Any) -> Any:
+        return x.t()[0]
+
+    x = torch.zeros(3, 2)
+    torch.compile(first, backend=tilewright, dynamic=True)(x).fill_(1)
+    assert x[:, 0].tolist() == [1, 1, 1] and x[:, 1].tolist() == [0, 0, 0]

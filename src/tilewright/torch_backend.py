@@ -17,7 +17,8 @@ import numpy as np
 
 from tilewright.compile import compile as compile_model
 from tilewright.errors import EnvironmentError_, UnsupportedError, UserError
-from tilewright.frontend.torch.graph import convert_graph, without_converter
+from tilewright.frontend.torch.graph import ConvertedGraph, convert_graph, without_converter
+from tilewright.frontend.torch.views import replay
 from tilewright.frontend.torch.weights import Snapshot, static_places
 from tilewright.runtime.dlpack import import_array
 from tilewright.runtime.model import Model
@@ -137,9 +138,29 @@ def compile_graph(graph: Any, constants: Mapping[int, Any], threads: int | None)
             return graph.forward(*args)  # an integer that is no size
         keys = [_random_key()] if converted.draws else []
         results = _run(model, [*(args[place] for place in converted.inputs), *keys])
-        return [_output(place, results, args) for place in converted.outputs]
+        made = [_output(place, results, args) for place in converted.outputs]
+        return _with_views(graph, converted, made, args)
 
     return call
+
+
+def _with_views(graph: Any, converted: ConvertedGraph, made: list[Any], args: Sequence[Any]) -> Any:
+    """The outputs `made` with those that are views made of the tensors that they view."""
+    if not any(kind == "view" for kind, _ in converted.outputs):
+        return made
+    (nodes,) = next(node for node in graph.graph.nodes if node.op == "output").args
+    known = {
+        node: one for node, one, (kind, _) in zip(nodes, made, converted.outputs) if kind != "view" and _is_node(node)
+    }
+    known |= dict(zip((node for node in graph.graph.nodes if node.op == "placeholder"), args))
+    try:
+        return [replay(value, known) if kind == "view" else one for one, (kind, value) in zip(made, converted.outputs)]
+    except RuntimeError:  # a view that another order of the memory of a result does not have
+        return graph.forward(*args)
+
+
+def _is_node(item: Any) -> bool:
+    return hasattr(item, "op")
 
 
 def _run(model: Model | None, tensors: Sequence[Any]) -> list[Any]:
@@ -196,4 +217,4 @@ def _output(place: tuple[str, Any], results: Sequence[Any], args: Sequence[Any])
         import torch
 
         return torch.view_as_complex(results[value])
-    return results[value] if kind == "result" else args[value] if kind == "input" else value
+    return results[value] if kind == "result" else args[value] if kind == "input" else None if kind == "view" else value

@@ -11,6 +11,7 @@ from tilewright.frontend.complex_numbers import Complex, of_last_axis, to_last_a
 from tilewright.frontend.torch.families import find_converter
 from tilewright.frontend.torch.importer import GraphImporter, value_of
 from tilewright.frontend.torch.random_numbers import KEY, Draws
+from tilewright.frontend.torch.views import output_views
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
@@ -23,7 +24,8 @@ class ConvertedGraph:
     An integer that no tensor has as an axis is among them too, as an axis of a tensor without elements: [integer, 0].
     With `draws`, a key of random numbers, of the type `KEY`, is one more input, the last one. `outputs` says of each
     output of the graph what it is: ("result", number of the module's result), ("complex", number of the result that
-    holds the parts in its last axis), ("input", place of the input) or ("value", a number or None).
+    holds the parts in its last axis), ("input", place of the input), ("view", its node, see `views.py`) or ("value", a
+    number or None).
     """
 
     module: IRModule | None
@@ -70,7 +72,11 @@ def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
         raise UnsupportedError(f"the graph needs what Tilewright does not support:\n{report}")
     results: list[Expr] = []
     (given,) = next(node for node in graph.nodes if node.op == "output").args
-    outputs = [_output(item, placeholders, importer, results) for item in given]
+    views = output_views(given, placeholders)
+    outputs = [
+        ("view", item) if place in views else _output(item, placeholders, importer, results)
+        for place, item in enumerate(given)
+    ]
     if not results:
         return ConvertedGraph(None, (), tuple(outputs))
     if importer.draws.used:
