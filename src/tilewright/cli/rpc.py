@@ -108,7 +108,7 @@ def tracker_command(
         if page is not None:
             serve_page(tracker, page)
         click.echo(f"tracker on {spelled(*tracker.address)}")
-        stopped.wait()
+        _wait_for(stopped)
 
 
 @rpc_command.command("server")
@@ -168,7 +168,7 @@ def server_command(
         if tracker is not None:
             registration = Registration(server, *parse_address(tracker), bundle, reached_at)
             _say_when_registered(registration, tracker)
-        stopped.wait()
+        _wait_for(stopped)
 
 
 @rpc_command.command("board")
@@ -291,6 +291,12 @@ def _say_when_registered(registration: Any, tracker: str) -> None:
         )
 
     threading.Thread(target=say, daemon=True).start()
+
+
+def _wait_for(stopped: threading.Event) -> None:
+    """Wait without end, but look now and then: a signal just before an endless wait begins would not end it."""
+    while not stopped.wait(1.0):
+        pass
 
 
 @contextmanager

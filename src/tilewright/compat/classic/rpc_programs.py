@@ -105,7 +105,8 @@ def _serve(line: str, silent: bool) -> None:
         signal.signal(kind, lambda *_: stopped.set())
     if not silent:
         print(line, flush=True)
-    stopped.wait()
+    while not stopped.wait(1.0):  # a signal between the last instruction and an endless wait would not end it
+        pass
 
 
 def _reported(run: Callable[[], None]) -> int:
