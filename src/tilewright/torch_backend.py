@@ -133,34 +133,40 @@ def compile_graph(graph: Any, constants: Mapping[int, Any], threads: int | None)
         run: Callable[..., Any] = graph.forward
         return run
 
+    views = _Views(graph, converted)
+
     def call(*args: Any) -> Any:
         if any(isinstance(args[place], int) and args[place] < 0 for place in converted.inputs):
             return graph.forward(*args)  # an integer that is no size
         keys = [_random_key()] if converted.draws else []
         results = _run(model, [*(args[place] for place in converted.inputs), *keys])
-        made = [_output(place, results, args) for place in converted.outputs]
-        return _with_views(graph, converted, made, args)
+        outputs = [_output(place, results, args) for place in converted.outputs]
+        if views.places:
+            try:
+                views.fill(outputs, args)
+            except RuntimeError:
+                return graph.forward(*args)
+        return outputs
 
     return call
 
 
-def _with_views(graph: Any, converted: ConvertedGraph, made: list[Any], args: Sequence[Any]) -> Any:
-    """The outputs `made` with those that are views made of the tensors that they view."""
-    if not any(kind == "view" for kind, _ in converted.outputs):
-        return made
-    (nodes,) = next(node for node in graph.graph.nodes if node.op == "output").args
-    known = {
-        node: one for node, one, (kind, _) in zip(nodes, made, converted.outputs) if kind != "view" and _is_node(node)
-    }
-    known |= dict(zip((node for node in graph.graph.nodes if node.op == "placeholder"), args))
-    try:
-        return [replay(value, known) if kind == "view" else one for one, (kind, value) in zip(made, converted.outputs)]
-    except RuntimeError:  # a view that another order of the memory of a result does not have
-        return graph.forward(*args)
+class _Views:
+    """The outputs of `graph` that are views, found once: `places` of them in what the graph gives out."""
 
+    def __init__(self, graph: Any, converted: ConvertedGraph) -> None:
+        self.places = [place for place, (kind, _) in enumerate(converted.outputs) if kind == "view"]
+        (self._outputs,) = next(node for node in graph.graph.nodes if node.op == "output").args
+        self._inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        self._made = [place for place, node in enumerate(self._outputs) if hasattr(node, "op")]
 
-def _is_node(item: Any) -> bool:
-    return hasattr(item, "op")
+    def fill(self, outputs: list[Any], args: Sequence[Any]) -> None:
+        """Put the views among the `outputs`, of these and of the inputs. Raises RuntimeError where a result has not the
+        order of memory that one needs."""
+        known = {self._outputs[place]: outputs[place] for place in self._made if place not in self.places}
+        known |= dict(zip(self._inputs, args))
+        for place in self.places:
+            outputs[place] = replay(self._outputs[place], known)
 
 
 def _run(model: Model | None, tensors: Sequence[Any]) -> list[Any]:
@@ -210,11 +216,11 @@ def _array(tensor: Any) -> Any:
 
 
 def _output(place: tuple[str, Any], results: Sequence[Any], args: Sequence[Any]) -> Any:
-    """One output: a result, an input as it came, or a number."""
+    """One output: a result, an input as it came, or a number; of a view its node, until it is made."""
     kind, value = place
     if kind == "complex":
         # torch is optional
         import torch
 
         return torch.view_as_complex(results[value])
-    return results[value] if kind == "result" else args[value] if kind == "input" else None if kind == "view" else value
+    return results[value] if kind == "result" else args[value] if kind == "input" else value
