@@ -29,6 +29,7 @@ from tilewright.cli.tables import print_table
 from tilewright.errors import InputError
 from tilewright.runtime.artifact import is_artifact
 from tilewright.support.knobs import parse_bytes
+from tilewright.support.waiting import wait_for
 
 _STATE = Path("~/.local/state/tilewright")
 
@@ -108,7 +109,7 @@ def tracker_command(
         if page is not None:
             serve_page(tracker, page)
         click.echo(f"tracker on {spelled(*tracker.address)}")
-        _wait_for(stopped)
+        wait_for(stopped)
 
 
 @rpc_command.command("server")
@@ -168,7 +169,7 @@ def server_command(
         if tracker is not None:
             registration = Registration(server, *parse_address(tracker), bundle, reached_at)
             _say_when_registered(registration, tracker)
-        _wait_for(stopped)
+        wait_for(stopped)
 
 
 @rpc_command.command("board")
@@ -291,12 +292,6 @@ def _say_when_registered(registration: Any, tracker: str) -> None:
         )
 
     threading.Thread(target=say, daemon=True).start()
-
-
-def _wait_for(stopped: threading.Event) -> None:
-    """Wait without end, but look now and then: a signal just before an endless wait begins would not end it."""
-    while not stopped.wait(1.0):
-        pass
 
 
 @contextmanager

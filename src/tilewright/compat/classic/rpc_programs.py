@@ -20,6 +20,7 @@ from tilewright.compat.classic.rpc import Server, Tracker, connect_tracker
 from tilewright.errors import InputError, UserError
 from tilewright.rpc.frames import spelled
 from tilewright.support.knobs import RPC_BUNDLE
+from tilewright.support.waiting import wait_for
 
 
 def rpc_tracker(arguments: Sequence[str] | None = None) -> int:
@@ -105,8 +106,7 @@ def _serve(line: str, silent: bool) -> None:
         signal.signal(kind, lambda *_: stopped.set())
     if not silent:
         print(line, flush=True)
-    while not stopped.wait(1.0):  # a signal between the last instruction and an endless wait would not end it
-        pass
+    wait_for(stopped)
 
 
 def _reported(run: Callable[[], None]) -> int:
