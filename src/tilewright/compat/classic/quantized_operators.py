@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from tilewright import relay
 from tilewright.relay.op import qnn
 from tilewright.relay.op.qnn.arithmetic import rounded_each
-from tilewright.support.named import named
 
 #: How the classic `requantize` rounds unless it is told.
 ROUNDING = "UPWARD"
@@ -16,22 +16,11 @@ ROUNDING = "UPWARD"
 def _binary(name: str) -> Any:
     own = getattr(qnn, name)
 
-    def build(
-        lhs: relay.Expr,
-        rhs: relay.Expr,
-        lhs_scale: Any,
-        lhs_zero_point: Any,
-        rhs_scale: Any,
-        rhs_zero_point: Any,
-        output_scale: Any,
-        output_zero_point: Any,
-        lhs_axis: int = -1,
-        rhs_axis: int = -1,
-    ) -> relay.Call:
-        parameters = (lhs_scale, lhs_zero_point, rhs_scale, rhs_zero_point, output_scale, output_zero_point)
-        return rounded_each(own(lhs, rhs, *parameters, lhs_axis, rhs_axis), ROUNDING)
+    @functools.wraps(own)
+    def build(*args: Any, **options: Any) -> relay.Call:
+        return rounded_each(own(*args, **options), ROUNDING)
 
-    return named(build, name, own.__doc__ or "")
+    return build
 
 
 add, subtract, mul = _binary("add"), _binary("subtract"), _binary("mul")
