@@ -22,6 +22,12 @@ def _flat(x: relay.Expr) -> relay.Expr:
     return relay.reshape(x, (12,))
 
 
+def _product(x: relay.Expr) -> relay.Expr:
+    """A product of a matrix, with a bias, under other axes."""
+    return relay.reshape(relay.add(nn.dense(relay.reshape(x, (2, 6)), weights(6, 6)), weights(6)), (4, 3))
+
+
+_PRODUCT = ["reshape", "nn.dense", "add"]
 ALGEBRA: list[tuple[str, Build, list[str]]] = [
     ("neutral", lambda x: relay.divide(relay.multiply(relay.add(x, 0.0), 1.0), 1.0), []),
     ("neutral left", lambda x: relay.multiply(relay.const(1.0), relay.add(relay.const(0.0), x)), []),
@@ -58,6 +64,13 @@ SHAPES: list[tuple[str, Build, list[str]]] = [
     ("bias after squeeze", lambda x: relay.add(relay.expand_dims(x, 0), weights(3)), ["add", "reshape"]),
     ("regrouped bias", lambda x: relay.add(relay.reshape(x, (2, 6)), weights(6)), ["reshape", "add"]),
     ("reshaped alike", lambda x: relay.add(_flat(x), _flat(relay.exp(x))), ["exp", "add", "reshape"]),
+    ("reshaped product and more", lambda x: relay.add(_product(x), x), [*_PRODUCT, "reshape", "add", "reshape"]),
+    ("more and a reshaped product", lambda x: relay.add(x, _product(x)), ["reshape", *_PRODUCT, "add", "reshape"]),
+    (
+        "two products, one reshaped",
+        lambda x: relay.add(_product(x), nn.dense(x, weights(3, 3))),
+        [*_PRODUCT, "reshape", *_PRODUCT[1:]],
+    ),
     ("field of a tuple", lambda x: relay.TupleGetItem(relay.Tuple([x, relay.exp(x)]), 0), []),
 ]
 
@@ -130,7 +143,7 @@ def test_every_rule_is_tried_above() -> None:
         "same_shape_is_input", "reshape_of_reshape", "transpose_of_transpose", "transpose_is_reshape",
         "layout_round_trip", "concatenate_one", "pad_of_nothing", "whole_slice", "keep_reduced_dims",
         "spatial_mean_is_pool", "pad_into_window", "elementwise_before_reshape", "operand_needs_no_broadcast",
-        "binary_before_reshape", "filled_like", "reshape_before_pad",
+        "binary_before_reshape", "residual_before_reshape", "filled_like", "reshape_before_pad",
         "transposed_pixel_is_dense", "transposed_kernel_output_first",
     }  # fmt: skip
     rules = {rule.__qualname__.split(".")[0] for name in registry.names() for rule in rules_of(registry.get(name))}  # type: ignore[attr-defined]

@@ -192,6 +192,33 @@ def binary_before_reshape(call: Call) -> Expr | None:
     return reshape(make_like(call, a.args[0], other), tensor_type_of(call).shape, span=a.span)
 
 
+def residual_before_reshape(call: Call) -> Expr | None:
+    """add(reshape(nn.dense(x)), y) -> reshape(add(nn.dense(x), reshape(y))), so that the product's kernel adds y.
+
+    PyTorch's graphs multiply matrices, and give products the axes of the batch behind them. Either operand may be the
+    product; one that is not reshaped keeps its shape, and of two that are, the second is reshaped once more.
+    """
+    shape = tensor_type_of(call).shape
+    if any(tensor_type_of(operand).shape != shape or isinstance(operand, Constant) for operand in call.args):
+        return None
+    for operand, other in (call.args, call.args[::-1]):
+        if is_reshape(operand) and isinstance(operand, Call) and _is_product(operand.args[0]):
+            if _is_product(other):
+                return None
+            inner = tensor_type_of(operand.args[0]).shape
+            return reshape(make_like(call, *(reshape(arg, inner) for arg in call.args)), shape, span=operand.span)
+    return None
+
+
+def _is_product(value: Expr) -> bool:
+    """True for nn.dense, also with what one kernel adds and multiplies behind it."""
+    while (
+        isinstance(value, Call) and value.args and isinstance(value.op, Op) and value.op.pattern <= OpPattern.BROADCAST
+    ):
+        value = value.args[0]
+    return is_call(value, "nn.dense")
+
+
 def _constant_before_reshape(constant: Constant, source: TensorType, target: TensorType) -> Constant | None:
     """`constant`, which broadcasts to `target`, as it broadcasts to `source`; None if the reshape regroups elements."""
     if constant.data.size == 1:
@@ -303,7 +330,7 @@ def rules_of(op: Op) -> tuple[Rule, ...]:
         found.append(filled_like)
     found += rule_of.rules(op)
     if op.pattern is OpPattern.BROADCAST and op.num_inputs == 2 and not op.attributes:
-        found.append(binary_before_reshape)
+        found += [binary_before_reshape, residual_before_reshape]
     if op.pattern is OpPattern.ELEMWISE:
         found.append(elementwise_before_reshape)
     if op.pattern is OpPattern.BROADCAST:
