@@ -7,9 +7,11 @@ each tensor are compared as well.
 
 from __future__ import annotations
 
-from collections import defaultdict
+import ctypes
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 #: Elements of each tensor that are compared, spread over all of it.
 _SAMPLES = 4
@@ -47,46 +49,33 @@ class Snapshot:
 
     def __init__(self, tensors: Sequence[Any]) -> None:
         self._marks = _marks(tensors)
-        self._views = _samples(tensors)
-        self._values = _values(self._views)
+        self._tensors = [tensor.detach() for tensor in tensors]  # so that their memory stays
+        places = sorted(place for tensor in self._tensors for place in _sampled_bytes(tensor))
+        first = places[0] if places else 0
+        self._places = np.array(places, np.int64) - first
+        # reading bytes by their addresses takes a tenth of the time of asking each tensor for elements
+        memory: Any = (ctypes.c_uint8 * (places[-1] - first + 1)).from_address(first) if places else b""
+        self._memory = np.frombuffer(memory, np.uint8)
+        self._values = self._memory[self._places].tobytes()
 
     def holds(self, tensors: Sequence[Any]) -> bool:
         """True if `tensors` are the same, with the same contents as far as versions and samples tell."""
-        # torch is optional
-        import torch
-
-        return self._marks == _marks(tensors) and all(
-            torch.equal(before, now) for before, now in zip(self._values, _values(self._views))
-        )
+        return self._marks == _marks(tensors) and self._values == self._memory[self._places].tobytes()
 
 
 def _marks(tensors: Sequence[Any]) -> list[int]:
     return [mark for tensor in tensors for mark in (tensor.data_ptr(), tensor._version)]
 
 
-def _samples(tensors: Sequence[Any]) -> list[list[Any]]:
-    """Views of some elements of each tensor, as integers, for NaN equals nothing; a list for each width."""
-    # torch is optional
-    import torch
-
-    widths = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    views: dict[int, list[Any]] = defaultdict(list)
-    for tensor in tensors:
-        if tensor.numel():
-            flat = tensor.detach().view(-1) if tensor.is_contiguous() else _first_elements(tensor.detach())
-            bits = flat.view(widths[tensor.element_size()])
-            views[tensor.element_size()].append(bits[:: max(bits.numel() // _SAMPLES, 1)])
-    return list(views.values())
-
-
-def _first_elements(tensor: Any) -> Any:
-    """A line of elements of a tensor whose elements do not lie in order, along its longest axis."""
-    axis = max(range(tensor.ndim), key=lambda axis: int(tensor.shape[axis]))
-    return tensor[tuple(slice(None) if place == axis else 0 for place in range(tensor.ndim))]
-
-
-def _values(views: list[list[Any]]) -> list[Any]:
-    # torch is optional
-    import torch
-
-    return [torch.cat(group) for group in views]
+def _sampled_bytes(tensor: Any) -> list[int]:
+    """Addresses of the bytes of some elements, spread over all of a tensor; none of one on another device."""
+    count = tensor.numel()
+    if not count or tensor.device.type != "cpu":
+        return []
+    stride = 1
+    if not tensor.is_contiguous():  # a line of elements along its longest axis
+        axis = max(range(tensor.ndim), key=lambda axis: int(tensor.shape[axis]))
+        count, stride = tensor.shape[axis], tensor.stride(axis)
+    width, start = tensor.element_size(), tensor.data_ptr()
+    elements = range(0, count, max(count // _SAMPLES, 1))
+    return [start + element * stride * width + byte for element in elements for byte in range(width)]
