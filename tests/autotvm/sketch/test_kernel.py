@@ -57,7 +57,8 @@ def test_a_kernel_without_choices_has_a_sketch_and_its_own_schedule_for_a_defaul
     assert task.calls == 1 and task.points.find(OWN) == task.default == task.points.size
     assert task.points.expected(task.default) > task.roofline > 0
     assert task.key in task_of_kernels(network_calls(softmax(), _TARGET), _TARGET).values()
-    assert not sketch_kernels(network_calls(conv_module(), _TARGET), _TARGET)
+    found = sketch_kernels(network_calls(conv_module(), _TARGET), _TARGET)
+    assert not any("conv2d" in str(one.function) for one in found)  # a change of layout may be among them
 
 
 def test_what_records_say_of_a_sketch_is_compiled() -> None:
