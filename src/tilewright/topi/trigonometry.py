@@ -70,16 +70,24 @@ def _acos(x: Any) -> Any:
 
 
 def _sinh(x: Any) -> Any:
-    """(e^x - e^-x) / 2, and its series where the difference would cancel; e^(x/2) does not overflow early."""
-    half = tir.exp(tir.abs(x) * _number(0.5, x))
-    large = half * (half * _number(0.5, x)) - _number(0.5, x) / half / half
+    """(e^x - e^-x) / 2, and its series where the difference would cancel."""
+    grown, shrunk = _half_exponentials(x)
     small = x * _polynomial(x * x, _SINH)
-    return tir.select(tir.abs(x) < _number(1, x), small, _with_sign(large, x))
+    return tir.select(tir.abs(x) < _number(1, x), small, _with_sign(grown - shrunk, x))
 
 
 def _cosh(x: Any) -> Any:
-    half = tir.exp(tir.abs(x) * _number(0.5, x))
-    return half * (half * _number(0.5, x)) + _number(0.5, x) / half / half
+    grown, shrunk = _half_exponentials(x)
+    return grown + shrunk
+
+
+def _half_exponentials(x: Any) -> tuple[Any, Any]:
+    """e^|x| / 2 and e^-|x| / 2; beyond 64 the former as a square, whose root does not overflow early but errs twice."""
+    size, half = tir.abs(x), _number(0.5, x)
+    near = size < _number(64, x)
+    root = tir.exp(tir.select(near, size, size * half))
+    halved = root * half
+    return tir.select(near, halved, root * halved), tir.select(near, half / root, half / root / root)
 
 
 def _asinh(x: Any) -> Any:
