@@ -74,6 +74,7 @@ def unary() -> Iterator[Any]:
     yield case("NEG", [q("int8", 999)], [q("int8", 999)])
     yield case("LOG", [q("int8", 999, zero=-128)], [q("int8", 999, scale=0.03)])
     yield case("RSQRT", [q("int8", 999, zero=-128)], [q("int8", 999, scale=0.02, zero=-128)])
+    yield case("SQRT", [q("int8", 999, zero=-128)], [q("int8", 999, scale=0.02, zero=-120)])
     wide = T((9999,), "int16", scale=0.0003, zero=0)
     for name, scale in (("LOG", 0.0003), ("EXP", 0.5)):
         yield case(name, [wide], [T((9999,), "int16", scale=scale, zero=0)], label="int16")
@@ -103,6 +104,12 @@ def binary() -> Iterator[Any]:
                 yield case(
                     name, [q(dtype, 3, 5), q(dtype, 1, 5, scale=0.02)], [q(dtype, 3, 5)], (options, {}), "broadcast"
                 )
+    for dtype, zero in (("int8", 0), ("uint8", 100), ("int16", 0)):
+        # divisors so small that the kernel never shifts by more than 31 bits, which is undefined
+        divisors = T((1, 6), dtype, zero + np.array([[1, 2, 3, -1, -2, -3]]), scale=0.01, zero=zero)
+        for activation in (0, 1):
+            wanted, chosen = q(dtype, 99, 6, scale=1.9), (kinds["DIV"], {"fusedActivationFunction": activation})
+            yield case("DIV", [q(dtype, 99, 6), divisors], [wanted], chosen, str(activation))
     pot = [q("int16", 99, scale=2.0**-11), q("int16", 99, scale=2.0**-9)]
     for name in ("ADD", "SUB"):
         yield case(name, pot, [q("int16", 99, scale=2.0**-9)], (kinds[name], {"potScaleInt16": True}), "power")
@@ -227,6 +234,13 @@ def normalizations() -> Iterator[Any]:
             "SOFTMAX", [q("int16", 30, 40, scale=0.0005)], [q("int16", 30, 40, scale=1 / 32768)], options, str(beta)
         )
     yield case("LOG_SOFTMAX", [f(3, 40)], [f(3, 40)])
+    for dtype, last, middle in (("int8", 127, 0), ("uint8", 255, 128)):
+        for scale, depth in ((0.01, 40), (0.3, 7)):
+            wanted = q(dtype, 30, depth, scale=1 / 16, zero=last)
+            yield case("LOG_SOFTMAX", [q(dtype, 30, depth, scale=scale)], [wanted], ("LogSoftmaxOptions", {}))
+        for depth in (1, 40, 9000):
+            wanted = q(dtype, 3, depth, scale=1 / 128, zero=middle)
+            yield case("L2_NORMALIZATION", [q(dtype, 3, depth)], [wanted], ("L2NormOptions", {}))
     yield case("L2_NORMALIZATION", [f(3, 40)], [f(3, 40)], ("L2NormOptions", {}))
     options = ("LocalResponseNormalizationOptions", {"radius": 2, "bias": 1.5, "alpha": 0.3, "beta": 0.6})
     yield case("LOCAL_RESPONSE_NORMALIZATION", [f(1, 3, 3, 9)], [f(1, 3, 3, 9)], options)
@@ -238,7 +252,11 @@ def reductions() -> Iterator[Any]:
             shape = (2, 1, 1, 5) if keep else (2, 5)
             options = ("ReducerOptions", {"keepDims": keep})
             yield case(name, [f(2, 4, 3, 5), c([1, 2])], [f(*shape)], options, str(keep))
-            if name != "REDUCE_PROD":
+            if name == "REDUCE_PROD":
+                for dtype in ("int8", "int16"):
+                    inputs, scale = [q(dtype, 2, 4, 3, 5, scale=0.3), c([1, 2])], 0.7 if dtype == "int8" else 40000.0
+                    yield case(name, inputs, [q(dtype, *shape, scale=scale)], options, str(keep))
+            else:
                 for dtype in QUANTIZED if name != "SUM" else ("uint8",):  # the kernel of int8 wraps around
                     scale = 0.05 if name.startswith("REDUCE") else 0.4 if name == "SUM" else 0.03
                     result = q(dtype, *shape, scale=scale)

@@ -61,6 +61,22 @@ def multiply_once(x: Expr, multiplier: Any, shift: Any) -> Expr:
     return cast(op.right_shift(rounded, constant(total, "int64")), "int32")
 
 
+def multiply_each(x: Expr, multiplier: Expr, shift: Expr) -> Expr:
+    """`multiply` where the factor is computed too: int64 expressions that broadcast to `x`, int64."""
+    none = constant(0, "int64")
+    left, right = op.maximum(shift, none), op.maximum(op.negative(shift), none)
+    wide = op.multiply(op.left_shift(x, left), multiplier)
+    return divide_by_each_power(op.right_shift(op.add(wide, constant(1 << 30, "int64")), constant(31, "int64")), right)
+
+
+def divide_by_each_power(x: Expr, exponent: Expr) -> Expr:
+    """`divide_by_power` of int64 by an expression of exponents."""
+    one, none = constant(1, "int64"), constant(0, "int64")
+    half = op.right_shift(op.left_shift(one, exponent), one)
+    negative = op.logical_and(op.less(x, none), op.greater(exponent, none))
+    return op.right_shift(op.subtract(op.add(x, half), cast(negative, "int64")), exponent)
+
+
 def divide_by_power(x: Expr, exponent: Any) -> Expr:
     """x / 2^exponent to the nearest, halves away from zero."""
     exponent = np.asarray(exponent, np.int64)

@@ -78,13 +78,6 @@ def convert_mul(node: Node) -> Expr:
     return finish(node, multiply(product, *quantize_multiplier(real)), fused_activation(node))
 
 
-@converts("DIV")
-def convert_div(node: Node) -> Expr:
-    if node.is_quantized():
-        node.unsupported("quantized tensors")
-    return activated(node, op.divide(node[0], node[1]))
-
-
 @converts("SQUARED_DIFFERENCE")
 def convert_squared_difference(node: Node) -> Expr:
     if not node.is_quantized():
@@ -118,7 +111,6 @@ def _elementwise(name: str, function: Callable[[Expr], Expr], table: Callable[[n
 _elementwise("EXP", op.exp, lambda x: np.exp(x.astype("float64")))
 _elementwise("SIN", op.sin, None)
 _elementwise("COS", op.cos, None)
-_elementwise("SQRT", op.sqrt, None)
 _elementwise("CEIL", op.ceil, None)
 _elementwise("FLOOR", op.floor, None)
 _elementwise("ROUND", op.round, None)
@@ -170,6 +162,20 @@ def convert_square(node: Node) -> Expr:
     if node.is_quantized():
         node.unsupported("quantized tensors")
     return op.multiply(node[0], node[0])
+
+
+@converts("SQRT")
+def convert_sqrt(node: Node) -> Expr:
+    if not node.is_quantized():
+        return op.sqrt(node[0])
+    given, wanted = node.input_quantization(), node.output_quantization()
+
+    def entry(codes: np.ndarray) -> np.ndarray:
+        real = given.scale[0] * (codes - zero_point(given)).astype(np.float32)
+        steps = np.sqrt(np.maximum(real, 0)) / wanted.scale[0]  # the kernel refuses negative numbers
+        return np.minimum(steps, 1 << 20).astype(np.int64) + zero_point(wanted)
+
+    return by_table(node, entry)
 
 
 @converts("RSQRT")

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from tilewright.frontend.idioms import cast, constant, like, shape_of, slice_axis
-from tilewright.frontend.tflite.activation import activated
 from tilewright.frontend.tflite.fixed_point import (
     divide_by_power_array,
     multiply,
@@ -56,13 +55,17 @@ def _high(a: np.ndarray | int, b: np.ndarray | int) -> np.ndarray:
     return (np.asarray(a, np.int64) * b + (1 << 30)) >> 31
 
 
+def scaled_differences(node: Node, beta: float) -> tuple[tuple[int, int], int]:
+    """The factor from codes to beta * x in Q5.26, and the largest difference of codes that fits there."""
+    factor = quantize_multiplier(min(beta * scalar_scale(node.input_quantization()) * (1 << 26), float(_MOST)))
+    return factor, math.floor(((1 << 5) - 1) * 2.0**26 / 2.0 ** factor[1])
+
+
 def _softmax_8(node: Node, beta: float) -> Expr:
     """Tables of exp for each difference to the row's maximum, their sum, and its reciprocal by Newton's method."""
-    scale = scalar_scale(node.input_quantization())
-    factor = quantize_multiplier(min(beta * scale * (1 << 26), float(_MOST)))
+    factor, most = scaled_differences(node, beta)
     differences = np.arange(-255, 1, dtype=np.int64)
     raw = multiply_array(differences, *factor)
-    most = math.floor(((1 << 5) - 1) * 2.0**26 / 2.0 ** factor[1])
     kept = differences >= -most
     exps = np.where(kept, exp_of_negative(np.where(kept, raw, 0)), 0)
     x = cast(node[0], "int32")
@@ -89,19 +92,23 @@ def high_product(a: Expr, b: Expr) -> Expr:
 
 def _reciprocal(total: Expr, integer_bits: int) -> tuple[Expr, Expr]:
     """(1 / x in Q0.31, bits of x over one) of positive sums with `integer_bits` bits before the point, both int64."""
-    zeros = _leading_zeros(total)
+    zeros = leading_zeros(total)
     wide = cast(total, "int64")
     shifted = op.subtract(op.left_shift(wide, zeros), constant(1 << 31, "int64"))
-    half = op.right_shift(op.add(op.add(shifted, constant(_MOST, "int64")), constant(1, "int64")), constant(1, "int64"))
-    x = op.add(constant(1515870810, "int64"), high_product(half, constant(-1010580540, "int64")))
+    return one_over_one_plus(shifted), op.subtract(constant(integer_bits, "int64"), zeros)
+
+
+def one_over_one_plus(x: Expr) -> Expr:
+    """1 / (1 + x) in Q0.31 of int64 numbers in Q0.31 of 0 to 1."""
+    half = op.right_shift(op.add(x, constant(_MOST + 1, "int64")), constant(1, "int64"))
+    root = op.add(constant(1515870810, "int64"), high_product(half, constant(-1010580540, "int64")))
     for _ in range(3):
-        error = op.subtract(constant(1 << 29, "int64"), high_product(half, x))
-        x = op.add(x, op.left_shift(high_product(x, error), constant(2, "int64")))
-    doubled = op.clip(op.left_shift(x, constant(1, "int64")), -(1 << 31), _MOST)
-    return doubled, op.subtract(constant(integer_bits, "int64"), zeros)
+        error = op.subtract(constant(1 << 29, "int64"), high_product(half, root))
+        root = op.add(root, op.left_shift(high_product(root, error), constant(2, "int64")))
+    return op.clip(op.left_shift(root, constant(1, "int64")), -(1 << 31), _MOST)
 
 
-def _leading_zeros(value: Expr) -> Expr:
+def leading_zeros(value: Expr) -> Expr:
     """The zeros before the first one of positive int32 numbers, int64."""
     places = np.left_shift(1, np.arange(31, dtype=np.int64)).astype(np.int32)
     reached = op.greater_equal(op.expand_dims(value, axis=len(shape_of(value))), constant(places, "int32"))
@@ -144,7 +151,7 @@ def _softmax_16(node: Node, beta: float) -> Expr:
     centred = op.clip(op.add(difference, constant(32767, "int32")), -32768, 32767)
     exps = look_up(table_of_16_bits(np.exp, -10.0, 0.0, -1.0, 1.0), centred)
     total = op.sum(exps, axis=-1, keepdims=True)
-    zeros = _leading_zeros(total)
+    zeros = leading_zeros(total)
     wide = op.left_shift(cast(total, "int64"), op.subtract(zeros, constant(1, "int64")))
     shifted = op.right_shift(op.add(wide, constant(1 << 13, "int64")), constant(14, "int64"))
     place = op.clip(op.subtract(shifted, constant((1 << 15) + (1 << 16), "int64")), -32768, 32767)
@@ -155,23 +162,7 @@ def _softmax_16(node: Node, beta: float) -> Expr:
     return cast(op.clip(op.right_shift(op.add(product, half), right), 0, 32767), "int16")
 
 
-# --------------------------------------------------------------------------------------------------- the others
-@converts("LOG_SOFTMAX")
-def convert_log_softmax(node: Node) -> Expr:
-    if not node.is_quantized():
-        return op.nn.log_softmax(node[0], axis=-1)
-    node.unsupported("quantized tensors")
-
-
-@converts("L2_NORMALIZATION")
-def convert_l2_normalization(node: Node) -> Expr:
-    if node.is_quantized():
-        node.unsupported("quantized tensors")
-    x = node[0]
-    norm = op.sqrt(op.sum(op.multiply(x, x), axis=-1, keepdims=True))
-    return activated(node, op.divide(x, op.maximum(norm, like(1e-6, x))))
-
-
+# --------------------------------------------------------------------------------------------------- the other
 @converts("LOCAL_RESPONSE_NORMALIZATION")
 def convert_lrn(node: Node) -> Expr:
     """x / (bias + alpha * s)^beta; s sums the squares of `radius` elements before and `radius` from it on."""

@@ -7,10 +7,12 @@ from math import prod
 
 import numpy as np
 
-from tilewright.frontend.idioms import cast, constant
+from tilewright.frontend.idioms import cast, constant, index_axis, reshape, transpose
 from tilewright.frontend.tflite.fixed_point import (
+    centred,
     finish,
     multiply,
+    multiply_wide,
     quantize_multiplier,
     scalar_scale,
     zero_point,
@@ -43,7 +45,7 @@ def convert_reduction(node: Node) -> Expr:
     if node.is_quantized() and node.name in ("SUM", "MEAN"):
         return _scaled_sum(node, axes, keep)
     if node.is_quantized() and node.name == "REDUCE_PROD":
-        node.unsupported("quantized tensors")
+        return _scaled_product(node, axes, keep)
     if node.name == "MEAN" and node.dtype() in ("int32", "int64"):
         total = op.sum(cast(node[0], "int64"), axis=axes, keepdims=keep)
         return cast(op.divide(total, constant(prod(node.shape()[axis] for axis in axes), "int64")), node.dtype())
@@ -62,6 +64,29 @@ def _scaled_sum(node: Node, axes: Sequence[int], keep: bool) -> Expr:
         places = min(count.bit_length() - 1, 32, 31 + shift)
         multiplier, shift = (multiplier << places) // count, shift - places
     return finish(node, multiply(total, multiplier, shift), "NONE")
+
+
+#: More products one after the other are refused.
+_MOST_PRODUCTS = 512
+
+
+def _scaled_product(node: Node, axes: Sequence[int], keep: bool) -> Expr:
+    """Products of integers, each scaled by the same share of the whole factor so that none overflows."""
+    if node.dtype() == "uint8":
+        node.unsupported("quantized tensors of uint8")
+    given, wanted, shape = node.input_quantization(), node.output_quantization(), node.shape()
+    count = prod(shape[axis] for axis in axes)
+    if not 0 < count <= _MOST_PRODUCTS:
+        node.unsupported(f"products of {count} integers; up to {_MOST_PRODUCTS}")
+    factor = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted) ** (1.0 / count))
+    rest = [axis for axis in range(len(shape)) if axis not in axes]
+    rows = reshape(transpose(centred(node, 0, "int64"), (*axes, *rest)), (count, *(shape[axis] for axis in rest)))
+    total = cast(index_axis(rows, 0, 0), "int32")
+    for place in range(1, count):
+        total = multiply_wide(op.multiply(cast(total, "int64"), index_axis(rows, 0, place)), *factor)
+    total = multiply_wide(cast(total, "int64"), *factor)
+    kept = [1 if axis in axes else extent for axis, extent in enumerate(shape)]
+    return finish(node, reshape(total, kept) if keep else total, "NONE")
 
 
 @converts("ARG_MAX", "ARG_MIN")
