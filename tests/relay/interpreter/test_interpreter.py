@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright import relay, te
-from tilewright.errors import InputError, InternalError
+from tilewright.errors import InputError, InternalError, UnsupportedError
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, TupleType
 from tilewright.relay.ir.values import Closure, RefValue, elements
@@ -183,3 +183,22 @@ def test_tuples_as_inputs() -> None:
     assert relay.interpret(func, [(np.int32(5), np.int32(3))])[0] == 2
     with pytest.raises(InputError, match=r"'pair.1' is float64\[\], not int32"):
         relay.interpret(func, [(np.int32(5), np.float64(3))])
+
+
+def test_attributes_that_name_open_sizes_take_those_of_the_run() -> None:
+    n, m = te.size_var("n"), te.size_var("m")
+    x, y = relay.var("x", shape=(n, 4)), relay.var("y", shape=(m, 2))
+    halves = relay.GlobalVar("halves")
+    main = relay.Function([x], relay.Call(halves, [relay.reshape(x, newshape=(n * 2, 2))]))
+    inner = relay.Function([y], relay.broadcast_to(relay.sum(y, axis=1, keepdims=True), shape=(m, 3)))
+    mod = relay.IRModule({relay.GlobalVar("main"): main, halves: inner})
+    for rows in (1, 5):
+        data = np.arange(rows * 4, dtype="float32").reshape(rows, 4)
+        (found,) = relay.interpret(mod, [data])
+        np.testing.assert_array_equal(found, np.repeat(data.reshape(-1, 2).sum(1, keepdims=True), 3, 1))
+
+
+def test_a_size_that_no_input_says_is_one_error() -> None:
+    x = relay.var("x", shape=(1,))
+    with pytest.raises(UnsupportedError, match="broadcast_to needs the size hidden"):
+        relay.interpret(relay.broadcast_to(x, shape=(te.size_var("hidden"),)), [np.zeros(1, "float32")])

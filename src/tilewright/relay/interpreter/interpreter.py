@@ -5,6 +5,8 @@ It is the yardstick of the graph passes, the frontends and the virtual machine; 
 A call of a function is a frame on an explicit stack, and a call in tail position takes the frame of its caller, so
 neither a deep graph nor a recursion of a million steps meets a limit of Python. Within a frame each node is
 evaluated once, and only where its value is needed: arguments left to right, the branch taken, the clause that fits.
+
+Open sizes are known from the arguments of a function; attributes that name them are computed when the call is made.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import InputError, InternalError
+from tilewright.errors import InputError, InternalError, UnsupportedError
 from tilewright.relay.ir.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from tilewright.relay.ir.call_reference import call_reference, fits
 from tilewright.relay.ir.expr import (
@@ -33,14 +35,18 @@ from tilewright.relay.ir.expr import (
     Var,
 )
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.type import TensorType, TupleType, Type
+from tilewright.relay.ir.symbolic import attr_exprs, map_attrs, size_vars, substitute_dims
+from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type
 from tilewright.relay.ir.values import Closure, ConstructorValue, RefValue, Value, flatten
 from tilewright.relay.ir.visitor import children, free_vars
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
+from tilewright.tir.expr import SizeVar
+from tilewright.tir.visitor import collect_vars
 
 __all__ = ["Closure", "ConstructorValue", "RefValue", "Value", "evaluate", "flatten", "interpret"]
 
-Environment = dict[Expr, Value]
+#: Values of expressions, and of the open sizes that are known.
+Environment = dict[Any, Value]
 
 
 def interpret(
@@ -71,6 +77,7 @@ def evaluate(
         except (KeyError, IndexError):
             raise InputError(f"no value for the input {param.name!r}") from None
         env[param] = _fed(param.name, param.checked_type, value, sizes)
+    env.update({dim: size for dim, size in sizes.items() if isinstance(dim, SizeVar)})
     return _Interpreter(mod, check).run(main.body, env)
 
 
@@ -83,6 +90,16 @@ def _fed(name: str, type_: Type, value: Any, sizes: dict[Any, int]) -> Value:
         got = f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
         raise InputError(f"the input {name!r} is {got}, not {type_}")
     return value
+
+
+def _size(call: Call, dim: Dim, env: Environment) -> int:
+    """An expression in the attributes of a call as a number."""
+    size = substitute_dims(dim, {name: env[name] for name in collect_vars(dim) if name in env})
+    if not isinstance(size, int):
+        raise UnsupportedError(
+            f"{call.op.name} needs the size {dim}, which the inputs of its function do not say; fix it first"
+        )
+    return size
 
 
 class _Frame:
@@ -103,7 +120,7 @@ class _Interpreter:
     def __init__(self, mod: IRModule, check: bool) -> None:
         self.mod = mod
         self.check = check
-        self._free: dict[Function, list[Var]] = {}
+        self._free: dict[Function, list[Any]] = {}
 
     def run(self, root: Expr, env: Environment) -> Value:
         """The value of `root`."""
@@ -135,7 +152,11 @@ class _Interpreter:
             args = [frame.env[arg] for arg in node.args]
             if isinstance(callee, Closure):
                 env = dict(callee.captured)
-                env.update(zip(callee.function.params, args, strict=True))
+                sizes: dict[Any, int] = {}
+                for param, arg in zip(callee.function.params, args, strict=True):
+                    env[param] = arg
+                    fits(arg, param.checked_type, sizes)
+                env.update({dim: size for dim, size in sizes.items() if isinstance(dim, SizeVar)})
                 if len(frame.stack) == 1:
                     frames.pop()
                 frames.append(_Frame(callee.function.body, env))
@@ -157,12 +178,15 @@ class _Interpreter:
     def closure(self, func: Function, env: Environment) -> Closure:
         """`func` with what it captures. A variable that is bound to this closure itself follows (see `_let`)."""
         if func not in self._free:
-            self._free[func] = free_vars(func)
+            self._free[func] = [*free_vars(func), *size_vars(func)]
         return Closure(func, {var: env[var] for var in self._free[func] if var in env})
 
     def operator(self, node: Call, env: Environment) -> Value:
         """Apply an operator."""
-        return call_reference(node, [env[arg] for arg in node.args], self.check)
+        args = [env[arg] for arg in node.args]
+        if next(attr_exprs(node.attrs), None) is None:
+            return call_reference(node, args, self.check)
+        return call_reference(node, args, self.check, map_attrs(node.attrs, lambda dim: _size(node, dim, env)))
 
 
 # --------------------------------------------------------------- the operands that a node needs next; None: start again

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InternalError
-from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, Tuple, TupleGetItem
 from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.ir.type_of import type_of
@@ -16,13 +16,16 @@ from tilewright.relay.ir.values import Value, flatten
 from tilewright.relay.ir.visitor import post_order
 
 
-def call_reference(call: Call, args: Sequence[Value], check: bool = True) -> Value:
-    """Apply the reference of the operator of `call` to `args` (its types must be known)."""
+def call_reference(call: Call, args: Sequence[Value], check: bool = True, attrs: Attrs | None = None) -> Value:
+    """Apply the reference of the operator of `call` to `args` (its types must be known).
+
+    `attrs` stand in place of the call's own where those name sizes of a run.
+    """
     op: Any = call.op
     assert not isinstance(op, Expr)
     out_type = call.checked_type
     with np.errstate(all="ignore"):  # infinities and NaN are values here, as in compiled code
-        result = _typed(op.reference(call.attrs, *flatten(tuple(args))), out_type)
+        result = _typed(op.reference(call.attrs if attrs is None else attrs, *flatten(tuple(args))), out_type)
     if check and not fits(result, out_type):
         got = [(leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray) else leaf for leaf in flatten(result)]
         raise InternalError(f"the reference of {op.name} gives {got}, its type rule says {out_type}")

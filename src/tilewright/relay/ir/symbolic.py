@@ -66,7 +66,7 @@ def map_dims(function: Function, rule: Callable[[Dim], Dim]) -> Function:
         kids = children(node)
         fresh = rebuild(node, tuple([made[kid] for kid in kids])) if kids else node
         if isinstance(fresh, Call) and next(attr_exprs(fresh.attrs), None) is not None:
-            fresh = Call(fresh.op, fresh.args, _map_attrs(fresh.attrs, rule), fresh.span)
+            fresh = Call(fresh.op, fresh.args, map_attrs(fresh.attrs, rule), fresh.span)
         made[node] = fresh
     body = made[function.body]
     if body is function.body and not mapping:
@@ -89,13 +89,14 @@ def map_type_dims(type_: Type, rule: Callable[[Dim], Dim]) -> Type:
     return map_type(type_, part)
 
 
-def _map_attrs(value: Any, rule: Callable[[Dim], Dim]) -> Any:
+def map_attrs(value: Any, rule: Callable[[Dim], Dim]) -> Any:
+    """Attributes, or a value of one, with `rule` applied to every expression in them."""
     if isinstance(value, e.Expr):
         return rule(value)
     if isinstance(value, Attrs):
-        return Attrs({key: _map_attrs(item, rule) for key, item in value.items()})
+        return Attrs({key: map_attrs(item, rule) for key, item in value.items()})
     if isinstance(value, tuple):
-        return tuple([_map_attrs(item, rule) for item in value])
+        return tuple([map_attrs(item, rule) for item in value])
     return value
 
 
