@@ -210,3 +210,21 @@ def test_operations_in_an_old_file_beside_layers_of_the_same_names(tmp_path: Pat
     gate = keras.ops.relu6(x + 3.0) * (1 / 6)
     model = keras.Model(x, keras.layers.Multiply()([keras.layers.Add()([x, gate]), gate]))
     check(model, [normal(2, 4)], tmp_path, suffix=".h5")
+
+
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
+def test_layers_of_the_applications(suffix: str, tmp_path: Path) -> None:
+    convnext = pytest.importorskip("keras.src.applications.convnext", reason="this Keras has no ConvNeXt")
+    inception = pytest.importorskip("keras.src.applications.inception_resnet_v2")
+    x = keras.Input((5, 3))
+    branch = convnext.LayerScale(0.5, 4)(keras.layers.Dense(4)(x))
+    branch = convnext.StochasticDepth(0.3)(convnext.LayerScale(0.2, 4)(branch))
+    past = keras.layers.Dense(4)(x)
+    model = keras.Model(x, inception.CustomScaleLayer(0.17)([past, branch]))
+    randomize(model)
+    path = tmp_path / f"net{suffix}"
+    model.save(path)
+    data = normal(2, 5, 3)
+    mod, _ = from_keras(path, {spec.name: data.shape for spec in from_keras(path)[1]})
+    (found,) = interpret(mod, [data])
+    np.testing.assert_allclose(found, np.asarray(model.predict(data, verbose=0)), rtol=1e-5, atol=1e-5)

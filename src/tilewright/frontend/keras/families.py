@@ -2,6 +2,7 @@
 
 from tilewright.frontend.keras import (  # noqa: F401
     activation,
+    applications,
     attention,
     augmentation,
     conv_lstm,

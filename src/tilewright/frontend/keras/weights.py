@@ -110,6 +110,8 @@ class _Named(Weights):
     def own(self, names: Sequence[str]) -> list[np.ndarray] | None:
         if not self._entries:
             return None
+        if len(names) == len(self._entries) == 1:  # Keras numbers variables that were given no name
+            return [read(self._entries[0][1], f"{self._label}: {names[0]}")]
         result = []
         for name in names:
             found = [data for path, data in self._entries if _last(path) == name]
