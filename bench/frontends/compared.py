@@ -1,4 +1,8 @@
-"""The command of benches that compare networks of a framework with it: a line a network, and how many agree."""
+"""The command of benches that compare networks of a framework with it: a line a network, and how many agree.
+
+A long comparison goes in portions: `--log FILE` keeps the lines, and what stands there is not run again; `--seconds`
+ends a portion behind the network that is being compared then.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,13 @@ BOUND = 1e-4
 
 
 def options(description: str) -> argparse.ArgumentParser:
-    """What all of them take: `--only PART` of a name, `--compile` in place of the interpreter, `--save FOLDER`."""
+    """What all of them take: which networks, how they are run, and what is kept."""
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("--only", default="")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--save", type=Path)
+    parser.add_argument("--log", type=Path, help="lines of this run and of those before it, which are not run again")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no network is begun after so many")
     return parser
 
 
@@ -25,17 +31,46 @@ def compare_networks(
     names: Iterable[str], args: argparse.Namespace, compare: Callable[[str, Path, bool], float]
 ) -> None:
     """Print what `compare(name, folder, compiled)` finds of each network; one that raises is told, the others go on."""
-    good = tried = 0
-    for name in [one for one in names if args.only in one]:
-        begun = time.perf_counter()
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = args.save / name if args.save else Path(temporary)
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                apart = compare(name, folder, args.compile)
-                said, agrees = f"difference {apart:.1e}", apart <= BOUND
-            except Exception as error:  # the other networks are tried
-                said, agrees = f"{type(error).__name__}: {' '.join(str(error).split())[:600]}", False
-        good, tried = good + agrees, tried + 1
-        print(f"{name}: {said} ({time.perf_counter() - begun:.1f} s)", flush=True)
-    print(f"agree: {good} of {tried}")
+    compare_cases([name for name in names if args.only in name], args, compare, lambda _: BOUND)
+
+
+def compare_cases(
+    cases: Iterable[str],
+    args: argparse.Namespace,
+    compare: Callable[[str, Path, bool], float],
+    bound: Callable[[str], float],
+) -> None:
+    """`compare_networks` of all `cases`, each with the largest difference that agrees, `bound(case)`."""
+    begun, lines = time.monotonic(), _lines_of(args.log)
+    for case in cases:
+        if case in lines:
+            continue
+        if time.monotonic() - begun > args.seconds:
+            print("the time is over; the same call goes on")
+            break
+        lines[case] = _line(case, args, compare, bound(case))
+        print(lines[case], flush=True)
+        if args.log:
+            with args.log.open("a") as file:
+                file.write(lines[case] + "\n")
+    chosen = [lines[case] for case in cases if case in lines]
+    print(f"agree: {sum(': agrees, ' in line for line in chosen)} of {len(chosen)}")
+
+
+def _lines_of(log: Path | None) -> dict[str, str]:
+    """The lines of earlier portions by case."""
+    written = log.read_text().splitlines() if log and log.is_file() else []
+    return {line.partition(": ")[0]: line for line in written}
+
+
+def _line(case: str, args: argparse.Namespace, compare: Callable[[str, Path, bool], float], bound: float) -> str:
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.save / case.replace(" ", "_") if args.save else Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            apart = compare(case, folder, args.compile)
+            said = f"{'agrees' if apart <= bound else 'DIFFERS'}, difference {apart:.1e}"
+        except Exception as error:  # the other cases are tried
+            said = f"{type(error).__name__}: {' '.join(str(error).split())[:600]}"
+    return f"{case}: {said} ({time.perf_counter() - begun:.1f} s)"

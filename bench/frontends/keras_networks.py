@@ -1,6 +1,7 @@
 """Whether networks of keras.applications with random weights agree in every format that Keras and TensorFlow write.
 
     KERAS_BACKEND=tensorflow python -m bench.frontends.keras_networks [--only WORD] [--formats keras,h5,…] [--compile]
+        [--log FILE] [--seconds 300]
 
 Each network is saved as `.keras`, `.h5`, SavedModel, frozen graph and as TFLite: in floats, with weights of 16-bit
 floats, with weights of 8 bits, and in integers altogether, tensors of 8 or 16 bits. The first four are compared with
@@ -11,11 +12,8 @@ TensorFlow and Keras.
 
 from __future__ import annotations
 
-import argparse
+import functools
 import os
-import tempfile
-import time
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 import tilewright as tw
+from bench.frontends.compared import BOUND, compare_cases, options
 from tilewright.frontend.keras import from_keras
 from tilewright.frontend.tensorflow import from_tensorflow
 from tilewright.frontend.tflite import from_tflite
@@ -178,34 +177,30 @@ def difference(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> flo
     return apart
 
 
+@functools.lru_cache(maxsize=1)
+def _kept(name: str) -> Any:
+    """`network` for all formats of one, which follow each other."""
+    keras.backend.clear_session()
+    return network(name)
+
+
+def compare(case: str, folder: Path, compiled: bool) -> float:
+    """The difference of a network and a format, "NAME FORMAT"."""
+    name, kind = case.split()
+    model = _kept(name)
+    return difference(*FORMATS[kind](model, images(model), folder, compiled))
+
+
 def main() -> None:
     """Print a line a network and format."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", default="")
+    parser = options(__doc__ or "")
     parser.add_argument("--formats", default=",".join(FORMATS))
-    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--first", type=int, default=len(NAMES), help="so many networks, the small ones")
     parser.add_argument("--skip", type=int, default=0, help="so many networks before those")
-    parser.add_argument("--trace", action="store_true", help="where errors come from")
     args = parser.parse_args()
-    counts = {name: [0, 0] for name in args.formats.split(",")}
-    for name in [one for one in NAMES[args.skip : args.first] if args.only in one]:
-        model = network(name)
-        for kind in counts:
-            begun = time.perf_counter()
-            with tempfile.TemporaryDirectory() as folder:
-                try:
-                    apart = difference(*FORMATS[kind](model, images(model), Path(folder), args.compile))
-                    said, agrees = f"difference {apart:.1e}", apart <= (0 if kind.endswith(("int8", "int16")) else 1e-4)
-                except Exception as error:  # the other formats are tried
-                    said, agrees = f"{type(error).__name__}: {' '.join(str(error).split())[:600]}", False
-                    if args.trace:
-                        traceback.print_exc(limit=-5)
-            counts[kind][0] += agrees
-            counts[kind][1] += 1
-            print(f"{name} {kind}: {said} ({time.perf_counter() - begun:.1f} s)", flush=True)
-        keras.backend.clear_session()
-    print("agree:", ", ".join(f"{kind} {good} of {all_}" for kind, (good, all_) in counts.items()))
+    chosen = [name for name in NAMES[args.skip : args.first] if args.only in name]
+    cases = [f"{name} {kind}" for name in chosen for kind in args.formats.split(",")]
+    compare_cases(cases, args, compare, lambda case: 0 if case.endswith(("int8", "int16")) else BOUND)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@
         [--made FOLDER]
 
 Each format runs in a process of its own with a bound on its memory. What is neither is printed with its seed. Of
-Paddle and MXNet there is no trained model: `--made` names the folder with what `paddle_networks --save FOLDER/paddle`,
-the same with `--legacy` and FOLDER/paddle_legacy, and `mxnet_networks --save FOLDER/mxnet` wrote. Archives of PyTorch
-are damaged by `torch_damaged.py`, in processes that may die.
+Caffe2 there is no trained model: the nets of two small networks of the tests are damaged. Nor is there one of Paddle
+and MXNet: `--made` names the folder with what `paddle_networks --save FOLDER/paddle`, the same with `--legacy` and
+FOLDER/paddle_legacy, and `mxnet_networks --save FOLDER/mxnet` wrote. Archives of PyTorch are damaged by
+`torch_damaged.py`, in processes that may die.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.frontend.caffe2 import builder as caffe2
 from tests.frontend.running import mutations
 from tilewright.errors import UserError
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "real"
 
 Shapes = dict[str, tuple[int, ...]]
+
+CAFFE2 = "caffe2"
 
 #: Of each format a model's file, and the one that is damaged where that is another.
 FILES: dict[str, list[tuple[str, str]]] = {
@@ -64,6 +68,17 @@ def seeds(name: str, made: Path | None) -> list[tuple[Path, str, Shapes | None]]
     """(the model, the file that is damaged, shapes of inputs) of a format."""
     found: list[tuple[Path, str, Shapes | None]] = [(MODELS / path, part, None) for path, part in FILES.get(name, ())]
     return found + [(made / path, part, shapes) for path, part, shapes in MADE.get(name, ()) if made is not None]
+
+
+def caffe2_nets(folder: Path) -> list[tuple[Path, str, Shapes | None]]:
+    """As `seeds`: the nets of two networks, written to `folder`."""
+    found: list[tuple[Path, str, Shapes | None]] = []
+    for kind, (weights, operators) in caffe2.NETWORKS.items():
+        (folder / kind).mkdir()
+        for part, contents in zip(("predict_net.pb", "init_net.pb"), caffe2.nets(weights, *operators), strict=True):
+            (folder / kind / part).write_bytes(contents)
+        found += [(folder / kind / "predict_net.pb", part, {"x": caffe2.SHAPE}) for part in ("", "init_net.pb")]
+    return found
 
 
 def copies(model: Path, damaged: str, count: int, folder: Path) -> Iterator[Path]:
@@ -121,25 +136,32 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--made", type=Path)
     args = parser.parse_args()
+    for name in (*FILES, *MADE, CAFFE2):
+        if args.only not in (None, name):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            files = caffe2_nets(Path(folder)) if name == CAFFE2 else seeds(name, args.made)
+            if files:
+                print_counts(name, files, args)
+
+
+def print_counts(name: str, files: list[tuple[Path, str, Shapes | None]], args: argparse.Namespace) -> None:
+    """What a process of its own counted, and the faults that it met."""
     context = multiprocessing.get_context("spawn")
-    for name in (*FILES, *MADE):
-        files = seeds(name, args.made)
-        if args.only not in (None, name) or not files:
-            continue
-        results = context.Queue()
-        bounds = (args.count, args.megabytes, args.seconds)
-        child = context.Process(target=one_format, args=(name, files, *bounds, results))
-        child.start()
-        while child.is_alive() and results.empty():
-            time.sleep(0.2)
-        if results.empty():
-            print(f"{name}: the process ended with {child.exitcode}")
-            continue
-        counts, worst, most, faults = results.get()
-        child.join()
-        print(f"{name}: {dict(counts)}, the longest {worst:.1f} s, at most {most} MB")
-        for fault in faults[:20]:
-            print(f"  {fault}")
+    results = context.Queue()
+    bounds = (args.count, args.megabytes, args.seconds)
+    child = context.Process(target=one_format, args=(name, files, *bounds, results))
+    child.start()
+    while child.is_alive() and results.empty():
+        time.sleep(0.2)
+    if results.empty():
+        print(f"{name}: the process ended with {child.exitcode}")
+        return
+    counts, worst, most, faults = results.get()
+    child.join()
+    print(f"{name}: {dict(counts)}, the longest {worst:.1f} s, at most {most} MB")
+    for fault in faults[:20]:
+        print(f"  {fault}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.frontend.caffe2.builder import F_B, F_W, NETWORK, NETWORKS, SHAPE, STATS, WEIGHTS, B, W, nets, op
 from tests.frontend.protobuf import encode
 from tests.frontend.running import mutations, refused, run
 from tilewright.errors import ModelError, UnsupportedError
@@ -19,50 +20,11 @@ from tilewright.frontends import frontend_of
 rng = np.random.default_rng(5)
 
 
-def argument(name: str, value: Any) -> dict[str, Any]:
-    if isinstance(value, str):
-        return {"name": name, "s": value.encode()}
-    if isinstance(value, list | tuple):
-        return {"name": name, "floats" if any(isinstance(one, float) for one in value) else "ints": list(value)}
-    return {"name": name, "f" if isinstance(value, float) else "i": value}
-
-
-def op(kind: str, inputs: str, outputs: str, **args: Any) -> dict[str, Any]:
-    listed = [argument(name, value) for name, value in args.items()]
-    return {"input": inputs.split(), "output": outputs.split(), "type": kind, "arg": listed}
-
-
-def nets(
-    weights: dict[str, np.ndarray], *operators: dict[str, Any], inputs: str = "x", outputs: str = "y"
-) -> tuple[bytes, bytes]:
-    fills = [
-        op("GivenTensorFill", "", name, shape=list(data.shape), values=[float(one) for one in data.ravel()])
-        for name, data in weights.items()
-    ]
-    init = {"name": "init", "op": fills}
-    external = [*inputs.split(), *weights]
-    predict = {"name": "net", "op": list(operators), "external_input": external, "external_output": outputs.split()}
-    return encode(SCHEMA, "NetDef", predict), encode(SCHEMA, "NetDef", init)
-
-
 def results(
     weights: dict[str, np.ndarray], *operators: dict[str, Any], x: np.ndarray, outputs: str = "y"
 ) -> list[np.ndarray]:
     mod, _ = from_caffe2(*nets(weights, *operators, outputs=outputs), {"x": x.shape})
     return run(mod, {"x": x})
-
-
-W, B = rng.standard_normal((4, 3, 3, 3)).astype("f"), rng.standard_normal(4).astype("f")
-STATS = {name: rng.uniform(0.5, 1.5, 4).astype("f") for name in ("gamma", "beta", "mean", "var")}
-F_W, F_B = rng.standard_normal((5, 16)).astype("f"), rng.standard_normal(5).astype("f")
-NETWORK = (
-    op("Conv", "x w b", "c", kernel=3, stride=2, order="NCHW"),
-    op("SpatialBN", "c gamma beta mean var", "n", epsilon=1e-3, is_test=1),
-    op("Relu", "n", "n"),
-    op("FC", "n fw fb", "f"),
-    op("Softmax", "f", "y"),
-)
-WEIGHTS = {"w": W, "b": B, **STATS, "fw": F_W, "fb": F_B}
 
 
 def test_a_network_from_its_two_files(tmp_path: Path) -> None:
@@ -146,9 +108,11 @@ def test_what_is_wrong_is_told(operators: list[Any], error: type[Exception], say
         )
 
 
-def test_mutated_nets() -> None:
-    predict, init = nets(WEIGHTS, *NETWORK)
-    shapes = {"x": (2, 3, 6, 6)}
+@pytest.mark.parametrize("name", NETWORKS)
+def test_mutated_nets(name: str) -> None:
+    weights, operators = NETWORKS[name]
+    predict, init = nets(weights, *operators)
+    shapes = {"x": SHAPE}
     assert refused(lambda contents: from_caffe2(contents, init, shapes), mutations(predict, 350)) > 150
     assert refused(lambda contents: from_caffe2(predict, contents, shapes), mutations(init, 200)) > 100
 
