@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+import traceback
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 #: The largest difference over the largest output that agrees.
@@ -23,6 +24,7 @@ def options(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--save", type=Path)
     parser.add_argument("--log", type=Path, help="lines of this run and of those before it, which are not run again")
+    parser.add_argument("--trace", action="store_true", help="where errors come from")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="no network is begun after so many")
     return parser
 
@@ -35,7 +37,7 @@ def compare_networks(
 
 
 def compare_cases(
-    cases: Iterable[str],
+    cases: Sequence[str],
     args: argparse.Namespace,
     compare: Callable[[str, Path, bool], float],
     bound: Callable[[str], float],
@@ -73,4 +75,6 @@ def _line(case: str, args: argparse.Namespace, compare: Callable[[str, Path, boo
             said = f"{'agrees' if apart <= bound else 'DIFFERS'}, difference {apart:.1e}"
         except Exception as error:  # the other cases are tried
             said = f"{type(error).__name__}: {' '.join(str(error).split())[:600]}"
+            if args.trace:
+                traceback.print_exc(limit=-12)
     return f"{case}: {said} ({time.perf_counter() - begun:.1f} s)"

@@ -48,6 +48,24 @@ def test_a_loop_runs_as_often_as_its_condition_says() -> None:
     check(build(main, test, body))
 
 
+def test_a_loop_of_known_rounds_may_choose_by_its_counter() -> None:
+    loop = Op("WHILE", [0, 1], [2, 3], ("WhileOptions", {"condSubgraphIndex": 1, "bodySubgraphIndex": 2}))
+    main = Graph([c([0], "int32"), T((4,)), T((1,), "int32"), T((4,))], [1], [2, 3], [loop])
+    test = Graph(
+        [T((1,), "int32"), T((4,)), c(3, "int32"), T((1,), "bool")], [0, 1], [3], [Op("LESS", [0, 2], [3], LESS)]
+    )
+    cut = Op("SLICE", [1, 0, 3], [4], ("SliceOptions", {}))
+    body = Graph(
+        [T((1,), "int32"), T((4,)), c(1, "int32"), c([1], "int32"), T((1,)), T((1,), "int32"), T((4,))],
+        [0, 1],
+        [5, 6],
+        [cut, Op("ADD", [0, 2], [5], ADD), Op("ADD", [1, 4], [6], ADD)],
+    )
+    model = build(main, test, body)
+    assert len(from_tflite(model)[0].functions) == 1
+    check(model)
+
+
 def test_variables_are_inputs_and_outputs() -> None:
     handle = ("VarHandleOptions", {"sharedName": "total"})
     ops = [

@@ -84,6 +84,8 @@ def unary() -> Iterator[Any]:
     yield case("LEAKY_RELU", [q("int16", 999)], [q("int16", 999, scale=0.06)], ("LeakyReluOptions", {"alpha": 0.3}))
     yield case("PRELU", [f(1, 4, 4, 3), floats(1, 1, 3)], [f(1, 4, 4, 3)])
     yield case("PRELU", [q("int8", 1, 4, 4, 3), weights("int8", (1, 1, 3), 0.01, 3)], [q("int8", 1, 4, 4, 3)])
+    slopes = weights("int8", (1, 1, 3), 0.01)  # the converter gives them 8 bits beside data of 16
+    yield case("PRELU", [q("int16", 1, 4, 4, 3), slopes], [q("int16", 1, 4, 4, 3)])
     yield case("LOGICAL_NOT", [T((3, 4), "bool")], [T((3, 4), "bool")])
 
 
@@ -341,7 +343,7 @@ def shapes() -> Iterator[Any]:
             yield case(
                 "RESIZE_BILINEAR", [f(1, 4, 5, 2), c(size)], [f(1, *size, 2)], ("ResizeBilinearOptions", chosen), label
             )
-            for kind in ("int8", "int16"):
+            for kind in QUANTIZED:
                 yield case(
                     "RESIZE_BILINEAR", [q(kind, 1, 4, 5, 2), c(size)], [q(kind, 1, *size, 2)],
                     ("ResizeBilinearOptions", chosen), f"{label} {kind}",

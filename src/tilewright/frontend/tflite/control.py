@@ -1,6 +1,6 @@
 """Control flow and state: branches, loops, calls, and variables, whose values travel with the control flow.
 
-WHILE becomes a function of the module that calls itself:
+A WHILE whose rounds are known is written out; any other becomes a function of the module that calls itself:
 
     @while_1(%i, %x, states…) { if (cond) @while_1(body…) else (%i, %x, states…) }
 """
@@ -140,9 +140,36 @@ def _state(node: Node, world: World, name: str) -> Expr:
 
 
 # --------------------------------------------------------------------------------------------------------- loops
+#: Loops of more rounds are functions.
+_MOST_ROUNDS = 512
+
+
 @converts("WHILE", "STABLEHLO_WHILE")
 def convert_while(node: Node) -> list[Expr]:
     condition, body = (int(node.option(f"{which}_subgraph_index")) for which in ("cond", "body"))
+    functions = dict(node.importer.functions)
+    written = _written_out(node, condition, body)
+    if written is not None:
+        return written
+    node.importer.functions = functions
+    return _recursive(node, condition, body)
+
+
+def _written_out(node: Node, condition: int, body: int) -> list[Expr] | None:
+    """The values behind a loop whose condition is known before each round; None for one where it is not."""
+    world, values = node.world.copy(), node.given()
+    for _ in range(_MOST_ROUNDS):
+        (goes_on, *_) = _run(node, condition, values, world)
+        if not isinstance(goes_on, Constant):
+            return None
+        if not goes_on.data.any():
+            node.world.values.update(world.values)
+            return values
+        values = _run(node, body, values, world)
+    return None
+
+
+def _recursive(node: Node, condition: int, body: int) -> list[Expr]:
     carried = node.given()
     handles = [node.tensor(index).element_type == "RESOURCE" for index in range(len(carried))]
     moving = [value for value, is_handle in zip(carried, handles) if not is_handle]

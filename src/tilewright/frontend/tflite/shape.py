@@ -301,8 +301,8 @@ def convert_resize(node: Node) -> Expr:
 
 def _bilinear_of_codes(node: Node, size: list[int], align: bool, half: bool) -> Expr:
     """The kernel's integers: places and shares in 1/1024; beyond the first and last centre the border goes on."""
-    if node.dtype() not in ("int8", "int16"):
-        node.unsupported(f"quantized tensors of {node.dtype()}")
+    if node.dtype() == "uint8":
+        return _bilinear_of_bytes(node, size, align, half)
     kind = "int32" if node.dtype() == "int8" else "int64"
     value = cast(node[0], kind)
     for axis, wanted in enumerate(size, 1):
@@ -318,14 +318,44 @@ def _bilinear_of_codes(node: Node, size: list[int], align: bool, half: bool) -> 
     return cast(op.divide(op.add(value, half_step), like(1 << 20, value)), node.dtype())
 
 
+def _bilinear_of_bytes(node: Node, size: list[int], align: bool, half: bool) -> Expr:
+    """The four corners in float32, one after the other as the kernel adds them."""
+    one, corners = np.float32(1), []
+    for axis, wanted in enumerate(size, 1):
+        extent = node.shape()[axis]
+        at = np.arange(wanted, dtype=np.float32) * _step(extent, wanted, align)
+        if half:
+            at = (np.arange(wanted, dtype=np.float32) + np.float32(0.5)) * _step(extent, wanted, align) - np.float32(
+                0.5
+            )
+        before = np.maximum(np.floor(at), 0)
+        behind = np.minimum(np.ceil(at), extent - 1)
+        rest = (at - before).reshape([-1 if place == axis else 1 for place in range(4)])
+        corners.append(((before, one - rest), (behind, rest)))
+    total: Expr | None = None
+    for column, across in corners[1]:
+        for row, down in corners[0]:
+            corner = op.take(node[0], constant(row, "int32"), axis=1, mode="fast")
+            corner = cast(op.take(corner, constant(column, "int32"), axis=2, mode="fast"), "float32")
+            term = op.multiply(op.multiply(corner, constant(down, "float32")), constant(across, "float32"))
+            total = term if total is None else op.add(total, term)
+    assert total is not None
+    return cast(op.add(total, like(0.5, total)), "uint8")
+
+
+def _step(extent: int, wanted: int, align: bool) -> np.float32:
+    """From one row of the result to the next in rows of the source."""
+    if align and wanted > 1:
+        return np.float32(extent - 1) / np.float32(wanted - 1)
+    return np.float32(extent) / np.float32(wanted)
+
+
 def _nearest(node: Node, size: list[int], align: bool, half: bool) -> Expr:
     """The kernel's own choice of the source of each row and column, in float32."""
     value = node[0]
     for axis, wanted in enumerate(size, 1):
         extent = node.shape()[axis]
-        ends = align and wanted > 1
-        scale = np.float32(extent - 1) / np.float32(wanted - 1) if ends else np.float32(extent) / np.float32(wanted)
-        at = (np.arange(wanted, dtype=np.float32) + np.float32(0.5 if half else 0)) * scale
+        at = (np.arange(wanted, dtype=np.float32) + np.float32(0.5 if half else 0)) * _step(extent, wanted, align)
         places = round_array(at) if align else np.floor(at)
         value = op.take(value, constant(np.clip(places, 0, extent - 1), "int32"), axis=axis, mode="fast")
     return value
