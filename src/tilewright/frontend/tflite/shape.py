@@ -337,7 +337,7 @@ def _bilinear_of_bytes(node: Node, size: list[int], align: bool, half: bool) -> 
         for row, down in corners[0]:
             corner = op.take(node[0], constant(row, "int32"), axis=1, mode="fast")
             corner = cast(op.take(corner, constant(column, "int32"), axis=2, mode="fast"), "float32")
-            term = op.multiply(op.multiply(corner, constant(down, "float32")), constant(across, "float32"))
+            term: Expr = op.multiply(op.multiply(corner, constant(down, "float32")), constant(across, "float32"))
             total = term if total is None else op.add(total, term)
     assert total is not None
     return cast(op.add(total, like(0.5, total)), "uint8")

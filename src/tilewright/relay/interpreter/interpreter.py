@@ -77,7 +77,7 @@ def evaluate(
         except (KeyError, IndexError):
             raise InputError(f"no value for the input {param.name!r}") from None
         env[param] = _fed(param.name, param.checked_type, value, sizes)
-    env.update({dim: size for dim, size in sizes.items() if isinstance(dim, SizeVar)})
+    env.update(_known(sizes))
     return _Interpreter(mod, check).run(main.body, env)
 
 
@@ -92,12 +92,17 @@ def _fed(name: str, type_: Type, value: Any, sizes: dict[Any, int]) -> Value:
     return value
 
 
-def _size(call: Call, dim: Dim, env: Environment) -> int:
-    """An expression in the attributes of a call as a number."""
+def _known(sizes: dict[Any, int]) -> Environment:
+    """Of the extents that values were met with, those that are variables."""
+    return {dim: size for dim, size in sizes.items() if isinstance(dim, SizeVar)}
+
+
+def _size(op: Any, dim: Dim, env: Environment) -> int:
+    """An expression in the attributes of a call of an operator as a number."""
     size = substitute_dims(dim, {name: env[name] for name in collect_vars(dim) if name in env})
     if not isinstance(size, int):
         raise UnsupportedError(
-            f"{call.op.name} needs the size {dim}, which the inputs of its function do not say; fix it first"
+            f"{op.name} needs the size {dim}, which the inputs of its function do not say; fix it first"
         )
     return size
 
@@ -156,7 +161,7 @@ class _Interpreter:
                 for param, arg in zip(callee.function.params, args, strict=True):
                     env[param] = arg
                     fits(arg, param.checked_type, sizes)
-                env.update({dim: size for dim, size in sizes.items() if isinstance(dim, SizeVar)})
+                env.update(_known(sizes))
                 if len(frame.stack) == 1:
                     frames.pop()
                 frames.append(_Frame(callee.function.body, env))
@@ -186,7 +191,7 @@ class _Interpreter:
         args = [env[arg] for arg in node.args]
         if next(attr_exprs(node.attrs), None) is None:
             return call_reference(node, args, self.check)
-        return call_reference(node, args, self.check, map_attrs(node.attrs, lambda dim: _size(node, dim, env)))
+        return call_reference(node, args, self.check, map_attrs(node.attrs, lambda dim: _size(node.op, dim, env)))
 
 
 # --------------------------------------------------------------- the operands that a node needs next; None: start again

@@ -12,6 +12,7 @@ from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import post_order
+from tilewright.relay.transform.quantize.dot_products import centred_bytes
 from tilewright.relay.transform.quantize.int8_products import int8_products
 
 RNG = np.random.default_rng(0)
@@ -68,3 +69,11 @@ def test_what_is_no_product_of_bytes_stays():
     x = relay.var("x", shape=(3, 5), dtype="int8")
     wide = relay.const(RNG.integers(-300, 300, (4, 5)).astype("int32"))
     check(relay.nn.dense(zero_centred(x, 1), wide), x, RNG.integers(-128, 128, (3, 5)).astype("int8"), False)
+
+
+def test_data_behind_thousands_of_layers_is_looked_at() -> None:
+    x = relay.var("x", shape=(4,), dtype="int8")
+    for _ in range(3000):
+        x = relay.abs(x)
+    found = centred_bytes(x)
+    assert found is not None and found.expr is x

@@ -134,18 +134,25 @@ def _constant_bytes(value: np.ndarray) -> Bytes | None:
 
 def _value(expr: Expr) -> np.ndarray | None:
     """The value of an expression of constants, however large."""
-    if isinstance(expr, Constant):
-        return expr.data
-    if not isinstance(expr, Call) or not expr.args:
-        return None
-    args: list[Expr] = []
-    for arg in expr.args:
-        value = _value(arg)
-        if value is None:
+    values: dict[Expr, np.ndarray] = {}
+    stack = [expr]  # by hand: data comes through all layers before it
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Constant):
+            values[node] = node.data
+        if node in values:
+            continue
+        if not isinstance(node, Call) or not node.args:
             return None
-        args.append(Constant(value))
-    found = fold_call(Call(expr.op, args, expr.attrs), limit=ANY_SIZE)
-    return found.data if isinstance(found, Constant) else None
+        missing = [arg for arg in node.args if arg not in values]
+        if missing:
+            stack += [node, *missing]
+            continue
+        found = fold_call(Call(node.op, [Constant(values[arg]) for arg in node.args], node.attrs), limit=ANY_SIZE)
+        if not isinstance(found, Constant):
+            return None
+        values[node] = found.data
+    return values[expr]
 
 
 def _folded(expr: Expr) -> Expr:
