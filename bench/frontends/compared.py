@@ -1,7 +1,8 @@
 """The command of benches that compare networks of a framework with it: a line a network, and how many agree.
 
 A long comparison goes in portions: `--log FILE` keeps the lines, and what stands there is not run again; `--seconds`
-ends a portion behind the network that is being compared then.
+ends a portion behind the network that is being compared then. A case in which the process itself ended, as converters
+of frameworks do, is told by the next portion, which goes on behind it.
 """
 
 from __future__ import annotations
@@ -50,19 +51,34 @@ def compare_cases(
         if time.monotonic() - begun > args.seconds:
             print("the time is over; the same call goes on")
             break
+        if args.log:
+            _begun(args.log).write_text(case)
         lines[case] = _line(case, args, compare, bound(case))
         print(lines[case], flush=True)
         if args.log:
-            with args.log.open("a") as file:
-                file.write(lines[case] + "\n")
+            _keep(args.log, lines[case])
+            _begun(args.log).unlink()
     chosen = [lines[case] for case in cases if case in lines]
     print(f"agree: {sum(': agrees, ' in line for line in chosen)} of {len(chosen)}")
 
 
 def _lines_of(log: Path | None) -> dict[str, str]:
     """The lines of earlier portions by case."""
+    if log and _begun(log).is_file():
+        _keep(log, f"{_begun(log).read_text()}: the process ended")
+        _begun(log).unlink()
     written = log.read_text().splitlines() if log and log.is_file() else []
     return {line.partition(": ")[0]: line for line in written}
+
+
+def _begun(log: Path) -> Path:
+    """Where the case stands that is being compared."""
+    return log.with_name(f"{log.name}.begun")
+
+
+def _keep(log: Path, line: str) -> None:
+    with log.open("a") as file:
+        file.write(f"{line}\n")
 
 
 def _line(case: str, args: argparse.Namespace, compare: Callable[[str, Path, bool], float], bound: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.errors import InputError, ModelError
 from tilewright.frontend.messages import Record
 from tilewright.frontend.source import Source
-from tilewright.frontend.tensorflow.schema import SCHEMA
+from tilewright.frontend.tensorflow.schema import SCHEMA, type_name
 from tilewright.frontend.tensorflow.tensors import array_of, shape_of_proto
 from tilewright.frontend.tensorflow.variables import Variables
 from tilewright.frontend.wire import looks_like, read_message
@@ -74,7 +74,10 @@ def load_program(
         raise ModelError(f"{source.label} is neither the folder of a SavedModel nor a GraphDef")
     graph = read_message(source.contents, SCHEMA, "GraphDef", source.label, "a TensorFlow graph")
     nodes = _nodes(graph.node, source.label)
-    inputs = [_placeholder(node, source.label) for node in nodes.values() if node.op == "Placeholder"]
+    read = _read(nodes)
+    given = [_placeholder(node, source.label) for node in nodes.values() if node.op == "Placeholder"]
+    # what is left of loops when variables are frozen: handles that nothing reads
+    inputs = [one for one in given if one.name in read or type_name(one.dtype) is not None]
     wanted = list(outputs) if outputs else _unread(nodes)
     found = [Endpoint(name, name if ":" in name else f"{name}:0", 0, None) for name in wanted]
     for one in found:
@@ -138,9 +141,14 @@ def _functions(graph: Record, label: str) -> dict[str, Record]:
     return {function.signature.name: function for function in graph.library.function}
 
 
+def _read(nodes: Mapping[str, Record]) -> set[str]:
+    """The nodes that others read."""
+    return {name.lstrip("^").partition(":")[0] for node in nodes.values() for name in node.input}
+
+
 def _unread(nodes: Mapping[str, Record]) -> list[str]:
     """The nodes that no other reads."""
-    read = {name.lstrip("^").partition(":")[0] for node in nodes.values() for name in node.input}
+    read = _read(nodes)
     return [name for name, node in nodes.items() if name not in read and node.op not in _NOT_READ]
 
 
