@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -323,24 +324,19 @@ def _bilinear_of_bytes(node: Node, size: list[int], align: bool, half: bool) -> 
     one, corners = np.float32(1), []
     for axis, wanted in enumerate(size, 1):
         extent = node.shape()[axis]
-        at = np.arange(wanted, dtype=np.float32) * _step(extent, wanted, align)
-        if half:
-            at = (np.arange(wanted, dtype=np.float32) + np.float32(0.5)) * _step(extent, wanted, align) - np.float32(
-                0.5
-            )
+        centre = np.float32(0.5 if half else 0)
+        at = (np.arange(wanted, dtype=np.float32) + centre) * _step(extent, wanted, align) - centre
         before = np.maximum(np.floor(at), 0)
         behind = np.minimum(np.ceil(at), extent - 1)
         rest = (at - before).reshape([-1 if place == axis else 1 for place in range(4)])
         corners.append(((before, one - rest), (behind, rest)))
-    total: Expr | None = None
+    terms: list[Expr] = []
     for column, across in corners[1]:
         for row, down in corners[0]:
             corner = op.take(node[0], constant(row, "int32"), axis=1, mode="fast")
             corner = cast(op.take(corner, constant(column, "int32"), axis=2, mode="fast"), "float32")
-            term: Expr = op.multiply(op.multiply(corner, constant(down, "float32")), constant(across, "float32"))
-            total = term if total is None else op.add(total, term)
-    assert total is not None
-    return cast(op.add(total, like(0.5, total)), "uint8")
+            terms.append(op.multiply(op.multiply(corner, constant(down, "float32")), constant(across, "float32")))
+    return cast(reduce(op.add, [*terms, constant(0.5)]), "uint8")
 
 
 def _step(extent: int, wanted: int, align: bool) -> np.float32:
