@@ -208,9 +208,7 @@ def compare(name: str, folder: Path, compiled: bool, open_batch: bool = False) -
     wanted = layer(*(paddle.to_tensor(one) for one in given))
     wanted = [one.numpy() for one in (wanted if isinstance(wanted, list | tuple) else [wanted])]
     path = saved(layer, given, folder, int(open_batch))
-    # the interpreter runs single sizes
-    chosen = {f"x{place}": one.shape for place, one in enumerate(given)} if open_batch and not compiled else None
-    mod, specs = from_paddle(path, input_shapes=chosen)
+    mod, specs = from_paddle(path)
     feed = {f"x{place}": one for place, one in enumerate(given)}
     feed = {spec.name: feed.get(spec.name, one) for spec, one in zip(specs, given, strict=True)}
     found: Any = tw.compile(mod, cache=False).run(feed) if compiled else interpret(mod, feed)
