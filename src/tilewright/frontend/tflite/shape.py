@@ -333,8 +333,8 @@ def _bilinear_of_bytes(node: Node, size: list[int], align: bool, half: bool) -> 
     terms: list[Expr] = []
     for column, across in corners[1]:
         for row, down in corners[0]:
-            corner = op.take(node[0], constant(row, "int32"), axis=1, mode="fast")
-            corner = cast(op.take(corner, constant(column, "int32"), axis=2, mode="fast"), "float32")
+            rows = op.take(node[0], constant(row, "int32"), axis=1, mode="fast")
+            corner = cast(op.take(rows, constant(column, "int32"), axis=2, mode="fast"), "float32")
             terms.append(op.multiply(op.multiply(corner, constant(down, "float32")), constant(across, "float32")))
     return cast(reduce(op.add, [*terms, constant(0.5)]), "uint8")
 
