@@ -154,7 +154,10 @@ def _grown(draw: Draw, x: Any, kinds: Sequence[Make], steps: int) -> list[Any]:
             kind = draw.of([layers.Add, layers.Multiply, layers.Maximum, layers.Average, layers.Concatenate])
             made = kind()([from_, draw.of(alike)])
         else:
-            made = draw.of(kinds)(draw, from_)
+            try:
+                made = draw.of(kinds)(draw, from_)
+            except ValueError:  # a window that is larger than what it goes over
+                continue
         if min(made.shape[1:]) >= 2 and np.prod(made.shape[1:]) < 20000:
             found.append(made)
     return found

@@ -76,8 +76,8 @@ def load_program(
     nodes = _nodes(graph.node, source.label)
     read = _read(nodes)
     given = [_placeholder(node, source.label) for node in nodes.values() if node.op == "Placeholder"]
-    # what is left of loops when variables are frozen: handles that nothing reads
-    inputs = [one for one in given if one.name in read or type_name(one.dtype) is not None]
+    # what is left of loops when variables are frozen: handles and tensors of any shape, which nothing reads
+    inputs = [one for one in given if one.name in read or (type_name(one.dtype) and one.shape is not None)]
     wanted = list(outputs) if outputs else _unread(nodes)
     found = [Endpoint(name, name if ":" in name else f"{name}:0", 0, None) for name in wanted]
     for one in found:
