@@ -77,11 +77,12 @@ def test_recurrent_keras_layers_unroll(tf: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(interpret(mod, {name: x})[0], model(x), atol=1e-5)
 
 
-def test_what_loops_leave_behind_is_no_input(tf: Any) -> None:
+def test_what_nothing_reads_is_no_input(tf: Any) -> None:
     with tf.Graph().as_default() as graph:
         x = tf.compat.v1.placeholder(tf.float32, (2,), name="x")
         tf.compat.v1.placeholder(tf.variant, (), name="left_of_a_loop")
         tf.compat.v1.placeholder(tf.float32, None, name="left_of_it_too")
+        tf.compat.v1.placeholder(tf.float32, (3,), name="training")
         tf.add(x, 1.0, name="y")
     mod, specs = from_tensorflow(graph.as_graph_def().SerializeToString())
     assert [spec.name for spec in specs] == ["x"]

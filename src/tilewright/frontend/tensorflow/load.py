@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.errors import InputError, ModelError
 from tilewright.frontend.messages import Record
 from tilewright.frontend.source import Source
-from tilewright.frontend.tensorflow.schema import SCHEMA, type_name
+from tilewright.frontend.tensorflow.schema import SCHEMA
 from tilewright.frontend.tensorflow.tensors import array_of, shape_of_proto
 from tilewright.frontend.tensorflow.variables import Variables
 from tilewright.frontend.wire import looks_like, read_message
@@ -74,11 +74,11 @@ def load_program(
         raise ModelError(f"{source.label} is neither the folder of a SavedModel nor a GraphDef")
     graph = read_message(source.contents, SCHEMA, "GraphDef", source.label, "a TensorFlow graph")
     nodes = _nodes(graph.node, source.label)
-    read = _read(nodes)
-    given = [_placeholder(node, source.label) for node in nodes.values() if node.op == "Placeholder"]
-    # what is left of loops when variables are frozen: handles and tensors of any shape, which nothing reads
-    inputs = [one for one in given if one.name in read or (type_name(one.dtype) and one.shape is not None)]
     wanted = list(outputs) if outputs else _unread(nodes)
+    # loops leave inputs behind that nothing reads, when variables are frozen: handles, and tensors of any shape
+    used = _read(nodes) | {name.partition(":")[0] for name in wanted}
+    given = [node for name, node in nodes.items() if node.op == "Placeholder" and name in used]
+    inputs = [_placeholder(node, source.label) for node in given]
     found = [Endpoint(name, name if ":" in name else f"{name}:0", 0, None) for name in wanted]
     for one in found:
         if one.tensor.rpartition(":")[0] not in nodes:
