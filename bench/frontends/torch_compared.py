@@ -52,8 +52,8 @@ def tensors(output: Any) -> list[torch.Tensor]:
     return [leaf for leaf in torch.utils._pytree.tree_leaves(plain) if isinstance(leaf, torch.Tensor)]
 
 
-def relative(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
-    """The largest difference over the largest element of each tensor; infinite for other shapes."""
+def relative(found: list[torch.Tensor], wanted: list[torch.Tensor], least: float = 1e-30) -> float:
+    """The largest difference over the largest element of each tensor, or `least`; infinite for other shapes."""
     if [one.shape for one in found] != [one.shape for one in wanted]:
         return float("inf")
     worst = 0.0
@@ -66,7 +66,7 @@ def relative(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
         difference = torch.where(same, 0.0, (one - other).abs())
         finite = other.abs()[other.isfinite()]
         scale = finite.max() if finite.numel() else torch.tensor(1.0)
-        worst = max(worst, float(difference.nan_to_num(float("inf")).max() / scale.clamp(min=1e-30)))
+        worst = max(worst, float(difference.nan_to_num(float("inf")).max() / scale.clamp(min=least)))
     return worst
 
 
@@ -106,7 +106,7 @@ def by_compile(case: Case, threads: int | None) -> tuple[list[torch.Tensor], str
         options = {"threads": threads} if threads else {}
         found = tensors(torch.compile(case.module, backend=backend, options=options)(*case.args, **case.kwargs))
     breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
-    return found, (f"{breaks} breaks of Dynamo's own" if breaks else "") + _fallen(told)
+    return found, (f"{breaks} breaks of Dynamo's own" if breaks else "") + fallen(told)
 
 
 def measure_batches(case: Case, threads: int | None) -> str:
@@ -125,7 +125,7 @@ def measure_batches(case: Case, threads: int | None) -> str:
             apart.append(relative(tensors(compiled(*args, **kwargs)), wanted))
     graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     listed = ", ".join(f"{one:.1e}" for one in apart)
-    return f"batches of {', '.join(map(str, _BATCHES))} differ by {listed} in {graphs} graphs{_fallen(told)}"
+    return f"batches of {', '.join(map(str, _BATCHES))} differ by {listed} in {graphs} graphs{fallen(told)}"
 
 
 def _repeated(value: Any, batch: int) -> Any:
@@ -133,7 +133,7 @@ def _repeated(value: Any, batch: int) -> Any:
     return value[torch.arange(batch) % len(value)] if isinstance(value, torch.Tensor) else value
 
 
-def _fallen(told: list[warnings.WarningMessage]) -> str:
+def fallen(told: list[warnings.WarningMessage]) -> str:
     """What ran in PyTorch, and why."""
     back = [" ".join(str(one.message).split())[:300] for one in told if issubclass(one.category, FallbackWarning)]
     return "".join(f"; in PyTorch: {one}" for one in dict.fromkeys(back))
@@ -169,7 +169,7 @@ def measure_training(case: Case, threads: int | None) -> str:
         found = trained(ours, case, torch.compile(ours, backend=backend, options={"threads": threads}))
     apart = [_step_difference(one, other) for one, other in ((found, wanted), (wanted, right), (found, right))]
     from_exact = f"eager {apart[1]:.1e} and ours {apart[2]:.1e} from float64"
-    return f"a step of training differs by {apart[0]:.1e}, {from_exact}{_fallen(told)}"
+    return f"a step of training differs by {apart[0]:.1e}, {from_exact}{fallen(told)}"
 
 
 def _step_difference(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
@@ -181,6 +181,9 @@ def _step_difference(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> f
 def _wide(value: Any) -> Any:
     return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
 
+
+#: What a line says of a case, by ways and the number of threads.
+Measure = Callable[[Any, list[str], "int | None"], str]
 
 WAYS = {"export": by_export, "compile": by_compile}
 
@@ -213,24 +216,20 @@ def measure(case: Case, ways: Iterable[str], threads: int | None) -> str:
     return "; ".join(parts)
 
 
-def _child(
-    name: str, build: Callable[[str], Case], ways: list[str], threads: int | None, limit: int, sender: Any
-) -> None:
+def _child(name: str, build: Callable[[str], Any], told_of: Measure, options: argparse.Namespace, sender: Any) -> None:
     torch.manual_seed(0)
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit))
     try:
-        line = measure(build(name), ways, threads)
+        line = told_of(build(name), options.ways.split(","), options.threads)
     except Exception as error:  # the other networks are tried
         line = f"FAILS before: {type(error).__name__}: {' '.join(str(error).split())[:400]}"
     sender.send(line)
 
 
-def _in_process(name: str, build: Callable[[str], Case], options: argparse.Namespace) -> str:
+def _in_process(name: str, build: Callable[[str], Any], told_of: Measure, options: argparse.Namespace) -> str:
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(
-        target=_child, args=(name, build, options.ways.split(","), options.threads, options.limit, sender)
-    )
+    child = context.Process(target=_child, args=(name, build, told_of, options, sender))
     child.start()
     sender.close()
     try:
@@ -243,8 +242,11 @@ def _in_process(name: str, build: Callable[[str], Case], options: argparse.Names
         child.join()
 
 
-def compare_all(names: Callable[[], Iterable[str]], build: Callable[[str], Case], description: str) -> None:
-    """Print a line for each of `names` (or those of the command line); `build` makes its case."""
+def compare_all(
+    names: Callable[[], Iterable[str]], build: Callable[[str], Any], description: str, told_of: Measure = measure
+) -> None:
+    """Print a line for each of `names` (or those of the command line): what `told_of` says of the case that `build`
+    makes."""
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--ways", default=",".join(WAYS), help='or "train", or "batches"')
@@ -260,7 +262,7 @@ def compare_all(names: Callable[[], Iterable[str]], build: Callable[[str], Case]
     for name in options.names or names():
         if name in done or time.monotonic() - began > options.seconds:
             continue
-        line = f"{name}: {_in_process(name, build, options)}"
+        line = f"{name}: {_in_process(name, build, told_of, options)}"
         print(line, flush=True)
         if options.file is not None:
             with options.file.open("a") as file:

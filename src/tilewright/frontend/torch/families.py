@@ -19,6 +19,7 @@ from tilewright.frontend.torch import (  # noqa: F401
     nn,
     normalization,
     pooling,
+    quantized,
     random_numbers,
     recurrent,
     reduce,

@@ -90,6 +90,8 @@ class GraphImporter:
         # torch is optional
         import torch
 
+        if not wants_converter(node):
+            return False
         target = str(node.target)
         if isinstance(node.target, torch._ops.OpOverload) and reads_complex(node):
             target += " of complex numbers"
@@ -100,7 +102,7 @@ class GraphImporter:
             operator.getitem,
             torch.ops.higher_order.cond,
             torch.ops.higher_order.while_loop,
-        ) or _is_number(node.meta.get("val")):
+        ):
             return False
         count, first = self.missing.get(target, (0, node.name))
         self.missing[target] = (count + 1, first)

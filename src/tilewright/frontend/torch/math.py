@@ -377,6 +377,13 @@ def convert_addcmul(node: TorchNode) -> Expr:
     return op.add(node.tensor("self"), term)
 
 
+@converts("prims.fma")
+def convert_fma(node: TorchNode) -> Expr:
+    """a * b + c."""
+    first, second, third = (node.tensor(name) for name in list(node.arguments)[:3])
+    return op.add(op.multiply(first, second), third)
+
+
 @converts("aten.logit", "aten.special_logit")
 def convert_logit(node: TorchNode) -> Expr:
     """log(x / (1 - x)), x kept `eps` away from both ends where that is given."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.idioms import constant, full, like, product, rank_of, reshape, shape_of
+from tilewright.frontend.torch.build import divisor
 from tilewright.frontend.torch.computing import in_float32
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
@@ -83,7 +84,7 @@ def convert_batch_norm_functional(node: TorchNode) -> list[Expr]:
         return [made, mean, scale]
     axes = tuple(axis for axis in range(rank_of(data)) if axis != 1)
     distance = op.subtract(data, op.mean(data, axis=axes, keepdims=True))
-    variance = op.divide(op.sum(op.multiply(distance, distance), axis=axes), like(max(count - 1, 1), data))
+    variance = op.divide(op.sum(op.multiply(distance, distance), axis=axes), divisor(node, count, 1, 1, data))
     momentum = node["momentum"]
     kept = [
         op.add(op.multiply(node[name], like(1 - momentum, data)), op.multiply(found, like(momentum, data)))

@@ -19,7 +19,7 @@ from tilewright.frontend.idioms import (
     shape_of,
     slice_axis,
 )
-from tilewright.frontend.torch.build import element_type
+from tilewright.frontend.torch.build import divisor, element_type
 from tilewright.frontend.torch.computing import in_float32
 from tilewright.frontend.torch.math import to_type
 from tilewright.frontend.torch.node import TorchNode
@@ -142,12 +142,10 @@ def convert_var(node: TorchNode) -> Expr | list[Expr]:
         made: Expr = full(math.nan if correction >= 1 else 0.0, (), node.dtype_at(0))
         return [made, data] if "mean" in node.target else made
     count = product([shape_of(data)[axis] for axis in axes])
-    if not isinstance(count, int):
-        node.unsupported("the variance over axes of symbolic extent")
     mean = op.mean(data, axis=axes, keepdims=True)
     distance = op.subtract(data, mean)
     total = op.sum(op.multiply(distance, distance), axis=axes, keepdims=keepdim)
-    made = op.divide(total, like(max(count - correction, 0), data))
+    made = op.divide(total, divisor(node, count, correction, 0, data))
     made = op.sqrt(made) if "std" in node.target else made
     return [made, squeezed(mean, axes, keepdim)] if "mean" in node.target else made
 

@@ -19,12 +19,13 @@ from tilewright.frontend.idioms import (
     shape_of,
     transpose,
 )
-from tilewright.frontend.torch.build import element_type
+from tilewright.frontend.torch.build import arange, element_type, extent_of
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type import as_dim
 
 
 @converts("aten.pad", "aten.constant_pad_nd")
@@ -44,6 +45,9 @@ def pad_constant(data: Expr, pad: Any, value: float) -> Expr:
         axis = rank - 1 - place
         low, high = pad[2 * place], pad[2 * place + 1]
         extent = shape_of(data)[axis]
+        if not is_static((low, high)):
+            data = _pad_open(data, axis, low, high, value)
+            continue
         if low < 0 or high < 0:
             data = op.strided_slice(
                 data, begin=(max(-low, 0),), end=(extent - max(-high, 0),), strides=(1,), axes=(axis,)
@@ -55,6 +59,25 @@ def pad_constant(data: Expr, pad: Any, value: float) -> Expr:
         padded = op.nn.pad(op.cast(data, dtype="uint8"), pad_width=tuple(width), pad_value=int(bool(value)))
         return op.cast(padded, dtype="bool")
     return op.nn.pad(data, pad_width=tuple(width), pad_value=value)
+
+
+def _pad_open(data: Expr, axis: int, low: Any, high: Any, value: float) -> Expr:
+    """One axis with a number put around, or elements cut off: a run knows how many, and which of the two."""
+    extent = shape_of(data)[axis]
+    wanted = as_dim(extent + low + high)
+    places = op.subtract(arange(wanted), _width(extent, low))
+    last = op.subtract(extent_of(extent), constant(1, "int64"))
+    within = op.logical_and(op.greater_equal(places, constant(0, "int64")), op.less_equal(places, last))
+    taken = op.take(data, op.minimum(op.maximum(places, constant(0, "int64")), last), axis=axis, mode="clip")
+    spread = reshape(within, (wanted, *[1] * (rank_of(data) - axis - 1)))
+    return op.where(spread, taken, like(value, data))
+
+
+def _width(extent: Any, width: Any) -> Expr:
+    """How many elements are put before an axis, less than none where some are cut off, as a scalar."""
+    if isinstance(width, int):
+        return constant(width, "int64")
+    return op.subtract(extent_of(as_dim(extent + width)), extent_of(extent))
 
 
 #: Which element each place from before the first to behind the last shows.
@@ -76,9 +99,10 @@ def _pad_by_index(node: TorchNode, pad: Any, mode: str) -> Expr:
     for place in range(len(pad) // 2):
         axis = rank_of(data) - 1 - place
         extent = shape_of(data)[axis]
-        if not isinstance(extent, int):
-            node.unsupported(f"padding by {mode} of an axis of symbolic extent")
         low, high = pad[2 * place], pad[2 * place + 1]
+        if not is_static((extent, low, high)):
+            data = _pad_open_by_index(node, data, axis, (low, high), mode)
+            continue
         if mode == "circular":  # what is cut off does not come round again
             left, right = max(-low, 0), max(-high, 0)
             rest = extent - left - right
@@ -88,6 +112,21 @@ def _pad_by_index(node: TorchNode, pad: Any, mode: str) -> Expr:
         if low or high:
             data = op.take(data, Constant(source), axis=axis, mode="clip")
     return data
+
+
+def _pad_open_by_index(node: TorchNode, data: Expr, axis: int, widths: tuple[Any, Any], mode: str) -> Expr:
+    """One axis with its own elements put around, of an extent or by widths that a run knows."""
+    extent = shape_of(data)[axis]
+    if mode == "circular" and not all(isinstance(width, int) and width >= 0 for width in widths):
+        node.unsupported("padding round an axis by widths that a run knows")
+    places = op.subtract(arange(as_dim(extent + widths[0] + widths[1])), _width(extent, widths[0]))
+    count, zero = extent_of(extent), constant(0, "int64")
+    last = op.subtract(count, constant(1, "int64"))
+    if mode == "circular":
+        places = op.floor_mod(places, count)
+    elif mode == "reflect":
+        places = op.subtract(last, op.abs(op.subtract(last, op.abs(places))))
+    return op.take(data, op.minimum(op.maximum(places, zero), last), axis=axis, mode="clip")
 
 
 @converts("aten.im2col")

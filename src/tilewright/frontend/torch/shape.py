@@ -21,7 +21,7 @@ from tilewright.frontend.idioms import (
     slice_axis,
     transpose,
 )
-from tilewright.frontend.torch.build import element_type, on_rank
+from tilewright.frontend.torch.build import arange, element_type, extent_of, on_rank
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.selection import place_of_run, slice_of_run
@@ -149,14 +149,27 @@ def _bounds(extent: Any, start: Any, end: Any) -> tuple[Any, Any]:
 def convert_slice_scatter(node: TorchNode) -> Expr:
     """The tensor with a slice replaced."""
     data, axis = node["self"], node.axis()
-    extent = shape_of(data)[axis]
-    if not isinstance(extent, int):
-        node.unsupported("a slice written into an axis of symbolic extent")
-    begin, stop = _bounds(extent, node["start"], node["end"])
+    extent, start, end = shape_of(data)[axis], node["start"], node["end"]
+    both = concatenate([data, node.tensor("src")], axis)
+    if isinstance(start, Expr) or isinstance(end, Expr):
+        bounds = [place_of_run(node, place, extent) for place in (start or 0, extent if end is None else end)]
+        return op.take(both, _replaced(extent, bounds[0], bounds[1], node["step"]), axis=axis, mode="clip")
+    begin, stop = _bounds(extent, start, end)
+    if not is_static((extent, begin, stop)):
+        open_places = _replaced(extent, extent_of(begin), extent_of(stop), node["step"])
+        return op.take(both, open_places, axis=axis, mode="clip")
     places = np.arange(extent)
     places[begin : stop : node["step"]] = extent + np.arange(len(range(begin, stop, node["step"])))
-    both = concatenate([data, node.tensor("src")], axis)
     return op.take(both, Constant(places), axis=axis, mode="clip")
+
+
+def _replaced(extent: Any, begin: Expr, stop: Expr, step: int) -> Expr:
+    """0, 1 … below `extent`; every `step`-th place from `begin` to `stop`, which a run computes, on from `extent`."""
+    places = arange(extent)
+    beyond = op.subtract(places, begin)
+    within = op.logical_and(op.greater_equal(places, begin), op.less(places, stop))
+    within = op.logical_and(within, op.equal(op.floor_mod(beyond, constant(step, "int64")), constant(0, "int64")))
+    return op.where(within, op.add(op.floor_divide(beyond, constant(step, "int64")), extent_of(extent)), places)
 
 
 @converts("aten.select_scatter")
@@ -451,25 +464,13 @@ def convert_triangle(node: TorchNode) -> Expr:
     """The lower or upper triangle of matrices, zero elsewhere."""
     rows, columns = node.shape[-2:]
     if not is_static((rows, columns)):
-        step = op.subtract(_range(columns), op.expand_dims(_range(rows), axis=1))
+        step = op.subtract(arange(columns), op.expand_dims(arange(rows), axis=1))
         compare = op.less_equal if "tril" in node.target else op.greater_equal
         mask: Expr = compare(step, constant(node["diagonal"], "int64"))
     else:
         cut = np.tril if "tril" in node.target else np.triu
         mask = Constant(cut(np.ones((rows, columns), bool), node["diagonal"]))
     return op.where(mask, node["self"], constant(0, node.dtype))
-
-
-def _range(extent: Any) -> Expr:
-    """0, 1 … below an extent, which may be symbolic."""
-    if isinstance(extent, int):
-        return Constant(np.arange(extent))
-    return op.subtract(op.cumsum(_ones(extent), axis=0), constant(1, "int64"))
-
-
-def _ones(extent: Any) -> Expr:
-    """A vector of ones."""
-    return broadcast_to(constant(1, "int64"), (extent,))
 
 
 @converts("aten.block_diag")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -46,6 +47,16 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Max": lambda *values: reduce(tir.maximum, values),
     "Min": lambda *values: reduce(tir.minimum, values),
 }
+
+#: Whole numbers of a quotient of sizes, which are not negative.
+_ROUNDED: dict[str, Callable[[Any, Any], Any]] = {
+    "FloorToInt": lambda a, b: a // b,
+    "TruncToInt": lambda a, b: a // b,
+    "CeilToInt": lambda a, b: (a + b - 1) // b,
+}
+
+#: The largest denominator that a number which sizes are multiplied by may have: products stay within 64 bits.
+_DENOMINATOR = 1 << 16
 
 
 #: Functions of sizes whose values are no integers.
@@ -137,6 +148,8 @@ class Sizes:
             return tir.convert(int(expr))
         if expr.is_Symbol:
             return self.variables.setdefault(str(expr), size_var(str(expr)))
+        if kind in _ROUNDED and (quotient := _quotient_of(expr.args[0])) is not None:
+            return _ROUNDED[kind](*[self._expression(part, where) for part in quotient])
         parts = [self._expression(part, where) for part in expr.args]
         if kind == "Pow" and expr.args[1].is_Integer and int(expr.args[1]) > 0:
             return reduce(lambda a, b: a * b, parts[:1] * int(expr.args[1]))
@@ -148,6 +161,29 @@ class Sizes:
 def _of_values(expr: Any) -> bool:
     """True for a size that depends on values of tensors."""
     return any(str(symbol).startswith(("u", "zu")) for symbol in expr.free_symbols)
+
+
+def _quotient_of(expr: Any) -> tuple[Any, Any] | None:
+    """Numerator and denominator, both whole, of a SymPy expression of sizes; None where it is no such quotient."""
+    # torch is optional, and brings sympy
+    import sympy
+
+    kind = type(expr).__name__
+    if expr.is_integer:
+        return expr, sympy.Integer(1)
+    if expr.is_Float:
+        exact = Fraction(float(expr))
+        small = exact >= 0 and exact.denominator <= _DENOMINATOR and exact.numerator <= _DENOMINATOR**2
+        return (sympy.Integer(exact.numerator), sympy.Integer(exact.denominator)) if small else None
+    if kind == "ToFloat":
+        return _quotient_of(expr.args[0])
+    parts = [_quotient_of(part) for part in expr.args]
+    if kind not in ("Mul", "IntTrueDiv", "FloatTrueDiv") or None in parts:
+        return None
+    (a, b), *rest = parts  # type: ignore[misc]
+    for c, d in rest:  # type: ignore[misc]
+        a, b = (a * c, b * d) if kind == "Mul" else (a * d, b * c)
+    return a, b
 
 
 def _extent_of_run(value: Expr, axis: int) -> Expr:

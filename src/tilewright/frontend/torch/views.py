@@ -16,8 +16,10 @@ from tilewright.errors import UnsupportedError
 
 
 def output_views(outputs: Sequence[Any], placeholders: Sequence[Any]) -> dict[int, Any]:
-    """The places and nodes of the `outputs` of a `torch.fx.Graph` that share memory with an input or an earlier node
-    that is an output. Raises `UnsupportedError` for one that depends on a tensor which is neither.
+    """The places and nodes of the `outputs` of a `torch.fx.Graph` that are views of an input or of an earlier node that
+    is an output. Those that share memory with one but are views of a tensor within the graph are none: PyTorch asks for
+    the tensor itself where it needs the memory to be one. Raises `UnsupportedError` for a view of an input that depends
+    on something else.
     """
     order = {node: place for place, node in enumerate(placeholders[0].graph.nodes)} if placeholders else {}
     bases: dict[int, Any] = {}
@@ -27,9 +29,13 @@ def output_views(outputs: Sequence[Any], placeholders: Sequence[Any]) -> dict[in
     found = {}
     for place, node in enumerate(outputs):
         base = bases.get(_memory(node) or 0)
-        if base is not None and base is not node:
-            _check(node, {base, *placeholders})
+        if base is None or base is node:
+            continue
+        other = _unknown(node, {base, *placeholders})
+        if other is None:
             found[place] = node
+        elif base in placeholders:
+            raise UnsupportedError(f"the output {node} is a view that depends on {other}, which is no input")
     return found
 
 
@@ -50,8 +56,8 @@ def _memory(node: Any) -> int | None:
     return int(value.untyped_storage()._cdata) if hasattr(value, "untyped_storage") else None
 
 
-def _check(node: Any, known: set[Any]) -> None:
-    """Raise `UnsupportedError` unless `node` follows from those that are `known` by views and numbers alone."""
+def _unknown(node: Any, known: set[Any]) -> Any:
+    """A node that `node` depends on and that is not one of the `known`, nor a view or number of these; None if none."""
     wanted, seen = [node], set(known)
     while wanted:
         one = wanted.pop()
@@ -59,5 +65,6 @@ def _check(node: Any, known: set[Any]) -> None:
             continue
         seen.add(one)
         if one.op != "call_function" or _memory(one) not in (None, _memory(node)):
-            raise UnsupportedError(f"the output {node} is a view that depends on {one}, which is no input")
+            return one
         wanted += one.all_input_nodes
+    return None

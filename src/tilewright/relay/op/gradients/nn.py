@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.relay.ir.expr import Call, Expr, TupleGetItem
@@ -71,12 +71,26 @@ def _conv2d_gradient(call: Call, g: Expr) -> list[Expr | None]:
         (o - 1) * strides[i] + (k - 1) * dilation[i] + 1 - pads[i] - pads[i + 2]
         for i, (o, k) in enumerate(((oh, kh), (ow, kw)))
     ]
-    of_data = nn.conv2d_transpose(g, kernel, output_padding=(height - reached[0], width - reached[1]), **window)
+    of_data = _reaching(g, kernel, (height, width), reached, window)
     of_kernel = nn.conv2d_backward_weight(g, data, kernel_size=(kh, kw), **window)
     return [
         _to_layout(of_data, "NCHW", attrs["data_layout"]),
         _to_layout(of_kernel, "OIHW", attrs["kernel_layout"]),
     ]
+
+
+def _reaching(g: Expr, kernel: Expr, sizes: Sequence[Any], reached: Sequence[Any], window: Mapping[str, Any]) -> Expr:
+    """The transposed convolution with planes of `sizes`; without output padding they would be as `reached`.
+
+    Output padding is less than the stride. Where the sizes leave it open it is the most that it can be, and what is too
+    much is cut off: kernels have output padding that is known.
+    """
+    extra = [size - known for size, known in zip(sizes, reached)]
+    wide = [one if isinstance(one, int) else step - 1 for one, step in zip(extra, window["strides"])]
+    made = nn.conv2d_transpose(g, kernel, output_padding=wide, **window)
+    if wide == extra:
+        return made
+    return transform.strided_slice(made, begin=(0, 0), end=tuple(sizes), strides=(1, 1), axes=(2, 3))
 
 
 def _to_layout(data: Expr, source: str, target: str) -> Expr:
@@ -105,8 +119,7 @@ def _backward_weight_gradient(call: Call, g: Expr) -> list[Expr | None]:
     for i, (o, k) in enumerate(zip(shape_of(out_gradient)[2:], attrs["kernel_size"])):
         span = (o - 1) * attrs["strides"][i] + (k - 1) * attrs["dilation"][i] + 1
         reached.append(span - attrs["padding"][i] - attrs["padding"][i + 2])
-    extra = tuple([size - r for size, r in zip(sizes, reached)])
-    return [nn.conv2d(data, g, **window), nn.conv2d_transpose(out_gradient, g, output_padding=extra, **window)]
+    return [nn.conv2d(data, g, **window), _reaching(out_gradient, g, sizes, reached, window)]
 
 
 set_gradient("nn.conv2d", _conv2d_gradient)
