@@ -213,7 +213,7 @@ def marked_axes(way: Way) -> Any:
     for b, n in ((2, 8), (3, 8), (5, 12), (7, 20)):
         x = way.draw(b, 3, n)
         if way.ours:
-            torch._dynamo.mark_dynamic(x, 0, min=2, max=64)
+            torch._dynamo.mark_dynamic(x, 0, min=2, max=15)
             torch._dynamo.mark_dynamic(x, 2)
         results.append(run(x))
     return results

@@ -223,4 +223,6 @@ def _output(place: tuple[str, Any], results: Sequence[Any], args: Sequence[Any])
         import torch
 
         return torch.view_as_complex(results[value])
+    if kind == "size":
+        return value(args)
     return results[value] if kind == "result" else args[value] if kind == "input" else value

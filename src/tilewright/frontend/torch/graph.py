@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.complex_numbers import Complex, of_last_axis, to_last_axis
 from tilewright.frontend.torch.families import find_converter
+from tilewright.frontend.torch.foreach import foreach_rules
+from tilewright.frontend.torch.higher_order import written_out
 from tilewright.frontend.torch.importer import GraphImporter, value_of
 from tilewright.frontend.torch.random_numbers import KEY, Draws
 from tilewright.frontend.torch.views import output_views
@@ -24,8 +27,8 @@ class ConvertedGraph:
     An integer that no tensor has as an axis is among them too, as an axis of a tensor without elements: [integer, 0].
     With `draws`, a key of random numbers, of the type `KEY`, is one more input, the last one. `outputs` says of each
     output of the graph what it is: ("result", number of the module's result), ("complex", number of the result that
-    holds the parts in its last axis), ("input", place of the input), ("view", its node, see `views.py`) or ("value", a
-    number or None).
+    holds the parts in its last axis), ("input", place of the input), ("view", its node, see `views.py`), ("size", a
+    function of the graph's inputs) or ("value", a number or None).
     """
 
     module: IRModule | None
@@ -39,7 +42,8 @@ def without_converter() -> dict[Any, Any]:
     # torch is optional
     from torch._decomp import decomposition_table
 
-    return {key: rule for key, rule in decomposition_table.items() if find_converter(str(key)) is None}
+    table = {**foreach_rules(), **decomposition_table}
+    return {key: rule for key, rule in table.items() if find_converter(str(key)) is None}
 
 
 def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
@@ -48,6 +52,7 @@ def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
     `constants` are the tensors that inputs of the graph are known to be, by the inputs' places.
     Raises `UnsupportedError` naming every operator that cannot be converted.
     """
+    graph = written_out(graph, without_converter())
     key = var("random_key", KEY)
     importer = GraphImporter(Draws(lambda: key))
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
@@ -55,7 +60,9 @@ def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
     inputs: list[int] = []
     for place, node in enumerate(placeholders):
         value = node.meta.get("val")
-        if place in constants:
+        if _is_token(node):
+            importer.values[node] = None
+        elif place in constants:
             importer.values[node] = value_of(constants[place], node.name)
         elif hasattr(value, "dtype"):
             params.append(var(node.name, importer.sizes.tensor_type(value, f"the input {node.name}")))
@@ -85,6 +92,15 @@ def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
     return ConvertedGraph(
         IRModule({GlobalVar("main"): main, **importer.functions}), tuple(inputs), tuple(outputs), importer.draws.used
     )
+
+
+def _is_token(node: Any) -> bool:
+    """True for an input that only keeps the order of effects: a run is given None for it."""
+    # torch is optional
+    import torch
+
+    effects = torch.ops.higher_order.with_effects
+    return any(user.target is effects and user.args[0] is node for user in node.users)
 
 
 def _carriers(placeholders: list[Any], constants: Mapping[int, Any], importer: GraphImporter) -> list[tuple[int, Var]]:
@@ -118,4 +134,34 @@ def _output(item: Any, placeholders: list[Any], importer: GraphImporter, results
         return "complex", len(results) - 1
     if value is None or isinstance(value, bool | int | float):
         return "value", value
-    raise UnsupportedError(f"the output {item} is a size that a run computes, which is not supported")
+    if type(item.meta.get("val")).__name__ == "SymInt":
+        return "size", _size(item, placeholders)
+    raise UnsupportedError(f"the output {item} is a number that a run computes, which is not supported")
+
+
+def _size(item: Any, placeholders: list[Any]) -> Callable[[Sequence[Any]], int]:
+    """A function of the inputs that gives a size which follows from theirs."""
+    expr = item.meta["val"].node.expr
+    found: dict[Any, tuple[int, int | None]] = {}
+    for place, node in enumerate(placeholders):
+        value = node.meta.get("val")
+        listed = [(None, value)] if type(value).__name__ == "SymInt" else list(enumerate(getattr(value, "shape", ())))
+        for axis, extent in listed:
+            if type(extent).__name__ == "SymInt" and extent.node.expr.is_Symbol:
+                found.setdefault(extent.node.expr, (place, axis))
+    unknown = expr.free_symbols - set(found)
+    if unknown:
+        raise UnsupportedError(f"the output {item} is a size that a run computes, which is not supported")
+    needed = {symbol: found[symbol] for symbol in expr.free_symbols}
+
+    @cache
+    def value_at(*extents: int) -> int:
+        # torch is optional, and brings sympy
+        import sympy
+
+        return int(expr.xreplace({symbol: sympy.Integer(extent) for symbol, extent in zip(needed, extents)}))
+
+    def size(args: Sequence[Any]) -> int:
+        return value_at(*(args[place] if axis is None else args[place].shape[axis] for place, axis in needed.values()))
+
+    return size

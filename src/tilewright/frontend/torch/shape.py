@@ -320,6 +320,9 @@ def _rolled(data: Expr, axis: int, shift: Any) -> Expr:
         shift = shift % extent if extent else 0
         if shift == 0:
             return data
+    if not isinstance(shift, int):
+        middle = as_dim((extent - shift) % extent)
+        return concatenate([slice_axis(data, axis, middle, extent), slice_axis(data, axis, 0, middle)], axis)
     middle = as_dim(-shift) if isinstance(shift, int) and shift < 0 else as_dim(extent - shift)
     return concatenate([slice_axis(data, axis, middle, extent), slice_axis(data, axis, 0, middle)], axis)
 
@@ -404,9 +407,11 @@ def convert_unfold(node: TorchNode) -> Expr:
     if not rank_of(data):
         return reshape(data, node.shape)
     axis, size, step = node.axis("dimension"), node["size"], node["step"]
-    count = (shape_of(data)[axis] - size) // step + 1
-    places = np.arange(count)[:, None] * step + np.arange(size)
-    taken = op.take(data, Constant(places), axis=axis, mode="clip")
+    count = as_dim((shape_of(data)[axis] - size) // step + 1)
+    first: Expr = op.multiply(op.expand_dims(arange(count), axis=1), constant(step, "int64"))
+    if isinstance(count, int):
+        first = Constant(np.arange(count)[:, None] * step)
+    taken = op.take(data, op.add(first, constant(np.arange(size), "int64")), axis=axis, mode="clip")
     return move_axis(taken, axis + 1, rank_of(taken) - 1)
 
 
