@@ -30,7 +30,8 @@ def written_out(graph: Any, table: dict[Any, Any]) -> Any:
     # torch is optional
     import torch
 
-    made, known = torch.fx.Graph(graph.owning_module), {}
+    made = torch.fx.Graph(graph.owning_module)
+    known: dict[Any, Any] = {}
     for node in graph.nodes:
         if node.op == "call_function" and node.target in rules:
             known[node] = _trace(node, rules[node.target], table, made, known)
