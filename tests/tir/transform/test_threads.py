@@ -11,7 +11,7 @@ from tests.codegen.source.programs import tiled_gemm
 from tilewright import te
 from tilewright.errors import ScheduleError
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Call, Var
+from tilewright.tir.expr import Broadcast, BufferLoad, Call, Ramp, Var
 from tilewright.tir.op import const, convert, less
 from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, For, ForKind, IfThenElse, PrimFunc, seq
 from tilewright.tir.transform.bind_threads import bind_threads
@@ -74,6 +74,15 @@ def test_a_loop_that_refills_needs_two():
 def test_a_loop_of_distinct_stores_needs_none():
     assert barriers(synchronized(serial(K, 8, store(S, K * 8 + T, load(A, T)))).body) == 0
     assert barriers(synchronized(serial(K, 8, store(S, K + T, load(A, T)))).body) == 1
+
+
+@pytest.mark.parametrize(("step", "stride", "expected"), [(4, 1, 0), (3, 1, 1), (4, 2, 1), (8, 2, 0), (4, -1, 0)])
+def test_vectors_of_a_loop_that_do_not_overlap_need_none(step: int, stride: int, expected: int) -> None:
+    """Each thread stores 4 lanes an iteration; threads are further apart than what a thread stores in all."""
+    places = Ramp(T * step * 2 + K * step, const(stride), 4)
+    value = Broadcast(load(A, T), 4)
+    body = serial(K, 2, BufferStore(S, value, (places,)))
+    assert barriers(synchronized(body).body) == expected
 
 
 def test_the_barrier_stands_before_the_loop_that_reads():

@@ -1,24 +1,22 @@
 // CUDA's names for a C++ compiler.
-#define __global__
 #define __device__
 #define __forceinline__ inline
-#define __shared__ static
-#define __launch_bounds__(n)
+#define __shared__ static thread_local
 #define __align__(n) __attribute__((aligned(n)))
 
-static void __syncthreads() { tilewright_wait(); }
-static void __syncwarp(unsigned = 0xffffffffu) { tilewright_wait(); }
+static void __syncthreads() { tilewright_wait(AT_BLOCK); }
+static void __syncwarp(unsigned = 0xffffffffu) { tilewright_wait(AT_WARP); }
 
 template <class T> T __shfl_sync(unsigned, T value, int lane, int width = 32) {
-  size_t mine = tilewright_current % 32;
+  size_t mine = tilewright_lane();
   return tilewright_exchange(value, mine / width * width + lane % width);
 }
 template <class T> T __shfl_down_sync(unsigned, T value, unsigned delta, int width = 32) {
-  size_t lane = tilewright_current % 32;
+  size_t lane = tilewright_lane();
   return tilewright_exchange(value, lane % width + delta < width ? lane + delta : lane);
 }
 template <class T> T __shfl_xor_sync(unsigned, T value, int mask) {
-  return tilewright_exchange(value, (tilewright_current % 32) ^ mask);
+  return tilewright_exchange(value, tilewright_lane() ^ mask);
 }
 
 static float __int_as_float(int x) { float f; memcpy(&f, &x, 4); return f; }
@@ -54,7 +52,7 @@ template <class Use, int M, int N, int K, class T, class Layout = void> struct f
   static_assert(M == 16 && N == 16 && K == 16, "tiles of 16 x 16 x 16");
   T x[256];
 };
-static bool leads() { return tilewright_current % 32 == 0; }
+static bool leads() { return tilewright_lane() == 0; }
 template <class F, class T> void fill_fragment(F& fragment, T value) {
   for (int i = 0; leads() && i < 256; ++i) fragment.x[i] = value;
 }

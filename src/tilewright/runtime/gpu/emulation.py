@@ -1,7 +1,9 @@
 """CUDA and Metal without a GPU: the kernels' own text compiled as C++ and run on the host, for checking results.
 
-Every thread of a block is a fiber; `__syncthreads` and `__syncwarp` switch to the next one. A block in which some
-threads end while others wait at a barrier is reported: on a real device it would hang. Blocks run one after the other.
+A kernel whose threads never meet is loops over blocks and threads, which the C++ compiler vectorizes where it can. Else
+every thread of a block is a fiber: `__syncwarp` and shuffles wait for its warp, `__syncthreads` for the block. That
+threads of a block end, or wait elsewhere, while others wait at a barrier is an error: on a real device it would hang.
+The host's processors share the blocks.
 """
 
 from __future__ import annotations
@@ -22,13 +24,17 @@ import numpy as np
 from tilewright.errors import EnvironmentError_, InternalError
 from tilewright.runtime.gpu.api import Extent3, Kernel
 from tilewright.runtime.memory import aligned_empty
+from tilewright.runtime.threads import default_workers
 
 _KERNEL = re.compile(
-    r'^(?:extern "C" __global__|kernel) void (?:__launch_bounds__\(\d+\) )?(\w+)\((.*)\) \{$', re.MULTILINE
+    r'^(?:extern "C" __global__|kernel) void (?:__launch_bounds__\(\d+\) )?(\w+)\(([^\n]*)\) \{$(.*?)^\}$',
+    re.MULTILINE | re.DOTALL,
 )
+#: Words of kernels whose threads meet: barriers, shuffles, tensor cores.
+_MEETINGS = re.compile(r"sync|shfl|shuffle|barrier|simd|wmma")
 _INCLUDE = re.compile(r"^#include <(?:metal_stdlib|mma\.h|cuda_fp16\.h)>$", re.MULTILINE)
-#: Parameters of Metal's kernels that say where a thread is.
-_POSITIONS = {"blockIdx": "blockIdx", "threadIdx": "threadIdx", "laneIdx": "tilewright_current % 32"}
+#: Parameters that say where a thread is, in terms of a launcher's; CUDA's kernels get the first two as parameters, too.
+_POSITIONS = {"blockIdx": "blockIdx", "threadIdx": "threadIdx", "laneIdx": "(unsigned)(thread % tilewright_warp)"}
 _ATTRIBUTE = re.compile(r"\[\[.*?\]\]")
 
 
@@ -53,7 +59,7 @@ class EmulatedDevice:
 
     def compile(self, source: str, kernels: Sequence[str]) -> dict[str, Kernel]:
         """A shared object of the kernels with the emulation around them."""
-        library = _compile(source + "\n" + _launchers(source), HEADERS[self.language])
+        library = _compile(_emulated(source), HEADERS[self.language])
         return {name: _Kernel(name, library) for name in kernels}
 
     def synchronize(self) -> None:
@@ -65,6 +71,7 @@ class _Kernel:
         self.name = name
         self._library = library  # keeps the code alive
         self._run = getattr(library, f"tilewright_emulate_{name}")
+        self._workers = default_workers()
 
     def launch(self, grid: Extent3, block: Extent3, args: Sequence[Any]) -> None:
         """Run all blocks."""
@@ -75,33 +82,45 @@ class _Kernel:
             alive.append(held)
             # A kernel's parameter is read through the slot: a buffer's address itself, a scalar through its address.
             slots[i] = held.ctypes.data
-        code = self._run(*grid, *block, slots)
+        code = self._run(*grid, *block, self._workers, slots)
         if code:
             raise InternalError(
-                f"kernel {self.name}: some threads of a block ended while others waited at a barrier; on a device it "
-                "would hang"
+                f"kernel {self.name}: some threads of a block waited at a barrier while others ended or waited at "
+                "another; on a device it would hang"
             )
         del alive
 
 
-def _launchers(source: str) -> str:
-    """One C function per kernel that takes the extents and the slots of the arguments."""
-    parts = []
-    for name, parameters in _KERNEL.findall(source):
-        arguments = []
-        for i, parameter in enumerate(filter(None, (p.strip() for p in _ATTRIBUTE.sub("", parameters).split(",")))):
-            kind, _, given = parameter.replace("__restrict__", "").rpartition(" ")
-            kind = kind.strip().rstrip("&")
-            if given in _POSITIONS:
-                arguments.append(_POSITIONS[given])
-            else:
-                arguments.append(f"({kind})slots[{i}]" if kind.endswith("*") else f"*({kind}*)slots[{i}]")
-        call = f"{name}({', '.join(arguments)})"
-        head = f'extern "C" int tilewright_emulate_{name}(int gx, int gy, int gz, int bx, int by, int bz, void** slots)'
-        parts.append(f"{head} {{\n  return tilewright_run_blocks(gx, gy, gz, bx, by, bz, [&] {{ {call}; }});\n}}")
-    return "\n".join(parts)
+def _emulated(source: str) -> str:
+    """The text with kernels that are told where a thread is, and a launcher after each."""
+    return _KERNEL.sub(_with_launcher, source)
 
 
+def _with_launcher(kernel: re.Match[str]) -> str:
+    """A kernel, and the C function that takes the extents, the number of workers and the slots of the arguments."""
+    name, listed, body = kernel.groups()
+    parameters = [p.strip() for p in _ATTRIBUTE.sub("", listed).split(",") if p.strip()]
+    if not any(p.endswith(" threadIdx") for p in parameters):
+        parameters[:0] = ["tilewright_dim3 blockIdx", "tilewright_dim3 threadIdx"]
+    read, given = [], []
+    for i, parameter in enumerate(parameters):
+        kind, _, word = parameter.replace("__restrict__", "").rpartition(" ")
+        if word in _POSITIONS:
+            given.append(_POSITIONS[word])
+            continue
+        kind, slot = kind.strip().rstrip("&"), f"slots[{len(read)}]"
+        value = f"({kind}){slot}" if kind.endswith("*") else f"*({kind}*){slot}"
+        read.append(f"  auto argument{i} = {value};\n")
+        given.append(f"argument{i}")
+    way = "together" if _MEETINGS.search(body) else "apart"
+    place = "tilewright_dim3 blockIdx, tilewright_dim3 threadIdx, size_t thread"
+    head = f'extern "C" int tilewright_emulate_{name}({", ".join(f"int {e}" for e in _EXTENTS)}, void** slots)'
+    run = f"tilewright_run_{way}({', '.join(_EXTENTS)}, [=]({place}) {{ {name}({', '.join(given)}); }})"
+    function = f"static inline void {name}({', '.join(parameters)}) {{{body}}}"
+    return f"{function}\n\n{head} {{\n{''.join(read)}  return {run};\n}}"
+
+
+_EXTENTS = ("gx", "gy", "gz", "bx", "by", "bz", "workers")
 #: The headers that give C++ the words of each language.
 HEADERS = {"cuda": ("fibers.h", "cuda_emulation.h"), "metal": ("fibers.h", "metal_emulation.h")}
 
@@ -116,8 +135,9 @@ def _compile(text: str, headers: Sequence[str]) -> ctypes.CDLL:
         source, made = Path(directory, "kernels.cpp"), Path(directory, "kernels.so")
         source.write_text(header + "\n" + _INCLUDE.sub("", text))
         # the check of jumps, which some compilers bring by default, knows one stack only
-        options = ("-std=c++17", "-O1", "-U_FORTIFY_SOURCE", "-shared", "-fPIC", "-fwrapv", "-w", "-o")
-        done = subprocess.run([compiler, *options, str(made), str(source)], capture_output=True, text=True, check=False)
+        options = "-std=c++17 -O2 -ftree-vectorize -march=native -U_FORTIFY_SOURCE -shared -fPIC -fwrapv -pthread -w"
+        command = [compiler, *options.split(), "-o", str(made), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise InternalError(f"{compiler} refused generated code:\n{done.stderr[-2000:]}")
         return ctypes.CDLL(str(made))

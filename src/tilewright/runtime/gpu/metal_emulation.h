@@ -1,8 +1,7 @@
 // Metal's names for a C++ compiler.
-#define kernel extern "C"
 #define device
 #define constant const
-#define threadgroup static
+#define threadgroup static thread_local
 
 typedef unsigned char uchar;
 typedef unsigned short ushort;
@@ -21,5 +20,5 @@ inline int popcount(int x) { return __builtin_popcount((unsigned)x); }
 inline int clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 enum class mem_flags { mem_threadgroup };
 template <class T> T simd_shuffle(T value, ushort lane) { return tilewright_exchange(value, lane); }
-inline void threadgroup_barrier(mem_flags) { tilewright_wait(); }
+inline void threadgroup_barrier(mem_flags) { tilewright_wait(AT_BLOCK); }
 }
