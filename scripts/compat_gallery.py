@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -33,7 +34,7 @@ REASONS = (
     ("tuning on a GPU", r'(?s)autotvm\.task\.create\([^#]{0,200}target="cuda"'),
     (
         "tuning on a GPU",
-        r'(?s)(?=.*\bauto_scheduler\.)(?=.*\ntarget = tvm\.target\.Target\("(?:cuda|opencl))',
+        r'(?s)\A(?=.*\bauto_scheduler\.)(?=.*\ntarget = tvm\.target\.Target\("(?:cuda|opencl))',
     ),
     ("another device", r"adreno|raspberry|android"),
     ("the command line of the classic stack", r"\btvmc\b"),
@@ -47,19 +48,23 @@ REASONS = (
     ("instructions of tensor cores by name", r"tvm_mma_sync"),
     (
         "a model on a GPU",
-        r"(?s)(?=.*\n(?:    )?\w+ = relay\.build(?:_module\.build)?\()(?=.*\ntarget = (?:tvm\.target\.cuda\(|\"cuda))",
+        r"(?s)\A(?=.*\n *\w+ = relay\.build(?:_module\.build)?\()(?=.*\ntarget = (?:tvm\.target\.cuda\(|\"cuda))",
     ),
 )
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one script ended: the `kind` ("ran", "failed", "too long", "not started"), why, and the seconds taken."""
+    """How one script ended: the `kind` ("ran", "failed", "too long", "not started"), why, and the seconds that passed.
+
+    `processor` are the seconds of processors that it used, which do not depend on what else the machine does.
+    """
 
     script: str
     kind: str
     detail: str
     seconds: float
+    processor: float = 0.0
 
 
 def reason_not_to_start(text: str) -> str | None:
@@ -74,7 +79,7 @@ def run(script: Path, name: str, limit: float, output: Path | None, logs: Sequen
     reason = reason_not_to_start(script.read_text(encoding="utf-8"))
     if reason is not None:
         return Outcome(name, "not started", reason, 0.0)
-    started = time.monotonic()
+    started, used = time.monotonic(), _processor_seconds()
     with tempfile.TemporaryDirectory() as folder:
         for log in logs:
             shutil.copy(log, folder)
@@ -85,15 +90,21 @@ def run(script: Path, name: str, limit: float, output: Path | None, logs: Sequen
             )  # fmt: skip
             code, printed, errors = done.returncode, done.stdout, done.stderr
         except subprocess.TimeoutExpired:
-            return Outcome(name, "too long", f"more than {limit:.0f} s", limit)
+            return Outcome(name, "too long", f"more than {limit:.0f} s", limit, _processor_seconds() - used)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
         (output / (name.replace("/", ".") + ".txt")).write_text(f"{printed}\n--- errors\n{errors}")
-    seconds = time.monotonic() - started
+    seconds, used = time.monotonic() - started, _processor_seconds() - used
     if code == 0:
-        return Outcome(name, "ran", "", seconds)
+        return Outcome(name, "ran", "", seconds, used)
     lines = [line for line in errors.splitlines() if line.strip()]
-    return Outcome(name, "failed", lines[-1] if lines else f"exit status {code}", seconds)
+    return Outcome(name, "failed", lines[-1] if lines else f"exit status {code}", seconds, used)
+
+
+def _processor_seconds() -> float:
+    """What ended child processes have used of processors: on a busy machine less than the time that passed."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> int:
@@ -110,7 +121,7 @@ def main() -> int:
         parser.error(f"{arguments.checkout} has neither gallery/ nor tutorials/")
     outcomes = []
     logs = sorted(folder.rglob("ci_logs/*.json"))
-    print("| program | outcome | | seconds |\n|---|---|---|---|")
+    print("| program | outcome | | seconds | of processors |\n|---|---|---|---|---|")
     for script in sorted(folder.rglob("*.py")):
         name = script.relative_to(folder).as_posix()
         if not re.search(arguments.only, name):
@@ -118,7 +129,7 @@ def main() -> int:
         outcome = run(script, name, arguments.limit, arguments.output, logs)
         outcomes.append(outcome)
         detail = outcome.detail[:160].replace("|", "\\|")
-        print(f"| {name} | {outcome.kind} | {detail} | {outcome.seconds:.0f} |", flush=True)
+        print(f"| {name} | {outcome.kind} | {detail} | {outcome.seconds:.0f} | {outcome.processor:.0f} |", flush=True)
     counts = Counter((o.kind, o.detail if o.kind == "not started" else "") for o in outcomes)
     print()
     for (kind, why), count in sorted(counts.items()):
