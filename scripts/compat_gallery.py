@@ -48,7 +48,8 @@ REASONS = (
     ("instructions of tensor cores by name", r"tvm_mma_sync"),
     (
         "a model on a GPU",
-        r"(?s)\A(?=.*\n *\w+ = relay\.build(?:_module\.build)?\()(?=.*\ntarget = (?:tvm\.target\.cuda\(|\"cuda))",
+        r"(?s)\A(?=.*\n(?: {4})?\w+ = relay\.build(?:_module\.build)?\()"
+        r"(?=.*\ntarget = (?:tvm\.target\.cuda\(|\"cuda))",
     ),
 )
 
