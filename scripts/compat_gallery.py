@@ -90,12 +90,15 @@ def run(script: Path, name: str, limit: float, output: Path | None, logs: Sequen
                 cwd=folder, timeout=limit, capture_output=True, text=True, check=False, env=os.environ,
             )  # fmt: skip
             code, printed, errors = done.returncode, done.stdout, done.stderr
-        except subprocess.TimeoutExpired:
-            return Outcome(name, "too long", f"more than {limit:.0f} s", limit, _processor_seconds() - used)
+        except subprocess.TimeoutExpired as late:  # its text is bytes whatever was asked for
+            code = None
+            printed, errors = ((text or b"").decode(errors="replace") for text in (late.stdout, late.stderr))
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
         (output / (name.replace("/", ".") + ".txt")).write_text(f"{printed}\n--- errors\n{errors}")
     seconds, used = time.monotonic() - started, _processor_seconds() - used
+    if code is None:
+        return Outcome(name, "too long", f"more than {limit:.0f} s", limit, used)
     if code == 0:
         return Outcome(name, "ran", "", seconds, used)
     lines = [line for line in errors.splitlines() if line.strip()]

@@ -111,3 +111,30 @@ def test_an_interrupt_does_not_reach_the_children(monkeypatch: pytest.MonkeyPatc
         pid = pool.one("pid").value
         os.kill(pid, signal.SIGINT)
         assert pool.one("pid").value == pid
+
+
+def test_what_is_prepared_is_not_time_of_the_job() -> None:
+    """Only a job that is late itself is: the first costs the child, which the last has to prepare again."""
+    prepared: set[str] = set()
+
+    def prepare(job: tuple[str, float]) -> None:
+        if job[0] not in prepared:
+            time.sleep(1.2)
+            prepared.add(job[0])
+
+    def work(job: tuple[str, float]) -> float:
+        time.sleep(job[1])
+        return job[1]
+
+    with WorkerPool(work, seconds=1.0, prepare=prepare) as pool:
+        outcomes = [pool.one(("a", 0.0)), pool.one(("a", 60.0)), pool.one(("a", 0.0))]
+    assert [outcome.failure for outcome in outcomes] == ["", "timeout", ""]
+
+
+def test_a_child_that_cannot_prepare_says_why() -> None:
+    def prepare(job: int) -> None:
+        raise ValueError(f"no place for {job}")
+
+    with WorkerPool(handle, prepare=prepare) as pool:
+        outcome = pool.one(3)
+    assert (outcome.failure, outcome.reason) == ("raised", "ValueError: no place for 3")

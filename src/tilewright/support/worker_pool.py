@@ -36,6 +36,9 @@ RAISED, TIMEOUT, DIED = "raised", "timeout", "died"
 #: Linux's prctl: the signal that a process gets when its parent is gone.
 _PR_SET_PDEATHSIG = 1
 
+#: How many times `seconds` a child may prepare.
+_PREPARING = 20
+
 #: Characters of what a child that died had written last.
 _LAST_WORDS = 300
 
@@ -53,7 +56,8 @@ class WorkerPool:
     """Up to `size` processes that run `handle`, started when there is work for them.
 
     `seconds` is the most that one job may take, `memory` the bytes that a child may have beyond those of its parent
-    (None: no limit). What a child writes to its standard error is kept to tell why it died.
+    (None: no limit). What a child writes to its standard error is kept to tell why it died. `prepare` is called with
+    each job before `handle` is, and what it takes is not the job's: `seconds` begin when it returns.
     """
 
     def __init__(
@@ -63,9 +67,10 @@ class WorkerPool:
         seconds: float = 10.0,
         memory: int | None = None,
         renew_after: int = 200,
+        prepare: Callable[[Any], object] | None = None,
     ) -> None:
         self.handle, self.size, self.seconds, self.memory = handle, size, seconds, memory
-        self.renew_after = renew_after
+        self.renew_after, self.prepare = renew_after, prepare
         self._workers: list[_Worker] = []
 
     def __enter__(self) -> WorkerPool:
@@ -110,7 +115,7 @@ class WorkerPool:
         free = next((worker for worker in self._workers if worker not in busy), None)
         if free is not None:
             return free
-        self._workers.append(_Worker(self.handle, self.memory))
+        self._workers.append(_Worker(self.handle, self.memory, self.prepare))
         return self._workers[-1]
 
     def _drop(self, worker: _Worker) -> None:
@@ -122,13 +127,16 @@ class WorkerPool:
 class _Worker:
     """One child: a pipe for jobs, one for values, a file for its last words."""
 
-    def __init__(self, handle: Callable[[Any], Any], memory: int | None) -> None:
+    def __init__(
+        self, handle: Callable[[Any], Any], memory: int | None, prepare: Callable[[Any], object] | None
+    ) -> None:
         context = multiprocessing.get_context("fork")
         jobs, self._jobs = context.Pipe(duplex=False)
         self._values, values = context.Pipe(duplex=False)
         self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (it is open as long as the child lives)
         self.jobs, self.deadline, self._unsent = 0, 0.0, False
-        arguments = (handle, jobs, values, self._words.fileno(), memory, os.getpid())
+        self._prepares, self._seconds = prepare is not None, 0.0
+        arguments = (handle, prepare, jobs, values, self._words.fileno(), memory, os.getpid())
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
         with fork_lock:
             self._process.start()
@@ -142,7 +150,8 @@ class _Worker:
 
     def send(self, job: Any, seconds: float) -> None:
         self.jobs += 1
-        self.deadline = time.monotonic() + seconds
+        self._seconds = seconds
+        self.deadline = time.monotonic() + (_PREPARING * seconds if self._prepares else seconds)
         with suppress(BrokenPipeError):  # the child is dead, which is seen when its value is waited for
             self._jobs.send(job)
 
@@ -150,7 +159,11 @@ class _Worker:
         """What the child has to say of its job, None where it is still at it."""
         if self._values.poll():
             with suppress(EOFError, OSError):
-                value, reason = self._values.recv()
+                answer = self._values.recv()
+                if answer is None:  # prepared: now its time begins
+                    self.deadline = time.monotonic() + self._seconds
+                    return None
+                value, reason = answer
                 return Outcome(failure=RAISED, reason=reason) if reason else Outcome(value)
         if not self._process.is_alive():
             return Outcome(failure=DIED, reason=self._death())
@@ -188,7 +201,13 @@ def _finished(busy: Sequence[_Worker]) -> list[tuple[_Worker, Outcome]]:
 
 
 def _serve(
-    handle: Callable[[Any], Any], jobs: Connection, values: Connection, words: int, memory: int | None, parent: int
+    handle: Callable[[Any], Any],
+    prepare: Callable[[Any], object] | None,
+    jobs: Connection,
+    values: Connection,
+    words: int,
+    memory: int | None,
+    parent: int,
 ) -> None:
     """What a child does: job after job, until there are no more."""
     begin_child(parent)
@@ -202,6 +221,9 @@ def _serve(
         except (EOFError, OSError):
             os._exit(0)
         try:
+            if prepare is not None:
+                prepare(job)
+                values.send(None)
             answer = (handle(job), "")
         except MemoryError:
             answer = (None, "out of memory")

@@ -77,7 +77,8 @@ class Measurer:
         self._loop_seconds = float("inf")
         common = (self.options.memory, self.options.renew_after)
         self._builders = WorkerPool(self._built, self.options.builder_count, self.options.build_seconds, *common)
-        self._runner = WorkerPool(_Runner(self.tasks, self.options), 1, self.options.run_seconds, *common)
+        runner = _Runner(self.tasks, self.options)
+        self._runner = WorkerPool(runner, 1, self.options.run_seconds, *common, prepare=runner.prepare)
 
     def __enter__(self) -> Measurer:
         return self
@@ -198,10 +199,13 @@ class _Runner:
         self.tasks, self.options = tasks, options
         self._stands: Mapping[int, Stand] = {}
 
-    def __call__(self, job: _Run) -> tuple[Timing, bool]:
-        """The time of the candidate, and whether it is to be the incumbent. Raises `WrongResult`."""
+    def prepare(self, job: _Run) -> None:
+        """Make the stand of the job's task. What its reference takes, of plain loops, is not time of a candidate."""
         if job.task not in self._stands:
             task = self.tasks[job.task]
             threads = getattr(task.target, "cores", None)
             self._stands = {job.task: Stand(task.arguments, job.reference, job.loop, threads, self.options)}
+
+    def __call__(self, job: _Run) -> tuple[Timing, bool]:
+        """The time of the candidate, and whether it is to be the incumbent. Raises `WrongResult`."""
         return judge(self._stands[job.task], job.candidate, job.incumbent, self.options)
