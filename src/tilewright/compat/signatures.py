@@ -195,10 +195,13 @@ def _adapter(
 
     def call(*args: Any, **options: Any) -> Any:
         given = dict(defaults)
-        for key, value in signature.bind(*args, **options).arguments.items():
+        bound = signature.bind(*args, **options).arguments
+        for key, value in bound.items():
             own = names.get(key, key)
             if own is not None:
                 given[own] = value
+            elif key == "out_layout" and value == bound.get("data_layout", bound.get("layout")):
+                continue  # results are laid out as the data are
             elif not _means_nothing(key, value, classic.parameters[key].default):
                 raise UnsupportedError(f"{name}: {key}={value!r} is not taken here; leave it out")
         return function(**given)

@@ -90,6 +90,15 @@ def parse_layout(spelling: str) -> Layout:
     return Layout(spelling)
 
 
+def is_layout(spelling: str) -> bool:
+    """True if `spelling` is one of a layout."""
+    try:
+        parse_layout(spelling)
+    except TypeMismatchError:
+        return False
+    return True
+
+
 def transform_shape(shape: Sequence[int], src: str, dst: str) -> tuple[int, ...]:
     """Shape in layout `dst` of an array that has `shape` in layout `src`. Raises TypeMismatchError.
 

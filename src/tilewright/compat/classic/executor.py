@@ -18,6 +18,7 @@ from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.expr import bind_params_by_name
 from tilewright.compat.classic.functions import get_global_func
 from tilewright.compat.classic.graph_json import Graph, GraphProgram, graph_of
+from tilewright.compat.classic.layout_rules import altered
 from tilewright.compat.classic.linked import is_model, is_object, is_shared, own_parts
 from tilewright.compat.classic.model_library import is_graph, is_library, kernels_of, saved, write_model, write_own
 from tilewright.compat.classic.model_source import model_source
@@ -56,7 +57,7 @@ def build(
     refuse_added("relay.build")
     if isinstance(executor, Mapping):  # v0.8 and before have the parameters in its place
         params, executor = executor, None
-    mod = with_params(IRModule.of(legalize(as_module(ir_mod))), params)
+    mod = with_params(IRModule.of(altered(legalize(as_module(ir_mod)))), params)
     chosen = single_target(target)
     model = compile_model(mod, chosen) if chosen.is_host else None
     return ExecutorFactory(model, mod, params, mod_name, chosen)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from tilewright.compat.classic.layout_rules import converted, planned
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.errors import InputError, TilewrightError
 from tilewright.relay.ir.module import IRModule as RelayModule
@@ -67,8 +68,20 @@ def FuseOps(fuse_opt_level: int = -1) -> ClassicPass:
     return classic(Pass(PassInfo(0, "FuseOps"), fuse))
 
 
+def AlterOpLayout() -> ClassicPass:
+    """Calls in other layouts, by the rules of the program; without any, as this package plans them."""
+    return classic(Pass(PassInfo(3, "AlterOpLayout"), lambda mod, _context: planned(mod)))
+
+
+def ConvertLayout(desired_layouts: Mapping[str, Any]) -> ClassicPass:
+    """Operators by name in the layouts asked for: `{"nn.conv2d": ["NHWC", "default"]}`."""
+    return classic(Pass(PassInfo(3, "ConvertLayout"), lambda mod, _context: converted(mod, desired_layouts)))
+
+
 #: The constructors of all graph passes by their classic names.
-CONSTRUCTORS = {name: constructor(name) for name in PASSES} | {"FuseOps": FuseOps}
+CONSTRUCTORS = {name: constructor(name) for name in PASSES} | {
+    "FuseOps": FuseOps, "AlterOpLayout": AlterOpLayout, "ConvertLayout": ConvertLayout,
+}  # fmt: skip
 
 
 class Sequential(pass_manager.Sequential):

@@ -181,11 +181,14 @@ def _packed(build: Any) -> Any:
     more = list(inspect.signature(op.nn.conv2d).parameters.values())[2:]
 
     def packed(*args: Any, **attrs: Any) -> relay.Expr:
+        bound = signature.bind(*args, **attrs).arguments
+        shape: Any = getattr(type_of(bound["kernel"]), "shape", ())
+        if len(shape) == 6 and bound.get("kernel_layout", "OIHW") == "OIHW":
+            attrs["kernel_layout"] = f"OIHW{shape[4]}i{shape[5]}o"
         return build(*args, **attrs)
 
-    packed.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [data, kernel, *[param.replace(kind=param.KEYWORD_ONLY) for param in more]]
-    )
+    signature = inspect.Signature([data, kernel, *[param.replace(kind=param.KEYWORD_ONLY) for param in more]])
+    packed.__signature__ = signature  # type: ignore[attr-defined]
     return named(packed, build.__name__, build.__doc__)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tilewright import relay
 from tilewright.compat.classic.array import NDArray, array
 from tilewright.compat.classic.expr import TupleWrapper
+from tilewright.compat.classic.layout_rules import with_tensors
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.compat.classic.passes import CONSTRUCTORS
 from tilewright.compat.classic.runtime import ADT
@@ -19,6 +20,7 @@ from tilewright.relay.interpreter.interpreter import evaluate
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.visitor import calls, global_vars
 from tilewright.relay.transform.gradient.gradient import gradient
+from tilewright.relay.transform.layout.alter_op_layout import altered_layout
 from tilewright.relay.transform.simplify.legalize import legalization
 
 
@@ -115,20 +117,27 @@ def _random(param: relay.Var, rng: np.random.Generator, scale: float, mean: floa
     return (rng.standard_normal(type_.concrete_shape) * scale + mean).astype(type_.dtype.numpy)
 
 
+#: What stands in for a property of an operator, by its classic name.
+_PROPERTIES: dict[str, Callable[[str, Any], Any]] = {
+    "FTVMLegalize": legalization,
+    "FTVMQnnLegalize": legalization,
+    "FTVMAlterOpLayout": lambda op_name, rule: altered_layout(op_name, with_tensors(rule)),
+}
+
+
 class TempOpAttr:
     """Within a `with` block, `Legalize` of `relay.transform` ("FTVMLegalize") or of `relay.qnn.transform`
-    ("FTVMQnnLegalize") and `relay.build` use `attr_value` for the operator.
+    ("FTVMQnnLegalize"), `AlterOpLayout` ("FTVMAlterOpLayout") and `relay.build` use `attr_value` for the operator.
 
-    Raises `UnsupportedError` for other keys: layouts and computes of operators are not replaced.
+    Raises `UnsupportedError` for other keys: computes of operators are not replaced.
     """
 
     def __init__(self, op_name: str, attr_key: str, attr_value: Any) -> None:
-        if attr_key not in ("FTVMLegalize", "FTVMQnnLegalize"):
+        if attr_key not in _PROPERTIES:
             raise UnsupportedError(
-                f"{attr_key} of {op_name} cannot be replaced; of an operator's properties only FTVMLegalize and "
-                "FTVMQnnLegalize can be"
+                f"{attr_key} of {op_name} cannot be replaced; of an operator's properties {', '.join(_PROPERTIES)} can be"
             )
-        self._scope = legalization(op_name, attr_value)
+        self._scope = _PROPERTIES[attr_key](op_name, attr_value)
 
     def __enter__(self) -> TempOpAttr:
         self._scope.__enter__()

@@ -25,11 +25,8 @@ _VM = {
     **leads_to(f"{_CLASSIC}.virtual_machine", "VirtualMachine"),
     **leads_to(f"{_CLASSIC}.relay_extras", "VMCompiler"),
 }
-_LAYOUT_HOOKS = dict.fromkeys(
-    ("register_alter_op_layout", "register_convert_op_layout"),
-    "layouts are chosen for the whole graph: relay.transform.ConvertLayout says which",
-)
 _REGISTRY = {
+    **leads_to(f"{_CLASSIC}.layout_rules", "register_alter_op_layout", "register_convert_op_layout"),
     **leads_to("tilewright.relay.ir.registry", "Op", "OpPattern", "get"),
     **leads_to(
         f"{_CLASSIC}.own_operators",
@@ -143,11 +140,10 @@ TABLES = (
         "Operators.",
         names={**TUPLE_VALUED, **COMPOSED, **_REGISTRY},
         open=("tilewright.relay.op",),
-        refused=_LAYOUT_HOOKS,
     ),
     Table("tvm.relay.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
     Table("tvm.relay.op.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
-    Table("tvm.relay.op.op", "The table of operators.", names=_REGISTRY, refused=_LAYOUT_HOOKS),
+    Table("tvm.relay.op.op", "The table of operators.", names=_REGISTRY),
     Table(
         "tvm.relay.nn",
         "Operators of neural networks.",

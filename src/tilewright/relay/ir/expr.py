@@ -230,6 +230,10 @@ class Tuple(Expr):
     def __init__(self, fields: Iterable[Expr]) -> None:
         object.__setattr__(self, "fields", tuple(fields))
 
+    def __getitem__(self, index: int) -> Expr:  # type: ignore[override]
+        """The field itself: nothing has to be taken out of a tuple that is at hand."""
+        return self.fields[index]
+
 
 @node
 class TupleGetItem(Expr):
@@ -257,12 +261,14 @@ class Call(Expr):
         args: Iterable[Expr],
         attrs: Mapping[str, Any] | None = NO_ATTRS,
         span: str | Iterable[Type] | None = "",
+        span_behind_types: object = "",
     ) -> None:
-        # Classic programs give the types that type variables stand for in fourth place; they follow from the arguments.
+        # Classic programs give the types that type variables stand for in fourth place, which follow from the
+        # arguments, and the span behind them.
         object.__setattr__(self, "op", op)
         object.__setattr__(self, "args", tuple(args))
         object.__setattr__(self, "attrs", attrs if isinstance(attrs, Attrs) else Attrs(attrs))
-        object.__setattr__(self, "span", span if isinstance(span, str) else "")
+        object.__setattr__(self, "span", span if isinstance(span, str) else str(span_behind_types or ""))
 
     @property
     def type_args(self) -> tuple[Type, ...]:

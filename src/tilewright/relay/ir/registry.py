@@ -33,7 +33,7 @@ import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.relay.ir.attributes import Schema
@@ -101,16 +101,19 @@ class Precision(IntEnum):
     """in float32: sums of many terms, exponentials"""
 
 
-#: A permutation: axis i of the permuted value is axis `order[i]` of the plain one.
-Order = tuple[int, ...]
+class Moved(NamedTuple):
+    """How a tensor was laid out ("NCHW") and how it is now ("NHWC", "NCHW16c")."""
+
+    was: str
+    now: str
 
 
 @dataclass(frozen=True, slots=True)
-class OrderChoice:
-    """The order each operand is wanted in (None: plain), that of the result, and the new attributes."""
+class Followed:
+    """How each (flattened) operand is wanted and each result comes out (None: as it was), and the new attributes."""
 
-    inputs: tuple[Order | None, ...]
-    output: Order | None
+    inputs: tuple[Moved | None, ...]
+    outputs: tuple[Moved | None, ...]
     attrs: Attrs
 
 
@@ -134,8 +137,8 @@ ExpectedOperands = Callable[["TensorType", "Attrs"], "list[TensorType | None]"]
 EqualSizes = Callable[["Call", "Sequence[TensorType]"], "Iterable[tuple[Dim, Dim]]"]
 #: (call, type of its input) -> where its results lie in the memory of its input, in bytes; None if it has to move them.
 View = Callable[["Call", "TensorType"], "tuple[Dim, ...] | None"]
-#: (call, the order its data come in, types of its operands and result) -> how it follows, None if it does not.
-Reorder = Callable[["Call", Order, "Sequence[TensorType]"], OrderChoice | None]
+#: (call, how the tensors that it reads have moved, their types before) -> how it follows, None if it does not.
+Follow = Callable[["Call", "Sequence[Moved | None]", "Sequence[TensorType]"], Followed | None]
 #: (weights, a factor for each output channel, attrs) -> the weights whose result is the scaled one.
 ScaledWeights = Callable[["np.ndarray[Any, Any]", "np.ndarray[Any, Any]", "Attrs"], "np.ndarray[Any, Any]"]
 #: (call, values of its arguments from `first_shape` on) -> the call of a static operator, or None.
@@ -213,7 +216,8 @@ class Op(Operator):
     """where it reads or writes at the numbers of its second operand; None where any number will do"""
     spatial_axes: int = 0
     """of images, the axes beside batch and channels, whose order a program may choose (`convert_layout`)"""
-    reorder: Reorder | None = None
+    follows: Follow | None = None
+    """how it runs on data in another layout (`relay/op/following.py`)"""
     # what stands for it elsewhere
     attrs_class: str = ""
     """the class of its attributes in classic JSON, where they have one"""

@@ -35,7 +35,12 @@ def tensor_type_of(expr: Expr) -> TensorType:
 
 @node_method
 def type_args(call: Call) -> tuple[Type, ...]:
-    """What the type variables of the callee stand for in `call`; of an operator the types of its arguments."""
+    """What the type variables of the callee stand for in `call`; of an operator the types of its arguments.
+
+    Nothing where the types of the arguments are not known yet.
+    """
+    if any(arg.inferred_type is None for arg in call.args):
+        return ()
     found = tuple([arg.checked_type for arg in call.args])
     if not isinstance(call.op, Expr):
         return found

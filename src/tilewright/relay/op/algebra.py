@@ -27,6 +27,7 @@ from tilewright.relay.op.common import (
     with_attrs,
 )
 from tilewright.relay.op.composite import register_composite
+from tilewright.relay.op.following import deviation
 from tilewright.relay.op.reduce import Axis
 from tilewright.topi import tag
 from tilewright.topi.util import accumulator_dtype, normalize_axes
@@ -129,6 +130,7 @@ register_composite(
     type_rule=_variance_type,
     expansion=_variance,
     reference=_variance_reference,
+    follows=deviation,
     precision=Precision.NEVER,
     attributes={
         "axis": attr.axes(None),

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import Reference
-from tilewright.relay.op import reduce, tensor, transform
+from tilewright.relay.op import following, reduce, tensor, transform
 from tilewright.relay.op.common import at_most, call, check_axis, dims, require, same_dim
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite
@@ -134,6 +134,7 @@ register_composite(
     num_inputs=2,
     expansion=_slice_like,
     reference=_slice_like_reference,
+    follows=following.cut_like,
     attributes={"axes": attr.optional(attr.integers(), ())},
 )
 

@@ -13,7 +13,7 @@ from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
-from tilewright.relay.op import layout_rules, orders
+from tilewright.relay.op import following, layout_rules
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -73,7 +73,7 @@ def _register(name: str, function: Callable[..., Any], kind: str = "number", **f
         reference=reference,
         layout=layout_rules.follow_reduce,
         attributes=_ATTRIBUTES,
-        reorder=orders.reduction,
+        follows=following.reduction,
         attrs_class="ReduceAttrs",
         **fields,
     )
@@ -142,6 +142,7 @@ def _register_arg(name: str, function: Callable[..., Any]) -> Any:
         compute=with_attrs(getattr(topi, name), "axis", "keepdims", "exclude", "select_last_index", "dtype"),
         pattern=OpPattern.COMM_REDUCE,
         reference=reference,
+        follows=following.places_of_extremes,
         attributes={**_ATTRIBUTES, "select_last_index": attr.flag(False), "dtype": attr.dtype("int32")},
     )
 

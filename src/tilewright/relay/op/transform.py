@@ -13,7 +13,7 @@ from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple
 from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type
-from tilewright.relay.op import equal_sizes, layout_rules, orders, view_rules
+from tilewright.relay.op import equal_sizes, following, layout_rules, view_rules
 from tilewright.relay.op.common import (
     Types,
     at_most,
@@ -114,6 +114,7 @@ register(
     precision=Precision.FOLLOW,
     rearranges=True,
     picks=True,
+    follows=following.transposed,
     attrs_class="TransposeAttrs",
     attributes={"axes": attr.optional(attr.integers())},
 )
@@ -174,6 +175,7 @@ register(
     picks=True,
     identity_on_same_type=True,
     view=view_rules.whole,
+    follows=following.squeezed,
     attrs_class="SqueezeAttrs",
     attributes={"axis": attr.axes(None)},
 )
@@ -265,7 +267,7 @@ register(
     precision=Precision.FOLLOW,
     costly=True,
     equal_sizes=equal_sizes.of_concatenate,
-    reorder=orders.along_axis,
+    follows=following.joined,
     attrs_class="ConcatenateAttrs",
     attributes={"axis": attr.integer(0)},
 )
@@ -326,6 +328,7 @@ register(
         np.asarray(part, order="C") for part in np.split(x, attrs["indices_or_sections"], attrs["axis"])
     ),
     layout=layout_rules.follow_split,
+    follows=following.parted,
     precision=Precision.FOLLOW,
     view=view_rules.split_offsets,
     attrs_class="SplitAttrs",
@@ -356,6 +359,7 @@ register(
     pattern=INJECTIVE,
     reference=lambda attrs, x: ref.strided_slice(x, attrs["begin"], attrs["end"], attrs["strides"], attrs["axes"]),
     layout=layout_rules.follow_strided_slice,
+    follows=following.sliced,
     precision=Precision.FOLLOW,
     picks=True,
     view=view_rules.slice_offset,

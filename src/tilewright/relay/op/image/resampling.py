@@ -12,8 +12,8 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import call, dims
 from tilewright.relay.op.composite import register_composite
+from tilewright.relay.op.following import with_layout
 from tilewright.relay.op.image.resize import resize2d
-from tilewright.relay.op.orders import with_layout
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.reference.resize import resize2d as resize_reference
 
@@ -66,7 +66,7 @@ register_composite(
     expansion=_resize1d,
     reference=lambda attrs, x: resize_all(attrs, x, "W"),
     spatial_axes=1,
-    reorder=with_layout,
+    follows=with_layout,
     attributes={
         "size": attr.per_axis(1),
         "layout": attr.text("NCW"),
@@ -83,7 +83,7 @@ register_composite(
     expansion=_resize3d,
     reference=lambda attrs, x: resize_all(attrs, x, "DHW"),
     spatial_axes=3,
-    reorder=with_layout,
+    follows=with_layout,
     attributes={
         "size": attr.per_axis(3),
         "layout": attr.text("NCDHW"),

@@ -9,7 +9,7 @@ from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
-from tilewright.relay.op import orders
+from tilewright.relay.op import following
 from tilewright.relay.op.common import Types, call, require, tensor
 from tilewright.relay.op.layout_rules import follow_layout_attr
 from tilewright.topi.layout import transform_shape
@@ -47,7 +47,7 @@ register(
     costly=True,
     identity_on_same_type=True,
     spatial_axes=2,
-    reorder=orders.with_layout,
+    follows=following.with_layout,
     attributes={
         "size": attr.per_axis(2),
         "layout": attr.text("NCHW"),

@@ -12,7 +12,7 @@ from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
-from tilewright.relay.op import orders
+from tilewright.relay.op import following
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -124,7 +124,7 @@ register(
     layout=follow_channels,
     precision=Precision.FOLLOW,
     expected_operands=per_channel(1),
-    reorder=orders.along_axis,
+    follows=following.along_axis,
     attrs_class="BiasAddAttrs",
     attributes={"axis": attr.integer(1)},
 )
@@ -166,7 +166,7 @@ register(
     reference=lambda attrs, x: ref.pad(x, attrs["pad_width"], attrs["pad_mode"], attrs["pad_value"]),
     layout=follow_pad,
     precision=Precision.FOLLOW,
-    reorder=orders.padding,
+    follows=following.padding,
     attributes={"pad_width": attr.pairs(), "pad_value": attr.number(0), "pad_mode": attr.text("constant")},
 )
 

@@ -93,6 +93,20 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], out_type: Any) -> lis
     return [_conv2d_by_transform(attrs, data, kernel)]
 
 
+def has_kernel(attrs: Attrs) -> bool:
+    """True if `nn.conv2d` is computed in the layouts of `attrs`: any order of axes, or blocks that fit each other."""
+    data, kernel = parse_layout(attrs["data_layout"]), parse_layout(attrs["kernel_layout"])
+    out = parse_layout(attrs["out_layout"] or attrs["data_layout"])
+    if not data.is_blocked and not kernel.is_blocked:
+        return True
+    if data.primal != "NCHW" or kernel.primal != "OIHW" or kernel.block_of("O") != out.block_of("C"):
+        return False
+    blocks = "".join(letter for letter, block in kernel.axes if block)
+    if blocks == "O":
+        return attrs["groups"] == 1 and not data.is_blocked
+    return blocks == "IO" and data.is_blocked and kernel.block_of("I") in (1, data.block_of("C"))
+
+
 def _whole_blocks(data: te.Tensor, kernel: te.Tensor, groups: int) -> bool:
     """True if each group has whole blocks of input and of output channels."""
     inputs, filters = topi.util.extents(data)[1], topi.util.extents(kernel)[0]

@@ -28,9 +28,9 @@ from tilewright.relay.op.common import (
     tensors,
     with_attrs,
 )
+from tilewright.relay.op.following import along_axis
 from tilewright.relay.op.layout_rules import follow_input
 from tilewright.relay.op.operand_types import per_channel
-from tilewright.relay.op.orders import along_axis
 from tilewright.support.named import named
 from tilewright.topi.reference import nn as ref
 from tilewright.topi.reference import transform as ref_transform
@@ -55,7 +55,7 @@ def _register_softmax(name: str, reference: Any, fast: str = "") -> Any:
         passes=3,
         precision=Precision.NEVER,
         attrs_class="SoftmaxAttrs",
-        reorder=along_axis,
+        follows=along_axis,
         fast=fast,
     )
 
@@ -183,6 +183,7 @@ register(
     ),
     precision=Precision.FOLLOW,
     expected_operands=per_channel(4),
+    follows=along_axis,
     attrs_class="BatchNormAttrs",
     attributes={"axis": attr.integer(1), "epsilon": attr.number(1e-05)},
 )

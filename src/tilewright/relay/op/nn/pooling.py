@@ -12,8 +12,8 @@ from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, tensor, window_attrs
+from tilewright.relay.op.following import with_layout
 from tilewright.relay.op.layout_rules import follow_layout_attr
-from tilewright.relay.op.orders import with_layout
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import pooling as ref
 from tilewright.topi.shapes import pool_output
@@ -59,7 +59,7 @@ def _register_pool(kind: str, **more: attr.Attribute) -> None:
         picks=kind == "max",
         attrs_class=f"{kind.title()}Pool2DAttrs",
         spatial_axes=2,
-        reorder=with_layout,
+        follows=with_layout,
     )
 
 
@@ -127,7 +127,7 @@ def _register_whole(kind: str) -> None:
         attrs_class="GlobalPool2DAttrs",
         precision=Precision.FOLLOW,
         spatial_axes=2,
-        reorder=with_layout,
+        follows=with_layout,
     )
     register(
         f"nn.adaptive_{kind}_pool2d",
@@ -142,7 +142,7 @@ def _register_whole(kind: str) -> None:
         attributes={"output_size": attr.per_axis(2, (1, 1)), "layout": attr.text("NCHW")},
         precision=Precision.FOLLOW,
         spatial_axes=2,
-        reorder=with_layout,
+        follows=with_layout,
     )
 
 

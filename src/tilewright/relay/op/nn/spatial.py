@@ -16,12 +16,12 @@ from tilewright.relay.ir.type import Type
 from tilewright.relay.op import transform
 from tilewright.relay.op.common import Types, call, dims, known_size, require, tensors, window_attrs
 from tilewright.relay.op.composite import register_composite, type_of_expansion
+from tilewright.relay.op.following import with_layout
 from tilewright.relay.op.nn import pooling
 from tilewright.relay.op.nn.activation import pad
 from tilewright.relay.op.nn.backward import dilate
 from tilewright.relay.op.nn.convolution import conv2d, conv2d_transpose
 from tilewright.relay.op.operand_types import convolution_operands, transposed_operands
-from tilewright.relay.op.orders import with_layout
 from tilewright.support.named import named
 from tilewright.topi.reference import spatial as ref
 from tilewright.topi.util import per_axis
@@ -316,7 +316,7 @@ def _register_pools(kind: str, axes: int) -> None:
         attributes=pooling.pool_schema(axes, "NC" + SPATIAL[axes], **more),
         precision=Precision.FOLLOW,
         spatial_axes=axes,
-        reorder=with_layout,
+        follows=with_layout,
     )
     register_composite(
         f"nn.adaptive_{kind}_pool{axes}d",
@@ -329,7 +329,7 @@ def _register_pools(kind: str, axes: int) -> None:
         },
         precision=Precision.FOLLOW,
         spatial_axes=axes,
-        reorder=with_layout,
+        follows=with_layout,
     )
 
 

@@ -11,7 +11,7 @@ from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import Precision
 from tilewright.relay.ir.type import Dim, Type
-from tilewright.relay.op import orders
+from tilewright.relay.op import following
 from tilewright.relay.op.common import Types, call, dims, require
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.image.resampling import resize3d, resize_all
@@ -79,7 +79,7 @@ register_composite(
     reference=lambda attrs, x: _upsampling_reference(attrs, x, "HW"),
     precision=Precision.FOLLOW,
     spatial_axes=2,
-    reorder=orders.with_layout,
+    follows=following.with_layout,
     attributes={
         "scale_h": attr.number(1),
         "scale_w": attr.number(1),

@@ -14,8 +14,8 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple
 from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.op import following, transform
 from tilewright.relay.op import tensor as plain
-from tilewright.relay.op import transform
 from tilewright.relay.op.common import Types, broadcast_shapes, call, require_same_dtype, tensors, tuple_of_tensors
 from tilewright.relay.op.qnn.canonical import (
     as_parameter,
@@ -48,7 +48,7 @@ def _binary(name: str, function: Callable[[Expr, Expr], Expr], stepwise: _Stepwi
         return quantize(function(left, right), out_scale, out_zero, out_dtype=str(tensor_type_of(lhs).dtype))
 
     register_quantized(
-        name, 8, _binary_type, canonical,
+        name, 8, _binary_type, canonical, follows=following.quantized_elementwise,
         lhs_axis=attr.integer(-1), rhs_axis=attr.integer(-1), rounding=attr.text(attr.ABSENT),
     )  # fmt: skip
 
@@ -131,7 +131,13 @@ def _concatenate(attrs: Attrs, args: Sequence[Expr]) -> Expr:
 
 
 register_quantized(
-    "qnn.concatenate", 5, _concatenate_type, _concatenate, axis=attr.integer(0), rounding=attr.text(attr.ABSENT)
+    "qnn.concatenate",
+    5,
+    _concatenate_type,
+    _concatenate,
+    follows=following.joined,
+    axis=attr.integer(0),
+    rounding=attr.text(attr.ABSENT),
 )
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.call_reference import reference_value
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, Tuple
-from tilewright.relay.ir.registry import TypeRule
+from tilewright.relay.ir.registry import Follow, TypeRule
 from tilewright.relay.ir.type import TensorType, TupleType
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.op.common import Types, call, require, tensor
@@ -23,7 +22,13 @@ Canonical = Callable[[Attrs, Sequence[Expr]], Expr]
 
 
 def register_quantized(
-    name: str, num_inputs: int, type_rule: TypeRule, canonical: Canonical, **attributes: attr.Attribute
+    name: str,
+    num_inputs: int,
+    type_rule: TypeRule,
+    canonical: Canonical,
+    *,
+    follows: Follow | None = None,
+    **attributes: Any,
 ) -> None:
     """Enter a quantized operator; its reference evaluates what `canonical(attrs, args)` builds."""
 
@@ -41,6 +46,7 @@ def register_quantized(
         reference=reference,
         type_rule=type_rule,
         attributes=attributes,
+        follows=follows,
     )
 
 

@@ -11,6 +11,7 @@ from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, const
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.op import following
 from tilewright.relay.op.common import Types, require, tensor
 from tilewright.relay.op.qnn.canonical import (
     along,
@@ -158,6 +159,7 @@ register_quantized(
     5,
     _requantize_type,
     _requantize,
+    follows=following.along_axis,
     axis=attr.integer(-1),
     rounding=attr.text("HALF_EVEN"),
     out_dtype=attr.dtype("int8"),

@@ -1,7 +1,7 @@
 """Operators that are short for others are written as those: `nn.bias_add` becomes an addition that broadcasts.
 
 Before: nn.bias_add(%x, %b, axis=1)                        (%x: [1, 3, 8, 8], %b: [3])
-After:  add(%x, reshape(%b, newshape=[3, 1, 1]))
+After:  add(%x, expand_dims(%b, axis=1, num_newaxis=2))
 """
 
 from __future__ import annotations

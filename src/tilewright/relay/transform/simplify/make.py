@@ -32,8 +32,8 @@ def reshape(data: Expr, shape: tuple[int, ...], span: str = "") -> Expr:
 
 def along_axis(vector: Expr, axis: int, ndim: int) -> Expr:
     """A vector of shape [C] as [C, 1, …], such that it broadcasts along `axis` of a tensor of `ndim` dimensions."""
-    channels = tensor_type_of(vector).shape[0]
-    return reshape(vector, (channels, *(1,) * (ndim - 1 - axis % ndim)))
+    behind = ndim - 1 - axis % ndim
+    return make("expand_dims", vector, axis=1, num_newaxis=behind) if behind else vector
 
 
 def scalar_like(value: float, like: Expr) -> Constant:

@@ -18,7 +18,7 @@ from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
-from tilewright.relay.op.orders import LETTERS
+from tilewright.relay.op.following import LETTERS
 from tilewright.relay.transform.simplify.make import is_call
 
 
