@@ -1,4 +1,4 @@
-"""Layouts by rules of a program: `register_alter_op_layout`, `register_convert_op_layout` and the passes that ask them."""
+"""Layouts by rules of a program: `register_alter_op_layout`, `register_convert_op_layout`, and passes that ask them."""
 
 from __future__ import annotations
 

@@ -135,7 +135,8 @@ class TempOpAttr:
     def __init__(self, op_name: str, attr_key: str, attr_value: Any) -> None:
         if attr_key not in _PROPERTIES:
             raise UnsupportedError(
-                f"{attr_key} of {op_name} cannot be replaced; of an operator's properties {', '.join(_PROPERTIES)} can be"
+                f"{attr_key} of {op_name} cannot be replaced; of an operator's properties "
+                f"{', '.join(_PROPERTIES)} can be"
             )
         self._scope = _PROPERTIES[attr_key](op_name, attr_value)
 

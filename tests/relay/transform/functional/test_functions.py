@@ -75,6 +75,25 @@ def test_inlined_functions_may_call_each_other() -> None:
     assert_same(mod, after)
 
 
+def test_functions_for_a_code_generator_stay_functions_and_so_do_values() -> None:
+    f, g, a, x = relay.GlobalVar("f"), relay.GlobalVar("g"), relay.var("a", shape=(2,)), relay.var("x", shape=(2,))
+    external = relay.Function([a], relay.exp(a), attrs={"Inline": 1, "Compiler": "mine"})
+    constant = relay.Function([], relay.const([1.0, 2.0]), attrs={"Inline": 1})
+    flag = relay.var("flag", shape=(), dtype="bool")
+    body = relay.add(f(x), relay.Call(relay.If(flag, g, g), ()))
+    mod = relay.IRModule({f: external, g: constant, relay.GlobalVar("main"): relay.Function([x, flag], body)})
+    after = inline(infer_type(mod))
+    assert _functions(after) == ["main"] and 'Compiler="mine"' in str(after)
+    given = [np.array([0.0, 1.0], "float32"), np.array(True)]
+    np.testing.assert_allclose(relay.interpret(after, given)[0], np.exp(given[0]) + given[0] + 1, rtol=1e-6)
+
+
+def test_marked_functions_that_nothing_names_stay() -> None:
+    f, a = relay.GlobalVar("f"), relay.var("a", shape=(2,))
+    mod = infer_type(relay.IRModule({f: relay.Function([a], relay.exp(a), attrs={"Inline": 1})}))
+    assert _functions(inline(mod)) == ["f"]
+
+
 def test_functions_that_nothing_reaches_go() -> None:
     mod = _calls_twice()
     assert _functions(remove_unused_functions(mod)) == ["main", "twice"]

@@ -118,6 +118,14 @@ IMAGES: list[tuple[str, Build, list[str]]] = [
         ["nn.global_avg_pool2d", "reshape", "nn.dense", "reshape"],
     ),
     ("zeros_like", lambda x: relay.add(x, relay.zeros_like(relay.exp(x))), []),
+    ("full_like", lambda x: relay.add(relay.full_like(x, relay.const(0.0)), x), []),
+    ("full of a number", lambda x: relay.multiply(relay.full(relay.const(1.0), x.type_annotation.shape), x), []),
+    ("broadcast_to_like", lambda x: relay.broadcast_to_like(weights(6), x), ["broadcast_to"]),
+    ("collapse_sum_like", lambda x: relay.collapse_sum_like(x, relay.sum(x, axis=0)), ["collapse_sum_to"]),
+    ("reshape_like", lambda x: relay.reshape_like(relay.exp(x), relay.reshape(x, (240,))), ["exp", "reshape"]),
+    ("reverse reshape", lambda x: relay.contrib_reverse_reshape(x, (-1, 6)), ["reshape"]),
+    ("plain layouts", lambda x: relay.layout_transform(x, "NCHW", "HWCN"), ["transpose"]),
+    ("cast_like", lambda x: relay.cast_like(x, relay.exp(x)), []),
     ("ones_like", lambda x: relay.add(x, relay.ones_like(x)), ["add"]),
 ]
 
@@ -144,6 +152,8 @@ def test_every_rule_is_tried_above() -> None:
         "layout_round_trip", "concatenate_one", "pad_of_nothing", "whole_slice", "keep_reduced_dims",
         "spatial_mean_is_pool", "pad_into_window", "elementwise_before_reshape", "operand_needs_no_broadcast",
         "binary_before_reshape", "residual_before_reshape", "filled_like", "reshape_before_pad",
+        "operand_of_one_number", "full_of_known_shape", "broadcast_to_known_shape", "plain_layouts_are_transpose",
+        "collapse_sum_to_known_shape", "reshape_to_known_shape", "cast_to_known_type",
         "transposed_pixel_is_dense", "transposed_kernel_output_first",
     }  # fmt: skip
     rules = {rule.__qualname__.split(".")[0] for name in registry.names() for rule in rules_of(registry.get(name))}  # type: ignore[attr-defined]

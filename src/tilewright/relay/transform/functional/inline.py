@@ -3,11 +3,14 @@
 Before: def @twice(%x, Inline=1) { add(%x, %x) }    def @main(%y) { @twice(exp(%y)) }
 After:  def @main(%y) { let %x = exp(%y); add(%x, %x) }
 
-Arguments that are no variables or constants are bound first, so nothing is computed twice. Functions that call
-themselves, directly or through others, stay; the marked functions that nothing calls any longer go.
+Arguments that are no variables or constants are bound first, so nothing is computed twice. A function for an external
+code generator (`Compiler`) stays one, at the place of its name, and so does one that is passed on as a value. Functions
+that call themselves, directly or through others, stay; marked functions that were named and are no longer go.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from tilewright.relay.ir.expr import Call, Expr, Function, GlobalVar, Let
 from tilewright.relay.ir.infer_type import infer_type
@@ -24,9 +27,13 @@ def inline(mod: IRModule) -> IRModule:
     functions = dict(mod.functions)
     for gvar in _callees_first(mod, marked):
         functions = {g: f.with_body(_inlined(f.body, gvar, functions[gvar])) for g, f in functions.items()}
-    still_named = {g for func in functions.values() for g in global_vars(func)}
-    kept = {g: f for g, f in functions.items() if g not in marked or g in still_named}
+    named, still_named = _named(mod.functions.values()), _named(functions.values())
+    kept = {g: f for g, f in functions.items() if g not in marked or g not in named or g in still_named}
     return infer_type(mod.with_functions(kept)) if marked else mod
+
+
+def _named(functions: Iterable[Function]) -> set[GlobalVar]:
+    return {gvar for func in functions for gvar in global_vars(func)}
 
 
 def _inlined(body: Expr, gvar: GlobalVar, func: Function) -> Expr:
@@ -34,11 +41,13 @@ def _inlined(body: Expr, gvar: GlobalVar, func: Function) -> Expr:
 
 
 def _rule(node: Expr, gvar: GlobalVar, func: Function) -> Expr | None:
+    if node is gvar:
+        return rename_bound(func)
     if not isinstance(node, Call) or node.op is not gvar:
         return None
     copy = rename_bound(func)
     assert isinstance(copy, Function)
-    return apply(copy, node.args)
+    return Call(copy, node.args, span=node.span) if func.attrs.get("Compiler") else apply(copy, node.args)
 
 
 def apply(func: Function, args: tuple[Expr, ...]) -> Expr:

@@ -11,15 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.ir.attributes import complete
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, merge_spans
-from tilewright.relay.ir.registry import Op, OpPattern
+from tilewright.relay.ir.registry import Op, OpPattern, get
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.op.common import broadcast_shapes
+from tilewright.relay.op.following import order_of
 from tilewright.relay.op.view_rules import whole
 from tilewright.relay.op.views import is_reshape
 from tilewright.relay.transform.simplify.make import is_call, make, reshape
 from tilewright.relay.transform.simplify.rule_index import RuleIndex
+from tilewright.topi.layout import parse_layout
 
 Rule = Callable[[Call], Expr | None]
 rule_of: RuleIndex[Rule] = RuleIndex()
@@ -88,9 +91,70 @@ def transpose_is_reshape(call: Call) -> Expr | None:
 
 def filled_like(call: Call) -> Expr | None:
     """zeros_like(x) -> zeros, which does not read x."""
-    type_ = tensor_type_of(call)
     assert isinstance(call.op, Op)
-    return make("ones" if call.op.fill else "zeros", shape=type_.shape, dtype=str(type_.dtype), span=call.span)
+    return _of_known_shape("ones" if call.op.fill else "zeros", (), call, dtype=str(tensor_type_of(call).dtype))
+
+
+def _of_known_shape(name: str, args: tuple[Expr, ...], call: Call, **attrs: Any) -> Expr | None:
+    """What gives a value of the shape of `call` without an operand that has it; None where that is not known."""
+    shape = tensor_type_of(call).shape
+    if not all(isinstance(extent, int) for extent in shape):
+        return None
+    op = get(name)
+    return Call(op, args, complete(name, op.attributes, {"shape": shape, **attrs}), call.span)
+
+
+@rule_of("full_like")
+def full_of_known_shape(call: Call) -> Expr | None:
+    """full_like(x, value) -> full(value), which does not read x."""
+    return _of_known_shape("full", call.args[1:], call, dtype=str(tensor_type_of(call).dtype))
+
+
+@rule_of("broadcast_to_like")
+def broadcast_to_known_shape(call: Call) -> Expr | None:
+    """broadcast_to_like(x, y) -> broadcast_to(x), which does not read y."""
+    return _of_known_shape("broadcast_to", call.args[:1], call)
+
+
+@rule_of("collapse_sum_like")
+def collapse_sum_to_known_shape(call: Call) -> Expr | None:
+    """collapse_sum_like(x, y) -> collapse_sum_to(x), which does not read y."""
+    return _of_known_shape("collapse_sum_to", call.args[:1], call)
+
+
+@rule_of("reshape_like", "contrib_reverse_reshape")
+def reshape_to_known_shape(call: Call) -> Expr | None:
+    """reshape_like(x, y) -> reshape(x), which does not read y; a reshape with codes counted from the back too."""
+    shape = tensor_type_of(call).shape
+    return reshape(call.args[0], shape, span=call.span) if all(isinstance(s, int) for s in shape) else None
+
+
+@rule_of("cast_like")
+def cast_to_known_type(call: Call) -> Expr | None:
+    """cast_like(x, y) -> cast(x), which does not read y."""
+    return make("cast", call.args[0], dtype=str(tensor_type_of(call).dtype), span=call.span)
+
+
+def operand_of_one_number(call: Call) -> Expr | None:
+    """add(x, ones of no larger a shape) -> add(x, 1)."""
+    made = tensor_type_of(call)
+    for index, arg in enumerate(call.args):
+        value, other = _number_everywhere(arg), tensor_type_of(call.args[1 - index])
+        if value is not None and other.shape == made.shape and not isinstance(call.args[1 - index], Constant):
+            number = Constant(np.asarray(value, tensor_type_of(arg).dtype.numpy))
+            return Call(
+                call.op, [number, call.args[1]] if index == 0 else [call.args[0], number], call.attrs, call.span
+            )
+    return None
+
+
+def _number_everywhere(expr: Expr) -> Any:
+    """The number that every element of a call of `zeros`, `ones` or `full` is; None for anything else."""
+    if not isinstance(expr, Call) or not isinstance(expr.op, Op):
+        return None
+    if is_call(expr, "full"):
+        return expr.args[0].data.reshape(()) if isinstance(expr.args[0], Constant) else None
+    return expr.op.fill
 
 
 @rule_of("layout_transform")
@@ -104,6 +168,15 @@ def layout_round_trip(call: Call) -> Expr | None:
         attrs = {"src_layout": inner.attrs.src_layout, "dst_layout": target}
         return make("layout_transform", inner.args[0], **attrs, span=merge_spans(inner, call))
     return call.args[0] if source == target else None
+
+
+@rule_of("layout_transform")
+def plain_layouts_are_transpose(call: Call) -> Expr | None:
+    """layout_transform(x, "NCHW", "NHWC") -> transpose(x)."""
+    source, target = call.attrs.src_layout, call.attrs.dst_layout
+    if source == target or parse_layout(source).is_blocked or parse_layout(target).is_blocked:
+        return None
+    return make("transpose", call.args[0], axes=order_of(source, target), span=call.span)
 
 
 @rule_of("concatenate")
@@ -333,6 +406,8 @@ def rules_of(op: Op) -> tuple[Rule, ...]:
         found += [binary_before_reshape, residual_before_reshape]
     if op.pattern is OpPattern.ELEMWISE:
         found.append(elementwise_before_reshape)
+    if op.pattern is OpPattern.BROADCAST and op.num_inputs == 2:
+        found.append(operand_of_one_number)
     if op.pattern is OpPattern.BROADCAST:
         found.append(operand_needs_no_broadcast)
     return tuple(found)
