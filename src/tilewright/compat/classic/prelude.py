@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.compat.classic.module import IRModule
+from tilewright.compat.classic.tensor_arrays import StaticTensorArrayOps, define_tensors
 from tilewright.errors import InputError
 from tilewright.relay.ir import prelude as own
 from tilewright.relay.ir.values import ConstructorValue
@@ -40,9 +41,38 @@ class Prelude(own.Prelude):
             return self.mod.type_data(_OLD_TYPES[name]).header
         return super().__getattr__(_OLD_NAMES.get(name, name))
 
-    def get_type(self, canonical: str) -> tuple[Any, ...]:
-        """The variable of a data type, then its constructors."""
-        return self.mod.get_type(canonical)
+    def get_type(self, canonical: str, dtype: str | None = None) -> Any:
+        """The variable of a data type, then its constructors; of "tensor_t" of a `dtype` the variable."""
+        if dtype is None:
+            return self.mod.get_type(canonical)
+        define_tensors(self.mod, dtype)
+        return self.mod.get_global_type_var(self.get_name(canonical, dtype))
+
+    def get_name(self, canonical: str, dtype: str) -> str:
+        """The name of a function, a constructor or the type of tensors of `dtype`."""
+        return f"tensor_{dtype}_t" if canonical == "tensor_t" else f"{canonical}_{dtype}"
+
+    def get_global_var(self, canonical: str, dtype: str) -> relay.GlobalVar:
+        """The variable of a function on tensors of `dtype`, or arrays of them; see `tensor_arrays`."""
+        define_tensors(self.mod, dtype)
+        return self.mod.get_global_var(self.get_name(canonical, dtype))
+
+    def get_tensor_ctor(self, canonical: str, dtype: str) -> Any:
+        """The constructor "tensor_nil", or "tensor0" to "tensor6" of so many dimensions."""
+        define_tensors(self.mod, dtype)
+        return getattr(self, self.get_name(canonical, dtype))
+
+    def get_name_static(self, canonical: str, dtype: str, shape: Any, batch_dim: int | None = None) -> str:
+        """The name of a function or constructor of `StaticTensorArrayOps`."""
+        return StaticTensorArrayOps(self, dtype, shape, batch_dim).get_name(canonical)
+
+    def get_global_var_static(self, canonical: str, dtype: str, shape: Any, batch_dim: int | None = None) -> Any:
+        """The variable of a function that `StaticTensorArrayOps` registered."""
+        return StaticTensorArrayOps(self, dtype, shape, batch_dim).get_global_var(canonical)
+
+    def get_tensor_ctor_static(self, canonical: str, dtype: str, shape: Any) -> Any:
+        """The constructor that `StaticTensorArrayOps` registered."""
+        return StaticTensorArrayOps(self, dtype, shape).get_ctor(canonical)
 
     def get_var(self, canonical: str) -> relay.GlobalVar:
         """The variable of a function of the prelude."""

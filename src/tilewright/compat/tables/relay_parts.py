@@ -74,10 +74,11 @@ TABLES = (
     Table(
         "tvm.relay.prelude",
         "Lists, options, trees and their functions.",
-        names=leads_to(f"{_CLASSIC}.prelude", "Prelude"),
-        refused=dict.fromkeys(
-            ("StaticTensorArrayOps", "TensorArrayOps"), "lists of the prelude hold tensors: Prelude(mod).mod has them"
-        ),
+        names={
+            **leads_to(f"{_CLASSIC}.prelude", "Prelude"),
+            **leads_to(f"{_CLASSIC}.tensor_arrays", "StaticTensorArrayOps"),
+        },
+        refused={"TensorArrayOps": "Prelude(mod).get_global_var(name, dtype) adds the functions of a data type"},
     ),
     Table("tvm.relay.build_module", "Compiling and running.", names=_BUILD),
     Table(
