@@ -41,8 +41,8 @@ def test_rules_of_a_quantized_operator_for_a_while(attribute):
 
 
 def test_other_properties_are_refused():
-    with pytest.raises(tvm.TVMError, match=r"FTVMAlterOpLayout of nn.conv2d cannot be replaced"):
-        TempOpAttr("nn.conv2d", "FTVMAlterOpLayout", None)
+    with pytest.raises(tvm.TVMError, match=r"FTVMStrategy of nn.conv2d cannot be replaced"):
+        TempOpAttr("nn.conv2d", "FTVMStrategy", None)
 
 
 def _instrument(events, name, fails=""):
@@ -125,3 +125,13 @@ def test_loads_by_the_pointers_of_a_builder():
     out = tvm.nd.empty((8,))
     tvm.build(mod, target="llvm")(tvm.nd.array(data), out)
     np.testing.assert_array_equal(out.numpy(), data[::-1])
+
+
+@pytest.mark.parametrize("include_non_call_ops", [False, True])
+def test_calls_are_marked_for_a_code_generator_with_and_without_tuples(include_non_call_ops):
+    tvm.ir.register_op_attr("exp", "target.marks", lambda _expr: True)
+    x = relay.var("x", shape=(2,))
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.exp(relay.exp(x)) + relay.abs(x)))
+    marked = relay.transform.AnnotateTarget("marks", include_non_call_ops=include_non_call_ops)(mod)
+    merged = relay.transform.PartitionGraph()(relay.transform.MergeCompilerRegions()(marked))
+    assert [f.attrs["Compiler"] for f in merged.functions.values() if "Compiler" in f.attrs] == ["marks"]

@@ -78,9 +78,14 @@ def ConvertLayout(desired_layouts: Mapping[str, Any]) -> ClassicPass:
     return classic(Pass(PassInfo(3, "ConvertLayout"), lambda mod, _context: converted(mod, desired_layouts)))
 
 
+def AnnotateTarget(targets: str | Sequence[str], include_non_call_ops: bool = True) -> ClassicPass:
+    """Marks on the calls that external code generators take. Tuples and their fields are no calls, and get none."""
+    return classic(create("AnnotateTarget", targets))
+
+
 #: The constructors of all graph passes by their classic names.
 CONSTRUCTORS = {name: constructor(name) for name in PASSES} | {
-    "FuseOps": FuseOps, "AlterOpLayout": AlterOpLayout, "ConvertLayout": ConvertLayout,
+    "FuseOps": FuseOps, "AnnotateTarget": AnnotateTarget, "AlterOpLayout": AlterOpLayout, "ConvertLayout": ConvertLayout,
 }  # fmt: skip
 
 

@@ -117,11 +117,15 @@ def _random(param: relay.Var, rng: np.random.Generator, scale: float, mean: floa
     return (rng.standard_normal(type_.concrete_shape) * scale + mean).astype(type_.dtype.numpy)
 
 
+def _keep(*_: Any) -> None:
+    """The rule of an operator without one."""
+
+
 #: What stands in for a property of an operator, by its classic name.
 _PROPERTIES: dict[str, Callable[[str, Any], Any]] = {
     "FTVMLegalize": legalization,
     "FTVMQnnLegalize": legalization,
-    "FTVMAlterOpLayout": lambda op_name, rule: altered_layout(op_name, with_tensors(rule)),
+    "FTVMAlterOpLayout": lambda op_name, rule: altered_layout(op_name, with_tensors(rule or _keep)),
 }
 
 
