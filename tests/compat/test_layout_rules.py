@@ -101,5 +101,6 @@ def test_kernels_of_blocked_convolutions_and_calls_with_their_spans() -> None:
     x, w = relay.var("x", shape=(1, 2, 6, 6, 4)), relay.var("w", shape=(2, 2, 3, 3, 4, 4))
     made = relay.nn.contrib_conv2d_nchwc(x, w, channels=8, kernel_size=(3, 3), data_layout="NCHW4c")
     assert made.attrs.kernel_layout == "OIHW4i4o" and made.type_args == ()
+    assert relay.Tuple([x, w])[1] is w
     again = relay.Call(made.op, made.args, made.attrs, made.type_args, made.span)
     assert tvm.ir.structural_equal(made, again)

@@ -85,7 +85,8 @@ def AnnotateTarget(targets: str | Sequence[str], include_non_call_ops: bool = Tr
 
 #: The constructors of all graph passes by their classic names.
 CONSTRUCTORS = {name: constructor(name) for name in PASSES} | {
-    "FuseOps": FuseOps, "AnnotateTarget": AnnotateTarget, "AlterOpLayout": AlterOpLayout, "ConvertLayout": ConvertLayout,
+    "FuseOps": FuseOps, "AnnotateTarget": AnnotateTarget,
+    "AlterOpLayout": AlterOpLayout, "ConvertLayout": ConvertLayout,
 }  # fmt: skip
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.call_reference import reference_value
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, Tuple
-from tilewright.relay.ir.registry import Follow, TypeRule
+from tilewright.relay.ir.registry import TypeRule
 from tilewright.relay.ir.type import TensorType, TupleType
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.op.common import Types, call, require, tensor
@@ -27,8 +28,8 @@ def register_quantized(
     type_rule: TypeRule,
     canonical: Canonical,
     *,
-    follows: Follow | None = None,
-    **attributes: Any,
+    follows: Any = None,
+    **attributes: attr.Attribute,
 ) -> None:
     """Enter a quantized operator; its reference evaluates what `canonical(attrs, args)` builds."""
 
