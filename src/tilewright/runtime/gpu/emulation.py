@@ -102,7 +102,8 @@ def _with_launcher(kernel: re.Match[str]) -> str:
     parameters = [p.strip() for p in _ATTRIBUTE.sub("", listed).split(",") if p.strip()]
     if not any(p.endswith(" threadIdx") for p in parameters):
         parameters[:0] = ["tilewright_dim3 blockIdx", "tilewright_dim3 threadIdx"]
-    read, given = [], []
+    read: list[str] = []
+    given: list[str] = []
     for i, parameter in enumerate(parameters):
         kind, _, word = parameter.replace("__restrict__", "").rpartition(" ")
         if word in _POSITIONS:
