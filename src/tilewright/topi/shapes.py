@@ -91,7 +91,7 @@ def slice_bounds(
     the first `len(begin)` dimensions.
     """
     bounds: list[tuple[Size, int, Size]] = [(0, 1, size) for size in shape]
-    steps = list(strides) if strides else [1] * len(begin)
+    steps = [1] * len(begin) if strides is None or not len(strides) else list(strides)
     if len(steps) == 1:
         steps = steps * len(begin)
     for axis, first, last, step in zip(axes if axes is not None else range(len(begin)), begin, end, steps):

@@ -36,7 +36,6 @@ from tilewright.compat.classic.meanings import only
 from tilewright.compat.classic.target import Target
 from tilewright.driver.lower import to_compute
 from tilewright.errors import InputError
-from tilewright.target import Target as OwnTarget
 
 #: The prefix of the workload keys of kernels of networks.
 _KERNEL = "kernel"
@@ -103,10 +102,11 @@ def extract_tasks(
     Kernels of one schedule are tasks, through their sketches, with `include_simple_tasks`. The file
     `dump_workload_to_dag_log` gets JSON: the computation of each task as text, by its key.
     """
+    target = Target(target)
     found = [KernelSearchTask(kernel, target) for kernel in extract_from_program(mod, params, target)]
     if include_simple_tasks:
-        calls = network_calls(module_of(mod, params), OwnTarget(target))
-        found += [KernelSearchTask(kernel, target) for kernel in sketch_kernels(calls, OwnTarget(target), 0.0)]
+        calls = network_calls(module_of(mod, params), target)
+        found += [KernelSearchTask(kernel, target) for kernel in sketch_kernels(calls, target, 0.0)]
     if dump_workload_to_dag_log is not None:
         text = json.dumps({task.workload_key: str(task.compute_dag) for task in found})
         Path(dump_workload_to_dag_log).write_text(text, encoding="utf-8")
@@ -245,7 +245,7 @@ class ApplyHistoryBest:
         fields = json.loads(workload_key)
         if isinstance(fields, list) and len(fields) == 4 and fields[0] == _KERNEL:
             task = TaskKey(fields[1], canonical(fields[3]), fields[2])
-            self.database.add(Entry(task, processor_of(OwnTarget(str(target))), state.transform_steps[0][1], cost))
+            self.database.add(Entry(task, processor_of(Target(str(target))), state.transform_steps[0][1], cost))
 
     def query(
         self, target: Any, workload_key: str, has_complex_op: bool = True, dag: Any = None, func_name: Any = None

@@ -14,10 +14,17 @@ from tilewright.relay.op.cost import flops
 from tilewright.relay.transform.functional.to_basic_block_normal_form import crossing_values
 
 
+def operands(node: relay.Expr) -> Sequence[relay.Expr]:
+    """What stands within a node, functions that were made of several operators included."""
+    if isinstance(node, relay.Call) and isinstance(node.op, relay.Function):
+        return (node.op, *node.args)
+    return (node.body,) if isinstance(node, relay.Function) else children(node)
+
+
 def post_order_visit(expr: relay.Expr, fvisit: Callable[[Any], object]) -> None:
     """Call `fvisit` on every node of `expr`, operands before users; the operators called are among them."""
     seen: set[Any] = set()
-    for node in post_order(expr):
+    for node in post_order(expr, operands=operands):
         for one in ([node.op] if isinstance(node, relay.Call) and not isinstance(node.op, relay.Expr) else []) + [node]:
             if one not in seen:
                 seen.add(one)
@@ -54,9 +61,9 @@ def list_op_freqs(mod: Any) -> dict[str, int]:
     """How often each operator is called in the functions of a module."""
     found: dict[str, int] = {}
     for func in mod.functions.values():
-        for call in calls(func):
-            if isinstance(call.op, Op):
-                found[call.op.name] = found.get(call.op.name, 0) + 1
+        for node in post_order(func, operands=operands) if isinstance(func, relay.Expr) else ():
+            if isinstance(node, relay.Call) and isinstance(node.op, Op):
+                found[node.op.name] = found.get(node.op.name, 0) + 1
     return found
 
 

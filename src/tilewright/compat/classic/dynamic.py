@@ -5,6 +5,7 @@ Constants among the sizes stand for their numbers, so the operator made is that 
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from tilewright import relay
 from tilewright.compat.classic.array import to_numpy
 from tilewright.compat.classic.array_operators import rounding_of
-from tilewright.errors import InputError
+from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.runtime.tensor import Tensor
@@ -236,7 +237,32 @@ def _resize(rank: int) -> Any:
             raise InputError(f"relay.image.resize{rank}d: the size is known when it is built, here it is an expression")
         return op.cast(made, out_dtype) if out_dtype else made
 
-    return named(build, f"resize{rank}d", f"{own.__doc__ or ''} The result is of `out_dtype`, where one is given.")
+    return _with_region(
+        build, f"resize{rank}d", f"{own.__doc__ or ''} The result is of `out_dtype`, where one is given."
+    )
+
+
+def _with_region(build: Any, name: str, doc: str) -> Any:
+    """`build` that takes `roi` behind the size, as versions after 0.8 have it, and `extrapolation_value`.
+
+    Both are for "tf_crop_and_resize" alone, which is refused: `relay.image.crop_and_resize` cuts out.
+    """
+
+    def take(data: relay.Expr, size: Any, *places: Any, **options: Any) -> relay.Call:
+        if places and not isinstance(places[0], str):
+            places = places[1:]
+        options.pop("extrapolation_value", None), options.pop("roi", None)
+        if "tf_crop_and_resize" in (*places, options.get("coordinate_transformation_mode")):
+            raise UnsupportedError(f"relay.image.{name}: 'tf_crop_and_resize' is relay.image.crop_and_resize here")
+        return build(data, size, *places, **options)
+
+    own = inspect.signature(build)
+    more = [
+        inspect.Parameter("roi", inspect.Parameter.KEYWORD_ONLY, default=None),
+        inspect.Parameter("extrapolation_value", inspect.Parameter.KEYWORD_ONLY, default=0.0),
+    ]
+    take.__signature__ = own.replace(parameters=[*own.parameters.values(), *more])  # type: ignore[attr-defined]
+    return named(take, name, doc)
 
 
 resize1d, resize2d, resize3d = _resize(1), _resize(2), _resize(3)

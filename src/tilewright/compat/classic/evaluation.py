@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import relay
+from tilewright.compat.classic.any_sizes import Sized
 from tilewright.compat.classic.array import require_cpu
 from tilewright.compat.classic.executor import single_target
 from tilewright.compat.classic.expr import bind, bind_params_by_name
@@ -53,18 +54,20 @@ class Executor:
         infer_type(mod)
         result = mod["main"].checked_type
         assert isinstance(result, FuncType)
-        compiled: list[Model] = []
+        executor = "vm" if self.kind == "vm" else "auto"
+        compiled: list[Sized] = []
+
+        def compile_one(one: IRModule) -> Model:
+            return compile_model(one, self.target, executor=executor)
 
         def run(*args: Any, **named: Any) -> Any:
-            inputs = _inputs(func, args, named)
+            given = zip(func.params, _inputs(func, args, named), strict=True)
+            inputs = [_converted(param, value) for param, value in given]
             if self.kind == "debug":
                 return to_classic(evaluate(mod, inputs))
-            inputs = [_converted(param, value) for param, value in zip(func.params, inputs, strict=True)]
             if not compiled:
-                compiled.append(compile_model(mod, self.target, executor="vm" if self.kind == "vm" else "auto"))
-            model = compiled[0]
-            leaves = model.run(dict(zip([spec.name for spec in model.inputs], inputs, strict=True)))
-            value = to_classic(unflatten(leaves, result.ret_type))
+                compiled.append(Sized(mod, compile_one(mod), compile_one))
+            value = to_classic(unflatten(compiled[0].run(inputs), result.ret_type))
             return value if self.kind == "vm" or not isinstance(value, ADT) else list(value)
 
         return run

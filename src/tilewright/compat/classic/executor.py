@@ -26,7 +26,7 @@ from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.compat.classic.packed_module import PackedModule
 from tilewright.compat.classic.params import load_param_dict
 from tilewright.compat.classic.pass_config import refuse_added
-from tilewright.compat.classic.runtime import to_classic
+from tilewright.compat.classic.runtime import ShapeTuple, to_classic
 from tilewright.compat.classic.target import Target as CurrentTarget
 from tilewright.compile import compile as compile_model
 from tilewright.compile import optimize as optimize_module
@@ -152,6 +152,10 @@ class ExecutorFactory:
             return made
 
         return put_on
+
+    def get_function(self, name: str, query_imports: bool = False) -> Callable[..., Any]:
+        """The function called `name`, as `factory[name]` gives it; `query_imports` changes nothing."""
+        return self[name]
 
     def with_entries(
         self, given: Callable[[], Mapping[str, NDArray]] | None = None, **entries: Callable[..., Any]
@@ -343,6 +347,11 @@ def load_packed(path: str | os.PathLike[str]) -> ExecutorFactory | CompiledModul
     return ExecutorFactory(program, None, graph.params, graph.name)
 
 
+def _sizes(shape: Sequence[Any]) -> Any:
+    """A shape as classic programs get it: sizes that are known as a `ShapeTuple`, others by their names."""
+    return ShapeTuple(shape) if all(isinstance(size, int) for size in shape) else tuple(shape)
+
+
 class GraphModule:
     """A compiled model with the inputs it was given and the outputs it made."""
 
@@ -385,6 +394,11 @@ class GraphModule:
         """The number of the input called `name`; -1 if there is none."""
         names = [spec.name for spec in self.executable.inputs]
         return names.index(name) if name in names else -1
+
+    def get_input_info(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """The shapes of all inputs, and their dtypes, by name."""
+        inputs = self.executable.inputs
+        return {spec.name: _sizes(spec.shape) for spec in inputs}, {spec.name: str(spec.dtype) for spec in inputs}
 
     def get_num_outputs(self) -> int:
         """How many outputs the model has."""

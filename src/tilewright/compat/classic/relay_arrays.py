@@ -9,6 +9,7 @@ from tilewright.compat.classic.expr import TupleWrapper, tuple_valued
 from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.relay.op.onnx_host import host_call
 
 
 def number_of(value: Any, what: str) -> Any:
@@ -21,14 +22,32 @@ def number_of(value: Any, what: str) -> Any:
 
 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: str = "float32") -> relay.Call:
-    """start, start + step, … below `stop`; without `stop` from 0 up to `start`. Constants stand for their numbers."""
+    """start, start + step, … below `stop`; without `stop` from 0 up to `start`. Constants stand for their numbers.
+
+    With other expressions among them how many there are is known at run time, and the host makes them.
+    """
     first, last = (0, start) if stop is None else (start, stop)
+    ends = (first, last, 1 if step is None else step)
+    if any(isinstance(one, relay.Expr) and not isinstance(one, relay.Constant) for one in ends):
+        scalars = [
+            op.cast(op.reshape(one, ()), dtype) if isinstance(one, relay.Expr) else relay.const(one, dtype)
+            for one in ends
+        ]
+        return host_call("Range", scalars, relay.TensorType((relay.Any(),), dtype))
     return op.arange(
         number_of(first, "relay.arange: start"),
         number_of(last, "relay.arange: stop"),
         1 if step is None else number_of(step, "relay.arange: step"),
         dtype,
     )
+
+
+def gather_nd(data: relay.Expr, indices: relay.Expr, batch_dims: int = 0, index_rank: int | None = None) -> relay.Call:
+    """Slices of `data` at the coordinates in the first axis of `indices`, of which there are `index_rank`."""
+    count = tensor_type_of(indices).shape[0]
+    if index_rank is not None and isinstance(count, int) and index_rank != count:
+        raise InputError(f"relay.gather_nd: index_rank is {index_rank}, and the indices have {count} coordinates")
+    return op.gather_nd(data, indices, batch_dims)
 
 
 def cumsum(data: relay.Expr, axis: int | None = None, dtype: Any = None, exclusive: Any = None) -> relay.Expr:

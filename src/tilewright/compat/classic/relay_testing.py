@@ -47,9 +47,16 @@ def run_opt_pass(expr: relay.Expr, opt_pass: Any, import_prelude: bool = False) 
 
 
 def _main_of(mod: IRModule, like: relay.Expr) -> relay.Expr:
-    """The function `main`, or its body if `like` is no function."""
+    """The function `main` with the type of its result, or its body if `like` is no function."""
     main: relay.Function = mod["main"]
-    return main if isinstance(like, relay.Function) else main.body
+    if not isinstance(like, relay.Function):
+        return main.body
+    type_ = main.inferred_type
+    if main.ret_type is not None or not isinstance(type_, relay.FuncType):
+        return main
+    told = relay.Function(main.params, main.body, type_.ret_type, main.type_params, main.attrs)
+    told.set_inferred_type(type_)
+    return told
 
 
 def rand(dtype: str = "float32", *shape: int) -> NDArray:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.compat.classic.refused import Refused
+from tilewright.relay.ir.structural import structural_key
 from tilewright.relay.ir.type import Type
 from tilewright.tir.operators import EqualOp
 from tilewright.tir.stmt import PrimFunc, Stmt
@@ -21,7 +22,7 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
         names = sorted(gvar.name for gvar in lhs)
         if names != sorted(gvar.name for gvar in rhs):
             return False
-        return all(relay.structural_equal(lhs[name], rhs[name]) for name in names)
+        return all(_same_functions(lhs[name], rhs[name]) for name in names)
     if isinstance(lhs, list | tuple) and isinstance(rhs, list | tuple):
         return len(lhs) == len(rhs) and all(
             structural_equal(one, other, map_free_vars) for one, other in zip(lhs, rhs, strict=True)
@@ -30,8 +31,38 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
         return same_loops(lhs, rhs)
     if isinstance(lhs, relay.Expr) and isinstance(rhs, relay.Expr):
         same_free = map_free_vars or relay.visitor.free_vars(lhs) == relay.visitor.free_vars(rhs)
-        return same_free and relay.structural_equal(lhs, rhs)
+        return same_free and _same_keys(structural_key(lhs), structural_key(rhs))
     return bool(lhs == rhs)
+
+
+def _same_functions(lhs: Any, rhs: Any) -> bool:
+    if isinstance(lhs, relay.Expr) and isinstance(rhs, relay.Expr):
+        return lhs is rhs or _same_keys(structural_key(lhs), structural_key(rhs))
+    return structural_equal(lhs, rhs)
+
+
+#: Attributes that differ by no more are equal: 1e-5 is what is read from a constant in float32, too.
+_FLOAT_DIFFERENCE = 1e-9
+
+
+def _same_keys(lhs: Any, rhs: Any) -> bool:
+    """True for equal nested tuples; their floats may differ a little."""
+    if lhs == rhs:
+        return True
+    if isinstance(lhs, tuple) and isinstance(rhs, tuple):
+        return len(lhs) == len(rhs) and all(map(_same_keys, lhs, rhs))
+    one, other = _float(lhs), _float(rhs)
+    return one is not None and other is not None and abs(one - other) < _FLOAT_DIFFERENCE
+
+
+def _float(text: Any) -> float | None:
+    """The float that an attribute's text stands for; None for another text, whole numbers included."""
+    if not isinstance(text, str) or text.lstrip("-").isdigit():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def structural_hash(node: Any, map_free_vars: bool = False) -> int:

@@ -64,7 +64,8 @@ COMPOSED = {
     **leads_to(f"{_CLASSIC}.relay_extras", "logsumexp", "mean_std", "mean_variance", "std"),
     **leads_to("tilewright.relay.op", reverse_reshape="contrib_reverse_reshape"),
     **leads_to("tilewright.relay.op.host", "shape_of"),
-    **leads_to(f"{_CLASSIC}.relay_arrays", "arange", "cumprod", "cumsum", "segment_sum", "where"),
+    **leads_to(f"{_CLASSIC}.later_relay", "sliding_window", "stft", "trilu"),
+    **leads_to(f"{_CLASSIC}.relay_arrays", "arange", "cumprod", "cumsum", "gather_nd", "segment_sum", "where"),
     **leads_to(
         f"{_CLASSIC}.dynamic",
         *("broadcast_to", "expand_dims", "full", "one_hot", "ones", "reshape", "sparse_to_dense", "squeeze"),

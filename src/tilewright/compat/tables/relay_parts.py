@@ -39,6 +39,11 @@ _REGISTRY = {
 }
 
 _OPTIONS = f"{_CLASSIC}.backend_options"
+QUANTIZED = leads_to(
+    f"{_CLASSIC}.quantized_operators",
+    *("abs", "add", "avg_pool2d", "concatenate", "erf", "exp", "hardswish", "leaky_relu", "log", "mul", "rsqrt"),
+    *("sigmoid", "softmax", "sqrt", "subtract", "tanh"),
+)
 
 TABLES = (
     Table("tvm.relay.data_dep_optimization", "Layers changed by the values of their weights."),
@@ -139,7 +144,7 @@ TABLES = (
     Table(
         "tvm.relay.op",
         "Operators.",
-        names={**TUPLE_VALUED, **COMPOSED, **_REGISTRY},
+        names={**TUPLE_VALUED, **COMPOSED, **_REGISTRY, **leads_to(f"{_CLASSIC}.expr", "const")},
         open=("tilewright.relay.op",),
     ),
     Table("tvm.relay.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
@@ -174,8 +179,14 @@ TABLES = (
     Table(
         "tvm.relay.qnn.op",
         "Quantized operators.",
-        names=leads_to(f"{_CLASSIC}.quantized_operators", "add", "concatenate", "mul", "subtract"),
+        names=QUANTIZED,
         open=("tilewright.relay.op.qnn",),
+    ),
+    Table("tvm.relay.qnn.op.qnn", "Quantized operators.", names=QUANTIZED, open=("tilewright.relay.op.qnn",)),
+    Table(
+        "tvm.relay.qnn.op.legalizations",
+        "Functions of tables.",
+        names=leads_to(f"{_CLASSIC}.quantized_operators", "hardswish_func"),
     ),
     Table(
         "tvm.relay.qnn.transform",
@@ -228,6 +239,11 @@ TABLES = (
             **leads_to(f"{_CLASSIC}.kinds", "check_kind"),
             **leads_to(f"{_CLASSIC}.relay_extras", "CallGraph"),
             **leads_to(
+                f"{_CLASSIC}.graph_facts",
+                *("extract_fused_functions", "extract_intermdeiate_expr", "get_calibration_data"),
+                "list_fake_quantized_op_freqs",
+            ),
+            **leads_to(
                 f"{_CLASSIC}.analysis",
                 "all_type_vars",
                 "bound_type_vars",
@@ -240,6 +256,11 @@ TABLES = (
                 "post_order_visit",
             ),
         },
+    ),
+    Table(
+        "tvm.relay.analysis.get_calibration_data",
+        "Values that flow through functions.",
+        names=leads_to(f"{_CLASSIC}.graph_facts", "get_calibration_data"),
     ),
     Table(
         "tvm.relay.frontend",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import fields
 
 from tilewright.errors import TypeMismatchError
@@ -191,8 +191,18 @@ def _dominator(matcher: _Matcher, pattern: DominatorPattern, node: Expr | Operat
     return (
         len(parents) == 1
         and all(user in inside for user in users)
+        and _all_come_from(parents, inside)
         and matcher.matches(pattern.parent, next(iter(parents)))
     )
+
+
+def _all_come_from(parents: Container[Expr], inside: Iterable[Expr]) -> bool:
+    """True if each node of `inside` reads a parent, or another of `inside` that does."""
+    waiting, reached = [*inside], set[Expr]()
+    while found := [node for node in waiting if any(kid in parents or kid in reached for kid in children(node))]:
+        reached.update(found)
+        waiting = [node for node in waiting if node not in reached]
+    return not waiting
 
 
 _MATCH: dict[type, Callable[..., bool]] = {

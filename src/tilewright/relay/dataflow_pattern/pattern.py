@@ -147,6 +147,11 @@ class TupleGetItemPattern(DFPattern):
     tuple_value: DFPattern
     index: int | None = None
 
+    @property
+    def tuple(self) -> DFPattern:
+        """The pattern of the tuple, by its classic name."""
+        return self.tuple_value
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class AltPattern(DFPattern):

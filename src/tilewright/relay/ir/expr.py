@@ -230,10 +230,15 @@ class Tuple(Expr):
     def __init__(self, fields: Iterable[Expr]) -> None:
         object.__setattr__(self, "fields", tuple(fields))
 
+    def __len__(self) -> int:
+        return len(self.fields)
+
     def __getitem__(self, index: int) -> Expr:  # type: ignore[override]
         """The field itself: nothing has to be taken out of a tuple that is at hand."""
         return self.fields[index]
 
+    def __bool__(self) -> bool:
+        return True  # an expression, also without fields
 
 @node
 class TupleGetItem(Expr):

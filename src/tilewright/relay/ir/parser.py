@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+import ml_dtypes
 import numpy as np
 
 from tilewright.errors import ParseError, TypeMismatchError, UnsupportedError
@@ -370,11 +371,11 @@ class _Parser(TypeParser):
             self.tokens.fail("a number is expected behind the minus sign", token.start, token.end)
         digits = token.text[: len(token.text) - len(token.suffix)]
         default = "f" if "." in digits or "e" in digits.lower() else ""
-        suffix = token.suffix or default
+        suffix = "f" if token.suffix == "f32" else token.suffix or default
         if "." in digits and not DType(SUFFIXES.get(suffix, "int32")).is_float:
             self.tokens.fail(f"{token.text} is no integer", token.start, token.end)
         try:
-            return _constant(sign + digits, suffix)
+            return _constant(sign + digits, suffix or _INTEGERS[abs(int(digits)) > _LARGEST])
         except OverflowError:
             self.tokens.fail(f"{sign}{token.text} does not fit its data type", token.start, token.end)
 
@@ -478,10 +479,18 @@ class _Parser(TypeParser):
         self.tokens.fail("the contents of this constant are not in the text; write the program by astext, or as JSON")
 
 
+#: The suffixes that whole numbers without one have: those beyond the largest of 32 bits are of 64.
+_INTEGERS, _LARGEST = ("i32", "i64"), 2**31 - 1
+
+
 def _constant(digits: str, suffix: str) -> Constant:
+    """A scalar. Raises `OverflowError` for a number that its data type has no value near to."""
     dtype = DType(SUFFIXES.get(suffix, "int32"))
     if dtype.is_float:
-        return Constant(np.asarray(float(digits)).astype(dtype.numpy))
+        number = float(digits)
+        if np.isfinite(number) and abs(number) > float(ml_dtypes.finfo(dtype.numpy).max):
+            raise OverflowError
+        return Constant(np.asarray(number).astype(dtype.numpy))
     return Constant(np.asarray(int(digits), dtype.numpy))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr, Tuple
 from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import reduce, transform
+from tilewright.relay.op import tensor as tensor_ops
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -111,10 +113,14 @@ def _variance(args: Any, attrs: Attrs) -> Expr:
     data, mean = args
     kind = tensor(data.checked_type)
     axes = normalize_axes(attrs["axis"], kind.ndim, attrs["exclude"])
-    count = int(np.prod([kind.shape[a] for a in axes]))
+    sizes = [kind.shape[a] for a in axes]
     centred = data - mean
     total = reduce.sum(centred * centred, axis=axes, keepdims=attrs["keepdims"])
-    return total * (1.0 / (count - 1 if attrs["unbiased"] else count))
+    if not all(isinstance(size, int) for size in sizes):  # counted when it runs
+        count = reduce.sum(tensor_ops.ones_like(data), axis=axes, keepdims=attrs["keepdims"])
+        return total / (count - 1.0 if attrs["unbiased"] else count)
+    elements = math.prod(sizes)
+    return total * (1.0 / (elements - 1 if attrs["unbiased"] else elements))
 
 
 def _variance_reference(attrs: Attrs, x: np.ndarray, mean: np.ndarray) -> np.ndarray:

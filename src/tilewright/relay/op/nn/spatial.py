@@ -6,14 +6,16 @@ as further channels; pooling goes over the planes first, then over the depths.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.relay.ir import attributes as attr
-from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Attrs, Call, Expr, const
 from tilewright.relay.ir.registry import Precision, TypeRule
 from tilewright.relay.ir.type import Type
-from tilewright.relay.op import transform
+from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.op import tensor, transform
 from tilewright.relay.op.common import Types, call, dims, known_size, require, tensors, window_attrs
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.following import with_layout
@@ -270,19 +272,41 @@ def _window(attrs: Attrs, which: slice, axes: int, one: int) -> dict[str, Any]:
     return found | {name: attrs[name] for name in names if name in attrs}
 
 
+def _whole_means(data: Expr, volume: int, pooled: Callable[[Expr], Expr]) -> Expr:
+    """`pooled(data)`, means over planes and then over their depth, truncated once where `data` are whole numbers.
+
+    Windows have `volume` elements at most: a mean that is not whole is 1 / volume away from the next whole number.
+    """
+    dtype = tensor_type_of(data).dtype
+    if dtype.is_float:
+        return pooled(data)
+    means = pooled(tensor.cast(data, "float64"))
+    return tensor.cast(means + tensor.sign(means) * const(0.5 / volume, "float64"), str(dtype))
+
+
+#: Elements of windows whose size is not known.
+_LARGE_WINDOW = 1 << 20
+
+
 def _pool(kind: str, axes: int) -> Any:
     build = pooling.max_pool2d if kind == "max" else pooling.avg_pool2d
 
     def expansion(args: Sequence[Expr], attrs: Attrs) -> Expr:
         data = _plain(args[0], attrs["layout"], "NC" + SPATIAL[axes])
         n, c, *sizes = dims(data)
+        out: Expr
         if axes == 1:
             out = transform.squeeze(build(transform.expand_dims(data, 2), **_window(attrs, slice(0, 1), 1, -1)), 2)
         else:
-            planes = build(transform.reshape(data, (n, c * sizes[0], *sizes[1:])), **_window(attrs, slice(1, 3), 3, 0))
-            oh, ow = dims(planes)[2:]
-            deep = build(transform.reshape(planes, (n, c, sizes[0], oh * ow)), **_window(attrs, slice(0, 1), 3, 1))
-            out = transform.reshape(deep, (n, c, dims(deep)[2], oh, ow))
+
+            def pooled(volume: Expr) -> Expr:
+                flat = transform.reshape(volume, (n, c * sizes[0], *sizes[1:]))
+                planes = build(flat, **_window(attrs, slice(1, 3), 3, 0))
+                oh, ow = dims(planes)[2:]
+                deep = build(transform.reshape(planes, (n, c, sizes[0], oh * ow)), **_window(attrs, slice(0, 1), 3, 1))
+                return transform.reshape(deep, (n, c, dims(deep)[2], oh, ow))
+
+            out = pooled(data) if kind == "max" else _whole_means(data, math.prod(attrs["pool_size"]), pooled)
         return _plain(out, "NC" + SPATIAL[axes], attrs["layout"])
 
     return expansion
@@ -295,12 +319,19 @@ def _adaptive(kind: str, axes: int) -> Any:
         data = _plain(args[0], attrs["layout"], "NC" + SPATIAL[axes])
         n, c, *sizes = dims(data)
         size = attrs["output_size"]
+        out: Expr
         if axes == 1:
             out = transform.squeeze(build(transform.expand_dims(data, 2), (1, size[0])), 2)
         else:
-            planes = build(transform.reshape(data, (n, c * sizes[0], *sizes[1:])), size[1:])
-            deep = build(transform.reshape(planes, (n, c, sizes[0], size[1] * size[2])), (size[0], size[1] * size[2]))
-            out = transform.reshape(deep, (n, c, *size))
+
+            def pooled(volume: Expr) -> Expr:
+                planes = build(transform.reshape(volume, (n, c * sizes[0], *sizes[1:])), size[1:])
+                flat = transform.reshape(planes, (n, c, sizes[0], size[1] * size[2]))
+                return transform.reshape(build(flat, (size[0], size[1] * size[2])), (n, c, *size))
+
+            known = all(isinstance(one, int) for one in sizes)
+            volume = math.prod([one // part + 2 for one, part in zip(sizes, size)]) if known else _LARGE_WINDOW
+            out = pooled(data) if kind == "max" else _whole_means(data, volume, pooled)
         return _plain(out, "NC" + SPATIAL[axes], attrs["layout"])
 
     return expansion

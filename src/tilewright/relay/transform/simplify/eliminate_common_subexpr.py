@@ -8,7 +8,7 @@ Small constants of equal content are merged too, so that what is built on them c
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from tilewright.relay.ir.module import IRModule
@@ -20,10 +20,10 @@ from tilewright.relay.ir.visitor import rewrite
 CONSTANT_LIMIT = 4096
 
 
-def eliminate_common_subexpr(mod: IRModule) -> IRModule:
+def eliminate_common_subexpr(mod: IRModule, fskip: Callable[[Expr], bool] | None = None) -> IRModule:
     """Merge equal calls, tuples, fields and small constants within each function.
 
-    All operators are pure but those on storage.
+    All operators are pure but those on storage. Calls and fields for which `fskip` is true stay as they are.
     """
 
     def transform(root: Expr) -> Expr:
@@ -31,6 +31,8 @@ def eliminate_common_subexpr(mod: IRModule) -> IRModule:
 
         def rule(node: Expr) -> Expr | None:
             key = _key(node)
+            if fskip is not None and isinstance(node, Call | TupleGetItem) and fskip(node):
+                return None
             return None if key is None else first.setdefault(key, node)
 
         return rewrite(root, rule)
