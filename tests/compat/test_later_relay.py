@@ -234,3 +234,23 @@ def test_open_sizes_that_broadcast(kind: str) -> None:
         np.testing.assert_allclose(func(a, b).numpy(), np.exp(a) + b, rtol=1e-6)
     with pytest.raises(InputError, match="must be equal"):
         func(one[:2], other)
+
+
+def test_boxes_of_moved_anchors() -> None:
+    import tvm
+    from tvm import te, topi
+
+    anchors = np.array([[[0.1, 0.1, 0.4, 0.4], [0.12, 0.1, 0.42, 0.4], [0.6, 0.6, 0.9, 0.9]]], "float32")
+    probabilities = np.array([[[0.1, 0.2, 0.3], [0.9, 0.8, 0.7]]], "float32")
+    shifts = np.zeros((1, 12), "float32")
+    given = [probabilities, shifts, anchors]
+    places = [te.placeholder(a.shape, "float32", f"p{i}") for i, a in enumerate(given)]
+    boxes = topi.vision.ssd.multibox_detection(*places, nms_threshold=0.5)
+    function = tvm.build(topi.generic.schedule_multibox_detection(boxes), [*places, boxes], "llvm")
+    out = tvm.nd.empty((1, 3, 6))
+    function(*map(tvm.nd.array, given), out)
+    kept = out.numpy()[0]
+    kept = kept[kept[:, 0] >= 0]
+    np.testing.assert_allclose(kept, [[0, 0.9, *anchors[0, 0]], [0, 0.7, *anchors[0, 2]]], rtol=1e-5)
+    with pytest.raises(UnsupportedError, match=r"relay\.vision"):
+        topi.vision.all_class_non_max_suppression(*places, -1, 0.5, 0.1)

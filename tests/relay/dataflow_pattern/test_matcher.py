@@ -144,3 +144,5 @@ def test_dominators() -> None:
     assert is_op("nn.relu")(wildcard()).dominates(root).match(relay.nn.relu(relay.exp(conv())))
     assert not pattern.match(relay.add(relay.sum(conv()), relay.exp(conv())))
     assert not pattern.match(relay.const(np.zeros(3)))
+    aside = relay.add(relay.nn.relu(relay.var("aside", shape=(1, 2, 3, 3))), relay.exp(conv()))
+    assert not pattern.match(aside)  # one of the ways does not come from the convolution

@@ -55,3 +55,10 @@ def test_expressions_are_called_compared_and_cast() -> None:
     assert relay.TensorType((2, 3)).concrete_shape == (2, 3)
     with pytest.raises(TypeMismatchError, match="not known before run time"):
         _ = relay.TensorType((relay.Any(),)).concrete_shape
+
+
+def test_tuples_have_fields() -> None:
+    x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(3,))
+    pair = relay.Tuple([x, y])
+    assert len(pair) == 2 and pair[1] is y
+    assert relay.Tuple([])

@@ -157,6 +157,8 @@ ERRORS = [
     ("def @main(%x: int32) {\n  nn.rellu(%x)\n}", 2, 3, "there is no Relay operator 'nn.rellu'; near it: nn.relu"),
     ("def @main() { (1, }", 1, 19, "an expression is expected here, not '}'"),
     ("def @main() { 300u8 }", 1, 15, "300u8 does not fit its data type"),
+    ("def @main() { 2147483648i32 }", 1, 15, "2147483648i32 does not fit its data type"),
+    ("def @main() { 65505f16 }", 1, 15, "65505f16 does not fit its data type"),
     ("def @main() { 1.5i8 }", 1, 15, "1.5i8 is no integer"),
     ("def @main() {\n  let %y = $;\n  %y }", 2, 12, "a '$' means nothing here"),
     ("def @main() { 1 ", 1, 13, "this brace is never closed"),
@@ -255,3 +257,16 @@ def test_names_of_data_types_are_unique(text: str, message: str) -> None:
 def test_a_definition_is_no_expression(text: str) -> None:
     with pytest.raises(ParseError, match="begins no expression"):
         parse_expr(text)
+
+
+def test_numbers_have_the_types_that_they_need() -> None:
+    for text, dtype in (
+        ("2147483647", "int32"),
+        ("-2147483648", "int32"),
+        ("-2147483649", "int64"),
+        ("3f32", "float32"),
+        ("3f16", "float16"),
+    ):
+        read = parse_expr(text)
+        assert isinstance(read, relay.Constant) and str(read.data.dtype) == dtype
+        assert read.data == float(text.split("f")[0])

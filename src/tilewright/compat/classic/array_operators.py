@@ -12,7 +12,7 @@ from tilewright.compat.classic import stated_sizes
 from tilewright.compat.classic.convolutions import spread
 from tilewright.errors import InputError
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
 from tilewright.relay.ir.type_of import tensor_type_of
 
 
@@ -342,6 +342,28 @@ def get_valid_counts(data: Expr, score_threshold: Any = 0, id_index: int = 0, sc
 def non_max_suppression(*args: Any, **kwargs: Any) -> Expr:
     """Boxes without those that better ones cover."""
     made = op.vision.non_max_suppression(*args, **kwargs)
+    return getattr(made, "tuple_value", made)
+
+
+def multibox_detection(
+    cls_prob: Expr,
+    loc_pred: Expr,
+    anchor: Expr,
+    clip: bool = True,
+    threshold: float = 0.01,
+    nms_threshold: float = 0.5,
+    force_suppress: bool = False,
+    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
+    nms_topk: int = -1,
+) -> Expr:
+    """Rows (class, score, box) of moved anchors, without those that better ones cover."""
+    moved = op.vision.multibox_transform_loc(cls_prob, loc_pred, anchor, clip, threshold, variances)
+    batch, count = tensor_type_of(cls_prob).shape[0], tensor_type_of(anchor).shape[1]
+    places = Constant(np.broadcast_to(np.arange(count, dtype="int32"), (batch, count)))
+    made = op.vision.non_max_suppression(
+        TupleGetItem(moved, 0), TupleGetItem(moved, 1), places, iou_threshold=nms_threshold,
+        force_suppress=force_suppress, top_k=nms_topk, return_indices=False,
+    )  # fmt: skip
     return getattr(made, "tuple_value", made)
 
 

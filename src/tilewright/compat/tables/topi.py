@@ -80,9 +80,19 @@ _NN_COMPUTES = leads_to(
 ) | leads_to(f"{_CLASSIC}.topi_sparse", "sparse_conv2d", "sparse_dense")
 _VISION = leads_to(
     f"{_CLASSIC}.topi_computes",
-    *("get_valid_counts", "multibox_prior", "non_max_suppression", "proposal", "reorg", "roi_align_nchw"),
+    *(
+        "get_valid_counts",
+        "multibox_detection",
+        "multibox_prior",
+        "non_max_suppression",
+        "proposal",
+        "reorg",
+        "roi_align_nchw",
+    ),
     "roi_pool_nchw",
 )
+#: Operators whose result is as long as its values say.
+_COUNTED = {"all_class_non_max_suppression": "its result has no size before it runs: relay.vision has it"}
 _IMAGE = leads_to(
     f"{_CLASSIC}.topi_computes", "affine_grid", "crop_and_resize", "grid_sample", "resize", "resize2d", "resize3d"
 )
@@ -99,6 +109,7 @@ _FOR_DEVICES = {
         conv2d_nhwc_tensorcore="conv2d_nhwc",
         conv2d_nhwc_winograd_direct="conv2d_nhwc",
         conv2d_nhwc_winograd_tensorcore="conv2d_nhwc",
+        dense_dynamic="dense",
         dense_int8="dense",
         dense_large_batch="dense",
         dense_nopack="dense",
@@ -125,7 +136,7 @@ _OPERATORS = (
     *("roi_pool", "softmax", "sparse_dense", "batch_matmul_int8", "batch_matmul_tensorcore", "bitserial_dense"),
     *("conv2d_nchw_spatial_pack", "conv2d_nchw_winograd", "conv2d_nhwc_spatial_pack", "conv2d_nhwc_tensorcore"),
     *("conv2d_nhwc_winograd_direct", "conv2d_nhwc_winograd_tensorcore", "conv3d_ncdhw_winograd"),
-    *("conv3d_ndhwc_tensorcore", "dense_int8", "dense_large_batch", "dense_nopack", "dense_pack"),
+    *("conv3d_ndhwc_tensorcore", "dense_dynamic", "dense_int8", "dense_large_batch", "dense_nopack", "dense_pack"),
     *("dense_small_batch", "dense_tensorcore", "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw_spatial_pack"),
     *_NN,
     *_NN_COMPUTES,
@@ -207,14 +218,21 @@ TABLES = (
         for name in ("utils", "util")
     ],
     Table("tvm.topi.nn.pooling", "Pooling.", names={**_NN, **leads_to(f"{_CLASSIC}.topi_ops", "pool")}),
-    Table("tvm.topi.nn.depthwise_conv2d", "Convolutions by channel.", names=_NN),
+    Table(
+        "tvm.topi.nn.depthwise_conv2d",
+        "Convolutions by channel.",
+        names={**_NN, **leads_to(_WORKLOAD, "_get_workload")},
+    ),
     Table(
         "tvm.topi.nn.qnn",
         "Quantization that stays in floats.",
         names=leads_to("tilewright.relay.op.qnn.quantize", SQNN_DTYPE_TO_CODE="SIMULATED_CODES"),
     ),
     Table("tvm.topi.nn.conv2d", "Convolutions.", names={**_NN, **leads_to(_WORKLOAD, "_get_workload")}),
-    Table("tvm.topi.x86.conv2d_avx_common", "Convolutions.", names=leads_to(_WORKLOAD, "_fallback_schedule")),
+    *[
+        Table(f"tvm.topi.x86.{name}", "Convolutions.", names=leads_to(_WORKLOAD, "_fallback_schedule"))
+        for name in ("conv2d_avx_common", "depthwise_conv2d")
+    ],
     Table("tvm.topi.cuda.conv3d_winograd", "Convolutions.", refused={"_infer_tile_size": _OWN_TILES}),
     Table(
         "tvm.topi.sparse",
@@ -235,17 +253,36 @@ TABLES = (
         },
     ),
     Table("tvm.topi.image", "Operators of images.", names=_IMAGE, open=("tilewright.topi.image",)),
-    Table("tvm.topi.vision", "Operators of boxes.", names=_VISION),
-    Table("tvm.topi.vision.rcnn", "Regions.", names=_VISION),
-    Table("tvm.topi.vision.ssd", "Anchors.", names=_VISION),
+    *[
+        Table(f"tvm.topi.{name}", what, names=_VISION, refused=_COUNTED)
+        for name, what in (
+            ("vision", "Operators of boxes."),
+            ("vision.rcnn", "Regions."),
+            ("vision.ssd", "Anchors."),
+        )
+    ],
     Table(
         "tvm.topi.random",
         "Random numbers.",
         names=leads_to(f"{_CLASSIC}.topi_computes", "threefry_generate", "threefry_split", "uniform"),
     ),
     Table("tvm.topi.generic", "Schedules.", names=_SCHEDULES),
+    Table(
+        "tvm.topi.generic.conv2d",
+        "Schedules of convolutions.",
+        names={"schedule_depthwise_conv2d_nhwc": f"{_CLASSIC}.topi_schedule:schedule"},
+        refused=dict.fromkeys(
+            ("fallback_schedule_cpu_1x1_int8", "fallback_schedule_cpu_common_int8"),
+            "templates choose their tiles themselves",
+        ),
+    ),
     *[
-        Table(f"tvm.topi.{name}", "Operators and schedules for a kind of device.", names={**_SCHEDULES, **_FOR_DEVICES})
+        Table(
+            f"tvm.topi.{name}",
+            "Operators and schedules for a kind of device.",
+            names={**_SCHEDULES, **_FOR_DEVICES},
+            refused=_COUNTED,
+        )
         for name in _DEVICES
     ],
     Table(

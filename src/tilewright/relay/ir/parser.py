@@ -375,7 +375,7 @@ class _Parser(TypeParser):
         if "." in digits and not DType(SUFFIXES.get(suffix, "int32")).is_float:
             self.tokens.fail(f"{token.text} is no integer", token.start, token.end)
         try:
-            return _constant(sign + digits, suffix or _INTEGERS[abs(int(digits)) > _LARGEST])
+            return _constant(sign + digits, suffix or _INTEGERS[not -_LARGEST - 1 <= int(sign + digits) <= _LARGEST])
         except OverflowError:
             self.tokens.fail(f"{sign}{token.text} does not fit its data type", token.start, token.end)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tilewright import relay
 from tilewright.errors import TypeMismatchError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import const
+from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.transform.simplify.expand_operators import expand_operators
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.shapes import adaptive_window
 
@@ -103,3 +106,16 @@ def test_adaptive_pools(check, size):
 def test_window_larger_than_data():
     with pytest.raises(TypeMismatchError, match=r"the window \(5, 5\) is larger than the padded data \(4, 4\)"):
         type_of(op.nn.max_pool2d(const(np.zeros((1, 1, 4, 4), "float32")), 5))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int8"])
+def test_means_of_whole_numbers_over_volumes_are_truncated_once(dtype):
+    rng = np.random.default_rng(5)
+    x = rng.integers(-90, 90, (1, 2, 4, 4, 6)).astype(dtype)
+    sums = x.astype("int64").reshape(1, 2, 2, 2, 2, 2, 3, 2).sum((3, 5, 7))
+    want = np.trunc(sums / 8).astype(dtype)
+    data = relay.var("x", shape=x.shape, dtype=dtype)
+    for call in (op.nn.adaptive_avg_pool3d(data, (2, 2, 3)), op.nn.avg_pool3d(data, 2, 2)):
+        mod = infer_type(relay.IRModule.from_expr(call))
+        for one in (mod, infer_type(expand_operators(mod))):
+            np.testing.assert_array_equal(relay.interpret(one, {"x": x})[0], want)
