@@ -254,3 +254,16 @@ def test_boxes_of_moved_anchors() -> None:
     np.testing.assert_allclose(kept, [[0, 0.9, *anchors[0, 0]], [0, 0.7, *anchors[0, 2]]], rtol=1e-5)
     with pytest.raises(UnsupportedError, match=r"relay\.vision"):
         topi.vision.all_class_non_max_suppression(*places, -1, 0.5, 0.1)
+
+
+def test_another_batch() -> None:
+    import tvm
+    from tvm import relay
+
+    x, w = relay.var("x", shape=(1, 4)), relay.var("w", shape=(3, 4))
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.nn.relu(relay.nn.dense(x, w))))
+    more = relay.transform.ChangeBatch({mod["main"].params[0]: 0}, batch_size=5)(mod)
+    assert more["main"].checked_type.ret_type == relay.TensorType((5, 3))
+    assert mod["main"].checked_type.ret_type == relay.TensorType((1, 3))
+    with pytest.raises(InputError, match="no parameter"):
+        relay.transform.ChangeBatch({x: 0} if x not in mod["main"].params else {relay.var("z"): 0})(mod)

@@ -10,7 +10,12 @@ from typing import Any
 from tilewright.compat.classic.layout_rules import converted, planned
 from tilewright.compat.classic.module import IRModule, as_module
 from tilewright.errors import InputError, TilewrightError
+from tilewright.relay.ir.expr import Expr, Function, Var
+from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule as RelayModule
+from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.ir.visitor import substitute
 from tilewright.relay.transform.fuse.fuse_ops import MAX_GROUP, fuse_ops
 from tilewright.relay.transform.manager import instrument, pass_manager
 from tilewright.relay.transform.manager.instrument import PassInstrument
@@ -83,9 +88,31 @@ def AnnotateTarget(targets: str | Sequence[str], include_non_call_ops: bool = Tr
     return classic(create("AnnotateTarget", targets))
 
 
+def ChangeBatch(data: Mapping[Var, int], batch_size: int = 16) -> ClassicPass:
+    """`main` for another batch: parameter -> its axis of the batch, which becomes `batch_size` long.
+
+    Shapes that a program states itself, as in a reshape, stay as they are. Raises `InputError` for another's parameter.
+    """
+
+    def change(mod: RelayModule, _context: Any) -> RelayModule:
+        main = mod["main"]
+        for param in data:
+            if param not in main.params:
+                raise InputError(f"ChangeBatch: {param.name} is no parameter of the module's main")
+        params: list[Var] = []
+        for param in main.params:
+            type_ = tensor_type_of(param)
+            shape = [batch_size if axis == data.get(param) else dim for axis, dim in enumerate(type_.shape)]
+            params.append(Var(param.name, TensorType(shape, type_.dtype)))
+        fresh: dict[Expr, Expr] = dict(zip(main.params, params, strict=True))
+        return infer_type(mod.with_function("main", Function(params, substitute(main.body, fresh), attrs=main.attrs)))
+
+    return classic(Pass(PassInfo(0, "ChangeBatch"), change))
+
+
 #: The constructors of all graph passes by their classic names.
 CONSTRUCTORS = {name: constructor(name) for name in PASSES} | {
-    "FuseOps": FuseOps, "AnnotateTarget": AnnotateTarget,
+    "FuseOps": FuseOps, "AnnotateTarget": AnnotateTarget, "ChangeBatch": ChangeBatch,
     "AlterOpLayout": AlterOpLayout, "ConvertLayout": ConvertLayout,
 }  # fmt: skip
 

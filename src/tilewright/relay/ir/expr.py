@@ -240,6 +240,7 @@ class Tuple(Expr):
     def __bool__(self) -> bool:
         return True  # an expression, also without fields
 
+
 @node
 class TupleGetItem(Expr):
     """Field `index` of a tuple-valued expression."""
