@@ -70,7 +70,9 @@ _enter_optimizers()
 @program
 def whole_training_step(way: Way) -> Any:
     """Forward, backward, clipped gradients and the optimizer in one compiled function, with a rate that changes."""
-    net = way.wide(nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3)))
+    net = way.wide(
+        nn.Sequential(nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
+    )
     optimizer = torch.optim.AdamW(net.parameters(), lr=torch.tensor(0.01))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 5)
 
