@@ -65,7 +65,7 @@ def test_a_binding_that_is_an_operand_has_braces_and_a_shared_tuple_a_number() -
     x, y = relay.var("x", shape=(2,)), relay.var("y")
     let = relay.Let(y, relay.exp(x), relay.add(y, y))
     pair = relay.Tuple([let, x])
-    text = repr(relay.Tuple([pair, pair[0]]))
+    text = repr(relay.Tuple([pair, relay.TupleGetItem(pair, 0)]))
     assert text == "%0 = {\n  let %y = exp(%x);\n  add(%y, %y)\n};\n%1 = (%0, %x);\n(%1, %1.0)"
 
 
