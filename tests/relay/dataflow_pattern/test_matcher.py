@@ -84,8 +84,9 @@ def test_tuples_and_fields() -> None:
     pair = relay.Tuple([X, relay.exp(Y)])
     assert is_tuple([is_var(), is_op("exp")(wildcard())]).match(pair) and is_tuple().match(pair)
     assert not is_tuple([wildcard()]).match(pair) and not is_tuple().match(X)
-    assert is_tuple_get_item(is_tuple(), 1).match(pair[1]) and is_tuple_get_item(wildcard()).match(pair[0])
-    assert not is_tuple_get_item(is_tuple(), 1).match(pair[0])
+    first, second = (relay.TupleGetItem(pair, place) for place in (0, 1))
+    assert is_tuple_get_item(is_tuple(), 1).match(second) and is_tuple_get_item(wildcard()).match(first)
+    assert not is_tuple_get_item(is_tuple(), 1).match(first)
 
 
 def test_let_if_and_functions() -> None:
