@@ -215,3 +215,9 @@ def test_sizes_of_a_reshape_that_moves_no_bytes_are_checked() -> None:
 def test_a_dimension_that_no_input_tells() -> None:
     with pytest.raises(UnsupportedError, match="the dimension H is no input's whole dimension"):
         tw.compile(model(lambda x: op.exp(x), ((H * 2, 4),)))
+
+
+def test_the_number_of_elements_of_an_open_size() -> None:
+    x = Var("x", TensorType((H, 3), "float32"))
+    model = tw.compile(IRModule.from_expr(Function([x], op.ndarray_size(x))), cache=False)
+    assert [int(model(np.ones((height, 3), np.float32))) for height in (4, 1, 7)] == [12, 3, 21]

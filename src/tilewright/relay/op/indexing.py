@@ -27,7 +27,6 @@ from tilewright.relay.op.common import (
 from tilewright.relay.op.common import tensor as tensor_of
 from tilewright.relay.op.composite import register_composite, type_of_expansion
 from tilewright.relay.op.gather import gather_nd, take
-from tilewright.relay.op.host import shape_of
 from tilewright.relay.op.scatter import scatter_nd
 from tilewright.topi.shapes import slice_bounds, smaller
 
@@ -146,7 +145,8 @@ def _ndarray_size(args: Sequence[Expr], attrs: Attrs) -> Expr:
     kind = tensor_of(args[0].checked_type)
     if kind.is_static:
         return const(kind.size, attrs["dtype"])
-    return tensor.cast(reduce.prod(shape_of(args[0])), attrs["dtype"])
+    ones = transform.broadcast_to(const(1, "int64"), kind.shape)  # counted, as a graph without a host does it too
+    return tensor.cast(reduce.sum(ones), attrs["dtype"])
 
 
 register_composite(

@@ -353,7 +353,9 @@ def transposed_pixel_is_dense(call: Call) -> Expr | None:
     data, kernel = call.args
     attrs = call.attrs
     one_pixel = attrs.data_layout == "NCHW" and tensor_type_of(data).shape[2:] == (1, 1)
-    plain = attrs.groups == 1 and not any((*attrs.padding, *attrs.output_padding)) and set(attrs.dilation) == {1}
+    shifts = (*attrs.padding, *attrs.output_padding)  # of open sizes they may be expressions
+    plain = attrs.groups == 1 and all(isinstance(shift, int) and not shift for shift in shifts)
+    plain = plain and set(attrs.dilation) == {1}
     if not (one_pixel and plain and isinstance(kernel, Constant) and attrs.kernel_layout == "IOHW"):
         return None
     batch, channels = tensor_type_of(data).shape[:2]
