@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.errors import InputError, TypeMismatchError
+from tilewright.errors import TypeMismatchError
 
 pytestmark = pytest.mark.usefixtures("classic")
 
@@ -104,14 +104,15 @@ def test_running_sums_and_products() -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-def test_ranges_of_constants() -> None:
+def test_ranges_of_constants_and_of_values_of_a_run() -> None:
     from tvm import relay
 
     whole = relay.arange(relay.const(2), relay.const(9.0), relay.const(3), dtype="int32")
     np.testing.assert_array_equal(run("debug", whole, {}).numpy(), [2, 5, 8])
     np.testing.assert_array_equal(run("debug", relay.arange(relay.const(3.0)), {}).numpy(), [0, 1, 2])
-    with pytest.raises(InputError, match="stop is a number or a constant of one element"):
-        relay.arange(relay.var("n", shape=()))
+    stop = relay.var("n", shape=(), dtype="int32")
+    of_a_run = run("vm", relay.arange(stop, dtype="int32"), {stop: np.int32(4)})
+    np.testing.assert_array_equal(of_a_run.numpy(), [0, 1, 2, 3])
 
 
 @pytest.mark.parametrize(("rows", "count"), [(5, 3), (5, None), (4, 4)])
