@@ -10,43 +10,32 @@ A rule says no more than the new call: transformations between layouts stand whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 
-from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Call, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.registry import Op, get
-from tilewright.relay.ir.type import Type
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op.transform import expand_dims, layout_transform
 from tilewright.relay.transform.layout.layout_rewriter import LayoutRewriter
+from tilewright.relay.transform.manager.scoped_rules import CallRule, ScopedRules
 
-#: (attributes, operands as they are now, the types of the operands and of the result as they were) -> the call in the
-#: place of this one, or None to keep it.
-AlterRule = Callable[[Attrs, Sequence[Expr], Sequence[Type]], "Expr | None"]
-
-_RULES: ContextVar[Mapping[str, AlterRule]] = ContextVar("tilewright_layout_rules", default={})  # noqa: B039 (never written)
+_RULES = ScopedRules("tilewright_layout_rules")
 
 
-@contextmanager
-def altered_layout(op_name: str, rule: AlterRule) -> Iterator[None]:
+def altered_layout(op_name: str, rule: CallRule) -> AbstractContextManager[None]:
     """Within the block `alter_op_layout` uses `rule` for the operator. Raises `UnsupportedError` for an unknown one."""
-    get(op_name)
-    token = _RULES.set({**_RULES.get(), op_name: rule})
-    try:
-        yield
-    finally:
-        _RULES.reset(token)
+    return _RULES.using(op_name, rule)
 
 
-def rules_in_force() -> Mapping[str, AlterRule]:
+def rules_in_force() -> Mapping[str, CallRule]:
     """The rules of the enclosing `altered_layout` blocks, by operator."""
-    return _RULES.get()
+    return _RULES.in_force()
 
 
-def alter_op_layout(mod: IRModule, rules: Mapping[str, AlterRule] | None = None) -> IRModule:
+def alter_op_layout(mod: IRModule, rules: Mapping[str, CallRule] | None = None) -> IRModule:
     """Apply `rules` by operator (default: those in force) to each call once; see the module's docstring."""
     chosen = rules_in_force() if rules is None else rules
     if not chosen:

@@ -12,38 +12,28 @@ bring their own, as arguments or within `legalization`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
-from tilewright.relay.ir.expr import Attrs, Call, Expr
+from tilewright.relay.ir.expr import Call, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.registry import Op, get
-from tilewright.relay.ir.type import Type
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import rewrite
+from tilewright.relay.transform.manager.scoped_rules import CallRule, ScopedRules
 
-#: (attributes, arguments, the types of the arguments and of the result) -> a replacement, or None to keep the call.
-Rule = Callable[[Attrs, Sequence[Expr], Sequence[Type]], "Expr | None"]
-
-_RULES: ContextVar[Mapping[str, Rule]] = ContextVar("tilewright_legalizations", default={})  # noqa: B039 (never written)
+_RULES = ScopedRules("tilewright_legalizations")
 
 
-@contextmanager
-def legalization(op_name: str, rule: Rule) -> Iterator[None]:
+def legalization(op_name: str, rule: CallRule) -> AbstractContextManager[None]:
     """Within the block, `legalize` uses `rule` for the operator. Raises `UnsupportedError` for an unknown operator."""
-    get(op_name)
-    token = _RULES.set({**_RULES.get(), op_name: rule})
-    try:
-        yield
-    finally:
-        _RULES.reset(token)
+    return _RULES.using(op_name, rule)
 
 
-def legalize(mod: IRModule, rules: Mapping[str, Rule] | None = None) -> IRModule:
+def legalize(mod: IRModule, rules: Mapping[str, CallRule] | None = None) -> IRModule:
     """Apply `rules` by operator name (default: those of the enclosing `legalization` blocks) to each call once."""
-    chosen = _RULES.get() if rules is None else rules
+    chosen = _RULES.in_force() if rules is None else rules
     if not chosen:
         return mod
 
