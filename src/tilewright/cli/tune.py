@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -125,11 +125,12 @@ def _write(result: TuneResult, model: str, records: str, report: str | None, jso
         page = tune_page(model, result)
         write_file(report, lambda path: path.write_text(page, encoding="utf-8"))
     if json_path:
-        verdict = result.verdict
+        verdict, found = result.verdict, result.verdict.comparison
         outcome = {
             "model": model, "target": str(result.target), "trials": result.trials, "seconds": result.seconds,
             "default_ms": verdict.default_seconds * 1e3, "tuned_ms": verdict.tuned_seconds * 1e3,
             "kept": len(verdict.kept), "rolled_back": len(verdict.rolled_back), "records": records,
+            "comparison": None if found is None else {"faster": found.faster, **asdict(found)},
         }  # fmt: skip
         write_file(json_path, lambda path: path.write_text(json.dumps(outcome, indent=2) + "\n"))
 

@@ -118,14 +118,22 @@ def summary(result: TuneResult, records: str) -> list[str]:
     lines = [f"{result.trials} trials in {result.seconds:.0f} s" + (f", {failed} failed" if failed else "")]
     for (kind, reason), count in sorted(result.failures.items(), key=lambda entry: -entry[1])[:5]:
         lines.append(f"  {count} times {kind}: {reason}")
-    if verdict.kept:
-        lines.append(
-            f"default {verdict.default_seconds * 1e3:.3f} ms, tuned {verdict.tuned_seconds * 1e3:.3f} ms, in turns: "
-            f"{verdict.speedup:.3f} times as fast, by {len(verdict.kept)} tuned tasks"
-        )
-    else:
-        lines.append("nothing that was found makes the model faster: it keeps its default schedules")
+    lines += _comparison_lines(result)
     if verdict.rolled_back:
         lines.append(f"{len(verdict.rolled_back)} tasks were faster alone and not in the model: rolled back")
     lines.append(f"records are in {records}; compile with --records {records}")
     return lines
+
+
+def _comparison_lines(result: TuneResult) -> list[str]:
+    """What the comparison of the networks says, and how sure that is."""
+    verdict, found = result.verdict, result.verdict.comparison
+    if found is None:
+        return ["nothing that was found makes the model faster: it keeps its default schedules"]
+    times = f"default {found.first * 1e3:.3f} ms, tuned {found.second * 1e3:.3f} ms (medians, in turns)"
+    ratio = f"{found.gain} times as fast, the default beside its copy {found.control}, with 99 % confidence"
+    if found.faster:
+        lines = [f"faster: {times}, by {len(verdict.kept)} tuned tasks", ratio]
+    else:
+        lines = [f"no difference that can be told: {times}; the model keeps its default schedules", ratio]
+    return [*lines, *([found.load] if found.load else [])]

@@ -7,9 +7,11 @@ import pytest
 
 import tilewright as tw
 from tests.autotvm.network.test_network import QUICK, Seen
+from tests.autotvm.tasks import outcome
 from tilewright import relay
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.network import layouts
+from tilewright.autotvm.network.compare import Comparison
 from tilewright.autotvm.network.settle import Verdict, settle_layouts
 from tilewright.autotvm.network.tune import TuneOptions, tune
 from tilewright.autotvm.record.database import Database
@@ -92,8 +94,9 @@ def _chosen(monkeypatch: pytest.MonkeyPatch, times: tuple[float, float]) -> tupl
     monkeypatch.setattr(layouts, "measured_ways", measured)
     recorded: list[Entry] = []
     found, trials = layouts.choose_layouts(
-        network(), TARGET, 1.0, lambda tasks: pytest.fail("measured"), lambda records, limit: times, recorded.append
-    )
+        network(), TARGET, 1.0, lambda tasks: pytest.fail("measured"), lambda records, limit: outcome(*times),
+        recorded.append,
+    )  # fmt: skip
     assert trials == 3
     return found, recorded
 
@@ -104,7 +107,7 @@ def test_layouts_that_make_the_network_faster_are_kept(monkeypatch: pytest.Monke
     model = tw.compile(network(), target=TARGET, records=Database([entry]), cache=False)
     assert model(np.ones((1, 16, 14, 14), np.float32)).shape == (1, 32, 14, 14)
     again, trials = layouts.choose_layouts(
-        network(), TARGET, 1.0, lambda tasks: pytest.fail("measured"), lambda records, limit: (1, 1),
+        network(), TARGET, 1.0, lambda tasks: pytest.fail("measured"), lambda records, limit: outcome(1, 1),
         known=Database(recorded),
     )  # fmt: skip
     assert again == entry and trials == 0
@@ -133,9 +136,9 @@ def test_a_short_run_proposes_nothing_before_it_knows_enough(
         way.seconds = {text_of(c): 1.0 if text_of(c) in own else c.cost * one for c in way.choices}
         return 1
 
-    def faster(records: Database, limit: float) -> tuple[float, float]:
+    def faster(records: Database, limit: float) -> Comparison:
         compared.append(limit)
-        return 1.0, 1.0
+        return outcome(1.0, 1.0)
 
     monkeypatch.setattr(layouts, "measured_ways", measured)
     monkeypatch.setattr(layouts, "_share_known", lambda ways: 0.5)
@@ -159,7 +162,7 @@ def test_what_was_tuned_for_other_layouts_stands_and_falls_with_them(tuned: floa
     layout = Entry(TaskKey("layouts", "{}"), "p", {CHOICES: ["plain"]}, kind=VERDICT)
     kernel = Entry(TaskKey("conv", "{}"), "p", {"tile": 1}, kind=VERDICT)
     verdict = Verdict(1.0, 0.9, (kernel.task,), (), (kernel,))
-    found = settle_layouts(verdict, layout, _Network(1.0), lambda records: _Network(tuned), {}, 0.01)
+    found = settle_layouts(verdict, layout, _Network(1.0), _Network(1.0), lambda records: _Network(tuned), {}, 0.01)
     assert found.speedup == (2.0 if kept else 1.0)
     assert [entry.config is not None for entry in found.entries] == [kept, kept]
 

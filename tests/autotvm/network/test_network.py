@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.autotvm.tasks import conv_module, conv_task
+from tests.autotvm.tasks import conv_module, conv_task, outcome
 from tilewright import relay
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
@@ -50,7 +50,7 @@ class Seen(Watcher):
 def no_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tuned network counts as twice as fast, and so does each of its kernels."""
     monkeypatch.setattr("tilewright.autotvm.network.settle._paying", lambda a, b, best, *_: best)
-    monkeypatch.setattr("tilewright.autotvm.network.settle.compare", lambda *_: (2e-3, 1e-3))
+    monkeypatch.setattr("tilewright.autotvm.network.settle.compare", lambda *_: outcome(2e-3, 1e-3))
 
 
 def test_tuning_measures_records_and_ends_with_a_verdict(tmp_path: Path, no_comparison: None) -> None:
@@ -82,6 +82,19 @@ def test_an_interrupt_ends_the_search_and_not_the_verdict(tmp_path: Path, no_com
     assert result.verdict.default_seconds > 0
 
 
+def test_an_interrupt_while_layouts_are_chosen_goes_on_to_the_verdict(
+    monkeypatch: pytest.MonkeyPatch, no_comparison: None
+) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tilewright.autotvm.network.session.choose_layouts", interrupted)
+    seen = Seen()
+    result = tune(conv_module(), "cpu", TuneOptions(400.0, explorer="grid", measure=QUICK), watcher=seen)
+    assert result.interrupted and result.trials == 0 and seen.steps == 0
+    assert result.verdict.default_seconds > 0 and "comparing" in seen.notes[-1]
+
+
 def pieces() -> tuple[Any, dict[Any, Entry], dict[str, Any], dict[str, Any]]:
     """A default network, a best entry for its one task, which task its kernels are, and inputs."""
     task = conv_task()
@@ -101,7 +114,7 @@ def test_a_network_that_is_not_faster_keeps_its_default(
 ) -> None:
     default, best, kernels, inputs = pieces()
     monkeypatch.setattr("tilewright.autotvm.network.settle._paying", lambda a, b, best, *_: best)
-    monkeypatch.setattr("tilewright.autotvm.network.settle.compare", lambda *_: times)
+    monkeypatch.setattr("tilewright.autotvm.network.settle.compare", lambda *_: outcome(*times))
     verdict = settle(default, build, best, kernels, inputs, 0.1)
     assert len(verdict.kept) == kept and len(verdict.rolled_back) == 1 - kept
     (entry,) = verdict.entries

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tilewright.autotvm.measure.measurer import Measurer
+from tilewright.autotvm.network.compare import Comparison
 from tilewright.autotvm.record.database import Database, processor_of
 from tilewright.autotvm.record.entry import TRIAL, VERDICT, Entry, this_compiler
 from tilewright.autotvm.task.extract import network_calls, tasks_of
@@ -50,8 +51,8 @@ TOP = 3
 #: network of many changes that gain nothing is no better.
 _OTHER_WAY = 1.03
 
-#: By how much a plan must be expected to be cheaper for it to be compared, and then be faster for it to be kept.
-_EXPECTED_GAIN, _MEASURED_GAIN = 0.01, 0.005
+#: By how much a plan must be expected to be cheaper for it to be compared.
+_EXPECTED_GAIN = 0.01
 
 #: The share of the work that must have been measured for it to be said that the compiler's layouts stay.
 _ENOUGH = 0.8
@@ -217,14 +218,14 @@ def choose_layouts(
     target: Target,
     seconds: float,
     measurer_of: Callable[[Sequence[KernelTask]], Measurer],
-    faster: Callable[[Database, float], tuple[float, float]],
+    compared: Callable[[Database, float], Comparison],
     record: Callable[[Entry], None] = lambda entry: None,
     known: Database | None = None,
 ) -> tuple[Entry | None, int]:
     """A record of the best layouts of a straight module, found in about `seconds` seconds; and the trials that took.
 
-    No record where nothing is to be chosen. `faster` compiles the module with records and gives, in so many seconds of
-    running both in turns, the seconds of a run of the module without and with them.
+    No record where nothing is to be chosen. `compared` compiles the module with records and compares it, for so
+    many seconds, with the module without them.
     """
     planner = Planner(graph_before_layouts(mod, target)["main"].body, target)
     key, processor = layouts_key(planner), processor_of(target)
@@ -243,9 +244,9 @@ def choose_layouts(
     verdict = Entry(key, processor, None, kind=VERDICT, compiler=this_compiler(), time=time.time())
     if gain > 1 + _EXPECTED_GAIN:
         proposed = replace(verdict, config={CHOICES: plan.texts})
-        own, changed = faster(Database([proposed]), _COMPARING * seconds)
-        if changed < (1 - _MEASURED_GAIN) * own:
-            verdict = replace(proposed, seconds=changed)
+        found = compared(Database([proposed]), _COMPARING * seconds)
+        if found.faster:
+            verdict = replace(proposed, seconds=found.second)
     if verdict.config is None and not known_enough:
         return None, trials
     record(verdict)

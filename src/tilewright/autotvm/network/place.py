@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -83,11 +84,22 @@ class OnFleet(Here):
             try:
                 with self.fleet.session() as remote:
                     there = _loaded(remote, default)
-                    return settle(there, lambda found: _loaded(remote, build(found)), best, kernels, inputs, seconds)
+                    remotely = partial(_uploaded, remote, build)
+                    return _elsewhere(settle(there, remotely, best, kernels, inputs, seconds))
             except ConnectionLost as error:
                 problem = error
                 self._tell(f"a device was lost, the networks are compared on another: {error}")
         raise problem
+
+
+def _elsewhere(verdict: Verdict) -> Verdict:
+    """A verdict reached on another machine: how busy this one was says nothing of it."""
+    found = verdict.comparison
+    return verdict if found is None else replace(verdict, comparison=replace(found, load=""))
+
+
+def _uploaded(remote: Session, build: Callable[[Database], Model], records: Database) -> RemoteModel:
+    return _loaded(remote, build(records))
 
 
 def _loaded(remote: Session, model: Model) -> RemoteModel:
@@ -123,7 +135,7 @@ class OnCluster(Here):
             there = partial(_OnWorker, self._client, worker)
             # a task whose worker is lost, and the model there with it, is cancelled by the engine
             with suppress(CancelledError):
-                return settle(there(default), partial(_made, there, build), best, kernels, inputs, seconds)
+                return _elsewhere(settle(there(default), partial(_made, there, build), best, kernels, inputs, seconds))
         raise EnvironmentError_("all workers of the cluster that could compare the networks were lost")
 
 

@@ -8,6 +8,7 @@ verdict = session.compare(layouts, tuners)
 
 from __future__ import annotations
 
+import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,12 +17,13 @@ from random import Random
 
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.trial import Trial
+from tilewright.autotvm.network.compare import compare
 from tilewright.autotvm.network.inputs import timing_inputs
 from tilewright.autotvm.network.layouts import choose_layouts
 from tilewright.autotvm.network.options import TuneOptions, Watcher
 from tilewright.autotvm.network.place import Here
 from tilewright.autotvm.network.scheduler import TaskScheduler, run
-from tilewright.autotvm.network.settle import Verdict, compare, settle_layouts
+from tilewright.autotvm.network.settle import Verdict, settle_layouts
 from tilewright.autotvm.network.transfer import TransferPool
 from tilewright.autotvm.record.database import Database
 from tilewright.autotvm.record.entry import TRIAL, Entry, TaskKey
@@ -105,15 +107,19 @@ class Session:
         if seconds < _LEAST_LAYOUTS or not straight:
             return None
         self.watcher.note(f"measuring the ways to run each convolution, for up to {seconds:.0f} s")
-        entry, trials = choose_layouts(
-            self.mod,
-            self.target,
-            seconds,
-            lambda tasks: self.place.measurer(tasks, self.options.measure, self.watcher.note),
-            lambda records, limit: compare(self.default, self._built(records), self.inputs, limit),
-            self.record,
-            self.known,
-        )
+        try:
+            entry, trials = choose_layouts(
+                self.mod,
+                self.target,
+                seconds,
+                lambda tasks: self.place.measurer(tasks, self.options.measure, self.watcher.note),
+                lambda records, limit: compare(self.default, self._built(records), self._copy, self.inputs, limit),
+                self.record,
+                self.known,
+            )
+        except KeyboardInterrupt:
+            self._interrupt()
+            return None
         self.trials += trials
         if entry is None:
             return None
@@ -136,8 +142,8 @@ class Session:
         return tuners
 
     def _closing(self) -> float:
-        """Seconds to keep for the verdict, which builds the network again."""
-        return self._build_seconds + self._verdict_seconds
+        """Seconds to keep for the verdict, which builds the network twice: tuned, and as control."""
+        return 2 * self._build_seconds + self._verdict_seconds
 
     def _tasks(self, options: TuneOptions) -> list[NetworkTask]:
         tasks = tasks_of(self._calls, self.target)
@@ -176,10 +182,15 @@ class Session:
             self.watcher.step(tuner, trials, left)
 
         try:
-            run(scheduler, seconds, self.options.trials, tell)
+            if not self.interrupted:
+                run(scheduler, seconds, self.options.trials, tell)
         except KeyboardInterrupt:
-            self.watcher.note("interrupted: comparing what was found so far with the default (again to stop at once)")
-            self.interrupted = True
+            self._interrupt()
+
+    def _interrupt(self) -> None:
+        """Go on to the verdict, as the user wants."""
+        self.watcher.note("interrupted: comparing what was found so far with the default (again to stop at once)")
+        self.interrupted = True
 
     # ------------------------------------------------------------------------------------------------- verdict
     def compare(self, layouts: Entry | None, tuners: Sequence[TaskTuner]) -> Verdict:
@@ -194,10 +205,15 @@ class Session:
         kernels = task_of_kernels(self._calls, self.target)
         verdict = self.place.settle(planned, beside, best_of(tuners), kernels, self.inputs, seconds)
         if layouts is not None:
-            verdict = settle_layouts(verdict, layouts, self.default, beside, self.inputs, seconds / 2)
+            verdict = settle_layouts(verdict, layouts, self.default, self._copy, beside, self.inputs, seconds / 2)
         for entry in verdict.entries:
             self.record(entry)
         return verdict
+
+    @functools.cached_property
+    def _copy(self) -> Model:
+        """The default network once more: what comparisons have as control."""
+        return self._built(None)
 
     @property
     def _verdict_seconds(self) -> float:
