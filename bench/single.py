@@ -112,9 +112,9 @@ def measure_single(
         (data,) = inputs.values()
         runs: dict[str, Callable[[], Any]] = {OURS: lambda: executable.run(inputs)}
         runs |= {engine: open_engine(engine, path, inputs, machine.threads).run for engine in engines}
-        times = measure(runs, seconds, rounds)
+        times = measure(runs, seconds, rounds).times
         for label, run in (others or {}).items():
-            times |= measure({label: lambda run=run: run(data)}, seconds / len(runs), rounds)
+            times |= measure({label: lambda run=run: run(data)}, seconds / len(runs), rounds).times
     kernel = max(executable.profile(inputs, repeat=max(10, min(200, rounds))), key=lambda row: row.flops)
     return Result(
         name,

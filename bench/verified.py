@@ -99,7 +99,7 @@ def verified(path: Path, levels: Sequence[int], seeds: int, seconds: float) -> d
         row["difference"] = max((one.error / one.scale if one.scale else one.error for one in found), default=0.0)
         row["failed"] = wrong[0].line() if wrong else "" if any(one.compared for one in found) else "nothing compared"
         theirs = open_engine("onnxruntime", str(path), given.arrays, 1)
-        times = measure({OURS: lambda: executable.run(given.arrays), "onnxruntime": theirs.run}, seconds, 1000)
+        times = measure({OURS: lambda: executable.run(given.arrays), "onnxruntime": theirs.run}, seconds, 1000).times
         row["milliseconds"] = {engine: min(taken) * 1e3 for engine, taken in times.items()}
     except TilewrightError as error:
         row["failed"] = f"{type(error).__name__}: {error}"

@@ -3,7 +3,7 @@
     python bench/autotvm/control.py [--pairs 100] [--seconds 2] [--busy 0 1 2 8 30]
 
 Pairs of identical executables are compared as `tilewright tune` compares the tuned network with the default one. At
-most 2 of 100 may be declared faster. `--gain` also compares with a network that does a third less, which should be found.
+most 2 of 100 may be declared faster. `--gain` compares with a network that does a third less, which should be found.
 """
 
 from __future__ import annotations

@@ -25,6 +25,12 @@ class Outcome:
 Command = Callable[..., Outcome]
 
 
+@pytest.fixture(autouse=True)
+def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests run at the same time; what a verb says of a busy machine is the subject of its own tests."""
+    monkeypatch.setattr("tilewright.support.load._others_seconds", lambda: None)
+
+
 @pytest.fixture
 def tilewright(capsys: pytest.CaptureFixture[str]) -> Command:
     """`tilewright("run", model, ...)`: the command's `Outcome`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -13,18 +14,19 @@ from tests.onnx_models import make_model, saved
 from tilewright.cli.timing import TIMED_CALLS, measure
 from tilewright.frontend.onnx.reference.engines import ENGINES
 from tilewright.frontend.reference import Engine
+from tilewright.runtime.model import Model
 
 
 def test_rounds_are_interleaved_and_each_turn_begins_untimed() -> None:
     calls: list[str] = []
-    times = measure({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, seconds=60.0, rounds=7)
+    times = measure({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, seconds=60.0, rounds=7).times
     turn = 1 + TIMED_CALLS
     assert calls == ["a", "b", *([*["a"] * turn, *["b"] * turn] * 7)]
     assert [len(t) for t in times.values()] == [7 * TIMED_CALLS] * 2
 
 
 def test_the_time_is_bounded_but_five_rounds_are_run() -> None:
-    times = measure({"a": lambda: None}, seconds=0.0, rounds=1000)
+    times = measure({"a": lambda: None}, seconds=0.0, rounds=1000).times
     assert len(times["a"]) == 5 * TIMED_CALLS
 
 
@@ -34,7 +36,7 @@ def test_figures_beside_onnxruntime(tilewright: Command, model: Path, tmp_path: 
     assert outcome.status == 0 and outcome.err == ""
     heading, ours, theirs = outcome.out.splitlines()
     assert heading == f"{model}, 1 threads"
-    assert ours.startswith("tilewright ") and theirs.startswith("onnxruntime ") and theirs.endswith("x of ours")
+    assert ours.startswith("tilewright ") and theirs.startswith("onnxruntime ") and theirs.endswith("x by medians)")
     record = json.loads((tmp_path / "times.json").read_text())
     assert record["threads"] == 1 and [t["engine"] for t in record["timings"]] == ["tilewright", "onnxruntime"]
     assert all(0 < t["minimum_ms"] <= t["median_ms"] <= t["p90_ms"] <= t["p99_ms"] for t in record["timings"])
@@ -95,3 +97,38 @@ def test_memory_and_a_report(tilewright: Command, model: Path, tmp_path: Path) -
     assert memory.keys() == {"tilewright", "onnxruntime"} and all(nbytes > 0 for nbytes in memory.values())
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "onnxruntime" in page and "memory, MiB" in page and "src=" not in page and "http" not in page
+
+
+def test_an_interrupt_prints_what_was_measured(
+    tilewright: Command, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, calls = Model.run, list[int]()
+
+    def interrupting(self: Model, *args: object) -> object:
+        calls.append(1)
+        if len(calls) > 2 + 2 * (1 + TIMED_CALLS):
+            raise KeyboardInterrupt
+        return run(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Model, "run", interrupting)
+    outcome = tilewright("bench", model, "--rounds", 50)
+    assert outcome.status == 130 and "interrupted" in outcome.err
+    assert f"after {2 * TIMED_CALLS} timed calls" in outcome.err and "minimum" in outcome.out
+
+
+def test_before_the_first_round_an_interrupt_prints_nothing(
+    tilewright: Command, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupting(*_: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Model, "run", interrupting)
+    outcome = tilewright("bench", model)
+    assert outcome.status == 130 and outcome.out == "" and outcome.err.strip() == "interrupted"
+
+
+def test_a_busy_machine_is_said(tilewright: Command, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = itertools.count(0.0, 100.0)
+    monkeypatch.setattr("tilewright.support.load._others_seconds", lambda: next(seconds))
+    outcome = tilewright("bench", model, "--rounds", 5)
+    assert outcome.status == 0 and "note: the machine was busy: other programs took" in outcome.out

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Command
+from tilewright.cli.profile import is_impossible
+from tilewright.runtime.profile import KernelTime
 
 
 @pytest.mark.parametrize("name", ["model", "image_model", "artifact"])
@@ -68,3 +70,29 @@ def test_a_report_that_needs_no_other_file(tilewright: Command, image_model: Pat
 def test_a_trace_that_cannot_be_written(tilewright: Command, image_model: Path, tmp_path: Path) -> None:
     outcome = tilewright("profile", image_model, "--trace", tmp_path)
     assert outcome.status == 2 and "is a directory" in outcome.err
+
+
+def row(flops: int, template: str = "dense_pack") -> KernelTime:
+    return KernelTime("k", "n", 1e-3, flops, 1, {"template": template})
+
+
+def test_more_than_the_peak_is_impossible_but_for_kernels_that_multiply_less() -> None:
+    assert not is_impossible(row(105_000_000), 100.0) and is_impossible(row(111_000_000), 100.0)
+    assert not is_impossible(row(400_000_000, "conv2d_winograd"), 100.0)
+    assert not is_impossible(row(400_000_000, "conv2d_dot_NCHWc"), 100.0)
+    assert is_impossible(row(450_000_000, "conv2d_winograd"), 100.0)
+
+
+def test_a_peak_that_a_kernel_passes_is_measured_again(
+    tilewright: Command, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peaks = iter([1e-6, 1e-6, 1e9])
+    monkeypatch.setattr("tilewright.cli.peak.fma_peak", lambda *_, **__: next(peaks))
+    outcome = tilewright("profile", model, "--repeat", 1)
+    assert "peak: 1000000000.0 GFLOP/s" in outcome.out and "?" not in outcome.out
+
+
+def test_what_cannot_be_is_marked(tilewright: Command, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.cli.peak.fma_peak", lambda *_, **__: 1e-6)
+    outcome = tilewright("profile", model, "--repeat", 1)
+    assert " %?" in outcome.out and "note: shares of the peak marked ?" in outcome.out

@@ -16,7 +16,7 @@ from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import reference_of
 from tilewright.cli.report import bench_page
 from tilewright.cli.tables import print_table
-from tilewright.cli.timing import TIMING_COLUMNS, Timing, measure, timing_cells, timing_lines
+from tilewright.cli.timing import TIMING_COLUMNS, TIMING_SPARE, Timing, measure, timing_cells, timing_lines
 from tilewright.frontend.reference import Engine
 from tilewright.runtime.model import Model
 
@@ -25,12 +25,14 @@ from tilewright.runtime.model import Model
 class Bench:
     """The timings of the engines that run the model, ours first; of each other why it does not.
 
-    `memory` is in bytes, where it was measured.
+    `memory` is in bytes, where it was measured; `load` says in a sentence that the machine was busy.
     """
 
     timings: list[Timing]
     failures: dict[str, str] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
+    load: str = ""
+    interrupted: bool = False
 
 
 def bench(
@@ -60,8 +62,9 @@ def bench(
         for engine in opened.values():
             engine.give(given[0])
 
-    times = measure(runs, seconds, rounds, begin if len(sets) > 1 else None)
-    return Bench([Timing.of(name, versions[name], taken) for name, taken in times.items()], failures)
+    found = measure(runs, seconds, rounds, begin if len(sets) > 1 else None)
+    timings = [Timing.of(name, versions[name], taken) for name, taken in found.times.items()]
+    return Bench(timings, failures, load=found.load, interrupted=found.interrupted)
 
 
 @click.command("bench")
@@ -85,7 +88,10 @@ def bench_command(
     inputs: InputOptions,
     options: ModelOptions,
 ) -> None:
-    """Time MODEL, alone or beside other engines: interleaved rounds, with the same number of threads."""
+    """Time MODEL, alone or beside other engines: interleaved rounds, with the same number of threads.
+
+    Ctrl-C ends the rounds early; what was measured until then is printed.
+    """
     engines = [name.strip() for name in compare.split(",") if name.strip()]
     if engines:
         require_model(model, "compare")
@@ -96,18 +102,23 @@ def bench_command(
     executable = inputs.open(model, options)
     sets = [given.arrays for given in inputs.sets(executable, model, seeds=(0,))]
     result = bench(executable, model, engines, seconds, rounds, sets)
-    if memory:
+    if memory and not result.interrupted:
         working = [name for name in engines if name not in result.failures]
         result = replace(result, memory=memory_of(executable, model, working, sets[0]))
     click.echo(f"{model}, {executable.threads} threads")
-    print_table(TIMING_COLUMNS, timing_cells(result.timings), timing_lines(result.timings))
+    print_table(TIMING_COLUMNS, timing_cells(result.timings), timing_lines(result.timings), TIMING_SPARE)
     for name, nbytes in result.memory.items():
         click.echo(f"{name:28} memory {nbytes / 2**20:10.1f} MiB")
     for name, reason in result.failures.items():
         click.echo(f"{name} is left out: {reason}", err=True)
+    if result.load:
+        click.echo(f"note: {result.load}")
     if json_path:
         record = {"model": model, "threads": executable.threads, **asdict(result)}
         write_file(json_path, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))
     if report_path:
-        page = bench_page(model, executable, result.timings, result.failures, result.memory)
+        page = bench_page(model, executable, result.timings, result.failures, result.memory, result.load)
         write_file(report_path, lambda path: path.write_text(page, encoding="utf-8"))
+    if result.interrupted:
+        click.echo(f"after {result.timings[0].calls} timed calls of each engine:", err=True)
+        raise click.Abort

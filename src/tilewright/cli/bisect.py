@@ -17,6 +17,7 @@ from tilewright.cli.inputs import InputOptions, input_options
 from tilewright.cli.options import BOUND, ModelOptions, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import advice, check_against, reference_of
+from tilewright.cli.rounding import is_step
 from tilewright.cli.run import store
 from tilewright.frontend.reference import Graph, Reference
 
@@ -66,6 +67,8 @@ def bisect_command(
     write_file(output, partial(search.graph.save, finding.minimal))
     write_file(data, partial(store, finding.inputs))
     click.echo(f"first to differ: node {finding.index}: {finding.label}")
+    if is_step(finding.node.operator):
+        click.echo("rounding:        a step function; its inputs agree within the bound and may lie beside a step")
     click.echo(f"compiled into:   {finding.kernel or 'no kernel of its own'}")
     click.echo(f"minimal model:   {output}, {search.graph.size(finding.minimal)} of {len(search.graph.nodes)} nodes")
     click.echo(f"its inputs:      {data}")

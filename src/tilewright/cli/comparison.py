@@ -18,7 +18,7 @@ class Difference:
     """How one value differs: the largest absolute difference, the largest reference value, where, and if it passes.
 
     `compared` is False where both are empty, or nowhere further from zero than the absolute part of the bound: any two
-    such values pass, and nothing was learnt.
+    such values pass, and nothing was learnt. `beyond` of `size` elements differ by more than the bound.
     """
 
     name: str
@@ -28,6 +28,8 @@ class Difference:
     passed: bool
     compared: bool = True
     bound: Bound = EXACT
+    beyond: int = 0
+    size: int = 0
 
     def line(self) -> str:
         """The difference as one line of the report."""
@@ -36,9 +38,10 @@ class Difference:
             return f"{'nothing':8} {self.name}: {what} in both, nothing compared"
         relative = self.error / self.scale if self.scale else self.error
         verdict = "ok" if self.passed else "DIFFERS"
-        place = "" if self.passed else f" first at {list(self.where)}"
         figures = f"max|ours - ref| {self.error:.3g}, max|ref| {self.scale:.3g}, ratio {relative:.2g}"
-        return f"{verdict:8} {self.name}: {figures}{place}"
+        if not self.passed and self.size:
+            figures = f"{self.beyond} of {self.size} elements, {figures}, largest at {list(self.where)}"
+        return f"{verdict:8} {self.name}: {figures}"
 
 
 def compare(name: str, ours: Array, reference: Array, rtol: float, atol: float) -> Difference:
@@ -52,7 +55,8 @@ def compare(name: str, ours: Array, reference: Array, rtol: float, atol: float) 
         return Difference(title, np.inf, 1.0, (), False, bound=bound)
     if reference.dtype.kind in "OUST":
         unequal = ours.astype(str) != reference.astype(str)
-        return Difference(name, float(unequal.any()), 1.0, _first(unequal), not unequal.any(), ours.size > 0, bound)
+        beyond, size = int(unequal.sum()), unequal.size
+        return Difference(name, float(beyond > 0), 1.0, _first(unequal), not beyond, size > 0, bound, beyond, size)
     a, b = ours.astype(np.float64), reference.astype(np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):  # inf - inf
@@ -61,8 +65,9 @@ def compare(name: str, ours: Array, reference: Array, rtol: float, atol: float) 
     finite = np.abs(b[np.isfinite(b)])
     scale = float(finite.max()) if finite.size else 0.0
     error = float(distance.max()) if distance.size else 0.0
-    compared = scale > atol or bool(np.isinf(b).any())
-    return Difference(name, error, scale, _first(distance), error <= atol + rtol * scale, compared, bound)
+    compared, allowed = scale > atol or bool(np.isinf(b).any()), atol + rtol * scale
+    beyond = int((distance > allowed).sum())
+    return Difference(name, error, scale, _first(distance), not beyond, compared, bound, beyond, distance.size)
 
 
 def _first(distance: Array) -> tuple[int, ...]:

@@ -256,7 +256,7 @@ def measured_share(task: Task, target: Target, seconds: float = 0.2) -> str:
     types = [t for value in (*function.params, function.body) for t in tensor_types(value.checked_type)]
     arrays = [np.ones(t.concrete_shape, str(t.dtype)) for t in types]
     kernel = codegen.build([lower_function(function, task.name, target)], target, threads=1)[task.name]
-    best = min(measure({"kernel": lambda: kernel(*arrays)}, seconds, 1000)["kernel"])
+    best = min(measure({"kernel": lambda: kernel(*arrays)}, seconds, 1000).times["kernel"])
     rate = flops(Call(function, list(function.params))) / best / 1e9
     return (
         f"measured {best * 1e3:.3f} ms, {rate:.1f} GFLOP/s, {rate / fma_peak(1, seconds):.1%} of the multiply-add peak"

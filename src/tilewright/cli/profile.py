@@ -7,15 +7,31 @@ import click
 from tilewright.cli.inputs import InputOptions, input_options
 from tilewright.cli.options import ModelOptions, model_options
 from tilewright.cli.outputs import check_writable, write_file
-from tilewright.cli.report import PROFILE_COLUMNS, profile_page
+from tilewright.cli.report import PROFILE_COLUMNS, PROFILE_SPARE, profile_page
 from tilewright.cli.tables import print_table
 from tilewright.runtime.chrome_trace import chrome_trace_text
 from tilewright.runtime.profile import KernelTime
+from tilewright.support.load import other_load
 from tilewright.support.trace import collect
 
 _COLUMNS = (
     f"{'time':>12} {'predicted':>12} {'of all':>7} {'GFLOP/s':>8} {'of peak':>8}  {'bound':<10}  "
     "kernel  (schedule)  source nodes"
+)
+
+#: How many times the multiply-add peak a template may reach: Winograd F(4x4, 3x3) multiplies 36 times in place of 144,
+#: and a dot product of four bytes is one instruction.
+_FEWER_OPERATIONS = {"winograd": 4.0, "dot": 4.0}
+
+#: The clock of a processor changes: a peak measured a moment ago may be passed by so much.
+_MARGIN = 1.1
+
+#: Seconds of each further measurement of the peak, where a kernel seems to pass it: a busy machine lets it look low.
+_AGAIN = (0.5, 1.0, 2.0)
+
+_IMPOSSIBLE = (
+    "shares of the peak marked ? are more than the processor can do: the machine was too busy while the peak, or the "
+    "kernel, was measured; profile it again"
 )
 
 
@@ -54,7 +70,12 @@ def profile_command(
     rows = executable.profile(given.arrays, repeat=repeat)
     if trace is not None:
         write_file(trace, lambda path: path.write_text(chrome_trace_text(rows, compiled)))
-    peak = fma_peak(executable.threads, seconds=0.3)
+    with other_load() as load:
+        peak = fma_peak(executable.threads, seconds=0.3)
+    for seconds in _AGAIN:
+        if not any(is_impossible(row, peak) for row in rows):
+            break
+        peak = max(peak, fma_peak(executable.threads, seconds))
     total = sum(row.seconds for row in rows)
     expected = sum(predicted_seconds(row, executable.threads) for row in rows)
     click.echo(
@@ -62,9 +83,15 @@ def profile_command(
         f"{executable.threads} threads"
     )
     click.echo(f"measured multiply-add peak: {peak:.1f} GFLOP/s")
+    if load.note:
+        click.echo(f"note: {load.note}")
+    if any(is_impossible(row, peak) for row in rows):
+        click.echo(f"note: {_IMPOSSIBLE}")
     slowest = sorted(rows, key=lambda r: -r.seconds)[:top]
     lines = [_COLUMNS, *(kernel_line(row, total, peak, executable.threads) for row in slowest)]
-    print_table(PROFILE_COLUMNS, [kernel_cells(row, total, peak, executable.threads) for row in slowest], lines)
+    print_table(
+        PROFILE_COLUMNS, [kernel_cells(row, total, peak, executable.threads) for row in slowest], lines, PROFILE_SPARE
+    )
     if report is not None:
         cells = [kernel_cells(row, total, peak, executable.threads) for row in rows]
         page = profile_page(model, executable, rows, cells, peak, compiled)
@@ -86,12 +113,19 @@ def kernel_cells(row: KernelTime, total: float, peak: float, threads: int) -> tu
         f"{predicted_seconds(row, threads) * 1e3:.3f} ms",
         f"{100 * row.seconds / total if total else 0.0:.1f} %",
         f"{speed:.1f}",
-        f"{100 * speed / peak:.1f} %",
+        f"{100 * speed / peak:.1f} %" + "?" * is_impossible(row, peak),
         str(row.choice.get("bound", "–")).replace("_", " "),
         row.kernel,
         schedule_text(row),
         row.source,
     )
+
+
+def is_impossible(row: KernelTime, peak: float) -> bool:
+    """True for a time in which no processor of that peak, in GFLOP/s, does what the kernel does."""
+    template = str(row.choice.get("template", ""))
+    fewer = next((factor for part, factor in _FEWER_OPERATIONS.items() if part in template), 1.0)
+    return row.flops > fewer * _MARGIN * peak * 1e9 * row.seconds
 
 
 def predicted_seconds(row: KernelTime, threads: int) -> float:

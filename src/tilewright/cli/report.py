@@ -15,11 +15,22 @@ from tilewright.support.trace import Report
 #: What stands in a line of a profile.
 PROFILE_COLUMNS = ("time", "predicted", "of all", "GFLOP/s", "of peak", "bound", "kernel", "schedule", "source nodes")
 
+#: Columns of it that a narrow terminal does without, in the order in which they go.
+PROFILE_SPARE = ("GFLOP/s", "bound", "schedule", "predicted", "of peak", "kernel", "of all")
+
 
 def bench_page(
-    path: str, model: Model, timings: Sequence[Timing], failures: Mapping[str, str], memory: Mapping[str, int]
+    path: str,
+    model: Model,
+    timings: Sequence[Timing],
+    failures: Mapping[str, str],
+    memory: Mapping[str, int],
+    load: str = "",
 ) -> str:
-    """The report of `bench` as HTML. `memory` is in bytes, by engine; empty where it was not measured."""
+    """The report of `bench` as HTML. `memory` is in bytes, by engine; empty where it was not measured.
+
+    `load` says that the machine was busy.
+    """
     page = _begun("Times", path, model)
     slowest = max(timing.median_ms for timing in timings)
     rows: list[tuple[Cell, ...]] = [
@@ -35,6 +46,8 @@ def bench_page(
         f"{timings[0].calls} timed calls of each engine, in interleaved rounds: in each, every engine makes one call "
         "that is not timed and then some that are. 90 % and 99 %: the time that so many of the calls stay below."
     )
+    if load:
+        page.text(load.capitalize() + ".")
     for name, reason in failures.items():
         page.text(f"{name} is left out: {reason}")
     return page.html()

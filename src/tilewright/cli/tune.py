@@ -102,7 +102,12 @@ def tune_command(
     spelled = f"{target or 'cpu'}{f' -cores={threads}' if threads else ''}"
     seconds = None if minutes is None else 60 * minutes
     options = {"seconds": seconds, "trials": trials, "explorer": explorer, "model": cost_model, "seed": seed}
-    _write(_tuned(model, parse_shapes(shapes), spelled, options, records, elsewhere), model, records, report, json_path)
+    try:
+        result = _tuned(model, parse_shapes(shapes), spelled, options, records, elsewhere)
+    except KeyboardInterrupt:
+        click.echo(f"what was measured is in {records}: the same command goes on from there", err=True)
+        raise
+    _write(result, model, records, report, json_path)
 
 
 def _tuned(

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.autotvm.network.tune import TuneResult, Watcher
+from tilewright.cli.tables import rich_table
 
 if TYPE_CHECKING:
     from tilewright.autotvm.measure.trial import Trial
     from tilewright.autotvm.tuner.task_tuner import TaskTuner
 
 _COLUMNS = ("task", "calls", "default µs", "best µs", "gain", "of roofline", "trials", "")
+
+#: Columns that a narrow terminal does without, in the order in which they go.
+_SPARE = ("", "of roofline", "default µs", "calls", "trials")
 
 
 def make_view(model: str, records: str) -> View:
@@ -87,17 +91,10 @@ class LiveView(View):
         self._live.console.print(line)
 
     def _draw(self, seconds_left: float) -> None:
-        from rich.table import Table
-        from rich.text import Text
-
         left = f", {seconds_left:.0f} s left" if 0 < seconds_left < float("inf") else ""
         title = f"{self.model}: {self.trials} trials, {self.rate:.1f} a second{left}"
-        table = Table(title=title, box=None, pad_edge=False)
-        for number, column in enumerate(_COLUMNS):
-            table.add_column(column, justify="left" if number in (0, 7) else "right")
-        for tuner in self.tuners:
-            table.add_row(*map(Text, row_of(tuner)))
-        self._live.update(table)
+        rows = [row_of(tuner) for tuner in self.tuners]
+        self._live.update(rich_table(_COLUMNS, rows, _SPARE, self._live.console.width, title))
 
 
 def row_of(tuner: TaskTuner) -> tuple[str, ...]:

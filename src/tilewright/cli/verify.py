@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from tilewright.cli.comparison import Difference, compare_values
 from tilewright.cli.inputs import InputOptions, input_options
 from tilewright.cli.options import BOUND, ModelOptions, check_option, model_options, require_model
 from tilewright.cli.reference import advice, check_against, reference_of
+from tilewright.cli.rounding import rounding_note
 from tilewright.frontend.reference import Engine
 from tilewright.runtime.model import Model
 
@@ -55,6 +57,13 @@ def verify_command(
     wrong = [one for one in found if not one.passed]
     if wrong:
         click.echo(f"the bound is {wrong[0].bound}", err=True)
+        note = rounding_note(reference_of(path).nodes(), (one.name for one in wrong))
+        if note:
+            click.echo(note, err=True)
+        if against in whole.engines_with_values:
+            click.echo(
+                f"the first node that differs: tilewright bisect {shlex.quote(model)} --against {against}", err=True
+            )
         if doubtful:
             click.echo(advice(against, doubtful, model), err=True)
     elif not any(one.compared for one in found):
