@@ -160,7 +160,8 @@ class Measurer:
         return self._timed(task, trial, code, *outcome.value)
 
     def _timed(self, task: Task, trial: Trial, code: Compiled, timing: Timing, accepted: bool) -> Trial:
-        """The trial with its time: what it takes beside the incumbent, whose time stands.
+        """The trial with its time: what it takes beside the incumbent, whose time stands and which only what is accepted
+        is faster than.
 
         That of the first is at the clock that the reference loop has shown to be the machine's.
         """
@@ -169,7 +170,8 @@ class Measurer:
         if incumbent is None:
             seconds = timing.candidate * self._loop_seconds / timing.loop
         else:
-            seconds = timing.ratio * incumbent.seconds
+            # what was not shown to be faster is not recorded as faster: the least of many disturbed ratios would win
+            seconds = (timing.ratio if accepted else max(1.0, timing.ratio)) * incumbent.seconds
         if accepted:
             self.incumbents[task] = Incumbent(trial.point, seconds, code)
         return replace(trial, seconds=seconds, ratio=timing.ratio, accepted=accepted, blocks=timing.blocks)
