@@ -235,6 +235,46 @@ def test_a_plug_in_that_fails_names_its_package(environment: Environment, scaled
     assert "out of order" in done.stderr and "TILEWRIGHT_PLUGINS=0" in done.stderr
 
 
+def test_a_fault_in_a_plug_in_is_told_as_its_own(environment: Environment, scaled: Path) -> None:
+    environment.install(passes=SOURCES["passes"].replace("return mod", "return mod.nothing_like_it"))
+    done = environment.run("", "run", scaled, "--no-cache", status=2)
+    assert "error: the plug-in mine 1.0 failed (mine/passes.py, line " in done.stderr
+    assert "in tell): AttributeError" in done.stderr and "internal error" not in done.stderr
+
+
+@pytest.mark.parametrize("module", ["converters", "passes"])
+def test_a_plug_in_cannot_end_the_process(module: str, environment: Environment, scaled: Path) -> None:
+    changed = {
+        "passes": ("return mod", "sys.exit(7)"),
+        "converters": ("from mine.figures", "import sys; sys.exit(7) #"),
+    }
+    environment.install(**{module: SOURCES[module].replace(*changed[module])})
+    done = environment.run("", "run", scaled, "--no-cache", status=2)
+    assert "mine 1.0" in done.stderr and "SystemExit: 7" in done.stderr
+
+
+def test_an_operator_whose_compute_returns_no_list_is_named(environment: Environment, scaled: Path) -> None:
+    environment.install(
+        operators=SOURCES["operators"]
+        .replace("one(lambda x: te.compute(", "lambda attrs, xs, out: (lambda x: te.compute(")
+        .replace('"negate"))', '"negate"))(xs[0])')
+    )
+    done = environment.run("", "run", scaled, "--no-cache", status=2)
+    assert "the compute of the operator mine.negate returns a Tensor; it has to return a list of tensors" in done.stderr
+
+
+def test_the_format_of_the_docs_is_complete(environment: Environment, tmp_path: Path) -> None:
+    """The plug-in that docs/plugins.md prints, as it stands there."""
+    page = (ROOT / "docs" / "plugins.md").read_text()
+    program = page.split("```python\n# mine/format.py\n", 1)[1].split("```", 1)[0]
+    assert program.count("\n") <= 25
+    environment.install(format=program)
+    path = tmp_path / "model"
+    path.write_bytes(b"MINE\x05")
+    assert numbers(environment.run(RUN, path)) == [5, 6, 7, 8]
+    assert "ok" in environment.run("", "verify", path, "--input-shapes", "x:[3]").stdout
+
+
 def test_a_pass_is_added_behind_another_and_may_be_switched_off() -> None:
     from tilewright.errors import UnsupportedError
     from tilewright.relay.transform.manager import added_passes
@@ -250,7 +290,7 @@ def test_a_pass_is_added_behind_another_and_may_be_switched_off() -> None:
         assert added_passes.added_level("first") == 2 and added_passes.added_level("a") is None
         with pytest.raises(UnsupportedError, match="added twice"):
             added_passes.add_graph_pass(keep, after="a", name="first")
-        with pytest.raises(UnsupportedError, match=r"'first' asks to run after 'a': none such; near it: aa"):
+        with pytest.raises(UnsupportedError, match=r"'first' asks to run after 'a': none such; did you mean 'aa'"):
             added_passes.with_added_passes([("aa", keep)])
     finally:
         added_passes._ADDED.clear()

@@ -73,6 +73,7 @@ from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.entry_points import PASSES, load_plugins
 from tilewright.support.fingerprint import compiler_fingerprint, contents_digest, model_digest
+from tilewright.support.plugin_faults import survives_exit
 from tilewright.target import Target, VtaTarget
 
 Shapes = Mapping[str, Sequence[Any]]
@@ -124,6 +125,7 @@ def graph_passes() -> tuple[tuple[str, GraphPass], ...]:
     return with_added_passes(GRAPH_PASSES)
 
 
+@survives_exit
 def compile(
     model: Any,
     example_inputs: Any = None,

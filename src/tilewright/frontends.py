@@ -14,6 +14,7 @@ from tilewright.frontend.darknet.format import DarknetFrontend
 from tilewright.frontend.interface import Frontend
 from tilewright.frontend.keras.format import KerasFrontend
 from tilewright.frontend.mxnet.format import MxnetFrontend
+from tilewright.frontend.not_models import not_a_model
 from tilewright.frontend.onnx.format import OnnxFrontend
 from tilewright.frontend.paddle.format import PaddleFrontend
 from tilewright.frontend.source import Source
@@ -110,4 +111,5 @@ def _not_a_model(source: Source, kinds: str) -> str:
         return f"{source.label} is a directory, and not {kinds}; give the path of a model file"
     if not source.contents:
         return f"{source.label} is empty; it is not {kinds}"
-    return f"{source.label} ({len(source.contents)} bytes) is not {kinds}: its contents begin like none of these"
+    told = not_a_model(source) or "its contents begin like none of these"
+    return f"{source.label} ({len(source.contents)} bytes) is not {kinds}: {told}"

@@ -49,7 +49,7 @@ def test_nodes_that_are_not_needed_are_left_out(chain: Path, tmp_path: Path) -> 
 def test_an_unknown_value_is_refused(tilewright: Command, chain: Path) -> None:
     outcome = tilewright("verify", chain, "--at", "iner")
     assert outcome.status == 2
-    assert "no node of" in outcome.err and "near it: inner" in outcome.err
+    assert "no node of" in outcome.err and "did you mean 'inner'" in outcome.err
 
 
 def test_external_data_comes_with_the_cut(tilewright: Command, tmp_path: Path) -> None:

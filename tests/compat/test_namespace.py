@@ -49,7 +49,9 @@ def test_what_is_not_there_names_the_nearest_or_the_replacement() -> None:
     import tvm
     from tvm import relay
 
-    with pytest.raises(AttributeError, match=r"tvm.relay.reshap is not part of tilewright.compat; near it: .*reshape"):
+    with pytest.raises(
+        AttributeError, match=r"tvm.relay.reshap is not part of tilewright.compat; did you mean .*'reshape'"
+    ):
         _ = relay.reshap
     with pytest.raises(UnsupportedError, match=r"TypeRelation is not part .* type rules are functions of an operator"):
         relay.TypeRelation(None, [], 0, None)

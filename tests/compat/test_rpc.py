@@ -307,7 +307,7 @@ def test_the_classic_programs_make_a_fleet(tmp_path: Path) -> None:
         (("tvm.exec.rpc_server", "--host", "0.0.0.0"), "without certificates only this machine"),
         (("tvm.exec.rpc_server", "--load-library", "a.so"), "runs uploaded modules and nothing else"),
         (("tvm.exec.rpc_server", "--tracker", "nowhere", "--key", "k"), "is no address; write HOST:PORT"),
-        (("tvm.exec.rpc_sever",), "near it: rpc_server"),
+        (("tvm.exec.rpc_sever",), "did you mean 'rpc_server'"),
     ],
 )
 def test_a_program_that_cannot_run_says_why(words: tuple[str, ...], said: str) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from tilewright.errors import InternalError, UserError
+from tilewright.support.plugin_faults import plugin_fault
+from tilewright.support.suggestion import suggestion
 
 USER_ERROR_STATUS, INTERNAL_ERROR_STATUS, INTERRUPTED_STATUS, BROKEN_PIPE_STATUS = 2, 70, 130, 141
 
@@ -51,13 +52,6 @@ VERBS = {
 }
 
 
-def near(name: str, known: Iterable[str]) -> str:
-    """What `name` may have been meant to be: "; did you mean 'bench'?", or the known names where none is near."""
-    names = list(known)
-    found = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-    return f"; did you mean {' or '.join(map(repr, found))}?" if found else f"; there are: {', '.join(names)}"
-
-
 class LazyGroup(click.Group):
     """A group whose commands are imported on first use."""
 
@@ -67,7 +61,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             if not ctx.resilient_parsing:  # which completes what is being typed
-                ctx.fail(f"there is no verb {name!r}{near(name, VERBS)}")
+                ctx.fail(f"there is no verb {name!r}{suggestion(name, VERBS)}")
             return None
         module, function = VERBS[name]
         return getattr(__import__(module, fromlist=[function]), function)
@@ -107,6 +101,10 @@ def guarded(action: Callable[[], Any]) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _ENVIRONMENT:
             click.echo(f"error: {error.filename or 'the system'}: {error.strerror}", err=True)
+            return USER_ERROR_STATUS
+        blamed = None if isinstance(error, InternalError) else plugin_fault(error)
+        if blamed is not None:
+            click.echo(f"error: {blamed}", err=True)
             return USER_ERROR_STATUS
         traceback.print_exc()
         fault = error if isinstance(error, InternalError) else InternalError(f"{type(error).__name__}: {error}")

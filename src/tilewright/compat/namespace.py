@@ -6,7 +6,6 @@ of the compiler is imported before a program asks for it.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Collection, Sequence
@@ -19,6 +18,7 @@ from tilewright.compat.classic.refused import Refused
 from tilewright.compat.classic.target_options import emulate_devices
 from tilewright.compat.signatures import adapted
 from tilewright.compat.tables import ROOTS, TABLES, Table
+from tilewright.support.suggestion import suggestion
 
 
 class Namespace(ModuleType):
@@ -77,8 +77,7 @@ def missing(table: Table, name: str) -> str:
     """The message for a name that is not there: the table's advice, or the names nearest to it."""
     if name in table.absent:
         return f"{table.name}.{name} is not part of tilewright.compat; {table.absent[name]}"
-    near = difflib.get_close_matches(name, public_names(table), n=3)
-    hint = f"; near it: {', '.join(near)}" if near else ""
+    hint = suggestion(name, public_names(table))
     return f"{table.name}.{name} is not part of tilewright.compat{hint} (docs/compat.md lists what is)"
 
 

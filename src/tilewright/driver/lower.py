@@ -5,13 +5,13 @@ fn (%x, %w, %b) { nn.relu(nn.bias_add(nn.conv2d(%x, %w), %b)) }    ->    def fus
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright import te
 from tilewright.backend import Backend, backend_of
-from tilewright.errors import InternalError
+from tilewright.errors import InternalError, TypeMismatchError
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.symbolic import size_vars
@@ -70,10 +70,22 @@ def _compute_node(node: Expr, tensors: dict[Expr, list[te.Tensor]]) -> list[te.T
         if node.op.compute is None:
             raise InternalError(f"the operator {node.op.name} has no compute and cannot be lowered")
         arguments = [tensor for arg in node.args for tensor in tensors[arg]]
-        made = list(node.op.compute(node.attrs, arguments, node.checked_type))
+        made = _tensors(node.op, node.op.compute(node.attrs, arguments, node.checked_type))
         _note_source(made, arguments, node.span)
         return made
     raise InternalError(f"a fused function may not hold a {type(node).__name__}")
+
+
+def _tensors(op: Op, computed: Any) -> list[te.Tensor]:
+    """The tensors that the compute of an operator returned. Raises `TypeMismatchError` for anything else."""
+    listed = None if isinstance(computed, te.Tensor) or not isinstance(computed, Iterable) else list(computed)
+    if listed is not None and all(isinstance(tensor, te.Tensor) for tensor in listed):
+        return listed
+    kinds = [type(item).__name__ for item in listed or ()]
+    raise TypeMismatchError(
+        f"the compute of the operator {op.name} returns a {type(computed).__name__}{f' of {kinds}' if kinds else ''}; "
+        "it has to return a list of tensors, one for each result"
+    )
 
 
 def _note_source(tensors: Sequence[te.Tensor], inputs: Sequence[te.Tensor], source: str) -> None:

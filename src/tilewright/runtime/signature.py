@@ -199,6 +199,11 @@ def as_array(value: Any, spec: TensorSpec) -> Array:
             return import_array(value)
         return np.asarray(memoryview(value))
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        if isinstance(value, Mapping):
+            raise InputError(
+                f"input {spec.name!r}: a {type(value).__name__} is no array; call a model with an array an input, "
+                f"in order, or executable.run({{{spec.name!r}: array}}) with arrays by name"
+            ) from None
         raise InputError(
             f"input {spec.name!r}: a {type(value).__name__} cannot be used as {spec.type_text} ({error})"
         ) from None

@@ -49,6 +49,7 @@ def load_plugins(*groups: str) -> list[Any]:
         _loaded.add(group)  # before: what a plug-in calls while it registers may ask for plug-ins
         for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
             plugins.remember("entry point", f"{group} {entry.name}", _contents(entry))
+            plugins.remember_module(entry.module)
             made += _registered(entry, group)
     return made
 
@@ -60,7 +61,7 @@ def _registered(entry: EntryPoint, group: str) -> list[Any]:
         return [] if isinstance(found, ModuleType) else [found()]
     except TilewrightError:
         raise
-    except Exception as error:  # whatever a stranger's code raises
+    except (Exception, SystemExit) as error:  # whatever a stranger's code raises
         package = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "an installed package"
         raise EnvironmentError_(
             f"the plug-in {entry.name!r} ({group}: {entry.value}) of {package} cannot be loaded: "

@@ -37,6 +37,9 @@ _INSTALLED = tuple({os.path.realpath(sysconfig.get_path(name)) + os.sep for name
 #: Everything that was registered from outside, in order: the table, the name in it, what was entered.
 _noted: list[tuple[str, str, Any]] = []
 
+#: The modules that entry points name.
+_modules: set[str] = set()
+
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...), type(NotImplemented))
 #: Equal ones may be one object or two, as Python likes.
 _MERGED = (tuple, frozenset, types.CodeType)
@@ -63,9 +66,21 @@ def note(table: str, name: str, what: Any) -> None:
         remember(table, name, what)
 
 
+def remember_module(name: str) -> None:
+    """Remember that an entry point names a module of a plug-in."""
+    _modules.add(name)
+
+
 def remember(table: str, name: str, what: Any) -> None:
     """Remember that `what`, which is known to come from outside of the package, is registered as `name`."""
     _noted.append((table, name, what))
+
+
+def outside_modules() -> set[str]:
+    """The names of the modules, those that packages are by, in which something was registered from outside."""
+    modules = (getattr(what, "__module__", None) or type(what).__module__ for _, _, what in _noted)
+    names = {name.partition(".")[0] for name in (*modules, *_modules)}
+    return names - {__name__.partition(".")[0], "builtins", "__main__"}
 
 
 def fingerprint() -> str | None:

@@ -29,6 +29,7 @@ from tilewright.machine_store import stored, stored_key
 from tilewright.runtime.threads import available_processors
 from tilewright.support import knobs
 from tilewright.support.forks import between_forks
+from tilewright.support.suggestion import nearest
 from tilewright.target.target import Target, made, spelled
 
 _SSE = ("sse2",)
@@ -72,7 +73,8 @@ _DEFAULT_CPU = {"x86_64": "x86-64", "aarch64": "generic", "riscv64": "generic-rv
                 "wasm32": "generic"}  # fmt: skip
 _ARCHITECTURES = {"amd64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
 
-_OPTION = re.compile(r"-(mtriple|mcpu|mattr|l1d|l2|l3|cores|machine)=(\S+)$")
+_OPTION_NAMES = ("-mtriple=", "-mcpu=", "-mattr=", "-cores=", "-l1d=", "-l2=", "-l3=", "-machine=")
+_OPTION = re.compile(rf"-({'|'.join(name.strip('-=') for name in _OPTION_NAMES)})=(\S+)$")
 _FIGURES = ("l1d", "l2", "l3", "cores")
 _WASM_TRIPLE = "wasm32-unknown-unknown"
 
@@ -149,8 +151,8 @@ def _options(spec: str) -> dict[str, str]:
     for word in spec.split()[1:]:
         match = _OPTION.match(word)
         if match is None:
-            raise TargetError(f"target {spec!r}: unknown option {word!r}; known: -mtriple= -mcpu= -mattr= -cores= "
-                              "-l1d= -l2= -l3= -machine=")  # fmt: skip
+            hint = nearest(word.split("=")[0] + "=", _OPTION_NAMES)
+            raise TargetError(f"target {spec!r}: unknown option {word!r}{hint}; known: {' '.join(_OPTION_NAMES)}")
         options[match.group(1)] = match.group(2)
     return options
 
@@ -247,8 +249,11 @@ def _architecture(triple: str) -> str:
 
 def _check_cpu(cpu: str, architecture: str, spec: str) -> None:
     if cpu not in PROCESSORS[architecture] and cpu != _host_cpu()[0]:
-        known = ", ".join(sorted(PROCESSORS[architecture]))
-        raise TargetError(f"target {spec!r}: unknown processor {cpu!r} for {architecture}; known: native, {known}")
+        known = ["native", *sorted(PROCESSORS[architecture])]
+        hint = nearest(cpu, known)
+        raise TargetError(
+            f"target {spec!r}: unknown processor {cpu!r} for {architecture}{hint}; known: {', '.join(known)}"
+        )
 
 
 def _feature_changes(text: str, spec: str) -> dict[str, bool]:

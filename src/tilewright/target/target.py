@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from tilewright.errors import TargetError
+from tilewright.support.suggestion import nearest
 from tilewright.target.boards import BOARDS, spelled_board
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ class Target:
         spec = spelled_board(spec)
         kind = (spec.split() or [""])[0]
         if kind not in _CLASSES:
-            raise TargetError(f"unknown target {spec!r}; known: {', '.join(_CLASSES)} ('cpu' is this machine; 'llvm' "
-                              "takes -mtriple= -mcpu= -mattr= -cores= -l1d= -l2= -l3= -machine=); "
-                              f"boards: {', '.join(BOARDS)}")  # fmt: skip
+            raise TargetError(f"unknown target {spec!r}{nearest(kind, [*_CLASSES, *BOARDS])}; known: "
+                              f"{', '.join(_CLASSES)} ('cpu' is this machine; 'llvm' takes -mtriple= -mcpu= -mattr= "
+                              f"-cores= -l1d= -l2= -l3= -machine=); boards: {', '.join(BOARDS)}")  # fmt: skip
         return _CLASSES[kind].parse(spec)
 
     @classmethod

@@ -150,11 +150,16 @@ def test_nesting_may_be_deep() -> None:
 
 ERRORS = [
     ("def @main(%x: int32) { %y }", 1, 24, "%y is not defined"),
-    ("def @main(%long: int32) { %lang }", 1, 27, "near it: %long"),
-    ("def @main() { @man() }", 1, 15, "@man is not defined; near it: @main"),
+    ("def @main(%long: int32) { %lang }", 1, 27, "did you mean '%long'"),
+    ("def @main() { @man() }", 1, 15, "@man is not defined; did you mean '@main'?"),
     ("def @main(%x: int31) { %x }", 1, 15, "there is no type 'int31'"),
     ("def @main(%x: Tensor[(1,), int31]) { %x }", 1, 28, "unknown data type 'int31'"),
-    ("def @main(%x: int32) {\n  nn.rellu(%x)\n}", 2, 3, "there is no Relay operator 'nn.rellu'; near it: nn.relu"),
+    (
+        "def @main(%x: int32) {\n  nn.rellu(%x)\n}",
+        2,
+        3,
+        "there is no Relay operator 'nn.rellu'; did you mean 'nn.relu'",
+    ),
     ("def @main() { (1, }", 1, 19, "an expression is expected here, not '}'"),
     ("def @main() { 300u8 }", 1, 15, "300u8 does not fit its data type"),
     ("def @main() { 2147483648i32 }", 1, 15, "2147483648i32 does not fit its data type"),
@@ -225,7 +230,7 @@ def test_constructors_without_fields_as_values() -> None:
     assert structural_equal(mod, parse(astext(mod))) and "constructor(Nil)" in astext(mod)
     assert structural_equal(mod, relay.load_json(relay.save_json(mod)))
     assert relay.evaluate(mod, [np.int32(7)]) == 7
-    with pytest.raises(ParseError, match="Nill is not defined; near it: Nil"):
+    with pytest.raises(ParseError, match="Nill is not defined; did you mean 'Nil'"):
         parse(text.replace("(Nil)", "(Nill)"))
 
 

@@ -12,7 +12,6 @@ all go through it.
 
 from __future__ import annotations
 
-import difflib
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ import numpy as np
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.support.dtype import DType
+from tilewright.support.suggestion import suggestion
 from tilewright.tir.expr import Expr as TirExpr
 from tilewright.topi.util import per_axis as one_each
 from tilewright.topi.util import sides as both_sides
@@ -256,7 +256,4 @@ def _taken(name: str, attribute: str, declared: Attribute, given: Mapping[str, A
 
 
 def _known(attribute: str, schema: Schema) -> str:
-    if not schema:
-        return "; it has none"
-    near = difflib.get_close_matches(attribute, schema, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(schema)}"
+    return suggestion(attribute, schema) if schema else "; it has none"

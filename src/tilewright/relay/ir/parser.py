@@ -10,7 +10,6 @@ Grammar and examples: docs/relay.md. Errors are `ParseError`s with line and colu
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -55,6 +54,7 @@ from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.type import GlobalTypeVar
 from tilewright.support.dtype import DType
 from tilewright.support.recursion import nested
+from tilewright.support.suggestion import suggestion
 
 _METADATA = re.compile(r"^#\[metadata\]\s*$", re.MULTILINE)
 #: Version 0.0.4 is written without brackets; what programs say is the same.
@@ -355,9 +355,7 @@ class _Parser(TypeParser):
         self._unknown(f"@{token.text}", {f"@{known}": None for known in self.globals}, token)
 
     def _unknown(self, name: str, known: Mapping[str, None], token: Token) -> NoReturn:
-        near = difflib.get_close_matches(name, known, n=3)
-        hint = f"; near it: {', '.join(near)}" if near else ""
-        self.tokens.fail(f"{name} is not defined{hint}", token.start, token.end)
+        self.tokens.fail(f"{name} is not defined{suggestion(name, known)}", token.start, token.end)
 
     def _number(self) -> Expr:
         negative = False

@@ -29,7 +29,6 @@ Conventions of the functions in an `Op`:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import IntEnum
@@ -42,6 +41,7 @@ from tilewright.relay.ir.node_methods import node_method
 from tilewright.relay.ir.type import Dim, TensorType, Type
 from tilewright.support import plugins
 from tilewright.support.entry_points import OPERATORS, load_plugins
+from tilewright.support.suggestion import suggestion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -282,9 +282,7 @@ def get(name: str) -> Op:
         load_plugins(OPERATORS)
     op = _OPS.get(name)
     if op is None:
-        near = difflib.get_close_matches(name, _OPS, n=3)
-        hint = f"; near it: {', '.join(near)}" if near else ""
-        raise UnsupportedError(f"there is no Relay operator {name!r}{hint}")
+        raise UnsupportedError(f"there is no Relay operator {name!r}{suggestion(name, _OPS)}")
     return op
 
 

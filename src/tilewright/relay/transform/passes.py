@@ -9,7 +9,6 @@ module.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +61,7 @@ from tilewright.relay.transform.simplify.legalize import legalize
 from tilewright.relay.transform.simplify.remove_unused_functions import remove_unused_functions
 from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify.simplify_inference import simplify_inference
+from tilewright.support.suggestion import suggestion
 
 
 def _fold_scales_both_ways(mod: IRModule) -> IRModule:
@@ -124,9 +124,7 @@ def create(name: str, *args: Any, **options: Any) -> Pass:
     Raises `UnsupportedError` with the nearest names if there is none.
     """
     if name not in PASSES:
-        near = difflib.get_close_matches(name, PASSES, n=3)
-        hint = f"; near it: {', '.join(near)}" if near else ""
-        raise UnsupportedError(f"there is no graph pass {name!r}{hint}")
+        raise UnsupportedError(f"there is no graph pass {name!r}{suggestion(name, PASSES)}")
     function, opt_level = PASSES[name]
     return Pass(PassInfo(opt_level, name), lambda mod, _context: function(mod, *args, **options))
 

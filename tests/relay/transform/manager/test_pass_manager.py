@@ -176,7 +176,7 @@ def test_fused_functions_are_closed_to_function_passes() -> None:
 
 
 def test_what_is_no_pass_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="no graph pass 'FoldConstants'; near it: FoldConstant"):
+    with pytest.raises(UnsupportedError, match="no graph pass 'FoldConstants'; did you mean 'FoldConstant'"):
         create("FoldConstants")
     with pytest.raises(InputError, match="made of passes, not of 7"):
         Sequential([7])  # type: ignore[list-item]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import EnvironmentError_, InputError, ModelError
+from tilewright.support.suggestion import suggestion
 
 
 def cut_at(path: str, names: Sequence[str], folder: str) -> str:
@@ -25,9 +25,7 @@ def cut_at(path: str, names: Sequence[str], folder: str) -> str:
     producers = {output: index for index, node in enumerate(model.graph.node) for output in node.output if output}
     for name in names:
         if name not in producers:
-            near = difflib.get_close_matches(name, producers, n=3)
-            hint = f"; near it: {', '.join(near)}" if near else ""
-            raise InputError(f"no node of {path} has an output {name!r}{hint}")
+            raise InputError(f"no node of {path} has an output {name!r}{suggestion(name, producers)}")
     known = {info.name: info for info in (*model.graph.value_info, *model.graph.output)}
     untyped = onnx.helper.make_tensor_value_info
     outputs = [known.get(name) or untyped(name, onnx.TensorProto.FLOAT, None) for name in names]

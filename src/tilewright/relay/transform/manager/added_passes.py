@@ -5,7 +5,6 @@ add_graph_pass(count_nodes, after="simplify_expr")
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.manager.pass_manager import DEFAULT_OPT_LEVEL
 from tilewright.support import plugins
+from tilewright.support.suggestion import suggestion
 from tilewright.target import Target
 
 #: A pass of the pipeline: a module for a target to a module.
@@ -56,8 +56,7 @@ def with_added_passes(pipeline: Pipeline) -> tuple[tuple[str, GraphPass], ...]:
         if name in names:
             raise UnsupportedError(f"the graph pass {name!r} is added to a pipeline that has one of that name")
         if added.after not in names:
-            near = difflib.get_close_matches(added.after, names, n=3)
-            hint = f"; near it: {', '.join(near)}" if near else ""
+            hint = suggestion(added.after, names)
             raise UnsupportedError(f"the added graph pass {name!r} asks to run after {added.after!r}: none such{hint}")
         place = names.index(added.after) + 1
         while place < len(names) and names[place] in _ADDED and _ADDED[names[place]].after == added.after:

@@ -10,7 +10,6 @@ after. Names are the functions' names; a context takes the classic spelling too,
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar, Token
@@ -22,6 +21,7 @@ from tilewright.relay.ir.expr import Function
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.manager.instrument import PassInstrument
 from tilewright.relay.transform.manager.pass_info import PassInfo
+from tilewright.support.suggestion import suggestion
 
 #: The level of a context that nobody opened: everything that pays is on.
 DEFAULT_OPT_LEVEL = 3
@@ -136,9 +136,9 @@ def config_options() -> dict[str, str]:
 def _known_options(config: Mapping[str, Any]) -> dict[str, Any]:
     for name in config:
         if name not in _OPTIONS:
-            near = difflib.get_close_matches(name, _OPTIONS, n=3) or sorted(_OPTIONS)
-            known = f"; there are: {', '.join(near)}" if near else ""
-            raise InputError(f"PassContext: no pass reads the config option {name!r}{known}")
+            raise InputError(
+                f"PassContext: no pass reads the config option {name!r}{suggestion(name, sorted(_OPTIONS))}"
+            )
     return dict(config)
 
 

@@ -11,7 +11,6 @@ the code generator of that name, which returns what computes it: usually a call 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +24,7 @@ from tilewright.relay.ir.visitor import post_order, rewrite, substitute
 from tilewright.relay.op.host import plain_attrs, register_host
 from tilewright.runtime.host_ops.external import STEPS
 from tilewright.support import plugins
+from tilewright.support.suggestion import suggestion
 
 #: True for a call that the code generator takes; the types of its arguments are known.
 Predicate = Callable[[Call], bool]
@@ -56,9 +56,8 @@ def register_external(codegen: ExternalCodegen) -> ExternalCodegen:
 def find_external(name: str) -> ExternalCodegen:
     """The code generator called `name`; `UnsupportedError` with the ones there are."""
     if name not in _CODEGENS:
-        near = difflib.get_close_matches(name, _CODEGENS, n=1) or sorted(_CODEGENS)
         raise UnsupportedError(
-            f"there is no external code generator {name!r} (there is: {', '.join(near)}); "
+            f"there is no external code generator {name!r}{suggestion(name, sorted(_CODEGENS))}; "
             "register one with relay.transform.partition.external.register_external"
         )
     return _CODEGENS[name]
