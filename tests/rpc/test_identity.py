@@ -15,6 +15,7 @@ from tilewright.rpc import connect
 from tilewright.rpc.client import dial
 from tilewright.rpc.frames import Channel
 from tilewright.rpc.identity import Bundle, Impostor, make_authority, make_bundle, require_loopback, revoke
+from tilewright.rpc.listener import _MOST_HANDSHAKES
 from tilewright.rpc.messages import DEVICE_VERBS, TRACKER_VERBS, VERSION
 from tilewright.rpc.registration import Registration
 from tilewright.rpc.tracker import _DEVICE_VERBS, Tracker, TrackerSettings
@@ -58,6 +59,31 @@ def test_a_revoked_certificate_opens_nothing_from_the_next_connection_on(start, 
         assert remote.describe()
     revoke(tmp_path / "fleet", "user", "gone")
     refused(server, user)
+
+
+def test_a_listener_without_a_usable_bundle_does_not_start(start, tmp_path):
+    with pytest.raises(EnvironmentError_, match="is no usable bundle of certificates"):
+        start(tmp_path / "nowhere")
+    with pytest.raises(EnvironmentError_, match="is no usable bundle of certificates"):
+        Tracker(TrackerSettings(tmp_path / "tracker", bundle=Bundle(tmp_path / "nowhere")))
+
+
+def test_connections_that_show_no_certificate_hold_up_nobody(start, fleet):
+    server = start(fleet / "device-pi")
+    idle = [socket.create_connection(server.address) for _ in range(200)]
+    try:
+        until(lambda: len(server._listener._handshakes) <= _MOST_HANDSHAKES)
+        with connect(*server.address, bundle=fleet / "user-anna") as remote:
+            assert remote.describe()
+        ended = 0
+        for one in idle:
+            one.settimeout(0.01)
+            with contextlib.suppress(TimeoutError):
+                ended += one.recv(1) == b""
+        assert ended >= len(idle) - _MOST_HANDSHAKES
+    finally:
+        for one in idle:
+            one.close()
 
 
 #: What a request of each verb may look like; hello comes before each.

@@ -345,3 +345,15 @@ def test_uploaded_code_sees_neither_network_nor_files(start, library, tmp_path):
     assert set(measures) == {"limits", "network", "user", "files", "calls"}
     assert measures["limits"] == "on"
     assert all(how == "on" or how.startswith("off: ") for how in measures.values())
+
+
+def test_a_relative_folder_takes_uploads(start, library, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    server = start(folder=Path("state"))
+    with connect(*server.address) as remote:
+        assert remote.load_module(remote.upload(library)) is not None
+    assert (tmp_path / "state" / "store").is_dir()
+
+
+def test_what_confines_sessions_is_known_before_any(start):
+    assert set(start().confinement()) == {"limits", "network", "user", "files", "calls"}

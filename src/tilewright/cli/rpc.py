@@ -7,7 +7,7 @@ import shlex
 import signal
 import statistics
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -166,6 +166,7 @@ def server_command(
     )  # fmt: skip
     with Server(settings, Leases(required=tracker is not None)) as server, _until_stopped() as stopped:
         click.echo(f"device {name} on {spelled(*server.address)}")
+        _tell_confinement(server.confinement())
         if tracker is not None:
             registration = Registration(server, *parse_address(tracker), bundle, reached_at)
             _say_when_registered(registration, tracker)
@@ -280,6 +281,15 @@ def _bytes(text: str) -> int:
         return parse_bytes(text)
     except ValueError:
         raise InputError(f"{text!r} is no size; write it as 512M or 2G") from None
+
+
+def _tell_confinement(measures: Mapping[str, str]) -> None:
+    """A line of what confines the processes of sessions, and one for each measure that this system does not have."""
+    on = [name for name, state in measures.items() if state == "on"]
+    click.echo(f"sessions are confined by: {', '.join(on) or 'nothing'}")
+    for name, state in measures.items():
+        if state != "on":
+            click.echo(f"not confined by {name}: {state}", err=True)
 
 
 def _say_when_registered(registration: Any, tracker: str) -> None:

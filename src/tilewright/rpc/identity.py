@@ -12,6 +12,7 @@ on P-256; names of hosts do not matter. The package `cryptography` makes certifi
 from __future__ import annotations
 
 import datetime
+import functools
 import ipaddress
 import os
 import re
@@ -60,7 +61,25 @@ class Bundle:
         return self.folder / _AUTHORITY
 
     def context(self, listening: bool) -> ssl.SSLContext:
-        """TLS 1.3 with our certificate, asking for the peer's. Raises `EnvironmentError_` for an unusable bundle."""
+        """TLS 1.3 with our certificate, asking for the peer's. Raises `EnvironmentError_` for an unusable bundle.
+
+        A listener takes one that was made of the same files again: who is revoked counts from the next connection on,
+        but reading certificates for each of many connections would keep everybody waiting.
+        """
+        if not listening:
+            return self._made(listening)
+        try:
+            stats = [(self.folder / name).stat() for name in (_CERTIFICATE, _KEY, _AUTHORITY, _REVOKED)]
+        except OSError as error:
+            raise self._unusable(error) from None
+        return _context(self, tuple((stat.st_ino, stat.st_mtime_ns, stat.st_size) for stat in stats))
+
+    def _unusable(self, error: Exception) -> EnvironmentError_:
+        return EnvironmentError_(
+            f"{self.folder} is no usable bundle of certificates ({error}); `tilewright rpc init` makes them"
+        )
+
+    def _made(self, listening: bool) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if listening else ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.check_hostname = False
@@ -71,10 +90,16 @@ class Bundle:
             context.load_verify_locations(self.folder / _REVOKED)
             context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
         except (OSError, ssl.SSLError) as error:
-            raise EnvironmentError_(
-                f"{self.folder} is no usable bundle of certificates ({error}); `tilewright rpc init` makes them"
-            ) from None
+            raise self._unusable(error) from None
         return context
+
+
+@functools.lru_cache(maxsize=16)
+def _context(bundle: Bundle, files: tuple[tuple[int, int, int], ...]) -> ssl.SSLContext:
+    """The context of a listener with a bundle whose files are these."""
+    context = bundle._made(listening=True)
+    context.num_tickets = 0  # who comes again shows the certificate again
+    return context
 
 
 def secured(connection: socket.socket, bundle: Bundle, listening: bool, roles: tuple[str, ...]) -> tuple[Any, Peer]:

@@ -13,6 +13,9 @@ from tilewright.rpc.identity import Bundle, Impostor, Peer, require_loopback, se
 
 Serve = Callable[[Channel, Peer], None]
 
+#: Connections whose peers have not shown a certificate yet, at a time: who sends nothing takes no one's turn.
+_MOST_HANDSHAKES = 64
+
 
 class Listener:
     """Accepts connections of peers of some roles, from the moment it is made until `close`."""
@@ -23,10 +26,12 @@ class Listener:
         """`serve(channel, peer)` runs in a thread for each connection, which ends with it; `most` may be at a time.
 
         Without a `bundle` only this machine may connect, and peers have no name. Raises `EnvironmentError_` where the
-        place cannot be listened on, `InputError` where it is not this machine alone.
+        address cannot be listened on or the bundle cannot be used, `InputError` where it is not this machine alone.
         """
         if bundle is None:
             require_loopback(place[0])
+        else:
+            bundle.context(listening=True)
         self._bundle, self._roles, self._most, self._serve = bundle, roles, most, serve
         self._socket = _listen(*place)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
@@ -34,6 +39,7 @@ class Listener:
         self.closed = threading.Event()
         self._lock = threading.Lock()
         self._channels: set[Channel] = set()
+        self._handshakes: dict[socket.socket, None] = {}
         threading.Thread(target=self._accept, name="accept", daemon=True).start()
 
     @property
@@ -62,9 +68,26 @@ class Listener:
             if len(self.channels) >= self._most:
                 connection.close()
                 continue
-            threading.Thread(target=self._open, args=(connection, spelled(*place[:2])), daemon=True).start()
+            pending = self._begin_handshake(connection)
+            arguments = (connection, spelled(*place[:2]), pending)
+            threading.Thread(target=self._open, args=arguments, daemon=True).start()
 
-    def _open(self, connection: socket.socket, place: str) -> None:
+    def _begin_handshake(self, connection: socket.socket) -> socket.socket:
+        """Count a connection whose peer has not said who it is; of too many the one that has waited longest ends.
+
+        Returns what the connection is counted by: a duplicate, as TLS takes the socket itself away.
+        """
+        pending = connection.dup()
+        with self._lock:
+            self._handshakes[pending] = None
+            longest = next(iter(self._handshakes)) if len(self._handshakes) > _MOST_HANDSHAKES else None
+            if longest is not None:
+                del self._handshakes[longest]
+                with contextlib.suppress(OSError):  # its thread finds it closed
+                    longest.shutdown(socket.SHUT_RDWR)
+        return pending
+
+    def _open(self, connection: socket.socket, place: str, pending: socket.socket) -> None:
         """One connection from its handshake to its end; nothing that a peer does ends the listener."""
         peer = Peer("user", "")  # over plaintext nobody says who he is
         try:
@@ -75,6 +98,10 @@ class Listener:
             self.refused += 1
             connection.close()
             return
+        finally:
+            with self._lock:
+                self._handshakes.pop(pending, None)
+                pending.close()
         with self._lock:
             self._channels.add(channel)
         try:

@@ -15,7 +15,7 @@ import select
 import shutil
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,8 @@ class Server:
     """Listens from the moment it is made; `address` is where."""
 
     def __init__(self, settings: Settings, leases: Leases | None = None) -> None:
-        self.settings = settings
+        # workers have folders of their own as working directories, and are told paths
+        self.settings = settings = replace(settings, folder=settings.folder.absolute())
         self.leases = leases or Leases(required=False)
         settings.folder.mkdir(parents=True, exist_ok=True)
         settings.folder.chmod(0o755)
@@ -136,6 +137,16 @@ class Server:
             for session in sessions:
                 if session.lease and not self.leases.holds(session.lease):
                     session.channel.close()
+
+    def confinement(self) -> dict[str, str]:
+        """How the workers of sessions are confined: by measure, "on" or why it is not."""
+        with self._lock:
+            spare = self._spare
+        if spare is None:
+            spare = self._start_worker()
+            with self._lock:
+                self._spare = spare
+        return dict(spare.measures)
 
     def take_worker(self) -> WorkerProcess:
         """A fresh worker: the one that was started ahead, if there is one."""
