@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.manager.instrument import PassTiming
 from tilewright.relay.transform.manager.pass_manager import PassContext
 from tilewright.support import trace
+from tilewright.support.cache import SUBDIRECTORY
 from tilewright.target import Target
 
 
@@ -130,9 +132,26 @@ def test_a_change_of_external_data_is_seen(tmp_path: Path) -> None:
 def test_a_damaged_cache_entry_is_compiled_again(damage: Any, model: Path, own_cache: Path) -> None:
     x = random_like(tw.compile(model))
     expected = tw.compile(model)(x)
-    (entry,) = (own_cache / "artifact").iterdir()
+    (entry,) = (own_cache / SUBDIRECTORY / "artifact").iterdir()
     entry.write_bytes(damage(entry.read_bytes()))
     np.testing.assert_array_equal(tw.compile(model)(x), expected)
+    assert compile_and_say_whether_cached(model)[1]
+
+
+@pytest.mark.parametrize("part", ["manifest", "code", "weights", "trailer"])
+def test_one_flipped_bit_in_a_cache_entry_is_found(part: str, model: Path, own_cache: Path) -> None:
+    x = random_like(tw.compile(model))
+    expected = tw.compile(model)(x)
+    (entry,) = (own_cache / SUBDIRECTORY / "artifact").iterdir()
+    data = bytearray(entry.read_bytes())
+    offsets = struct.unpack_from("<6Q", data, 24)
+    where = {"manifest": offsets[0] + 9, "code": offsets[2] + 90, "weights": offsets[4] + 3, "trailer": len(data) - 1}
+    data[where[part]] ^= 0x40
+    entry.write_bytes(data)
+    with trace.collect() as report:
+        again = tw.compile(model)
+    assert "compile kernels" in {row.name for row in report.rows()}
+    np.testing.assert_array_equal(again(x), expected)
     assert compile_and_say_whether_cached(model)[1]
 
 

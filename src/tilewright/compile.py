@@ -298,13 +298,16 @@ def _refuse(obstacle: str, what: str, advice: str) -> None:
 
 
 def _from_cache(store: DiskCache, key: str | None, threads: int | None) -> Model | None:
-    """The executable cached under `key`, or None when there is none or it is damaged (it is then compiled again)."""
+    """The executable cached under `key`, or None when there is none or it is damaged (it is then compiled again).
+
+    The weights are read to check them, at the speed of memory, where a load alone maps them.
+    """
     found = store.find("artifact", key) if key is not None else None
     if found is None:
         return None
     try:
         with trace.span("load from cache"):
-            return load(found, threads=threads)
+            return load(found, threads=threads, check=True)
     except ArtifactError:
         return None
 

@@ -18,6 +18,7 @@ import pytest
 import tilewright as tw
 from tests.cli.conftest import Command
 from tests.onnx_models import perceptron, saved
+from tilewright.support.cache import SUBDIRECTORY
 
 
 def test_an_artifact_is_written_whole_and_loads(tilewright: Command, model: Path) -> None:
@@ -124,7 +125,8 @@ def test_a_full_disk_costs_the_cache_entry_and_not_the_model(model: Path, tmp_pa
         except tw.errors.ArtifactError as error:
             print(error)
     """
-    environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache")}
+    # Python itself would leave cut-off bytecode for whoever imports the same modules later
+    environment = {**os.environ, "TILEWRIGHT_CACHE_DIR": str(tmp_path / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), model, tmp_path / "model.tw"],
         env=environment, capture_output=True, text=True, check=False,
@@ -132,4 +134,4 @@ def test_a_full_disk_costs_the_cache_entry_and_not_the_model(model: Path, tmp_pa
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["(1, 4)", f"cannot write {tmp_path / 'model.tw'}: File too large"]
     assert done.stderr.count("cannot write to the cache directory") == 1
-    assert not (tmp_path / "model.tw").exists() and not list((tmp_path / "cache" / "artifact").iterdir())
+    assert not (tmp_path / "model.tw").exists() and not list((tmp_path / "cache" / SUBDIRECTORY / "artifact").iterdir())

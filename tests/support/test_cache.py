@@ -16,7 +16,7 @@ import pytest
 
 from tilewright.errors import ArtifactError, EnvironmentError_
 from tilewright.support import cache
-from tilewright.support.cache import TRAILER_BYTES, DiskCache, atomic_file, digest, open_cache
+from tilewright.support.cache import KINDS, SUBDIRECTORY, TRAILER_BYTES, DiskCache, atomic_file, digest, open_cache
 
 
 @pytest.fixture(autouse=True)
@@ -35,20 +35,20 @@ def test_digest_is_stable_and_minds_boundaries() -> None:
 
 def test_put_and_get(tmp_path: Path) -> None:
     store = DiskCache(tmp_path, 1 << 20)
-    assert store.get("kernel", "k1") is None
-    path = store.put("kernel", "k1", b"code")
-    assert path == tmp_path / "kernel" / "k1" == store.find("kernel", "k1")
-    assert store.get("kernel", "k1") == b"code" and store.get("artifact", "k1") is None
-    store.put("kernel", "k1", b"other")
-    assert store.get("kernel", "k1") == b"other" and store.size() == 5 + TRAILER_BYTES
-    assert store.clear() == 1 and store.get("kernel", "k1") is None
+    assert store.get("native", "k1") is None
+    path = store.put("native", "k1", b"code")
+    assert path == tmp_path / SUBDIRECTORY / "native" / "k1" == store.find("native", "k1")
+    assert store.get("native", "k1") == b"code" and store.get("artifact", "k1") is None
+    store.put("native", "k1", b"other")
+    assert store.get("native", "k1") == b"other" and store.size() == 5 + TRAILER_BYTES
+    assert store.clear() == 1 and store.get("native", "k1") is None
 
 
 def test_files_made_in_place(tmp_path: Path) -> None:
     store = DiskCache(tmp_path, 1 << 20)
     path = store.put_file("artifact", "m", lambda target: target.write_text("model") and None)
     assert path is not None and path.read_bytes()[:-TRAILER_BYTES] == b"model" == store.get("artifact", "m")
-    assert os.listdir(tmp_path / "artifact") == ["m"]
+    assert os.listdir(tmp_path / SUBDIRECTORY / "artifact") == ["m"]
 
 
 def test_a_write_that_fails_leaves_nothing_and_warns_once(tmp_path: Path) -> None:
@@ -63,31 +63,31 @@ def test_a_write_that_fails_leaves_nothing_and_warns_once(tmp_path: Path) -> Non
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert store.put_file("artifact", "m", fail) is None
-    assert os.listdir(tmp_path / "artifact") == []
+    assert os.listdir(tmp_path / SUBDIRECTORY / "artifact") == []
 
 
 def test_the_least_recently_used_entries_go_first(tmp_path: Path) -> None:
     store = DiskCache(tmp_path, 1000)
     for i in range(10):
-        path = store.put("kernel", str(i), bytes(100 - TRAILER_BYTES))
+        path = store.put("native", str(i), bytes(100 - TRAILER_BYTES))
         assert path is not None
         os.utime(path, (1000 + i, 1000 + i))
-    assert store.get("kernel", "0") is not None  # renews it
-    store.put("kernel", "new", bytes(100 - TRAILER_BYTES))
-    left = set(os.listdir(tmp_path / "kernel"))
+    assert store.get("native", "0") is not None  # renews it
+    store.put("native", "new", bytes(100 - TRAILER_BYTES))
+    left = set(os.listdir(tmp_path / SUBDIRECTORY / "native"))
     assert {"0", "new", "9"} <= left and not {"1", "2", "3"} & left
     assert store.size() <= 1000
 
 
 def test_an_entry_larger_than_the_bound_is_not_kept(tmp_path: Path) -> None:
     store = DiskCache(tmp_path, 1000)
-    assert store.put("kernel", "huge", bytes(2000)) is None
+    assert store.put("native", "huge", bytes(2000)) is None
     assert store.size() == 0
 
 
 def test_a_cache_that_holds_nothing() -> None:
     store = DiskCache(None)
-    assert store.put("kernel", "k", b"x") is None and store.get("kernel", "k") is None
+    assert store.put("native", "k", b"x") is None and store.get("native", "k") is None
     assert store.size() == store.clear() == 0
 
 
@@ -126,7 +126,7 @@ def test_the_default_directory_may_be_unusable(tmp_path: Path, monkeypatch: pyte
 def test_describe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "2G")
-    open_cache().put("kernel", "k", bytes(3 << 20))
+    open_cache().put("native", "k", bytes(3 << 20))
     assert cache.describe() == f"{tmp_path}, 3.0 MiB of at most 2048 MiB"
 
 
@@ -192,50 +192,116 @@ def test_atomic_files_are_the_same_by_any_way(tmp_path: Path, missing: str, monk
 
 def test_a_hit_renews_the_entry(tmp_path: Path) -> None:
     store = DiskCache(tmp_path, 1000)
-    path = store.put("kernel", "k", b"x")
+    path = store.put("native", "k", b"x")
     assert path is not None
     os.utime(path, (1, 1))
-    store.find("kernel", "k")
+    store.find("native", "k")
     assert time.time() - path.stat().st_mtime < 60
 
 
 def forbidden(store: DiskCache, warning: str) -> None:
     """The entry "k" is not taken, and one warning says why."""
     with pytest.warns(RuntimeWarning, match=warning):
-        assert store.get("kernel", "k") is None
+        assert store.get("native", "k") is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert store.find("kernel", "k") is None
+        assert store.find("native", "k") is None
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> DiskCache:
     made = DiskCache(tmp_path / "cache", 1 << 20)
-    assert made.put("kernel", "k", b"code") and made.get("kernel", "k") == b"code"
+    assert made.put("native", "k", b"code") and made.get("native", "k") == b"code"
     return made
 
 
 def test_an_entry_is_bound_to_its_kind_and_key(store: DiskCache) -> None:
     assert store.directory is not None
-    entry = store.directory / "kernel" / "k"
-    for kind, key in (("kernel", "other"), ("artifact", "k")):
-        (store.directory / kind).mkdir(exist_ok=True)
-        (store.directory / kind / key).write_bytes(entry.read_bytes())
+    entry = store.directory / SUBDIRECTORY / "native" / "k"
+    for kind, key in (("native", "other"), ("artifact", "k")):
+        (store.directory / SUBDIRECTORY / kind).mkdir(exist_ok=True)
+        (store.directory / SUBDIRECTORY / kind / key).write_bytes(entry.read_bytes())
         assert store.get(kind, key) is None and store.find(kind, key) is None
 
 
 @pytest.mark.parametrize("contents", [b"", b"code", b"x" * 100, b"\nTWCACHE\x01"])
 def test_what_has_no_trailer_is_no_entry(store: DiskCache, contents: bytes) -> None:
     assert store.directory is not None
-    (store.directory / "kernel" / "k").write_bytes(contents)
-    assert store.get("kernel", "k") is None
+    (store.directory / SUBDIRECTORY / "native" / "k").write_bytes(contents)
+    assert store.get("native", "k") is None
+
+
+@pytest.mark.parametrize("where", [0, 3, -TRAILER_BYTES + 12, -1])
+def test_one_flipped_bit_makes_an_entry_none(store: DiskCache, where: int) -> None:
+    assert store.directory is not None
+    entry = store.directory / SUBDIRECTORY / "native" / "k"
+    data = bytearray(entry.read_bytes())
+    data[where] ^= 4
+    entry.write_bytes(data)
+    assert store.get("native", "k") is None and store.find("native", "k") is None
+    assert store.put("native", "k", b"again") and store.get("native", "k") == b"again"
+
+
+def with_foreign_files(folder: Path) -> dict[Path, bytes]:
+    """Files that no cache wrote, in and beside the places of entries, some of them made to look like entries."""
+    below = folder / SUBDIRECTORY
+    outside = folder / "Documents"
+    entry = DiskCache(folder, 1 << 20).put("machine", "0" * 40, b"figures")
+    assert entry is not None
+    looks = entry.read_bytes()
+    entry.unlink()
+    made = {
+        folder / "thesis.pdf": b"%PDF",
+        outside / "thesis.pdf": b"%PDF" * 1000,
+        folder / "artifact" / ("a" * 40): looks,
+        below / "readme": b"x" * 500,
+        below / "native" / "notes.txt": b"x" * 5000,
+        below / "native" / ("b" * 40): looks,
+        below / "native" / "odd name\n": looks[:-1],
+        below / "unknown" / ("0" * 40): looks,
+        below / "artifact" / "deep" / ("0" * 40): looks,
+    }
+    for path, data in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    (below / "native" / "link").symlink_to(outside / "thesis.pdf")
+    (below / "digest").symlink_to(outside)
+    return made
+
+
+def test_only_files_that_the_cache_wrote_are_counted_evicted_and_cleared(tmp_path: Path) -> None:
+    foreign = with_foreign_files(tmp_path)
+    names = sorted(tmp_path.rglob("*"))
+    store = DiskCache(tmp_path, 300)
+    assert store.entries() == [] and store.size() == 0 and store.clear() == 0
+    for i in range(8):
+        store.put("native", f"{i}", bytes(100 - TRAILER_BYTES))
+    assert 0 < len(store.entries()) <= 3 and store.size() <= 300
+    assert {entry.kind for entry in store.entries()} == {"native"}
+    assert store.shrink(100) > 0 and store.size() == 100
+    assert store.clear("machine") == 0 and store.clear("native") == 1 and store.clear() == 0
+    assert {path: path.read_bytes() for path in foreign} == foreign
+    assert sorted(tmp_path.rglob("*")) == names
+
+
+def test_a_folder_of_entries_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    with_foreign_files(tmp_path)
+    store = DiskCache(tmp_path, 1 << 20)
+    assert store.put("digest", "k", b"x") is None and store.get("digest", "k") is None
+    assert [path.name for path in (tmp_path / "Documents").iterdir()] == ["thesis.pdf"]
+
+
+def test_only_known_kinds_are_kept(store: DiskCache) -> None:
+    assert "kernel" not in KINDS
+    with pytest.raises(AssertionError, match="no entries of kind 'kernel'"):
+        store.put("kernel", "k", b"x")
 
 
 only_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners on this system")
 
 
 @only_owners
-@pytest.mark.parametrize("which", ["", "kernel", "kernel/k"])
+@pytest.mark.parametrize("which", ["", SUBDIRECTORY, f"{SUBDIRECTORY}/native", f"{SUBDIRECTORY}/native/k"])
 def test_what_everybody_may_write_is_not_read(store: DiskCache, which: str) -> None:
     assert store.directory is not None
     place = store.directory / which
@@ -247,7 +313,7 @@ def test_what_everybody_may_write_is_not_read(store: DiskCache, which: str) -> N
 def test_what_belongs_to_another_user_is_not_read(store: DiskCache, monkeypatch: pytest.MonkeyPatch) -> None:
     owner = os.stat(store.directory or "").st_uid
     if owner == 0:  # root's files are read by all: give it to somebody
-        os.chown((store.directory or Path()) / "kernel" / "k", 12345, -1)
+        os.chown((store.directory or Path()) / SUBDIRECTORY / "native" / "k", 12345, -1)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     forbidden(store, "belongs to another user")
@@ -257,16 +323,16 @@ def test_what_belongs_to_another_user_is_not_read(store: DiskCache, monkeypatch:
 def test_root_and_directories_like_tmp_are_trusted(store: DiskCache) -> None:
     assert store.directory is not None
     store.directory.chmod(0o1777)
-    assert store.get("kernel", "k") == b"code"
+    assert store.get("native", "k") == b"code"
 
 
 @only_owners
 def test_nothing_is_written_where_nothing_would_be_read(store: DiskCache) -> None:
     assert store.directory is not None
-    (store.directory / "kernel").chmod(0o777)
+    (store.directory / SUBDIRECTORY / "native").chmod(0o777)
     with pytest.warns(RuntimeWarning, match="can be written by everybody"):
-        assert store.put("kernel", "new", b"code") is None
-    assert os.listdir(store.directory / "kernel") == ["k"]
+        assert store.put("native", "new", b"code") is None
+    assert os.listdir(store.directory / SUBDIRECTORY / "native") == ["k"]
 
 
 @only_owners
@@ -274,18 +340,18 @@ def test_entries_are_writable_by_their_owner_alone_whatever_the_mask(tmp_path: P
     mask = os.umask(0)
     try:
         store = DiskCache(tmp_path / "cache", 1 << 20)
-        path = store.put("kernel", "k", b"code")
+        path = store.put("native", "k", b"code")
     finally:
         os.umask(mask)
-    assert path is not None and store.get("kernel", "k") == b"code"
-    assert [place.stat().st_mode & 0o777 for place in (path, path.parent, path.parent.parent)] == [0o644, 0o755, 0o755]
+    assert path is not None and store.get("native", "k") == b"code"
+    assert [place.stat().st_mode & 0o777 for place in (path, *list(path.parents)[:3])] == [0o644, 0o755, 0o755, 0o755]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 @pytest.mark.parametrize("kind", ["pipe", "folder", "link", "dangling link", "device"])
 def test_what_is_no_file_is_no_entry_and_is_replaced(store: DiskCache, tmp_path: Path, kind: str) -> None:
     assert store.directory is not None
-    entry = store.directory / "kernel" / "k"
+    entry = store.directory / SUBDIRECTORY / "native" / "k"
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_bytes(entry.read_bytes())
     kept = elsewhere.read_bytes()
@@ -296,12 +362,12 @@ def test_what_is_no_file_is_no_entry_and_is_replaced(store: DiskCache, tmp_path:
         entry.mkdir()
     else:
         entry.symlink_to({"link": elsewhere, "dangling link": tmp_path / "none", "device": Path("/dev/zero")}[kind])
-    assert store.get("kernel", "k") is None and store.find("kernel", "k") is None
+    assert store.get("native", "k") is None and store.find("native", "k") is None
     if kind == "folder":
         with pytest.warns(RuntimeWarning, match="cannot write to the cache directory"):
-            assert store.put("kernel", "k", b"new") is None
+            assert store.put("native", "k", b"new") is None
     else:
-        assert store.put("kernel", "k", b"new") and store.get("kernel", "k") == b"new"
+        assert store.put("native", "k", b"new") and store.get("native", "k") == b"new"
     assert elsewhere.read_bytes() == kept and not (tmp_path / "none").exists()
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from tilewright.support import plugins
+from tilewright.support.cache import SUBDIRECTORY
 
 ROOT = Path(__file__).resolve().parents[2]
 SCALE = 1
@@ -159,4 +160,5 @@ def test_a_changed_plug_in_is_not_served_from_the_cache(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         results.append(float(done.stdout))
     assert results == [2, 3, 2]
-    assert len(list((tmp_path / "cache" / "artifact").iterdir())) == 2, "the third run is served from the cache"
+    entries = list((tmp_path / "cache" / SUBDIRECTORY / "artifact").iterdir())
+    assert len(entries) == 2, "the third run is served from the cache"

@@ -48,6 +48,7 @@ VERBS = {
     "sign": ("tilewright.cli.sign", "sign_command"),
     "rpc": ("tilewright.cli.rpc", "rpc_command"),
     "vta": ("tilewright.cli.vta", "vta_command"),
+    "cache": ("tilewright.cli.cache", "cache_command"),
     "doctor": ("tilewright.cli.doctor", "doctor_command"),
 }
 

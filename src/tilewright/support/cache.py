@@ -1,12 +1,14 @@
 """The disk cache: bytes or whole files under a key, written atomically, bounded in size, least recently used out first.
 
-Entries live at ``DIRECTORY/KIND/KEY`` (KEY a hexadecimal digest made by `digest`). Several processes may share a
-directory: an entry appears by an atomic rename, so a reader sees all of it or nothing, and an entry that another
-process evicts while it is mapped stays readable. A hit renews the entry's modification time, by which eviction goes.
+Entries live at ``DIRECTORY/tilewright-cache/KIND/KEY`` (KIND one of `KINDS`, KEY a digest made by `digest`), so that
+DIRECTORY may hold other things. Several processes may share it: an entry appears by an atomic rename, so a reader sees
+all of it or nothing, and an entry that another process evicts while it is mapped stays readable. A hit renews the
+entry's modification time, by which eviction goes.
 
-Entries are code that will be run. So each ends in a trailer that names the key it was written for, and an entry under
-another key is none; and neither an entry nor its directories may belong to another user (but root) or be writable to
-everybody: those are not read, with one warning (docs/security.md).
+Entries are code that will be run. So each ends in a trailer that names the kind and key it was written for and has a
+checksum of its contents: what is damaged, or under another key, is no entry. Neither an entry nor its directories may
+belong to another user (but root) or be writable to everybody: those are not read, with one warning (docs/security.md).
+Only files with such a trailer are listed, counted, evicted and cleared; whatever else is there is left alone.
 
 Where the user named the directory (argument or TILEWRIGHT_CACHE_DIR) and it cannot be written, `open_cache` raises
 `EnvironmentError_`. Where only the default directory is unusable, one warning is given and nothing is cached.
@@ -23,6 +25,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,13 +43,40 @@ def digest(*parts: str | bytes) -> str:
     return state.hexdigest()
 
 
-#: What an entry ends in: a mark, and the digest of its kind and key.
-_MARK = b"\nTWCACHE\x01"
-TRAILER_BYTES = len(_MARK) + 20
+#: The kinds of entries, and whether their contents have checksums of their own, which their reader compares.
+KINDS = {"artifact": True, "digest": False, "machine": False, "native": False, "vta": False, "vta-rtl": False}
+
+#: The subdirectory of a cache directory in which all entries are.
+SUBDIRECTORY = "tilewright-cache"
+
+#: What an entry ends in: a mark, the checksum of its contents, and the digest of its kind and key and that checksum.
+_MARK = b"\nTWCACHE\x02"
+_SUM_BYTES = 16
+TRAILER_BYTES = len(_MARK) + _SUM_BYTES + 20
+_UNCHECKED = bytes(_SUM_BYTES)
 
 
-def _trailer(kind: str, key: str) -> bytes:
-    return _MARK + bytes.fromhex(digest(kind, key))
+def _trailer(kind: str, key: str, checksum: bytes) -> bytes:
+    return _MARK + checksum + bytes.fromhex(digest(kind, key, checksum))
+
+
+def _checksum(file: BinaryIO, length: int) -> bytes:
+    """The checksum of the first `length` bytes of a file. The file's position is moved."""
+    state = hashlib.blake2b(digest_size=_SUM_BYTES)
+    file.seek(0)
+    while length > 0 and (piece := file.read(min(length, 1 << 20))):
+        state.update(piece)
+        length -= len(piece)
+    return state.digest()
+
+
+def _own_checksum(file: BinaryIO, kind: str, key: str) -> bytes | None:
+    """The checksum in the trailer of an entry that was written for `kind` and `key`; None for any other file."""
+    length = content_length(file)
+    file.seek(length)
+    trailer = file.read(TRAILER_BYTES + 1)
+    checksum = trailer[len(_MARK) :][:_SUM_BYTES]
+    return checksum if trailer == _trailer(kind, key, checksum) else None
 
 
 def content_length(file: BinaryIO) -> int:
@@ -149,6 +179,17 @@ def _umask() -> int:
     return mask
 
 
+@dataclass(frozen=True)
+class Entry:
+    """One file that the cache wrote: its kind and key, its bytes, and when it was used last (seconds since 1970)."""
+
+    kind: str
+    key: str
+    path: Path
+    bytes: int
+    used: float
+
+
 class DiskCache:
     """A cache in one directory. `directory` None is a cache that holds nothing."""
 
@@ -160,35 +201,41 @@ class DiskCache:
     def find(self, kind: str, key: str) -> Path | None:
         """The path of an entry, its use renewed, or None."""
         with self._opened(kind, key) as file:
-            return None if file is None or self.directory is None else self.directory / kind / key
+            return None if file is None else self._path(kind, key)
 
     def get(self, kind: str, key: str) -> bytes | None:
         """The bytes of an entry, or None when there is none (or it vanished meanwhile)."""
         with self._opened(kind, key) as file:
             return None if file is None else file.read()[:-TRAILER_BYTES]
 
+    def _path(self, kind: str, key: str) -> Path:
+        assert self.directory is not None and kind in KINDS, f"the cache knows no entries of kind {kind!r}"
+        return self.directory / SUBDIRECTORY / kind / key
+
+    def _is_usable(self, folder: Path) -> bool:
+        """True if nobody else may write to the folder of a kind and those above it, and none of ours is a link."""
+        own = [folder, folder.parent]
+        return not any(one.is_symlink() for one in own) and all(map(_is_trusted, [folder.parent.parent, *own[::-1]]))
+
     @contextmanager
     def _opened(self, kind: str, key: str) -> Iterator[BinaryIO | None]:
         """An entry, checked and its use renewed; None where there is none, or none to be trusted."""
-        directory = self.directory
-        trusted = directory is not None and all(_is_trusted(place) for place in (directory, directory / kind))
-        path = (directory or Path()) / kind / key
-        file = _opened_carefully(path) if trusted else None
-        if file is None:
+        path = self._path(kind, key) if self.directory is not None else None
+        file = _opened_carefully(path) if path is not None and self._is_usable(path.parent) else None
+        if file is None or path is None:
             yield None
             return
         with file:
             if _why_not_trusted(path, os.fstat(file.fileno())):
                 yield None
                 return
-            length = content_length(file)
-            file.seek(length)
-            bound = file.read() == _trailer(kind, key)
+            checksum = _own_checksum(file, kind, key)
+            whole = checksum is not None and (KINDS[kind] or checksum == _checksum(file, content_length(file)))
             file.seek(0)
-            if bound:
+            if whole:
                 with suppress(OSError):  # of a read-only cache
                     os.utime(file.fileno() if os.utime in os.supports_fd else path)
-            yield file if bound else None
+            yield file if whole else None
 
     def put(self, kind: str, key: str, data: bytes) -> Path | None:
         """Store bytes. A full disk or a directory gone read-only loses the entry, with one warning, not the run."""
@@ -198,17 +245,20 @@ class DiskCache:
         """Store what `write` puts at the path it is given; the entry's path, or None when it could not be stored."""
         if self.directory is None:
             return None
-        path = self.directory / kind / key
+        path = self._path(kind, key)
         try:
             _make_directory(path.parent)
-            if not all(_is_trusted(place) for place in (self.directory, path.parent)):
+            if not self._is_usable(path.parent):
                 return None
             if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
                 path.unlink()  # whatever it is or leads to, it is not to be written into
             with atomic_file(path, durable=False, mode=0o644) as temporary:
                 write(temporary)
-                with temporary.open("ab") as file:
-                    file.write(_trailer(kind, key))
+                with temporary.open("r+b") as file:
+                    length = file.seek(0, os.SEEK_END)
+                    checksum = _UNCHECKED if KINDS[kind] else _checksum(file, length)
+                    file.seek(length)
+                    file.write(_trailer(kind, key, checksum))
             self._evict(added=path)
         except (OSError, UserError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
@@ -219,28 +269,31 @@ class DiskCache:
             return None
         return path if path.exists() else None
 
-    def clear(self) -> int:
-        """Remove every entry; the number removed."""
-        removed = 0
-        for entry in self._entries():
-            with suppress(OSError):
-                os.unlink(entry.path)
-                removed += 1
-        self._known_bytes = 0
-        return removed
+    def clear(self, kind: str | None = None) -> int:
+        """Remove every entry, or every one of a kind; the number removed."""
+        self._known_bytes = None
+        return sum(_remove(entry) for entry in self.entries() if kind in (None, entry.kind))
+
+    def shrink(self, max_bytes: int) -> int:
+        """Remove the least recently used entries until all take at most `max_bytes`; the number removed."""
+        return self._shrink(max_bytes, max_bytes)
 
     def size(self) -> int:
         """Bytes all entries take."""
-        return sum(entry.stat().st_size for entry in self._entries())
+        return sum(entry.bytes for entry in self.entries())
 
-    def _entries(self) -> list[os.DirEntry[str]]:
-        found: list[os.DirEntry[str]] = []
-        if self.directory is None or not self.directory.is_dir():
-            return found
-        for kind in os.scandir(self.directory):
-            if kind.is_dir(follow_symlinks=False):
-                found += [entry for entry in os.scandir(kind.path) if entry.is_file(follow_symlinks=False)]
-        return found
+    def entries(self) -> list[Entry]:
+        """Every file that a cache wrote here, whatever process it was, the least recently used first."""
+        found: list[Entry] = []
+        for kind in KINDS if self.directory is not None else ():
+            folder = self._path(kind, "")
+            if any(place.is_symlink() for place in (folder, folder.parent)):
+                continue
+            with suppress(OSError), os.scandir(folder) as names:
+                for name in names:
+                    entry = _entry(kind, name.name, Path(name.path))
+                    found += [entry] if entry is not None else []
+        return sorted(found, key=lambda entry: entry.used)
 
     def _evict(self, added: Path) -> None:
         """Drop the least recently used entries until the bound holds. The directory is listed only when it may not."""
@@ -248,27 +301,51 @@ class DiskCache:
         if self._known_bytes is not None and self._known_bytes + added_bytes <= self.max_bytes:
             self._known_bytes += added_bytes
             return
-        stats = []
-        for entry in self._entries():
-            with suppress(OSError):
-                stat = entry.stat()
-                stats.append((stat.st_mtime, stat.st_size, entry.path))
-        total = sum(size for _, size, _ in stats)
         # Going a little below the bound means that the next entries need no listing.
-        target = self.max_bytes if total <= self.max_bytes else self.max_bytes * 7 // 8
-        for _, size, path in sorted(stats):
+        self._shrink(self.max_bytes, self.max_bytes * 7 // 8, added)
+
+    def _shrink(self, most: int, target: int, kept: Path | None = None) -> int:
+        """Where entries take more than `most` bytes, remove some down to `target`; `kept` stays if it fits at all."""
+        entries, removed = self.entries(), 0
+        total = sum(entry.bytes for entry in entries)
+        for entry in entries if total > most else ():
             if total <= target:
                 break
-            if size <= self.max_bytes and Path(path) == added:
-                continue
-            with suppress(OSError):
-                os.unlink(path)
-                total -= size
+            if (entry.path != kept or entry.bytes > most) and _remove(entry):
+                total -= entry.bytes
+                removed += 1
         self._known_bytes = total
+        return removed
+
+
+def _entry(kind: str, key: str, path: Path) -> Entry | None:
+    """The entry at a path; None for whatever no cache wrote there."""
+    file = _opened_carefully(path)
+    if file is None:
+        return None
+    with file:
+        if _own_checksum(file, kind, key) is None:
+            return None
+        found = os.fstat(file.fileno())
+    return Entry(kind, key, path, found.st_size, found.st_mtime)
+
+
+def _remove(entry: Entry) -> bool:
+    """Remove an entry, if it still is one."""
+    with suppress(OSError):
+        if _entry(entry.kind, entry.key, entry.path) is not None:
+            os.unlink(entry.path)
+            return True
+    return False
 
 
 def _opened_carefully(path: Path) -> BinaryIO | None:
     """A file for reading; None where there is none, or a link or something else. A pipe is not waited for."""
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            return None  # to open a device may do something
+    except OSError:
+        return None
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         handle = os.open(path, os.O_RDONLY | flags)
