@@ -1,11 +1,12 @@
 """Mutations of model files and saved artifacts: nothing but a `UserError` may come of them, in bounded time and memory.
 
-    python -m bench.fuzz.mutations [--kind models|artifacts] [--count 1000] [--seed 0] [--seconds 20]
+    python -m bench.fuzz.mutations [--kind models|artifacts|fields] [--count 1000] [--seed 0] [--seconds 20]
 
 A case is a number: it chooses the seed model (`seeds.py`) and what is done to it. Models are changed as bytes and as
-messages (attributes, dimensions, types, inputs, operators, functions); artifacts in their header, manifest and object
-code, after which all checksums are made right again. A model is compiled, an artifact loaded but not run: its code is
-native code, which may do what it likes once its manifest was accepted (docs/security.md).
+messages (attributes, dimensions, types, inputs, operators, functions); artifacts in their header, manifest, object code
+and the lengths of their sections, after which all checksums are made right again; "fields" are artifacts in which one
+field of the manifest after the other is replaced, `VALUES` in turn. A model is compiled; an artifact is loaded, and run
+and profiled where its code is still what the compiler made: other native code may do what it likes (docs/security.md).
 
 Cases run in forked processes of bounded memory. What is counted as a finding: an exception that is no `UserError`, a
 process that dies, and one that takes longer than `--seconds` or more memory than `_MEMORY`. Status 1 if there is one.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -26,18 +28,21 @@ import tempfile
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import AttributeProto
 
 import tilewright as tw
 import tilewright.codegen
 from bench.fuzz.seeds import seeds
-from tilewright.errors import UserError
+from tilewright.errors import ArtifactError, UserError
 from tilewright.runtime.native import native
+from tilewright.runtime.signature import ValueSpec
 
 #: Bytes of address space that a process may take beside what it has at its start.
 _MEMORY = 3 << 30
@@ -230,57 +235,145 @@ def _mutate_json(chance: random.Random, value: Any) -> Any:
 
 
 def mutate_artifact(chance: random.Random, data: bytes) -> bytes:
-    """A change to header, manifest, code or weights of an artifact, with the checksums made right afterwards."""
-    fields = list(_HEADER.unpack_from(data))
-    manifest_at, manifest_bytes, code_at, code_bytes, weights_at, weights_bytes = fields[3:9]
-    manifest = data[manifest_at : manifest_at + manifest_bytes]
-    code = data[code_at : code_at + code_bytes]
-    rest = data[code_at + code_bytes :]
+    """A change to header, manifest, code or lengths of an artifact, with the checksums made right afterwards."""
+    manifest, code, pool, weights = _sections(data)
     choice = chance.random()
-    if choice < 0.6:
+    if choice < 0.1:  # one section shorter or longer, in the file too
+        cut = chance.choice((1, 7, 64, 4096, 1 << 20)) * chance.choice((1, 1, -1))
+        if chance.random() < 0.7:
+            weights = weights[: max(len(weights) - cut, 0)].ljust(max(len(weights) - cut, 0), b"\0")
+        else:
+            code = code[: max(len(code) - cut, 0)].ljust(max(len(code) - cut, 0), b"\0")
+    elif choice < 0.7:
         made = json.loads(manifest)
         for _ in range(chance.choice((1, 1, 2, 4))):
             made = _mutate_json(chance, made)
         manifest = json.dumps(made).encode()
-    elif choice < 0.7:
+    elif choice < 0.77:
         manifest = mutate_bytes(chance, manifest)
-    elif choice < 0.95:
+    elif choice < 0.92:
         code = mutate_bytes(chance, code)
-    if choice < 0.95:  # lay the sections out anew
-        code_at = -(-(_HEADER_BYTES + len(manifest)) // 64) * 64
-        gap = (-(code_at + len(code) + len(rest) - weights_bytes)) % 4096
-        body = manifest.ljust(code_at - _HEADER_BYTES, b"\0") + code + rest[: len(rest) - weights_bytes]
-        body += bytes(gap) + rest[len(rest) - weights_bytes :]
-        weights_at = _HEADER_BYTES + len(body) - weights_bytes
-        fields[3:10] = [128, len(manifest), code_at, len(code), weights_at, weights_bytes, _HEADER_BYTES + len(body)]
     else:
-        body = data[_HEADER_BYTES:]
-        fields[chance.randrange(1, 10)] = chance.choice([n for n in NUMBERS if 0 <= n < 1 << 31])
-    header = _HEADER.pack(*fields)
+        fields = list(_HEADER.unpack_from(data))
+        changed = chance.randrange(1, 10)
+        near = [fields[changed] + step for step in (-4096, -64, -1, 1, 64, 4096)]
+        fields[changed] = chance.choice([n for n in (*NUMBERS, *near) if 0 <= n < 1 << 31])
+        header = _HEADER.pack(*fields)
+        sections = [data[at : at + length] for at, length in zip(fields[3:7:2], fields[4:8:2])]
+        digest = hashlib.sha256(b"".join([header, *sections])).digest()
+        return (header + digest).ljust(_HEADER_BYTES, b"\0") + data[_HEADER_BYTES:]
+    return _assembled(manifest, code, pool, weights)
+
+
+def _sections(data: bytes) -> tuple[bytes, bytes, bytes, bytes]:
+    """Manifest, object code, worker pool and weights of a file."""
+    manifest_at, manifest_bytes, code_at, code_bytes, weights_at, weights_bytes = _HEADER.unpack_from(data)[3:9]
+    manifest = data[manifest_at : manifest_at + manifest_bytes]
+    pool_at = -(-(code_at + code_bytes) // 64) * 64
+    pool = data[pool_at : pool_at + json.loads(manifest)["pool"]["bytes"]]
+    return manifest, data[code_at : code_at + code_bytes], pool, data[weights_at : weights_at + weights_bytes]
+
+
+def _assembled(manifest: bytes, code: bytes, pool: bytes, weights: bytes) -> bytes:
+    """A file of these sections as the writer lays them out (docs/artifact.md)."""
+    body = manifest.ljust(-(-(_HEADER_BYTES + len(manifest)) // 64) * 64 - _HEADER_BYTES, b"\0")
+    code_at = _HEADER_BYTES + len(body)
+    body = (body + code).ljust(-(-(len(body) + len(code)) // 64) * 64, b"\0") + pool
+    body += bytes(-(_HEADER_BYTES + len(body)) % 4096)
+    weights_at = _HEADER_BYTES + len(body)
+    sections = (_HEADER_BYTES, len(manifest), code_at, len(code), weights_at, len(weights), weights_at + len(weights))
+    header = _HEADER.pack(b"\x89TILEWRIGHT\r\n\x1a\n\x00", 2, _HEADER_BYTES, *sections)
     digest = hashlib.sha256(header + manifest + code).digest()
-    return (header + digest).ljust(_HEADER_BYTES, b"\0") + body
+    return (header + digest).ljust(_HEADER_BYTES, b"\0") + body + weights
+
+
+#: What each field of a manifest is replaced by, one after the other. Text stands for what it is followed by.
+VALUES: tuple[Any, ...] = (
+    None, True, -1, 0, 1, 3, 64, 1000, (1 << 31) - 1, 1 << 40, 2.5, "", "x", "float64", [], [0], [[]], {}, {"x": 1},
+    "+1", "-1", "+64", "-64", "doubled", "removed",
+)  # fmt: skip
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of everything in JSON data."""
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+def replace_field(data: bytes, number: int) -> bytes:
+    """An artifact with another value in one place of its manifest: `number` counts the values of one, then places."""
+    text, *others = _sections(data)
+    manifest = json.loads(text)
+    known = list(places(manifest))
+    path, value = known[number // len(VALUES) % len(known)], VALUES[number % len(VALUES)]
+    holder: Any = manifest
+    for part in path[:-1]:
+        holder = holder[part]
+    old = holder[path[-1]]
+    if value == "removed":
+        del holder[path[-1]]
+    elif value == "doubled" and isinstance(holder, list):
+        holder.insert(path[-1], old)
+    elif isinstance(value, str) and value[:1] in ("+", "-") and isinstance(old, int):
+        holder[path[-1]] = old + int(value)
+    else:
+        holder[path[-1]] = value
+    return _assembled(json.dumps(manifest).encode(), *others)
 
 
 # ---------------------------------------------------------------------------------------------------------- running
+#: The object code that the compiler made for the seeds, as digests: only such is run.
+_MADE: set[bytes] = set()
+
+#: Elements of an input beyond which a model is not run, and the value of its symbolic dimensions.
+_MOST_ELEMENTS, _SIZE = 1 << 20, 3
+
+
 def compile_case(data: bytes, folder: Path) -> None:
     """Compile a mutated model."""
     tw.compile(data, cache=False, threads=1)
 
 
 def load_case(data: bytes, folder: Path) -> None:
-    """Load a mutated artifact, and look at all that its manifest says."""
+    """Load a mutated artifact, look at all that its manifest says, run and profile it on inputs as it wants them."""
     path = folder / "model.tw"
     path.write_bytes(data)
-    repr(tw.load(path, threads=1, check=True))
+    with suppress(ArtifactError):  # what is refused by the checksum of its weights alone is loaded all the same
+        tw.load(path, threads=1, check=True)
+    executable = tw.load(path, threads=1)
+    repr(executable)
+    if hashlib.sha256(executable.object_code).digest() not in _MADE:
+        return
+    given = {spec.name: _value(spec) for spec in executable.inputs}
+    if any(value is None for value in given.values()):
+        return
+    executable.run(given)
+    executable.profile(given)
+    for _ in range(20):  # functions that are called often are run another way
+        executable.run(given)
+
+
+def _value(spec: Any) -> np.ndarray | None:
+    """An array for an input; None where that is no tensor of ordinary size."""
+    shape = [size if isinstance(size, int) else _SIZE for size in spec.shape]
+    if isinstance(spec, ValueSpec) or math.prod(shape) > _MOST_ELEMENTS:
+        return None
+    return np.random.default_rng(0).integers(0, 3, shape).astype(spec.numpy)
 
 
 def saved_seeds(folder: Path) -> list[bytes]:
-    """The seed models as artifacts."""
+    """The seed models as artifacts, those of fixed or symbolic sizes without control flow by both their executors."""
     found = []
     for name, model in seeds().items():
         path = folder / f"{name}.tw"
-        tw.compile(model, threads=1).save(path, durable=False)
-        found.append(path.read_bytes())
+        executable = tw.compile(model, threads=1)
+        kinds = ("graph", "aot") if executable.executor == "graph" else (executable.executor,)
+        for kind in kinds:
+            made = executable if kind == executable.executor else tw.compile(model, threads=1, executor=kind)
+            made.save(path, durable=False)
+            _MADE.add(hashlib.sha256(made.object_code).digest())
+            found.append(path.read_bytes())
     return found
 
 
@@ -346,8 +439,12 @@ def made_cases(kind: str, numbers: range, originals: list[bytes]) -> list[tuple[
     made = []
     for number in numbers:
         chance = random.Random(f"{kind} {number}")
+        original = originals[number % len(originals)]
+        if kind == "fields":
+            made.append((number, replace_field(original, number // len(originals))))
+            continue
         mutation = mutate_artifact if kind == "artifacts" else chance.choice((mutate_model, mutate_model, mutate_bytes))
-        made.append((number, mutation(chance, originals[number % len(originals)])))
+        made.append((number, mutation(chance, original)))
     return made
 
 
@@ -355,8 +452,8 @@ def survey(kind: str, numbers: range, seconds: float) -> tuple[Counter[str], lis
     """How often each outcome came of the cases `numbers`, and the findings among them."""
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
         place = Path(folder)
-        originals = saved_seeds(place) if kind == "artifacts" else [m.SerializeToString() for m in seeds().values()]
-        run = load_case if kind == "artifacts" else compile_case
+        originals = saved_seeds(place) if kind != "models" else [m.SerializeToString() for m in seeds().values()]
+        run = load_case if kind != "models" else compile_case
         found = judge(made_cases(kind, numbers, originals), run, place, seconds)
     return Counter(what for _, what, _ in found), [one for one in found if one[1] not in ("accepted", "refused")]
 
@@ -364,7 +461,7 @@ def survey(kind: str, numbers: range, seconds: float) -> tuple[Counter[str], lis
 def main() -> int:
     """Run what the command line asks for; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", choices=("models", "artifacts"), default="models")
+    parser.add_argument("--kind", choices=("models", "artifacts", "fields"), default="models")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0, help="the number of the first case")
     parser.add_argument("--seconds", type=float, default=20, help="that a case may take")
@@ -372,7 +469,10 @@ def main() -> int:
     counts, findings = survey(args.kind, range(args.seed, args.seed + args.count), args.seconds)
     for number, what, detail in findings:
         print(f"{args.kind} {number}: {what}\n{detail}")
-    print(f"{sum(counts.values())} {args.kind}: " + ", ".join(f"{n} {what}" for what, n in counts.most_common()))
+    print(
+        f"{args.kind} from {args.seed}, {sum(counts.values())} cases: "
+        + ", ".join(f"{n} {what}" for what, n in counts.most_common())
+    )
     return 1 if findings else 0
 
 

@@ -18,7 +18,7 @@ from bench.fuzz.seeds import seeds
 from tilewright.errors import ArtifactError
 
 
-@pytest.mark.parametrize(("kind", "count"), [("models", 60), ("artifacts", 300)])
+@pytest.mark.parametrize(("kind", "count"), [("models", 60), ("artifacts", 300), ("fields", 400)])
 def test_of_mutated_files_come_models_or_user_errors(kind: str, count: int) -> None:
     counts, findings = mutations.survey(kind, range(count), seconds=60)
     assert not findings

@@ -68,6 +68,14 @@ def test_nothing_is_lost() -> None:
         (("checks", 0), None, r"manifest.checks\[0\] must be a text; got None"),
         (("max_workers",), 0, r"manifest.max_workers must be at least 1"),
         (("packed",), [{"segment": 0}], r"manifest.packed\[0\].segment is 0, and there are 0"),
+        (("dynamic", "buffers", 0, "first"), 4, r"manifest.dynamic.buffers\[0\].first is 4, behind 3"),
+        (("dynamic", "output_shapes"), [["H"], ["H"]], r"manifest.dynamic.output_shapes are of ranks \[1, 1\]"),
+        (("dynamic",), None, r"manifest.inputs\[0\] is x: float32\[H, 4\]: no tensor of known size"),
+        (("weights",), [{"name": "w", "offset": 4, "bytes": 4}], r"manifest.weights\[0\].offset is 4, no multiple"),
+        (("constants",), [{"shape": [2], "dtype": "int8"}], r"manifest.constants\[0\] ends at byte 2 of the weights"),
+        (("constants",), [{"shape": [2], "dtype": "odd"}], r"manifest.constants\[0\].dtype is 'odd'"),
+        (("constants",), [{"shape": [2], "value": ["a"]}], r"manifest.constants\[0\] has 1 texts for the shape \[2\]"),
+        (("kernels", 0, "choice"), {"alone": "long"}, r"manifest.kernels\[0\].choice.alone must be a number"),
     ],
 )
 def test_what_is_wrong_is_named(path: tuple[str | int, ...], value: Any, message: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from tilewright.backend import backend_of
 from tilewright.codegen.kernel_code import Form
 from tilewright.codegen.native.call import call_text
+from tilewright.codegen.native.contract import with_contract
 from tilewright.codegen.native.pool_code import compile_text, pool_code
 from tilewright.codegen.size_plan import size_plan
 from tilewright.driver.assemble import (
@@ -30,6 +31,7 @@ from tilewright.relay.ir.symbolic import close_dims
 from tilewright.relay.ir.type import TensorType, Type, walk_type
 from tilewright.relay.transform.fuse.fuse_ops import fused_name
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan, plan_memory
+from tilewright.runtime.artifact import weights_bytes
 from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.c_source import CModel
 from tilewright.runtime.executor import Executable
@@ -98,6 +100,7 @@ def build_executable(
         manifest = replace(manifest, executor=AheadOfTime.executor)
         function = compile_text(call_text(CInterface.of(manifest)), target.architecture)
         code = bundle_objects([*split_objects(code), function])
+    code = with_contract(code, manifest, weights_bytes(manifest, weights))
     with trace.span("link"):
         if not target.is_host:
             return foreign_model(code, manifest, weights, target)

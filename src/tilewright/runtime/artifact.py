@@ -77,6 +77,12 @@ def load_artifact(path: str | os.PathLike[str], check: bool = False, verify: Key
     except ArtifactError as error:
         raise ArtifactError(f"{path} is damaged: its {error}. Compile the model again") from None
     check_machine(manifest, str(path))
+    needed = max((entry.offset + entry.bytes for entry in manifest.weights), default=0)
+    if found.weights.size < needed:
+        raise ArtifactError(
+            f"{path} is damaged: its weights take {found.weights.size} bytes, and its manifest lists {needed}. "
+            "Compile the model again"
+        )
     expected = found.manifest.get(_SUM)
     if check and expected is not None and weights_sum([(0, found.weights)], found.weights.size) != expected:
         raise ArtifactError(f"{path} is damaged: the checksum of its weights does not match. Compile the model again")

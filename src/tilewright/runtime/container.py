@@ -53,10 +53,25 @@ class Container:
 
 @dataclass(frozen=True)
 class _Layout:
+    """Offset and length of each section, and the length of the file. Of given lengths there is just one."""
+
     manifest: tuple[int, int]
     code: tuple[int, int]
     weights: tuple[int, int]
     file_bytes: int
+
+    @classmethod
+    def of(cls, manifest: int, code: int, pool: int, weights: int) -> _Layout:
+        """The layout of sections of these lengths in bytes."""
+        code_offset = round_up(_HEADER_BYTES + manifest, ALIGNMENT)
+        weights_offset = round_up(round_up(code_offset + code, ALIGNMENT) + pool, PAGE)
+        sections = (_HEADER_BYTES, manifest), (code_offset, code), (weights_offset, weights)
+        return cls(*sections, weights_offset + weights)
+
+    @property
+    def behind_code(self) -> int:
+        """The offset of the native runtime's code, where the file has one."""
+        return round_up(sum(self.code), ALIGNMENT)
 
     def pack(self) -> bytes:
         sections = (*self.manifest, *self.code, *self.weights)
@@ -82,20 +97,16 @@ def write_container(
     pool_code = b"" if pool is None else pool.code
     noted = dict(manifest) | ({} if pool is None else {_POOL: _describe_pool(pool)})
     text = json.dumps(noted, indent=1, ensure_ascii=False).encode() + b"\n"
-    code_offset = round_up(_HEADER_BYTES + len(text), ALIGNMENT)
-    pool_offset = round_up(code_offset + len(object_code), ALIGNMENT)
-    weights_offset = round_up(pool_offset + len(pool_code), PAGE)
-    sections = (_HEADER_BYTES, len(text)), (code_offset, len(object_code)), (weights_offset, weights_bytes)
-    layout = _Layout(*sections, weights_offset + weights_bytes)
+    layout = _Layout.of(len(text), len(object_code), len(pool_code), weights_bytes)
     try:
         with atomic_file(target, durable) as temporary, open(temporary, "r+b") as file:
             header = layout.pack()
             file.write(header + _digest(header, text, object_code))
-            _write_at(file, _HEADER_BYTES, text)
-            _write_at(file, code_offset, object_code)
-            _write_at(file, pool_offset, pool_code)
+            _write_at(file, layout.manifest[0], text)
+            _write_at(file, layout.code[0], object_code)
+            _write_at(file, layout.behind_code, pool_code)
             for offset, part in weights:
-                _write_at(file, weights_offset + offset, part)
+                _write_at(file, layout.weights[0] + offset, part)
             file.truncate(layout.file_bytes)
     except OSError as error:
         raise ArtifactError(f"cannot write {target}: {error.strerror or error}") from None
@@ -140,8 +151,7 @@ def read_container(path: str | os.PathLike[str], kind: str, verify: Key | None =
             layout, header, digest = _read_header(path, file)
             text = _read_section(file, *layout.manifest)
             code = _read_section(file, *layout.code)
-            behind_code = round_up(sum(layout.code), ALIGNMENT)
-            pool_code = _read_section(file, behind_code, max(0, layout.weights[0] - behind_code))
+            pool_code = _read_section(file, layout.behind_code, max(0, layout.weights[0] - layout.behind_code))
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from None
@@ -157,9 +167,12 @@ def read_container(path: str | os.PathLike[str], kind: str, verify: Key | None =
         raise ArtifactError(f"{path} is damaged: its manifest is no JSON object. Compile again")
     if manifest.get("format") != kind:
         raise ArtifactError(f"{path} holds a {manifest.get('format')}, not a {kind}")
+    pool = _read_pool(path, manifest.pop(_POOL, None), pool_code)
     offset, length = layout.weights
+    if layout != _Layout.of(len(text), len(code), 0 if pool is None else len(pool.code), length):
+        raise ArtifactError(f"{path} is damaged: its sections do not follow each other. Compile the model again")
     weights = np.frombuffer(mapping, np.uint8, length, offset) if length else np.zeros(0, np.uint8)
-    return Container(manifest, code, weights, _read_pool(path, manifest.pop(_POOL, None), pool_code))
+    return Container(manifest, code, weights, pool)
 
 
 def _describe_pool(pool: PoolCode) -> dict[str, Any]:
@@ -171,11 +184,12 @@ def _read_pool(path: str | os.PathLike[str], note: Mapping[str, Any] | None, beh
     if note is None:
         return None
     try:
-        code = behind_code[: note["bytes"]]
-        if hashlib.sha256(code).hexdigest() != note["sha256"]:
+        key, length = str(note["key"]), int(note["bytes"])
+        code = behind_code[: max(length, 0)]
+        if len(code) != length or hashlib.sha256(code).hexdigest() != note["sha256"]:
             raise ArtifactError(f"{path} is damaged: the checksum of its native runtime does not match")
-        return PoolCode(note["key"], code)
-    except (KeyError, TypeError) as error:
+        return PoolCode(key, code)
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ArtifactError(f"{path} has an incomplete manifest ({error!r}). Compile the model again") from None
 
 

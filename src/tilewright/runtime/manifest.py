@@ -6,13 +6,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from tilewright.errors import ArtifactError
 from tilewright.runtime.record import Record, Size, at
-from tilewright.runtime.signature import TensorSpec
+from tilewright.runtime.signature import TensorSpec, ValueSpec, describe
+from tilewright.support.dtype import DType
 
 #: Where an argument of a kernel may be.
 SPACES = ("input", "output", "weights", "arena", "scratch", "table")
@@ -97,6 +99,20 @@ class SymbolicSizes(Record):
     output_shapes: tuple[tuple[Size, ...], ...] = ()
     elements: tuple[Size, ...] = ()
 
+    def check_against(self, outputs: Sequence[TensorSpec], where: str) -> None:
+        """Shapes are one for each of `outputs`, of its rank; buffers are not dead before they live."""
+        ranks = [len(shape) for shape in self.output_shapes]
+        wanted = [rank if isinstance(spec, ValueSpec) else len(spec.shape) for rank, spec in zip(ranks, outputs)]
+        if len(ranks) != len(outputs) or ranks != wanted:
+            raise ArtifactError(
+                f"{at(where, 'output_shapes')} are of ranks {ranks}; the outputs are {describe(outputs)}"
+            )
+        for i, buffer in enumerate(self.buffers):
+            if buffer.first > buffer.last:
+                raise ArtifactError(
+                    f"{at(at(at(where, 'buffers'), i), 'first')} is {buffer.first}, behind {buffer.last}"
+                )
+
     @property
     def table_entries(self) -> int:
         """How many numbers the run loop reads."""
@@ -124,6 +140,11 @@ class SegmentManifest(Record):
         """The symbol of the packed entry."""
         return f"{self.entry}__entry"
 
+    @property
+    def is_native(self) -> bool:
+        """True if compiled code takes the inputs and fills the outputs; else a program does."""
+        return True
+
     def check(self, where: str) -> None:
         """Numbers of inputs, outputs, axes and table entries must exist. Raises `ArtifactError`."""
         sizes = self.dynamic
@@ -134,11 +155,24 @@ class SegmentManifest(Record):
                 index(one.axis, len(self.inputs[one.input].shape), at(place, "axis"))
         if sizes is not None and len({dim.name for dim in sizes.dims}) < len(sizes.dims):
             raise ArtifactError(f"{at(at(where, 'dynamic'), 'dims')} has two dimensions of one name")
+        if sizes is not None:
+            sizes.check_against(self.outputs, at(where, "dynamic"))
+        elif self.is_native:
+            for name, specs in (("inputs", self.inputs), ("outputs", self.outputs)):
+                for i, spec in enumerate(specs):
+                    if isinstance(spec, ValueSpec) or not spec.is_static or spec.dtype.is_string:
+                        raise ArtifactError(f"{at(at(where, name), i)} is {spec}: no tensor of known size")
         counts = {"input": len(self.inputs), "output": len(self.outputs)}
         counts["table"] = 0 if sizes is None else sizes.table_entries
         for i, kernel in enumerate(self.kernels):
+            place = at(at(where, "kernels"), i)
             for j, arg in enumerate(kernel.args):
-                check_argument(arg, counts, at(at(at(at(where, "kernels"), i), "args"), j))
+                check_argument(arg, counts, at(at(place, "args"), j))
+                if arg[0] == "arena" and sizes is None and int(arg[1]) > self.arena_bytes:
+                    raise ArtifactError(f"{at(at(place, 'args'), j)} lies behind the arena's {self.arena_bytes} bytes")
+            for name in ("alone", "microseconds"):  # which the runtime reads itself
+                if not isinstance(kernel.choice.get(name, 0.0), int | float):
+                    raise ArtifactError(f"{at(at(place, 'choice'), name)} must be a number")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +209,22 @@ class LoadedConstant(Record):
     offset: int = 0
     value: tuple[str, ...] | None = None
 
+    def check_within(self, end: int, where: str) -> None:
+        """Texts are as many as the shape says; numbers lie before the `end` of the weights."""
+        count = math.prod(self.shape)
+        if self.value is not None:
+            if len(self.value) != count:
+                raise ArtifactError(f"{where} has {len(self.value)} texts for the shape {list(self.shape)}")
+            return
+        try:
+            if DType(self.dtype).is_string:
+                raise ValueError("texts stand in the manifest")
+            nbytes = count * DType(self.dtype).numpy.itemsize
+        except (ValueError, TypeError, KeyError) as error:
+            raise ArtifactError(f"{at(where, 'dtype')} is {self.dtype!r}: {error}") from None
+        if self.offset + nbytes > end:
+            raise ArtifactError(f"{where} ends at byte {self.offset + nbytes} of the weights, and there are {end}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest(SegmentManifest):
@@ -195,6 +245,11 @@ class Manifest(SegmentManifest):
 
     what: ClassVar[str] = "manifest"
 
+    @property
+    def is_native(self) -> bool:
+        """False for a model that is a program of the virtual machine."""
+        return self.program is None
+
     def check(self, where: str) -> None:
         """What must hold in the model itself and in each of its segments. Raises `ArtifactError`."""
         SegmentManifest.check(self, where)
@@ -202,12 +257,32 @@ class Manifest(SegmentManifest):
             raise ArtifactError(f"{at(where, 'max_workers')} must be at least 1")
         for i, segment in enumerate(self.segments):
             segment.check(at(at(where, "segments"), i))
+        self._check_weights(where)
         for i, packed in enumerate(self.packed):
             if packed.segment is not None:
                 place = at(at(where, "packed"), i)
                 index(packed.segment, len(self.segments), at(place, "segment"))
                 if packed.loop is not None:
                     check_loop(packed.loop, self.segments[packed.segment], at(place, "loop"))
+
+    def _check_weights(self, where: str) -> None:
+        """Weights lie on cache lines one behind the other, and whatever reads some lies within them."""
+        end = 0
+        for i, weight in enumerate(self.weights):
+            if weight.offset % 64:
+                raise ArtifactError(
+                    f"{at(at(at(where, 'weights'), i), 'offset')} is {weight.offset}, no multiple of 64"
+                )
+            end = max(end, weight.offset + weight.bytes)
+        for segment in (self, *self.segments):
+            for kernel in segment.kernels if self.weights else ():
+                for arg in kernel.args:
+                    if arg[0] == "weights" and int(arg[1]) > end:
+                        raise ArtifactError(
+                            f"{where}: kernel {kernel.name!r} reads weights behind byte {end}, their last"
+                        )
+        for i, constant in enumerate(self.constants):
+            constant.check_within(end, at(at(where, "constants"), i))
 
 
 def check_loop(loop: Loop, segment: SegmentManifest, where: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from tilewright.errors import InputError
 from tilewright.runtime.artifact import check_machine, gather_weights
+from tilewright.runtime.contract import check_contract
 from tilewright.runtime.link import Linked, link
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array
@@ -54,6 +55,7 @@ class Model(ABC):
         self.version = manifest.tilewright_version
         self._weights, self._weights_owner = gather_weights(manifest, weights)
         self._linked: Linked = link(object_code, entries, native().imports())
+        check_contract(self._linked, manifest, int(self._weights.size))
         self._memory = WorkingMemory(manifest.arena_bytes)
         self._lock = own_lock(self, "_lock")
 

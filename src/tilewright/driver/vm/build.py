@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tilewright.codegen.kernel_code import Form
+from tilewright.codegen.native.contract import with_contract
 from tilewright.driver.assemble import common_manifest, weights_manifest
 from tilewright.driver.build import BuiltSegments, build_segments, foreign_model, objects
 from tilewright.driver.vm.bytecode import compile_program
@@ -31,6 +32,7 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.visitor import post_order
+from tilewright.runtime.artifact import weights_bytes
 from tilewright.runtime.c_source import CModel
 from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.manifest import LoadedConstant, Manifest
@@ -56,11 +58,12 @@ def build_virtual_machine(
     `kind` may be `DebugMachine`; every operator then is a segment of its own.
     """
     built, manifest = build_program(mod, target, optimize, jobs, kind)
+    weights = [c.data for c in built.constants]
+    code = with_contract(built.code, manifest, weights_bytes(manifest, weights))
     if not target.is_host:
-        c_model = _c_model(manifest)
-        return foreign_model(built.code, manifest, [c.data for c in built.constants], target, c_model)
+        return foreign_model(code, manifest, weights, target, _c_model(manifest))
     with trace.span("link"):
-        return kind(built.code, manifest, [c.data for c in built.constants], threads)
+        return kind(code, manifest, weights, threads)
 
 
 def _c_model(manifest: Manifest) -> CModel | None:

@@ -43,6 +43,7 @@ class VirtualMachine(Model):
         if manifest.program is None:
             raise ArtifactError("the manifest has no program for the virtual machine. Compile the model again")
         self.program = Program.from_manifest(manifest.program)
+        self.program.check_against(manifest)
         self._constants = [self._constant(entry) for entry in manifest.constants]
         self._packed = [self._callable(entry) for entry in manifest.packed]
         self._hot = HotFunctions(manifest, self.program, self._segments, self._weights, self._memory)

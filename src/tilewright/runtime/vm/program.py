@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from tilewright.errors import ArtifactError
+from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.signature import describe
 from tilewright.runtime.vm.instruction import REGISTER_OPERANDS, Opcode, instruction_text
 
 
@@ -56,11 +58,35 @@ class Program:
         if not 0 <= program.main < len(functions):
             raise ArtifactError(f"the program begins in function {program.main}, and there are {len(functions)}")
         for function in functions:
+            if not 0 <= function.params <= function.registers <= function.params + sum(map(len, function.code)):
+                raise ArtifactError(
+                    f"the function {function.name!r} of the program has {function.params} parameters and "
+                    f"{function.registers} registers, which do not fit its instructions"
+                )
             for position, instruction in enumerate(function.code):
                 _check(program, function, position, instruction)
             if not function.code or function.code[-1][0] not in _LAST:
                 raise ArtifactError(f"the function {function.name!r} of the program does not end")
         return program
+
+    def check_against(self, manifest: Manifest) -> None:
+        """Raise `ArtifactError` where instructions name constants or calls that `manifest` has not, or not so."""
+        main = self.functions[self.main]
+        if main.params != len(manifest.inputs):
+            raise ArtifactError(f"the program takes {main.params} values, and the model {describe(manifest.inputs)}")
+        for function in self.functions:
+            for position, (opcode, *x) in enumerate(function.code):
+                fits = True
+                if opcode == Opcode.LOAD_CONST:
+                    fits = 0 <= x[1] < len(manifest.constants)
+                elif opcode == Opcode.INVOKE_PACKED:
+                    fits = 0 <= x[0] < len(manifest.packed) and _fits(manifest, x[0], x[1], len(x) - 2 - x[1])
+                elif opcode in _CALLS:
+                    given = len(x) - 1 - _CALLS[opcode]
+                    wanted = self.functions[x[_CALLS[opcode]]].params
+                    fits = given <= wanted if opcode == Opcode.ALLOC_CLOSURE else given == wanted
+                if not fits:
+                    raise ArtifactError(_damaged(function, position))
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.functions))
@@ -76,7 +102,7 @@ _GROUPED: dict[int, Callable[[tuple[int, ...]], tuple[Any, ...]]] = {
 }
 _LAST = {Opcode.RET, Opcode.TAIL_INVOKE, Opcode.TAIL_INVOKE_CLOSURE, Opcode.FATAL, Opcode.GOTO}
 _JUMPS = {Opcode.IF: 1, Opcode.GOTO: 0, Opcode.IF_TAG: 2}
-_CALLS = {Opcode.INVOKE: 1, Opcode.TAIL_INVOKE: 0, Opcode.ALLOC_CLOSURE: 1}
+_CALLS: dict[int, int] = {Opcode.INVOKE: 1, Opcode.TAIL_INVOKE: 0, Opcode.ALLOC_CLOSURE: 1}
 
 
 def _check(program: Program, function: VMFunction, position: int, instruction: tuple[int, ...]) -> None:
@@ -92,4 +118,20 @@ def _check(program: Program, function: VMFunction, position: int, instruction: t
         registers, jump, callee = [-1], -1, -1
     in_range = all(0 <= register < function.registers for register in registers)
     if not (in_range and 0 <= jump < len(function.code) and 0 <= callee < len(program.functions)):
-        raise ArtifactError(f"instruction {position} of the function {function.name!r} is damaged: {list(instruction)}")
+        raise ArtifactError(_damaged(function, position))
+
+
+def _damaged(function: VMFunction, position: int) -> str:
+    return f"instruction {position} of the function {function.name!r} is damaged: {list(function.code[position])}"
+
+
+def _fits(manifest: Manifest, number: int, results: int, arguments: int) -> bool:
+    """True if what `number` calls takes so many arguments and has so many results, as far as the manifest knows."""
+    called = manifest.packed[number]
+    if called.segment is None:
+        return results >= 0 and arguments >= 0
+    segment = manifest.segments[called.segment]
+    if called.loop is None:
+        return (results, arguments) == (len(segment.outputs), len(segment.inputs))
+    collected = len(segment.outputs) - 1 - len(called.loop.carried)
+    return (results, arguments) == (len(segment.outputs) - 1, len(segment.inputs) + collected)
