@@ -21,7 +21,7 @@ from tilewright.autotvm.record.tophub import open_records
 from tilewright.backend import backend_of
 from tilewright.codegen.native.pool import supported_machines
 from tilewright.driver.apply_records import apply_records
-from tilewright.driver.build import build_executable
+from tilewright.driver.build import Keep, build_executable
 from tilewright.driver.build_source import write_source
 from tilewright.driver.vm.build import build_virtual_machine, needs_machine
 from tilewright.driver.vm.source import write_program_source
@@ -65,6 +65,8 @@ from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify.simplify_inference import simplify_inference
 from tilewright.relay.transform.simplify.trim_windows import trim_windows
+from tilewright.runtime.artifact import save_artifact, weights_bytes
+from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
@@ -86,6 +88,9 @@ EXECUTORS = ("auto", "graph", "aot", "vm", "debug")
 
 #: Tensors that one kernel joins at most: its code, and the time to compile it, grow faster than their number.
 MOST_JOINED = 64
+
+#: Bytes of weights from which an executable that was just compiled maps them from its entry in the cache.
+WORTH_MAPPING = 16 << 20
 
 #: The graph passes in order; each maps a module to a module.
 GRAPH_PASSES: tuple[tuple[str, GraphPass], ...] = (
@@ -236,7 +241,8 @@ def _compiled(
     how = f"{executor}{' check' * check}{f' records {records.digest()}' if records is not None else ''}"
     how += f" tuned {tune_seconds}" * (tune_seconds > 0)
     key = _cache_key(model, target, input_shapes, store, how) if store.directory is not None else None
-    cached = _from_cache(store, key, threads)
+    place = _Place(store, key, threads)
+    cached = place.load()
     if cached is not None:
         return cached
     with trace.span("frontend"):
@@ -247,10 +253,8 @@ def _compiled(
         with trace.span("tune"):
             # the tuner stands above this module and compiles with it: it is found by its public name
             records = tilewright.autotvm.tuned_records(mod, target, tune_seconds, records)
-    executable = build(mod, target, threads, executor, jobs, records)
-    if key is not None:
-        with trace.span("write to cache"):
-            store.put_file("artifact", key, lambda path: executable.save(path, durable=False))
+    executable = build(mod, target, threads, executor, jobs, records, place.keep)
+    place.add(executable)
     return executable
 
 
@@ -261,10 +265,12 @@ def build(
     executor: str = "auto",
     jobs: int | None = None,
     records: Database | None = None,
+    keep: Keep | None = None,
 ) -> Model:
     """Compile a module as imported for `executor`, in `jobs` processes (default: one per processor).
 
-    Raises `UnsupportedError` where that executor cannot run the module.
+    `keep` may load the model from where it writes it (`driver/build.py`). Raises `UnsupportedError` where that executor
+    cannot run the module.
     """
     if executor not in EXECUTORS:
         raise UnsupportedError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
@@ -275,9 +281,9 @@ def build(
         _refuse(obstacle, f'the executor "{executor}" runs straight graphs of tensor operators', 'use "vm" or "auto"')
     if not obstacle and executor not in ("vm", "debug"):
         ahead_of_time = executor == "aot"
-        return build_executable(optimize(mod, target, records), target, threads, jobs, ahead_of_time)
+        return build_executable(optimize(mod, target, records), target, threads, jobs, ahead_of_time, keep)
     kind = DebugMachine if executor == "debug" else VirtualMachine
-    return build_virtual_machine(mod, target, partial(optimize, records=records), threads, jobs, kind)
+    return build_virtual_machine(mod, target, partial(optimize, records=records), threads, jobs, kind, keep)
 
 
 def _beside(mod: IRModule, target: Target) -> tuple[IRModule, Target]:
@@ -297,19 +303,46 @@ def _refuse(obstacle: str, what: str, advice: str) -> None:
         raise UnsupportedError(f"{what}; this model needs the virtual machine for {obstacle}: {advice}")
 
 
-def _from_cache(store: DiskCache, key: str | None, threads: int | None) -> Model | None:
-    """The executable cached under `key`, or None when there is none or it is damaged (it is then compiled again).
+class _Place:
+    """The place of one compilation in the cache; none where the key is None."""
 
-    The weights are read to check them, at the speed of memory, where a load alone maps them.
-    """
-    found = store.find("artifact", key) if key is not None else None
-    if found is None:
-        return None
-    try:
-        with trace.span("load from cache"):
-            return load(found, threads=threads, check=True)
-    except ArtifactError:
-        return None
+    def __init__(self, store: DiskCache, key: str | None, threads: int | None) -> None:
+        self.store, self.key, self.threads = store, key, threads
+
+    def load(self) -> Model | None:
+        """The executable that is there, or None when there is none or it is damaged (it is then compiled again).
+
+        The weights are read to check them, at the speed of memory, where a load alone maps them.
+        """
+        return self._load(check=True)
+
+    def keep(self, manifest: Manifest, code: bytes, weights: Sequence[Any]) -> Model | None:
+        """Put a model with large weights there and map them from there: no copy of them stays in this process."""
+        if self.key is None or weights_bytes(manifest, weights) < WORTH_MAPPING:
+            return None
+        with trace.span("write to cache"):
+            self.store.put_file(
+                "artifact", self.key, lambda path: save_artifact(path, manifest, code, weights, durable=False)
+            )
+        kept = self._load(check=False)
+        self.key = None  # whatever became of it, it is not tried again
+        return kept
+
+    def add(self, executable: Model) -> None:
+        """Put an executable there that was not kept."""
+        if self.key is not None:
+            with trace.span("write to cache"):
+                self.store.put_file("artifact", self.key, lambda path: executable.save(path, durable=False))
+
+    def _load(self, check: bool) -> Model | None:
+        found = self.store.find("artifact", self.key) if self.key is not None else None
+        if found is None:
+            return None
+        try:
+            with trace.span("load from cache"):
+                return load(found, threads=self.threads, check=check)
+        except ArtifactError:
+            return None
 
 
 def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,12 +39,16 @@ from tilewright.runtime.executor_aot import AheadOfTime
 from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.link import bundle_objects, split_objects
 from tilewright.runtime.manifest import Manifest, SegmentManifest
+from tilewright.runtime.model import Model
 from tilewright.runtime.native import PoolCode, pool_key
 from tilewright.support import trace
 from tilewright.support.memory_limit import require_memory_for
 from tilewright.support.processes import fork_map
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
+
+#: Writes the manifest, code and weights of a model somewhere and loads it from there; None where it does not.
+Keep = Callable[[Manifest, bytes, Sequence[Any]], Model | None]
 
 #: Kernels compiled into one object: enough to share the fixed costs, few enough to balance the processes.
 _KERNELS_PER_OBJECT = 8
@@ -86,10 +90,12 @@ def build_executable(
     threads: int | None = None,
     jobs: int | None = None,
     ahead_of_time: bool = False,
-) -> Executable | ForeignModel:
+    keep: Keep | None = None,
+) -> Model:
     """Compile a module that went through the graph passes; `jobs` processes compile (default: one per processor).
 
-    With `ahead_of_time` the object code has the one function that runs the model, and that is how it is run.
+    With `ahead_of_time` the object code has the one function that runs the model, and that is how it is run. `keep` is
+    asked for the model first, so that its weights need not be copied.
     """
     built = build_segments([("main", mod)], target, jobs, for_c=True)
     main = mod["main"]
@@ -101,9 +107,13 @@ def build_executable(
         function = compile_text(call_text(CInterface.of(manifest)), target.architecture)
         code = bundle_objects([*split_objects(code), function])
     code = with_contract(code, manifest, weights_bytes(manifest, weights))
-    with trace.span("link"):
-        if not target.is_host:
+    if not target.is_host:
+        with trace.span("link"):
             return foreign_model(code, manifest, weights, target)
+    kept = keep(manifest, code, weights) if keep is not None else None
+    if kept is not None:
+        return kept
+    with trace.span("link"):
         return (AheadOfTime if ahead_of_time else Executable)(code, manifest, weights, threads)
 
 

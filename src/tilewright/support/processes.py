@@ -1,7 +1,8 @@
 """Work in forked processes: LLVM holds one lock per process, so only processes compile side by side.
 
 The children inherit the parent's memory (models, weights, tasks) by copy on write; only indices go in and only results
-come back, pickled. Where forking is not possible, or one job is all there is, the work is done in this process.
+come back, pickled. Where forking is not possible, or one job is all there is, the work is done in this process; so it
+is in a daemonic process (a worker of `multiprocessing.Pool` or of a DataLoader), which may have no children.
 
 A child looks every half second whether its parent is still there, and ends with it: a parent that is killed has no time
 to end its children, and a pool of them would otherwise wait for work for ever.
@@ -19,7 +20,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
-from tilewright.errors import InternalError
+from tilewright.errors import EnvironmentError_, InternalError
 from tilewright.support.forks import fork_lock
 
 T = TypeVar("T")
@@ -37,6 +38,20 @@ def _run(index: int) -> tuple[int, Any]:
     return index, _work(index)
 
 
+def is_daemonic() -> bool:
+    """True if this is a process that `multiprocessing` lets have no children."""
+    return multiprocessing.current_process().daemon
+
+
+def refuse_daemonic(what: str) -> None:
+    """Raise `EnvironmentError_` where `what` needs a process of its own and this one may have no children."""
+    if is_daemonic():
+        raise EnvironmentError_(
+            f"{what} needs a process of its own, and this one is daemonic (a worker of multiprocessing.Pool or of a "
+            "DataLoader), which may start none; do it in the process that started this one"
+        )
+
+
 def fork_map(
     work: Callable[[int], T], order: Iterable[int], jobs: int, label: Callable[[int], str]
 ) -> Iterator[tuple[int, T]]:
@@ -47,7 +62,7 @@ def fork_map(
     """
     global _work
     indices = list(order)
-    if jobs <= 1 or len(indices) <= 1 or not hasattr(os, "fork"):
+    if jobs <= 1 or len(indices) <= 1 or not hasattr(os, "fork") or is_daemonic():
         for index in indices:
             yield index, work(index)
         return
@@ -75,8 +90,10 @@ def fork_map(
 def run_apart(work: Callable[[], None], label: str) -> None:
     """Run `work` in a forked process of the lowest priority and wait for it; its exceptions are raised here.
 
-    The process ends with this one. `label` names the work in the internal error raised when the process dies.
+    The process ends with this one. `label` names the work in the internal error raised when the process dies. Raises
+    `EnvironmentError_` in a daemonic process.
     """
+    refuse_daemonic(f"compiling {label} in the background")
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_apart, args=(work, sender, os.getpid()), daemon=True)

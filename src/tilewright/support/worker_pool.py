@@ -28,7 +28,7 @@ from multiprocessing.connection import Connection, wait
 from typing import IO, Any
 
 from tilewright.support.forks import fork_lock
-from tilewright.support.processes import begin_child
+from tilewright.support.processes import begin_child, refuse_daemonic
 
 #: How a job ended without a value.
 RAISED, TIMEOUT, DIED = "raised", "timeout", "died"
@@ -130,6 +130,7 @@ class _Worker:
     def __init__(
         self, handle: Callable[[Any], Any], memory: int | None, prepare: Callable[[Any], object] | None
     ) -> None:
+        refuse_daemonic("measuring")
         context = multiprocessing.get_context("fork")
         jobs, self._jobs = context.Pipe(duplex=False)
         self._values, values = context.Pipe(duplex=False)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from tilewright.codegen.kernel_code import Form
 from tilewright.codegen.native.contract import with_contract
 from tilewright.driver.assemble import common_manifest, weights_manifest
-from tilewright.driver.build import BuiltSegments, build_segments, foreign_model, objects
+from tilewright.driver.build import BuiltSegments, Keep, build_segments, foreign_model, objects
 from tilewright.driver.vm.bytecode import compile_program
 from tilewright.driver.vm.program import ProgramBuilder
 from tilewright.driver.vm.segments import is_tensor_operator
@@ -34,8 +34,8 @@ from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.visitor import post_order
 from tilewright.runtime.artifact import weights_bytes
 from tilewright.runtime.c_source import CModel
-from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.manifest import LoadedConstant, Manifest
+from tilewright.runtime.model import Model
 from tilewright.runtime.vm.c_program import program_model
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
@@ -52,16 +52,20 @@ def build_virtual_machine(
     threads: int | None = None,
     jobs: int | None = None,
     kind: type[VirtualMachine] = VirtualMachine,
-) -> VirtualMachine | ForeignModel:
+    keep: Keep | None = None,
+) -> Model:
     """Compile a module whose types are known; `optimize` are the graph passes that each segment goes through.
 
-    `kind` may be `DebugMachine`; every operator then is a segment of its own.
+    `kind` may be `DebugMachine`; every operator then is a segment of its own. `keep` is that of `build_executable`.
     """
     built, manifest = build_program(mod, target, optimize, jobs, kind)
     weights = [c.data for c in built.constants]
     code = with_contract(built.code, manifest, weights_bytes(manifest, weights))
     if not target.is_host:
         return foreign_model(code, manifest, weights, target, _c_model(manifest))
+    kept = keep(manifest, code, weights) if keep is not None else None
+    if kept is not None:
+        return kept
     with trace.span("link"):
         return kind(code, manifest, weights, threads)
 
