@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.manager.instrument import PassTiming
 from tilewright.relay.transform.manager.pass_manager import PassContext
 from tilewright.support import trace
-from tilewright.support.cache import SUBDIRECTORY
+from tilewright.support.cache import SUBDIRECTORY, DiskCache
 from tilewright.target import Target
 
 
@@ -153,6 +155,38 @@ def test_one_flipped_bit_in_a_cache_entry_is_found(part: str, model: Path, own_c
     assert "compile kernels" in {row.name for row in report.rows()}
     np.testing.assert_array_equal(again(x), expected)
     assert compile_and_say_whether_cached(model)[1]
+
+
+def test_large_weights_are_mapped_from_the_cache(model: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["tilewright.compile"], "WORTH_MAPPING", 1)
+    plain = tw.compile(model, cache=False)
+    with trace.collect() as report:
+        mapped = tw.compile(model)
+    assert [row.name for row in report.rows() if len(row.path) == 1][-2:] == ["write to cache", "link"]
+    assert plain._weights.flags.writeable and not mapped._weights.flags.writeable
+    assert DiskCache(own_cache).clear("artifact") == 1
+    np.testing.assert_array_equal(mapped(random_like(mapped)), plain(random_like(plain)))
+
+
+def test_large_weights_are_kept_in_memory_where_the_cache_has_no_room(
+    model: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["tilewright.compile"], "WORTH_MAPPING", 1)
+    monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "100")
+    executable = tw.compile(model)
+    assert executable._weights.flags.writeable and executable(random_like(executable)) is not None
+
+
+def test_a_daemonic_process_compiles(model: Path) -> None:
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        made = pool.apply_async(compiled_apart, (model,)).get(120)
+    executable = tw.compile(model, cache=False)
+    np.testing.assert_array_equal(made, executable(random_like(executable)))
+
+
+def compiled_apart(model: Path) -> np.ndarray:
+    executable = tw.compile(model, cache=False)
+    return executable(random_like(executable))
 
 
 def test_no_cache_writes_nothing(model: Path, own_cache: Path) -> None:

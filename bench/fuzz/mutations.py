@@ -46,8 +46,8 @@ from tilewright.runtime.signature import ValueSpec
 
 #: Bytes of address space that a process may take beside what it has at its start.
 _MEMORY = 3 << 30
-#: Cases of one process.
-_BATCH = 50
+#: Cases of one process, and those that are in memory at a time.
+_BATCH, _TOGETHER = 50, 1000
 
 #: Numbers at which sizes, counts and positions go wrong.
 NUMBERS = (
@@ -454,7 +454,10 @@ def survey(kind: str, numbers: range, seconds: float) -> tuple[Counter[str], lis
         place = Path(folder)
         originals = saved_seeds(place) if kind != "models" else [m.SerializeToString() for m in seeds().values()]
         run = load_case if kind != "models" else compile_case
-        found = judge(made_cases(kind, numbers, originals), run, place, seconds)
+        found = []
+        for first in range(numbers.start, numbers.stop, _TOGETHER):
+            cases = made_cases(kind, range(first, min(first + _TOGETHER, numbers.stop)), originals)
+            found += judge(cases, run, place, seconds)
     return Counter(what for _, what, _ in found), [one for one in found if one[1] not in ("accepted", "refused")]
 
 

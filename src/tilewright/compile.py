@@ -314,7 +314,7 @@ class _Place:
 
         The weights are read to check them, at the speed of memory, where a load alone maps them.
         """
-        return self._load(check=True)
+        return self._load("load from cache", check=True)
 
     def keep(self, manifest: Manifest, code: bytes, weights: Sequence[Any]) -> Model | None:
         """Put a model with large weights there and map them from there: no copy of them stays in this process."""
@@ -324,7 +324,7 @@ class _Place:
             self.store.put_file(
                 "artifact", self.key, lambda path: save_artifact(path, manifest, code, weights, durable=False)
             )
-        kept = self._load(check=False)
+        kept = self._load("link", check=False)
         self.key = None  # whatever became of it, it is not tried again
         return kept
 
@@ -334,12 +334,12 @@ class _Place:
             with trace.span("write to cache"):
                 self.store.put_file("artifact", self.key, lambda path: executable.save(path, durable=False))
 
-    def _load(self, check: bool) -> Model | None:
+    def _load(self, stage: str, check: bool) -> Model | None:
         found = self.store.find("artifact", self.key) if self.key is not None else None
         if found is None:
             return None
         try:
-            with trace.span("load from cache"):
+            with trace.span(stage):
                 return load(found, threads=self.threads, check=check)
         except ArtifactError:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -14,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.errors import InternalError, UnsupportedError
+from tilewright.errors import EnvironmentError_, InternalError, UnsupportedError
 from tilewright.support.forks import fork_lock
-from tilewright.support.processes import fork_map
+from tilewright.support.processes import fork_map, run_apart
 
 
 def name(index: int) -> str:
@@ -40,6 +41,23 @@ def test_one_item_needs_no_process() -> None:
 
 def test_several_jobs_work_elsewhere() -> None:
     assert os.getpid() not in {pid for _, pid in fork_map(lambda i: os.getpid(), range(4), 2, name)}
+
+
+def in_a_daemon(number: int) -> tuple[list[bool], str]:
+    """Whether items are worked on in this process, and what is said of work that needs one of its own."""
+    same = [pid == os.getpid() for _, pid in fork_map(lambda i: os.getpid(), range(number), 2, name)]
+    try:
+        run_apart(lambda: None, "a model")
+    except EnvironmentError_ as error:
+        return same, str(error)
+    return same, ""
+
+
+def test_a_daemonic_process_works_by_itself() -> None:
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        same, told = pool.apply_async(in_a_daemon, (3,)).get(60)
+    assert same == [True, True, True]
+    assert told.startswith("compiling a model in the background needs a process of its own, and this one is daemonic")
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -106,7 +124,7 @@ def test_children_end_when_their_parent_is_killed(tmp_path: Path, apart: bool) -
     script = f"""
         import os, sys, time
         from pathlib import Path
-        from tilewright.support.processes import fork_map, run_apart
+        from tilewright.support.processes import fork_map, run_apart, run_apart
 
         def work(index):
             Path({str(tmp_path)!r}, str(os.getpid())).touch()

@@ -11,6 +11,9 @@ from tilewright.cli.outputs import check_writable
 from tilewright.errors import InputError
 from tilewright.runtime.export import KINDS
 from tilewright.support import trace
+from tilewright.support.fingerprint import external_data
+
+_MIB = 2**20
 
 
 @click.command("compile")
@@ -29,9 +32,19 @@ def compile_command(
     with trace.collect() as times:
         _write(model, output, options, executor, check)
     # the seconds are there when the collection has ended
-    click.echo(f"{output}: {Path(output).stat().st_size / 2**20:.1f} MiB, compiled in {times.seconds:.2f} s")
+    click.echo(f"{output}: {_size_text(model, output)}, compiled in {times.seconds:.2f} s")
     if report:
         click.echo(times.table())
+
+
+def _size_text(model: str, output: str) -> str:
+    """The size of what was written; beside that of the model's file where it is larger by much, and why."""
+    made, given = Path(output).stat().st_size, Path(model).stat().st_size
+    text = f"{made / _MIB:.1f} MiB"
+    beside = Path(model).suffix == ".onnx" and external_data(Path(model))
+    if beside or made < 1.05 * given + _MIB:
+        return text
+    return f"{text} (the model {given / _MIB:.1f}: weights are stored as the kernels read them, see docs/artifact.md)"
 
 
 def _check_kind(output: str) -> None:

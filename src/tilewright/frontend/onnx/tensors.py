@@ -68,8 +68,8 @@ def element_type_of(dtype: DType) -> int:
 def array_of(tensor: Any, directory: Path | None, where: str, raw: memoryview | None = None) -> np.ndarray:
     """The value of a `TensorProto` as a read-only array.
 
-    Raw data (given apart as `raw` where the loader left it in the file) is viewed, or copied if it is not aligned; data
-    in an external file (looked up under `directory`) is memory-mapped.
+    Raw data (given apart as `raw` where the loader left it in the file, at whatever address) is viewed, else copied if
+    it is not aligned; data in an external file (looked up under `directory`) is memory-mapped.
     Raises `ModelError` when the stored bytes do not fill the declared shape.
     """
     where = f"{where} {tensor.name!r}" if tensor.name else where
@@ -148,7 +148,9 @@ def _from_bytes(raw: bytes | memoryview, dtype: np.dtype[Any], where: str) -> np
     if len(raw) % dtype.itemsize:
         raise ModelError(f"{where} holds {len(raw)} bytes, not a multiple of its element size {dtype.itemsize}")
     flat = np.frombuffer(raw, dtype=dtype)
-    return flat if flat.flags.aligned else flat.copy()
+    # NumPy reads what a file's map has at any address; a copy of it all would stay in memory for the whole compilation
+    left_in_file = isinstance(raw, memoryview) and dtype.isbuiltin == 1
+    return flat if flat.flags.aligned or left_in_file else flat.copy()
 
 
 def _packed_bytes(
