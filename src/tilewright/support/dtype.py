@@ -10,6 +10,7 @@ length, an object to NumPy; only operators that run on the host may touch it.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -125,15 +126,31 @@ class DType(str):
         return np.dtype(getattr(ml_dtypes, name) if self.code in ("bfloat", "narrow") else name)
 
     def limits(self) -> tuple[int, int]:
-        """Smallest and largest value of an integer or bool type, narrow ones included."""
-        if self.code == "narrow":
+        """Smallest and largest value of an integer or bool type, narrow ones included.
+
+        Raises TypeError for others: of floats there are `finite_limits` and `extremes`.
+        """
+        if self.code == "narrow" and "int" in str(self):
             info = ml_dtypes.iinfo(self.numpy)
             return int(info.min), int(info.max)
+        if self.code not in ("int", "uint", "bool"):
+            raise TypeError(f"{self} is no integer type; ask for its finite_limits() or extremes()")
         if self.code == "bool":
             return 0, 1
         if self.code == "uint":
             return 0, 2**self.bits - 1
         return -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
+
+    def finite_limits(self) -> tuple[float, float]:
+        """Smallest and largest number of any type that has numbers, infinities left out."""
+        if self.is_float or (self.code == "narrow" and "float" in str(self)):
+            info = ml_dtypes.finfo(self.numpy)
+            return float(info.min), float(info.max)
+        return self.limits()
+
+    def extremes(self) -> tuple[float, float]:
+        """What never wins a maximum and a minimum: the infinities of floats, the limits of integers."""
+        return (-math.inf, math.inf) if self.is_float else self.limits()
 
 
 _TYPE_CODES = {"int": 0, "uint": 1, "bool": 1, "float": 2, "handle": 3, "bfloat": 4}

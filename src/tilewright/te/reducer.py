@@ -104,11 +104,11 @@ def _check_components(name: str, dtypes: Sequence[DType], results: Sequence[Any]
 
 
 def _lowest(dtype: DType) -> Expr:
-    return tir_op.const(float("-inf") if dtype.is_float else dtype.limits()[0], dtype)
+    return tir_op.const(dtype.extremes()[0], dtype)
 
 
 def _highest(dtype: DType) -> Expr:
-    return tir_op.const(float("inf") if dtype.is_float else dtype.limits()[1], dtype)
+    return tir_op.const(dtype.extremes()[1], dtype)
 
 
 sum = comm_reducer(lambda x, y: x + y, lambda t: tir_op.const(0, t), "sum")

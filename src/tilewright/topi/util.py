@@ -84,7 +84,7 @@ def clamped(index: Any, size: Any) -> Any:
 
 def lowest(dtype: Any) -> Any:
     """The number of `dtype` that never wins a maximum."""
-    return float("-inf") if dtype.is_float else dtype.limits()[0]
+    return dtype.extremes()[0]
 
 
 def accumulator_dtype(dtype: str) -> str:

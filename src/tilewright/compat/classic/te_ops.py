@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
-
 from tilewright import te, tir
 from tilewright.arith.range import Range
 from tilewright.support.dtype import DType
@@ -50,20 +48,12 @@ def comm_reducer(
 
 def min_value(dtype: str) -> tir.Expr:
     """The smallest value of a type."""
-    return tir.const(_limits(dtype)[0], dtype)
+    return tir.const(DType(dtype).finite_limits()[0], dtype)
 
 
 def max_value(dtype: str) -> tir.Expr:
     """The largest value of a type."""
-    return tir.const(_limits(dtype)[1], dtype)
-
-
-def _limits(dtype: str) -> tuple[Any, Any]:
-    kind = DType(dtype)
-    if kind.is_float:
-        info = ml_dtypes.finfo(kind.numpy)
-        return float(info.min), float(info.max)
-    return kind.limits()
+    return tir.const(DType(dtype).finite_limits()[1], dtype)
 
 
 def div(a: Any, b: Any, span: Any = None) -> tir.Expr:

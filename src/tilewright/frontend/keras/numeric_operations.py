@@ -14,6 +14,7 @@ from tilewright.frontend.keras.promotion import as_float, on_floats, tensors
 from tilewright.frontend.keras.registry import operation
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.support.dtype import DType
 
 # ------------------------------------------------------------------------------------------------------- two operands
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
@@ -75,8 +76,7 @@ def convert_arctan2(_item: Operation, x1: Any, x2: Any) -> Expr:
 
 @operation("Hypot")
 def convert_hypot(_item: Operation, x1: Any, x2: Any) -> Expr:
-    left, right = tensors(x1, x2, at_least_float=True)
-    return op.sqrt(op.add(op.multiply(left, left), op.multiply(right, right)))
+    return functions.hypot(*tensors(x1, x2, at_least_float=True))
 
 
 @operation("Logaddexp", "Logaddexp2")
@@ -253,10 +253,8 @@ def convert_nan_to_num(
     (value,) = tensors(x)
     if not is_float(dtype_of(value)):
         return value
-    most = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}.get(
-        dtype_of(value), 1.7976931348623157e308
-    )
-    high, low = (most if posinf is None else posinf), (-most if neginf is None else neginf)
+    least, most = DType(dtype_of(value)).finite_limits()
+    high, low = (most if posinf is None else posinf), (least if neginf is None else neginf)
     made = op.where(op.isnan(value), like(nan, value), value)
     infinite = op.isinf(value)
     made = op.where(op.logical_and(infinite, op.greater(value, like(0, value))), like(high, value), made)

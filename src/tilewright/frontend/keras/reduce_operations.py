@@ -24,6 +24,7 @@ from tilewright.frontend.keras.registry import operation
 from tilewright.frontend.product import matmul
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.support.dtype import DType
 
 
 def axes_of(value: Expr, axis: Any) -> tuple[int, ...]:
@@ -313,11 +314,7 @@ def convert_segment(
     kind = item.class_name.removeprefix("Segment").lower()
     start: Any = {"sum": 0, "prod": 1}.get(kind)
     if start is None:
-        info: Any = None if is_float(dtype_of(value)) else np.iinfo(dtype_of(value))
-        if kind == "max":
-            start = float("-inf") if info is None else info.min
-        else:
-            start = float("inf") if info is None else info.max
+        start = DType(dtype_of(value)).extremes()[0 if kind == "max" else 1]
     shape = (int(num_segments), *shape_of(value)[1:])
     table = op.full(like(start, value), shape=shape, dtype=dtype_of(value))
     places = cast(segment_ids, "int32")

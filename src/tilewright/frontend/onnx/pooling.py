@@ -113,7 +113,7 @@ def max_pool(node: OnnxNode, data: Expr) -> Expr:
 
 def _least(node: OnnxNode) -> float:
     """What never wins a maximum of the node's elements."""
-    return -np.inf if node.dtype().is_float else node.dtype().limits()[0]
+    return node.dtype().extremes()[0]
 
 
 def _max_windows(node: OnnxNode, extents: Sequence[int]) -> list[Window]:

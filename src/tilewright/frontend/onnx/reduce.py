@@ -72,7 +72,7 @@ def _of_nothing(node: OnnxNode, axes: tuple[int, ...], keepdims: bool) -> Expr:
     """The result where an axis of extent 0 is reduced: the end of the range of types that have no infinity."""
     dtype, value = node.dtype(), _OF_NOTHING[node.op_type]
     if not dtype.is_float:
-        low, high = (0, 1) if dtype.is_bool else dtype.limits()
+        low, high = dtype.limits()
         value = 0 if np.isnan(value) else low if value < 0 else high
     kept = [1 if axis in axes else size for axis, size in enumerate(node.shape()) if keepdims or axis not in axes]
     return op.full(Constant(np.asarray(value).astype(dtype.numpy)), shape=kept, dtype=str(dtype))

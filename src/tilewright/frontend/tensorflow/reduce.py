@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from tilewright.frontend.idioms import cast, constant, full, is_float, like, product
 from tilewright.frontend.tensorflow.node import TfNode
 from tilewright.frontend.tensorflow.registry import converts
 from tilewright.frontend.tensorflow.values import Dims
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.support.dtype import DType
 
 _REDUCTIONS: dict[str, Callable[..., Expr]] = {
     "Sum": op.sum, "Prod": op.prod, "Max": op.max, "Min": op.min, "Mean": op.mean, "All": op.all, "Any": op.any,
@@ -120,10 +119,7 @@ def _start(kind: str, dtype: str) -> Any:
     """What an empty segment holds."""
     if kind in ("Sum", "Prod", "Mean"):
         return int(kind == "Prod")
-    low, high = (
-        (np.finfo(dtype).min, np.finfo(dtype).max) if is_float(dtype) else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    )
-    return low if kind == "Max" else high
+    return DType(dtype).finite_limits()[0 if kind == "Max" else 1]
 
 
 @converts("Bincount", "DenseBincount")

@@ -21,6 +21,7 @@ from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.support.dtype import DType
 
 _REDUCTIONS: dict[str, Callable[..., Expr]] = {
     "SUM": op.sum,
@@ -117,12 +118,8 @@ def convert_segment(node: Node) -> Expr:
     rows, rest = prod(node.shape(1)), node.shape()[rank:]
     data = op.reshape(node[0], newshape=(rows, *rest))
     ids = op.reshape(cast(ids, "int32"), newshape=(rows,))
-    kind = np.dtype(node.dtype())
-    if np.isinf(start):
-        limits = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
-        first = limits.min if start < 0 else limits.max
-    else:
-        first = start
+    kind = DType(node.dtype())
+    first = kind.finite_limits()[0 if start < 0 else 1] if np.isinf(start) else start
     # one segment more takes what is dropped
     ids = op.where(op.less(ids, constant(0, "int32")), constant(segments, "int32"), ids)
     initial = constant(np.full((segments + 1, *rest), first), node.dtype())

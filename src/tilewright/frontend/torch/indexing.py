@@ -246,8 +246,8 @@ def _without_self(node: TorchNode, data: Expr, index: Expr, source: Expr, axis: 
     """Reduced over the sources alone, where there are any."""
     dtype = element_type(data)
     value = _NEUTRAL[given]
-    if not dtype.is_float and np.isinf(value):
-        value = dtype.limits()[0 if value < 0 else 1]
+    if np.isinf(value):
+        value = dtype.extremes()[0 if value < 0 else 1]
     neutral = op.scatter_elements(data, index, broadcast_to(like(value, data), shape_of(index)), axis, "update")
     return op.scatter_elements(neutral, index, source, axis, _REDUCTIONS[given])
 

@@ -91,7 +91,7 @@ def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
     flat = reshape(data, (*shape_of(data)[:2], math.prod(extents)))
     taken = op.take(flat, Constant(plane), axis=2, mode="clip")
     dtype = element_type(data)
-    lowest = like(-math.inf if dtype.is_float else dtype.limits()[0], data)
+    lowest = like(dtype.extremes()[0], data)
     windows = op.where(Constant(inside), taken, lowest)
     found = place(windows, 3, True, True)
     values = reshape(_max_pool(node, data, rank), node.shape_at(0))
@@ -100,7 +100,10 @@ def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
 
 
 def _taps(grids: Sequence[np.ndarray], extents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Places in the flat plane [windows, taps] of what each window reads, and which of them are in the plane."""
+    """Places in the flat plane [windows, taps] of what each window reads, and which of them are in the plane.
+
+    What lies beside the plane has the place of the first tap within: padding that wins among infinities is that one.
+    """
     counts, sizes = [grid.shape[0] for grid in grids], [grid.shape[1] for grid in grids]
     plane = np.zeros((1, 1), np.int64)
     inside = np.ones((1, 1), bool)
@@ -110,7 +113,8 @@ def _taps(grids: Sequence[np.ndarray], extents: Sequence[int]) -> tuple[np.ndarr
         there = ((grid >= 0) & (grid < extent))[None, :, None, :]
         inside = (inside[:, None, :, None] & there).reshape(rows * len(grid), taps * grid.shape[1])
     assert plane.shape == (math.prod(counts), math.prod(sizes))
-    return np.where(inside, plane, 0), inside
+    first = np.take_along_axis(plane, inside.argmax(axis=1)[:, None], axis=1)
+    return np.where(inside, plane, first), inside
 
 
 @converts("aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
@@ -208,7 +212,7 @@ def convert_adaptive_max_pool(node: TorchNode) -> list[Expr]:
     plane, inside = _taps(grids, extents)
     flat = reshape(data, (*shape_of(data)[:2], math.prod(extents)))
     dtype = element_type(data)
-    lowest = like(-math.inf if dtype.is_float else dtype.limits()[0], data)
+    lowest = like(dtype.extremes()[0], data)
     windows = op.where(Constant(inside), op.take(flat, Constant(plane), axis=2, mode="clip"), lowest)
     found = place(windows, 3, True, True)
     wide = op.broadcast_to(Constant(plane), shape=shape_of(windows))

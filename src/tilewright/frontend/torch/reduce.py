@@ -236,7 +236,7 @@ def convert_cummax(node: TorchNode) -> list[Expr]:
     if not isinstance(extent, int) or element_type(data).is_bool:
         node.unsupported("a running extremum over truth values or an axis of symbolic extent")
     dtype = element_type(data)
-    worst = (-math.inf if largest else math.inf) if dtype.is_float else dtype.limits()[0 if largest else 1]
+    worst = dtype.extremes()[0 if largest else 1]
     wide = op.expand_dims(data, axis=axis)
     mask = np.tri(extent, dtype=bool).reshape(extent, extent, *[1] * (rank_of(data) - axis - 1))
     prefixes = op.where(constant(mask, "bool"), wide, like(worst, data))

@@ -218,7 +218,7 @@ def convert_mode(node: TorchNode) -> list[Expr]:
     counts = op.sum(cast(same, "int64"), axis=(axis + 1,))
     most = op.equal(counts, op.max(counts, axis=(axis,), keepdims=True))
     dtype = element_type(plain)
-    top = float("inf") if dtype.is_float else dtype.limits()[1]
+    top = dtype.extremes()[1]
     values = op.min(op.where(most, plain, like(top, plain)), axis=(axis,), keepdims=True)
     shape = [1] * rank_of(data)
     shape[axis] = shape_of(data)[axis]

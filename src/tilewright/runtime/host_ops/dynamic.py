@@ -276,7 +276,7 @@ def center_crop_pad(attrs: Attrs, data: Array, shape: Array) -> Array:
 
 def _bounds(x: Array) -> tuple[Any, Any]:
     """What the largest and the smallest of no elements are."""
-    return (-np.inf, np.inf) if x.dtype.kind == "f" else DType(x.dtype).limits()
+    return DType(x.dtype).extremes()
 
 
 def _log_sum_exp(x: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Array:

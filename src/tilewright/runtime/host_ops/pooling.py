@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.runtime.host_ops.onnx_op import onnx_op
 from tilewright.runtime.host_ops.windows import axes_of, taps_of
+from tilewright.support.dtype import DType
 
 Array = np.ndarray[Any, Any]
 Attrs = dict[str, Any]
@@ -22,7 +23,7 @@ def max_pool(attrs: Attrs, data: Array) -> tuple[Array, Array]:
     """The maximum of each window, and its place in the flat data; padding never wins."""
     extents = data.shape[2:]
     axes, wide = axes_of(attrs, extents), _wide(data)
-    least = -np.inf if wide.dtype.kind == "f" else np.iinfo(wide.dtype).min
+    least = DType(wide.dtype).extremes()[0]
     taps = taps_of(wide, axes, least)
     order = "F" if attrs.get("storage_order", 0) else "C"
     flat = np.arange(int(np.prod(extents)), dtype=np.int64).reshape(extents, order=order)  # type: ignore[call-overload]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from tilewright.support.dtype import DType
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
@@ -111,12 +109,9 @@ class _Replacer(StmtRewriter):
         return with_fields(node, body=self.body) if node is self.loop else self.rebuild(node)
 
 
-def _lowest(dtype: DType) -> float:
-    return -math.inf if dtype.is_float else dtype.limits()[0]
-
-
-def _highest(dtype: DType) -> float:
-    return math.inf if dtype.is_float else dtype.limits()[1]
-
-
-_IDENTITY = {e.Add: lambda dtype: 0, e.Mul: lambda dtype: 1, e.Max: _lowest, e.Min: _highest}
+_IDENTITY = {
+    e.Add: lambda dtype: 0,
+    e.Mul: lambda dtype: 1,
+    e.Max: lambda dtype: dtype.extremes()[0],
+    e.Min: lambda dtype: dtype.extremes()[1],
+}

@@ -73,7 +73,10 @@ def _first_largest(data: Tensor, out_shape: Sequence[int], attrs: Any) -> Tensor
     def first(*indices: Any) -> Any:
         window = ranges()
         value, inside = read(indices, window)
-        hit = tir.all(inside, tir.greater_equal(value, best(*indices)))
+        hit = tir.greater_equal(value, best(*indices))
+        if data.dtype.is_float:
+            hit = tir.any(hit, tir.isnan(value))  # it is the largest where there is one
+        hit = tir.all(inside, hit)
         never = tir.const(te.index_dtype().limits()[1], te.index_dtype())
         return te.min(tir.select(hit, window[0] * size[1] + window[1], never), axis=window)
 

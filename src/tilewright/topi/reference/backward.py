@@ -39,6 +39,7 @@ def pool2d_grad(gradient: np.ndarray, data: np.ndarray, kind: str, attrs: Any) -
     after = [max(p, r - size - b) for p, r, size, b in zip((bottom, right), reach, x.shape[2:], (top, left))]
     pads = ((0, 0), (0, 0), (top, after[0]), (left, after[1]))
     padded = np.pad(x, pads, constant_values=lowest(x.dtype))
+    image = np.pad(np.ones(x.shape[2:], dtype=np.bool_), pads[2:])
     counts = window_counts(x.shape[2:], (oh, ow), attrs) if kind == "avg" else np.ones((oh, ow))
     total = np.zeros_like(padded)
     for i, j in np.ndindex(oh, ow):
@@ -46,7 +47,8 @@ def pool2d_grad(gradient: np.ndarray, data: np.ndarray, kind: str, attrs: Any) -
         window, own = padded[part], g[:, :, i, j, None, None]
         if kind == "max":
             flat = window.reshape(*window.shape[:2], -1)
-            share = (np.arange(flat.shape[-1]) == flat.argmax(-1)[..., None]).reshape(window.shape) * own
+            largest = image[part].reshape(-1) & ((flat == flat.max(-1, keepdims=True)) | np.isnan(flat))
+            share = (np.arange(flat.shape[-1]) == largest.argmax(-1)[..., None]).reshape(window.shape) * own
         else:
             share = np.broadcast_to(own / counts[i, j], window.shape)
         total[part] += share

@@ -7,26 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.support.dtype import DType
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.shapes import adaptive_window, pool_output
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
     """The value that never wins a maximum: -inf, or the smallest integer."""
-    return (
-        -np.inf
-        if dtype.kind == "f" or dtype.name == "bfloat16"
-        else False
-        if dtype.kind == "b"
-        else np.iinfo(dtype).min
-    )
+    return DType(dtype).extremes()[0]
 
 
 def highest(dtype: np.dtype[Any]) -> Any:
     """The value that never wins a minimum: inf, or the largest integer."""
-    if dtype.kind == "f" or dtype.name == "bfloat16":
-        return np.inf
-    return True if dtype.kind == "b" else np.iinfo(dtype).max
+    return DType(dtype).extremes()[1]
 
 
 def pool2d(data: np.ndarray, kind: str, attrs: Any, layout: str = "NCHW") -> np.ndarray:

@@ -39,20 +39,25 @@ def _max_pool2d_grad_gradient(call: Call, g: Expr) -> list[Expr | None]:
     before = attrs["padding"][:2]
     widths = [(b, max(a, r - s - b)) for b, a, r, s in zip(before, attrs["padding"][2:], reach, shape)]
     pads = [(0, 0), (0, 0), *widths]
-    values = nn.pad(there(data), pads, pad_value=float(dtype.limits()[0]))
+    values = nn.pad(there(data), pads, pad_value=dtype.extremes()[0])
     gradients = nn.pad(there(g), pads)
     best: Expr | None = None
     chosen: Expr | None = None
+    image = Constant(np.pad(np.ones((1, 1, *shape), dtype=np.bool_), pads))
+    seen: Expr | None = None
     for tap in np.ndindex(*attrs["pool_size"]):
         begin = [t * d for t, d in zip(tap, attrs["dilation"])]
         end = [b + (out - 1) * s + 1 for b, out, s in zip(begin, sizes, attrs["strides"])]
         cut = {"begin": begin, "end": end, "strides": attrs["strides"], "axes": (2, 3)}
         value, part = transform.strided_slice(values, **cut), transform.strided_slice(gradients, **cut)
-        if best is None or chosen is None:
-            best, chosen = value, part
+        inside = transform.strided_slice(image, **cut)
+        if best is None or chosen is None or seen is None:
+            best, chosen, seen = value, part, inside
         else:
-            chosen = tensor.where(tensor.greater(value, best), part, chosen)
-            best = tensor.maximum(value, best)
+            # An element that is -inf loses to no padding before it.
+            first = tensor.logical_and(inside, tensor.logical_not(seen))
+            chosen = tensor.where(tensor.logical_or(first, tensor.greater(value, best)), part, chosen)
+            best, seen = tensor.maximum(value, best), tensor.logical_or(seen, inside)
     assert chosen is not None
     return [back(chosen), None]
 

@@ -241,7 +241,7 @@ def _dilation2d(args: Sequence[Expr], attrs: Attrs) -> Expr:
     top, left, bottom, right = attrs["padding"]
     dtype = element_type(data)
     assert dtype is not None
-    padded = nn.pad(data, ((0, 0), (0, 0), (top, bottom), (left, right)), pad_value=float(dtype.limits()[0]))
+    padded = nn.pad(data, ((0, 0), (0, 0), (top, bottom), (left, right)), pad_value=dtype.extremes()[0])
     _, kh, kw = shape_of(weight)
     (sh, sw), (dh, dw) = attrs["strides"], attrs["dilations"]
     height, width = shape_of(data)[2] + top + bottom, shape_of(data)[3] + left + right

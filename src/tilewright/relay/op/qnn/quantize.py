@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
-
 from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, const
 from tilewright.relay.ir.type import TensorType, Type
@@ -63,8 +61,7 @@ def saturated(value: Expr, dtype: str) -> Expr:
 
 def limited(value: Expr, dtype: DType) -> Expr:
     """`value` with what is beyond the largest number of a narrow float, infinity included, put there; NaN stays."""
-    largest = float(ml_dtypes.finfo(dtype.numpy).max)
-    high, low = const(largest, tensor_type_of(value).dtype), const(-largest, tensor_type_of(value).dtype)
+    low, high = (const(limit, tensor_type_of(value).dtype) for limit in dtype.finite_limits())
     return where(greater(value, high), high, where(less(value, low), low, value))
 
 
