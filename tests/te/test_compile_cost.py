@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 
 # Counts of one lowering in a fresh process when this was last looked at. A change that needs more raises them here
 # and says why in its commit; one that needs much less lowers them.
-NODES_BUILT = 353
+NODES_BUILT = 407
 RULE_ATTEMPTS = 35
 SLACK = 1.1
 MILLISECONDS = 50  # of processor time, on a machine that does it in 6

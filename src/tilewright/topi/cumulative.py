@@ -1,21 +1,31 @@
-"""Running sums and products along an axis, each made of the one before."""
+"""Running sums and products along an axis, each made of the one before; long sums of floats in blocks.
+
+A sum of what came before a block and one within it differ less in size than a sum over all of the axis and its next
+element, so the rounding errors grow with the number of levels of blocks and not with the length of the axis.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.ir_builder import IRBuilder
+from tilewright.tir.expr import IntImm
+from tilewright.tir.ir_builder import BufferVar, IRBuilder
 from tilewright.tir.stmt import Stmt
 from tilewright.topi import tag
-from tilewright.topi.loops import for_each
-from tilewright.topi.rows import Rows
-from tilewright.topi.util import accumulator_dtype, normalize_axis
+from tilewright.topi.loops import count
+from tilewright.topi.util import accumulator_dtype, normalize_axis, unflatten_index
 
 Combine = Callable[[Any, Any], Any]
+
+#: Elements of a block, and blocks of a block of the next level; levels of a symbolic length.
+_BLOCK, _LEVELS = 64, 3
+#: Neighbouring rows that run side by side.
+_LANES = 16
 
 
 def cumsum(x: Tensor, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Tensor:
@@ -31,43 +41,108 @@ def cumprod(x: Tensor, axis: int = 0, exclusive: bool = False, dtype: str = "") 
 def _running(
     x: Tensor, dtype: str, axis: int, combine: Combine, neutral: int, exclusive: bool, reverse: bool
 ) -> Tensor:
-    rows = Rows(x.shape, normalize_axis(axis, x.ndim))
-    wide = accumulator_dtype(str(dtype))
-
-    def element(value: Any) -> Any:
-        return value.astype(wide)
-
-    def along_rows(ib: IRBuilder, source: Any, result: Any) -> None:
-        """One row after the other, the running value in a register."""
-        with ib.for_range(0, rows.count, name="row", kind="parallel") as row:
-            place = rows.places(ib, row)
-            total = ib.allocate(wide, 1, "total", scope="local")
-            total[0] = tir.const(neutral, wide)
-            with ib.for_range(0, rows.size, name="k") as k:
-                at = place(rows.size - 1 - k if reverse else k)
-                value = ib.let("value", element(source[at]))
-                if exclusive:
-                    result[at] = total[0].astype(dtype)
-                total[0] = combine(total[0], value)
-                if not exclusive:
-                    result[at] = total[0].astype(dtype)
-
-    def across_rows(ib: IRBuilder, source: Any, result: Any) -> None:
-        """All rows that lie side by side together, the running values in the result."""
-        before, behind = x.shape[: rows.axis], x.shape[rows.axis + 1 :]
-        with for_each(ib, before, kind="parallel") as outer, ib.for_range(0, rows.size, name="k") as k:
-            at, last = (rows.size - 1 - k, rows.size - k) if reverse else (k, k - 1)
-            with ib.if_scope(k < 1), for_each(ib, behind) as inner:
-                own = tir.const(neutral, wide) if exclusive else element(source[(*outer, at, *inner)])
-                result[(*outer, at, *inner)] = own.astype(dtype)
-            with ib.else_scope(), for_each(ib, behind) as inner:
-                value = source[(*outer, last if exclusive else at, *inner)]
-                result[(*outer, at, *inner)] = combine(result[(*outer, last, *inner)], element(value))
+    at = normalize_axis(axis, x.ndim)
+    before, size, behind = x.shape[:at], x.shape[at], x.shape[at + 1 :]
+    neighbours = count(behind)
+    tiles = (neighbours + (_LANES - 1)) // _LANES
+    levels = _levels(size) if neutral == 0 and x.dtype.is_float else 0
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         ib = tir.ir_builder.create()
-        make = along_rows if rows.contiguous or wide != dtype else across_rows
-        make(ib, ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0]))
+        source, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with ib.for_range(0, count(before) * tiles, name="tile", kind="parallel") as tile:
+            outer = [ib.let(f"i{d}", tir.convert(i)) for d, i in enumerate(unflatten_index(tile // tiles, before))]
+            first = ib.let("first", tile % tiles * _LANES)
+
+            def place(k: Any, lane: Any) -> tuple[Any, ...]:
+                return (*outer, size - 1 - k if reverse else k, *unflatten_index(first + lane, behind))
+
+            def run(width: Any, kind: str) -> None:
+                _Rows(ib, source, result, place, width, kind, dtype, combine, neutral, exclusive).run(size, levels)
+
+            if isinstance(neighbours, IntImm) and neighbours.value <= _LANES:
+                run(neighbours, "vectorized" if neighbours.value == _LANES else "serial")
+            else:
+                with ib.if_scope(first + _LANES <= neighbours):
+                    run(_LANES, "vectorized")
+                with ib.else_scope():
+                    run(neighbours - first, "serial")
         return ib.get()
 
     return te.extern(x.shape, [x], body, name="T_running", dtype=dtype, tag=tag.EXTERN)
+
+
+def _levels(size: Any) -> int:
+    """How often the blocks of a row are taken for elements of greater blocks."""
+    if not isinstance(size, IntImm):
+        return _LEVELS
+    level, reach = 0, _BLOCK
+    while reach < size.value:
+        level, reach = level + 1, reach * _BLOCK
+    return level
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """`width` neighbouring rows, their running values side by side; `place(k, lane)` is where element k of one is."""
+
+    ib: IRBuilder
+    source: BufferVar
+    result: BufferVar
+    place: Callable[[Any, Any], tuple[Any, ...]]
+    width: Any
+    kind: str
+    dtype: str
+    combine: Combine
+    neutral: int
+    exclusive: bool
+
+    def run(self, size: Any, levels: int) -> None:
+        """All `size` elements of the rows, in blocks of `levels` levels."""
+        totals = [self._allocate(f"total{level}") for level in range(levels + 1)]
+        self._clear(totals[levels])
+        self._block(tir.const(0, tir.convert(size).dtype), size, totals, [])
+
+    def _allocate(self, name: str) -> BufferVar:
+        return self.ib.allocate(accumulator_dtype(str(self.dtype)), _LANES, name, scope="local")
+
+    def _clear(self, total: BufferVar) -> None:
+        with self.ib.for_range(0, self.width, name="lane", kind=self.kind) as lane:
+            total[lane] = tir.const(self.neutral, total.dtype)
+
+    def _block(self, first: Any, end: Any, totals: Sequence[BufferVar], before: Sequence[BufferVar]) -> None:
+        """The elements from `first` to `end`; the last of `totals` is theirs, `before` those of what precedes them."""
+        *inner, total = totals
+        if not inner:
+            self._elements(first, end, total, before)
+            return
+        step = _BLOCK ** len(inner)
+        with self.ib.for_range(0, (end - first + (step - 1)) // step, name="block") as block:
+            start = self.ib.let("start", first + block * step)
+            self._clear(inner[-1])
+            self._block(start, tir.minimum(start + step, end), inner, [*before, total])
+            with self.ib.for_range(0, self.width, name="lane", kind=self.kind) as lane:
+                total[lane] = self.combine(total[lane], inner[-1][lane])
+
+    def _elements(self, first: Any, end: Any, total: BufferVar, before: Sequence[BufferVar]) -> None:
+        """One element after the other, each added to the running value of its block."""
+        base = self._allocate("base")
+        if before:
+            with self.ib.for_range(0, self.width, name="lane", kind=self.kind) as lane:
+                base[lane] = self._joined([part[lane] for part in before])
+        with (
+            self.ib.for_range(first, end, name="k") as k,
+            self.ib.for_range(0, self.width, name="lane", kind=self.kind) as lane,
+        ):
+            value = self.source[self.place(k, lane)].astype(total.dtype)
+            later = self.combine(total[lane], value)
+            shown = total[lane] if self.exclusive else later
+            shown = self.combine(base[lane], shown) if before else shown
+            self.result[self.place(k, lane)] = shown.astype(self.dtype)
+            total[lane] = later
+
+    def _joined(self, parts: Sequence[Any]) -> Any:
+        result = parts[0]
+        for part in parts[1:]:
+            result = self.combine(result, part)
+        return result

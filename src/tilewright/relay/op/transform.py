@@ -30,11 +30,11 @@ from tilewright.relay.op.common import (
     with_attrs,
 )
 from tilewright.relay.op.reshape_codes import resolved_shape
+from tilewright.support.dtype import DType
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import transform as ref
 from tilewright.topi.reference.layout import layout_transform as layout_reference
 from tilewright.topi.shapes import equal, slice_bounds
-from tilewright.topi.util import accumulator_dtype
 
 INJECTIVE = OpPattern.INJECTIVE
 
@@ -460,7 +460,8 @@ def reverse(data: Expr, axis: int = 0) -> Call:
 
 def _cumsum_reference(attrs: Attrs, x: np.ndarray) -> np.ndarray:
     axis = attrs["axis"]
-    source = (np.flip(x, axis) if attrs["reverse"] else x).astype(accumulator_dtype(str(x.dtype)))
+    work = np.float64 if DType(str(x.dtype)).is_float else x.dtype
+    source = (np.flip(x, axis) if attrs["reverse"] else x).astype(work)
     total = np.cumsum(source, axis, dtype=source.dtype)
     if attrs["exclusive"] and total.shape[axis]:  # moved on rather than subtracted, which would make NaN of infinities
         total = np.roll(total, 1, axis)

@@ -9,6 +9,7 @@
     flatten_buffers      one index per access; before vectorizing, so that any dimension can be the vector
     hoist_if             conditions out of loops
     vectorize_reduction  one accumulator per lane
+    block_sums           long sums in blocks
     vectorize_loop       lanes
     transpose_registers  blocks by shuffles of whole vectors
     lower_parallel       one function that all workers run

@@ -16,6 +16,7 @@ from tilewright.support.trace import span
 from tilewright.target import DeviceTarget, Target
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.bind_threads import bind_threads
+from tilewright.tir.transform.block_sums import PRODUCT_OF_DEVICE, block_sums
 from tilewright.tir.transform.check_bounds import check_bounds
 from tilewright.tir.transform.coproc_sync import coproc_sync
 from tilewright.tir.transform.double_buffer import double_buffer
@@ -119,6 +120,7 @@ HOST = Pipeline(
         storage_rewrite,  # before barriers are placed
         hoist_if,
         vectorize_reduction,  # sums over lanes kept apart until the end
+        block_sums,  # of each lane for itself
         vectorize_loop,  # while the vectorized loop is still one loop
         transpose_registers,  # loops of gathered vectors, now that these are formed
         lower_parallel,  # one function that all workers run
@@ -148,6 +150,7 @@ DEVICE = Pipeline(
         storage_rewrite,  # before barriers are placed
         lower_warp_memory,  # on flat indices, which tell whose an element is
         hoist_if,
+        Stage("block_sums", lambda func, _: block_sums(func, PRODUCT_OF_DEVICE)),
         vectorize_loop,
         thread_sync,  # on flat indices, which tell whether two accesses are the same element
         unroll_loop,

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+#: Terms from which on a product's sums run in float64: which way BLAS adds them up is its own affair.
+_LONG = 4096
+
 
 def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
     """exp(x - max) / sum along `axis`."""
@@ -99,10 +102,12 @@ def batch_matmul(
 
 
 def product(a: np.ndarray, b: np.ndarray, out_dtype: str = "") -> np.ndarray:
-    """`a @ b`; half floats sum in float32, narrow integers in int32."""
+    """`a @ b`; half floats sum in float32, long sums of floats in float64, narrow integers in int32."""
     result_type = np.dtype(out_dtype) if out_dtype else a.dtype
     narrow_float = result_type.kind not in "iub" and result_type.itemsize < 4
     work: Any = np.float32 if narrow_float else result_type
+    if result_type.kind not in "iub" and a.shape[-1] > _LONG:
+        work = np.float64
     if result_type.kind in "iu":  # NumPy's common type of uint64 and any signed one is a float
         work = np.int32 if result_type.itemsize < 4 else result_type
     elif a.dtype.kind in "iu":

@@ -1,4 +1,4 @@
-"""Reference scatters in NumPy."""
+"""Reference scatters in NumPy; sums of floats run in float64."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ _COMBINE: dict[str, Callable[..., None]] = {
 
 def _put(out: np.ndarray, where: tuple[np.ndarray, ...], updates: np.ndarray, mode: str) -> np.ndarray:
     """`out` after all `updates`, one by one where duplicates would have no defined order within one assignment."""
+    if mode == "add" and out.dtype.kind == "f":
+        wide = out.astype(np.float64)
+        np.add.at(wide, where, updates)
+        return wide.astype(out.dtype)
     if mode in _COMBINE:
         _COMBINE[mode](out, where, updates)
         return out
