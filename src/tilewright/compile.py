@@ -144,6 +144,7 @@ def compile(
     check: bool = False,
     records: Records | None = None,
     tune_seconds: float = 0.0,
+    exact_rounding: bool = False,
 ) -> Model:
     """Compile `model` for `target` into an executable.
 
@@ -163,8 +164,10 @@ def compile(
     nearest element, or writes nothing. A model that has such operators then runs on the virtual machine. `records` are
     a file that `tilewright tune` wrote: kernels that it knows on this processor take their schedules from it, the
     others from the cost model, and the same file gives the same code; "tophub" are those that come with the package,
-    of processors that were measured. With `tune_seconds`, schedules are looked for by
-    measuring the most promising ones of each kernel for about so long first (`tilewright tune` does it thoroughly).
+    of processors that were measured. With `tune_seconds`, schedules are looked for by measuring the most promising ones
+    of each kernel for about so long first (`tilewright tune` does it thoroughly). With `exact_rounding`, float16
+    and bfloat16 are rounded after each operator of the model, as frameworks do that run one after the other; without it
+    what they hand on to each other is in float32 (docs/numerics.md).
 
     A model for another machine (`target="llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"`) is compiled as well: it
     can be saved and exported, and runs there; `tilewright.rpc` brings it there.
@@ -184,10 +187,21 @@ def compile(
         model, input_shapes = frontend_of(model).by_example(model, example_inputs, input_shapes), None
     tuned = open_records(records) if isinstance(records, str | os.PathLike) else records or records_in_force()
     executable = _compiled(
-        model, target, input_shapes, threads, cache, executor, check=check, records=tuned, tune_seconds=tune_seconds
+        model,
+        target,
+        input_shapes,
+        threads,
+        cache,
+        executor,
+        check=check,
+        records=tuned,
+        tune_seconds=tune_seconds,
+        exact_rounding=exact_rounding,
     )
     if specialize:
-        again = partial(_compiled, model, target, cache=cache, jobs=1, check=check, records=tuned)
+        again = partial(
+            _compiled, model, target, cache=cache, jobs=1, check=check, records=tuned, exact_rounding=exact_rounding
+        )
         specialize_sizes(executable, model, specialize, again)
     return executable
 
@@ -210,13 +224,15 @@ def export_source(
     target: str | Target = "c",
     input_shapes: Shapes | None = None,
     name: str | None = None,
+    exact_rounding: bool = False,
 ) -> list[Path]:
     """Write `model` as C99 source for one thread to `path` (.c), its header and weights beside it; the files.
 
-    The code runs wherever a C compiler makes it run; `target` chooses its tiles. Raises as `compile` does.
+    The code runs wherever a C compiler makes it run; `target` chooses its tiles; `exact_rounding` as in `compile`.
+    Raises as `compile` does.
     """
-    target = Target(target)
-    mod = expand_calls(lower_external(import_model(model, input_shapes)))
+    target, mod = Target(target), import_model(model, input_shapes)
+    mod = expand_calls(lower_external(compute_in_float32(mod, exact=True) if exact_rounding else mod))
     if needs_machine(mod):
         return write_program_source(mod, target, optimize, Path(path), name)
     return write_source(optimize(mod, target), target, Path(path), name)
@@ -233,13 +249,14 @@ def _compiled(
     check: bool = False,
     records: Database | None = None,
     tune_seconds: float = 0.0,
+    exact_rounding: bool = False,
 ) -> Model:
     """As `compile`; `jobs` processes work (default: one per processor)."""
     load_all_plugins()  # the cache's key covers their code
     fresh = PassContext.current().instruments or knobs.DEBUG_INFO.get()
     store = open_cache() if cache and not fresh else DiskCache(None)
     how = f"{executor}{' check' * check}{f' records {records.digest()}' if records is not None else ''}"
-    how += f" tuned {tune_seconds}" * (tune_seconds > 0)
+    how += f" tuned {tune_seconds}" * (tune_seconds > 0) + " exact rounding" * exact_rounding
     key = _cache_key(model, target, input_shapes, store, how) if store.directory is not None else None
     place = _Place(store, key, threads)
     cached = place.load()
@@ -249,6 +266,8 @@ def _compiled(
         mod = import_model(model, input_shapes)
     if check:
         mod = check_indices(mod)
+    if exact_rounding:
+        mod = compute_in_float32(mod, exact=True)
     if tune_seconds > 0:
         with trace.span("tune"):
             # the tuner stands above this module and compiles with it: it is found by its public name

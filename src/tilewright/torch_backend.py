@@ -27,7 +27,7 @@ from tilewright.runtime.model import Model
 _PATIENCE = 64
 
 #: What `torch.compile(..., options=)` may set.
-_OPTIONS = {"freezing": True, "threads": None}
+_OPTIONS = {"freezing": True, "threads": None, "exact_rounding": False}
 
 
 class FallbackWarning(UserWarning):
@@ -39,9 +39,9 @@ def tilewright(
 ) -> Callable[..., Any]:
     """The backend: what runs in place of `graph`, a `torch.fx.GraphModule`.
 
-    `options`: "freezing", whether weights become constants in inference (default True); "threads", as of
-    `tilewright.compile`. Raises `UnsupportedError` for another one, `EnvironmentError_` when the `torch` package is not
-    installed.
+    `options`: "freezing", whether weights become constants in inference (default True); "threads" and
+    "exact_rounding", as of `tilewright.compile`. Raises `UnsupportedError` for another one, `EnvironmentError_` when
+    the `torch` package is not installed.
     """
     try:
         from torch._dynamo.backends.common import aot_autograd
@@ -53,10 +53,11 @@ def tilewright(
     chosen = {**_OPTIONS, **(options or {})}
 
     def for_training(part: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return _boxed(CompiledGraph(part, (), chosen["threads"]))
+        return _boxed(CompiledGraph(part, (), chosen["threads"], chosen["exact_rounding"]))
 
     def for_inference(part: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return _boxed(CompiledGraph(part, static_places(part.graph) if chosen["freezing"] else (), chosen["threads"]))
+        static = static_places(part.graph) if chosen["freezing"] else ()
+        return _boxed(CompiledGraph(part, static, chosen["threads"], chosen["exact_rounding"]))
 
     compiled: Callable[..., Any] = aot_autograd(
         fw_compiler=for_training, inference_compiler=for_inference, decompositions=without_converter()
@@ -80,8 +81,8 @@ class CompiledGraph:
     is when their values are known.
     """
 
-    def __init__(self, graph: Any, static: Sequence[int], threads: int | None) -> None:
-        self._graph, self._threads = graph, threads
+    def __init__(self, graph: Any, static: Sequence[int], threads: int | None, exact_rounding: bool = False) -> None:
+        self._graph, self._threads, self._exact_rounding = graph, threads, exact_rounding
         self._static = tuple(static)
         self._patience = self._wait = 0  # calls for which changed weights must stay the same, and how many are left
         self._seen: Snapshot | None = None  # of the weights in the last call, where they are or may become constants
@@ -93,10 +94,10 @@ class CompiledGraph:
         if weights and self._may_freeze(weights):
             if self._frozen is None:
                 constants = dict(zip(self._static, weights))
-                self._frozen = compile_graph(self._graph, constants, self._threads)
+                self._frozen = compile_graph(self._graph, constants, self._threads, self._exact_rounding)
             return self._frozen(*args)
         if self._plain is None:
-            self._plain = compile_graph(self._graph, {}, self._threads)
+            self._plain = compile_graph(self._graph, {}, self._threads, self._exact_rounding)
         return self._plain(*args)
 
     @property
@@ -120,14 +121,17 @@ class CompiledGraph:
         return not self._wait
 
 
-def compile_graph(graph: Any, constants: Mapping[int, Any], threads: int | None) -> Callable[..., Any]:
+def compile_graph(
+    graph: Any, constants: Mapping[int, Any], threads: int | None, exact_rounding: bool = False
+) -> Callable[..., Any]:
     """A function of the inputs of `graph`, a `torch.fx.GraphModule` of ATen operators, that returns its outputs.
 
     It does not read the inputs whose places `constants` has: their values are those that it gives.
     """
     try:
         converted = convert_graph(graph.graph, constants)
-        model = compile_model(converted.module, threads=threads) if converted.module is not None else None
+        made = converted.module
+        model = compile_model(made, threads=threads, exact_rounding=exact_rounding) if made is not None else None
     except UserError as error:
         warnings.warn(f"a graph runs in PyTorch, not in Tilewright: {error}", FallbackWarning, stacklevel=2)
         run: Callable[..., Any] = graph.forward

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tilewright.cli.options import ModelOptions, check_option, model_options
+from tilewright.cli.options import ModelOptions, check_option, exact_rounding_option, model_options
 from tilewright.cli.outputs import check_writable
 from tilewright.errors import InputError
 from tilewright.runtime.export import KINDS
@@ -23,14 +23,21 @@ _MIB = 2**20
 @click.option("--report", is_flag=True, help="print the time of each stage")
 @click.option("--executor", help="what runs it: auto, graph, aot, vm or debug  [default: auto]")
 @check_option
+@exact_rounding_option
 def compile_command(
-    model: str, output: str, options: ModelOptions, report: bool, executor: str | None, check: bool
+    model: str,
+    output: str,
+    options: ModelOptions,
+    report: bool,
+    executor: str | None,
+    check: bool,
+    exact_rounding: bool,
 ) -> None:
     """Compile MODEL and write the result to OUTPUT."""
     check_writable(output, model)
     _check_kind(output)
     with trace.collect() as times:
-        _write(model, output, options, executor, check)
+        _write(model, output, options, executor, check, exact_rounding)
     # the seconds are there when the collection has ended
     click.echo(f"{output}: {_size_text(model, output)}, compiled in {times.seconds:.2f} s")
     if report:
@@ -57,15 +64,17 @@ def _check_kind(output: str) -> None:
         )
 
 
-def _write(model: str, output: str, options: ModelOptions, executor: str | None, check: bool) -> None:
+def _write(
+    model: str, output: str, options: ModelOptions, executor: str | None, check: bool, exact_rounding: bool
+) -> None:
     """The model as what the name of `output` asks for."""
     kind = Path(output).suffix
     if check and (kind == ".c" or kind in KINDS):
         raise InputError("--check runs on the host, in Python: an artifact (.tw) can have it, C code cannot")
     if kind == ".c":
-        options.export_source(model, output)
+        options.export_source(model, output, exact_rounding)
         return
-    executable = options.open(model, executor or "auto", check=check, runs=False)
+    executable = options.open(model, executor or "auto", check=check, runs=False, exact_rounding=exact_rounding)
     with trace.span("save"):
         if kind in KINDS:
             executable.export_library(output)

@@ -126,7 +126,13 @@ class InputOptions:
     seeds: tuple[int, ...]
 
     def open(
-        self, path: str, options: ModelOptions, executor: str = "auto", check: bool = False, runs: bool = True
+        self,
+        path: str,
+        options: ModelOptions,
+        executor: str = "auto",
+        check: bool = False,
+        runs: bool = True,
+        exact_rounding: bool = False,
     ) -> Model:
         """As `options.open`; the shapes of given arrays fix open sizes as `--input-shapes` does.
 
@@ -143,7 +149,7 @@ class InputOptions:
         known = named | {entry.name: shape for entry in declared if (shape := self._fixing(entry, named)) is not None}
         self._require_sizes(declared, known)
         fixed = {name: shape for name, shape in known.items() if name not in named}
-        return options.open(path, executor, fixed, check, runs)
+        return options.open(path, executor, fixed, check, runs, exact_rounding)
 
     def _fixing(self, entry: Declared, named: Mapping[str, Shape]) -> Shape | None:
         """The shape that a given array fixes an input with open sizes to; None where it has none, or does not fit."""

@@ -83,12 +83,13 @@ class ModelOptions:
         fixed: Mapping[str, tuple[int, ...]] | None = None,
         check: bool = False,
         runs: bool = True,
+        exact_rounding: bool = False,
     ) -> Model:
         """The executable of a saved artifact, or of a model compiled (or found in the cache) for `executor` now.
 
         `fixed` has shapes of inputs beside those of `--input-shapes`. With `check`, which only a model can have, not an
-        artifact, indices are checked while it runs. Raises `TargetError` for a target of another machine unless the
-        model is only to be written (not `runs`).
+        artifact, indices are checked while it runs; `exact_rounding`, likewise, is that of `tilewright.compile`. Raises
+        `TargetError` for a target of another machine unless the model is only to be written (not `runs`).
         """
         require_file(path)
         if is_artifact(path):
@@ -120,9 +121,10 @@ class ModelOptions:
                 executor=executor,
                 check=check,
                 records=self.records,
+                exact_rounding=exact_rounding,
             )
 
-    def export_source(self, path: str, output: str) -> None:
+    def export_source(self, path: str, output: str, exact_rounding: bool = False) -> None:
         """Write a model as C source."""
         require_file(path)
         if is_artifact(path):
@@ -131,7 +133,8 @@ class ModelOptions:
         from tilewright.compile import export_source
 
         with progress():
-            export_source(path, output, target=self.target or "c", input_shapes=parse_shapes(self.shapes))
+            shapes = parse_shapes(self.shapes)
+            export_source(path, output, target=self.target or "c", input_shapes=shapes, exact_rounding=exact_rounding)
 
     def refuse_for_artifact(self, path: str) -> None:
         """Raise InputError when an option was given that only a model to compile can follow."""
@@ -172,6 +175,11 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
 #: `--check` of the verbs whose result does not depend on how fast the model runs.
 check_option = click.option(
     "--check", is_flag=True, help="end with an error where an index (of a Gather, a Scatter) is out of range"
+)
+
+#: `--exact-rounding` of the same verbs.
+exact_rounding_option = click.option(
+    "--exact-rounding", is_flag=True, help="round float16 and bfloat16 after each operator, as engines without fusion"
 )
 
 

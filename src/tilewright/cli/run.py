@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.cli.dump import check_folder, dump_to
 from tilewright.cli.inputs import InputOptions, InputSet, input_options
-from tilewright.cli.options import ModelOptions, check_option, model_options, require_model
+from tilewright.cli.options import ModelOptions, check_option, exact_rounding_option, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import check_against, reference_of
 from tilewright.errors import InputError
@@ -31,6 +31,7 @@ Array = np.ndarray[Any, Any]
 )
 @click.option("--against", help="compare what --dump writes with this engine, such as onnxruntime")
 @check_option
+@exact_rounding_option
 @input_options
 @model_options
 def run_command(
@@ -39,6 +40,7 @@ def run_command(
     folder: str | None,
     against: str | None,
     check: bool,
+    exact_rounding: bool,
     inputs: InputOptions,
     options: ModelOptions,
 ) -> None:
@@ -55,7 +57,10 @@ def run_command(
         raise InputError("--output and --dump hold one run; give one --seed")
     if check:
         require_model(model, "run --check")
-    executable = inputs.open(model, options, executor="auto" if folder is None else "debug", check=check)
+    if exact_rounding:
+        require_model(model, "run --exact-rounding")
+    executor = "auto" if folder is None else "debug"
+    executable = inputs.open(model, options, executor=executor, check=check, exact_rounding=exact_rounding)
     agrees = True
     for given in inputs.sets(executable, model):
         if isinstance(executable, DebugMachine) and folder is not None:

@@ -11,7 +11,14 @@ import click
 from tilewright.cli.bounds import Bounds, bounds_of
 from tilewright.cli.comparison import Difference, compare_values
 from tilewright.cli.inputs import InputOptions, input_options
-from tilewright.cli.options import BOUND, ModelOptions, check_option, model_options, require_model
+from tilewright.cli.options import (
+    BOUND,
+    ModelOptions,
+    check_option,
+    exact_rounding_option,
+    model_options,
+    require_model,
+)
 from tilewright.cli.reference import advice, check_against, reference_of
 from tilewright.cli.rounding import rounding_note
 from tilewright.frontend.reference import Engine
@@ -25,6 +32,7 @@ from tilewright.runtime.model import Model
 @click.option("--atol", type=BOUND, help="absolute part of the bound  [default: by data type]")
 @click.option("--at", "values", multiple=True, metavar="VALUE", help="compare this inner value instead of the outputs")
 @check_option
+@exact_rounding_option
 @input_options
 @model_options
 def verify_command(
@@ -34,6 +42,7 @@ def verify_command(
     atol: float | None,
     values: tuple[str, ...],
     check: bool,
+    exact_rounding: bool,
     inputs: InputOptions,
     options: ModelOptions,
 ) -> None:
@@ -43,7 +52,7 @@ def verify_command(
     against = check_against(whole, against)
     with tempfile.TemporaryDirectory() as folder:
         path = whole.cut_at(values, folder) if values else model
-        executable = inputs.open(path, options, check=check)
+        executable = inputs.open(path, options, check=check, exact_rounding=exact_rounding)
         doubtful = reference_of(path).inexact_nodes(against)
         if doubtful:
             click.echo(

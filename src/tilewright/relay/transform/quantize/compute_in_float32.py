@@ -5,8 +5,11 @@ After:  cast(nn.relu(nn.conv2d(cast(%x, "float32"), w32)), "float16")
 
 For processors whose arithmetic is in float32 whatever the type: kernels of 16-bit operands would convert each of them
 again wherever they read it, and round each result. Weights are converted when the model is compiled. Inputs, outputs
-and what an operator without floats in its result reads (comparisons, indices, casts to integers) are rounded as
-before; so is what the program itself casts to 16 bits. What only moves elements moves them in the type they have.
+and what casts and operators with other results than floats read (comparisons, tests for infinity, sorting, indices) are
+rounded as before; so is what the program itself casts to 16 bits. What only moves elements moves them in the type they
+have. With `exact`, what goes from one operator of the source model to another is rounded, too:
+
+After:  cast(nn.relu(cast(cast(nn.conv2d(cast(%x, "float32"), w32), "float16"), "float32")), "float16")
 """
 
 from __future__ import annotations
@@ -26,13 +29,13 @@ _HALVES = ("float16", "bfloat16")
 _WIDE = "float32"
 
 
-def compute_in_float32(mod: IRModule) -> IRModule:
-    """Compute what is of 16-bit floats in float32; see the module's docstring."""
+def compute_in_float32(mod: IRModule, exact: bool = False) -> IRModule:
+    """Compute what is of 16-bit floats in float32, with `exact` rounded after each operator; see the module."""
 
     def transform(root: Expr) -> Expr:
         nodes = post_order(root)
         halves = any(_has_half(type_of(node)) for node in nodes if isinstance(node, Call) and isinstance(node.op, Op))
-        return _Widener().run(nodes) if halves else root
+        return _Widener(exact).run(nodes) if halves else root
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(transform(func.body))))
 
@@ -40,10 +43,11 @@ def compute_in_float32(mod: IRModule) -> IRModule:
 class _Widener:
     """The rewriting of one function: each old node maps to its new one, in the old types, in float32, or in both."""
 
-    def __init__(self) -> None:
+    def __init__(self, exact: bool) -> None:
+        self._exact = exact
         self._narrow: dict[Expr, Expr] = {}
         self._wide: dict[Expr, Expr] = {}  # of what is computed in float32
-        self._casts: dict[Expr, Expr] = {}  # of the rest
+        self._casts: dict[tuple[Expr, str], Expr] = {}  # of the rest, by the source of who reads them
         self._constant: set[Expr] = set()
 
     def run(self, nodes: list[Expr]) -> Expr:
@@ -60,7 +64,7 @@ class _Widener:
     def _call(self, node: Call, op: Op) -> None:
         if self._computes_wide(node, op):
             attrs = {name: _WIDE for name, value in node.attrs.items() if name in _TYPE_ATTRS and value in _HALVES}
-            wide = Call(op, [self.wide(arg) for arg in node.args], node.attrs.replace(**attrs), node.span)
+            wide = Call(op, [self.wide(arg, node.span) for arg in node.args], node.attrs.replace(**attrs), node.span)
             if type_of(wide) == _widened(type_of(node)):
                 self._wide[node] = wide
                 return
@@ -72,7 +76,7 @@ class _Widener:
         if not halves or op.effects or op.data_dependent or not _is_floats(type_of(node)):
             return False
         if is_call(node, "cast", "reinterpret"):
-            return is_call(node, "cast") and not _has_half(type_of(node))
+            return False
         if not (op.rearranges or op.picks):
             return True
         return any(self._is_wide(arg) for arg in halves) or all(arg in self._constant for arg in node.args)
@@ -90,22 +94,30 @@ class _Widener:
                 self._narrow[node] = rebuild(node, tuple([self.narrow(field) for field in node.fields]))
             elif isinstance(node, TupleGetItem) and node.tuple_value not in self._wide:
                 self._narrow[node] = rebuild(node, (self.narrow(node.tuple_value),))
+            elif isinstance(node, TupleGetItem):
+                self._narrow[node] = _as(TupleGetItem(self._wide[node.tuple_value], node.index), type_of(node))
             else:
-                self._narrow[node] = _as(self.wide(node), type_of(node))
+                self._narrow[node] = _as(self._wide[node], type_of(node))
         return self._narrow[node]
 
-    def wide(self, node: Expr) -> Expr:
-        """The new form of `node` with halves in float32."""
-        if node in self._wide:
+    def wide(self, node: Expr, reader: str) -> Expr:
+        """The new form of `node` with halves in float32, for an operator that stands for `reader` in the source."""
+        if node in self._wide and not self._rounds(node, reader):
             return self._wide[node]
-        if node not in self._casts:
+        key = (node, reader if self._exact else "")
+        if key not in self._casts:
             if isinstance(node, Tuple):
-                self._casts[node] = Tuple([self.wide(field) for field in node.fields])
+                self._casts[key] = Tuple([self.wide(field, reader) for field in node.fields])
             elif isinstance(node, TupleGetItem):
-                self._casts[node] = TupleGetItem(self.wide(node.tuple_value), node.index)
+                self._casts[key] = TupleGetItem(self.wide(node.tuple_value, reader), node.index)
             else:
-                self._casts[node] = _as(self._narrow[node], _widened(type_of(node)))
-        return self._casts[node]
+                self._casts[key] = _as(self.narrow(node), _widened(type_of(node)))
+        return self._casts[key]
+
+    def _rounds(self, node: Expr, reader: str) -> bool:
+        """True if what `node` computes is rounded before `reader` of the source reads it."""
+        assert isinstance(node, Call)
+        return self._exact and (not node.span or node.span != reader)
 
 
 #: Attributes that name the element type of a result.
@@ -117,8 +129,8 @@ def _has_half(type_: Type) -> bool:
 
 
 def _is_floats(type_: Type) -> bool:
-    """True if there are floats in `type_`."""
-    return any(part.dtype.is_float for part in _tensors(type_))
+    """True if there are floats in `type_`, and nothing else."""
+    return bool(_tensors(type_)) and all(part.dtype.is_float for part in _tensors(type_))
 
 
 def _tensors(type_: Type) -> list[TensorType]:
