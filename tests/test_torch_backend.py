@@ -56,6 +56,20 @@ def test_integers_that_are_no_axis_of_a_tensor(numbers: Any) -> None:
             torch.testing.assert_close(compiled(x, rows, columns), grown(x, rows, columns), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_exact_rounding_is_that_of_eager_mode(dtype: str) -> None:
+    def chain(x: Any) -> Any:
+        y = (x * 1.7 + x) / 3 - x
+        return y * y - x.abs(), torch.isinf(y * y * 4000 * x), (y * x).float()
+
+    x = (3 * torch.randn(4096)).to(getattr(torch, dtype))
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        found = torch.compile(chain, backend=tilewright, options={"exact_rounding": True})(x)
+        for ours, eager in zip(found, chain(x), strict=True):
+            assert torch.equal(ours, eager)
+
+
 @pytest.mark.parametrize("way", ["in place", "through .data", "another tensor", "by load_state_dict"])
 def test_changed_weights_are_seen(way: str) -> None:
     module, x = network().eval(), torch.randn(4, 6)
