@@ -154,6 +154,27 @@ def test_running_sums(shape: tuple[int, ...], axis: int) -> None:
     np.testing.assert_allclose(before, exact - values, rtol=2e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_updates_of_one_element(symbolic: bool) -> None:
+    """One after the other, 50,000 tenths come to 0.1 % too much."""
+    count: Any = te.size_var("n") if symbolic else 50_000
+    x, y = relay.var("x", shape=(count, 19)), relay.var("y", shape=(1, count), dtype="int64")
+    updates, rows = tenths(50_000, 19), np.ones((1, 50_000), np.int64)
+    updates[7, 2] = np.inf
+    got = run(relay.scatter_nd(relay.const(np.ones((3, 19), np.float32)), y, x, mode="add"), updates, rows)
+    exact = np.full(19, 1 + 50_000 * float(np.float32(0.1)))
+    exact[2] = np.inf
+    np.testing.assert_allclose(got[1], exact, rtol=2e-7)
+    np.testing.assert_array_equal(got[[0, 2]], 1)
+
+
+def test_updates_along_an_axis() -> None:
+    updates, rows = tenths(5, 3000), np.zeros((5, 3000), np.int64)
+    x, y = relay.var("x", shape=updates.shape), relay.var("y", shape=rows.shape, dtype="int64")
+    body = relay.scatter_add(relay.const(np.zeros((5, 2), np.float32)), y, x, axis=1)
+    np.testing.assert_allclose(run(body, updates, rows)[:, 0], 3000 * float(np.float32(0.1)), rtol=2e-7)
+
+
 def test_bits_do_not_depend_on_threads() -> None:
     rng = np.random.default_rng(3)
     arrays = [rng.standard_normal((64, 5000)).astype(np.float32), rng.standard_normal((48, 5000)).astype(np.float32)]

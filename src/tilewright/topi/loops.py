@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,11 +30,20 @@ def count(shape: Sequence[Any]) -> Any:
 
 def copy_elements(ib: IRBuilder, source: BufferVar, target: BufferVar) -> None:
     """All elements of one buffer into another of the same shape, on all workers."""
-    total = count(source.buffer.shape)
+    _fill(ib, target, lambda i: source[i])
+
+
+def clear_elements(ib: IRBuilder, target: BufferVar) -> None:
+    """Zeros into all elements of a buffer, on all workers."""
+    _fill(ib, target, lambda _: op.const(0, target.dtype))
+
+
+def _fill(ib: IRBuilder, target: BufferVar, value: Callable[[Any], Any]) -> None:
+    total = count(target.buffer.shape)
     with (
         ib.for_range(0, total // _COPIED, name="block", kind="parallel") as block,
         ib.for_range(0, _COPIED, name="lane", kind="vectorized") as lane,
     ):
-        target[block * _COPIED + lane] = source[block * _COPIED + lane]
+        target[block * _COPIED + lane] = value(block * _COPIED + lane)
     with ib.for_range(total // _COPIED * _COPIED, total, name="i") as i:
-        target[i] = source[i]
+        target[i] = value(i)
