@@ -16,7 +16,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,8 +57,7 @@ class Side:
 
     def __init__(self, checkout: Path, model: Path, threads: int) -> None:
         source = str(checkout / "src")
-        cache = Path(tempfile.gettempdir()) / f"checkouts-{os.getpid()}-{abs(hash(source))}"
-        known = {**os.environ, "PYTHONPATH": source, "TILEWRIGHT_CACHE_DIR": str(cache)}
+        known = {**os.environ, "PYTHONPATH": source, "TILEWRIGHT_CACHE_DIR": str(model.parent / "cache")}
         command = [sys.executable, __file__, str(checkout), "--serve", str(model), "--threads", str(threads)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=known, cwd=checkout

@@ -97,6 +97,16 @@ def test_the_table_of_networks() -> None:
     assert networks.markdown(records, 1).count("net") == 0
 
 
+def test_a_checkout_beside_itself(tmp_path: Path) -> None:
+    """Three processes in turns; the interval holds the median, and ends are of the turns measured."""
+    checkouts = importlib.import_module("checkouts")
+    model = saved(convolution(), tmp_path / "model.onnx")
+    seconds, ratios = checkouts.compare(checkouts.ROOT, model, threads=1, seconds=0.0)
+    assert seconds > 0 and len(ratios) == 2
+    assert all(0 < low <= middle <= high for middle, low, high in ratios)
+    assert checkouts.median_with_interval([3.0, 1.0, 2.0] * 100)[0] == 2.0
+
+
 def test_ratios_leave_numpy_out() -> None:
     report = importlib.import_module("report")
     assert report.ratio_to_peers({"tilewright": 2.0, "onnxruntime": 3.0, "numpy": 1.0}) == 1.5
