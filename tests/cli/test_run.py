@@ -46,6 +46,20 @@ def test_an_array_in_column_order_is_taken(tilewright: Command, image_model: Pat
     assert lines[0] == lines[1]
 
 
+def test_exact_rounding(tilewright: Command, tmp_path: Path) -> None:
+    """exp(12) in float16 is infinite: so is a tenth of it, where each operator is rounded."""
+    nodes = [helper.make_node("Exp", ["x"], ["e"]), helper.make_node("Mul", ["e", "tenth"], ["y"])]
+    half = TensorProto.FLOAT16
+    model = make_model(nodes, {"x": (half, (1,))}, {"y": (half, (1,))}, {"tenth": np.float16([0.1])})
+    path = saved(model, tmp_path / "m.onnx")
+    assert "y: float16[1] in [16272, 16272]" in tilewright("run", path, "--input", "x=12").out
+    assert "y: float16[1] in [inf, inf]" in tilewright("run", path, "--input", "x=12", "--exact-rounding").out
+    artifact = tmp_path / "m.tw"
+    assert tilewright("compile", path, "-o", artifact, "--exact-rounding").status == 0
+    assert "[inf, inf]" in tilewright("run", artifact, "--input", "x=12").out
+    assert "leave out --exact-rounding" in tilewright("run", artifact, "--exact-rounding").err
+
+
 def test_texts_and_sequences(tilewright: Command, tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Identity", ["t"], ["u"]),

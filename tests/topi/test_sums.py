@@ -19,7 +19,7 @@ UNIT = 2.0**-24
 
 def bound(terms: int, longest: int = SUM.longest) -> float:
     """The bound of docs/numerics.md, relative to the sum of the terms' sizes."""
-    return (longest + 64 * math.ceil(math.log(terms, 32))) * UNIT
+    return (longest + 64 * (math.ceil(math.log(terms, 32)) + 2)) * UNIT
 
 
 def run(body: relay.Expr, *arrays: np.ndarray, threads: int = 1) -> Any:

@@ -140,7 +140,7 @@ class InputOptions:
         """
         require_file(path)
         if is_artifact(path):
-            return options.open(path, executor)
+            return options.open(path, executor, exact_rounding=exact_rounding)
         # only models need it, not artifacts
         from tilewright.frontends import frontend_of
 

@@ -96,7 +96,7 @@ class ModelOptions:
             # only when it runs: a saved model needs no compiler, and a compiler no reader of artifacts
             from tilewright.load import load
 
-            self.refuse_for_artifact(path)
+            self.refuse_for_artifact(path, exact_rounding)
             return load(path, threads=self.threads, check=True)
         from tilewright.cli.progress import progress
 
@@ -136,10 +136,15 @@ class ModelOptions:
             shapes = parse_shapes(self.shapes)
             export_source(path, output, target=self.target or "c", input_shapes=shapes, exact_rounding=exact_rounding)
 
-    def refuse_for_artifact(self, path: str) -> None:
+    def refuse_for_artifact(self, path: str, exact_rounding: bool = False) -> None:
         """Raise InputError when an option was given that only a model to compile can follow."""
-        given = (("--target", self.target), ("--input-shapes", self.shapes), ("--records", self.records))
-        for option, value in given:
+        given = {
+            "--target": self.target,
+            "--input-shapes": self.shapes,
+            "--records": self.records,
+            "--exact-rounding": exact_rounding,
+        }
+        for option, value in given.items():
             if value:
                 raise InputError(
                     f"{path} is a compiled artifact, whose target, shapes and kernels are fixed; leave out {option}, "

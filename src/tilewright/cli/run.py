@@ -57,8 +57,6 @@ def run_command(
         raise InputError("--output and --dump hold one run; give one --seed")
     if check:
         require_model(model, "run --check")
-    if exact_rounding:
-        require_model(model, "run --exact-rounding")
     executor = "auto" if folder is None else "debug"
     executable = inputs.open(model, options, executor=executor, check=check, exact_rounding=exact_rounding)
     agrees = True
