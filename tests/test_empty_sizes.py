@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import tilewright as tw
 from tests.onnx_models import make_model
-from tilewright.errors import UserError
+from tilewright.errors import InputError, UserError
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 ONES = np.ones
@@ -139,3 +139,100 @@ def test_nothing_beside_open_sizes(op: str, attrs: dict[str, Any]) -> None:
     model = tw.compile(make_model(nodes, {"x": (FLOAT, ("n", 0, "m"))}, {"z": (FLOAT, None)}, {}, 13), cache=False)
     for shape in ((4, 0, 20), (1, 0, 1), (3, 0, 0)):
         assert model(np.zeros(shape, np.float32)).shape == ((1, *shape[1:]) if "axes" in attrs else shape)
+
+
+def symbolic(nodes: list[Any], constants: dict[str, np.ndarray], opset: int = 18) -> tw.Model:
+    """A model of `nodes` from x [n, m] to y, compiled with both sizes symbolic."""
+    return tw.compile(
+        make_model(nodes, {"x": (FLOAT, ("n", "m"))}, {"y": (FLOAT, None)}, constants, opset), cache=False
+    )
+
+
+TILED_GATHER = [
+    helper.make_node("Tile", ["x", "r"], ["t"]),
+    helper.make_node("Gather", ["t", "i"], ["y"], axis=0),
+]
+REFUSED: dict[str, tuple[list[Any], dict[str, np.ndarray], list[tuple[int, int]], list[tuple[int, int]]]] = {
+    "tile_gather": (TILED_GATHER, {"r": np.array([2, 1]), "i": np.array([0, 1, -1])}, [(0, 3)], [(1, 3), (3, 0)]),
+    "gather": (
+        [helper.make_node("Gather", ["x", "i"], ["y"], axis=0)],
+        {"i": np.array([0, 1, -1])},
+        [(0, 3), (0, 0), (1, 3)],
+        [(2, 3), (4, 0)],
+    ),
+    "gather_elements": (
+        [helper.make_node("GatherElements", ["x", "i"], ["y"], axis=0)],
+        {"i": np.zeros((2, 3), np.int64)},
+        [(0, 3)],
+        [(1, 3)],
+    ),
+    "gather_nd": ([helper.make_node("GatherND", ["x", "i"], ["y"])], {"i": np.array([[0], [1]])}, [(0, 3)], [(2, 3)]),
+    "arg_max": (
+        [helper.make_node("ArgMax", ["x"], ["i"], axis=0), helper.make_node("Cast", ["i"], ["y"], to=FLOAT)],
+        {},
+        [(0, 3)],
+        [(3, 0), (1, 2), (0, 0)],
+    ),
+    "reflect": (
+        [helper.make_node("Pad", ["x", "p"], ["y"], mode="reflect")],
+        {"p": np.array([1, 0, 1, 0])},
+        [(0, 3), (1, 3)],
+        [(2, 3)],
+    ),
+    "edge": (
+        [helper.make_node("Pad", ["x", "p"], ["y"], mode="edge")],
+        {"p": np.array([1, 0, 1, 0])},
+        [(0, 3)],
+        [(1, 3), (2, 1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_symbolic_sizes_without_meaning_are_refused(case: str) -> None:
+    nodes, constants, refused, taken = REFUSED[case]
+    model = symbolic(nodes, constants)
+    for shape in refused:
+        with pytest.raises(InputError, match=r"must hold, where n = |must be equal"):
+            model(np.ones(shape, np.float32))
+    for shape in taken:
+        data = floats(*shape)
+        fixed = make_model(nodes, {"x": (FLOAT, shape)}, {"y": (FLOAT, None)}, constants, 18)
+        np.testing.assert_array_equal(model(data), tw.compile(fixed, cache=False)(data))
+
+
+@pytest.mark.parametrize("executor", ["graph", "aot"])
+def test_conditions_of_images(executor: str) -> None:
+    for node in (
+        helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3]),
+        helper.make_node("Conv", ["x", "w"], ["y"]),
+        helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2),
+    ):
+        weights = {"w": ONES((1, 1, 3, 3), np.float32)} if node.op_type == "Conv" else {}
+        declared = make_model([node], {"x": (FLOAT, (1, 1, "h", "w0"))}, {"y": (FLOAT, None)}, weights, 18)
+        model = tw.compile(declared, cache=False, executor=executor)
+        even = node.op_type == "SpaceToDepth"
+        for shape in [(3, 4), (5, 2)] if even else [(2, 2), (0, 4)]:
+            with pytest.raises(InputError, match=r"must hold|must be equal"):
+                model(ONES((1, 1, *shape), np.float32))
+        assert model(ONES((1, 1, 4, 6), np.float32)).shape == ((1, 4, 2, 3) if even else (1, 1, 2, 4))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 0, 2), ("n", 1, "h", "w")])
+def test_images_of_nothing_are_resized_to_nothing(shape: tuple[Any, ...]) -> None:
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"])
+    made = make_model([node], {"x": (FLOAT, shape)}, {"y": (FLOAT, None)}, {"s": np.array([1, 1, 2, 2], "f")}, 18)
+    assert tw.compile(made, cache=False)(np.zeros((1, 1, 0, 2), np.float32)).shape == (1, 1, 0, 4)
+
+
+def test_a_fixed_axis_of_nothing_has_nothing_to_gather() -> None:
+    for op in ("GatherElements", "GatherND"):
+        with pytest.raises(UserError, match="an axis of size 0 has no places"):
+            run(op, [floats(0, 3)], [np.zeros((2, 3) if op == "GatherElements" else (2, 1), np.int64)])
+
+
+def test_empty_results_are_folded_where_nothing_is_left_to_check() -> None:
+    model = symbolic([helper.make_node("Min", ["x", "z"], ["y"])], {"z": np.zeros((0, 6), np.float32)})
+    assert model(np.zeros((0, 6), np.float32)).shape == (0, 6)
+    with pytest.raises(InputError, match="n = 3 and 0 must be equal"):
+        model(np.zeros((3, 6), np.float32))

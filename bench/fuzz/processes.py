@@ -57,13 +57,13 @@ class OwnTime:
 
 
 class Worker:
-    """One process of `bench.fuzz.worker`, started when it is needed and again when it died.
+    """One process of `module`, which answers requests, started when it is needed and again when it died.
 
     A case that takes more than `timeout` seconds of its worker's own time is a hang.
     """
 
-    def __init__(self, timeout: float) -> None:
-        self.timeout = timeout
+    def __init__(self, timeout: float, module: str = "bench.fuzz.worker") -> None:
+        self.timeout, self.module = timeout, module
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, request: str | int) -> Outcome:
@@ -73,21 +73,21 @@ class Worker:
         process.stdin.write(f"{request}\n".encode())
         process.stdin.flush()
         seed = int(request) if str(request).isdigit() else -1
-        stage, time = "starting", OwnTime(process.pid)
+        stage, where, time = "starting", "", OwnTime(process.pid)
         while True:
             line = self._line(process, time)
             if line is None:
                 self.close()
-                return Outcome(seed, TIMEOUT if stage == "ours" else NO_REFERENCE, f"still {stage}")
+                return Outcome(seed, TIMEOUT if stage == "ours" else NO_REFERENCE, f"still {stage}{where}")
             if not line:
                 status = process.wait()
                 self.close()
-                where = f"status {status} in {stage}"
-                return Outcome(seed, CRASH if stage in ("ours", "comparing") else NO_REFERENCE, where)
+                kind = CRASH if stage in ("ours", "comparing") else NO_REFERENCE
+                return Outcome(seed, kind, f"status {status} in {stage}{where}")
             found = json.loads(line) if line.startswith(b"{") else {"stage": stage}
             if "outcome" in found:
                 return Outcome.of(found)
-            stage = found["stage"]
+            stage, where = found["stage"], f" at {found['at']}" if found.get("at") else ""
 
     def close(self) -> None:
         """End the process."""
@@ -100,7 +100,7 @@ class Worker:
         if self._process is None:
             paths = [str(_ROOT), str(_ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "bench.fuzz.worker"],
+                [sys.executable, "-m", self.module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -11,7 +11,7 @@ import re
 import sys
 import traceback
 import warnings
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,8 @@ class Outcome:
     references: tuple[str, ...] = ()
     #: Where the references differ though ours agrees with one: the first node that does, and its type.
     disagreement: str = ""
+    #: Of a graph that is run at several sizes: how many of them ended how.
+    counts: dict[str, int] = field(default_factory=dict)
 
     @staticmethod
     def of(entry: dict[str, Any]) -> Outcome:

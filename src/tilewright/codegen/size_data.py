@@ -10,7 +10,7 @@ from tilewright.tir import expr as e
 
 _OPERATORS: dict[type, str] = {
     e.Add: "+", e.Sub: "-", e.Mul: "*", e.FloorDiv: "//", e.FloorMod: "%", e.Min: "min", e.Max: "max",
-    e.LT: "<", e.LE: "<=", e.EQ: "==", e.And: "and", e.Or: "or",
+    e.LT: "<", e.LE: "<=", e.EQ: "==", e.NE: "!=", e.And: "and", e.Or: "or",
 }  # fmt: skip
 
 

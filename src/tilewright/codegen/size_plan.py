@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.runtime.manifest import SegmentManifest
-from tilewright.runtime.shape_program import MOST_ELEMENTS, expression_text
+from tilewright.runtime.shape_program import MOST_ELEMENTS, expression_text, is_condition
 from tilewright.tir import op
 from tilewright.tir.expr import Expr
 from tilewright.tir.ir_builder import BufferVar, IRBuilder
@@ -24,7 +24,7 @@ _ALIGNMENT = 64
 _LARGEST_DIM = 2**31 - 2
 _BINARY: dict[str, Callable[[Any, Any], Expr]] = {
     "+": op.add, "-": op.subtract, "*": op.multiply, "min": op.minimum, "max": op.maximum, "<": op.less,
-    "<=": op.less_equal, "==": op.eq, "and": op.logical_and, "or": op.logical_or,
+    "<=": op.less_equal, "==": op.eq, "!=": op.ne, "and": op.logical_and, "or": op.logical_or,
     "//": lambda a, b: op.floordiv(a, _positive(b)), "%": lambda a, b: op.floormod(a, _positive(b)),
 }  # fmt: skip
 _REAL: dict[str, Callable[[Any, Any], Expr]] = _BINARY | {"//": lambda a, b: a / _positive(b), "%": lambda a, b: b}
@@ -67,6 +67,9 @@ class _Planner:
             self.values[name] = dim_value
         self.check_limits()
         for pair in sizes.equal:
+            if is_condition(pair.a):
+                self.check(self.exact(pair.a), f"{expression_text(pair.a)} must hold: {pair.where} needs it")
+                continue
             texts = " and ".join(map(expression_text, (pair.a, pair.b)))
             self.check(op.eq(self.exact(pair.a), self.exact(pair.b)), f"{texts} must be equal: {pair.where} needs it")
         for value in self.values.values():

@@ -25,7 +25,7 @@ from tilewright.relay.ir.symbolic import close_dims, size_vars
 from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type, tensor_types
 from tilewright.relay.ir.visitor import calls, post_order
-from tilewright.relay.op.assumptions import assumed_equal
+from tilewright.relay.op.assumptions import assumptions
 from tilewright.relay.op.cost import flops, moved_bytes
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan, Storage, Where
 from tilewright.runtime.manifest import (
@@ -167,7 +167,7 @@ class _Table:
         self.equal: dict[tuple[Dim, Dim], str] = {}
         for call in calls(main.body):  # those that move no bytes too, which are no kernel
             assert isinstance(call.op, Function)
-            for a, b, where in assumed_equal(call.op):
+            for a, b, where in assumptions(call.op, call.args):
                 self.equal.setdefault((a, b), where)
 
     def _counts(self) -> list[Dim]:

@@ -28,6 +28,7 @@ OPERATORS = {
     "<": "({} < {})",
     "<=": "({} <= {})",
     "==": "({} == {})",
+    "!=": "({} != {})",
     "and": "({} and {})",
     "or": "({} or {})",
 }
@@ -112,10 +113,13 @@ class ShapeProgram:
         values = self._equal_values(*dims)
         for (a, b, where), left, right in zip(self._equal, values[::2], values[1::2]):
             if left != right:
-                raise InputError(
-                    f"{_with_value(a, left)} and {_with_value(b, right)} must be equal: {where} needs it; "
-                    f"the inputs are {', '.join(map(str, self._inputs))}"
+                named = ", ".join(f"{name} = {dim}" for (name, _, _), dim in zip(self._sources, dims))
+                needed = (
+                    f"{expression_text(a)} must hold, where {named}"
+                    if is_condition(a)
+                    else f"{_with_value(a, left)} and {_with_value(b, right)} must be equal"
                 )
+                raise InputError(f"{needed}: {where} needs it; the inputs are {', '.join(map(str, self._inputs))}")
 
     def _make(self, dims: tuple[int, ...]) -> RunPlan:
         self._check_equal(dims)
@@ -178,11 +182,19 @@ def _source(expression: Expression, places: Mapping[str, str]) -> str:
     if isinstance(expression, str) and expression in places:
         return places[expression]
     if isinstance(expression, list | tuple) and len(expression) == 3 and expression[0] in OPERATORS:
-        return OPERATORS[expression[0]].format(*[_source(part, places) for part in expression[1:]])
+        operator, first, second = expression[0], *[_source(part, places) for part in expression[1:]]
+        if operator in ("//", "%") and not isinstance(expression[2], int):
+            second = f"max({second}, 1)"  # a dimension may be 0: what is divided by it counts nothing then
+        return OPERATORS[operator].format(first, second)
     if isinstance(expression, list | tuple) and len(expression) == 4 and expression[0] == "select":
         condition, first, second = [_source(part, places) for part in expression[1:]]
         return f"({first} if {condition} else {second})"
     raise ArtifactError(f"the manifest has a size {expression!r} that this version cannot compute")
+
+
+def is_condition(expression: Expression) -> bool:
+    """True of an expression that holds or does not, False of a number."""
+    return isinstance(expression, list | tuple) and expression[0] in ("<", "<=", "==", "!=", "and", "or")
 
 
 def _with_value(expression: Expression, value: int) -> str:
@@ -195,7 +207,8 @@ def expression_text(expression: Expression) -> str:
     if not isinstance(expression, list | tuple):
         return str(expression)
     operator, *parts = expression
-    texts = [f"({expression_text(p)})" if isinstance(p, list | tuple) else str(p) for p in parts]
     if operator in ("min", "max", "select"):
         return f"{operator}({', '.join(expression_text(part) for part in parts)})"
+    inner = [isinstance(p, list | tuple) and p[0] not in ("min", "max", "select") for p in parts]
+    texts = [f"({expression_text(p)})" if nested else expression_text(p) for p, nested in zip(parts, inner)]
     return f" {operator} ".join(texts)

@@ -5,7 +5,9 @@ A size is an int or, where it is symbolic, an int32 expression of the loop IR; `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from tilewright.arith import Analyzer
@@ -39,11 +41,30 @@ def equal(a: Size, b: Size) -> bool | Expr:
 
 
 def may_hold(condition: bool | Expr) -> bool:
-    """False only if `condition` on sizes is known to be false; what is left open is checked at run time."""
+    """False only if `condition` on sizes is known to be false; an undecided one is noted (`undecided_conditions`)."""
     if isinstance(condition, bool):
         return condition
     simple = simplified(condition)
-    return bool(simple) if isinstance(simple, int) else True
+    if isinstance(simple, int):
+        return bool(simple)
+    noted = _undecided.get()
+    if noted is not None:
+        noted.append(simple)
+    return True
+
+
+_undecided: ContextVar[list[Expr] | None] = ContextVar("undecided", default=None)
+
+
+@contextmanager
+def undecided_conditions() -> Iterator[list[Expr]]:
+    """The conditions on symbolic sizes that `may_hold` cannot decide within the block: a run has to check them."""
+    noted: list[Expr] = []
+    token = _undecided.set(noted)
+    try:
+        yield noted
+    finally:
+        _undecided.reset(token)
 
 
 def conv_output(size: Size, kernel: int, stride: int, before: int, after: int, dilation: int) -> Size:

@@ -2,8 +2,8 @@
 
 LLVM leaves a divisor of 0 undefined, and the smallest number divided by -1; x86 ends the process. The loop IR defines
 both (docs/ir.md): a quotient or remainder by 0 is 0, and by -1 the quotient wraps around. Divisors that may be such
-are replaced by 1 first, which costs little beside the division; of constants, sizes and what is known to be positive
-nothing is asked.
+are replaced by 1 first, which costs little beside the division; of constants and what is known to be positive nothing
+is asked. A symbolic dimension may be 0: loops over it do not run then, but the compiler may compute ahead of them.
 """
 
 from __future__ import annotations
@@ -56,14 +56,13 @@ class _Integers:
         self.sign = "u" if unsigned else "s"
         constant = constant_lane(expr.b)
         known = unsigned or constant != -1 if constant else positive(b, expr.b)
-        # What would fault if `positive` were told wrong (a size of 0, of loops that do not run) stays in its loop.
-        self.depth = 0 if constant or not known else b.depth
-        self.unsafe = None if known else self._unsafe(unsigned)
+        self.only_zero = unsigned or nonnegative(b, expr.b)
+        self.unsafe = None if known else self._unsafe()
         self.safe = y if self.unsafe is None else self._select(self.unsafe, self.one, y.text, y)
 
-    def _unsafe(self, unsigned: bool) -> Value:
+    def _unsafe(self) -> Value:
         """The lanes whose divisor is 0, or -1 of signed ones."""
-        if unsigned:
+        if self.only_zero:
             return self.b.define(f"icmp eq {self.kind} {self.y.text}, {self.zero}", self.y)
         next_ = self.b.define(f"add {self.kind} {self.y.text}, {self.one}", self.y)
         return self.b.define(f"icmp ult {self.kind} {next_.text}, {splat(self.dtype, '2')}", next_)
@@ -75,9 +74,11 @@ class _Integers:
     def result(self, quotient: bool) -> Value:
         """The quotient towards zero or its remainder."""
         op = f"{self.sign}{'div' if quotient else 'rem'}"
-        made = self.b.define(f"{op} {self.kind} {self.x.text}, {self.safe.text}", self.x, self.safe, depth=self.depth)
+        made = self.b.define(f"{op} {self.kind} {self.x.text}, {self.safe.text}", self.x, self.safe)
         if self.unsafe is None or not quotient:
             return made  # a remainder by 1 is 0
+        if self.only_zero:
+            return self._select(self.unsafe, self.zero, made.text, made)
         times = self.b.define(f"mul {self.kind} {self.x.text}, {self.y.text}", self.x, self.y)  # by 0 or by -1
         return self._select(self.unsafe, times.text, made.text, times, made)
 

@@ -43,7 +43,7 @@ _NONNEGATIVE: dict[type, Callable[[FunctionBuilder, Any], bool]] = {
 
 @nested
 def positive(b: FunctionBuilder, expr: Expr) -> bool:
-    """True if the integer `expr` is known to be 1 at least: a size, a constant, or what is made of such."""
+    """True if the integer `expr` is known to be 1 at least: a constant, or what is made of such; a size may be 0."""
     if isinstance(expr, e.Broadcast):
         return positive(b, expr.value)
     if isinstance(expr, e.Mul):
@@ -52,7 +52,7 @@ def positive(b: FunctionBuilder, expr: Expr) -> bool:
         one, other = positive(b, expr.a), positive(b, expr.b)
         either = isinstance(expr, e.Max) or (nonnegative(b, expr.a) and nonnegative(b, expr.b))
         return (one and other) or ((one or other) and either)
-    return isinstance(expr, e.SizeVar) or constant_lane(expr) > 0 or is_worker_count(expr)
+    return constant_lane(expr) > 0 or is_worker_count(expr)
 
 
 def is_worker_count(expr: Expr) -> bool:

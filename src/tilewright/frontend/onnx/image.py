@@ -156,7 +156,7 @@ def _resize(node: OnnxNode, axes: dict[int, Axis], style: _Style) -> Expr:
 def _scales(plane: list[Axis]) -> tuple[float, ...]:
     """The scales that coordinates are computed with, where they are not just the ratio of the sizes."""
     sizes_known = all(isinstance(axis.out, int) and isinstance(axis.extent, int) for axis in plane)
-    if sizes_known and all(np.float32(axis.scale) == np.float32(axis.out / axis.extent) for axis in plane):
+    if sizes_known and all(np.float32(axis.scale) == np.float32(axis.out / (axis.extent or 1)) for axis in plane):
         return ()
     return tuple(axis.scale for axis in plane)
 

@@ -1,35 +1,87 @@
-"""Sizes that operators take to be equal though the program does not say so: what a run has to check.
+"""Conditions on symbolic sizes that the program does not state: what a run has to check.
 
-add(%x: Tensor[(H, 4)], %y: Tensor[(W, 4)])        H and W
-reshape(%x: Tensor[(H, 4)], newshape=(W, 2))       H * 4 and W * 2
+add(%x: Tensor[(H, 4)], %y: Tensor[(W, 4)])        H and W are equal
+reshape(%x: Tensor[(H, 4)], newshape=(W, 2))       H * 4 and W * 2 are equal
+take(%x: Tensor[(H, 4)], [0, 5], axis=0)           5 < H
+
+They are those that type rules require and cannot decide (`topi.shapes.may_hold`), those of the field `Op.equal_sizes`,
+and those of constant indices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from tilewright.relay.ir.expr import Function
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Var
 from tilewright.relay.ir.registry import Op, OpPattern
 from tilewright.relay.ir.type import Any as AnyDim
-from tilewright.relay.ir.type import Dim, tensor_types
+from tilewright.relay.ir.type import Dim, as_dim, tensor_types
+from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.ir.unknown_sizes import UnknownSize
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.op.equal_sizes import of_broadcast
+from tilewright.tir import expr as e
+from tilewright.tir import op as tir_op
+from tilewright.tir.visitor import collect_vars
+from tilewright.topi.shapes import may_hold, undecided_conditions
+
+#: Two sizes that must be equal; for a condition of another form, it and 1.
+Assumption = tuple[Dim, Dim]
+#: No variable whose value is known.
+NO_VALUES: Mapping[Var, Expr] = {}
 
 
-def assumed_equal(function: Function) -> Iterator[tuple[Dim, Dim, str]]:
-    """Pairs of sizes that calls within `function` need to be equal and that may differ, each with the call's name."""
+def assumptions(function: Function, args: Sequence[Expr] = ()) -> Iterator[tuple[Dim, Dim, str]]:
+    """What calls within `function`, called with `args`, need of symbolic sizes, each with the name of the call."""
+    values = dict(zip(function.params, args))
     for call in calls(function.body):
-        if not isinstance(call.op, Op):
-            continue
-        types = [leaf for arg in call.args for leaf in tensor_types(arg.checked_type)]
-        if all(type_.is_static for type_ in types) and all(t.is_static for t in tensor_types(call.checked_type)):
-            continue
-        rule = call.op.equal_sizes
-        if rule is None and call.op.pattern <= OpPattern.BROADCAST:
-            rule = of_broadcast
-        for a, b in rule(call, types) if rule is not None else ():
-            if _may_differ(a, b):
+        if isinstance(call.op, Op):
+            for a, b in assumptions_of_call(call, values):
                 yield a, b, call.span or call.op.name
+
+
+def assumptions_of_call(call: Call, values: Mapping[Var, Expr] = NO_VALUES) -> Iterator[Assumption]:
+    """What a typed call of an operator needs of symbolic sizes; `values` are those of variables among its arguments."""
+    assert isinstance(call.op, Op)
+    types = [leaf for arg in call.args for leaf in tensor_types(arg.checked_type)]
+    results = tensor_types(call.checked_type)
+    if all(type_.is_static for type_ in (*types, *results)) or any(type_.has_any for type_ in (*types, *results)):
+        return
+    rule = call.op.equal_sizes
+    if rule is None and call.op.pattern <= OpPattern.BROADCAST:
+        rule = of_broadcast
+    pairs = [*(rule(call, types) if rule is not None else ()), *_required(call, values)]
+    yield from ((a, b) for a, b in pairs if _may_differ(a, b))
+
+
+def _required(call: Call, values: Mapping[Var, Expr]) -> Iterator[Assumption]:
+    """What the type rule of the operator requires and cannot decide, and that constant indices are in range."""
+    assert isinstance(call.op, Op)
+    with undecided_conditions() as found:
+        call.op.type_rule([arg.checked_type for arg in call.args], call.attrs)
+        _require_indices(call, values)
+    for condition in dict.fromkeys(found):
+        if not any(isinstance(var, UnknownSize) for var in collect_vars(condition)):
+            yield (as_dim(condition.a), as_dim(condition.b)) if isinstance(condition, e.EQ) else (condition, 1)
+
+
+def _require_indices(call: Call, values: Mapping[Var, Expr]) -> None:
+    """Constant indices along axes of symbolic sizes are in range, so that none is read as its neighbour."""
+    assert isinstance(call.op, Op)
+    places = call.op.places(call) if call.op.places is not None else None
+    if places is None:
+        return
+    data, indices = tensor_type_of(call.args[0]), call.args[1]
+    known = values.get(indices, indices) if isinstance(indices, Var) else indices
+    if not isinstance(known, Constant) or not known.data.size or not places.axes:
+        return
+    for number, axis in enumerate(places.axes):
+        part = known.data[number] if places.coordinates else known.data
+        if part.size and not isinstance(data.shape[axis], int):
+            least, most = int(part.min()), int(part.max())
+            may_hold(tir_op.less(most, data.shape[axis]))
+            if least < 0 and places.from_back:
+                may_hold(tir_op.less_equal(-least, data.shape[axis]))
 
 
 def _may_differ(a: Dim, b: Dim) -> bool:

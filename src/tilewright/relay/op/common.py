@@ -16,7 +16,7 @@ from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.unknown_sizes import UnknownSize
 from tilewright.support.dtype import DType
-from tilewright.topi.shapes import conv_output, equal, may_hold
+from tilewright.topi.shapes import conv_output, equal, may_hold, smaller
 from tilewright.topi.util import per_axis, sides
 
 Types = Sequence[Type]
@@ -82,7 +82,10 @@ def tuple_of_tensors(type_: Type) -> list[TensorType]:
 
 
 def require(condition: Any, message: str) -> None:
-    """Raise TypeMismatchError with `message` unless `condition`; one on symbolic sizes only if it is known to fail."""
+    """Raise TypeMismatchError with `message` unless `condition`; one on symbolic sizes only if it is known to fail.
+
+    A run checks what is not known (`assumptions.py`).
+    """
     if not may_hold(condition):
         raise TypeMismatchError(message)
 
@@ -159,6 +162,12 @@ def at_most(a: Dim, b: Dim) -> bool:
 def divides(size: Dim, parts: int) -> bool:
     """True unless `size` is known not to be a multiple of `parts`."""
     return may_hold(equal(size % parts, 0))
+
+
+def require_places(sizes: Sequence[Dim], count: Dim) -> None:
+    """Refuse to read `count` elements, or write them, on axes of `sizes` of which one is empty; none may always be."""
+    message = f"an axis of size 0 has no places, and {count} are asked for"
+    require(all(at_most(smaller(count, 1), size) for size in sizes), message)
 
 
 def known_size(size: Dim, what: str) -> int:

@@ -35,34 +35,11 @@ def of_broadcast_to(call: Call, types: Sequence[TensorType]) -> Pairs:
             yield size, wanted
 
 
-def of_concatenate(call: Call, types: Sequence[TensorType]) -> Pairs:
-    """Sizes of all parts beside the axis that joins them."""
-    axis = call.attrs["axis"] % types[0].ndim
-    for other in types[1:]:
-        for d in range(types[0].ndim):
-            if d != axis:
-                yield types[0].shape[d], other.shape[d]
-
-
 def of_reshape(call: Call, types: Sequence[TensorType]) -> Pairs:
     """The number of elements."""
     result = call.checked_type
     assert isinstance(result, TensorType)
     yield types[0].size, result.size
-
-
-def of_batch_matmul(call: Call, types: Sequence[TensorType]) -> Pairs:
-    """The stacks, unless one is broadcast, and the sizes that are summed over."""
-    a, b = types[0].shape, types[1].shape
-    if not any(isinstance(n, int) and n == 1 for n in (a[0], b[0])):
-        yield a[0], b[0]
-    yield a[1 if call.attrs["transpose_a"] else 2], b[2 if call.attrs["transpose_b"] else 1]
-
-
-def of_dense(call: Call, types: Sequence[TensorType]) -> Pairs:
-    """The sizes that are summed over."""
-    if call.attrs["weight_layout"] == "NC":
-        yield types[0].shape[-1], types[1].shape[1]
 
 
 def of_argsort(call: Call, types: Sequence[TensorType]) -> Pairs:

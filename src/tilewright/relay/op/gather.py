@@ -17,6 +17,7 @@ from tilewright.relay.op.common import (
     check_axis,
     known_size,
     require,
+    require_places,
     same_dims,
     tensors,
     with_attrs,
@@ -38,8 +39,10 @@ def _take_type(types: Types, attrs: Attrs) -> Type:
     data, indices = _indexed(types)
     require(attrs["mode"] in TAKE_MODES, f"mode {attrs['mode']!r}; known: {', '.join(TAKE_MODES)}")
     if attrs["axis"] is None:
+        require_places(data.shape, indices.size)
         return TensorType(indices.shape, data.dtype)
     at = check_axis(attrs["axis"], data.ndim)
+    require_places(data.shape[at : at + 1], indices.size)
     return TensorType((*data.shape[:at], *indices.shape, *data.shape[at + 1 :]), data.dtype)
 
 
@@ -73,6 +76,7 @@ def _gather_type(types: Types, attrs: Attrs) -> Type:
         d == at or at_most(i, s) for d, (i, s) in enumerate(zip(indices.shape, data.shape))
     )
     require(fits, f"the indices' shape {indices.shape} exceeds the data's {data.shape} beside axis {attrs['axis']}")
+    require_places(data.shape[at : at + 1], indices.size)
     return TensorType(indices.shape, data.dtype)
 
 
@@ -116,6 +120,7 @@ def _gather_nd_type(types: Types, attrs: Attrs) -> Type:
     require(
         same_dims(indices.shape[1 : 1 + batch], data.shape[:batch]), "the batch dimensions of data and indices differ"
     )
+    require_places(data.shape[batch:depth], TensorType(indices.shape[1:], indices.dtype).size)
     return TensorType((*indices.shape[1:], *data.shape[depth:]), data.dtype)
 
 

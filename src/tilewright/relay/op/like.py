@@ -148,7 +148,7 @@ def slice_like(data: Expr, shape_like: Expr, axes: Sequence[int] | None = ()) ->
 def _collapse(data: Expr, shape: Sequence[int]) -> Expr:
     own = dims(data)
     lead = len(own) - len(shape)
-    fits = lead >= 0 and all(same_dim(s, 1) or same_dim(s, o) for s, o in zip(shape, own[lead:]))
+    fits = lead >= 0 and all(s == 1 or same_dim(s, o) for s, o in zip(shape, own[lead:]))
     require(fits, f"{tuple(shape)} does not broadcast to the shape {own}")
     axes = [*range(lead), *[d for d, s in enumerate(shape, lead) if s == 1 and own[d] != 1]]
     return transform.reshape(reduce.sum(data, axis=axes), shape) if axes else tensor.copy(data)

@@ -21,6 +21,7 @@ from tilewright.relay.op.common import (
     require,
     require_number,
     require_order,
+    require_places,
     tensor,
     with_attrs,
 )
@@ -120,7 +121,10 @@ any = _register("any", lambda x, axes, keep: np.any(x, axis=axes, keepdims=keep)
 def _arg_type(types: Types, attrs: Attrs) -> Type:
     first = tensor(types[0])
     require_order(first)
-    return TensorType(_shape(first, attrs), attrs["dtype"])
+    axes = normalize_axes(attrs["axis"], first.ndim, attrs["exclude"])
+    result = TensorType(_shape(first, attrs), attrs["dtype"])
+    require_places([first.shape[axis] for axis in axes], result.size)
+    return result
 
 
 def _register_arg(name: str, function: Callable[..., Any]) -> Any:

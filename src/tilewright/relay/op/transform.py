@@ -266,7 +266,6 @@ register(
     layout=layout_rules.follow_concatenate,
     precision=Precision.FOLLOW,
     costly=True,
-    equal_sizes=equal_sizes.of_concatenate,
     follows=following.joined,
     attrs_class="ConcatenateAttrs",
     attributes={"axis": attr.integer(0)},

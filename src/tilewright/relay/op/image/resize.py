@@ -10,7 +10,7 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import following
-from tilewright.relay.op.common import Types, call, require, tensor
+from tilewright.relay.op.common import Types, call, require, require_places, tensor
 from tilewright.relay.op.layout_rules import follow_layout_attr
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference.resize import COORDINATE_MODES
@@ -29,9 +29,10 @@ def _resize2d_type(types: Types, attrs: Attrs) -> Type:
         ("rounding_method", _ROUNDINGS),
     ):
         require(attrs[name] in known, f"{name}={attrs[name]!r}; known: {', '.join(known)}")
-    n, c, _, _ = transform_shape(data.shape, attrs["layout"], "NCHW")
-    for extent in attrs["size"]:
-        require(extent > 0, f"the size {attrs['size']} must be positive")
+    n, c, *sizes = transform_shape(data.shape, attrs["layout"], "NCHW")
+    for size, extent in zip(sizes, attrs["size"]):
+        require(extent >= 0, f"the size {attrs['size']} must not be negative")
+        require_places((size,), extent)
     return TensorType(transform_shape((n, c, *attrs["size"]), "NCHW", attrs["layout"]), data.dtype)
 
 

@@ -19,6 +19,7 @@ from tilewright.relay.op.common import (
     check_axis,
     one,
     require,
+    require_places,
     require_same_dtype,
     same_as_float_input,
     same_as_input,
@@ -76,7 +77,7 @@ def _per_channel_type(types: Types, attrs: Attrs) -> Type:
     require_same_dtype(data, vector)
     at = check_axis(attrs["axis"], data.ndim)
     wanted = (data.shape[at],) if vector.ndim != 2 else (data.shape[at], data.shape[-1])
-    fits = same_dims(vector.shape, wanted) or vector.shape == (1,)
+    fits = vector.shape == (1,) or same_dims(vector.shape, wanted)
     require(fits, f"the vector {vector.shape} must hold one value for each of {data.shape[at]} channels (axis {at})")
     return data
 
@@ -143,9 +144,10 @@ def _pad_type(types: Types, attrs: Attrs) -> Type:
     shape = [b + s + a for (b, a), s in zip(width, data.shape)]
     for size in shape:
         require(size >= 0, f"the padding {width} crops more than there is")
-    if mode == "reflect":
+    if mode != "constant":
         for pair, size in zip(width, data.shape):
-            fits = pair == (0, 0) or max(pair) < size
+            require_places((size,), int(max(pair) > 0))
+            fits = mode == "edge" or pair == (0, 0) or max(pair) < size
             require(fits, f"the padding {width} reflects more than there is of shape {data.shape}")
     return TensorType(shape, data.dtype)
 

@@ -10,7 +10,7 @@ from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, Precision, TypeRule, register
 from tilewright.relay.ir.type import TensorType, Type
-from tilewright.relay.op import equal_sizes, work
+from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, require_factors, same_dim, tensors, with_attrs
 from tilewright.relay.op.nn.scaled_weights import scale_outer
 from tilewright.relay.op.operand_types import dense_operands
@@ -55,7 +55,6 @@ register(
     precision=Precision.ALWAYS,
     flops=work.product,
     expected_operands=dense_operands,
-    equal_sizes=equal_sizes.of_dense,
     quantized="qnn.dense",
     scaled_weights=scale_outer,
     attrs_class="DenseAttrs",
@@ -125,7 +124,6 @@ _register_product(
     topi.nn.batch_matmul,
     _batch_matmul_type,
     transpose_b=True,
-    equal_sizes=equal_sizes.of_batch_matmul,
     quantized="qnn.batch_matmul",
     attrs_class="BatchMatmulAttrs",
 )

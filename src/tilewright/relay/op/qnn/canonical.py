@@ -13,7 +13,7 @@ from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, Tuple
 from tilewright.relay.ir.registry import TypeRule
 from tilewright.relay.ir.type import TensorType, TupleType
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
-from tilewright.relay.op.common import Types, call, require, tensor
+from tilewright.relay.op.common import Types, call, require, same_dim, tensor
 from tilewright.relay.op.composite import register_composite
 from tilewright.relay.op.tensor import cast
 from tilewright.relay.op.transform import reshape
@@ -87,7 +87,7 @@ def check_parameters(types: Types, axis: int, data: TensorType) -> None:
     """Scales and zero points are scalars, vectors along `axis` of the data, or tensors that broadcast to it."""
     for type_ in map(tensor, types):
         vector = type_.ndim == 1 and data.ndim > 0
-        fits = not vector or type_.shape[0] in (1, data.shape[axis % data.ndim])
+        fits = not vector or type_.shape[0] == 1 or same_dim(type_.shape[0], data.shape[axis % data.ndim])
         require(
             fits and type_.ndim <= max(data.ndim, 1),
             f"a scale or zero point of shape {type_.shape} does not fit axis {axis} of data of shape {data.shape}",

@@ -18,6 +18,7 @@ from tilewright.relay.ir.registry import Op, OpPattern
 from tilewright.relay.ir.type import TensorType, TupleType, tensor_types
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import rewrite
+from tilewright.relay.op.assumptions import assumptions_of_call
 from tilewright.relay.transform.simplify.make import make
 
 
@@ -32,6 +33,8 @@ def _rule(node: Expr) -> Expr | None:
     result = type_of(node)
     results = _tensors(result)
     if results and all(_is_empty(tensor) for tensor in results) and node.op.name != "full":
+        if _needs_check(node):
+            return None
         made = [_nothing(tensor, node.span) for tensor in results]
         return Tuple(made) if isinstance(result, TupleType) else made[0]
     if node.op.pattern != OpPattern.OUT_ELEMWISE_FUSABLE or not isinstance(result, TensorType) or not result.is_static:
@@ -41,6 +44,11 @@ def _rule(node: Expr) -> Expr | None:
         return None
     zero = Constant(np.zeros((), result.dtype.numpy))
     return make("full", zero, shape=result.shape, dtype=str(result.dtype), span=node.span)
+
+
+def _needs_check(call: Call) -> bool:
+    """True if a run must check symbolic sizes for the call: without it nobody would."""
+    return next(assumptions_of_call(call), None) is not None
 
 
 def _tensors(type_: object) -> list[TensorType]:
