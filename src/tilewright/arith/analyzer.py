@@ -233,6 +233,9 @@ class Analyzer:
                 either = isinstance(atom, e.Min) == (k > 0)
                 parts = (self.at_most_zero(form.replaced(atom, Linear.of(part)), depth) for part in (atom.a, atom.b))
                 return any(parts) if either else all(parts)
+            limit = _without_quotient(form, atom, k)
+            if limit is not None and self.at_most_zero(limit, depth):
+                return True
         return any(self._follows(form, fact, depth) for fact in self.facts)
 
     def _follows(self, form: Linear, fact: Linear, depth: int) -> bool:
@@ -265,6 +268,26 @@ class Analyzer:
         if isinstance(x, e.Cast) and not x.value.dtype.is_int:
             return x.value.dtype.is_bool
         return all(self._exact_atom(child) for child in children(x))
+
+
+def _without_quotient(form: Linear, atom: Expr, k: int) -> Linear | None:
+    """A sum without the term k * atom, a quotient, such that `form` is at most 0 if it is; None where there is none.
+
+    x + y // c <= 0 where y + c*x <= c - 1, and x - y // c <= 0 where c*x <= y. Of a multiple of c the remainder is left
+    out: what is rounded up is no less than it was, n - 16*((n + 15) // 16) <= 0. It is tried where something cancels.
+    """
+    if not isinstance(atom, e.FloorDiv) or not isinstance(atom.b, IntImm) or atom.b.value <= 1:
+        return None
+    dividend = Linear.of(atom.a)
+    if k in (1, -1):
+        scaled = form.replaced(atom, Linear({}, 0)).times(atom.b.value).plus(dividend, k)
+        return scaled.shifted(1 - atom.b.value) if k == 1 else scaled
+    if k % atom.b.value:
+        return None
+    times = k // atom.b.value
+    if not any(form.terms.get(part, 0) * n * times < 0 for part, n in dividend.terms.items()):
+        return None
+    return form.replaced(atom, Linear({}, 0)).plus(dividend, times).shifted(max(-times, 0) * (atom.b.value - 1))
 
 
 def _minimum_parts(x: Expr) -> list[Expr]:

@@ -91,7 +91,9 @@ class _Shifter(StmtRewriter):
         self.axes -= 1
         if has_borders(shifted, start):
             return LetStmt(start, first, specialize_borders(shifted, start, last, roll_loops(body)))
-        clamped = _Clamper(tiling, _extents(body), self.analyzer).clamped(body)
+        # Of loops over the positions that there are, within the tile, no others can be read.
+        counted = any(isinstance(s, For) and tiling.atom in _parts(s.extent) for s in walk(body))
+        clamped = body if counted else _Clamper(tiling, _extents(body), self.analyzer).clamped(body)
         if clamped is body:
             small = roll_loops(body)
         else:

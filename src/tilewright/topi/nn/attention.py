@@ -10,10 +10,13 @@ from tilewright.te import Tensor
 from tilewright.topi import tag
 from tilewright.topi.nn.conv2d import sum_dtype
 from tilewright.topi.nn.softmax import share
-from tilewright.topi.util import constant_shape
+from tilewright.topi.shapes import simplified
+from tilewright.topi.util import extents
 
 #: Scores of a row are padded to a multiple of this, so that vectors of any target leave no tail.
 SCORE_ALIGNMENT = 16
+#: The same where the number of scores is symbolic: panels of two vectors of any target then divide it too.
+SYMBOLIC_ALIGNMENT = 32
 
 
 def attention(
@@ -34,7 +37,7 @@ def attention(
     Stages: packed_query, packed_key (transposed, padded), packed_value, scores, masked_scores, softmax_maxelem,
     softmax_exp, softmax_expsum, attention (e times value), attention_output (divided by the sum).
     """
-    columns = constant_shape(value)[2]
+    columns = extents(value)[2]
     masked = _masked(_scores(query, key), mask, scale, causal, columns)
     exponentials, total = _row_softmax(masked)
     return _normalized(_weighted(exponentials, value, out_layout), total, query.dtype, out_layout)
@@ -42,9 +45,9 @@ def attention(
 
 def _scores(query: Tensor, key: Tensor) -> Tensor:
     """query key^T, [B, H, M, N padded]."""
-    batch, heads, rows, depth = constant_shape(query)
-    _, shared, columns, _ = constant_shape(key)
-    padded = -(-columns // SCORE_ALIGNMENT) * SCORE_ALIGNMENT
+    batch, heads, rows, depth = extents(query)
+    _, shared, columns, _ = extents(key)
+    padded = padded_scores(columns)
     wide, group = sum_dtype(query, ""), heads // shared
     q, k = _packed(query, "packed_query"), _packed_key(key, padded, wide)
     d = te.reduce_axis((0, depth), name="d")
@@ -56,10 +59,16 @@ def _scores(query: Tensor, key: Tensor) -> Tensor:
     )
 
 
+def padded_scores(columns: Any) -> Any:
+    """The scores of a row with the padding behind `columns`, of which an expression is symbolic."""
+    step = SCORE_ALIGNMENT if isinstance(columns, int) else SYMBOLIC_ALIGNMENT
+    return simplified((columns + (step - 1)) // step * step)
+
+
 def _weighted(exponentials: Tensor, value: Tensor, out_layout: str) -> Tensor:
     """exponentials value, [B, H, M, E]."""
-    batch, heads, rows, _ = constant_shape(exponentials)
-    _, shared, columns, width = constant_shape(value)
+    batch, heads, rows, _ = extents(exponentials)
+    _, shared, columns, width = extents(value)
     v, group = _packed(value, "packed_value"), heads // shared
     j = te.reduce_axis((0, columns), name="j")
     return te.compute(
@@ -73,7 +82,7 @@ def _weighted(exponentials: Tensor, value: Tensor, out_layout: str) -> Tensor:
 
 def _normalized(product: Tensor, total: Tensor, dtype: str, out_layout: str) -> Tensor:
     """The product divided by the sums of its rows, in the layout and type of the result."""
-    sizes = dict(zip("BHSD", constant_shape(product), strict=True))
+    sizes = dict(zip("BHSD", extents(product), strict=True))
     one = tir.const(1.0, total.dtype)
 
     def element(*i: Any) -> Any:
@@ -90,28 +99,32 @@ def _packed(source: Tensor, name: str) -> Tensor:
     return te.compute(source.shape, lambda *i: source(*i).astype(wide), name=name, tag=tag.INJECTIVE)
 
 
-def _packed_key(key: Tensor, padded: int, wide: str) -> Tensor:
-    """The keys as columns, [B, G, D, padded], zeros behind the last."""
-    batch, shared, columns, depth = constant_shape(key)
+def _packed_key(key: Tensor, padded: Any, wide: str) -> Tensor:
+    """The keys as columns, [B, G, D, padded], behind the last zeros; where their number is symbolic the last again.
+
+    So a vector of them needs no test. The scores of what is behind the last are overwritten (`_masked`).
+    """
+    batch, shared, columns, depth = extents(key)
     zero = tir.const(0.0, wide)
 
     def element(b: Any, h: Any, d: Any, c: Any) -> Any:
-        inside = key(b, h, c, d).astype(wide)
-        return inside if padded == columns else tir.if_then_else(c < columns, inside, zero)
+        place = c if isinstance(columns, int) else tir.minimum(c, columns - 1)
+        inside = key(b, h, place, d).astype(wide)
+        return inside if padded == columns or place is not c else tir.if_then_else(c < columns, inside, zero)
 
     return te.compute((batch, shared, depth, padded), element, name="packed_key", tag=tag.INJECTIVE)
 
 
-def _masked(scores: Tensor, mask: Tensor | None, scale: float, causal: bool, columns: int) -> Tensor:
+def _masked(scores: Tensor, mask: Tensor | None, scale: float, causal: bool, columns: Any) -> Tensor:
     """scores * scale + mask; minus infinity for what a row may not see and for the padding."""
-    wide, padded = scores.dtype, constant_shape(scores)[-1]
+    wide, padded = scores.dtype, extents(scores)[-1]
     hidden = tir.const(-math.inf, wide)
 
     def element(b: Any, h: Any, r: Any, c: Any) -> Any:
         score: Any = scores(b, h, r, c)
         score = score if scale == 1.0 else score * tir.const(scale, wide)
         if mask is not None:
-            at = [0 if size == 1 else i for i, size in zip((b, h, r, c), constant_shape(mask), strict=True)]
+            at = [0 if size == 1 else i for i, size in zip((b, h, r, c), extents(mask), strict=True)]
             bias = mask(*at).astype(wide)
             score = score + (bias if padded == columns else tir.if_then_else(c < columns, bias, hidden))
         elif padded != columns:

@@ -52,7 +52,7 @@ def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "", units: int | N
     k = te.reduce_axis((0, depth), name="k")
     *leading, _ = extents(data)
     data = rows_in_different_sets(data)
-    flat = all(isinstance(size, int) for size in leading) and sum(size > 1 for size in leading) > 1
+    flat = sum(not isinstance(size, int) or size > 1 for size in leading) > 1
 
     cropped = units is not None and units is not panels * block and units != panels * block
     vector = math.gcd(block, _ALIGNMENT) if cropped else 0

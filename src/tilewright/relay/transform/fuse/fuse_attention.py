@@ -7,7 +7,7 @@ After:  nn.attention(%q, transpose(%k), %v, %mask, scale=0.125f, out_layout="BSH
 The scores are then never written as a whole. What only moves the elements of queries, keys and values (splits into
 heads, transposes, slices) fuses into the kernel later; a transpose of the result becomes its layout. Scores that
 something else reads, and products of so few rows that the copy of the keys would cost as much as the product, stay; so
-do lengths that are not known at compile time.
+do numbers of heads and depths that are not known at compile time. Batch and lengths may be symbolic.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from tilewright.machine import Machine
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type import as_dim
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
 from tilewright.relay.op.views import is_reshape
 from tilewright.relay.transform.simplify.make import is_call, make, reshape, scalar_like
 from tilewright.target import Target
+from tilewright.tir.size_hint import size_hint
 
 Users = Mapping[Expr, list[Expr]]
 
@@ -78,11 +80,11 @@ def _match(product: Expr, users: Users, fewest: int) -> _Attention | None:
     assert isinstance(product, Call)
     if product.attrs["transpose_a"] or product.attrs["transpose_b"] or product.attrs["out_dtype"]:
         return None
-    if not all(tensor_type_of(arg).is_static for arg in product.args):
+    if any(tensor_type_of(arg).has_any for arg in product.args):
         return None
     weights = _through_reshapes(product.args[0], users)
     rows, columns = tensor_type_of(product.args[0]).shape[-2:]
-    if weights is None or not is_call(weights, "nn.softmax") or rows < fewest:
+    if weights is None or not is_call(weights, "nn.softmax") or size_hint(rows) < fewest:
         return None
     assert isinstance(weights, Call)
     shape = tensor_type_of(weights).shape
@@ -119,10 +121,13 @@ def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None
             return None
     if len(users[node]) != 1 or not isinstance(node, Call) or node.attrs["transpose_a"] or node.attrs["out_dtype"]:
         return None
-    batches = heads[0] * heads[1]
+    batches = as_dim(heads[0] * heads[1])
     if any(tensor_type_of(operand).shape[0] != batches for operand in (*node.args, value)):
         return None
     query, key = node.args
+    depths = [tensor_type_of(operand).shape[2] for operand in (query, value)]
+    if not all(isinstance(size, int) for size in (heads[1], *depths)):
+        return None
     return _Attention(query, key, value, not node.attrs["transpose_b"], heads, scale, mask, fill)
 
 
@@ -217,5 +222,5 @@ def _transposed_attention(node: Expr, found: Mapping[Expr, _Attention], users: U
     if shape != (*found[product].heads, rows, width):
         return None
     axes = [axis % 4 for axis in node.attrs["axes"] or (3, 2, 1, 0)]
-    moved = [axis for axis in axes if shape[axis] > 1]
-    return product if moved == [axis for axis in (0, 2, 1, 3) if shape[axis] > 1] else None
+    moved = [axis for axis in axes if shape[axis] != 1]
+    return product if moved == [axis for axis in (0, 2, 1, 3) if shape[axis] != 1] else None

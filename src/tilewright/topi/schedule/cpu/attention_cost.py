@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.tir.expr import IntImm
+from tilewright.tir.size_hint import size_hint
+from tilewright.topi.nn.attention import SYMBOLIC_ALIGNMENT
 from tilewright.topi.schedule.cost import Cost, Traffic
 from tilewright.topi.schedule.cpu.common import shape_of
 from tilewright.topi.schedule.cpu.product import Blocking, ProductWorkload, blocking_cost, fits_registers
@@ -25,6 +28,8 @@ class AttentionWorkload:
     columns: int
     depth: int
     width: int
+    symbolic: bool = False
+    """the number of columns is symbolic: `columns` is a likely one"""
 
 
 def attention_workload(product: te.Tensor, out: te.Tensor) -> AttentionWorkload:
@@ -33,7 +38,9 @@ def attention_workload(product: te.Tensor, out: te.Tensor) -> AttentionWorkload:
     exponentials, _ = product.op.input_tensors
     scores = exponentials.op.input_tensors[0].op.input_tensors[0]
     query, _ = scores.op.input_tensors
-    return AttentionWorkload(batch * heads, rows, shape_of(exponentials)[-1], shape_of(query)[-1], width)
+    columns = exponentials.shape[-1]
+    symbolic = not isinstance(columns, IntImm)
+    return AttentionWorkload(batch * heads, rows, size_hint(columns), shape_of(query)[-1], width, symbolic)
 
 
 def attention_space(workload: AttentionWorkload, target: Target) -> ConfigSpace:
@@ -45,6 +52,8 @@ def attention_space(workload: AttentionWorkload, target: Target) -> ConfigSpace:
     panels = _widths(workload.width, machine.lanes())
     lanes = machine.lanes()
     scores = [count * lanes for count in _PANEL_VECTORS if count * lanes <= workload.columns] or [workload.columns]
+    if workload.symbolic:
+        scores = [width for width in scores if SYMBOLIC_ALIGNMENT % width == 0]
     rows = range(min(_BLOCK_ROWS, workload.rows), 0, -1)
     space = ConfigSpace()
     found = [

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from tilewright import te
+from tilewright.arith.analyzer import Analyzer
 from tilewright.target import Target
 from tilewright.te.operation import reduces_by_lanes
+from tilewright.tir import op
 from tilewright.topi.schedule.cpu.access import row_axes
 from tilewright.topi.schedule.cpu.common import extent_of
 
@@ -36,6 +38,9 @@ def reduce_along(s: te.Schedule, tensor: te.Tensor, target: Target) -> None:
     s[tensor].reorder(*others, *run)
     row = s[tensor].fuse(*run) if len(run) > 1 else run[0]
     lanes = min(accumulators(target) * lanes_of(tensor, target), 1 << extent.bit_length() - 1)
+    whole, rest = Analyzer().modular_set(math.prod((axis.dom.extent for axis in run), start=op.const(1)))
+    if lanes_of(tensor, target) <= whole < lanes and rest == 0:  # symbolic, but so many at a time leave nothing over
+        lanes = whole
     _, inner = s[tensor].split(row, factor=lanes)
     s[tensor].vectorize(inner)
 

@@ -31,6 +31,9 @@ _STALLED = 0.6
 #: Of symbolic rows, as many count like a run of a single row: that takes this long where it reads weights from memory.
 _ROWS_OF_ONE = 32
 
+#: Lengths of short runs with symbolic rows, which count together as much as the likely one: whole tiles fit them badly.
+_SHORT_RUNS = (32, 64, 128)
+
 
 @dataclass(frozen=True)
 class ProductWorkload:
@@ -123,14 +126,20 @@ def fits_registers(rows: int, panel: int, dots: bool, target: Target) -> bool:
 def product_cost(workload: ProductWorkload, config: Mapping[str, int], target: Target) -> Cost:
     """What `workload` costs the busiest worker, computed as `config` says.
 
-    Of symbolic rows a single one, as a decoder has in most of its runs, counts as well.
+    Of symbolic rows a single one, as a decoder has in most of its runs, counts as well, and so do short runs, whose
+    last tile is a whole one.
     """
     blocking, cores = Blocking.of(workload, config), target.machine.cores
     cost = blocking_cost(workload, blocking, target, cores)
     if not workload.symbolic:
         return cost
     single = blocking_cost(replace(workload, rows=1, batch=1), blocking, target, cores)
-    return cost.then(single.times(workload.batch * workload.rows / _ROWS_OF_ONE))
+    cost = cost.then(single.times(workload.batch * workload.rows / _ROWS_OF_ONE))
+    for length in _SHORT_RUNS:
+        whole = -(-length // blocking.tile_rows) * blocking.tile_rows
+        short = blocking_cost(replace(workload, rows=whole), blocking, target, cores)
+        cost = cost.then(short.times(workload.rows / length / len(_SHORT_RUNS)))
+    return cost
 
 
 def worth_sharing(workload: ProductWorkload, blocking: Blocking, target: Target) -> bool:
