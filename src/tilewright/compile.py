@@ -70,7 +70,7 @@ from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
-from tilewright.specialize import specialize_sizes
+from tilewright.specialize import checked_limit, specialize_sizes
 from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.entry_points import PASSES, load_plugins
@@ -176,7 +176,7 @@ def compile(
     """
     if isinstance(example_inputs, str | Target):
         target, example_inputs = example_inputs, None
-    target = Target(target)
+    target, specialize = Target(target), checked_limit(specialize)
     refusal = backend_of(target).refusal()
     if refusal:
         raise UnsupportedError(refusal)

@@ -9,7 +9,9 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import ModelError, UnsupportedError
+import numpy as np
+
+from tilewright.errors import InputError, ModelError, UnsupportedError
 from tilewright.load import load
 from tilewright.runtime.executor import Executable
 from tilewright.runtime.model import Model
@@ -17,6 +19,13 @@ from tilewright.runtime.specializations import Shapes
 from tilewright.support.cache import DiskCache
 from tilewright.support.fingerprint import contents_digest
 from tilewright.support.processes import run_apart
+
+
+def checked_limit(specialize: Any) -> int:
+    """`specialize`, how many sizes may get an executable of their own. Raises `InputError` unless it is one, >= 0."""
+    if isinstance(specialize, bool) or not isinstance(specialize, int | np.integer) or specialize < 0:
+        raise InputError(f"specialize={specialize!r}; give how many sizes may be compiled for, an integer of 0 or more")
+    return int(specialize)
 
 
 def specialize_sizes(executable: Model, model: Any, limit: int, compiled: Callable[[Shapes], Model]) -> None:

@@ -11,14 +11,16 @@ import click
 
 from tilewright.cli.inputs import Arrays, InputOptions, input_options, random_inputs
 from tilewright.cli.memory import memory_of
-from tilewright.cli.options import SECONDS, ModelOptions, model_options, require_model
+from tilewright.cli.options import SECONDS, ModelOptions, model_options, require_model, symbolic_options
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import reference_of
 from tilewright.cli.report import bench_page
 from tilewright.cli.tables import print_table
 from tilewright.cli.timing import TIMING_COLUMNS, TIMING_SPARE, Timing, measure, timing_cells, timing_lines
 from tilewright.frontend.reference import Engine
+from tilewright.runtime.executor import Executable
 from tilewright.runtime.model import Model
+from tilewright.runtime.specializations import HOT_RUNS
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,15 @@ def bench(
     return Bench(timings, failures, load=found.load, interrupted=found.interrupted)
 
 
+def _specialized(executable: Model, sets: Sequence[Arrays]) -> None:
+    """Run each set of inputs until its sizes have an executable of their own, as far as the bound allows."""
+    for arrays in sets:
+        for _ in range(HOT_RUNS):
+            executable.run(arrays)
+        if isinstance(executable, Executable):
+            executable.wait_specialized()
+
+
 @click.command("bench")
 @click.argument("model")
 @click.option("--compare", default="", help="engines beside ours, e.g. onnxruntime,openvino")
@@ -77,6 +88,7 @@ def bench(
 @click.option("--report", "report_path", metavar="FILE.html", help="also write them as a page")
 @input_options
 @model_options
+@symbolic_options
 def bench_command(
     model: str,
     compare: str,
@@ -99,8 +111,10 @@ def bench_command(
         reference_of(model).check(name)
     for path in filter(None, (json_path, report_path)):
         check_writable(path, model)
-    executable = inputs.open(model, options)
+    executable, inputs = inputs.open(model, options), inputs.at_sizes(options)
     sets = [given.arrays for given in inputs.sets(executable, model, seeds=(0,))]
+    if options.specialize:
+        _specialized(executable, sets)
     result = bench(executable, model, engines, seconds, rounds, sets)
     if memory and not result.interrupted:
         working = [name for name in engines if name not in result.failures]

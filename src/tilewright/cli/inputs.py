@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,14 +39,19 @@ def random_inputs(specs: Iterable[TensorSpec], seed: int, limits: Mapping[str, i
 
 
 def complete_inputs(
-    specs: list[TensorSpec], given: Mapping[str, Given], seed: int, limits: Mapping[str, int]
+    specs: list[TensorSpec],
+    given: Mapping[str, Given],
+    seed: int,
+    limits: Mapping[str, int],
+    sizes: Mapping[str, Shape] | None = None,
 ) -> Arrays:
-    """An array for each input: as `given`, or random of `seed`. Open sizes are those that the given arrays have.
+    """An array for each input: as `given`, or random of `seed`. Open sizes are those of the given arrays and `sizes`.
 
     Raises InputError when `given` names an input that the model does not have or cannot fill it.
     """
     check_names(specs, given)
-    shapes = _shapes(specs, {name: value.shape for name, value in given.items() if value.shape is not None})
+    known = {name: value.shape for name, value in given.items() if value.shape is not None}
+    shapes = _shapes(specs, {**(sizes or {}), **known})
     generator = np.random.default_rng(seed)
     made: Arrays = {}
     for spec in specs:
@@ -124,6 +129,12 @@ class InputOptions:
 
     given: Mapping[str, Given]
     seeds: tuple[int, ...]
+    #: The shapes of inputs of a model whose dimensions are symbolic.
+    sizes: Mapping[str, Shape] = field(default_factory=dict)
+
+    def at_sizes(self, options: ModelOptions) -> InputOptions:
+        """These inputs; with `--open` of the sizes that `--input-shapes` gives."""
+        return replace(self, sizes=parse_shapes(options.shapes) or {}) if options.symbolic else self
 
     def open(
         self,
@@ -193,11 +204,11 @@ class InputOptions:
         specs = [spec for spec in executable.inputs if spec.name not in states]
         drawn = tuple(spec.name for spec in specs if spec.name not in self.given or self.given[spec.name].drawn)
         if not drawn:
-            yield InputSet({**complete_inputs(specs, self.given, 0, {}), **states}, None, ())
+            yield InputSet({**complete_inputs(specs, self.given, 0, {}, self.sizes), **states}, None, ())
             return
         limits = _limits(path) if any(spec.dtype.is_int for spec in specs if spec.name in free) else {}
         for seed in self.seeds or seeds or (fresh_seed(),):
-            yield InputSet({**complete_inputs(specs, self.given, seed, limits), **states}, seed, drawn)
+            yield InputSet({**complete_inputs(specs, self.given, seed, limits, self.sizes), **states}, seed, drawn)
 
     def one(self, executable: Model, path: str, purpose: str, seeds: tuple[int, ...] = ()) -> InputSet:
         """The inputs where there can be one run only. Raises InputError for several seeds."""

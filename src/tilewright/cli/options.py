@@ -6,7 +6,7 @@ import functools
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,9 @@ class ModelOptions:
     threads: int | None
     no_cache: bool
     records: str | None = None
+    #: Dimensions that the model leaves open stay symbolic; `shapes` are those of the runs.
+    symbolic: bool = False
+    specialize: int = 0
 
     def open(
         self,
@@ -110,7 +113,7 @@ class ModelOptions:
                 "compile -o`, run it on such a machine with `tilewright rpc run`, or look at its code with `tilewright "
                 "inspect --stage asm`"
             )
-        shapes = {**(fixed or {}), **(parse_shapes(self.shapes) or {})}
+        shapes = {} if self.symbolic else {**(fixed or {}), **(parse_shapes(self.shapes) or {})}
         with progress():
             return compile(
                 path,
@@ -122,6 +125,7 @@ class ModelOptions:
                 check=check,
                 records=self.records,
                 exact_rounding=exact_rounding,
+                specialize=self.specialize,
             )
 
     def export_source(self, path: str, output: str, exact_rounding: bool = False) -> None:
@@ -175,6 +179,26 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         decorated = option(decorated)
     return decorated
+
+
+def symbolic_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--open` and `--specialize` of the verbs that run a model over and over; to be given after `model_options`."""
+
+    @functools.wraps(command)
+    def gathered(symbolic: bool, specialize: int, options: ModelOptions, **rest: Any) -> Any:
+        if specialize and not symbolic:
+            raise InputError("--specialize is for models with symbolic dimensions; give --open with it")
+        return command(options=replace(options, symbolic=symbolic, specialize=specialize), **rest)
+
+    several = click.option(
+        "--specialize", default=0, metavar="N", type=click.IntRange(min=0),
+        help="with --open: compile for up to N sizes of their own, in the background",
+    )  # fmt: skip
+    keep = click.option(
+        "--open", "--symbolic", "symbolic", is_flag=True,
+        help="keep open dimensions symbolic; --input-shapes and --input say the sizes of the runs",
+    )  # fmt: skip
+    return keep(several(gathered))
 
 
 #: `--check` of the verbs whose result does not depend on how fast the model runs.

@@ -18,6 +18,7 @@ from tilewright.cli.options import (
     exact_rounding_option,
     model_options,
     require_model,
+    symbolic_options,
 )
 from tilewright.cli.reference import advice, check_against, reference_of
 from tilewright.cli.rounding import rounding_note
@@ -35,6 +36,7 @@ from tilewright.runtime.model import Model
 @exact_rounding_option
 @input_options
 @model_options
+@symbolic_options
 def verify_command(
     model: str,
     against: str | None,
@@ -53,6 +55,7 @@ def verify_command(
     with tempfile.TemporaryDirectory() as folder:
         path = whole.cut_at(values, folder) if values else model
         executable = inputs.open(path, options, check=check, exact_rounding=exact_rounding)
+        inputs = inputs.at_sizes(options)
         doubtful = reference_of(path).inexact_nodes(against)
         if doubtful:
             click.echo(

@@ -78,6 +78,11 @@ class Executable(Model):
         names = [dim.name for dim in self.manifest.dynamic.dims]
         return [dict(zip(names, sizes, strict=True)) for sizes in self._specializations.sizes]
 
+    def wait_specialized(self, timeout: float | None = None) -> None:
+        """Wait until no executable is being compiled for a size of its own, at most `timeout` seconds."""
+        if self._specializations is not None:
+            self._specializations.wait(timeout)
+
     def _with_own_weights(self, made: Executable) -> Executable:
         """`made` on the weights of this executable, where it has the same ones in the same places."""
         if made.manifest.weights != self.manifest.weights or not same_bytes(made._weights, self._weights):
