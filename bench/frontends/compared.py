@@ -42,8 +42,8 @@ def compare_cases(
     args: argparse.Namespace,
     compare: Callable[[str, Path, bool], float],
     bound: Callable[[str], float],
-) -> None:
-    """`compare_networks` of all `cases`, each with the largest difference that agrees, `bound(case)`."""
+) -> list[str]:
+    """`compare_networks` of all `cases`, each with the largest difference that agrees, `bound(case)`; the lines."""
     begun, lines = time.monotonic(), _lines_of(args.log)
     for case in cases:
         if case in lines:
@@ -60,6 +60,7 @@ def compare_cases(
             _begun(args.log).unlink()
     chosen = [lines[case] for case in cases if case in lines]
     print(f"agree: {sum(': agrees, ' in line for line in chosen)} of {len(chosen)}")
+    return chosen
 
 
 def _lines_of(log: Path | None) -> dict[str, str]:

@@ -9,12 +9,15 @@ from typing import Any
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
 from tilewright.frontend.tensorflow import families  # noqa: F401  (importing a family registers its converters)
+from tilewright.frontend.tensorflow.declared_shapes import fits
 from tilewright.frontend.tensorflow.importer import Importer
 from tilewright.frontend.tensorflow.load import Endpoint, Program, load_program
 from tilewright.frontend.tensorflow.schema import described, type_name
 from tilewright.frontend.tensorflow.values import expression
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.type_of import type_of
 from tilewright.support.dtype import DType
 
 
@@ -37,9 +40,22 @@ def convert_model(
     for value, one in zip(found, program.outputs):
         if not isinstance(value, Expr):
             raise UnsupportedError(f"{program.label}: the output {one.name!r} is no tensor")
+        _check_result(value, one, program)
     body = found[0] if len(found) == 1 else Tuple(found)
     main = Function(params, body, attrs={"output_names": tuple(one.name for one in program.outputs)})
     return IRModule({**importer.loops, GlobalVar("main"): main}), specs
+
+
+def _check_result(value: Expr, one: Endpoint, program: Program) -> None:
+    """Refuse a result of another shape or type than the signature declares."""
+    found, wanted = type_of(value), type_name(one.dtype)
+    if not isinstance(found, TensorType):
+        raise UnsupportedError(f"{program.label}: the output {one.name!r} is a {found}, not a tensor")
+    if (one.shape is not None and not fits(found.shape, one.shape)) or wanted not in (None, str(found.dtype)):
+        raise UnsupportedError(
+            f"{program.label}: the output {one.name!r} came out as {found}; the signature declares "
+            f"{wanted or described(one.dtype)} of shape {list(one.shape or ())}"
+        )
 
 
 def _declared(one: Endpoint, program: Program) -> Declared:

@@ -14,8 +14,10 @@ from tilewright.frontend.finish import Finisher
 from tilewright.frontend.folding import fold_call
 from tilewright.frontend.graph_walk import UNAVAILABLE
 from tilewright.frontend.messages import Record
+from tilewright.frontend.tensorflow.declared_shapes import contradiction
 from tilewright.frontend.tensorflow.frames import EXITS, Frame, Frames, node_of
 from tilewright.frontend.tensorflow.load import Program
+from tilewright.frontend.tensorflow.miscounted_steps import miscounted_steps
 from tilewright.frontend.tensorflow.node import GraphImporter, TfNode
 from tilewright.frontend.tensorflow.outputs import place_of_output
 from tilewright.frontend.tensorflow.registry import converts
@@ -209,6 +211,11 @@ class Importer(GraphImporter):
         place = place_of_output(node, tensor, scope.is_function) if node is not None else 0
         if not 0 <= place < len(values):
             raise ModelError(f"{self.program.label}: {tensor!r} is read of {len(values)} results")
+        wrong = contradiction(node, place, values[place]) if node is not None else None
+        if node is not None and wrong is not None:
+            self.missing.add(node.op, f"{node.op} {scope.name + name!r}", wrong)
+            scope.values[name] = [UNAVAILABLE]
+            return UNAVAILABLE
         return values[place]
 
     def _convert(self, scope: Scope, record: Record) -> None:
@@ -228,6 +235,9 @@ class Importer(GraphImporter):
             scope.values[record.name] = self._merged(scope, given, node)
         elif any(value is DEAD for value in values):
             scope.values[record.name] = [DEAD] * 16
+        elif record.op == "Range" and (fault := miscounted_steps(record, scope.nodes, scope.values)):
+            self.missing.add(record.op, node.label, fault)
+            scope.values[record.name] = [UNAVAILABLE]
         else:
             scope.values[record.name] = self._results(node)
 
