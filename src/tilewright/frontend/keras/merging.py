@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.frontend.idioms import broadcast_to, concatenate, full, like, product, rank_of, reshape, shape_of
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.normalization import normalized
+from tilewright.frontend.keras.promotion import tensors
 from tilewright.frontend.keras.registry import converts
 from tilewright.frontend.product import matmul
 from tilewright.relay import op
@@ -90,7 +91,7 @@ def _merged(
 
 @converts("Concatenate")
 def convert_concatenate(layer: Layer, inputs: Sequence[Expr]) -> Expr:
-    parts = _listed(layer, inputs)
+    parts = tensors(*_listed(layer, inputs))
     axis = int(layer.get("axis", -1))
     masks = layer.mask_of(inputs)
     if any(mask is not None for mask in masks):

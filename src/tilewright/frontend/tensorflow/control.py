@@ -1,4 +1,4 @@
-"""Functions, branches, loops, variables, and what passes its input on."""
+"""Functions, branches, variables, and what passes its input on."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, 
 from tilewright.relay.ir.type import FuncType, TupleType
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import all_vars
-
-#: Rounds of a loop that are written out at most, where it is known before the run how many there are.
-_MOST_ROUNDS = 1024
 
 
 @converts(
@@ -75,7 +72,7 @@ def convert_call(node: TfNode) -> list[Any]:
 @converts("If", "StatelessIf")
 def convert_if(node: TfNode) -> list[Any]:
     names = (node.function("then_branch"), node.function("else_branch"))
-    condition = _truth(node[0])
+    condition = truth(node[0])
     if isinstance(condition, Constant):
         return node.importer.call(names[0 if condition.data else 1], node.values[1:], f"{node.name}/")
     results = [node.importer.call(name, node.values[1:], f"{node.name}/") for name in names]
@@ -99,7 +96,7 @@ def convert_case(node: TfNode) -> list[Any]:
     return made
 
 
-def _truth(value: Expr) -> Expr:
+def truth(value: Expr) -> Expr:
     """What a condition says: a number is true where it is not 0."""
     if str(type_of(value).dtype) != "bool":  # type: ignore[attr-defined]
         value = Constant(value.data != 0) if isinstance(value, Constant) else op.not_equal(value, like(0, value))
@@ -116,78 +113,3 @@ def _chosen(node: TfNode, condition: Expr, first: Sequence[Any], second: Sequenc
         node.unsupported("branches whose results have different types")
     made = If(reshape(condition, ()), Tuple(left), Tuple(right))
     return [made[index] for index in range(len(left))]
-
-
-# --------------------------------------------------------------------------------------------------------------- loops
-@converts("While", "StatelessWhile")
-def convert_while(node: TfNode) -> list[Any]:
-    """Written out where the condition is known before the run, else a function that calls itself."""
-    test, body = node.function("cond"), node.function("body")
-
-    def goes_on(values: Sequence[Any], scope: str) -> Any:
-        return node.importer.call(test, values, scope)[0]
-
-    return loop(node, goes_on, lambda values, scope: node.importer.call(body, values, scope))
-
-
-@converts("Exit", "RefExit")
-def convert_exit(node: TfNode) -> list[Any]:
-    """All values of a loop of TensorFlow 1, of which the first is the one that this Exit lets out."""
-    goes_on, body = node.importer.frame(node.name)
-    return loop(node, goes_on, body)
-
-
-#: Of the values of a loop and where it is: whether it goes on, or the values of the next round.
-Part = Callable[[Sequence[Any], str], Any]
-
-
-def loop(node: TfNode, test: Part, body: Part) -> list[Any]:
-    """The values of `node` behind a loop, or `[UNAVAILABLE]`."""
-    values: list[Any] = list(node.values)
-    for turn in range(_MOST_ROUNDS):
-        scope = f"{node.name}/{turn}/"
-        go_on = test(values, scope)
-        if go_on is UNAVAILABLE:
-            return [UNAVAILABLE]
-        go_on = _truth(expression(go_on))
-        if not isinstance(go_on, Constant):
-            break
-        if not go_on.data:
-            return values
-        values = body(values, scope)
-        if any(value is UNAVAILABLE for value in values):
-            return [UNAVAILABLE]
-    else:
-        node.unsupported(f"a loop of more than {_MOST_ROUNDS} rounds whose number is known before the run")
-    return _recursive(node, test, body, values)
-
-
-def _recursive(node: TfNode, test: Part, body: Part, start: Sequence[Any]) -> list[Any]:
-    first = [value if isinstance(value, Handle) else expression(value) for value in start]
-    if any(isinstance(value, Items) for value in first):
-        node.unsupported(
-            "a list of tensors in a loop whose rounds are counted at run time; give the sizes of the inputs"
-        )
-    moving = [value for value in first if isinstance(value, Expr)]
-    types = [type_of(value) for value in moving]
-    params = [var(f"carried_{index}", kind) for index, kind in enumerate(types)]
-    own = iter(params)
-    inside = [next(own) if isinstance(value, Expr) else value for value in first]
-    scope = f"{node.name}/"
-    go_on = test(inside, scope)
-    results = [expression(value) for value in body(inside, scope)]
-    if go_on is UNAVAILABLE or any(value is UNAVAILABLE for value in results):
-        return [UNAVAILABLE]
-    again = [value for value, before in zip(results, first) if isinstance(before, Expr)]
-    if len(results) != len(first) or [type_of(value) for value in again] != types:
-        node.unsupported("a loop whose values change their types")
-    condition = _truth(expression(go_on))
-    captured: list[Var] = [one for one in all_vars(Tuple([condition, *again])) if one not in params]
-    name = GlobalVar(f"while_{len(node.importer.loops) + 1}")
-    everything = [*params, *captured]
-    name.set_inferred_type(FuncType([type_of(param) for param in everything], TupleType(types)))
-    root = If(reshape(condition, ()), Call(name, [*again, *captured], span=node.name), Tuple(params))
-    node.importer.loops[name] = Function(everything, root, TupleType(types))
-    made = Call(name, [*moving, *captured], span=node.name)
-    places = iter(range(len(moving)))
-    return [made[next(places)] if isinstance(value, Expr) else value for value in first]

@@ -6,6 +6,7 @@ from tilewright.frontend.tensorflow import (  # noqa: F401
     indexing,
     linalg,
     lists,
+    loops,
     math,
     nn,
     reduce,

@@ -21,7 +21,7 @@ from tilewright.frontend.tensorflow.miscounted_steps import miscounted_steps
 from tilewright.frontend.tensorflow.node import GraphImporter, TfNode
 from tilewright.frontend.tensorflow.outputs import place_of_output
 from tilewright.frontend.tensorflow.registry import converts
-from tilewright.frontend.tensorflow.values import DEAD, Dims, Items
+from tilewright.frontend.tensorflow.values import DEAD, Dims, Handle, Items, Rows
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar
@@ -80,6 +80,8 @@ class Importer(GraphImporter):
         self._variables: dict[str, Constant] = {}
         self._bodies: dict[str, dict[str, Record]] = {}
         self._leaving: list[tuple[Scope, Frame]] = []
+        #: Variables that the model changes while it runs, the operator that does and where it is.
+        self._assigned: list[tuple[str | None, str, str]] = []
 
     # ---------------------------------------------------------------------------------------------------- the results
     def run(self, inputs: Mapping[str, Expr], outputs: Sequence[str]) -> list[Any]:
@@ -90,7 +92,9 @@ class Importer(GraphImporter):
             if name not in scope.nodes or (place or "0") != "0":
                 raise ModelError(f"{self.program.label}: the input {tensor!r} is no tensor of the graph")
             scope.values[name] = [value]
-        return [self._tensor(scope, tensor) for tensor in outputs]
+        found = [self._tensor(scope, tensor) for tensor in outputs]
+        self._refuse_changes()
+        return found
 
     def call(self, function: str, arguments: Sequence[Any], scope: str) -> list[Any]:
         """The results of a function of the library."""
@@ -116,8 +120,17 @@ class Importer(GraphImporter):
 
     def _check_effects(self, scope: Scope, name: str) -> None:
         node = scope.nodes.get(name)
-        if node is not None and node.op in _ASSIGNS:
-            self.missing.add(node.op, f"{node.op} {scope.name + name!r}", "it changes a variable while the model runs")
+        if node is None or node.op not in _ASSIGNS:
+            return
+        handle = self._tensor(scope, node.input[0])
+        changed = handle.name if isinstance(handle, Handle) else None
+        self._assigned.append((changed, node.op, f"{node.op} {scope.name + name!r}"))
+
+    def _refuse_changes(self) -> None:
+        """Refuse changes of variables that results depend on; that of a seed which nothing draws from is none of them."""
+        for changed, operator, place in self._assigned:
+            if changed is None or changed in self._variables:
+                self.missing.add(operator, place, "it changes a variable while the model runs, on which results depend")
 
     def variable(self, name: str) -> Constant:
         """The value of a variable, by the name of its node."""
@@ -311,6 +324,8 @@ class Importer(GraphImporter):
             return self._finisher.finish(value, span, done)
         if isinstance(value, Items):
             value.items = [None if one is None else self._finisher.finish(one, span, done) for one in value.items]
+        if isinstance(value, Rows) and value.data is not None:
+            value.data = self._finisher.finish(value.data, span, done)
         return value
 
 

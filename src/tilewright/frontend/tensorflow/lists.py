@@ -1,22 +1,84 @@
-"""Lists of tensors, which loops fill and read; they are known, element by element, while the graph is imported."""
+"""Lists of tensors, which loops fill and read: known element by element, or as rows of one tensor (`Rows`).
+
+Rows are what a list is whose length is symbolic, or whose elements are counted at run time.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tilewright.frontend.idioms import concatenate, full, index_axis
+import numpy as np
+
+from tilewright.frontend.idioms import cast, concatenate, constant, full, index_axis, reshape, shape_of
 from tilewright.frontend.tensorflow.node import TfNode
 from tilewright.frontend.tensorflow.registry import converts
 from tilewright.frontend.tensorflow.schema import type_name
-from tilewright.frontend.tensorflow.values import Dims, Items, dims_of
+from tilewright.frontend.tensorflow.values import Dims, Items, Rows, dims_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
 _MOST_ITEMS = 1 << 16
 
 
+def rows_of(value: Items | Rows) -> Rows | None:
+    """A list as rows of one tensor; None where elements differ in shape. Elements that were never set are zeros."""
+    if isinstance(value, Rows):
+        return value
+    known = next((one for one in value.items if one is not None), None)
+    if known is None:
+        return Rows(None, len(value.items), value.dtype, value.shape)
+    if any(one is not None and shape_of(one) != shape_of(known) for one in value.items):
+        return None
+    empty = full(0, shape_of(known), value.dtype)
+    data = op.stack([empty if one is None else one for one in value.items], axis=0)
+    return Rows(data, len(value.items), value.dtype, shape_of(known))
+
+
+def written_rows(before: Items | Rows, after: Any) -> Rows | None:
+    """A list before a loop as rows of the shape that its rounds write; None where that is not known."""
+    rows, written = rows_of(before), rows_of(after) if isinstance(after, Items | Rows) else None
+    if rows is None or written is None or written.data is None or rows.data is not None:
+        return rows
+    shape = shape_of(written.data)[1:]
+    return Rows(full(0, (rows.count, *shape), rows.dtype), rows.count, rows.dtype, shape)
+
+
+def _rows(node: TfNode, index: int = 0) -> Rows:
+    """A list whose places only a run counts."""
+    value = node.values[index]
+    rows = rows_of(value) if isinstance(value, Items | Rows) else None
+    if rows is None:
+        node.unsupported("a list of tensors of different shapes, or of none, whose elements are counted at run time")
+    return rows
+
+
+def _at_run_time(node: TfNode, place: int | None = 1) -> bool:
+    """True where the list, or the place that is asked for, is known to a run only."""
+    return isinstance(node.values[0], Rows) or (place is not None and dims_of(node.values[place]) is None)
+
+
+def _written(node: TfNode, rows: Rows, place: Expr, value: Expr) -> Rows:
+    """The list with another element at `place`, a scalar."""
+    shape = shape_of(value)
+    data = full(0, (rows.count, *shape), rows.dtype) if rows.data is None else rows.data
+    if rows.data is not None and shape_of(data)[1:] != shape:
+        node.unsupported("a list of tensors of different shapes whose elements are counted at run time")
+    own = op.equal(_counted_up(rows.count), cast(place, "int32"))
+    wide = op.expand_dims(own, axis=1, num_newaxis=len(shape)) if shape else own
+    return Rows(op.where(wide, op.expand_dims(value, axis=0), data), rows.count, rows.dtype, shape)
+
+
+def _counted_up(count: Any) -> Expr:
+    """0, 1 … up to `count`."""
+    if isinstance(count, int):
+        return constant(np.arange(count), "int32")
+    return op.subtract(op.cumsum(full(1, (count,), "int32"), axis=0), constant(1, "int32"))
+
+
 def _items(node: TfNode, index: int = 0) -> Items:
     value = node.values[index]
+    if isinstance(value, Rows):
+        node.unsupported("a list of a symbolic number of tensors; give the sizes of the inputs")
     if not isinstance(value, Items):
         node.unsupported(f"its input {index} is no list of tensors")
     return value
@@ -30,11 +92,13 @@ def _shape(node: TfNode, index: int) -> tuple[int, ...] | None:
 
 
 @converts("TensorListReserve", "EmptyTensorList")
-def convert_reserve(node: TfNode) -> Items:
+def convert_reserve(node: TfNode) -> Items | Rows:
     kind = type_name(node.type_code("element_dtype"))
     if kind is None:
         node.unsupported("a list of other than numbers")
-    count = node.ints(1, "length")[0] if node.operator == "TensorListReserve" else 0
+    count = node.dims(1, "length")[0] if node.operator == "TensorListReserve" else 0
+    if not isinstance(count, int):
+        return Rows(None, count, kind, _shape(node, 0))
     if not 0 <= count <= _MOST_ITEMS:
         node.unsupported(f"a list of {count} tensors")
     return Items([None] * count, kind, _shape(node, 0))
@@ -77,11 +141,12 @@ def convert_array_operation(node: TfNode) -> Any:
 
 
 @converts("TensorListFromTensor")
-def convert_from_tensor(node: TfNode) -> Items:
-    count = node.shape()[0]
-    if not isinstance(count, int) or count > _MOST_ITEMS:
-        node.unsupported("a list of an open number of tensors; give the sizes of the inputs")
-    data = node[0]
+def convert_from_tensor(node: TfNode) -> Items | Rows:
+    count, data = node.shape()[0], node[0]
+    if not isinstance(count, int):
+        return Rows(data, count, node.dtype(), node.shape()[1:])
+    if count > _MOST_ITEMS:
+        node.unsupported(f"a list of {count} tensors")
     return Items([index_axis(data, 0, place) for place in range(count)], node.dtype(), None)
 
 
@@ -93,7 +158,9 @@ def _place(node: TfNode, listed: Items, index: int = 1) -> int:
 
 
 @converts("TensorListSetItem")
-def convert_set_item(node: TfNode) -> Items:
+def convert_set_item(node: TfNode) -> Items | Rows:
+    if _at_run_time(node):
+        return _written(node, _rows(node), reshape(node[1], ()), node[2])
     listed = _items(node)
     place = _place(node, listed)
     items = list(listed.items)
@@ -103,6 +170,11 @@ def convert_set_item(node: TfNode) -> Items:
 
 @converts("TensorListGetItem")
 def convert_get_item(node: TfNode) -> Expr:
+    if _at_run_time(node):
+        rows = _rows(node)
+        if rows.data is None:
+            node.unsupported("an element of a list in which none was set")
+        return op.take(rows.data, reshape(node[1], ()), axis=0)
     listed = _items(node)
     return _element(node, listed, listed.items[_place(node, listed)])
 
@@ -120,6 +192,11 @@ def _element(node: TfNode, listed: Items, item: Expr | None) -> Expr:
 
 @converts("TensorListStack", "TensorListConcatV2", "TensorListGather")
 def convert_stack(node: TfNode) -> Any:
+    if node.operator == "TensorListStack" and isinstance(node.values[0], Rows):
+        rows = _rows(node)
+        if rows.data is None and rows.shape is None:
+            node.unsupported("a list in which no element was set, of unknown shape")
+        return full(0, (rows.count, *(rows.shape or ())), rows.dtype) if rows.data is None else rows.data
     listed = _items(node)
     if node.operator == "TensorListGather":
         parts = [_element(node, listed, listed.items[place]) for place in node.ints(1, "places")]
@@ -146,4 +223,6 @@ def convert_pop(node: TfNode) -> list[Any]:
 
 @converts("TensorListLength")
 def convert_length(node: TfNode) -> Dims:
+    if isinstance(node.values[0], Rows):
+        return Dims([_rows(node).count], scalar=True)
     return Dims([len(_items(node).items)], scalar=True)

@@ -44,6 +44,19 @@ class Items:
         self.shape = shape
 
 
+class Rows:
+    """A list of `count` tensors of one shape, `count` being symbolic or the places written counted at run time.
+
+    `data` has them as the rows of one tensor; None where none was written yet.
+    """
+
+    def __init__(self, data: Expr | None, count: Any, dtype: str, shape: tuple[int, ...] | None) -> None:
+        self.data = data
+        self.count = count
+        self.dtype = dtype
+        self.shape = shape
+
+
 class Handle:
     """A variable, by the name of its node; a table, by its own."""
 
