@@ -98,7 +98,8 @@ def _plain(draw: Draw, x: Any) -> Any:
         lambda: layers.BatchNormalization()(x), lambda: layers.SpatialDropout1D(0.2)(x), lambda: layers.Dropout(0.3)(x),
         lambda: layers.GaussianNoise(0.1)(x), lambda: layers.Activation(draw.activation())(x),
         lambda: layers.EinsumDense("abc,cd->abd", (None, 5), "d")(x), lambda: layers.UnitNormalization()(x),
-        lambda: x - ops.mean(x, axis=1, keepdims=True), lambda: ops.flip(x, axis=1), lambda: ops.cumsum(x, axis=1) * 0.1,
+        lambda: x - ops.mean(x, axis=1, keepdims=True), lambda: ops.flip(x, axis=1),
+        lambda: ops.cumsum(x, axis=1) * 0.1,
         lambda: layers.ZeroPadding1D(1)(x), lambda: ops.softmax(x, axis=1), lambda: layers.UpSampling1D(2)(x),
     ])()  # fmt: skip
 
@@ -129,6 +130,13 @@ def _series(draw: Draw, length: int | None, name: str) -> tuple[Any, Any, Feed]:
     return series, layers.Masking()(series) if masked else series, feed
 
 
+def _as_long(inputs: Sequence[Any], feeds: Sequence[Feed], one: Any, other: Any) -> bool:
+    """True where two tensors have the same length, which their shapes do not tell where it is open."""
+    arrays = [feed(np.random.default_rng(0), 2, 7) for feed in feeds]
+    first, second = keras.Model(inputs, [one, other])(arrays)
+    return bool(first.shape == second.shape)
+
+
 def _sequence_model(draw: Draw) -> Made:
     length = None if draw.yes(0.67) else 7
     given, x, feed = _tokens(draw, length) if draw.yes(0.35) else _series(draw, length, "series")
@@ -140,8 +148,9 @@ def _sequence_model(draw: Draw) -> Made:
     for _ in range(draw.of([2, 3, 5])):
         from_ = found[-1] if draw.yes(0.8) else draw.of(found)
         alike = [one for one in found if one is not from_ and one.shape == from_.shape]
-        if alike and draw.yes(0.3):
-            found.append(draw.of([layers.Add, layers.Multiply, layers.Maximum, layers.Concatenate])()([from_, alike[0]]))
+        if alike and draw.yes(0.3) and _as_long(inputs, feeds, from_, alike[0]):
+            join = draw.of([layers.Add, layers.Multiply, layers.Maximum, layers.Concatenate])
+            found.append(join()([from_, alike[0]]))
             continue
         try:
             kinds = [_recurrent, _recurrent, _recurrent, _distributed, _convolved, _convolved, _attended, _plain]
@@ -150,8 +159,8 @@ def _sequence_model(draw: Draw) -> Made:
             continue
     x, outputs = found[-1], []
     pooled = draw.of([
-        lambda: _recurrent(draw, x, False), lambda: layers.GlobalAveragePooling1D()(x), lambda: layers.GlobalMaxPool1D()(x),
-        lambda: x[:, -1], lambda: ops.max(x, axis=1), lambda: x,
+        lambda: _recurrent(draw, x, False), lambda: layers.GlobalAveragePooling1D()(x),
+        lambda: layers.GlobalMaxPool1D()(x), lambda: x[:, -1], lambda: ops.max(x, axis=1), lambda: x,
     ])()  # fmt: skip
     outputs.append(layers.Dense(3, activation=draw.of(["softmax", None, "sigmoid"]))(pooled))
     if draw.yes(0.3):
@@ -169,7 +178,8 @@ def _table_model(draw: Draw) -> Made:
     measured.adapt(rng.normal(1, 2, (20, 3)).astype("float32"))
     buckets = layers.Discretization(bin_boundaries=edges, output_mode=mode)(numbers)
     encoded = layers.CategoryEncoding(6, output_mode=draw.of(["multi_hot", "count"]))(codes)
-    parts = [measured(numbers), ops.cast(buckets, "float32"), encoded, layers.Rescaling(draw.of([0.1, 2.0]), 0.5)(numbers)]
+    scaled = layers.Rescaling(draw.of([0.1, 2.0]), 0.5)(numbers)
+    parts = [measured(numbers), ops.cast(buckets, "float32"), encoded, scaled]
     if draw.yes():
         found = layers.IntegerLookup(vocabulary=[1, 2, 4], output_mode=draw.of(["one_hot", "multi_hot"]))(codes)
         parts.append(layers.Flatten()(found))
@@ -187,7 +197,8 @@ def _image_model(draw: Draw) -> Made:
     image = keras.Input((extent, extent, 3), name="image")
     x = draw.of([layers.Rescaling(1 / 127.5, -1.0), layers.Rescaling(1 / 255)])(image)
     if extent is not None or draw.yes(0.4):
-        size = layers.Resizing(draw.of([6, 8, 12]), 8, interpolation=draw.of(["bilinear", "nearest", "bicubic", "area"]))
+        how = draw.of(["bilinear", "nearest", "bicubic", "area"])
+        size = layers.Resizing(draw.of([6, 8, 12]), 8, interpolation=how)
         x = draw.of([size, layers.CenterCrop(5, 6)])(x) if extent else size(x)
     x = draw.of([layers.RandomFlip(), layers.RandomRotation(0.1), layers.RandomContrast(0.2), layers.Dropout(0.2)])(x)
     x = layers.Normalization(mean=[0.1, 0.2, 0.3], variance=[1.0, 2.0, 0.5])(x)
@@ -232,7 +243,9 @@ def _arrays(made: Made, seed: int, batch: int, length: int) -> list[np.ndarray]:
     return [feed(rng, batch, length) for feed in made.feeds]
 
 
-def _given(kind: str, seed: int, specs: Sequence[Any], arrays: Sequence[np.ndarray]) -> dict[str, tuple[Any, ...]] | None:
+def _given(
+    kind: str, seed: int, specs: Sequence[Any], arrays: Sequence[np.ndarray]
+) -> dict[str, tuple[Any, ...]] | None:
     """`input_shapes` for a way that sizes are given."""
     if kind == "symbolic":
         return None
@@ -242,11 +255,11 @@ def _given(kind: str, seed: int, specs: Sequence[Any], arrays: Sequence[np.ndarr
     keep_batch = seed % 2 == 0
     chosen: dict[str, tuple[Any, ...]] = {}
     for spec in specs:
-        extents = [
-            size if isinstance(known, int) or (place == 0) != keep_batch else ("batch" if place == 0 else f"size_{place}")
+        names = ["batch", *(f"size_{place}" for place in range(1, len(spec.shape)))]
+        chosen[spec.name] = tuple(
+            size if isinstance(known, int) or (place == 0) != keep_batch else names[place]
             for place, (size, known) in enumerate(zip(shapes[spec.name], spec.shape))
-        ]
-        chosen[spec.name] = tuple(extents)
+        )
     return chosen
 
 
@@ -288,7 +301,8 @@ def verdict(line: str) -> str:
     if said.startswith(("agrees", "DIFFERS")):
         return said.partition(",")[0]
     if said.startswith("UnsupportedError"):
-        return "faulty" if "a fault of the Keras that exported it" in said else "text" if "string" in said else "refused"
+        faulty = "a fault of the Keras that exported it" in said
+        return "faulty" if faulty else "text" if "string" in said else "refused"
     return said.partition(":")[0]
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.frontend.graph_walk import UNAVAILABLE
 from tilewright.frontend.idioms import constant, like, reshape
 from tilewright.frontend.tensorflow.node import TfNode
 from tilewright.frontend.tensorflow.registry import converts
-from tilewright.frontend.tensorflow.values import Dims, Handle, Items, expression
+from tilewright.frontend.tensorflow.values import Dims, Handle, expression
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var, var
-from tilewright.relay.ir.type import FuncType, TupleType
+from tilewright.relay.ir.expr import Constant, Expr, If, Tuple
 from tilewright.relay.ir.type_of import type_of
-from tilewright.relay.ir.visitor import all_vars
 
 
 @converts(

@@ -22,7 +22,7 @@ _HANDLES = ("TensorArray", "TensorList", "EmptyTensorList")
 
 
 def contradiction(record: Record, place: int, value: Any) -> str | None:
-    """How the shape of result `place` of a node differs from the declared one; None where it fits or nothing is said."""
+    """How the shape of a result contradicts the declared one; None where it fits or nothing is declared."""
     attribute = record.attr.get("_output_shapes")
     if attribute is None or record.op.startswith(_HANDLES):
         return None
@@ -43,7 +43,7 @@ def fits(found: Sequence[Any], declared: Sequence[int]) -> bool:
 
 def _shape(value: Any) -> tuple[Any, ...] | None:
     if isinstance(value, Dims):
-        return () if value.scalar else (len(value.extents),)
+        return value.shape
     found = type_of(value) if isinstance(value, Expr) else None
     return found.shape if isinstance(found, TensorType) else None
 

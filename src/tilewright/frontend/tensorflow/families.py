@@ -2,6 +2,7 @@
 
 from tilewright.frontend.tensorflow import (  # noqa: F401
     control,
+    dilation,
     image,
     indexing,
     linalg,

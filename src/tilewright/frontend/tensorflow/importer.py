@@ -127,7 +127,7 @@ class Importer(GraphImporter):
         self._assigned.append((changed, node.op, f"{node.op} {scope.name + name!r}"))
 
     def _refuse_changes(self) -> None:
-        """Refuse changes of variables that results depend on; that of a seed which nothing draws from is none of them."""
+        """Refuse changes of variables that results depend on, which those of a seed without draws do not."""
         for changed, operator, place in self._assigned:
             if changed is None or changed in self._variables:
                 self.missing.add(operator, place, "it changes a variable while the model runs, on which results depend")

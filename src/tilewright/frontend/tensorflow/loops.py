@@ -2,8 +2,8 @@
 
     while i < n: y[i] = h = f(h, x[i])  ->  @while_1(i, h, y, x) { if (i < n) @while_1(i + 1, …) else (i, h, y) }
 
-What a round leaves as it is stays a parameter that is handed on, and a number or shape that is known stays known. A list
-that rounds write to is carried as one tensor, `Rows`, of the shape that the first round writes.
+What a round leaves as it is stays a parameter that is handed on, and a number or shape that is known stays known. A
+list that rounds write to is carried as one tensor, `Rows`, of the shape that the first round writes.
 """
 
 from __future__ import annotations
@@ -143,8 +143,10 @@ def _known_sizes(
             bound.update(one for extent in shape_of(param) for one in _variables(extent))
     kept = []
     for value, probe, result, entry in zip(start, probes, results, found):
-        if isinstance(value, Dims) and result is probe and bound.issuperset(
-            one for extent in value.extents for one in _variables(extent)
+        if (
+            isinstance(value, Dims)
+            and result is probe
+            and bound.issuperset(one for extent in value.extents for one in _variables(extent))
         ):
             entry = (value, value, None)
         kept.append(entry)

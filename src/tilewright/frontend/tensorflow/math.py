@@ -150,7 +150,7 @@ def convert_cast(node: TfNode) -> Any:
     kind = node.type("DstT")
     value = node.values[0]
     if isinstance(value, Dims) and kind in ("int32", "int64"):
-        return Dims(value.extents, kind, value.scalar)
+        return Dims(value.extents, kind, value.scalar, value.shape)
     data = node[0]
     if is_float(node.dtype()) and kind == "bool":
         return op.not_equal(data, like(0, data))

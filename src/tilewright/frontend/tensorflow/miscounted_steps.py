@@ -1,7 +1,7 @@
 """Files of Keras that loop over the wrong axis: `TimeDistributed` over a length left open.
 
 Keras 3 (seen in 3.15) exports the layer as a loop over `range(shape(x)[0])`, the batch, of the transposed input, whose
-first axis are the steps. TensorFlow runs such a file without a word: a batch of 2 over 5 steps comes out as [2, 2, ...].
+first axis are the steps. TensorFlow runs such a file as it is: a batch of 2 over 5 steps comes out as [2, 2, ...].
 Neither the signature nor any shape in the file contradicts it, so the loop itself is looked at.
 """
 
@@ -20,7 +20,7 @@ _ADVICE = "compile the .keras file, or export the model with a fixed number of s
 
 
 def miscounted_steps(range_: Record, nodes: Mapping[str, Record], values: Mapping[str, list[Any]]) -> str | None:
-    """Why the number that a Range counts to is not that of the steps that its loop reads; None where nothing is wrong."""
+    """Why a Range does not count to the number of steps that its loop reads; None where nothing is wrong."""
     source = _looped_input(range_, nodes)
     found = values.get(node_of(source)) if source is not None else None
     data = found[0] if found else None
@@ -30,8 +30,8 @@ def miscounted_steps(range_: Record, nodes: Mapping[str, Record], values: Mappin
     if batch is steps or (isinstance(batch, int) and batch == steps):
         return None
     return (
-        f"a fault of the Keras that exported it: TimeDistributed counts its steps ({steps}) by the batch ({batch}), and "
-        f"TensorFlow runs it so; {_ADVICE}"
+        f"a fault of the Keras that exported it: TimeDistributed counts its steps ({steps}) by the batch ({batch}), "
+        f"and TensorFlow runs it so; {_ADVICE}"
     )
 
 

@@ -18,8 +18,10 @@ from tilewright.frontend.sliding import (
     pool,
     transposed_convolution,
 )
+from tilewright.frontend.tensorflow.dilation import dilated
 from tilewright.frontend.tensorflow.node import TfNode
 from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.values import Blocked
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -49,7 +51,8 @@ def _spatial(node: TfNode, values: Sequence[int]) -> tuple[int, ...]:
 
 
 def _window(node: TfNode, size: Sequence[Any]) -> Window:
-    strides, dilation = _spatial(node, node.i_list("strides")), _spatial(node, node.i_list("dilations"))
+    apart = [node.dilation.get(axis, one) for axis, one in enumerate(node.i_list("dilations") or [1] * node.rank())]
+    strides, dilation = _spatial(node, node.i_list("strides")), _spatial(node, apart)
     padding = node.s("padding").lower()
     if padding == "explicit":
         pads = np.asarray(node.i_list("explicit_paddings")).reshape(-1, 2).tolist()
@@ -61,7 +64,10 @@ def _window(node: TfNode, size: Sequence[Any]) -> Window:
 
 
 @converts("Conv2D", "Conv3D", "Conv")
-def convert_convolution(node: TfNode) -> Expr:
+def convert_convolution(node: TfNode) -> Expr | Blocked:
+    blocked = dilated(node)
+    if blocked is not None:
+        return blocked
     kernel = node[1]
     size = shape_of(kernel)[:-2]
     channels = node.shape()[-1 if node.last else 1]
@@ -72,7 +78,10 @@ def convert_convolution(node: TfNode) -> Expr:
 
 
 @converts("DepthwiseConv2dNative", "DepthwiseConv2D")
-def convert_depthwise(node: TfNode) -> Expr:
+def convert_depthwise(node: TfNode) -> Expr | Blocked:
+    blocked = dilated(node)
+    if blocked is not None:
+        return blocked
     kernel = node[1]
     return convolution(
         node[0], depthwise_kernel(kernel), _window(node, shape_of(kernel)[:2]), shape_of(kernel)[2], node.last

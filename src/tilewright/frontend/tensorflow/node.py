@@ -40,6 +40,9 @@ class TfNode(GraphNode):
 
     def __init__(self, record: Record, name: str, values: Sequence[Any], importer: GraphImporter) -> None:
         super().__init__(record.op, name, [])
+        self.record = record
+        #: Of axes how far elements of a window are apart, for convolutions of data in blocks (`dilation.py`).
+        self.dilation: Mapping[int, int] = {}
         self.values = list(values)
         self.attributes: Mapping[str, Record] = record.attr
         self.importer = importer

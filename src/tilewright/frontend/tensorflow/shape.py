@@ -23,9 +23,10 @@ from tilewright.frontend.idioms import (
     transpose,
 )
 from tilewright.frontend.product import broadcast_shape
+from tilewright.frontend.tensorflow.dilation import squeezed, widened
 from tilewright.frontend.tensorflow.node import TfNode
 from tilewright.frontend.tensorflow.registry import converts
-from tilewright.frontend.tensorflow.values import Dims, dims_of
+from tilewright.frontend.tensorflow.values import Blocked, Dims, dims_of, numbers_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
@@ -44,8 +45,8 @@ def convert_shape(node: TfNode) -> Any:
 def convert_reshape(node: TfNode) -> Any:
     target = list(node.dims(1))
     value = node.values[0]
-    if isinstance(value, Dims) and target in ([-1], [1], []):
-        return Dims(value.extents, value.dtype, not target)
+    if isinstance(value, Dims) and all(isinstance(extent, int) for extent in target):
+        return Dims.of(value.array().reshape(target), value.dtype)
     open_places = [place for place, extent in enumerate(target) if isinstance(extent, int) and extent == -1]
     if len(open_places) > 1:
         node.bad(f"a shape of {len(open_places)} open extents")
@@ -73,9 +74,11 @@ def _divided(shape: Sequence[Any], target: Sequence[Any], whole: Any, known: Any
 @converts("Squeeze")
 def convert_squeeze(node: TfNode) -> Any:
     value = node.values[0]
-    if isinstance(value, Dims) and len(value.extents) == 1:
+    if isinstance(value, Dims) and value.shape == (1,):
         return Dims(value.extents, value.dtype, True)
     axes = [node.axis(axis) for axis in node.i_list("squeeze_dims", node.i_list("axis"))]
+    if isinstance(value, Blocked) and axes:
+        return squeezed(value, axes)
     axes = axes or [axis for axis, extent in enumerate(node.shape()) if isinstance(extent, int) and extent == 1]
     return op.squeeze(node[0], axis=tuple(axes)) if axes else node[0]
 
@@ -85,6 +88,8 @@ def convert_expand_dims(node: TfNode) -> Any:
     value = node.values[0]
     if isinstance(value, Dims) and value.scalar:
         return Dims(value.extents, value.dtype)
+    if isinstance(value, Blocked):
+        return widened(value, node.ints(1, "axis")[0])
     rank = node.rank() + 1
     return op.expand_dims(node[0], axis=node.axis(node.ints(1, "axis")[0], rank))
 
@@ -152,12 +157,18 @@ def convert_tile(node: TfNode) -> Expr:
     return value
 
 
+def _kind_of_sizes(values: Sequence[Any]) -> str | None:
+    """The element type of the first shape among values; None where there is none."""
+    return next((value.dtype for value in values if isinstance(value, Dims)), None)
+
+
 @converts("Pack")
 def convert_pack(node: TfNode) -> Any:
     axis = node.i("axis", 0)
-    if node.all_dims() and axis == 0 and all(len(dims_of(value) or ()) == 1 for value in node.values):
-        kind = next(value.dtype for value in node.values if isinstance(value, Dims))
-        return Dims([(dims_of(value) or ())[0] for value in node.values], kind)
+    kind = _kind_of_sizes(node.values)
+    parts = [numbers_of(value) for value in node.values] if kind is not None and axis == 0 else [None]
+    if kind is not None and all(part is not None and part.ndim < 2 and part.shape == parts[0].shape for part in parts):
+        return Dims.of(np.stack(parts), kind)
     return op.stack(node.given(), axis=node.axis(axis, node.rank() + 1))
 
 
@@ -165,7 +176,8 @@ def convert_pack(node: TfNode) -> Any:
 def convert_unpack(node: TfNode) -> list[Any]:
     value = node.values[0]
     if isinstance(value, Dims):
-        return [Dims([extent], value.dtype, True) for extent in value.extents]
+        rows = value.array()
+        return [Dims.of(rows[place : place + 1].reshape(value.shape[1:]), value.dtype) for place in range(len(rows))]
     axis = node.axis(node.i("axis", 0))
     return [index_axis(node[0], axis, place) for place in range(node.i("num"))]
 
@@ -174,17 +186,20 @@ def convert_unpack(node: TfNode) -> list[Any]:
 def convert_concat(node: TfNode) -> Any:
     new = node.operator == "ConcatV2"
     parts = node.values[:-1] if new else node.values[1:]
-    if any(isinstance(value, Dims) for value in parts) and all(dims_of(value) is not None for value in parts):
-        kind = next(value.dtype for value in parts if isinstance(value, Dims))
-        return Dims([extent for value in parts for extent in dims_of(value) or ()], kind)
-    places = range(len(node.values) - 1) if new else range(1, len(node.values))
     axis = node.ints(len(node.values) - 1 if new else 0, "axis")[0]
+    numbers, kind = [numbers_of(value) for value in parts], _kind_of_sizes(parts)
+    if kind is not None and all(one is not None for one in numbers):
+        return Dims.of(np.concatenate(numbers, axis), kind)
+    places = range(len(node.values) - 1) if new else range(1, len(node.values))
     return concatenate([node[place] for place in places], node.axis(axis, node.rank(places[0])))
 
 
 @converts("Split", "SplitV")
-def convert_split(node: TfNode) -> list[Expr]:
+def convert_split(node: TfNode) -> list[Any]:
     new = node.operator == "SplitV"
+    value = node.values[0 if new else 1]
+    if isinstance(value, Dims) and not new:
+        return [Dims.of(part, value.dtype) for part in np.split(value.array(), node.i("num_split"), node.ints(0)[0])]
     data = node[0] if new else node[1]
     axis = node.axis(node.ints(2 if new else 0, "axis")[0], rank_of(data))
     extent = shape_of(data)[axis]
@@ -225,9 +240,10 @@ def convert_strided_slice(node: TfNode) -> Any:
     strides = list(node.dims(3, "slices"))
     begin, end = (_bounds(node, index, len(strides)) for index in (1, 2))
     value = node.values[0]
-    if isinstance(value, Dims) and len(begin) == 1:
-        return _slice_of_dims(node, value, begin[0], end[0], strides[0])
     masks = {name: node.i(f"{name}_mask", 0) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    known = all(isinstance(one, int) for one in (*begin, *end, *strides))
+    if isinstance(value, Dims) and known and not masks["ellipsis"] | masks["new_axis"]:
+        return _slice_of_dims(value, list(zip(begin, end, strides)), masks)
     data, axis = node[0], 0
     used = sum(1 for place in range(len(begin)) if not (masks["new_axis"] | masks["ellipsis"]) >> place & 1)
     for place in range(len(begin)):
@@ -254,12 +270,16 @@ def _bounds(node: TfNode, index: int, count: int) -> list[Any]:
     return list(node.dims(index, "slices"))
 
 
-def _slice_of_dims(node: TfNode, value: Dims, begin: Any, end: Any, stride: Any) -> Dims:
-    if node.i("shrink_axis_mask", 0) & 1:
-        return Dims([value.extents[begin]], value.dtype, True)
-    first = None if node.i("begin_mask", 0) & 1 else begin
-    last = None if node.i("end_mask", 0) & 1 else end
-    return Dims(value.extents[slice(first, last, stride)], value.dtype)
+def _slice_of_dims(value: Dims, parts: Sequence[tuple[int, int, int]], masks: dict[str, int]) -> Dims:
+    index: list[int | slice] = []
+    for place, (begin, end, stride) in enumerate(parts):
+        if masks["shrink_axis"] >> place & 1:
+            index.append(begin)
+        else:
+            first = None if masks["begin"] >> place & 1 else begin
+            index.append(slice(first, None if masks["end"] >> place & 1 else end, stride))
+    found = value.array()[tuple(index)]
+    return Dims.of(found, value.dtype) if isinstance(found, np.ndarray) else Dims([found], value.dtype, True)
 
 
 def _element(node: TfNode, data: Expr, axis: int, place: Any) -> Expr:
@@ -393,36 +413,3 @@ def convert_blocks(node: TfNode) -> Expr:
         shape = (batch, height * block, width * block, channels // (block * block))
     made = reshape(op.transpose(parts, axes=(0, 1, 3, 2, 4, 5)), shape)
     return made if node.last else move_axis(made, 3, 1)
-
-
-@converts("SpaceToBatchND", "SpaceToBatch")
-def convert_space_to_batch(node: TfNode) -> Expr:
-    new = node.operator == "SpaceToBatchND"
-    blocks = node.ints(1, "blocks") if new else [node.i("block_size")] * 2
-    pads = node.static(2 if new else 1, "padding").reshape(-1, 2).tolist()
-    rest = node.rank() - 1 - len(blocks)
-    data = op.nn.pad(node[0], pad_width=[(0, 0), *pads, *[(0, 0)] * rest])
-    batch, *extents = shape_of(data)
-    count = len(blocks)
-    split = [n for extent, block in zip(extents, blocks) for n in (extent // block, block)]
-    parts = reshape(data, (batch, *split, *extents[count:]))
-    order = [2 * one + 2 for one in range(count)] + [0] + [2 * one + 1 for one in range(count)]
-    moved = transpose(parts, [*order, *range(2 * count + 1, 2 * count + 1 + rest)])
-    return reshape(moved, (batch * product(blocks), *split[::2], *extents[count:]))
-
-
-@converts("BatchToSpaceND", "BatchToSpace")
-def convert_batch_to_space(node: TfNode) -> Expr:
-    new = node.operator == "BatchToSpaceND"
-    blocks = node.ints(1, "blocks") if new else [node.i("block_size")] * 2
-    crops = node.static(2 if new else 1, "crops").reshape(-1, 2).tolist()
-    batch, *extents = node.shape()
-    count, rest = len(blocks), node.rank() - 1 - len(blocks)
-    parts = reshape(node[0], (*blocks, batch // product(blocks), *extents))
-    order = [count] + [n for one in range(count) for n in (count + 1 + one, one)]
-    moved = transpose(parts, [*order, *range(2 * count + 1, 2 * count + 1 + rest)])
-    wide = [extent * block for extent, block in zip(extents, blocks)]
-    made = reshape(moved, (batch // product(blocks), *wide, *extents[count:]))
-    ends = [extent - behind for extent, (_, behind) in zip(wide, crops)]
-    begins = [before for before, _ in crops]
-    return op.strided_slice(made, begin=begins, end=ends, strides=[1] * count, axes=list(range(1, 1 + count)))

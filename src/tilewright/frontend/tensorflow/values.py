@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import cast, constant, full
+from tilewright.frontend.idioms import cast, constant, full, reshape
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
 
 class Dims:
-    """A vector of whole numbers, or a single one (`scalar`), of which some are open extents."""
+    """Whole numbers of which some are symbolic extents: a vector, a single one (`scalar`) or a matrix (`shape`)."""
 
-    def __init__(self, extents: Sequence[Any], dtype: str = "int32", scalar: bool = False) -> None:
+    def __init__(
+        self,
+        extents: Sequence[Any],
+        dtype: str = "int32",
+        scalar: bool = False,
+        shape: tuple[int, ...] | None = None,
+    ) -> None:
         self.extents = tuple(extents)
         self.dtype = dtype
         self.scalar = scalar
+        self.shape = () if scalar else (len(self.extents),) if shape is None else shape
+
+    @classmethod
+    def of(cls, array: np.ndarray[Any, Any], dtype: str) -> Dims:
+        """The numbers of an array of objects."""
+        return cls(array.reshape(-1).tolist(), dtype, array.ndim == 0, array.shape)
+
+    def array(self) -> np.ndarray[Any, Any]:
+        """The numbers as an array of objects."""
+        found = np.empty(len(self.extents), object)
+        for place, extent in enumerate(self.extents):
+            found[place] = extent
+        return found.reshape(self.shape)
 
     def expression(self) -> Expr:
         """The same as a tensor: an open extent is counted by a sum of as many ones."""
         if all(isinstance(extent, int) for extent in self.extents):
-            data = np.asarray(self.extents[0] if self.scalar else self.extents)
-            return constant(data, self.dtype)
+            return constant(np.asarray(self.extents).reshape(self.shape), self.dtype)
         parts = [_counted(extent, self.dtype) for extent in self.extents]
-        return parts[0] if self.scalar else op.stack(parts, axis=0)
+        return parts[0] if self.scalar else reshape(op.stack(parts, axis=0), self.shape)
 
 
 def _counted(extent: Any, dtype: str) -> Expr:
@@ -57,6 +75,38 @@ class Rows:
         self.shape = shape
 
 
+class Blocked:
+    """Data that SpaceToBatchND has cut into blocks of the batch, before anything is computed of it.
+
+    A convolution between SpaceToBatchND and BatchToSpaceND is a dilated one of the data itself: `steps` are what is to
+    be done with it, `axes` its blocked axes by then. `plain` computes it as the file says, for any other operator.
+    """
+
+    def __init__(
+        self,
+        data: Expr,
+        axes: Sequence[int],
+        blocks: Sequence[int],
+        pads: Sequence[tuple[Any, Any]],
+        plain: Callable[[], Expr],
+        steps: Sequence[Callable[[Expr], Expr]] = (),
+    ) -> None:
+        self.data = data
+        self.axes = tuple(axes)
+        self.blocks = tuple(blocks)
+        self.pads = tuple(pads)
+        self.plain = plain
+        self.steps = tuple(steps)
+
+    def then(self, step: Callable[[Expr], Expr], plain: Callable[[Expr], Expr], axes: Sequence[int]) -> Blocked:
+        """What comes of it by one more operator: `step` on the data itself, `plain` on blocks."""
+        return Blocked(self.data, axes, self.blocks, self.pads, lambda: plain(self.plain()), (*self.steps, step))
+
+    def expression(self) -> Expr:
+        """The blocks."""
+        return self.plain()
+
+
 class Handle:
     """A variable, by the name of its node; a table, by its own."""
 
@@ -72,14 +122,22 @@ DEAD = Dead()
 
 
 def expression(value: Any) -> Any:
-    """A tensor of what may be a shape."""
-    return value.expression() if isinstance(value, Dims) else value
+    """A tensor of what may be a shape, or data in blocks."""
+    return value.expression() if isinstance(value, Dims | Blocked) else value
+
+
+def numbers_of(value: Any) -> np.ndarray[Any, Any] | None:
+    """The numbers of a shape or of a constant of whole numbers, of any rank; None for anything else."""
+    if isinstance(value, Dims):
+        return value.array()
+    known = isinstance(value, Constant) and value.data.dtype.kind in "iu"
+    return value.data.astype(object) if known else None
 
 
 def dims_of(value: Any) -> tuple[Any, ...] | None:
-    """The numbers of a shape or of a constant of whole numbers; None for anything else."""
+    """The numbers of a shape or of a constant vector of whole numbers; None for anything else."""
     if isinstance(value, Dims):
-        return value.extents
+        return value.extents if len(value.shape) < 2 else None
     if isinstance(value, Constant) and value.data.dtype.kind in "iu" and value.data.ndim <= 1:
         return tuple(int(number) for number in value.data.reshape(-1))
     return None
