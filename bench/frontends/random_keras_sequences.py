@@ -8,8 +8,9 @@ A model is one of recurrent layers (stacked, in both directions, backwards, with
 three models; or preprocessing layers over a table, or over images. Each is read from its `.keras` archive and from the
 SavedModel that `export` writes with the same open sizes; "symbolic" gives no `input_shapes` and runs one module at
 several sizes, 1 among them; "partly" fixes one of them; "fixed" all. Results are compared with Keras'. A file is "read"
-where it is not refused; one in twenty has text as input and has to be refused by name as a SavedModel. What TensorFlow
-itself computes otherwise than Keras, because the file is wrong, counts as faulty where it is refused for that.
+where it is not refused; one in twenty has text as input and has to be refused by name as a SavedModel. A SavedModel
+that TensorFlow runs otherwise than Keras (steps counted by the batch, images augmented at random) is faulty, and has to
+be refused for that.
 """
 
 from __future__ import annotations
@@ -302,7 +303,7 @@ def verdict(line: str) -> str:
         return said.partition(",")[0]
     if said.startswith("UnsupportedError"):
         faulty = "a fault of the Keras that exported it" in said
-        return "faulty" if faulty else "text" if "string" in said else "refused"
+        return "faulty" if faulty or "StatelessRandom" in said else "text" if "string" in said else "refused"
     return said.partition(":")[0]
 
 

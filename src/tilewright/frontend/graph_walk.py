@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
+from tilewright.errors import (
+    InternalError,
+    ModelError,
+    NoTruthValue,
+    TilewrightError,
+    TypeMismatchError,
+    UnsupportedError,
+)
 from tilewright.frontend.converters import Converter, Converters
 from tilewright.frontend.finish import Finisher
 from tilewright.frontend.folding import fold_call
@@ -23,6 +30,9 @@ class Unavailable:
 
 
 UNAVAILABLE = Unavailable()
+
+#: Why a node cannot be converted whose converter asked for a number where there is a symbolic extent.
+NEEDS_SIZES = "it needs a size that is symbolic here; give it with input_shapes"
 
 Value = Any  # an expression, a list of them, or UNAVAILABLE
 
@@ -63,6 +73,8 @@ class GraphWalk:
             done: dict[Expr, Expr] = {}
             values = [result] if isinstance(result, Expr) else list(result)
             return [self._finisher.finish(value, node.name, done) for value in values]
+        except NoTruthValue:
+            node.unsupported(NEEDS_SIZES)
         except TypeMismatchError as error:
             raise ModelError(f"{node.label} does not fit its inputs: {error}") from None
         except TilewrightError:

@@ -41,6 +41,8 @@ class T:
     zero: Any = 0
     axis: int = 0
     variable: bool = False
+    has_rank: bool = False
+    signature: Sequence[int] | None = None
 
 
 @dataclass
@@ -85,6 +87,7 @@ def build(*graphs: Graph) -> bytes:
 def _tensor(model: Any, tensor: T, name: str) -> Any:
     made = schema.TensorT()
     made.name, made.shape, made.buffer, made.isVariable = name, list(tensor.shape), 0, tensor.variable
+    made.hasRank, made.shapeSignature = tensor.has_rank, tensor.signature
     made.type = getattr(schema.TensorType, _TYPES.get(tensor.dtype, tensor.dtype))
     if tensor.data is not None:
         buffer = schema.BufferT()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.frontend.running import run
 from tests.frontend.tflite.builder import Graph, Op, T, build, check, opened, outputs_of, single
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.tflite import from_tflite
@@ -74,6 +75,35 @@ def test_complex_numbers_go_nowhere_else() -> None:
     ops = [Op("RFFT2D", [0, 1], [2]), Op("MUL", [2, 2], [3], ("MulOptions", {})), Op("REAL", [3], [4])]
     with pytest.raises(UnsupportedError, match="complex numbers are taken by REAL"):
         from_tflite(build(Graph(tensors, [0], [4], ops)))
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "shape", "options"),
+    [
+        ("SQUEEZE", [], (4, 5), ("SqueezeOptions", {"squeezeDims": [0]})),
+        ("SQUEEZE", [], (4, 5), ("SqueezeOptions", {"squeezeDims": []})),
+        ("RESHAPE", [[5, 4]], (5, 4), ("ReshapeOptions", {})),
+        ("EXPAND_DIMS", [-1], (1, 4, 5, 1), ("ExpandDimsOptions", {})),
+        ("TRANSPOSE", [[2, 0, 1]], (5, 1, 4), ("TransposeOptions", {})),
+        ("STRIDED_SLICE", [[0, 1, 4], [1, 3, 0], [1, 1, -1]], (1, 2, 4), ("StridedSliceOptions", {})),
+    ],
+)
+def test_complex_numbers_are_moved(name: str, inputs: list[Any], shape: tuple[int, ...], options: Any) -> None:
+    data = rng.standard_normal((1, 4, 8)).astype(np.float32)
+    more = [c(one) for one in inputs]
+    tensors = [T((1, 4, 8)), c([4, 8]), T((1, 4, 5), "COMPLEX64"), *more, T(shape, "COMPLEX64"), T(shape)]
+    moved = 3 + len(more)
+    ops = [
+        Op("RFFT2D", [0, 1], [2]), Op(name, [2, *range(3, moved)], [moved], options),
+        Op("COMPLEX_ABS", [moved], [moved + 1]),
+    ]  # fmt: skip
+    module, _ = from_tflite(build(Graph(tensors, [0], [moved + 1], ops)))
+    (found,) = run(module, {"t0": data})
+    whole = np.abs(np.fft.rfft2(data))
+    wanted = whole.transpose(2, 0, 1) if name == "TRANSPOSE" else whole
+    wanted = whole[:, 1:3, 4:0:-1] if name == "STRIDED_SLICE" else wanted.reshape(shape)
+    assert found.shape == shape
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["RANDOM_UNIFORM", "RANDOM_STANDARD_NORMAL"])

@@ -18,6 +18,7 @@ from tilewright.relay.ir.expr import Expr
 def convert_dense(layer: Layer, inputs: Expr) -> Expr:
     if layer.quantization:
         return activated(layer, quantized_product(layer, inputs, None))
+    inputs = layer.cast(inputs)  # whole numbers too, which no layer casts by itself
     if layer.get("use_bias", True):
         kernel, bias = layer.weight("kernel", "bias")
         return activated(layer, op.add(matmul(inputs, kernel), bias))
@@ -32,7 +33,7 @@ def convert_einsum_dense(layer: Layer, inputs: Expr) -> Expr:
         return activated(layer, quantized_product(layer, inputs, equation))
     axes = layer.get("bias_axes")
     kernel, *bias = layer.weight("kernel", *(["bias"] if axes else []))
-    made = einsum(equation, [inputs, kernel])
+    made = einsum(equation, [layer.cast(inputs), kernel])
     return activated(layer, op.add(made, bias[0]) if bias else made)
 
 

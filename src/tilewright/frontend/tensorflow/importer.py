@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
+from tilewright.errors import (
+    InternalError,
+    ModelError,
+    NoTruthValue,
+    TilewrightError,
+    TypeMismatchError,
+    UnsupportedError,
+)
 from tilewright.frontend.finish import Finisher
 from tilewright.frontend.folding import fold_call
-from tilewright.frontend.graph_walk import UNAVAILABLE
+from tilewright.frontend.graph_walk import NEEDS_SIZES, UNAVAILABLE
 from tilewright.frontend.messages import Record
 from tilewright.frontend.tensorflow.declared_shapes import contradiction
 from tilewright.frontend.tensorflow.frames import EXITS, Frame, Frames, node_of
@@ -306,6 +313,9 @@ class Importer(GraphImporter):
             return [self._finished(value, node.name, done) for value in values]
         except UnsupportedError as error:
             self.missing.add(node.operator, node.label, str(error).removeprefix(f"{node.label}: "))
+            return [UNAVAILABLE]
+        except NoTruthValue:
+            self.missing.add(node.operator, node.label, NEEDS_SIZES)
             return [UNAVAILABLE]
         except TypeMismatchError as error:
             raise ModelError(f"{node.label} does not fit its inputs: {error}") from None

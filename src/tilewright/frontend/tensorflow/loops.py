@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.frontend.graph_walk import UNAVAILABLE
-from tilewright.frontend.idioms import reshape, shape_of
+from tilewright.frontend.idioms import full, reshape, shape_of
 from tilewright.frontend.tensorflow.control import truth
 from tilewright.frontend.tensorflow.lists import rows_of, written_rows
 from tilewright.frontend.tensorflow.node import TfNode
@@ -22,6 +22,7 @@ from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, 
 from tilewright.relay.ir.type import FuncType, TensorType, TupleType
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import all_vars
+from tilewright.tir.expr import Var as TirVar
 from tilewright.tir.visitor import collect_vars
 
 #: Rounds of a loop that are written out at most, where it is known before the run how many there are.
@@ -76,6 +77,8 @@ def _recursive(node: TfNode, test: Part, body: Part, start: Sequence[Any]) -> li
     if carried is None:
         return [UNAVAILABLE]
     inside = [value for value, _, _ in carried]
+    sizes = [full(False, (one,), "bool") for one in _loose_sizes(carried)]
+    extra = [var(f"size_{place}", type_of(one)) for place, one in enumerate(sizes)]
     params = [param for _, _, param in carried if param is not None]
     first = [value for _, value, param in carried if param is not None]
     types = [type_of(param) for param in params]
@@ -88,11 +91,11 @@ def _recursive(node: TfNode, test: Part, body: Part, start: Sequence[Any]) -> li
     condition = truth(expression(go_on))
     captured: list[Var] = [one for one in all_vars(Tuple([condition, *again])) if one not in params]
     name = GlobalVar(f"while_{len(node.importer.loops) + 1}")
-    everything = [*params, *captured]
+    everything = [*params, *captured, *extra]
     name.set_inferred_type(FuncType([type_of(param) for param in everything], TupleType(types)))
-    root = If(reshape(condition, ()), Call(name, [*again, *captured], span=node.name), Tuple(params))
+    root = If(reshape(condition, ()), Call(name, [*again, *captured, *extra], span=node.name), Tuple(params))
     node.importer.loops[name] = Function(everything, root, TupleType(types))
-    made = Call(name, [*first, *captured], span=node.name)
+    made = Call(name, [*first, *captured, *sizes], span=node.name)
     places = iter(range(len(params)))
     return [
         before if param is None else _behind(before, made[next(places)])
@@ -115,7 +118,7 @@ def _carried(node: TfNode, start: Sequence[Any], body: Part) -> list[tuple[Any, 
     found: list[tuple[Any, Any, Var | None]] = []
     for place, (value, probe, result) in enumerate(zip(start, probes, results)):
         same = result is probe
-        if isinstance(value, Handle) or (same and isinstance(value, Constant)):
+        if isinstance(value, Handle) or (same and isinstance(value, Constant | Dims)):
             found.append((value, value, None))
             continue
         if isinstance(value, Items | Rows):
@@ -130,27 +133,20 @@ def _carried(node: TfNode, start: Sequence[Any], body: Part) -> list[tuple[Any, 
             continue
         param = var(f"carried_{place}", type_of(expression(value)))
         found.append((param, expression(value), param))
-    return _known_sizes(start, probes, results, found)
+    return found
 
 
-def _known_sizes(
-    start: Sequence[Any], probes: Sequence[Any], results: Sequence[Any], found: list[tuple[Any, Any, Var | None]]
-) -> list[tuple[Any, Any, Var | None]]:
-    """`found`, in which sizes that rounds leave as they are stay sizes, where a parameter of the loop has them."""
-    bound: set[Any] = set()
-    for value, (_, _, param) in zip(start, found):
-        if param is not None and not isinstance(value, Dims):
-            bound.update(one for extent in shape_of(param) for one in _variables(extent))
-    kept = []
-    for value, probe, result, entry in zip(start, probes, results, found):
-        if (
-            isinstance(value, Dims)
-            and result is probe
-            and bound.issuperset(one for extent in value.extents for one in _variables(extent))
-        ):
-            entry = (value, value, None)
-        kept.append(entry)
-    return kept
+def _loose_sizes(carried: Sequence[tuple[Any, Any, Var | None]]) -> list[Any]:
+    """Sizes that are used within a loop, and that no parameter has as an extent of its own."""
+    used: dict[Any, None] = {}
+    plain: set[Any] = set()
+    for value, _, param in carried:
+        extents = value.extents if param is None and isinstance(value, Dims) else ()
+        extents = extents if param is None else shape_of(param)
+        for extent in extents:
+            used.update(dict.fromkeys(_variables(extent)))
+            plain.update([extent] if param is not None and isinstance(extent, TirVar) else [])
+    return [one for one in used if one not in plain]
 
 
 def _variables(extent: Any) -> Sequence[Any]:

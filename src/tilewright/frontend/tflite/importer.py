@@ -11,13 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
+from tilewright.errors import (
+    InternalError,
+    ModelError,
+    NoTruthValue,
+    TilewrightError,
+    TypeMismatchError,
+    UnsupportedError,
+)
 from tilewright.frontend.finish import Finisher
 from tilewright.frontend.folding import fold_call
+from tilewright.frontend.graph_walk import NEEDS_SIZES
 from tilewright.frontend.tflite.model import Model, Operator, Subgraph, Tensor
 from tilewright.frontend.tflite.node import Importer, Node, World, state_name
 from tilewright.frontend.tflite.registry import Converter, find_converter
-from tilewright.frontend.tflite.spectrum import OF_COMPLEX
+from tilewright.frontend.tflite.spectrum import of_complex
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type import TensorType
@@ -117,10 +125,16 @@ class GraphImporter(Importer):
         if any(isinstance(value, Unavailable) for value in inputs):
             env.update(dict.fromkeys(outputs, UNAVAILABLE))
             return
-        if operator.name not in OF_COMPLEX and any(
-            place >= 0 and graph.tensors[place].element_type.startswith("COMPLEX") for place in operator.inputs
-        ):
-            self.missing.add(operator.name, label, "complex numbers are taken by REAL, IMAG and COMPLEX_ABS only")
+        complex_inputs = [
+            number
+            for number, place in enumerate(operator.inputs)
+            if place >= 0 and graph.tensors[place].element_type.startswith("COMPLEX")
+        ]
+        converter = of_complex(operator.name, converter, complex_inputs)
+        if converter is None:
+            self.missing.add(
+                operator.name, label, "complex numbers are taken by REAL, IMAG, COMPLEX_ABS and what moves elements"
+            )
             env.update(dict.fromkeys(outputs, UNAVAILABLE))
             return
         node = Node(operator, label, span, graph, inputs, self, world)  # type: ignore[arg-type]
@@ -143,6 +157,8 @@ class GraphImporter(Importer):
                 if node.graph is self.model.subgraphs[0]:
                     self.tensors[node.graph.tensors[place].name] = value
             return given
+        except NoTruthValue:
+            node.unsupported(NEEDS_SIZES)
         except TypeMismatchError as error:
             raise ModelError(f"{node.label} does not fit its inputs: {error}") from None
         except TilewrightError:

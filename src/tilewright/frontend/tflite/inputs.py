@@ -2,7 +2,7 @@
 
 The file states a shape for each input, and which extents of it may vary (-1 in its signature). What the user does not
 give stays as stated, as the interpreter runs it: a model is of fixed sizes unless asked otherwise. A name in place of
-a number leaves an extent open.
+a number leaves an extent open. A file without a rank for an input, which states the shape [], takes a shape of any.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tilewright.errors import ShapeError, UnsupportedError
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.tflite.model import Tensor
 from tilewright.relay.ir.type import TensorType
+from tilewright.support.open_sizes import how_to_fix
 from tilewright.te import size_var
 
 
@@ -42,10 +43,19 @@ def input_specs(tensors: Sequence[Tensor], input_shapes: Mapping[str, Sequence[A
 
 def _chosen(tensor: Tensor, given: Sequence[Any] | None) -> Sequence[Any]:
     """The extents of an input, numbers and names."""
+    if given is None and tensor.has_rank is False:
+        raise ShapeError(
+            f"the file leaves the number of dimensions of input {tensor.name!r} open, and it must be fixed at compile "
+            f"time; give it, for example with {how_to_fix([(tensor.name, None)])}, or () for a scalar"
+        )
     if given is None:
         return tuple(max(extent, 1) if extent == -1 else extent for extent in tensor.shape)
     given = [extent if isinstance(extent, str) else int(extent) for extent in given]
     text = f"input {tensor.name!r}: the given shape {given}"
+    if not tensor.has_rank:
+        if any(isinstance(extent, int) and extent < 0 for extent in given):
+            raise ShapeError(f"{text} has a negative extent")
+        return given
     if len(given) != len(tensor.shape):
         raise ShapeError(f"{text} has {len(given)} dimensions, the model declares {list(tensor.signature)}")
     for axis, (extent, declared) in enumerate(zip(given, tensor.signature)):

@@ -48,11 +48,15 @@ class Quantization:
 
 @dataclass(frozen=True)
 class Tensor:
-    """What the file says of a tensor; `data` is its value if it is constant."""
+    """What the file says of a tensor; `data` is its value if it is constant.
+
+    Without a rank `shape` is (); `has_rank` is None for that shape in a file that says of no tensor that it has one.
+    """
 
     name: str
     shape: tuple[int, ...]
     signature: tuple[int, ...]
+    has_rank: bool | None
     element_type: str
     data: np.ndarray | None
     quantization: Quantization | None
@@ -154,7 +158,9 @@ class _Loader:
         return (code.custom_code if custom else OPERATORS[number]), custom, code.version
 
     def _subgraph(self, graph: Record, codes: list[tuple[str, bool, int]]) -> Subgraph:
-        tensors = [self._tensor(tensor) for tensor in graph.tensors or []]
+        listed = graph.tensors or []
+        said = any(tensor.has_rank for tensor in listed)  # files of older converters do not say it of any
+        tensors = [self._tensor(tensor, bool(tensor.has_rank) if said else None) for tensor in listed]
         inputs, outputs = (self._indices(part, tensors, "subgraph") for part in (graph.inputs, graph.outputs))
         operators = [self._operator(operator, codes, tensors) for operator in graph.operators or []]
         if min((*inputs, *outputs), default=0) < 0:
@@ -194,7 +200,7 @@ class _Loader:
             raise self._bad(f"the {size} bytes of {what} at byte {offset} reach beyond its end")
         return self.data[offset : offset + size]
 
-    def _tensor(self, tensor: Record) -> Tensor:
+    def _tensor(self, tensor: Record, has_rank: bool | None) -> Tensor:
         name = tensor.name
         if not 0 <= tensor.type < len(ELEMENT_TYPES):
             raise self._bad(f"the tensor {name!r} has elements of type {tensor.type}, which is none")
@@ -207,6 +213,7 @@ class _Loader:
             name,
             shape,
             signature if len(signature) == len(shape) else shape,
+            True if shape else has_rank,
             element_type,
             self._data(tensor, shape, element_type),
             self._quantization(tensor, name, shape),

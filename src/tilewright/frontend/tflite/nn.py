@@ -33,6 +33,7 @@ from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.type import as_dim
 
 PADDINGS = ("SAME", "VALID")
 _INTEGERS = ("int8", "uint8", "int16")
@@ -41,6 +42,8 @@ _INTEGERS = ("int8", "uint8", "int16")
 def same_padding(size: Any, kernel: int, stride: int, dilation: int = 1) -> tuple[Any, Any]:
     """What is added before and after an axis so that there are size / stride results, rounded up."""
     reach = (kernel - 1) * dilation + 1
+    if stride == 1 and not isinstance(size, int):  # as many results, whatever the size
+        return (reach - 1) // 2, reach - 1 - (reach - 1) // 2
     total = max((-(-size // stride) - 1) * stride + reach - size, 0)
     return total // 2, total - total // 2
 
@@ -217,8 +220,8 @@ def convert_fully_connected(node: Node) -> Expr:
         raise ModelError(f"{node.label}: its weights have {node.rank(1)} dimensions; two are needed")
     units, depth = node.shape(1)
     shape = node.shape()
-    rows = _size(shape) // depth if depth else 0
-    if _size(shape) != rows * depth:
+    rows = as_dim(_size(shape) // depth) if depth else 0
+    if as_dim(rows * depth) != as_dim(_size(shape)):
         raise ModelError(f"{node.label}: input {list(shape)} does not divide into rows of {depth}")
     keep = bool(node.option("keep_num_dims", False))
     data = reshape(node[0], (rows, depth))

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.frontend.graph_node import NodeInputs
+from tilewright.frontend.known_sizes import known_sizes
 from tilewright.frontend.tflite.model import Operator, Quantization, Subgraph, Tensor
 from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar, Var, var
 from tilewright.relay.ir.type import TensorType
@@ -135,6 +136,12 @@ class Node(NodeInputs):
     def ints(self, index: int, what: str) -> list[int]:
         """A static integer-vector input as a list."""
         return [int(value) for value in self.static(index, what).reshape(-1)]
+
+    def sizes(self, index: int, what: str) -> list[Any]:
+        """As `ints`; symbolic extents of the graph's tensors may be among them."""
+        self[index]
+        found = known_sizes(self[index])
+        return self.ints(index, what) if found is None else list(found.reshape(-1))
 
     def axis(self, axis: int, rank: int | None = None) -> int:
         """`axis` counted from the front for `rank` (default: that of input 0); out of range is a `ModelError`."""

@@ -34,7 +34,7 @@ from tilewright.relay.op import host
 @converts("RESHAPE")
 def convert_reshape(node: Node) -> Expr:
     if node.has(1):
-        wanted = node.ints(1, "shape")
+        wanted = node.sizes(1, "shape")
     else:
         wanted = [int(extent) for extent in node.option("new_shape", ())]
     return op.reshape(node[0], newshape=tuple(wanted))
@@ -74,7 +74,7 @@ def convert_transpose(node: Node) -> Expr:
 
 @converts("BROADCAST_TO")
 def convert_broadcast_to(node: Node) -> Expr:
-    return broadcast_to(node[0], node.ints(1, "shape"))
+    return broadcast_to(node[0], node.sizes(1, "shape"))
 
 
 @converts("BROADCAST_ARGS")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tilewright.frontend.fourier import complex_transform, real_transform
@@ -16,12 +18,39 @@ from tilewright.frontend.idioms import (
     slice_axis,
 )
 from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.registry import Converter, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
-#: The operators that take complex tensors.
+#: The operators that take complex tensors as they are.
 OF_COMPLEX = ("REAL", "IMAG", "COMPLEX_ABS")
+#: Those that only move elements: what they do to a complex tensor, they do to both of its parts.
+_MOVING = (
+    "SQUEEZE", "RESHAPE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "GATHER", "REVERSE_V2", "TILE",
+    "CONCATENATION", "PACK", "UNPACK", "SPLIT", "BROADCAST_TO",
+)  # fmt: skip
+
+
+def of_complex(operator: str, converter: Converter, complex_inputs: Sequence[int]) -> Converter | None:
+    """A converter that takes complex tensors at these inputs; None where the operator computes with their values."""
+    if not complex_inputs or operator in OF_COMPLEX:
+        return converter
+    if operator not in _MOVING:
+        return None
+
+    def convert(node: Node) -> list[Expr]:
+        whole, made = list(node.inputs), []
+        for part in (0, 1):
+            node.inputs = [
+                index_axis(value, rank_of(value) - 1, part) if place in complex_inputs and value is not None else value
+                for place, value in enumerate(whole)
+            ]
+            found = converter(node)
+            made.append([found] if isinstance(found, Expr) else list(found))
+        node.inputs = whole
+        return [op.stack(list(pair), axis=rank_of(pair[0])) for pair in zip(*made)]
+
+    return convert
 
 
 @converts("RFFT2D")
