@@ -160,7 +160,7 @@ class Measurer:
         return self._timed(task, trial, code, *outcome.value)
 
     def _timed(self, task: Task, trial: Trial, code: Compiled, timing: Timing, accepted: bool) -> Trial:
-        """The trial with its time: what it takes beside the incumbent, whose time stands. Only what is accepted is faster.
+        """The trial with its time, from that of the incumbent, which stands. Only what is accepted is faster.
 
         That of the first is at the clock that the reference loop has shown to be the machine's.
         """
