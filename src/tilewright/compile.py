@@ -75,6 +75,7 @@ from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.entry_points import PASSES, load_plugins
 from tilewright.support.fingerprint import compiler_fingerprint, contents_digest, model_digest
+from tilewright.support.log import INFO, log
 from tilewright.support.plugin_faults import survives_exit
 from tilewright.target import Target, VtaTarget
 
@@ -296,6 +297,8 @@ def build(
     mod, target = _beside(mod, target)
     mod, records = expand_calls(lower_external(mod)), records_in_force() if records is None else records
     obstacle = needs_machine(mod)
+    if obstacle:
+        log(INFO, "the virtual machine runs this model, for %s", obstacle)
     if executor in ("graph", "aot"):
         _refuse(obstacle, f'the executor "{executor}" runs straight graphs of tensor operators', 'use "vm" or "auto"')
     if not obstacle and executor not in ("vm", "debug"):
@@ -359,9 +362,12 @@ class _Place:
             return None
         try:
             with trace.span(stage):
-                return load(found, threads=self.threads, check=check)
-        except ArtifactError:
+                loaded = load(found, threads=self.threads, check=check)
+        except ArtifactError as error:
+            log(INFO, "compiling again: the cache's entry cannot be used: %s", error)
             return None
+        log(INFO, "%s: %s", stage, found)
+        return loaded
 
 
 def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:

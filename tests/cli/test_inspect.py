@@ -120,3 +120,12 @@ def test_code_beside_the_lines_it_was_made_of(stage: str, tilewright: Command, i
 def test_lines_are_for_stages_of_code(tilewright: Command, image_model: Path) -> None:
     ended = tilewright("inspect", image_model, "--stage", "fused", "--source")
     assert ended.status != 0 and "--source goes with stages of loops and code" in ended.err
+
+
+def test_inspect_takes_the_options_of_all_verbs(tilewright: Command, image_model: Path, tmp_path: Path) -> None:
+    plain = tilewright("inspect", image_model, "--stage", "choice", "--threads", 1, "--no-cache")
+    assert plain.status == 0 and "tile" in plain.out
+    with_records = tilewright("inspect", image_model, "--stage", "choice", "--records", "tophub")
+    assert with_records.status == 0
+    missing = tilewright("inspect", image_model, "--stage", "choice", "--records", tmp_path / "none.jsonl")
+    assert missing.status == 2 and "none.jsonl" in missing.err

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from tilewright.cli.inspect_vta import VTA_STAGES, vta_texts
-from tilewright.cli.options import parse_shapes, require_file
+from tilewright.cli.options import ModelOptions, model_options, parse_shapes, require_file
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.summary import summary_lines
 from tilewright.errors import UnsupportedError
@@ -31,23 +31,25 @@ if TYPE_CHECKING:
     "  [default: summary; of a kernel: choice]",
 )
 @click.option("--kernel", help="only kernels whose name or source node contains this")
-@click.option("--target", default="cpu", show_default=True, help="what to compile for")
-@click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"')
 @click.option("--source", is_flag=True, help="with a stage of kernels: beside the code, the lines it was made of")
 @click.option("--measure", is_flag=True, help="with --stage choice: run each kernel, and give its share of the peak")
 @click.option("--picture", help="draw the schedule to FILE.svg (of one kernel) or FILE.html, and print nothing")
+@model_options
 def inspect_command(
     model: str,
     stage: str | None,
     kernel: str | None,
-    target: str,
-    shapes: str | None,
     source: bool,
     measure: bool,
     picture: str | None,
+    options: ModelOptions,
 ) -> None:
-    """Print what MODEL is, or how it stands after a stage of compilation; of an artifact, the manifest."""
+    """Print what MODEL is, or how it stands after a stage of compilation; of an artifact, the manifest.
+
+    Nothing of it is taken from the cache, with or without --no-cache.
+    """
     require_file(model)
+    target, shapes = options.target_text, options.shapes
     if measure and stage not in (None, "choice"):
         raise UnsupportedError(
             "--measure goes with --stage choice: it sets the measured share beside the predicted one"
@@ -55,7 +57,7 @@ def inspect_command(
     if picture is not None:
         if stage is not None or measure or source:
             raise UnsupportedError("--picture draws schedules: it goes without --stage, --measure and --source")
-        draw_kernels(model, picture, kernel, target, shapes)
+        draw_kernels(model, picture, kernel, target, shapes, options.records)
         return
     if is_artifact(model):
         if stage not in (None, "manifest"):
@@ -68,7 +70,7 @@ def inspect_command(
         return
     usual = "fused" if kernel is None and not measure else "choice"
     usual = "schedule" if target.split()[:1] == ["vta"] else usual
-    for text in stage_texts(model, stage or usual, kernel, target, shapes, measure, source):
+    for text in stage_texts(model, stage or usual, kernel, target, shapes, measure, source, options.records):
         click.echo(text)
 
 
@@ -93,9 +95,13 @@ def stage_texts(
     shapes: str | None,
     measure: bool = False,
     source: bool = False,
+    records: str | None = None,
 ) -> Iterator[str]:
-    """The texts to print, one per module or kernel. Raises UnsupportedError for an unknown stage or kernel."""
-    from tilewright.compile import graph_passes, import_model, optimize
+    """The texts to print, one per module or kernel, configured as `records` know best.
+
+    Raises UnsupportedError for an unknown stage or kernel.
+    """
+    from tilewright.compile import graph_passes, import_model
     from tilewright.relay.ir.infer_type import infer_type
     from tilewright.target import Target
 
@@ -120,11 +126,19 @@ def stage_texts(
             mod = infer_type(graph_pass(mod, target))
         yield str(mod)
     elif stage == "fused":
-        yield str(optimize(mod, target))
+        yield str(_optimized(mod, target, records))
     elif stage == "plan":
-        yield from plan_lines(optimize(mod, target), kernel)
+        yield from plan_lines(_optimized(mod, target, records), kernel)
     else:
-        yield from kernel_texts(optimize(mod, target), stage, kernel, target, measure, source)
+        yield from kernel_texts(_optimized(mod, target, records), stage, kernel, target, measure, source)
+
+
+def _optimized(mod: IRModule, target: Target, records: str | None) -> IRModule:
+    """The module after all graph passes, its kernels configured as a file of records knows best."""
+    from tilewright.autotvm.record.tophub import open_records
+    from tilewright.compile import optimize
+
+    return optimize(mod, target, open_records(records) if records else None)
 
 
 def plan_lines(fused: IRModule, kernel: str | None) -> Iterator[str]:
@@ -171,13 +185,15 @@ def chosen_kernels(fused: IRModule, kernel: str | None) -> list[tuple[Task, list
     return [(task, sources[task.name]) for task in chosen]
 
 
-def draw_kernels(model: str, path: str, kernel: str | None, target_name: str, shapes: str | None) -> None:
+def draw_kernels(
+    model: str, path: str, kernel: str | None, target_name: str, shapes: str | None, records: str | None = None
+) -> None:
     """Draw the schedules of the chosen kernels to `path`: an HTML page of all, or one as SVG.
 
     Raises UnsupportedError for another kind of file, an artifact, no such kernel, or several for one SVG.
     """
     from tilewright import te
-    from tilewright.compile import import_model, optimize
+    from tilewright.compile import import_model
     from tilewright.driver.lower import kernel_picture
     from tilewright.target import Target
 
@@ -188,7 +204,7 @@ def draw_kernels(model: str, path: str, kernel: str | None, target_name: str, sh
         raise UnsupportedError(f"{model} is a compiled artifact and holds no schedules: give the model it was made of")
     check_writable(path, model)
     target = Target(target_name)
-    chosen = chosen_kernels(optimize(import_model(model, parse_shapes(shapes)), target), kernel)
+    chosen = chosen_kernels(_optimized(import_model(model, parse_shapes(shapes)), target, records), kernel)
     if kind == ".svg" and len(chosen) != 1:
         names = ", ".join(task.name for task, _ in chosen) or "none"
         raise UnsupportedError(f"an .svg holds one kernel; choose it by --kernel, or write .html; chosen: {names}")

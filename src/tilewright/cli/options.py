@@ -79,6 +79,12 @@ class ModelOptions:
     symbolic: bool = False
     specialize: int = 0
 
+    @property
+    def target_text(self) -> str:
+        """The target as it is spelled, with the cores that `--threads` asks for."""
+        spelled = self.target or "cpu"
+        return f"{spelled} -cores={self.threads}" if self.threads and "-cores=" not in spelled else spelled
+
     def open(
         self,
         path: str,

@@ -69,6 +69,7 @@ def _elsewhere_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--target", help="what to tune for  [default: cpu]")
 @click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"')
 @click.option("--threads", type=click.IntRange(min=1), help="tune for so many worker threads")
+@click.option("--no-cache", is_flag=True, help="as of all verbs that compile; what is measured is never from the cache")
 @_elsewhere_options
 def tune_command(
     model: str,
@@ -83,6 +84,7 @@ def tune_command(
     target: str | None,
     shapes: str | None,
     threads: int | None,
+    no_cache: bool,
     elsewhere: _Elsewhere,
 ) -> None:
     """Measure schedules for the kernels of MODEL, and keep the best in a file of records.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -48,9 +49,11 @@ class View(Watcher, AbstractContextManager["View"]):
     def step(self, tuner: TaskTuner, trials: Sequence[Trial], seconds_left: float) -> None:
         self.trials += len(trials)
         left = f", {seconds_left:.0f} s left" if 0 < seconds_left < float("inf") else ""
-        name, _, *cells = row_of(tuner)
-        click.echo(f"{name}: {cells[1]} µs ({cells[2]} of the default), {cells[3]} of the roofline; "
-                   f"{self.trials} trials, {self.rate:.1f} a second{left}")  # fmt: skip
+        name, _, _, best, gain, share, *_ = row_of(tuner)
+        found = f"{best} µs" if math.isfinite(tuner.seconds) and best else "nothing that works yet"
+        gained = f" ({gain} of the default)" if gain else ""
+        bound = f", {share} of the roofline" if share and best else ""
+        click.echo(f"{name}: {found}{gained}{bound}; {self.trials} trials, {self.rate:.1f} a second{left}")
 
     def note(self, line: str) -> None:
         click.echo(line, err=True)

@@ -26,6 +26,7 @@ from tilewright.runtime.signature import by_name, by_position, describe
 from tilewright.runtime.threads import MAX_WORKERS, available_processors, default_workers
 from tilewright.runtime.working_memory import WorkingMemory
 from tilewright.support.forks import own_lock
+from tilewright.support.log import DEBUG, log
 
 
 def _unpickled(
@@ -66,6 +67,7 @@ class Model(ABC):
         """
         workers = min(default_workers(threads), self.manifest.max_workers or MAX_WORKERS)
         native().set_processors(available_processors())
+        log(DEBUG, "%d workers, of %d processors that this process may use", workers, available_processors())
         with self._lock:
             self.threads = workers
             self._reserve(workers)

@@ -31,6 +31,7 @@ from typing import BinaryIO
 
 from tilewright.errors import EnvironmentError_, UserError
 from tilewright.support import knobs
+from tilewright.support.log import DEBUG, log
 
 
 def digest(*parts: str | bytes) -> str:
@@ -312,6 +313,7 @@ class DiskCache:
             if total <= target:
                 break
             if (entry.path != kept or entry.bytes > most) and _remove(entry):
+                log(DEBUG, "evicted from the cache: %s %s, %d bytes", entry.kind, entry.key, entry.bytes)
                 total -= entry.bytes
                 removed += 1
         self._known_bytes = total

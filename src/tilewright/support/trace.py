@@ -6,7 +6,8 @@
     print(report.table())
 
 Without an enclosing `collect()` a span costs about a microsecond and records nothing. Spans nest; a stage entered many
-times (once for each kernel) is one row with a count. Collection is per thread of execution (a `ContextVar`).
+times (once for each kernel) is one row with a count. Collection is per thread of execution (a `ContextVar`). Each span
+is also logged by the logger `tilewright` (`support/log.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+
+from tilewright.support.log import DEBUG, log
 
 _ACTIVE: ContextVar[Report | None] = ContextVar("tilewright_trace", default=None)
 
@@ -109,18 +112,19 @@ def collect() -> Iterator[Report]:
 @contextmanager
 def span(name: str) -> Iterator[None]:
     """Time the enclosed code as `name`, beneath the span that is open now. Recorded also when the code raises."""
-    report = _ACTIVE.get()
-    if report is None:
-        yield
-        return
-    report._open.append(name)
-    path = tuple(report._open)
-    start = time.perf_counter()
+    report, start = _ACTIVE.get(), time.perf_counter()
+    path = (name,)
+    if report is not None:
+        report._open.append(name)
+        path = tuple(report._open)
     try:
         yield
     finally:
-        report.spans.append(Span(path, start, time.perf_counter() - start))
-        report._open.pop()
+        seconds = time.perf_counter() - start
+        log(DEBUG, "%s: %.3f s", name, seconds)
+        if report is not None:
+            report.spans.append(Span(path, start, seconds))
+            report._open.pop()
 
 
 def record(name: str, seconds: float) -> None:
