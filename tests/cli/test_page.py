@@ -17,3 +17,12 @@ def test_what_models_say_stays_text() -> None:
     widths = [bar.get("style") for bar in root.iter("div")]
     assert widths == ["width:50.0%", "width:100.0%"]
     assert [cell.get("class") for cell in root.iter("td")] == ["text", "bar", "bar", "number"]
+
+
+def test_a_table_without_rows_says_so_and_a_chart_has_a_legend() -> None:
+    page = Page("t")
+    page.table(["a"], [])
+    page.chart({"one": [(0.0, 1.0), (1.0, 2.0)], "two": [(0.0, 1.0)]}, "x", "y")
+    root = ElementTree.fromstring(page.html().removeprefix("<!DOCTYPE html>\n"))
+    assert root.findtext("body/p") == "none" and not list(root.iter("table"))
+    assert [entry[0].tail for entry in root.iter("li")] == ["one", "two"]

@@ -240,6 +240,11 @@ print(*[m for m in sys.modules if m in ("onnx", "onnxruntime", "torch", "click",
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), Y)
 
 
-def test_a_mapping_in_place_of_an_array_is_told_from_arrays_by_name(executable: Executable) -> None:
+def test_notebooks_show_a_table(exe: Executable) -> None:
+    shown = exe._repr_html_()
+    assert "x: float32[2, 4]" in shown and "<th>threads</th><td>2</td>" in shown
+
+
+def test_a_mapping_in_place_of_an_array_is_told_from_arrays_by_name(exe: Executable) -> None:
     with pytest.raises(InputError, match=r"a dict is no array; call a model .* executable.run\(\{'x': array\}\)"):
-        executable({"x": X})
+        exe({"x": X})

@@ -143,7 +143,7 @@ def test_names_are_escaped_and_a_page_holds_all():
     root = ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>\n"))
     assert [h.text for h in root.iter("h2")] == ["one <b>", "two"]
     assert len(list(root.iter(f"{SVG}svg"))) == 2
-    assert "href" not in page and "src=" not in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "") and "src=" not in page
 
 
 def test_a_schedule_that_cannot_be_lowered_has_no_picture():

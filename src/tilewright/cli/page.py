@@ -6,17 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-_STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em; color: #222; }
-table { border-collapse: collapse; margin: 1em 0; width: 100%; }
-th, td { border-bottom: 1px solid #ddd; padding: .3em .7em; text-align: left; vertical-align: top; }
-th { border-bottom: 2px solid #888; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-td.bar { width: 22%; }
-td.bar div { background: #4a7fb5; height: .9em; min-width: 1px; }
-td.text { overflow-wrap: anywhere; }
-p.note { color: #555; }
-"""
+from tilewright.support import html_page
 
 
 @dataclass(frozen=True)
@@ -38,17 +28,19 @@ class Page:
 
     def heading(self, text: str) -> None:
         """A heading within the page."""
-        self._parts.append(f"<h2>{escape(text)}</h2>")
+        self._parts.append(f"<h2>{html_page.breakable(text)}</h2>")
 
     def text(self, text: str) -> None:
         """A paragraph."""
-        self._parts.append(f'<p class="note">{escape(text)}</p>')
+        self._parts.append(f'<p class="note">{html_page.breakable(text)}</p>')
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """A table; cells that begin with a digit are numbers, and stand to the right."""
-        head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-        body = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
-        self._parts.append(f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>")
+        """A table; cells that begin with a digit are numbers, and stand to the right. Without rows, a word for that."""
+        if not rows:
+            self.text("none")
+            return
+        cells = [[_cell(cell, column) for cell, column in zip(row, columns, strict=True)] for row in rows]
+        self._parts.append(html_page.table(columns, cells))
 
     def chart(self, lines: Mapping[str, Sequence[tuple[float, float]]], across: str, up: str) -> None:
         """A diagram of lines by name; `across` and `up` say what their numbers are."""
@@ -56,19 +48,13 @@ class Page:
 
     def html(self) -> str:
         """The whole page."""
-        return (
-            f'<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"/><title>{escape(self.title)}</title>\n'
-            f"<style>{_STYLE}</style></head>\n<body>\n<h1>{escape(self.title)}</h1>\n"
-            + "\n".join(self._parts)
-            + "\n</body>\n</html>\n"
-        )
+        return html_page.document(self.title, "\n".join(self._parts))
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Cell, column: str) -> str:
     if isinstance(cell, Bar):
         return f'<td class="bar"><div style="width:{100 * min(max(cell.share, 0.0), 1.0):.1f}%"></div></td>'
-    kind = "number" if cell[:1].isdigit() else "text"
-    return f'<td class="{kind}">{escape(cell)}</td>'
+    return html_page.cell(cell, column)
 
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900.0, 380.0, 60.0, 40.0
@@ -76,7 +62,7 @@ _COLOURS = ("#4a7fb5", "#c0563c", "#4f9a5b", "#8a62a8", "#b8923a", "#5aa0a0", "#
 
 
 def _chart(lines: Mapping[str, Sequence[tuple[float, float]]], across: str, up: str) -> str:
-    """Lines as SVG, with scales from the least to the largest of their numbers."""
+    """Lines as SVG over a legend, with scales from the least to the largest of their numbers."""
     xs, ys = ([point[axis] for line in lines.values() for point in line] for axis in (0, 1))
     if not xs:
         return ""
@@ -86,11 +72,14 @@ def _chart(lines: Mapping[str, Sequence[tuple[float, float]]], across: str, up: 
         across_, up_ = (x - left) / (right - left), (y - low) / (high - low)
         return f"{_LEFT + across_ * (_WIDTH - 2 * _LEFT):.1f},{_HEIGHT - _BOTTOM - up_ * (_HEIGHT - 2 * _BOTTOM):.1f}"
 
-    parts = [f'<svg viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" font-size="12" style="width:100%">']
+    parts = [f'<svg class="chart" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}">']
+    for value in (low, high):
+        (x1, y), (x2, _) = place(left, value).split(","), place(right, value).split(",")
+        parts.append(f'<line x1="{x1}" y1="{y}" x2="{x2}" y2="{y}" stroke="currentColor" stroke-opacity="0.35"/>')
     for number, (name, line) in enumerate(lines.items()):
-        colour, points = _COLOURS[number % len(_COLOURS)], " ".join(place(x, y) for x, y in line)
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.6">'
-                     f"<title>{escape(name)}</title></polyline>")  # fmt: skip
+        points = " ".join(place(x, y) for x, y in line)
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{_colour(number)}" stroke-width="1.6" '
+                     f'stroke-dasharray="{_dashes(number)}"><title>{escape(name)}</title></polyline>')  # fmt: skip
     for value, anchor in ((low, low), (high, high)):
         x, y = place(left, anchor).split(",")
         parts.append(f'<text x="{float(x) - 6:.1f}" y="{y}" text-anchor="end">{value:.3g}</text>')
@@ -99,4 +88,19 @@ def _chart(lines: Mapping[str, Sequence[tuple[float, float]]], across: str, up: 
         parts.append(f'<text x="{x}" y="{_HEIGHT - _BOTTOM / 2:.1f}" text-anchor="middle">{value:.4g}</text>')
     parts.append(f'<text x="{_LEFT}" y="{_BOTTOM / 2}">{escape(up)}</text>')
     parts.append(f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 6}" text-anchor="middle">{escape(across)}</text></svg>')
+    parts.append(f'<ul class="legend">{"".join(_entry(number, name) for number, name in enumerate(lines))}</ul>')
     return "\n".join(parts)
+
+
+def _entry(number: int, name: str) -> str:
+    """A line of the legend."""
+    return f'<li><span style="background:{_colour(number)}"></span>{html_page.breakable(name)}</li>'
+
+
+def _colour(number: int) -> str:
+    return _COLOURS[number % len(_COLOURS)]
+
+
+def _dashes(number: int) -> str:
+    """Another pattern for each round of the colours."""
+    return ("none", "6 3", "2 3", "8 3 2 3")[number // len(_COLOURS) % 4]

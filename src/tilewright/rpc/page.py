@@ -5,20 +5,18 @@ The standard library serves it over plain HTTP, on this machine only: it tells w
 
 from __future__ import annotations
 
-import html
 import json
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tilewright.errors import EnvironmentError_
 from tilewright.rpc.tracker import Tracker
+from tilewright.support import html_page
 
-_STYLE = """body{font:15px system-ui;margin:2em auto;max-width:60em;color:#222}
-table{border-collapse:collapse;width:100%}
-td,th{text-align:left;padding:.3em .8em;border-bottom:1px solid #ddd}.busy{color:#a40}.free{color:#070}
-.quarantined,.drained,.draining,.away{color:#888}"""
+#: States of a device by the classes of the page, which colour them.
+_STATES = {"free": "good", "busy": "warn", "quarantined": "bad", "drained": "bad", "draining": "warn", "away": "bad"}
 
 
 def serve_page(tracker: Tracker, port: int) -> ThreadingHTTPServer:
@@ -89,23 +87,20 @@ def _page(status: Mapping[str, Any]) -> tuple[str, str]:
         for one in status["devices"]
     ]
     users = [(one["name"], one["waiting"], one["holds"], one["used_seconds"]) for one in status["users"]]
-    return "text/html", (
-        f'<!doctype html><title>Fleet</title><meta http-equiv="refresh" content="2"><style>{_STYLE}</style>'
-        f"<h1>Fleet</h1><p>{counts}</p><h2>Devices</h2>"
-        f"{_table(('name', 'key', 'architecture', 'state', 'user', 'jobs', 'seconds used'), devices)}"
-        f"<h2>Users</h2>{_table(('name', 'waiting', 'devices', 'seconds used'), users)}"
-    )
+    columns = ("name", "key", "architecture", "state", "user", "jobs", "seconds used")
+    body = [
+        f"<p>{counts}</p>",
+        "<h2>Devices</h2>",
+        _table(columns, devices),
+        "<h2>Users</h2>",
+        _table(("name", "waiting", "devices", "seconds used"), users),
+    ]
+    return "text/html", html_page.document("Fleet", "\n".join(body), '<meta http-equiv="refresh" content="2"/>')
 
 
-def _table(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    def cell(value: Any) -> str:
-        text = html.escape(str(value))
-        return (
-            f'<td class="{text}">{text}</td>'
-            if text in ("free", "busy", "quarantined", "drained", "away")
-            else f"<td>{text}</td>"
-        )
-
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in heads)
-    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
+def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    cells = [
+        [html_page.cell(str(value), name, _STATES.get(str(value))) for value, name in zip(row, columns, strict=True)]
+        for row in rows
+    ]
+    return html_page.table(columns, cells) if cells else '<p class="note">none</p>'

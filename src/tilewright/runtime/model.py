@@ -130,5 +130,18 @@ class Model(ABC):
         parts = (self.object_code, self.manifest.to_json(), self._weights, self.threads)
         return _unpickled, (type(self), native().pool, *parts)
 
+    def _repr_html_(self) -> str:
+        """The model as a table, as notebooks show it."""
+        # only for notebooks
+        from html import escape
+
+        rows = {
+            "inputs": describe(self.inputs), "outputs": describe(self.outputs), "target": str(self.target),
+            "executor": self.executor, "threads": str(self.threads),
+            "weights": f"{self._weights.nbytes / 2**20:.1f} MiB",
+        }  # fmt: skip
+        cells = "".join(f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
+        return f"<table><caption>{type(self).__name__}</caption>{cells}</table>"
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe(self.inputs)} -> {describe(self.outputs)}; {self.threads} threads)"

@@ -14,6 +14,7 @@ from pathlib import PurePath
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+from tilewright.support import html_page
 from tilewright.te.access_counts import BufferUse, access_counts
 from tilewright.te.bounds import Bounds, infer_bounds
 from tilewright.te.operation import PlaceholderOp
@@ -102,12 +103,12 @@ def schedule_picture(schedule: Schedule, args: Sequence[Any], name: str = "main"
 
 
 def picture_page(pictures: Mapping[str, str], title: str = "Schedules") -> str:
-    """A self-contained HTML page of pictures that `schedule_picture` drew, by their headings."""
-    sections = "\n".join(f"<h2>{escape(heading)}</h2>\n{picture}" for heading, picture in pictures.items())
-    return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head><meta charset="utf-8"/><title>{escape(title)}</title></head>\n'
-        f'<body style="font-family: sans-serif">\n<h1>{escape(title)}</h1>\n{sections}</body>\n</html>\n'
-    )
+    """A self-contained HTML page of pictures that `schedule_picture` drew, by their headings, with an index."""
+    sections = [
+        f'<h2 id="{html_page.anchor(number)}">{html_page.breakable(heading)}</h2>\n<div class="picture">{picture}</div>'
+        for number, (heading, picture) in enumerate(pictures.items())
+    ]
+    return html_page.document(title, "\n".join([html_page.contents(list(pictures)), *sections]))
 
 
 # ------------------------------------------------------------------------------------------------------ stages
