@@ -35,11 +35,17 @@ class Page:
         self._parts.append(f'<p class="note">{html_page.breakable(text)}</p>')
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """A table; cells that begin with a digit are numbers, and stand to the right. Without rows, a word for that."""
+        """A table; cells that begin with a digit are numbers, and stand to the right. Without rows, a word for that.
+
+        Where no column has a name it is one of facts, and all of it text.
+        """
         if not rows:
             self.text("none")
             return
-        cells = [[_cell(cell, column) for cell, column in zip(row, columns, strict=True)] for row in rows]
+        cells = [
+            [_cell(cell, column, None if any(columns) else "text") for cell, column in zip(row, columns, strict=True)]
+            for row in rows
+        ]
         self._parts.append(html_page.table(columns, cells))
 
     def chart(self, lines: Mapping[str, Sequence[tuple[float, float]]], across: str, up: str) -> None:
@@ -51,10 +57,10 @@ class Page:
         return html_page.document(self.title, "\n".join(self._parts))
 
 
-def _cell(cell: Cell, column: str) -> str:
+def _cell(cell: Cell, column: str, kind: str | None) -> str:
     if isinstance(cell, Bar):
         return f'<td class="bar"><div style="width:{100 * min(max(cell.share, 0.0), 1.0):.1f}%"></div></td>'
-    return html_page.cell(cell, column)
+    return html_page.cell(cell, column, kind)
 
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 900.0, 380.0, 60.0, 40.0
