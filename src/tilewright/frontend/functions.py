@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilewright.frontend.idioms import constant, dtype_of, like, move_axis, rank_of, shape_of
+from tilewright.frontend.idioms import cast, constant, dtype_of, like, move_axis, rank_of, shape_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -46,22 +46,17 @@ def softsign(x: Expr) -> Expr:
 
 def silu(x: Expr) -> Expr:
     """x times its sigmoid."""
-    return op.multiply(x, op.sigmoid(x))
+    return op.nn.silu(x)
 
 
 def log_sigmoid(x: Expr) -> Expr:
     """log(sigmoid(x))."""
-    return op.negative(softplus(op.negative(x)))
+    return op.subtract(op.minimum(x, like(0, x)), op.log1p(op.exp(op.negative(op.abs(x)))))
 
 
 def gelu(x: Expr, approximate: bool = False) -> Expr:
     """x times the normal distribution's cumulative function, exact or by tanh (Hendrycks and Gimpel 2016)."""
-    if approximate:
-        cubic = op.add(x, _times(op.multiply(x, op.multiply(x, x)), 0.044715))
-        part = op.tanh(_times(cubic, math.sqrt(2 / math.pi)))
-    else:
-        part = op.erf(_times(x, math.sqrt(0.5)))
-    return op.multiply(_times(x, 0.5), op.add(like(1, x), part))
+    return op.nn.gelu_tanh(x) if approximate else op.nn.gelu(x)
 
 
 def hard_sigmoid(x: Expr) -> Expr:
@@ -76,7 +71,7 @@ def hard_silu(x: Expr) -> Expr:
 
 def mish(x: Expr) -> Expr:
     """x * tanh(softplus(x))."""
-    return op.multiply(x, op.tanh(softplus(x)))
+    return op.nn.mish(x)
 
 
 def glu(x: Expr, axis: int = -1) -> Expr:
@@ -163,21 +158,29 @@ def log_sum_exp(x: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
 
 
 def erfinv(x: Expr) -> Expr:
-    """The inverse of the error function: Giles's approximation (2012), then two steps of Newton's method."""
+    """The inverse of the error function, in float64: Giles's approximation (2012), then three steps of Halley's method.
+
+    How far a guess is off is seen from what remains of 1 where the error function is close to it.
+    """
+    given, x = x, cast(x, "float64")
     one = like(1, x)
     w = op.negative(op.log(op.multiply(op.subtract(one, x), op.add(one, x))))
     near = _polynomial(op.subtract(w, like(2.5, x)), _GILES_NEAR)
     far = _polynomial(op.subtract(op.sqrt(op.maximum(w, like(0, x))), like(3, x)), _GILES_FAR)
-    guess = op.multiply(op.where(op.less(w, like(5, x)), near, far), x)
-    slope = like(math.sqrt(math.pi) / 2, x)
-    refined = guess
-    for _ in range(2):
-        error = op.subtract(op.erf(refined), x)
-        step = op.multiply(error, op.multiply(slope, op.exp(op.multiply(refined, refined))))
-        refined = op.subtract(refined, step)
-    inner = op.where(op.less(op.abs(x), like(0.99, x)), refined, guess)
-    edge = op.multiply(x, like(math.inf, x))
-    return op.where(op.equal(op.abs(x), one), edge, inner)
+    size, guess = op.abs(x), op.abs(op.multiply(op.where(op.less(w, like(5, x)), near, far), x))
+    # What the leading term of the complement is the inverse of, where only float64 comes so close to 1.
+    level = op.add(op.maximum(w, like(5, x)), like(math.log(2), x))
+    closer = op.sqrt(op.subtract(level, op.multiply(op.log(op.multiply(level, like(math.pi, x))), like(0.5, x))))
+    guess = op.where(op.greater(w, like(16, x)), closer, guess)
+    for _ in range(3):
+        rest = op.subtract(op.subtract(one, size), op.erfc(guess))
+        error = op.where(op.less(size, like(0.5, x)), op.subtract(op.erf(guess), size), rest)
+        slope = op.multiply(like(math.sqrt(math.pi) / 2, x), op.exp(op.multiply(guess, guess)))
+        step = op.multiply(error, slope)
+        guess = op.subtract(guess, op.divide(step, op.add(one, op.multiply(guess, step))))
+    made = op.where(op.equal(size, one), like(math.inf, x), guess)
+    signed = op.where(op.less(x, like(0, x)), op.negative(made), made)
+    return cast(op.where(op.equal(x, like(0, x)), x, signed), dtype_of(given))
 
 
 _GILES_NEAR = (
@@ -215,6 +218,15 @@ def atan2(y: Expr, x: Expr) -> Expr:
     turned = op.subtract(half, angle)
     back = op.add(angle, op.where(below, op.negative(pi), pi))
     return op.where(steep, turned, op.where(left, back, angle))
+
+
+def hypot(x: Expr, y: Expr) -> Expr:
+    """The root of the sum of squares, without overflow between; infinity where one is infinite, be the other NaN."""
+    x, y = op.abs(x), op.abs(y)
+    most, zero = op.maximum(x, y), like(0, x)
+    ratio = op.divide(op.minimum(x, y), op.where(op.equal(most, zero), like(1, x), most))
+    made = op.multiply(most, op.sqrt(op.add(like(1, x), op.multiply(ratio, ratio))))
+    return op.where(op.logical_or(op.isinf(x), op.isinf(y)), like(math.inf, x), made)
 
 
 def _has_minus(value: Expr) -> Expr:

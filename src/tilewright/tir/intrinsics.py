@@ -105,7 +105,7 @@ def _group(names: str, arity: int | None, rule: DTypeRule, doc: str, pure: bool 
 
 INTRINSICS: dict[str, Intrinsic] = {
     **_group("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt", 1, _like_floats, "exponentials, roots"),
-    **_group("tanh sigmoid erf lgamma tgamma", 1, _like_floats, "activation and gamma functions"),
+    **_group("tanh sigmoid silu mish gelu gelu_tanh erf erfc lgamma tgamma", 1, _like_floats, "activations, gamma"),
     **_group("sin cos tan asin acos atan sinh cosh asinh acosh atanh", 1, _like_floats, "trigonometry, radians"),
     **_group("floor ceil trunc round fabs abs", 1, _like_floats, "rounding (`round`: ties to even) and magnitude"),
     **_group("pow fmod atan2 hypot copysign", 2, _like_floats, "functions of two floats"),

@@ -55,11 +55,11 @@ isnan = _named(tir.isnan, "isnan", "True where x is not a number.")
 
 
 def sign(x: Tensor) -> Tensor:
-    """-1, 0 or 1 by the sign of x; a NaN stays."""
+    """-1, 0 or 1 by the sign of x, 0 of a zero with either sign; a NaN stays."""
 
     def body(v: Any) -> Any:
         zero, one = tir.const(0, x.dtype), tir.const(1, x.dtype)
-        positive = tir.select(v > zero, one, v if x.dtype.is_float else zero)
+        positive = tir.select(v > zero, one, tir.abs(v) if x.dtype.is_float else zero)
         return positive if x.dtype.code == "uint" else tir.select(v < zero, zero - one, positive)
 
     return unary(x, body, "sign")

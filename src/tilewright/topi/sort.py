@@ -297,7 +297,11 @@ def searchsorted(rows: Tensor, values: Tensor, right: bool = False, dtype: str =
             with ib.while_loop(low[0] < high[0]):
                 middle = ib.let("middle", (low[0] + high[0]) // 2)
                 element = ib.let("element", elements[(*row, middle)])
-                with ib.if_scope(element <= value if right else element < value):
+                before = element <= value if right else element < value
+                if values.dtype.is_float:  # NaN is the greatest
+                    last = tir.isnan(value)
+                    before = tir.any(before, last if right else tir.all(last, tir.eq(element, element)))
+                with ib.if_scope(before):
                     low[0] = middle + 1
                 with ib.else_scope():
                     high[0] = middle

@@ -164,6 +164,8 @@ def convert(b: FunctionBuilder, value: Value, source: DType, target: DType) -> V
     if target.is_bool:
         zero = splat(source, "0.0" if source.is_float else "0")
         return b.define(f"{'fcmp une' if source.is_float else 'icmp ne'} {kind} {value.text}, {zero}", value)
+    if source.is_float and target.code == "uint":
+        return _to_unsigned(b, value, source, target)
     if source.is_float or target.is_float:
         op = _float_conversion(source, target)
     elif source.bits == target.bits:
@@ -179,8 +181,25 @@ def _float_conversion(source: DType, target: DType) -> str:
     if source.is_float and target.is_float:
         return "fpext" if target.bits > source.bits else "fptrunc"
     if source.is_float:
-        return "fptosi" if target.code == "int" else "fptoui"
+        return "fptosi"
     return "sitofp" if source.code == "int" else "uitofp"
+
+
+def _to_unsigned(b: FunctionBuilder, value: Value, source: DType, target: DType) -> Value:
+    """Floats as unsigned integers by signed conversion, whose result beyond its range is one on all processors of a
+    kind: of up to 16 bits by int32, as of signed ones; of more the upper half less its start. PyTorch does the same."""
+    wide = DType("int32" if target.bits < 32 else f"int{target.bits}").with_lanes(source.lanes)
+    low = convert(b, value, source, wide)
+    if target.bits < 32:
+        return convert(b, low, wide, target)
+    kind, ints = register_type(source), register_type(wide)
+    start = splat(source, float_constant(source, 2.0 ** (target.bits - 1)))
+    rest = b.define(f"fsub {kind} {value.text}, {start}", value)
+    high = convert(b, rest, source, wide)
+    flipped = b.define(f"xor {ints} {high.text}, {splat(wide, str(-(1 << (target.bits - 1))))}", high)
+    upper = b.define(f"fcmp oge {kind} {value.text}, {start}", value)
+    bools = register_type(DType("bool").with_lanes(source.lanes))
+    return b.define(f"select {bools} {upper.text}, {ints} {flipped.text}, {ints} {low.text}", upper, flipped, low)
 
 
 def _widen_small(b: FunctionBuilder, value: Value, source: DType) -> Value:

@@ -67,7 +67,8 @@ LOOPS = "; passes: loops\n"  # the first line of a module whose loops need LLVM'
 LIBM = frozenset(
     {
         "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
-        "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "pow", "atan2", "fmod", "hypot", "lgamma", "tgamma", "cbrt",
+        "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "pow", "atan2", "fmod", "hypot", "lgamma", "tgamma",
+        "cbrt",
     }
 )  # fmt: skip
 

@@ -24,8 +24,8 @@ from tilewright.tir.stmt import PrimFunc
 
 _INTEGERS = {f"{u}int{bits}": f"{u}int{bits}_t" for bits in (8, 16, 32, 64) for u in ("", "u")}
 _LIBRARY = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt tanh erf lgamma tgamma sin cos tan asin acos atan sinh cosh asinh "
-    "acosh atanh floor ceil trunc round=rint fabs abs=fabs pow fmod atan2 hypot copysign fma=tilewright_fma"
+    "exp exp2 expm1 log log2 log10 log1p sqrt cbrt tanh erf erfc lgamma tgamma sin cos tan asin acos atan sinh "
+    "cosh asinh acosh atanh floor ceil trunc round=rint fabs abs=fabs pow fmod atan2 hypot copysign fma=tilewright_fma"
 )
 C99 = Dialect(
     name="C",

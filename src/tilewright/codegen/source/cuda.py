@@ -7,7 +7,7 @@ from dataclasses import replace
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.c import C_KEYWORDS
 from tilewright.codegen.source.dialect import Dialect, float_names
-from tilewright.codegen.source.gpu import Language, parameter_list
+from tilewright.codegen.source.gpu import NATIVE, Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, division_functions
 from tilewright.codegen.source.wmma import FRAGMENT_CALLS, fragment_array
@@ -18,8 +18,8 @@ _SIGNED = {"int8": "signed char", "int16": "short", "int32": "int", "int64": "lo
 _UNSIGNED = {"uint8": "unsigned char", "uint16": "unsigned short", "uint32": "unsigned int",
              "uint64": "unsigned long long"}  # fmt: skip
 _MATH = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt tanh erf lgamma tgamma sin cos tan asin acos atan sinh cosh "
-    "asinh acosh atanh floor ceil trunc round=rint fabs abs=fabs pow fmod atan2 hypot copysign fma"
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt tanh erf erfc lgamma tgamma sin cos tan asin acos atan sinh "
+    "cosh asinh acosh atanh floor ceil trunc round=rint fabs abs=fabs pow fmod atan2 hypot copysign fma"
 )
 
 _SHUFFLES = {(f"warp_{name}", dtype): f"tilewright_{name}" for name in ("shuffle", "shuffle_down")
@@ -85,7 +85,7 @@ _PLAIN = Language(
         ]
     ),
     head=_head,
-    native=frozenset({"exp", "log", "tanh", "erf", "pow", "sin", "cos", "tan", "rsqrt"}),
+    native=NATIVE | {"tanh", "erf", "erfc", "pow"},
     reserved=(*C_KEYWORDS, "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"),
 )  # fmt: skip
 

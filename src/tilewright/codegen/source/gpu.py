@@ -17,6 +17,14 @@ from tilewright.tir.transform.split_host_device import DeviceProgram, Launch
 from tilewright.tir.transform.statements import walk
 from tilewright.tir.warp_matrix import FRAGMENT_SCOPES
 
+#: Functions of float32 that the languages of all devices have; they are as exact as the device's own.
+NATIVE = frozenset(
+    {
+        "exp", "log", "log2", "log10", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh",
+        "acosh", "atanh",
+    }
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Language:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.c import C_KEYWORDS
 from tilewright.codegen.source.dialect import Dialect, float_names
-from tilewright.codegen.source.gpu import Language, parameter_list
+from tilewright.codegen.source.gpu import NATIVE, Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, division_functions
 from tilewright.tir.transform.split_host_device import Launch
@@ -75,7 +75,7 @@ METAL_SL = Language(
         ]
     ),
     head=_head,
-    native=frozenset({"exp", "log", "tanh", "pow", "sin", "cos", "tan", "rsqrt"}),
+    native=NATIVE | {"tanh", "pow"},
     reserved=(
         *C_KEYWORDS,
         "kernel",

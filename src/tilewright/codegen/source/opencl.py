@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.c import C_KEYWORDS
 from tilewright.codegen.source.dialect import Dialect, float_names
-from tilewright.codegen.source.gpu import Language, parameter_list
+from tilewright.codegen.source.gpu import NATIVE, Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, division_functions
 from tilewright.tir.transform.split_host_device import Launch
@@ -13,8 +13,8 @@ from tilewright.tir.transform.split_host_device import Launch
 _SIGNED = {"int8": "char", "int16": "short", "int32": "int", "int64": "long"}
 _INTEGERS = {**_SIGNED, **{f"u{name}": f"u{spelled}" for name, spelled in _SIGNED.items()}}
 _MATH = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt tanh erf lgamma tgamma sin cos tan asin acos atan sinh cosh "
-    "asinh acosh atanh floor ceil trunc round=rint fabs abs=fabs pow fmod atan2 hypot copysign fma"
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt tanh erf erfc lgamma tgamma sin cos tan asin acos atan sinh "
+    "cosh asinh acosh atanh floor ceil trunc round=rint fabs abs=fabs pow fmod atan2 hypot copysign fma"
 )
 
 OPENCL_WORDS = (
@@ -65,6 +65,6 @@ OPENCL_C = Language(
         ]
     ),
     head=_head,
-    native=frozenset({"exp", "log", "tanh", "erf", "pow", "sin", "cos", "tan", "rsqrt"}),
+    native=NATIVE | {"tanh", "erf", "erfc", "pow"},
     reserved=OPENCL_WORDS,
 )

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.dialect import Dialect, float_names
-from tilewright.codegen.source.gpu import Language
+from tilewright.codegen.source.gpu import NATIVE, Language
 from tilewright.codegen.source.literals import c_literal
 from tilewright.errors import UnsupportedError
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.transform.split_host_device import Launch
 
 _MATH = (
-    "exp exp2 log log2 sqrt rsqrt=inverseSqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh floor ceil trunc "
-    "round fabs=abs abs atan2 fma"
+    "exp exp2 log log2 log10=tilewright_log10 sqrt rsqrt=inverseSqrt sin cos tan asin acos atan sinh "
+    "cosh asinh acosh atanh floor ceil trunc round fabs=abs abs atan2 fma"
 )
 # In parentheses: `a < bitcast<f32>(b)` reads as a template of `a`.
 _INFINITY, _NAN = "(bitcast<f32>(tilewright_infinity))", "(bitcast<f32>(tilewright_nan))"
@@ -45,6 +45,7 @@ WGSL = Dialect(
 )  # fmt: skip
 
 _PRELUDE = """\
+fn tilewright_log10(x: f32) -> f32 { return log(x) * 0.4342944819032518; }
 var<private> tilewright_infinity: u32 = 0x7f800000u;
 var<private> tilewright_nan: u32 = 0x7fc00000u;
 fn tilewright_fmod(a: f32, b: f32) -> f32 { return a - b * trunc(a / b); }
@@ -95,7 +96,7 @@ WEBGPU_SL = Language(
     dialect=WGSL,
     prelude=_PRELUDE,
     head=_head,
-    native=frozenset({"exp", "log", "sin", "cos", "tan", "rsqrt"}),
+    native=NATIVE,
     reserved=(*_WORDS.split(), "blockIdx", "threadIdx"),
     module_scope=True,
 )

@@ -92,7 +92,7 @@ def convert_hard_sigmoid(node: MxnetNode) -> Expr:
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "add": op.add, "plus": op.add, "sub": op.subtract, "minus": op.subtract, "mul": op.multiply, "div": op.divide,
     "mod": op.floor_mod, "power": op.power, "maximum": op.maximum, "minimum": op.minimum,
-    "hypot": lambda a, b: op.sqrt(op.add(op.multiply(a, a), op.multiply(b, b))),
+    "hypot": functions.hypot,
 }  # fmt: skip
 _COMPARISONS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "equal": op.equal, "not_equal": op.not_equal, "greater": op.greater, "greater_equal": op.greater_equal,

@@ -101,8 +101,13 @@ def convert_softsign(node: OnnxNode) -> Expr:
 @in_float32
 def convert_swish(node: OnnxNode) -> Expr:
     """x * sigmoid(alpha * x)."""
-    data = node[0]
-    return op.multiply(data, op.sigmoid(op.multiply(data, scalar_like(node, node.attr("alpha", 1.0), data))))
+    alpha = node.attr("alpha", 1.0)
+    if alpha == 1.0:
+        return op.nn.silu(node[0])
+    scale = scalar_like(node, alpha, node[0])
+    if alpha == 0.0:
+        return op.multiply(node[0], scalar_like(node, 0.5, node[0]))
+    return op.divide(op.nn.silu(op.multiply(node[0], scale)), scale)
 
 
 @converts("Mish", since=18)

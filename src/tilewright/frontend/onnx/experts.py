@@ -20,7 +20,7 @@ from tilewright.relay.ir.expr import Expr
 _ACTIVATIONS: dict[str, Callable[[OnnxNode, Expr], Expr]] = {
     "relu": lambda node, x: op.nn.relu(x),
     "gelu": lambda _node, x: gelu(x, approximate=True),
-    "silu": lambda node, x: op.multiply(x, op.sigmoid(x)),
+    "silu": lambda node, x: op.nn.silu(x),
     "identity": lambda node, x: x,
 }
 

@@ -134,7 +134,7 @@ def convert_shrink(node: TorchNode) -> Expr:
         inside = op.less_equal(op.abs(data), like(bound, data))
         return op.where(inside, like(0, data), data)
     high, low = op.greater(data, like(bound, data)), op.less(data, like(-bound, data))
-    moved = op.where(low, op.add(data, like(bound, data)), op.multiply(data, like(0, data)))
+    moved = op.where(low, op.add(data, like(bound, data)), op.where(op.isnan(data), data, like(0, data)))
     return op.where(high, op.subtract(data, like(bound, data)), moved)
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.frontend import functions
 from tilewright.frontend.idioms import cast, constant, full, like
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.computing import has_value, in_computing_type, operands
@@ -13,13 +14,15 @@ from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.relay.op.qnn.quantize import limited
+from tilewright.support.dtype import DType
 
 _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "aten.abs": op.abs,
     "aten.neg": op.negative,
     "aten._neg_view": op.negative,
-    "aten.sgn": op.sign,
-    "aten.sign": op.sign,
+    "aten.sgn": lambda x: _sign(x),
+    "aten.sign": lambda x: _sign(x),
     "aten.exp": op.exp,
     "aten.expm1": op.expm1,
     "aten.log": op.log,
@@ -29,6 +32,8 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "aten.sqrt": op.sqrt,
     "aten.rsqrt": op.rsqrt,
     "aten.erf": op.erf,
+    "aten.erfc": op.erfc,
+    "aten.special_erfc": op.erfc,
     "aten.sin": op.sin,
     "aten.cos": op.cos,
     "aten.tan": op.tan,
@@ -61,6 +66,15 @@ def convert_unary(node: TorchNode) -> Expr:
     if node.dtype.is_bool or (node.dtype.code == "uint" and "neg" not in node.target and "si" in node.target):
         return data
     return _UNARY[node.target.rpartition(".")[0]](data)
+
+
+def _sign(data: Expr) -> Expr:
+    """-1, 0 or 1; 0 of a zero with either sign and of NaN."""
+    kind = element_type(data)
+    if not kind.is_float:
+        return op.sign(data)
+    zero = like(0, data)
+    return op.subtract(cast(op.greater(data, zero), kind), cast(op.less(data, zero), kind))
 
 
 @converts(*_ROUNDING)
@@ -103,13 +117,6 @@ def convert_exp2(node: TorchNode) -> Expr:
     """2 ** x."""
     data = node.tensor("self")
     return op.power(like(2, data), data)
-
-
-@converts("aten.erfc")
-def convert_erfc(node: TorchNode) -> Expr:
-    """1 - erf(x)."""
-    data = node.tensor("self")
-    return op.subtract(like(1, data), op.erf(data))
 
 
 @converts("aten.deg2rad", "aten.rad2deg")
@@ -293,26 +300,13 @@ def _bounded(data: Expr, bound: Expr, given: Any, lower: bool) -> Expr:
 @converts("aten.atan2", "aten.arctan2")
 def convert_atan2(node: TorchNode) -> Expr:
     """The angle of the point (other, self), by the quadrant that the signs tell."""
-    y, x = operands(node)
-    zero, half = like(0, y), like(math.pi / 2, y)
-    steep = op.greater(op.abs(y), op.abs(x))
-    ratio = op.divide(op.where(steep, x, y), op.where(steep, y, x))
-    angle = op.atan(op.where(op.isnan(ratio), op.multiply(op.sign(x), op.sign(y)), ratio))
-    below = op.less(y, zero)
-    upright = op.subtract(op.where(below, op.negative(half), half), angle)
-    turn = op.where(below, like(-math.pi, y), like(math.pi, y))
-    flat = op.where(op.less(x, zero), op.add(angle, turn), angle)
-    level = op.where(op.less(x, zero), turn, zero)
-    found = op.where(steep, upright, flat)
-    found = op.where(op.equal(y, zero), level, found)
-    return op.where(op.logical_or(op.isnan(x), op.isnan(y)), op.add(x, y), found)
+    return in_computing_type(node, functions.atan2)
 
 
 @converts("aten.hypot")
 def convert_hypot(node: TorchNode) -> Expr:
     """The root of the sum of squares."""
-    left, right = operands(node)
-    return op.sqrt(op.add(op.multiply(left, left), op.multiply(right, right)))
+    return in_computing_type(node, functions.hypot)
 
 
 @converts("aten.copysign")
@@ -400,7 +394,7 @@ def convert_nan_to_num(node: TorchNode) -> Expr:
     data = node.tensor("self")
     if not node.dtype.is_float:
         return data
-    low, high = node.dtype.limits()
+    low, high = node.dtype.finite_limits()
     replaced = op.where(op.isnan(data), like(node["nan"] or 0.0, data), data)
     for infinity, given, default in ((math.inf, node["posinf"], high), (-math.inf, node["neginf"], low)):
         number = like(default if given is None else given, data)
@@ -418,6 +412,8 @@ def to_type(data: Expr, dtype: Any) -> Expr:
     """`data` in `dtype`, numbers other than 0 as true."""
     if str(dtype) == "bool" and not element_type(data).is_bool:
         return op.not_equal(data, like(0, data))
+    if str(dtype) == "float8_e4m3fn" and element_type(data) != dtype:
+        return op.cast(limited(cast(data, "float32"), DType(dtype)), dtype=str(dtype))
     return cast(data, dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -284,11 +285,22 @@ def convert_grid_sample(node: TorchNode) -> Expr:
     padding = ("zeros", "border", "reflection")[node["padding_mode"]]
     if method == "bicubic" and padding != "zeros":
         return _sampled_by_cubes(node)
-    grid = transpose(node["grid"], (0, rank + 1, *range(1, rank + 1)))
-    return op.image.grid_sample(
+    given = node["grid"]
+    if padding != "zeros":
+        # Bounding takes what is no number to the first pixel; reflecting makes such of infinities.
+        lost = op.isnan(given) if padding == "border" else op.logical_not(op.isfinite(given))
+        given = op.where(lost, like(-1, given), given)
+    grid = transpose(given, (0, rank + 1, *range(1, rank + 1)))
+    made = op.image.grid_sample(
         node["input"], grid, method=method, layout="NCHW",
         padding_mode=padding, align_corners=bool(node["align_corners"]),
     )  # fmt: skip
+    if padding != "zeros" or method == "nearest":
+        return made
+    # Weights are fractions of the place, which are NaN there, though all pixels around are zeros.
+    known = op.isfinite(grid)
+    there = op.expand_dims(op.logical_and(index_axis(known, 1, 0), index_axis(known, 1, 1)), axis=1)
+    return op.where(there, made, like(math.nan, made))
 
 
 def _sampled_by_cubes(node: TorchNode) -> Expr:

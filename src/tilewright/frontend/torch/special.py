@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import functions
 from tilewright.frontend.idioms import cast, constant, like, rank_of
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
@@ -68,11 +69,13 @@ def log_gamma(x: Expr) -> Expr:
     body = op.subtract(op.multiply(op.subtract(moved, number(0.5)), log), moved)
     made = op.add(op.add(body, number(0.5 * math.log(2 * math.pi))), op.multiply(series, inverse))
     made = op.subtract(made, op.where(small, op.log(op.where(small, product, number(1))), number(0)))
-    sine = op.abs(op.sin(op.multiply(number(math.pi), op.subtract(x, op.floor(x)))))
+    # By the distance of the nearest integer, not of the one below, from which -1e-30 is 1.
+    sine = op.abs(op.sin(op.multiply(number(math.pi), op.subtract(x, op.round(x)))))
     mirrored = op.subtract(op.subtract(number(math.log(math.pi)), op.log(sine)), made)
     found = op.where(left, mirrored, made)
     pole = op.logical_or(op.logical_and(op.less_equal(x, number(0)), op.equal(x, op.floor(x))), op.isinf(x))
-    return op.where(pole, number(_INFINITY), found)
+    zero = op.logical_or(op.equal(x, number(1)), op.equal(x, number(2)))
+    return op.where(pole, number(_INFINITY), op.where(zero, number(0), found))
 
 
 def digamma(x: Expr) -> Expr:
@@ -87,7 +90,7 @@ def digamma(x: Expr) -> Expr:
     series = op.multiply(square, horner(square, [-b / (2 * j) for j, b in enumerate(_BERNOULLI, start=1)]))
     made = op.add(op.subtract(op.log(moved), op.divide(number(0.5), moved)), series)
     made = op.subtract(made, before)
-    turned = op.multiply(number(math.pi), op.subtract(x, op.floor(x)))
+    turned = op.multiply(number(math.pi), op.subtract(x, op.round(x)))
     found = op.where(left, op.subtract(made, op.divide(number(math.pi), op.tan(turned))), made)
     found = op.where(op.logical_and(op.less(x, number(0)), op.equal(x, op.floor(x))), number(_NAN), found)
     return op.where(op.equal(x, number(0)), op.divide(number(-1), x), found)
@@ -152,6 +155,7 @@ def erfcx(x: Expr) -> Expr:
         return op.exp(op.negative(op.multiply(t, op.add(t, op.multiply(number(2), wide)))))
 
     made = op.multiply(integral(size, end, falling, 48), number(2 / math.sqrt(math.pi)))
+    made = op.where(op.equal(size, number(_INFINITY)), number(0), made)
     mirrored = op.subtract(op.multiply(number(2), op.exp(square)), made)
     return op.where(op.less(x, number(0)), mirrored, made)
 
@@ -184,19 +188,17 @@ def ndtri(p: Expr) -> Expr:
     y = op.where(upper, op.negative(y), y)
     y = op.where(op.equal(p, number(0)), number(-_INFINITY), y)
     y = op.where(op.equal(p, number(1)), number(_INFINITY), y)
+    centre = op.subtract(op.multiply(p, number(2)), number(1))
+    close = op.multiply(functions.erfinv(centre), number(math.sqrt(2)))
+    y = op.where(op.less(op.abs(centre), number(0.5)), close, y)
     outside = op.logical_or(op.logical_or(op.less(p, number(0)), op.greater(p, number(1))), op.isnan(p))
     return op.where(outside, number(_NAN), y)
-
-
-def erfinv(x: Expr) -> Expr:
-    """The inverse of the error function."""
-    return op.multiply(ndtri(op.multiply(op.add(x, number(1)), number(0.5))), number(math.sqrt(0.5)))
 
 
 converts("aten.special_erfcx")(_of_one(erfcx))
 converts("aten.special_log_ndtr")(_of_one(log_ndtr))
 converts("aten.special_ndtri")(_of_one(ndtri))
-converts("aten.erfinv", "aten.special_erfinv")(_of_one(erfinv))
+converts("aten.erfinv", "aten.special_erfinv")(_of_one(functions.erfinv))
 
 
 # ------------------------------------------------------------------------------------------------- Bessel (DLMF 10)
@@ -217,6 +219,17 @@ def _hankel(order: int, z: Expr, signs: bool) -> list[Expr]:
     return [horner(square, even), op.multiply(inverse, horner(square, odd))]
 
 
+def _odd(x: Expr, made: Expr, cubic: float, scaled: bool = False) -> Expr:
+    """The function of order 1 from `made`, that of |x|; near 0 by its series, as integrals cancel there."""
+    near: Expr = op.multiply(
+        op.multiply(x, number(0.5)), op.add(number(1), op.multiply(op.multiply(x, x), number(cubic)))
+    )
+    if scaled:
+        near = op.multiply(near, op.exp(op.negative(op.abs(x))))
+    signed = op.where(op.less(x, number(0)), op.negative(made), made)
+    return op.where(op.less(op.abs(x), number(1e-4)), near, signed)
+
+
 def bessel_i(order: int, scaled: bool) -> Callable[[Expr], Expr]:
     """The modified function of the first kind, times exp(-|x|) where it is scaled: a periodic integral (10.32.3)."""
 
@@ -232,7 +245,7 @@ def bessel_i(order: int, scaled: bool) -> Callable[[Expr], Expr]:
         remote = op.divide(op.subtract(even, odd), op.sqrt(op.multiply(number(2 * math.pi), far)))
         made = op.where(op.less(size, number(4 * _FAR)), close, remote)
         made = made if scaled else op.multiply(made, op.exp(size))
-        return op.where(op.less(x, number(0)), op.negative(made), made) if order % 2 else made
+        return _odd(x, made, 1 / 8, scaled) if order % 2 else made
 
     return compute
 
@@ -278,7 +291,7 @@ def bessel_j(order: int) -> Callable[[Expr], Expr]:
         wide = op.multiply(op.expand_dims(near, axis=rank_of(near)), constant(-np.sin(angles), _DOUBLE))
         close = op.mean(op.cos(op.add(wide, constant(order * angles, _DOUBLE))), axis=(rank_of(x),))
         made = op.where(op.less(size, number(_FAR)), close, _waves(order, far)[0])
-        return op.where(op.less(x, number(0)), op.negative(made), made) if order % 2 else made
+        return _odd(x, made, -1 / 8) if order % 2 else made
 
     return compute
 

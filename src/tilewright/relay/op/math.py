@@ -49,6 +49,7 @@ expm1 = _unary("expm1", np.expm1)
 log1p = _unary("log1p", np.log1p)
 log2 = _unary("log2", np.log2)
 log10 = _unary("log10", np.log10)
+erfc = _unary("erfc", ref.erfc)
 
 
 def _fast(name: str, exact: Callable[[Expr], Call], reference: Callable[[Any], Any]) -> Any:

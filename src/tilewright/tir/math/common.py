@@ -9,6 +9,7 @@ from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr, Max, Min, Select
 
 INFINITY, NAN = float("inf"), float("nan")
+LOWEST = -3.4028234663852886e38  # the least finite number
 
 
 def like(x: Expr, number: float) -> Expr:
@@ -84,3 +85,18 @@ def from_bits(x: Expr) -> Expr:
 def fabs(x: Expr) -> Expr:
     """|x|."""
     return Call(x.dtype, "fabs", (x,))
+
+
+def undefined_at_minus_infinity(x: Expr, made: Expr) -> Expr:
+    """`made`, and NaN where x is -inf: there activations are -inf times 0 in PyTorch and ONNX."""
+    return select(x >= like(x, LOWEST), made, NAN)
+
+
+def with_sign_of(magnitude: Expr, x: Expr) -> Expr:
+    """|`magnitude`| with the sign of the float32 `x`, that of a zero too."""
+    sign = _bitwise("and", bits_of(x), like(bits_of(x), -(1 << 31)))
+    return from_bits(_bitwise("or", bits_of(fabs(magnitude)), sign))
+
+
+def _bitwise(name: str, a: Expr, b: Expr) -> Expr:
+    return Call(a.dtype, f"bitwise_{name}", (a, b))

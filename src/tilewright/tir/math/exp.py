@@ -34,13 +34,19 @@ def lower_exp(x: Expr) -> Expr:
 
 def exp_of_clamped(x: Expr) -> Expr:
     """exp(x) where -104 <= x <= 89 (or NaN) is known."""
+    root, scale = exp_in_parts(x)
+    return root * scale
+
+
+def exp_in_parts(x: Expr) -> tuple[Expr, Expr]:
+    """exp(x) as a product of two normal numbers, where -110 <= x <= 89 (or NaN) is known; the second is 2**m."""
     shifted = fma(x, HALF_LOG2_E, ROUNDER)
     m = shifted - like(x, ROUNDER)
     r = fma(m, -TWO_LN2_HIGH, x)
     r = fma(m, -TWO_LN2_LOW, r)
     bits = shift_left(bits_of(shifted), 23)
     scale = from_bits(bits + like(bits, ONE_BITS))
-    return horner(r, COEFFICIENTS) * scale * scale
+    return horner(r, COEFFICIENTS) * scale, scale
 
 
 def lower_expm1(x: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""log of float32, within 2 ulp (1.2 measured), denormal arguments included, and log(1 + x) within 2 ulp.
+"""log of float32, within 2 ulp (1.2 measured), denormal arguments included, log(1 + x) within 2 ulp, log2 and log10.
 
 x = m * 2**e with m in [2/3, 4/3); log(x) = e*ln2 + log1p(m - 1), the latter as f - f**2/2 + f**3*P(f) with a degree 10
 minimax polynomial (relative error 5e-9).
@@ -22,8 +22,9 @@ from tilewright.tir.math.common import (
     shift_left,
     shift_right,
 )
+from tilewright.tir.math.double import LOG2_E, log64, wide
 
-LN2 = 0.6931471805599453
+LN2, LOG10_E = 0.6931471805599453, 0.4342944819032518
 SMALLEST_NORMAL = 1.1754943508222875e-38
 TWO_THIRDS_BITS, ONE_BITS = 0x3F2AAAAB, 0x3F800000
 TINY = 2.0**-26  # x**2 / 2 is nothing beside x below
@@ -36,9 +37,28 @@ COEFFICIENTS = (
 def lower_log(x: Expr) -> Expr:
     """log(x) of float32 lanes: log(0) = -inf, log(inf) = inf, NaN below zero."""
     e, m = split_exponent(x)
-    result = _of_parts(e, m - like(x, 1.0))
+    return _at_the_ends(x, _of_parts(e, m - like(x, 1.0)))
+
+
+def _at_the_ends(x: Expr, result: Expr) -> Expr:
+    """`result` where 0 < x < inf; -inf at 0, inf at inf, NaN below and at NaN."""
     positive = select(x < like(x, INFINITY), result, INFINITY)
     return select(x > like(x, 0.0), positive, select(op.eq(x, like(x, 0.0)), like(x, -INFINITY), NAN))
+
+
+def lower_log2(x: Expr) -> Expr:
+    """log2(x) of float32 lanes, in float64 and rounded at the end: log2(0) = -inf, log2(inf) = inf, NaN below zero."""
+    return _to_base(x, LOG2_E)
+
+
+def lower_log10(x: Expr) -> Expr:
+    """log10(x) of float32 lanes, as `lower_log2`."""
+    return _to_base(x, LOG10_E)
+
+
+def _to_base(x: Expr, factor: float) -> Expr:
+    made = log64(wide(x))
+    return _at_the_ends(x, op.cast(float32_like(x), made * like(made, factor)))
 
 
 def lower_log1p(x: Expr) -> Expr:

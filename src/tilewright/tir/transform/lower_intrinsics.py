@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tilewright.tir import math as tir_math
@@ -11,18 +12,12 @@ from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.folding import FoldingRewriter
 
 _POLYNOMIALS: dict[str, Callable[..., Expr]] = {
-    "exp": tir_math.lower_exp,
-    "expm1": tir_math.lower_expm1,
-    "log": tir_math.lower_log,
-    "log1p": tir_math.lower_log1p,
-    "tanh": tir_math.lower_tanh,
-    "sigmoid": tir_math.lower_sigmoid,
-    "erf": tir_math.lower_erf,
-    "pow": tir_math.lower_pow,
-    "sin": tir_math.lower_sin,
-    "cos": tir_math.lower_cos,
-    "tan": tir_math.lower_tan,
-}
+    name: getattr(tir_math, f"lower_{name}")
+    for name in (
+        "exp", "expm1", "log", "log1p", "log2", "log10", "pow", "erf", "erfc", "tanh", "sigmoid", "silu", "mish",
+        "gelu", "gelu_tanh", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+    )
+}  # fmt: skip
 _NATIVE = frozenset(
     {"sqrt", "floor", "ceil", "trunc", "round", "fabs", "fma"}
 )  # codegen has these for float32, float64
@@ -80,7 +75,41 @@ def _double(name: str, args: tuple[Expr, ...]) -> Expr:
     if lanes > 1:
         calls = [_double(name, tuple([Shuffle([a], [i]) for a in args])) for i in range(lanes)]
         return Shuffle(calls, range(lanes))
-    if name == "sigmoid":
-        x = args[0]
-        return op.const(1.0, x.dtype) / (op.const(1.0, x.dtype) + op.call_extern("float64", "exp", op.negative(x)))
-    return op.call_extern("float64", name, *args)
+    made = _COMPOSED.get(name)
+    return made(*args) if made else op.call_extern("float64", name, *args)
+
+
+def _exp(x: Expr) -> Expr:
+    return op.call_extern("float64", "exp", x)
+
+
+def _times_sigmoid(x: Expr, y: Expr) -> Expr:
+    """x * sigmoid(y), by the exponential of -|y|, which does not overflow; as a square, whose root is no denormal."""
+    root, one = _exp(op.abs(y) * op.const(-0.5, y.dtype)), op.const(1.0, y.dtype)
+    return op.select(op.less(y, op.const(0.0, y.dtype)), x * root * root, x) / (one + root * root)
+
+
+def _mish(x: Expr) -> Expr:
+    root, two = _exp(op.minimum(x, op.const(40.0, x.dtype)) * op.const(0.5, x.dtype)), op.const(2.0, x.dtype)
+    power = root * root
+    below = x * root * root * (power + two) / (power * (power + two) + two)
+    return op.select(op.greater(x, op.const(40.0, x.dtype)), x, below)
+
+
+def _gelu(x: Expr) -> Expr:
+    return x * op.const(0.5, x.dtype) * op.call_extern("float64", "erfc", x * op.const(-(0.5**0.5), x.dtype))
+
+
+def _gelu_tanh(x: Expr) -> Expr:
+    cubic = x + op.const(0.044715, x.dtype) * x * x * x
+    return _times_sigmoid(x, cubic * op.const(2 * (2 / math.pi) ** 0.5, x.dtype))
+
+
+#: Functions of float64 that the C library has not, of those that it has.
+_COMPOSED: dict[str, Callable[[Expr], Expr]] = {
+    "sigmoid": lambda x: _times_sigmoid(op.const(1.0, x.dtype), x),
+    "silu": lambda x: _times_sigmoid(x, x),
+    "mish": _mish,
+    "gelu": _gelu,
+    "gelu_tanh": _gelu_tanh,
+}

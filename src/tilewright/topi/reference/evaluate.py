@@ -170,7 +170,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "tanh": np.tanh,
     "sigmoid": ref.sigmoid,
-    "erf": ref.erf,
+    **{name: getattr(ref, name) for name in ("erf", "erfc", "silu", "mish", "gelu", "gelu_tanh")},
     "sin": np.sin,
     "cos": np.cos,
     "tan": np.tan,

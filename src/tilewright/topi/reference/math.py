@@ -107,3 +107,39 @@ def cast(x: np.ndarray, dtype: Any) -> np.ndarray:
         if given.dtype.itemsize == 1 and given.dtype.kind == "V":  # narrow types do not all convert to each other
             given = given.astype(np.float32)
         return given.astype(dtype)
+
+
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def erfc(x: np.ndarray) -> np.ndarray:
+    """1 - erf(x), in the type of `x` (float64 inside)."""
+    return _like(_erfc(_wide(x)), x)
+
+
+def silu(x: np.ndarray) -> np.ndarray:
+    """x * sigmoid(x), in the type of `x`."""
+    return _like(_times_sigmoid(_wide(x), _wide(x)), x)
+
+
+def _times_sigmoid(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return x * sigmoid(y)
+
+
+def mish(x: np.ndarray) -> np.ndarray:
+    """x * tanh(log(1 + exp(x))), in the type of `x`."""
+    wide = _wide(x)
+    return _like(wide * np.tanh(np.logaddexp(wide, 0.0)), x)
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    """x times the normal distribution function, in the type of `x`."""
+    wide = _wide(x)
+    return _like(wide * 0.5 * _erfc(wide * -math.sqrt(0.5)), x)
+
+
+def gelu_tanh(x: np.ndarray) -> np.ndarray:
+    """`gelu` in its approximation by tanh, in the type of `x`."""
+    wide = _wide(x)
+    with np.errstate(all="ignore"):
+        return _like(_times_sigmoid(wide, 2 * math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)), x)

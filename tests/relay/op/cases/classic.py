@@ -14,7 +14,7 @@ def lengths(count: int, longest: int, dtype: str = "int32") -> Constant:
     return const(RNG.integers(0, longest + 1, count).astype(dtype))
 
 
-EVERYWHERE = ("asinh", "atan", "cosh", "expm1", "sinh", "fast_exp", "fast_erf", "fast_tanh")
+EVERYWHERE = ("asinh", "atan", "cosh", "erfc", "expm1", "sinh", "fast_exp", "fast_erf", "fast_tanh")
 INSIDE = ("acos", "asin", "atanh")
 ALIGNMENTS = ("LEFT_LEFT", "LEFT_RIGHT", "RIGHT_LEFT", "RIGHT_RIGHT")
 MARKS = {

@@ -8,6 +8,7 @@ from tilewright.relay import op
 CASES = {
     "nn.relu": [op.nn.relu(f(90, 101))],
     "nn.leaky_relu": [op.nn.leaky_relu(f(4, 19), 0.1)],
+    **{f"nn.{name}": [getattr(op.nn, name)(f(4, 19))] for name in ("silu", "mish", "gelu", "gelu_tanh")},
     "nn.prelu": [op.nn.prelu(f(2, 4, 19), f(4))],
     "nn.bias_add": [op.nn.bias_add(f(2, 4, 5, 19), f(4)), op.nn.bias_add(f(1, 2, 5, 5, 8), f(2, 8))],
     "nn.pad": [

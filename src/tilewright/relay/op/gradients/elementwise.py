@@ -18,13 +18,35 @@ from tilewright.relay.op.gradients.common import (
     tensor_type,
     unbroadcast,
 )
-from tilewright.relay.op.math import cosh, sinh
+from tilewright.relay.op.math import cosh, erfc, log1p, sinh
 from tilewright.relay.op.transform import reshape
 
 
 def _step(condition: Expr, gradient: Expr) -> Expr:
     """`gradient` where `condition` holds, 0 elsewhere."""
     return tensor.where(condition, gradient, tensor.zeros_like(gradient))
+
+
+def _mish_gradient(g: Expr, x: Expr, y: Expr) -> Expr:
+    """t + x (1 - t**2) sigmoid(x), t = tanh(softplus(x))."""
+    soft = nn.relu(x) + log1p(tensor.exp(-tensor.abs(x)))
+    steep = tensor.tanh(soft)
+    return g * (steep + x * (number(1, x) - steep * steep) * tensor.sigmoid(x))
+
+
+def _gelu_gradient(g: Expr, x: Expr, y: Expr) -> Expr:
+    """The normal distribution function and x times its density."""
+    below = number(0.5, x) * erfc(x * number(-math.sqrt(0.5), x))
+    return g * (below + x * tensor.exp(x * x * number(-0.5, x)) * number(1 / math.sqrt(2 * math.pi), x))
+
+
+def _gelu_tanh_gradient(g: Expr, x: Expr, y: Expr) -> Expr:
+    """s + x s (1 - s) z', s = sigmoid(z), z = 2 sqrt(2/pi) (x + 0.044715 x**3)."""
+    factor = 2 * math.sqrt(2 / math.pi)
+    square = x * x
+    part = tensor.sigmoid(x * (number(factor, x) + square * number(factor * 0.044715, x)))
+    slope = number(factor, x) + square * number(3 * factor * 0.044715, x)
+    return g * part * (number(1, x) + x * (number(1, x) - part) * slope)
 
 
 elementwise(
@@ -38,6 +60,11 @@ elementwise(
         "tanh": lambda g, x, y: g * (number(1, x) - y * y),
         "sigmoid": lambda g, x, y: g * y * (number(1, x) - y),
         "erf": lambda g, x, y: g * number(2 / math.sqrt(math.pi), x) * tensor.exp(-(x * x)),
+        "erfc": lambda g, x, y: g * number(-2 / math.sqrt(math.pi), x) * tensor.exp(-(x * x)),
+        "nn.silu": lambda g, x, y: g * tensor.sigmoid(x) * (number(1, x) + x - y),
+        "nn.mish": _mish_gradient,
+        "nn.gelu": _gelu_gradient,
+        "nn.gelu_tanh": _gelu_tanh_gradient,
         "sin": lambda g, x, y: g * tensor.cos(x),
         "cos": lambda g, x, y: -(g * tensor.sin(x)),
         "tan": lambda g, x, y: g * (number(1, x) + y * y),

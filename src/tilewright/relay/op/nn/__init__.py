@@ -4,10 +4,14 @@ from tilewright.relay.op.data_dependent import sparse_transpose
 from tilewright.relay.op.nn import internal
 from tilewright.relay.op.nn.activation import (
     bias_add,
+    gelu,
+    gelu_tanh,
     leaky_relu,
+    mish,
     pad,
     prelu,
     relu,
+    silu,
 )
 from tilewright.relay.op.nn.attention import (
     attention,
@@ -145,6 +149,8 @@ __all__ = [
     "dropout",
     "fast_softmax",
     "fifo_buffer",
+    "gelu",
+    "gelu_tanh",
     "global_avg_pool2d",
     "global_max_pool2d",
     "group_norm",
@@ -163,11 +169,13 @@ __all__ = [
     "max_pool2d_grad",
     "max_pool3d",
     "mirror_pad",
+    "mish",
     "nll_loss",
     "pad",
     "prelu",
     "relu",
     "rnn",
+    "silu",
     "softmax",
     "space_to_batch_nd",
     "space_to_depth",

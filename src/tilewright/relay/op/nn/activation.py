@@ -30,6 +30,9 @@ from tilewright.relay.op.common import (
 )
 from tilewright.relay.op.layout_rules import follow_channels, follow_input, follow_pad
 from tilewright.relay.op.operand_types import per_channel
+from tilewright.support.named import named
+from tilewright.topi import trigonometry
+from tilewright.topi.reference import math as ref_math
 from tilewright.topi.reference import nn as ref
 
 register(
@@ -69,6 +72,29 @@ register(
 def leaky_relu(data: Expr, alpha: float = 0.05) -> Call:
     """`data` where positive, alpha * data elsewhere."""
     return call("nn.leaky_relu", data, alpha=alpha)
+
+
+def _smooth(name: str) -> Any:
+    """A smooth activation of one number, by the function of `topi` and the reference of that name."""
+    function, reference = getattr(trigonometry, name), getattr(ref_math, name)
+    register(
+        f"nn.{name}",
+        num_inputs=1,
+        type_rule=same_as_float_input,
+        compute=one(function),
+        pattern=OpPattern.ELEMWISE,
+        reference=lambda _attrs, x: reference(x),
+        layout=follow_input,
+        precision=Precision.FOLLOW,
+        costly=True,
+    )
+    return named(lambda data: call(f"nn.{name}", data), name, function.__doc__)
+
+
+silu = _smooth("silu")
+mish = _smooth("mish")
+gelu = _smooth("gelu")
+gelu_tanh = _smooth("gelu_tanh")
 
 
 def _per_channel_type(types: Types, attrs: Attrs) -> Type:
