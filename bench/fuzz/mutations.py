@@ -294,6 +294,10 @@ VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+#: A prime: numbers in a row are fields far from each other.
+_STRIDE = 7919
+
+
 def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path of everything in JSON data."""
     for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
@@ -302,11 +306,12 @@ def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def replace_field(data: bytes, number: int) -> bytes:
-    """An artifact with another value in one place of its manifest: `number` counts the values of one, then places."""
+    """An artifact with another value in one place of its manifest; as many numbers as there are pairs meet them all."""
     text, *others = _sections(data)
     manifest = json.loads(text)
     known = list(places(manifest))
-    path, value = known[number // len(VALUES) % len(known)], VALUES[number % len(VALUES)]
+    pair = number * _STRIDE % (len(known) * len(VALUES))
+    path, value = known[pair // len(VALUES)], VALUES[pair % len(VALUES)]
     holder: Any = manifest
     for part in path[:-1]:
         holder = holder[part]

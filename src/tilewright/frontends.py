@@ -22,6 +22,7 @@ from tilewright.frontend.tensorflow.format import TensorflowFrontend
 from tilewright.frontend.tflite.format import TfliteFrontend
 from tilewright.frontend.torch.format import TorchFrontend
 from tilewright.frontend.torch.script.format import ScriptFrontend
+from tilewright.runtime.container import MAGIC
 from tilewright.support import plugins
 from tilewright.support.entry_points import CONVERTERS, OPERATORS, PASSES, load_plugins
 from tilewright.support.entry_points import FRONTENDS as FRONTEND_GROUP
@@ -109,6 +110,8 @@ def _kinds(known: tuple[Frontend, ...]) -> list[str]:
 def _not_a_model(source: Source, kinds: str) -> str:
     if source.is_folder:
         return f"{source.label} is a directory, and not {kinds}; give the path of a model file"
+    if bytes(source.contents[: len(MAGIC)]) == MAGIC:
+        return f"{source.label} is compiled already: it is an artifact, which tilewright.load(PATH) brings into memory"
     if not source.contents:
         return f"{source.label} is empty; it is not {kinds}"
     told = not_a_model(source) or "its contents begin like none of these"

@@ -11,6 +11,7 @@ from tilewright.cli.outputs import check_writable
 from tilewright.errors import InputError
 from tilewright.runtime.export import KINDS
 from tilewright.support import trace
+from tilewright.support.cache import descriptor_of
 from tilewright.support.fingerprint import external_data
 
 _MIB = 2**20
@@ -39,9 +40,11 @@ def compile_command(
     with trace.collect() as times:
         _write(model, output, options, executor, check, exact_rounding)
     # the seconds are there when the collection has ended
-    click.echo(f"{output}: {_size_text(model, output)}, compiled in {times.seconds:.2f} s")
+    piped = descriptor_of(Path(output)) is not None  # then the standard output is not for words, nor has it a size
+    size = "written" if piped else _size_text(model, output)
+    click.echo(f"{output}: {size}, compiled in {times.seconds:.2f} s", err=piped)
     if report:
-        click.echo(times.table())
+        click.echo(times.table(), err=piped)
 
 
 def _size_text(model: str, output: str) -> str:

@@ -107,6 +107,10 @@ def guarded(action: Callable[[], Any]) -> int:
         if blamed is not None:
             click.echo(f"error: {blamed}", err=True)
             return USER_ERROR_STATUS
+        limited = _address_space_text()
+        if limited:
+            click.echo(f"error: {type(error).__name__}: {error}: {limited}; allow more, or a smaller model", err=True)
+            return USER_ERROR_STATUS
         traceback.print_exc()
         fault = error if isinstance(error, InternalError) else InternalError(f"{type(error).__name__}: {error}")
         click.echo(f"internal error: {fault}", err=True)
@@ -114,13 +118,35 @@ def guarded(action: Callable[[], Any]) -> int:
     return status if isinstance(status, int) else 0
 
 
+def _address_space_text() -> str:
+    """What to say of a limit of the address space that leaves little; empty where there is none."""
+    try:
+        # only where something failed, and only where the system has such limits
+        from tilewright.support.memory_limit import address_space_text
+    except ImportError:
+        return ""
+    return address_space_text()
+
+
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning as one line, without the place in our source that raised it."""
     click.echo(f"warning: {str(message).removeprefix('tilewright: ')}", err=True)
 
 
+def _open_standard_streams() -> None:
+    """Open what was closed by whoever started us (`>&-`), so that no file of ours gets the number of the output."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+
+
 def main() -> None:
     """Entry point of the `tilewright` command."""
+    _open_standard_streams()
     sys.exit(guarded(lambda: cli.main(standalone_mode=False)))
 
 

@@ -228,6 +228,11 @@ def require_file(path: str) -> None:
             raise ModelError(f"{path} is a directory; give the path of {kinds_of_models()} or of a compiled artifact")
     if not Path(path).exists():
         raise ModelError(f"{path}: there is no such file")
+    if not Path(path).is_dir() and not Path(path).is_file():
+        # only for these
+        from tilewright.frontend.source import NO_FILE
+
+        raise ModelError(f"cannot read {path}: {NO_FILE}")
 
 
 def require_model(path: str, what_for: str) -> None:

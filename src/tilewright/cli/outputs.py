@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tilewright.errors import EnvironmentError_
-from tilewright.support.cache import atomic_file
+from tilewright.support.cache import atomic_file, descriptor_of
 
 
 def check_writable(path: str, *inputs: str) -> None:
@@ -19,6 +19,17 @@ def check_writable(path: str, *inputs: str) -> None:
     target = Path(path)
     if target.is_dir():
         raise EnvironmentError_(f"cannot write {path}: it is a directory; give the name of a file in it")
+    if path.endswith(os.sep):
+        raise EnvironmentError_(
+            f"cannot write {path}: it names a directory, which is not there; give the name of a file"
+        )
+    descriptor = descriptor_of(target)
+    if descriptor is not None:
+        try:
+            os.fstat(descriptor)
+        except OSError as error:
+            raise EnvironmentError_(f"cannot write {path}: {error.strerror}") from None
+        return
     if target.exists() and not target.is_file():  # a device or a pipe, which is written into
         if not os.access(target, os.W_OK):
             raise EnvironmentError_(f"cannot write {path}: permission denied")

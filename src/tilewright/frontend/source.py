@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 import mmap
 import os
+import stat
 import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from tilewright.errors import ModelError
+
+#: What is said of pipes and devices.
+NO_FILE = "it is a pipe or a device, and models are read from files, in any order; write it to a file first"
 
 #: Entries of a folder, or of an archive, that are looked at: a model says what it is with few.
 _MOST_MEMBERS = 10_000
@@ -36,11 +40,13 @@ class Source:
         if path.is_dir():
             return cls(str(path), path, memoryview(b""))
         try:
+            if not stat.S_ISREG(path.stat().st_mode):  # which is asked before a pipe is opened, and waited for
+                raise ModelError(f"cannot read {path}: {NO_FILE}")
             with path.open("rb") as file:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b""
         except FileNotFoundError:
             raise ModelError(f"{path}: there is no such file") from None
-        except (OSError, ValueError) as error:  # a pipe cannot be mapped
+        except (OSError, ValueError) as error:
             raise ModelError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
         return cls(str(path), path, memoryview(mapped))
 

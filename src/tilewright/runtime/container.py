@@ -11,6 +11,7 @@ import hashlib
 import json
 import mmap
 import os
+import stat
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -112,19 +113,28 @@ def write_container(
         raise ArtifactError(f"cannot write {target}: {error.strerror or error}") from None
 
 
+def _opened(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file for reading. Raises `ArtifactError` for a pipe or a device, which might never be opened."""
+    if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
+        raise ArtifactError(
+            f"cannot read {path}: it is a pipe or a device, and artifacts are mapped; write it to a file"
+        )
+    return open(path, "rb")
+
+
 def is_container(path: str | os.PathLike[str]) -> bool:
     """Whether the file begins like one of ours (it may still be damaged)."""
     try:
-        with open(path, "rb") as file:
+        with _opened(path) as file:
             return file.read(len(MAGIC)) == MAGIC
-    except OSError:
+    except (OSError, ArtifactError):
         return False
 
 
 def container_format(path: str | os.PathLike[str]) -> str:
     """What the manifest of a file of ours says that it holds, before anything is checked. Raises `ArtifactError`."""
     try:
-        with open(path, "rb") as file:
+        with _opened(path) as file:
             layout, _, _ = _read_header(path, file)
             manifest = json.loads(_read_section(file, *layout.manifest))
     except OSError as error:
@@ -145,7 +155,7 @@ def read_container(path: str | os.PathLike[str], kind: str, verify: Key | None =
     With `verify`, nothing is read of a file that the owner of that public key did not sign.
     """
     try:
-        with open(path, "rb") as file:
+        with _opened(path) as file:
             if verify is not None:
                 check_signature(path, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), verify)
             layout, header, digest = _read_header(path, file)

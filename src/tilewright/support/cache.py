@@ -89,29 +89,41 @@ def content_length(file: BinaryIO) -> int:
     return length - TRAILER_BYTES if file.read(len(_MARK)) == _MARK else length
 
 
-#: Where Linux has the open files of this process, those without a name too.
+#: Where Linux has the open files of this process, those without a name too; and those that are temporary files of ours.
 _DESCRIPTORS = Path("/proc/self/fd")
+_temporaries: set[int] = set()
+
+
+def descriptor_of(path: Path) -> int | None:
+    """The open file of this process that a path such as ``/dev/stdout`` or ``/proc/self/fd/1`` names; else None."""
+    named = {"/dev/stdout": "1", "/dev/stderr": "2"}.get(str(path))
+    if str(path.parent) in ("/dev/fd", str(_DESCRIPTORS), f"/proc/{os.getpid()}/fd"):
+        named = path.name
+    return int(named) if named is not None and named.isdecimal() else None
 
 
 @contextmanager
 def atomic_file(path: Path, durable: bool = True, mode: int = 0o666) -> Iterator[Path]:
     """Yield the path of a temporary file; on success it becomes `path`, on any exception it is removed.
 
-    What a link leads to is replaced rather than the link; a device or a pipe is never replaced, but written into. The
-    file has no name until it is whole, where the file system can do that: not even a killed process leaves any of it.
+    What a link leads to is replaced rather than the link; a device, a pipe or an open file of this process
+    (``/dev/stdout``) is never replaced, but written into. The file has no name until it is whole, where the file system
+    can do that: not even a killed process leaves any of it.
 
     With `durable` the file is flushed to disk before it gets its name, so that even a crash of the machine leaves the
     old file or the new one, never a torn one.
     """
-    if path.parent == _DESCRIPTORS:  # the temporary file of another call of this function
+    descriptor = descriptor_of(path)
+    if descriptor in _temporaries:  # of another call of this function
         yield path
         return
-    special = path.exists() and not path.is_file()
+    special = descriptor is not None or (path.exists() and not path.is_file())
     path = path if special else Path(os.path.realpath(path))
     with _temporary_file(None if special else path.parent, path.name, mode) as (handle, temporary):
         yield temporary
         if special:
-            with temporary.open("rb") as made, path.open("wb", buffering=0) as sink:
+            place = path if descriptor is None else os.dup(descriptor)
+            with temporary.open("rb") as made, open(place, "wb", buffering=0) as sink:
                 shutil.copyfileobj(made, sink)
             return
         if durable:
@@ -131,10 +143,12 @@ def _temporary_file(place: Path | None, name: str, mode: int) -> Iterator[tuple[
         temporary = Path(made)
     else:
         temporary = _DESCRIPTORS / str(handle)
+    _temporaries.add(handle)
     try:
         os.chmod(temporary, mode & ~_umask())
         yield handle, temporary
     finally:
+        _temporaries.discard(handle)
         with suppress(OSError):  # gone where it was moved into place; a descriptor cannot be removed
             temporary.unlink()
         os.close(handle)

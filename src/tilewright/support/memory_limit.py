@@ -11,6 +11,9 @@ from pathlib import Path
 
 from tilewright.errors import EnvironmentError_
 
+#: Bytes of address space that a compile soon takes: LLVM's library, stacks of threads, arenas of the allocator.
+_LITTLE = 1 << 30
+
 
 @functools.cache
 def machine_bytes() -> int:
@@ -43,6 +46,23 @@ def require_memory_for(parts: Iterable[tuple[str, int]], what: str) -> None:
     listed = list(parts)
     name, largest = max(listed, key=lambda part: part[1], default=("", 0))
     require_memory(sum(nbytes for _, nbytes in listed), f"{what} ({name}: {_spelled(largest)})")
+
+
+def address_space_text() -> str:
+    """What to say of a failure where a limit of the address space (`ulimit -v`) leaves little; else empty.
+
+    Libraries and threads that cannot be mapped fail in their own words, and processes of the compiler just end.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return ""
+    most = 0
+    with suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/self/status").read_text().splitlines()
+        most = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmPeak:"))
+    if limit - most > _LITTLE:
+        return ""
+    return f"the address space is limited to {_spelled(limit)} (ulimit -v), of which {_spelled(most)} were taken"
 
 
 def _spelled(nbytes: int) -> str:
