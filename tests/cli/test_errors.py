@@ -290,7 +290,7 @@ def test_wrong_usage(arguments: list[str], tilewright: Command) -> None:
         (
             ["xyzzy"],
             "there are: compile, run, bench, verify, bisect, inspect, tune, records, profile, keygen, sign, rpc, vta, "
-            "doctor",
+            "cache, doctor",
         ),
         (["run", "m.onnx", "--sede", "1"], "--seed"),
         (["bench", "m.onnx", "--compair", "onnxruntime"], "--compare"),
