@@ -226,9 +226,9 @@ def segment_sum(attrs: Attrs, data: Array, segment_ids: Array) -> Array:
     count = int(segment_ids.max(initial=-1)) + 1 if count is None else count
     if len(segment_ids) > len(data) or np.any((segment_ids < 0) | (segment_ids >= count)):
         raise InputError(f"segment_sum: {len(data)} rows need as many numbers or fewer, each from 0 below {count}")
-    total = np.zeros((count, *data.shape[1:]), data.dtype)
+    total = np.zeros((count, *data.shape[1:]), np.float64 if data.dtype.kind == "f" else data.dtype)
     np.add.at(total, segment_ids, data[: len(segment_ids)])
-    return total
+    return total.astype(data.dtype)
 
 
 @host_op("sparse_reshape")

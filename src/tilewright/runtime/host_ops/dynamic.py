@@ -180,11 +180,16 @@ def trilu(attrs: Attrs, data: Array, diagonal: Array | None = None) -> Array:
 def _accumulated(function: Any, attrs: Attrs, data: Array, axis: Array) -> Array:
     at = int(axis.reshape(-1)[0])
     turned = np.flip(data, at) if attrs.get("reverse", 0) else data
-    result = function(turned, axis=at, dtype=data.dtype)
+    result = function(turned, axis=at, dtype=np.float64 if _is_float(data) else data.dtype)
     if attrs.get("exclusive", 0) and result.shape[at]:
         neutral = np.full_like(np.take(result, [0], at), 1 if function is np.cumprod else 0)
         result = np.concatenate([neutral, np.delete(result, -1, at)], at)
-    return np.asarray(np.flip(result, at) if attrs.get("reverse", 0) else result, order="C")
+    return np.asarray(np.flip(result, at) if attrs.get("reverse", 0) else result, data.dtype, order="C")
+
+
+def _is_float(data: Array) -> bool:
+    """True for floats, of which sums run in float64."""
+    return data.dtype.kind == "f" or data.dtype.name == "bfloat16"
 
 
 @onnx_op("CumSum")
@@ -315,7 +320,7 @@ def _register_reduction(name: str) -> None:
     @onnx_op(name)
     def reduction(attrs: Attrs, data: Array, axes: Array | None = None) -> Array:
         chosen = axis_list(attrs, axes) or ([] if attrs.get("noop_with_empty_axes", 0) else list(range(data.ndim)))
-        wide = data.astype(np.float64) if data.dtype.kind == "f" or data.dtype.name == "bfloat16" else data
+        wide = data.astype(np.float64) if _is_float(data) else data
         result = _REDUCTIONS[name](wide, tuple(chosen), bool(attrs.get("keepdims", 1)))
         return np.asarray(result).astype(data.dtype)
 

@@ -38,9 +38,9 @@ def _places(attrs: Attrs, data: Array, indices: Array) -> tuple[Array, ...]:
 
 
 def _write(attrs: Attrs, data: Array, places: tuple[Array, ...], updates: Array) -> Array:
-    """`data` with `updates` at `places`."""
-    result = data.copy()
+    """`data` with `updates` at `places`; where several floats are joined in one, in float64."""
     join = _REDUCTIONS[attrs.get("reduction", "none")]
+    result = data.astype(np.float64) if join is not None and data.dtype.kind == "f" else data.copy()
     if join is None:
         result[places] = updates
         return result
@@ -48,7 +48,7 @@ def _write(attrs: Attrs, data: Array, places: tuple[Array, ...], updates: Array)
     for at in np.ndindex(grid[0].shape):
         place = tuple(int(part[at]) for part in grid)
         result[place] = join(result[place], updates[at])
-    return result
+    return result.astype(data.dtype, copy=False)
 
 
 @onnx_op("GatherElements")

@@ -23,8 +23,10 @@ def matmul(attrs: Attrs, left: Array, right: Array) -> Array:
 
 @onnx_op("Einsum")
 def einsum(attrs: Attrs, *operands: Array) -> Array:
-    """The sum of products that the equation describes."""
-    return np.asarray(np.einsum(attrs["equation"], *operands), operands[0].dtype)
+    """The sum of products that the equation describes; sums of floats, which NumPy adds up in a row, in float64."""
+    kind = operands[0].dtype
+    wide = [x.astype(np.float64) for x in operands] if DType(kind).is_float else operands
+    return np.asarray(np.einsum(attrs["equation"], *wide), kind)
 
 
 @onnx_op("MatMulInteger")
