@@ -135,17 +135,17 @@ class DynamicQuantizeLSTM(_Microsoft):
         given, steps = _rounded(x), x.shape[0]
         sequence = np.zeros((steps, len(w), x.shape[1], hidden_size))
         last = np.zeros((2, *sequence.shape[1:]))
-        for way, place in np.ndindex(len(w), x.shape[1]):
+        for way in range(len(w)):
             ahead = bias[way, : 4 * hidden_size] + bias[way, 4 * hidden_size :]
-            hidden = cell = np.zeros(hidden_size, np.float32)
+            hidden = cell = np.zeros((x.shape[1], hidden_size), np.float32)
             backward = way == 1 or direction == "reverse"
             for t in range(steps)[:: -1 if backward else 1]:
-                gates = given[t, place] @ w[way] + _rounded(hidden) @ r[way] + ahead
-                into, out, forget = (1 / (1 + np.exp(-part)) for part in np.split(gates, 4)[:3])
-                cell = forget * cell + into * np.tanh(gates[3 * hidden_size :])
+                gates = given[t] @ w[way] + _rounded(hidden) @ r[way] + ahead
+                into, out, forget = (1 / (1 + np.exp(-part)) for part in np.split(gates, 4, axis=1)[:3])
+                cell = forget * cell + into * np.tanh(gates[:, 3 * hidden_size :])
                 hidden = (out * np.tanh(cell)).astype(np.float32)
-                sequence[t, way, place] = hidden
-            last[:, way, place] = hidden, cell
+                sequence[t, way] = hidden
+            last[:, way] = hidden, cell
         return tuple(value.astype(np.float32) for value in (sequence, *last))
 
 

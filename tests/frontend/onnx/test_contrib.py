@@ -195,10 +195,29 @@ def test_lstm_with_integer_weights(
     node = helper.make_node("DynamicQuantizeLSTM", names, ["y", "h", "c"], domain=MS, **attributes)
     model = make_model([node], {"x": x}, ["y", "h", "c"], 17, weights, {MS: 1})
     got = run_model(model, {"x": x})
-    # onnxruntime has one range for the states of all sequences.
-    for wanted in product_outputs(model, {"x": x})[: None if batch == 1 else 1]:
+    for wanted in product_outputs(model, {"x": x}):
         for ours, theirs in zip(got, wanted, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_layers_of_lstm_with_integer_weights(make_model: Any, run_model: Any) -> None:
+    from onnx import helper
+
+    steps, batch, hidden, layers = 6, 3, 32, 3
+    x, weights, nodes = floats(steps, batch, hidden), {"axis": np.int64([1])}, []
+    for i in range(layers):
+        scale = np.float32([2 / 127 / hidden**0.5])
+        weights |= {f"{k}{i}": bytes_(1, hidden, 4 * hidden, dtype=np.int8) for k in "wr"}
+        weights |= {f"b{i}": floats(1, 8 * hidden), f"ws{i}": scale, f"rs{i}": scale}
+        weights |= {f"wz{i}": np.int8([0]), f"rz{i}": np.int8([0])}
+        names = [f"x{i}" if i else "x", f"w{i}", f"r{i}", f"b{i}", "", "", "", ""]
+        names += [f"ws{i}", f"wz{i}", f"rs{i}", f"rz{i}"]
+        nodes.append(helper.make_node("DynamicQuantizeLSTM", names, [f"y{i}"], domain=MS, hidden_size=hidden))
+        nodes.append(helper.make_node("Squeeze", [f"y{i}", "axis"], [f"x{i + 1}"]))
+    model = make_model(nodes, {"x": x}, [f"x{layers}"], 17, weights, {MS: 1})
+    (got,) = run_model(model, {"x": x})
+    for (wanted,) in product_outputs(model, {"x": x}):
+        np.testing.assert_allclose(got, wanted, atol=1e-5)
 
 
 @pytest.mark.parametrize("rotary", [0, 1])

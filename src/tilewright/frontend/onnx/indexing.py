@@ -211,8 +211,9 @@ def _top_k(node: OnnxNode, count: int) -> list[Expr]:
     if count < 0 or (isinstance(extent, int) and count > extent):
         raise ModelError(f"{node.label}: cannot take {count} of {extent} elements")
     node.ignore("sorted")
+    ascending = not node.attr("largest", 1)
     if count == 0:
-        shape = [0 if d == axis else size for d, size in enumerate(node.shape())]
-        return [constant(np.zeros(shape), node.dtype()), constant(np.zeros(shape), "int64")]
-    found = op.topk(node[0], count, axis, "both", not node.attr("largest", 1), "int64")
+        shape = tuple(0 if d == axis else size for d, size in enumerate(node.shape()))
+        return [op.zeros(shape, str(node.dtype())), op.zeros(shape, "int64")]
+    found = op.topk(node[0], count, axis, "both", ascending, "int64")
     return [TupleGetItem(found, 0), TupleGetItem(found, 1)]

@@ -1,12 +1,12 @@
 """The recurrent product of a layer whose weights are bytes: in each step the state becomes bytes of its own range.
 
-    low, high   = the least and greatest element of the state before step s, and zero
+    low, high   = the least and greatest element of the state before step s, of all sequences, and zero
     scale, zero = (high - low) / 255, round(-low / scale)               1, 0 where the state is all zeros
     code[k]     = round(state[k] / scale) + zero                        uint8
     product     = (sum over k of code[k] * weight[k] - zero * column) * scale * weight scale
 
 `column` is the sum of a unit's weights less their zero point, which is known at compile time. The ranges are those of
-DynamicQuantizeLinear, of each sequence of a batch by itself.
+DynamicQuantizeLinear, of all sequences of a batch together, as in onnxruntime on one thread.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def byte_product(
     groups, block = constant_shape(weight)[2], constant_shape(weight)[4]
     codes = te.compute(
         (*state.shape[:3], groups * GROUP),
-        lambda s, d, b, k: _code(state(s - back, d, b, k), scale(s, d, b), zero(s, d, b), numbers.codes),
+        lambda s, d, b, k: _code(state(s - back, d, b, k), scale(s, d), zero(s, d), numbers.codes),
         name=f"{name}_codes",
         tag=tag.RECURRENT_CODES,
     )
@@ -67,36 +67,42 @@ def byte_product(
 
     def real(s: Any, d: Any, b: Any, g: Any, u: Any) -> Any:
         at = (d, first + g, u)
-        total = sums(s, d, b, g, u // block, u % block) - zero(s, d, b) * numbers.columns(*at)
+        total = sums(s, d, b, g, u // block, u % block) - zero(s, d) * numbers.columns(*at)
         if totals is not None and numbers.zero is not None:
             total = total - numbers.zero(*at) * totals(s, d, b)
-        return total.astype(state.dtype) * (scale(s, d, b) * numbers.scale(*at))
+        return total.astype(state.dtype) * (scale(s, d) * numbers.scale(*at))
 
     return real
 
 
 def _range(state: Tensor, depth: int, back: int, codes: str) -> list[Tensor]:
-    """The scale and the zero point (int32) of the state of each step, direction and sequence."""
+    """The scale and the zero point (int32) of the state of each step and direction."""
     bounds = []
     for name, reducer in (("low", te.min), ("high", te.max)):
-        k = te.reduce_axis((0, depth), name="k")
+        k, row = te.reduce_axis((0, depth), name="k"), te.reduce_axis((0, state.shape[2]), name="row")
+        each = te.compute(
+            state.shape[:3],
+            lambda s, d, b, k=k, reducer=reducer: reducer(state(s - back, d, b, k), axis=k),
+            name=f"state_{name}",
+            tag=tag.RECURRENT_RANGE,
+        )
         bounds.append(
             te.compute(
-                state.shape[:3],
-                lambda s, d, b, k=k, reducer=reducer: reducer(state(s - back, d, b, k), axis=k),
-                name=f"state_{name}",
+                state.shape[:2],
+                lambda s, d, each=each, row=row, reducer=reducer: reducer(each(s, d, row), axis=row),
+                name=f"batch_{name}",
                 tag=tag.RECURRENT_RANGE,
             )
         )
     nothing = tir.const(0, state.dtype)
 
-    def numbers(s: Any, d: Any, b: Any) -> list[Any]:
-        low, high = tir.minimum(bounds[0](s, d, b), nothing), tir.maximum(bounds[1](s, d, b), nothing)
+    def numbers(s: Any, d: Any) -> list[Any]:
+        low, high = tir.minimum(bounds[0](s, d), nothing), tir.maximum(bounds[1](s, d), nothing)
         scale = tir.select(high > low, (high - low) / tir.const(_LEVELS, state.dtype), tir.const(1, state.dtype))
         zero = _limited(tir.round((nothing - low) / scale)).astype(_SUM)
         return [scale, zero - 128 if codes == "int8" else zero]
 
-    return list(te.compute(state.shape[:3], numbers, name="state_scale", tag=tag.RECURRENT_RANGE))
+    return list(te.compute(state.shape[:2], numbers, name="state_scale", tag=tag.RECURRENT_RANGE))
 
 
 def _code(value: Any, scale: Any, zero: Any, codes: str) -> Any:

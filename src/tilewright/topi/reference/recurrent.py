@@ -59,26 +59,30 @@ def recurrent(
     sequence = np.zeros((steps, directions, batch, size))
     last = [np.zeros(hidden.shape) for _ in range(1 if cell is None else 2)]
     for d, reverse in enumerate(recurrence.reverse):
-        for b in range(batch):
-            state = [x[d, b].astype(np.float64) for x in (hidden, cell) if x is not None]
-            step = _Cell(
-                recurrence,
-                recurrence.activations[d],
-                weights[d],
-                None if peephole is None else peephole[d].reshape(3, size).astype(np.float64),
-                0.0 if bias is None else bias[d].astype(np.float64),
-                scale is not None,
-            )
-            for t in range(int(ends[b]))[:: -1 if reverse else 1]:
-                state = step(inputs[t, b, d], *state)
-                sequence[t, d, b] = state[0]
-            for result, value in zip(last, state, strict=True):
-                result[d, b] = value
+        state = [x[d].astype(np.float64) for x in (hidden, cell) if x is not None]
+        step = _Cell(
+            recurrence,
+            recurrence.activations[d],
+            weights[d],
+            None if peephole is None else peephole[d].reshape(3, size).astype(np.float64),
+            0.0 if bias is None else bias[d].astype(np.float64),
+            scale is not None,
+        )
+        for s in range(steps if batch else 0):
+            rows = np.flatnonzero(s < ends)  # those whose sequences have not ended
+            times = ends[rows] - 1 - s if reverse else np.full(len(rows), s)
+            every = np.where(s < ends, ends - 1 - s if reverse else s, 0)
+            made = step(inputs[every, np.arange(batch), d].swapaxes(0, 1), *state)
+            for old, new in zip(state, made, strict=True):
+                old[rows] = new[rows]
+            sequence[times, d, rows] = state[0][rows]
+        for result, value in zip(last, state, strict=True):
+            result[d] = value
     return tuple(x.astype(gates.dtype) for x in (sequence, *last))
 
 
 class _Cell:
-    """One step of one sequence."""
+    """One step of all sequences of a batch: inputs [G, B, H], states [B, H]."""
 
     def __init__(
         self,
@@ -93,7 +97,7 @@ class _Cell:
         self.peephole, self.bias, self.rounds = peephole, bias, rounds
 
     def seen(self, state: Array) -> Array:
-        """The state as products read it: with weights of bytes, rounded to bytes of its own range."""
+        """The state as products read it: with weights of bytes, rounded to bytes of the range of the whole batch."""
         if not self.rounds:
             return state
         low, high = min(state.min(), 0.0), max(state.max(), 0.0)
@@ -115,12 +119,12 @@ class _Cell:
 
     def rnn(self, inputs: Array, hidden: Array) -> list[Array]:
         """h' = f(x + R h)."""
-        return [self.activate(0, inputs[0] + self.weight[0] @ self.seen(hidden))]
+        return [self.activate(0, inputs[0] + self.seen(hidden) @ self.weight[0].T)]
 
     def lstm(self, inputs: Array, hidden: Array, cell: Array) -> list[Array]:
         """Gates: input, output, forget, candidate."""
-        gates = inputs + self.weight @ self.seen(hidden)
-        peeped = np.zeros((3, len(hidden))) if self.peephole is None else self.peephole
+        gates = inputs + np.einsum("ghk,bk->gbh", self.weight, self.seen(hidden))
+        peeped = np.zeros((3, hidden.shape[1])) if self.peephole is None else self.peephole
         into = self.activate(0, gates[0] + peeped[0] * cell)
         forget = 1 - into if self.options.input_forget else self.activate(0, gates[2] + peeped[2] * cell)
         fresh = forget * cell + into * self.activate(1, gates[3])
@@ -129,9 +133,9 @@ class _Cell:
     def gru(self, inputs: Array, hidden: Array) -> list[Array]:
         """Gates: update, reset, candidate."""
         seen = self.seen(hidden)
-        update, reset = (self.activate(0, inputs[g] + self.weight[g] @ seen) for g in (0, 1))
+        update, reset = (self.activate(0, inputs[g] + seen @ self.weight[g].T) for g in (0, 1))
         if self.options.linear_before_reset:
-            inner = reset * (self.weight[2] @ seen + self.bias)
+            inner = reset * (seen @ self.weight[2].T + self.bias)
         else:
-            inner = self.weight[2] @ self.seen(reset * hidden)
+            inner = self.seen(reset * hidden) @ self.weight[2].T
         return [(1 - update) * self.activate(1, inputs[2] + inner) + update * hidden]
