@@ -111,6 +111,15 @@ def test_the_largest_k(k: int) -> None:
     np.testing.assert_array_equal(values, -np.sort(-data, axis=1)[:, :k])
 
 
+@pytest.mark.parametrize("largest", [0, 1])
+def test_the_largest_none_of_a_symbolic_size(largest: int) -> None:
+    nodes = [helper.make_node("TopK", ["x", "k"], ["y", "i"], axis=0, largest=largest)]
+    model = symbolic(nodes, {"k": np.array([0])})
+    assert model(floats(3, 4)).shape == (0, 4) and model(floats(0, 2)).shape == (0, 2)
+    values, places = run("TopK", [floats(3, 4)], [np.array([0])], outputs=2, largest=largest)
+    assert values.shape == places.shape == (3, 0) and places.dtype == np.int64
+
+
 @pytest.mark.parametrize("pads", [(-2, -2), (-3, 1), (-4, 4), (-6, 6), (5, -7), (-2, 6), (-4, 0), (1, -4)])
 def test_pads_that_cut_off(pads: tuple[int, int]) -> None:
     data = np.arange(1, 5, dtype="float32")
@@ -236,3 +245,14 @@ def test_empty_results_are_folded_where_nothing_is_left_to_check() -> None:
     assert model(np.zeros((0, 6), np.float32)).shape == (0, 6)
     with pytest.raises(InputError, match="n = 3 and 0 must be equal"):
         model(np.zeros((3, 6), np.float32))
+
+
+def test_a_window_that_does_not_fit_its_frames_is_refused() -> None:
+    node = helper.make_node("STFT", ["x", "step", "w", "length"], ["y"])
+    constants = {"step": np.array(1), "length": np.array(3)}
+    inputs = {"x": (FLOAT, (1, 9, 1)), "w": (FLOAT, ("n",))}
+    model = tw.compile(make_model([node], inputs, {"y": (FLOAT, None)}, constants, 17), cache=False)
+    assert model.run({"x": floats(1, 9, 1), "w": floats(3)})[0].shape == (1, 7, 2, 2)
+    for size in (0, 1, 4):
+        with pytest.raises(InputError):
+            model.run({"x": floats(1, 9, 1), "w": floats(size)})

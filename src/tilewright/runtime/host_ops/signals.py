@@ -71,6 +71,8 @@ def stft(attrs: Attrs, data: Array, step: Array, window: Array | None = None, le
     """Transforms of windowed frames (batch, frames, lines, 2) of a signal (batch, length, 1 or 2)."""
     hop = int(step.reshape(-1)[0])
     size = int(length.reshape(-1)[0]) if length is not None else len(window)  # type: ignore[arg-type]
+    if window is not None and len(window) != size:  # one of a single element would be repeated
+        raise ValueError(f"a window of {len(window)} elements does not fit frames of {size}")
     count = (data.shape[1] - size) // hop + 1
     frames = _complex(data)[:, np.arange(count)[:, None] * hop + np.arange(size)]
     turned = np.fft.fft(frames if window is None else frames * window, axis=2)
