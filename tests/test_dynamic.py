@@ -18,6 +18,7 @@ from tilewright.relay.interpreter.interpreter import interpret
 from tilewright.relay.ir.expr import Constant, Expr, Function, Tuple, Var, const
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.topi.schedule.cpu import layout
 
 H, W = te.size_var("H", hint=24), te.size_var("W", hint=40)
@@ -221,3 +222,49 @@ def test_the_number_of_elements_of_an_open_size() -> None:
     x = Var("x", TensorType((H, 3), "float32"))
     model = tw.compile(IRModule.from_expr(Function([x], op.ndarray_size(x))), cache=False)
     assert [int(model(np.ones((height, 3), np.float32))) for height in (4, 1, 7)] == [12, 3, 21]
+
+
+def attention(masked: bool) -> Callable[..., Any]:
+    """Attention over H rows and W columns of two heads, spelled out as models have it."""
+
+    def build(query: Expr, key: Expr, value: Expr, mask: Expr) -> Expr:
+        def heads(x: Expr) -> Expr:
+            shape = tensor_type_of(x).shape
+            return op.reshape(x, (shape[0] * 2, *shape[2:]))
+
+        scores = op.multiply(op.nn.batch_matmul(heads(query), heads(key)), const(0.25))
+        scores = op.reshape(scores, (B, 2, H, W))
+        weights = op.nn.softmax(op.add(scores, mask) if masked else scores, axis=-1)
+        weights = op.reshape(weights, (B * 2, H, W))
+        made = op.nn.batch_matmul(weights, heads(value), transpose_b=False)
+        return op.transpose(op.reshape(made, (B, 2, H, 16)), (0, 2, 1, 3))
+
+    return build
+
+
+B = te.size_var("B", hint=2)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_of_symbolic_lengths_is_one_kernel(masked: bool) -> None:
+    def shapes(b: Any, h: Any, w: Any) -> Shapes:
+        return ((b, 2, h, 16), (b, 2, w, 16), (b, 2, w, 16), (b, 1, h, w) if masked else (1, 1, 1, 1))
+
+    exe = tw.compile(model(attention(masked), shapes(B, H, W)), threads=2, cache=False)
+    assert "attention" in {kernel.choice.get("template") for kernel in exe.manifest.kernels}
+    for b, h, w in [(1, 1, 1), (1, 2, 3), (2, 13, 33), (1, 14, 32), (3, 15, 16), (1, 40, 31), (2, 5, 70), (0, 4, 4)]:
+        arrays = random(shapes(b, h, w))
+        scores = np.einsum("bhrd,bhcd->bhrc", arrays[0], arrays[1]) / 4 + (arrays[3] if masked else 0)
+        weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-1e30))
+        weights /= weights.sum(-1, keepdims=True)
+        wanted = np.einsum("bhrc,bhcd->brhd", weights, arrays[2])
+        np.testing.assert_allclose(exe(*arrays), wanted, rtol=2e-4, atol=2e-5, err_msg=f"at {b}, {h}, {w}")
+
+
+def test_rows_of_several_symbolic_axes() -> None:
+    build: Callable[..., Any] = lambda x, y: op.nn.relu(op.add(op.nn.dense(x, weight(48, 24)), y))  # noqa: E731
+    exe = tw.compile(model(build, ((H, W, 24), (H, W, 48))), threads=2, cache=False)
+    for h, w in [(1, 1), (1, 33), (5, 3), (7, 40), (0, 3), (3, 0)]:
+        arrays = random(((h, w, 24), (h, w, 48)))
+        (wanted,) = interpret(model(build, ((h, w, 24), (h, w, 48))), arrays)
+        np.testing.assert_allclose(exe(*arrays), wanted, rtol=1e-4, atol=1e-4, err_msg=f"at {h}, {w}")

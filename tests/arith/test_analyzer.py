@@ -152,3 +152,14 @@ def test_remainders_that_are_known_combine():
         with a.constraint(op.eq(op.truncmod(x, 7), 2)):
             assert a.modular_set(x) == (105, 23)
     assert a.modular_set(x) == (1, 0)
+
+
+def test_what_is_rounded_up_is_no_less() -> None:
+    n, x, known = SizeVar("n"), Var("x"), Analyzer()
+    whole = (n + 31) // 32 * 32
+    assert known.can_prove(op.less_equal(n, whole)) and known.can_prove(op.less(whole, n + 32))
+    assert known.simplify(op.maximum(whole - 1, n - 1)) is known.simplify(whole - 1)
+    assert not known.can_prove(op.less_equal(whole, n)) and not known.can_prove(op.less(n, whole))
+    known.bind(x, 0, n * 4)
+    assert known.can_prove(op.less(x // 4, n)) and not known.can_prove(op.less(x // 3, n))
+    assert known.can_prove(op.greater_equal(n, x // 4 + 1)) and not known.can_prove(op.less(x // 4, n - 1))

@@ -83,7 +83,7 @@ def test_symbolic_sizes_beside_fixed_ones(
     path = saved(convolution(), tmp_path / "net.onnx")
     monkeypatch.setitem(symbolic.MODELS, "net H", ("image", (1, 3, "H", 12), [{"H": 12}, {"H": 20}]))
     assert symbolic.find(tmp_path, "net H") == path and symbolic.find(tmp_path, "other") is None
-    symbolic.measure("net H", path, seconds=0.0)
+    symbolic.measure("net H", path, symbolic.MODELS["net H"], seconds=0.0)
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("| net H | 1×3×12×12 | ") and second.startswith("| net H | 1×3×20×12 | ")
     assert all(float(cell) >= 0 for cell in second.split("|")[3:-1])

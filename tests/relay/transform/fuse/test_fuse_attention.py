@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -81,12 +83,14 @@ def test_others_stay_apart(scores_as: object) -> None:
     assert "nn.attention" not in op_names(_fused(_attention(scores_as=scores_as)))
 
 
-def test_lengths_unknown_at_compile_time_stay_apart() -> None:
-    length = te.size_var("length", "int32")
-    query, key, value = (relay.var(name, shape=(4, length, 16)) for name in "qkv")
-    weights = relay.nn.softmax(relay.nn.batch_matmul(query, key), axis=-1)
-    mod = module(relay.nn.batch_matmul(weights, value, transpose_b=False))
-    assert fuse_attention(mod, TARGET) is mod
+@pytest.mark.parametrize("heads", [4, te.size_var("batch", "int32") * 4], ids=["known heads", "symbolic batch"])
+def test_lengths_unknown_at_compile_time(heads: Any) -> None:
+    length, depth = te.size_var("length", "int32"), te.size_var("depth", "int32")
+    for width, fused in ((16, True), (depth, False)):
+        query, key, value = (relay.var(name, shape=(heads, length, width)) for name in "qkv")
+        weights = relay.nn.softmax(relay.nn.batch_matmul(query, key), axis=-1)
+        mod = module(relay.nn.batch_matmul(weights, value, transpose_b=False))
+        assert ("nn.attention" in str(fuse_attention(mod, TARGET))) == fused
 
 
 def test_few_rows_stay_apart() -> None:

@@ -126,6 +126,8 @@ def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None
         return None
     query, key = node.args
     depths = [tensor_type_of(operand).shape[2] for operand in (query, value)]
+    if not isinstance(heads[1], int) and heads[0] == 1 and mask is None:
+        heads = (heads[1], 1)  # heads of a symbolic batch, which are not told apart
     if not all(isinstance(size, int) for size in (heads[1], *depths)):
         return None
     return _Attention(query, key, value, not node.attrs["transpose_b"], heads, scale, mask, fill)
