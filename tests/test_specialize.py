@@ -138,3 +138,9 @@ def test_input_shapes_that_a_relay_module_cannot_have() -> None:
     twice = Var("x", TensorType((n, n)))
     with pytest.raises(ShapeError, match=r"\(2, 3\) is given for the input 'x'"):
         tw.compile(IRModule.from_expr(Function([twice], op.exp(twice))), input_shapes={"x": (2, 3)})
+
+
+@pytest.mark.parametrize("value", [-1, True, "4", 1.5])
+def test_the_number_of_sizes_is_checked(value: Any) -> None:
+    with pytest.raises(InputError, match="an integer of 0 or more"):
+        tw.compile(model(*CASES["dense"]), specialize=value)

@@ -132,3 +132,14 @@ def test_a_busy_machine_is_said(tilewright: Command, model: Path, monkeypatch: p
     monkeypatch.setattr("tilewright.support.load._others_seconds", lambda: next(seconds))
     outcome = tilewright("bench", model, "--rounds", 5)
     assert outcome.status == 0 and "note: the machine was busy: other programs took" in outcome.out
+
+
+def test_symbolic_dimensions_are_kept(tilewright: Command, tmp_path: Path) -> None:
+    made = make_model([helper.make_node("Relu", ["x"], ["y"])], {"x": (TensorProto.FLOAT, ("n", 3))}, {"y": (1, None)})
+    saved(made, tmp_path / "open.onnx")
+    sizes = ("--input-shapes", "x:[5,3]")
+    for verb, more in (("bench", ("--rounds", 5, "--seconds", 0.1, "--specialize", 1)), ("verify", ())):
+        outcome = tilewright(verb, tmp_path / "open.onnx", "--open", *sizes, *more)
+        assert outcome.status == 0, outcome.err
+    assert "fix it" in tilewright("bench", tmp_path / "open.onnx", "--open").err
+    assert "give --open with it" in tilewright("bench", tmp_path / "open.onnx", "--specialize", 1).err
