@@ -25,6 +25,33 @@ The formats that models come in, as `src/tilewright/frontends.py` lists them, an
 by its name. What has no converter is refused with one message that names every such operator, how often it comes and
 where first; a plug-in can bring it ([plugins.md](plugins.md)).
 
+## One interface
+
+The same calls run a model of every format ([examples/any_model.py](../examples/any_model.py)):
+
+```python
+exe = tw.compile(model, input_shapes=[(1, 3, 224, 224)], signature="serving_default", outputs=["features/relu"])
+states = tw.initial_states(model)
+results = exe.run({"x": x, **states})
+labels = tw.metadata(model).labels
+```
+
+| option | command line | what it means |
+|---|---|---|
+| `input_shapes` | `--input-shapes "x:[1,3],1:[8]"` | sizes by the name of an input or its position; in Python a string leaves one symbolic |
+| `signature` | `--signature NAME` | the entry: a signature of a SavedModel or TFLite file, a function of a Core ML program; refused elsewhere |
+| `outputs` | `--outputs a,b` | results in this order: some of the model's own, or those of nodes within it |
+| `tw.initial_states(model)` | taken by `run`, `bench` … | what inputs that are states hold before the first run (Darknet, Keras, TFLite) |
+| `tw.metadata(model)` | – | labels of classes (Core ML, ONNX, TFLite), normalization of inputs (TFLite), who made it |
+
+A node goes by the name that the file gives it, or the end of it where that is the only one (`relu` of `features/relu`);
+`split:1` is the second result of one that has several. It has to have a call in what the importer makes of it: what is folded
+to a constant, or passes its input on, has none. Inputs that the results do not need are left out. Of a frozen graph of
+TensorFlow only the part that `outputs` need is looked at. `verify` and `bisect` compare whole models and take neither
+`--signature` nor `--outputs`.
+
+## Which formats
+
 The last column counts the trained models that the tests use: how many operators they have, of how many kinds, and how
 often one of those without a converter comes.
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.compile import compile as compile
+    from tilewright.frontends import initial_states as initial_states
+    from tilewright.frontends import metadata as metadata
     from tilewright.load import load as load
     from tilewright.runtime.executor import Executable as Executable
     from tilewright.target import Target as Target
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "compile": ("tilewright.compile", "compile"),
     "load": ("tilewright.load", "load"),
+    "initial_states": ("tilewright.frontends", "initial_states"),
+    "metadata": ("tilewright.frontends", "metadata"),
     "Executable": ("tilewright.runtime.executor", "Executable"),
     "Target": ("tilewright.target", "Target"),
     "build": ("tilewright.codegen", "build"),

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tilewright
 from tilewright.autotvm.record.context import applied, records_in_force
@@ -27,7 +27,8 @@ from tilewright.driver.vm.build import build_virtual_machine, needs_machine
 from tilewright.driver.vm.source import write_program_source
 from tilewright.driver.vta import offload
 from tilewright.errors import ArtifactError, TargetError, UnsupportedError
-from tilewright.frontends import frontend_of, load_all_plugins
+from tilewright.frontend.outputs import choose_outputs
+from tilewright.frontends import frontend_for, frontend_of, load_all_plugins
 from tilewright.load import load
 from tilewright.relay.ir.expr import Function
 from tilewright.relay.ir.infer_type import infer_type
@@ -76,10 +77,9 @@ from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.entry_points import PASSES, load_plugins
 from tilewright.support.fingerprint import compiler_fingerprint, contents_digest, model_digest
 from tilewright.support.log import INFO, log
+from tilewright.support.open_sizes import Shapes, as_mapping
 from tilewright.support.plugin_faults import survives_exit
 from tilewright.target import Target, VtaTarget
-
-Shapes = Mapping[str, Sequence[Any]]
 
 #: Records of tuning: a file of them, or as read.
 Records = str | os.PathLike[str] | Database
@@ -125,6 +125,21 @@ GRAPH_PASSES: tuple[tuple[str, GraphPass], ...] = (
 )
 
 
+class Entry(NamedTuple):
+    """What of a model is compiled: one of its signatures, and which results; None is what the model says."""
+
+    signature: str | None = None
+    outputs: Sequence[str] | None = None
+
+
+#: All of a model, by its own entry.
+WHOLE = Entry()
+
+
+def _names(outputs: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    return (outputs,) if isinstance(outputs, str) else None if outputs is None else tuple(outputs)
+
+
 def graph_passes() -> tuple[tuple[str, GraphPass], ...]:
     """`GRAPH_PASSES` with those that plug-ins add."""
     load_plugins(PASSES)
@@ -138,6 +153,8 @@ def compile(
     *,
     target: str | Target = "cpu",
     input_shapes: Shapes | None = None,
+    signature: str | None = None,
+    outputs: str | Sequence[str] | None = None,
     threads: int | None = None,
     cache: bool = True,
     executor: str = "auto",
@@ -153,8 +170,10 @@ def compile(
     them takes, such as an `onnx.ModelProto`, or a Relay module. A `torch.nn.Module`, and TorchScript, needs
     `example_inputs`, a tuple of the arguments or a mapping by name (a string or a `Target` in its place is the target).
     `input_shapes` fixes dynamic
-    dimensions by input name; a string names one that stays symbolic, `{"x": (1, 3, "H", "W")}`, as all do that are not
-    given. `threads` is the number of workers (default: what the process may really use). With `cache`, a model
+    dimensions, by the name of an input or its position, `[(1, 3, 224, 224)]`; a string names one that stays symbolic,
+    `{"x": (1, 3, "H", "W")}`, as all do that are not given. `signature` names the entry of a model that has several,
+    `outputs` the results that are wanted: some of the model's own, or those of nodes within it. `threads` is the number
+    of workers (default: what the process may really use). With `cache`, a model
     compiled before for the same target and shapes is loaded from the disk cache, unless instruments of the open
     `PassContext` want to see the passes run. `executor` is "graph" (one native call; straight graphs only), "aot"
     (the same, and sizes and memory planned in compiled code, as in an exported library), "vm" (the virtual machine,
@@ -184,8 +203,11 @@ def compile(
     if not target.is_host:
         refuse_foreign(target, specialize or tune_seconds)
         cache = False
+    input_shapes = as_mapping(input_shapes)
     if example_inputs is not None:
-        model, input_shapes = frontend_of(model).by_example(model, example_inputs, input_shapes), None
+        model = frontend_for(model, signature).by_example(model, example_inputs, input_shapes)
+        input_shapes = signature = None
+    entry = Entry(signature, _names(outputs))
     tuned = open_records(records) if isinstance(records, str | os.PathLike) else records or records_in_force()
     executable = _compiled(
         model,
@@ -198,11 +220,11 @@ def compile(
         records=tuned,
         tune_seconds=tune_seconds,
         exact_rounding=exact_rounding,
+        entry=entry,
     )
     if specialize:
-        again = partial(
-            _compiled, model, target, cache=cache, jobs=1, check=check, records=tuned, exact_rounding=exact_rounding
-        )
+        kept = {"check": check, "records": tuned, "exact_rounding": exact_rounding, "entry": entry}
+        again = partial(_compiled, model, target, cache=cache, jobs=1, **kept)
         specialize_sizes(executable, model, specialize, again)
     return executable
 
@@ -226,13 +248,15 @@ def export_source(
     input_shapes: Shapes | None = None,
     name: str | None = None,
     exact_rounding: bool = False,
+    signature: str | None = None,
+    outputs: str | Sequence[str] | None = None,
 ) -> list[Path]:
     """Write `model` as C99 source for one thread to `path` (.c), its header and weights beside it; the files.
 
     The code runs wherever a C compiler makes it run; `target` chooses its tiles; `exact_rounding` as in `compile`.
     Raises as `compile` does.
     """
-    target, mod = Target(target), import_model(model, input_shapes)
+    target, mod = Target(target), import_model(model, input_shapes, Entry(signature, _names(outputs)))
     mod = expand_calls(lower_external(compute_in_float32(mod, exact=True) if exact_rounding else mod))
     if needs_machine(mod):
         return write_program_source(mod, target, optimize, Path(path), name)
@@ -251,6 +275,7 @@ def _compiled(
     records: Database | None = None,
     tune_seconds: float = 0.0,
     exact_rounding: bool = False,
+    entry: Entry = WHOLE,
 ) -> Model:
     """As `compile`; `jobs` processes work (default: one per processor)."""
     load_all_plugins()  # the cache's key covers their code
@@ -258,13 +283,14 @@ def _compiled(
     store = open_cache() if cache and not fresh else DiskCache(None)
     how = f"{executor}{' check' * check}{f' records {records.digest()}' if records is not None else ''}"
     how += f" tuned {tune_seconds}" * (tune_seconds > 0) + " exact rounding" * exact_rounding
+    how += f" {entry!r}" * (entry != WHOLE)
     key = _cache_key(model, target, input_shapes, store, how) if store.directory is not None else None
     place = _Place(store, key, threads)
     cached = place.load()
     if cached is not None:
         return cached
     with trace.span("frontend"):
-        mod = import_model(model, input_shapes)
+        mod = import_model(model, input_shapes, entry)
     if check:
         mod = check_indices(mod)
     if exact_rounding:
@@ -370,14 +396,17 @@ class _Place:
         return loaded
 
 
-def import_model(model: Any, input_shapes: Shapes | None) -> IRModule:
+def import_model(model: Any, input_shapes: Shapes | None, entry: Entry = WHOLE) -> IRModule:
     """The Relay module of a model in any of the forms `compile` takes.
 
     Raises `ModelError` where there is no such file or it is of no known format, `UnsupportedError` for another object.
     """
     if isinstance(model, IRModule):
-        return model.with_function("main", fix_sizes(model["main"], input_shapes)) if input_shapes else model
-    return frontend_of(model).convert(model, input_shapes)[0]
+        if entry.signature is not None:
+            raise UnsupportedError(f"a Relay module has no signatures; leave out signature={entry.signature!r}")
+        fixed = model.with_function("main", fix_sizes(model["main"], input_shapes)) if input_shapes else model
+        return choose_outputs(fixed, entry.outputs, "a Relay module")
+    return frontend_for(model, entry.signature).convert_outputs(model, as_mapping(input_shapes), entry.outputs)
 
 
 def _fused(mod: IRModule, target: Target) -> IRModule:
@@ -425,6 +454,6 @@ def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: D
     if isinstance(model, str | os.PathLike):
         beside = frontend_of(model).companions(Path(model))
         contents = digest(contents, *(part for path in beside for part in (path.name, model_digest(path, store))))
-    shapes = repr(sorted((name, tuple(dims)) for name, dims in (input_shapes or {}).items()))
+    shapes = repr(sorted((str(name), dims) for name, dims in (as_mapping(input_shapes) or {}).items()))
     spelling = PassContext.current().spelling
     return digest(contents, str(target), shapes, executor, spelling, compiler_fingerprint(), registered)

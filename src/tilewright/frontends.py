@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.caffe.format import CaffeFrontend
 from tilewright.frontend.caffe2.format import Caffe2Frontend
@@ -13,6 +15,7 @@ from tilewright.frontend.coreml.format import CoremlFrontend
 from tilewright.frontend.darknet.format import DarknetFrontend
 from tilewright.frontend.interface import Frontend
 from tilewright.frontend.keras.format import KerasFrontend
+from tilewright.frontend.metadata import Metadata
 from tilewright.frontend.mxnet.format import MxnetFrontend
 from tilewright.frontend.not_models import not_a_model
 from tilewright.frontend.onnx.format import OnnxFrontend
@@ -91,6 +94,28 @@ def frontend_of(model: Any) -> Frontend:
         f"cannot compile a {type(model).__name__}; give the path or bytes of {' or '.join(_kinds(known))}, "
         f"{', '.join(objects)} or a Relay module"
     )
+
+
+def frontend_for(model: Any, signature: str | None) -> Frontend:
+    """`frontend_of` a model, for its entry called `signature`; None is the one that it has, or calls the default."""
+    found = frontend_of(model)
+    return found if signature is None else found.with_signature(signature)
+
+
+def initial_states(model: Any, signature: str | None = None) -> dict[str, np.ndarray[Any, Any]]:
+    """What the inputs of a model that are states between runs hold before the first one, by name; {} without states.
+
+    A state is an input behind the model's own, NAME, and a result behind its own, `NAME:next`. Raises as `frontend_of`.
+    """
+    return dict(frontend_for(model, signature).first_states(model))
+
+
+def metadata(model: Any) -> Metadata:
+    """What a model's file says for people: labels of classes, how inputs are normalized, who made it.
+
+    Empty where the file, or its format, says nothing of it. Raises as `frontend_of`.
+    """
+    return frontend_of(model).metadata(model)
 
 
 def is_model_folder(path: Path) -> bool:

@@ -55,6 +55,12 @@ def test_schedule_gemm_draws_every_step(tmp_path: Path) -> None:
     assert page.count("<svg ") == 5 and "C.local: at i_outer of C" in page
 
 
+def test_any_model(tmp_path: Path) -> None:
+    path = saved(convolution(), tmp_path / "model.onnx")
+    assert run("any_model", path).startswith("features: float32[1, 16, 1, 1]")
+    assert run("any_model", path, "--outputs", "first_relu").startswith("first_relu: float32[1, ")
+
+
 def test_te_primitives() -> None:
     assert "all 10 give what NumPy gives" in run("te_primitives")
 

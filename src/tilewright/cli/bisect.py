@@ -54,6 +54,7 @@ def bisect_command(
     for path in (output, data):
         check_writable(path, model)
     reference.load("bisect")
+    options.refuse_choice("bisect")
     executable = inputs.open(model, options)
     bounds = bounds_of(model, rtol, atol)
     for given in inputs.sets(executable, model):

@@ -17,7 +17,7 @@ from tilewright.errors import InputError, ShapeError
 from tilewright.runtime.artifact import is_artifact
 from tilewright.runtime.model import Model
 from tilewright.runtime.signature import TensorSpec, ValueSpec
-from tilewright.support.open_sizes import plausible_shapes, shapes_option
+from tilewright.support.open_sizes import plausible_shapes, shapes_by_name, shapes_option
 
 if TYPE_CHECKING:
     from tilewright.frontend.inputs import Declared
@@ -153,10 +153,10 @@ class InputOptions:
         if is_artifact(path):
             return options.open(path, executor, exact_rounding=exact_rounding)
         # only models need it, not artifacts
-        from tilewright.frontends import frontend_of
+        from tilewright.frontends import frontend_for
 
-        declared = frontend_of(path).declared(path)
-        named = parse_shapes(options.shapes) or {}
+        declared = frontend_for(path, options.signature).declared(path)
+        named = shapes_by_name(parse_shapes(options.shapes), [entry.name for entry in declared])
         known = named | {entry.name: shape for entry in declared if (shape := self._fixing(entry, named)) is not None}
         self._require_sizes(declared, known)
         fixed = {name: shape for name, shape in known.items() if name not in named}

@@ -78,12 +78,25 @@ class ModelOptions:
     #: Dimensions that the model leaves open stay symbolic; `shapes` are those of the runs.
     symbolic: bool = False
     specialize: int = 0
+    signature: str | None = None
+    outputs: str | None = None
 
     @property
     def target_text(self) -> str:
         """The target as it is spelled, with the cores that `--threads` asks for."""
         spelled = self.target or "cpu"
         return f"{spelled} -cores={self.threads}" if self.threads and "-cores=" not in spelled else spelled
+
+    @property
+    def chosen(self) -> list[str] | None:
+        """The names of `--outputs`."""
+        return None if self.outputs is None else [name.strip() for name in self.outputs.split(",")]
+
+    def refuse_choice(self, verb: str) -> None:
+        """Raise InputError where an entry or results are chosen, of what `verb` compares as a whole."""
+        for option, value in (("--signature", self.signature), ("--outputs", self.outputs)):
+            if value is not None:
+                raise InputError(f"`tilewright {verb}` compares the whole model with an engine; leave out {option}")
 
     def open(
         self,
@@ -125,6 +138,8 @@ class ModelOptions:
                 path,
                 target=self.target or "cpu",
                 input_shapes=shapes or None,
+                signature=self.signature,
+                outputs=self.chosen,
                 threads=self.threads,
                 cache=not self.no_cache,
                 executor=executor,
@@ -143,8 +158,15 @@ class ModelOptions:
         from tilewright.compile import export_source
 
         with progress():
-            shapes = parse_shapes(self.shapes)
-            export_source(path, output, target=self.target or "c", input_shapes=shapes, exact_rounding=exact_rounding)
+            export_source(
+                path,
+                output,
+                target=self.target or "c",
+                input_shapes=parse_shapes(self.shapes),
+                exact_rounding=exact_rounding,
+                signature=self.signature,
+                outputs=self.chosen,
+            )
 
     def refuse_for_artifact(self, path: str, exact_rounding: bool = False) -> None:
         """Raise InputError when an option was given that only a model to compile can follow."""
@@ -153,6 +175,8 @@ class ModelOptions:
             "--input-shapes": self.shapes,
             "--records": self.records,
             "--exact-rounding": exact_rounding,
+            "--signature": self.signature,
+            "--outputs": self.outputs,
         }
         for option, value in given.items():
             if value:
@@ -167,15 +191,29 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def gathered(
-        target: str | None, shapes: str | None, threads: int | None, no_cache: bool, records: str | None, **rest: Any
+        target: str | None,
+        shapes: str | None,
+        threads: int | None,
+        no_cache: bool,
+        records: str | None,
+        signature: str | None,
+        outputs: str | None,
+        **rest: Any,
     ) -> Any:
-        return command(options=ModelOptions(target, shapes, threads, no_cache, records), **rest)
+        given = ModelOptions(target, shapes, threads, no_cache, records, signature=signature, outputs=outputs)
+        return command(options=given, **rest)
 
     decorated: Callable[..., Any] = gathered
     for option in reversed(
         (
             click.option("--target", help="what to compile for  [default: cpu]"),
-            click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"'),
+            click.option(
+                "--input-shapes",
+                "shapes",
+                help='fixes dynamic dimensions by name or position, e.g. "x:[1,3,224,224],1:[1,8]"',
+            ),
+            click.option("--signature", metavar="NAME", help="the entry of a model that has several"),
+            click.option("--outputs", metavar="NAMES", help="results that are wanted, of the model or nodes within it"),
             click.option(
                 "--threads", type=click.IntRange(min=1), help="worker threads  [default: what the process may use]"
             ),

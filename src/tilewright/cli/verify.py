@@ -54,6 +54,7 @@ def verify_command(
     against = check_against(whole, against)
     with tempfile.TemporaryDirectory() as folder:
         path = whole.cut_at(values, folder) if values else model
+        options.refuse_choice("verify")
         executable = inputs.open(path, options, check=check, exact_rounding=exact_rounding)
         inputs = inputs.at_sizes(options)
         doubtful = reference_of(path).inexact_nodes(against)

@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.errors import ShapeError
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.support.dtype import DType
-from tilewright.support.open_sizes import how_to_fix
+from tilewright.support.open_sizes import Shapes, how_to_fix, shapes_by_name
 from tilewright.te import size_var
 
 Dim = int | str
@@ -66,16 +66,17 @@ class Declared:
 
 
 def resolve_inputs(
-    declared: Sequence[Declared], input_shapes: Mapping[str, Sequence[Any]] | None, sizes: dict[str, Any] | None = None
+    declared: Sequence[Declared], input_shapes: Shapes | None, sizes: dict[str, Any] | None = None
 ) -> list[InputSpec]:
     """Specs of a model's inputs, in order.
 
-    A dynamic extent takes its value from `input_shapes`, by position or from another input that shares its symbol;
-    one that stays open becomes a size variable, kept in `sizes` by name.
+    `input_shapes` are by name or position. A dynamic extent takes its value from them, or from another input that
+    shares its symbol; one that stays open becomes a size variable, kept in `sizes` by name.
     Raises `ShapeError` naming an unknown input, a wrong rank, a conflict, or every input of unknown rank.
     """
     sizes = {} if sizes is None else sizes
-    given = {name: tuple(_given(extent) for extent in shape) for name, shape in (input_shapes or {}).items()}
+    named = shapes_by_name(input_shapes, [entry.name for entry in declared])
+    given = {name: tuple(_given(extent) for extent in shape) for name, shape in named.items()}
     _check_names(given, declared)
     symbols: dict[str, tuple[int, str]] = {}
     for entry in declared:

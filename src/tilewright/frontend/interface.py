@@ -14,6 +14,8 @@ from tilewright.errors import UnsupportedError
 from tilewright.frontend.description import Description, describe_module
 from tilewright.frontend.inputs import Declared, InputSpec
 from tilewright.frontend.interpreter_reference import InterpreterReference
+from tilewright.frontend.metadata import Metadata
+from tilewright.frontend.outputs import choose_outputs
 from tilewright.frontend.reference import Reference
 from tilewright.frontend.source import Source
 from tilewright.relay.ir.module import IRModule
@@ -52,6 +54,17 @@ class Frontend(ABC):
         that cannot be converted (`Unsupported`), `EnvironmentError_` where a package is missing.
         """
 
+    def with_signature(self, signature: str) -> Frontend:
+        """This format, reading the entry of models that is called `signature`.
+
+        Raises `UnsupportedError` where models of the format have one entry only.
+        """
+        raise UnsupportedError(f"{self.kind} has one entry, and no signatures; leave out signature={signature!r}")
+
+    def convert_outputs(self, model: Any, input_shapes: Shapes | None, outputs: Sequence[str] | None) -> IRModule:
+        """As `convert`, with the results called `outputs`, of the model or of nodes within it (`choose_outputs`)."""
+        return choose_outputs(self.convert(model, input_shapes)[0], outputs, self.kind)
+
     def by_example(self, model: Any, example_inputs: Any, input_shapes: Shapes | None) -> IRModule:
         """A module for a program that is got by running it on examples, a tuple or by name.
 
@@ -85,6 +98,10 @@ class Frontend(ABC):
     def first_states(self, model: str | os.PathLike[str]) -> Mapping[str, np.ndarray[Any, Any]]:
         """What the inputs that are states between runs hold before the first one, by name; as far as there are any."""
         return {}
+
+    def metadata(self, model: str | os.PathLike[str]) -> Metadata:
+        """What the file says for people: labels, how inputs are normalized, names; empty where it says nothing."""
+        return Metadata()
 
     def describe(self, model: str | os.PathLike[str]) -> Description:
         """What the model at a path is. Raises as `convert` does, unless the format can tell without converting."""

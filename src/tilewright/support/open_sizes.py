@@ -1,12 +1,51 @@
-"""What to write where sizes of inputs are open and must not be: an option and a call that work as they stand."""
+"""Shapes that a user gives inputs, by name or position, and what to write where sizes are open and must not be."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from tilewright.errors import ShapeError
+
+#: Shapes by the name or the position of an input, or of the first inputs in order.
+Shapes = Mapping[str, Sequence[Any]] | Mapping[int, Sequence[Any]] | Sequence[Sequence[Any]]
 
 #: The shape that is shown for an input of which not even the rank is known.
 _IMAGE = (1, 3, 224, 224)
+
+
+def as_mapping(shapes: Shapes | None) -> dict[Any, tuple[Any, ...]] | None:
+    """Shapes by name or position. Raises `ShapeError` for what holds none."""
+    if shapes is None:
+        return None
+    entries = list(shapes.items()) if isinstance(shapes, Mapping) else None
+    if entries is None and isinstance(shapes, list | tuple):
+        entries = list(enumerate(shapes))
+    if entries is None or any(isinstance(shape, str) or not isinstance(shape, Sequence) for _, shape in entries):
+        raise ShapeError(
+            f"input_shapes={shapes!r} is no mapping of names to shapes; write input_shapes={{'x': (1, 3, 224, 224)}}, "
+            "or [(1, 3, 224, 224)] for shapes by position"
+        )
+    return {name: tuple(shape) for name, shape in entries}
+
+
+def shapes_by_name(shapes: Shapes | None, names: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Shapes by name, of which some are given by the position of the input among `names`: `{0: (1, 3)}`, `{"0": …}`.
+
+    Raises `ShapeError` for a position that there is not, and for an input that is given twice.
+    """
+    found: dict[str, tuple[Any, ...]] = {}
+    for key, shape in (as_mapping(shapes) or {}).items():
+        named = isinstance(key, str) and (key in names or not key.isdigit())
+        if not named and not 0 <= int(key) < len(names):
+            raise ShapeError(
+                f"input_shapes gives the input {key} a shape; the model has {len(names)}: {', '.join(names)}"
+            )
+        name = str(key) if named else names[int(key)]
+        if name in found:
+            raise ShapeError(f"input_shapes gives the input {name!r} a shape by its name and by its position")
+        found[name] = shape
+    return found
 
 
 def plausible_shapes(inputs: Sequence[tuple[str, Sequence[Any] | None]]) -> dict[str, tuple[int, ...]]:

@@ -177,3 +177,32 @@ def test_boxes_are_suppressed() -> None:
                         {"data": rows.shape})  # fmt: skip
     (found,) = run(mod, {"data": centred})
     np.testing.assert_allclose(found[0], [*centred[0, [1, 2, 3]], [-1] * 6], atol=1e-6)
+
+
+STEPS = rng.standard_normal((4, 3, 2)).astype("f")
+LENGTHS = np.array([2, 4, 1], "f")
+
+
+def sequences(operator: str, lengths: bool, **attrs: str) -> np.ndarray:
+    inputs = [node("null", "data"), node("null", "lengths")][: 1 + lengths]
+    net = symbol(*inputs, node(operator, "y", *range(len(inputs)), use_sequence_length=str(lengths), **attrs))
+    shapes = {"data": STEPS.shape, "lengths": LENGTHS.shape}
+    feed = {"data": STEPS, "lengths": LENGTHS}
+    kept = [one["name"] for one in inputs]
+    mod, _ = from_mxnet(net, parameters({}), {name: shapes[name] for name in kept})
+    return run(mod, {name: feed[name] for name in kept})[0]
+
+
+def test_sequences_are_turned_around_as_far_as_they_are_long() -> None:
+    np.testing.assert_array_equal(sequences("SequenceReverse", False), STEPS[::-1])
+    wanted = STEPS.copy()
+    for row, length in enumerate(LENGTHS.astype(int)):
+        wanted[:length, row] = STEPS[:length, row][::-1]
+    np.testing.assert_array_equal(sequences("SequenceReverse", True), wanted)
+
+
+def test_the_last_step_of_each_sequence() -> None:
+    np.testing.assert_array_equal(sequences("SequenceLast", False), STEPS[-1])
+    wanted = np.stack([STEPS[int(length) - 1, row] for row, length in enumerate(LENGTHS)])
+    np.testing.assert_array_equal(sequences("SequenceLast", True), wanted)
+    np.testing.assert_array_equal(sequences("SequenceLast", False, axis="1"), STEPS[:, -1])

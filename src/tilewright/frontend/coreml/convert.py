@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import ModelError, UnsupportedError
+from tilewright.errors import InputError, ModelError, UnsupportedError
 from tilewright.frontend.coreml import (  # noqa: F401  (importing a family registers its converters)
     math,
     network_elementwise,
@@ -33,14 +33,18 @@ _MOST_DEPTH = 50
 
 
 def convert_model(
-    model: str | os.PathLike[str] | bytes, input_shapes: Mapping[str, Sequence[Any]] | None
+    model: str | os.PathLike[str] | bytes,
+    input_shapes: Mapping[str, Sequence[Any]] | None,
+    signature: str | None = None,
 ) -> tuple[IRModule, list[InputSpec]]:
     """See `tilewright.frontend.coreml.from_coreml`."""
     loaded = load_model(model)
     network = network_of(loaded)
     if network is not None:
+        if signature is not None:
+            raise UnsupportedError(f"{loaded.label} is a neural network, which has no functions; leave out signature=")
         return convert_network(loaded, network, input_shapes)
-    function = _main(loaded)
+    function = _function(loaded, signature)
     specs = resolve_inputs([_declared(entry, loaded) for entry in function.inputs], input_shapes)
     params = [var(spec.name, spec.type) for spec in specs]
     program = _Program(loaded)
@@ -57,11 +61,11 @@ def convert_model(
     return IRModule({GlobalVar("main"): main}), specs
 
 
-def _main(model: MlModel) -> Record:
+def _function(model: MlModel, signature: str | None) -> Record:
     functions = model.spec.mlProgram.functions
-    name = model.spec.description.defaultFunctionName or "main"
+    name = signature or model.spec.description.defaultFunctionName or "main"
     if name not in functions:
-        raise ModelError(
+        raise (ModelError if signature is None else InputError)(
             f"{model.label} has no function {name!r}; there are {', '.join(map(repr, functions)) or 'none'}"
         )
     return functions[name]

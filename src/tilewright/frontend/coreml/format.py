@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,20 @@ from typing import Any
 from tilewright.errors import ModelError
 from tilewright.frontend.coreml import converts, from_coreml, layers
 from tilewright.frontend.coreml.load import MANIFEST, is_specification, specification_path
+from tilewright.frontend.coreml.metadata import read_metadata
 from tilewright.frontend.coreml.schema import MIL_OPERATIONS, SCHEMA
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
+from tilewright.frontend.metadata import Metadata
 from tilewright.frontend.source import Source
 from tilewright.relay.ir.module import IRModule
 
 
 class CoremlFrontend(Frontend):
     """Packages of ML programs, and the specifications in them."""
+
+    def __init__(self, signature: str | None = None) -> None:
+        self._signature = signature
 
     name = "coreml"
     kind = "a Core ML package"
@@ -39,7 +45,15 @@ class CoremlFrontend(Frontend):
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
         """As `from_coreml`."""
-        return from_coreml(model, input_shapes)
+        return from_coreml(model, input_shapes, self._signature)
+
+    def with_signature(self, signature: str) -> CoremlFrontend:
+        """That function of ML programs."""
+        return CoremlFrontend(signature)
+
+    def metadata(self, model: str | os.PathLike[str]) -> Metadata:
+        """What the description says, and the labels of a classifier."""
+        return read_metadata(model)
 
     def operators(self) -> dict[str, list[str]]:
         """Operations of ML programs (MIL), and layers of neural networks."""

@@ -6,7 +6,7 @@ https://apple.github.io/coremltools/mlmodel/Format/NeuralNetwork.html
 MESSAGES = """
 NeuralNetwork layers=1:NeuralNetworkLayer* preprocessing=2:NeuralNetworkPreprocessing*
   arrayInputShapeMapping=5:enum/NeuralNetworkMultiArrayShapeMapping
-  imageInputShapeMapping=6:enum/NeuralNetworkImageShapeMapping stringClassLabels=100:Other
+  imageInputShapeMapping=6:enum/NeuralNetworkImageShapeMapping stringClassLabels=100:StringVector
   labelProbabilityLayerName=200:string
 NeuralNetworkLayer name=1:string input=2:string* output=3:string* convolution=100:ConvolutionLayerParams
   pooling=120:PoolingLayerParams activation=130:ActivationParams innerProduct=140:InnerProductLayerParams

@@ -14,7 +14,10 @@ Model specificationVersion=1:int32 description=2:ModelDescription isUpdatable=10
   mlProgram=502:Program pipeline=202:Other
 Other
 ModelDescription input=1:FeatureDescription* output=10:FeatureDescription* state=13:FeatureDescription*
-  functions=20:FunctionDescription* defaultFunctionName=21:string
+  functions=20:FunctionDescription* defaultFunctionName=21:string predictedFeatureName=11:string metadata=100:Metadata
+Metadata shortDescription=1:string versionString=2:string author=3:string license=4:string
+  userDefined=100:map/string/string
+StringVector vector=1:string*
 FunctionDescription name=1:string input=2:FeatureDescription* output=3:FeatureDescription* state=6:FeatureDescription*
 FeatureDescription name=1:string shortDescription=2:string type=3:FeatureType
 FeatureType multiArrayType=5:ArrayFeatureType imageType=4:ImageFeatureType stateType=8:StateFeatureType

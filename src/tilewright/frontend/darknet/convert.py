@@ -28,6 +28,7 @@ from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type_of import type_of
 from tilewright.support.dtype import DType
+from tilewright.support.open_sizes import shapes_by_name
 
 INPUT = "data"
 SUFFIXES = (".weights",)
@@ -46,6 +47,7 @@ def convert_model(
     source = Source.of(cfg)
     net, layers = read_cfg(text_of(source), source.label)
     numbers = Weights(*_contents(source, weights))
+    input_shapes = shapes_by_name(input_shapes, [INPUT])
     (spec,) = resolve_inputs([_declared(net, input_shapes)], input_shapes)
     data = var(spec.name, spec.type)
     walk, states = GraphWalk(source.label, converts), States()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.frontend.darknet import converts, from_darknet
+import numpy as np
+
+from tilewright.frontend.darknet import converts, from_darknet, initial_states
 from tilewright.frontend.darknet.cfg import is_cfg
 from tilewright.frontend.darknet.convert import weights_beside
 from tilewright.frontend.inputs import InputSpec
@@ -41,6 +43,11 @@ class DarknetFrontend(Frontend):
         """As `from_darknet`."""
         cfg, weights = model if is_pair(model) else (model, None)
         return from_darknet(cfg, weights, input_shapes)
+
+    def first_states(self, model: Any) -> Mapping[str, np.ndarray[Any, Any]]:
+        """Zeros, for recurrent layers."""
+        cfg, weights = model if is_pair(model) else (model, None)
+        return initial_states(cfg, weights)
 
     def operators(self) -> dict[str, list[str]]:
         """By the names of their sections."""

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
-from tilewright.frontend.keras import from_keras, supported_layers, supported_operations, unsupported_layers
+from tilewright.frontend.keras import (
+    from_keras,
+    initial_states,
+    supported_layers,
+    supported_operations,
+    unsupported_layers,
+)
 from tilewright.frontend.keras.archive import is_keras
 from tilewright.frontend.source import Source
 from tilewright.relay.ir.module import IRModule
@@ -33,6 +43,10 @@ class KerasFrontend(Frontend):
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
         """As `from_keras`."""
         return from_keras(model, input_shapes)
+
+    def first_states(self, model: str | os.PathLike[str]) -> Mapping[str, np.ndarray[Any, Any]]:
+        """Zeros, for layers with `stateful=True`."""
+        return initial_states(model)
 
     def operators(self) -> dict[str, list[str]]:
         """Layers, and operations of keras.ops."""

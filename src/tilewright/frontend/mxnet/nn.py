@@ -8,10 +8,15 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.idioms import (
+    broadcast_to,
     cast,
+    constant,
     flatten,
+    index_axis,
     like,
+    move_axis,
     product,
+    rank_of,
     reshape,
     shape_of,
 )
@@ -274,6 +279,28 @@ def convert_sequence_mask(node: MxnetNode) -> Expr:
     return op.sequence_mask(
         node[0], cast(node[1], "int32"), mask_value=float(node.attr("value", 0.0)), axis=int(node.attr("axis", 0))
     )
+
+
+@converts("SequenceReverse")
+def convert_sequence_reverse(node: MxnetNode) -> Expr:
+    """Each sequence of [T, B, …] turned around, as far as it is long; the rest stays."""
+    if int(node.attr("axis", 0)):
+        node.unsupported("an axis of steps other than the first")
+    if not node.flag("use_sequence_length"):
+        return op.reverse(node[0], axis=0)
+    return op.reverse_sequence(node[0], cast(node[1], "int32"), seq_axis=0, batch_axis=1)
+
+
+@converts("SequenceLast")
+def convert_sequence_last(node: MxnetNode) -> Expr:
+    """The last step of each sequence, [B, …] of [T, B, …] or, with axis 1, of [B, T, …]."""
+    data = node[0] if int(node.attr("axis", 0)) == 0 else move_axis(node[0], 0, 1)
+    steps, batch = shape_of(data)[:2]
+    if not node.flag("use_sequence_length"):
+        return index_axis(data, 0, steps - 1)
+    places = op.subtract(cast(node[1], "int32"), constant(1, "int32"))
+    wide = op.expand_dims(reshape(places, (1, batch)), axis=2, num_newaxis=rank_of(data) - 2)
+    return op.squeeze(op.gather(data, 0, broadcast_to(wide, (1, *shape_of(data)[1:]))), axis=(0,))
 
 
 @converts("_contrib_div_sqrt_dim")

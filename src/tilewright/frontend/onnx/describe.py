@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import os
 from collections import Counter
@@ -10,9 +11,30 @@ from typing import Any
 from onnx import helper
 
 from tilewright.frontend.description import Description
+from tilewright.frontend.metadata import Metadata
 from tilewright.frontend.onnx.index_limits import nodes_of
 from tilewright.frontend.onnx.load import load_model
 from tilewright.frontend.onnx.reference.submodel import tensors_of
+
+
+def metadata(path: str | os.PathLike[str]) -> Metadata:
+    """The description and properties of the model; classes where exporters write them as `names`."""
+    proto = load_model(path).proto
+    about = {one.key: one.value for one in proto.metadata_props if one.value}
+    about |= {key: text for key, text in (("description", proto.doc_string), ("producer", proto.producer_name)) if text}
+    return Metadata(
+        {proto.graph.output[0].name: found} if (found := _labels(about.get("names", ""))) else {}, {}, about
+    )
+
+
+def _labels(text: str) -> list[str]:
+    """The classes of `{0: 'person', 1: 'bicycle'}` or of a list."""
+    try:
+        found = ast.literal_eval(text) if 0 < len(text) < 1 << 20 else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return []
+    found = [found[key] for key in range(len(found)) if key in found] if isinstance(found, dict) else found
+    return [str(one) for one in found] if isinstance(found, list | tuple) else []
 
 
 def describe(path: str | os.PathLike[str]) -> Description:

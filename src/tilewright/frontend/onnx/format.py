@@ -11,6 +11,7 @@ from tilewright.errors import ModelError
 from tilewright.frontend.description import Description
 from tilewright.frontend.inputs import Declared, InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
+from tilewright.frontend.metadata import Metadata
 from tilewright.frontend.onnx import from_onnx
 from tilewright.frontend.onnx.reference.reference import OnnxReference
 from tilewright.frontend.onnx.wire import fields
@@ -68,6 +69,12 @@ class OnnxFrontend(Frontend):
         from tilewright.frontend.onnx.index_limits import index_limits
 
         return index_limits(os.fspath(model))
+
+    def metadata(self, model: str | os.PathLike[str]) -> Metadata:
+        """By the file."""
+        from tilewright.frontend.onnx.describe import metadata
+
+        return metadata(model)
 
     def describe(self, model: str | os.PathLike[str]) -> Description:
         """By the file."""

@@ -13,4 +13,5 @@ from tilewright.frontend.tensorflow import (  # noqa: F401
     reduce,
     shape,
     signal,
+    tables,
 )

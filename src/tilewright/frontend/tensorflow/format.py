@@ -17,6 +17,9 @@ from tilewright.relay.ir.module import IRModule
 class TensorflowFrontend(Frontend):
     """SavedModels, which are folders, and frozen graphs."""
 
+    def __init__(self, signature: str | None = None) -> None:
+        self._signature = signature
+
     name = "tensorflow"
     kind = "a TensorFlow SavedModel or frozen graph"
 
@@ -26,7 +29,17 @@ class TensorflowFrontend(Frontend):
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
         """As `from_tensorflow`."""
-        return from_tensorflow(model, input_shapes)
+        return from_tensorflow(model, input_shapes, signature=self._signature)
+
+    def with_signature(self, signature: str) -> TensorflowFrontend:
+        """That signature of SavedModels."""
+        return TensorflowFrontend(signature)
+
+    def convert_outputs(self, model: Any, input_shapes: Shapes | None, outputs: Sequence[str] | None) -> IRModule:
+        """Of a graph, only what these nodes need is looked at."""
+        if outputs is None or is_saved_model(Source.of(model)):
+            return super().convert_outputs(model, input_shapes, outputs)
+        return from_tensorflow(model, input_shapes, outputs, self._signature)[0]
 
     def companions(self, path: Path) -> Sequence[Path]:
         """The files of a SavedModel's folder."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tilewright.errors import (
     InternalError,
     ModelError,
@@ -28,6 +30,7 @@ from tilewright.frontend.tensorflow.miscounted_steps import miscounted_steps
 from tilewright.frontend.tensorflow.node import GraphImporter, TfNode
 from tilewright.frontend.tensorflow.outputs import place_of_output
 from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.tables import table_of
 from tilewright.frontend.tensorflow.values import DEAD, Dims, Handle, Items, Rows
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay import op
@@ -138,6 +141,10 @@ class Importer(GraphImporter):
         for changed, operator, place in self._assigned:
             if changed is None or changed in self._variables:
                 self.missing.add(operator, place, "it changes a variable while the model runs, on which results depend")
+
+    def table(self, name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
+        """Keys and values of a hash table, by the name of its node."""
+        return table_of(name, self.program.nodes, self.program.functions, self.program.label)
 
     def variable(self, name: str) -> Constant:
         """The value of a variable, by the name of its node."""

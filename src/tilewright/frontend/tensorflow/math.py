@@ -15,7 +15,7 @@ from tilewright.frontend.tensorflow.node import TfNode
 from tilewright.frontend.tensorflow.registry import converts
 from tilewright.frontend.tensorflow.values import Dims, dims_of
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.expr import Constant, Expr
 
 _ON_SIZES: dict[str, Callable[[Any, Any], Any]] = {
     "Add": operator.add, "AddV2": operator.add, "Sub": operator.sub, "Mul": operator.mul, "FloorDiv": operator.floordiv,
@@ -155,6 +155,13 @@ def convert_cast(node: TfNode) -> Any:
     if is_float(node.dtype()) and kind == "bool":
         return op.not_equal(data, like(0, data))
     return cast(data, kind)
+
+
+@converts("Bucketize")
+def convert_bucketize(node: TfNode) -> Expr:
+    """How many boundaries are not greater, for each number."""
+    edges = Constant(np.asarray(node.f_list("boundaries"), np.float32))
+    return op.searchsorted(edges, cast(node[0], "float32"), right=True, dtype="int32")
 
 
 @converts("Bitcast")

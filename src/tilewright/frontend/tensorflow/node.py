@@ -31,6 +31,10 @@ class GraphImporter(ABC):
         """The test and the body of the loop of TensorFlow 1 that the Exit `name` leaves."""
 
     @abstractmethod
+    def table(self, name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
+        """Keys and values of a hash table, by the name of its node; None where the file does not say."""
+
+    @abstractmethod
     def variable(self, name: str) -> Constant:
         """The value of a variable, by the name of its node."""
 

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 
 def from_tflite(
-    model: str | os.PathLike[str] | bytes, input_shapes: Mapping[str, Sequence[Any]] | None = None
+    model: str | os.PathLike[str] | bytes,
+    input_shapes: Mapping[str, Sequence[Any]] | None = None,
+    signature: str | None = None,
 ) -> tuple[IRModule, list[InputSpec]]:
     """A Relay module for a TFLite model (path or bytes), and the specs of its inputs in order.
 
     Inputs have the shapes that the file states; `input_shapes` gives others by name, where the file leaves them open,
-    or names for extents that stay open. The attribute `output_names` of `main` holds the names of its results.
+    or names for extents that stay open. With `signature`, the entry of that name is read, whose inputs and outputs have
+    the names that it gives them; without one, the first subgraph, by the names of its tensors. The attribute
+    `output_names` of `main` holds the names of its results.
 
     Variables are values between runs: each is an input of `main` behind the model's own, under its name, and an output
     behind the model's own, under its name with `:next`. `initial_states` says what the first run is given.
@@ -33,12 +37,12 @@ def from_tflite(
     Raises `ModelError` for a bad file, `ShapeError` for a wrong shape, `UnsupportedError` naming every operator that
     cannot be converted.
     """
-    return convert_model(model, input_shapes)
+    return convert_model(model, input_shapes, signature)
 
 
-def initial_states(model: str | os.PathLike[str] | bytes) -> dict[str, np.ndarray]:
+def initial_states(model: str | os.PathLike[str] | bytes, signature: str | None = None) -> dict[str, np.ndarray]:
     """The values of a model's variables before the first run, by the names of the inputs that they are."""
-    return _initial_states(model)
+    return _initial_states(model, signature)
 
 
 __all__ = ["converts", "from_tflite", "initial_states", "is_tflite", "supported_operators"]

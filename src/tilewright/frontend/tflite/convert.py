@@ -41,31 +41,36 @@ from tilewright.relay.ir.module import IRModule
 
 
 def convert_model(
-    source: str | os.PathLike[str] | bytes, input_shapes: Mapping[str, Sequence[Any]] | None
+    source: str | os.PathLike[str] | bytes,
+    input_shapes: Mapping[str, Sequence[Any]] | None,
+    signature: str | None = None,
 ) -> tuple[IRModule, list[InputSpec]]:
     """See `tilewright.frontend.tflite.from_tflite`."""
-    module, specs, _ = convert_with_tensors(source, input_shapes)
+    module, specs, _ = convert_with_tensors(source, input_shapes, signature)
     return module, specs
 
 
 def convert_with_tensors(
-    source: str | os.PathLike[str] | bytes, input_shapes: Mapping[str, Sequence[Any]] | None
+    source: str | os.PathLike[str] | bytes,
+    input_shapes: Mapping[str, Sequence[Any]] | None,
+    signature: str | None = None,
 ) -> tuple[IRModule, list[InputSpec], dict[str, Expr]]:
     """As `convert_model`, and what each tensor of the main subgraph became, by name."""
     model = load_model(source)
-    main = model.subgraphs[0]
-    specs = input_specs([main.tensors[place] for place in main.inputs], input_shapes)
+    entry = model.entry(signature)
+    main = model.subgraphs[entry.subgraph]
+    specs = input_specs([entry.named(main, place) for place in main.inputs], input_shapes)
     importer = GraphImporter(model)
     params = [var(spec.name, spec.type) for spec in specs]
     world = World()
-    results = importer.subgraph(0, params, world, "")
+    results = importer.subgraph(entry.subgraph, params, world, "")
     importer.missing.refuse(model.label)
     if results is None or not (results or world.values):
         raise ModelError(f"{model.label}: its main subgraph has no outputs")
     complex_ = [main.tensors[place].name for place in main.outputs if main.tensors[place].element_type == "COMPLEX64"]
     if complex_:
         raise UnsupportedError(f"{model.label}: its output {complex_[0]!r} is complex; give its parts by REAL and IMAG")
-    names = [main.tensors[place].name for place in main.outputs]
+    names = [entry.named(main, place).name for place in main.outputs]
     states = list(importer.variables)
     specs += [InputSpec(name, importer.variables[name]) for name in states]
     params += [importer.parameter(name) for name in states]
@@ -76,11 +81,12 @@ def convert_with_tensors(
     return IRModule(functions), specs, importer.tensors
 
 
-def initial_states(source: str | os.PathLike[str] | bytes) -> dict[str, Any]:
+def initial_states(source: str | os.PathLike[str] | bytes, signature: str | None = None) -> dict[str, Any]:
     """See `tilewright.frontend.tflite.initial_states`."""
     model = load_model(source)
-    main = model.subgraphs[0]
+    place = model.entry(signature).subgraph
+    main = model.subgraphs[place]
     importer = GraphImporter(model)
     specs = input_specs([main.tensors[place] for place in main.inputs], None)
-    importer.subgraph(0, [var(spec.name, spec.type) for spec in specs], World(), "")
+    importer.subgraph(place, [var(spec.name, spec.type) for spec in specs], World(), "")
     return importer.initial_states()

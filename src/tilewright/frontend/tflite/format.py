@@ -10,9 +10,11 @@ import numpy as np
 
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
+from tilewright.frontend.metadata import Metadata
 from tilewright.frontend.reference import Reference
 from tilewright.frontend.source import Source
 from tilewright.frontend.tflite import from_tflite, initial_states, is_tflite, supported_operators
+from tilewright.frontend.tflite.metadata import read_metadata
 from tilewright.frontend.tflite.reference import TfliteReference
 from tilewright.frontend.tflite.schema import OPERATORS
 from tilewright.relay.ir.module import IRModule
@@ -24,6 +26,9 @@ _NO_OPERATORS = {"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"}
 class TfliteFrontend(Frontend):
     """Flatbuffers of TensorFlow Lite, now LiteRT."""
 
+    def __init__(self, signature: str | None = None) -> None:
+        self._signature = signature
+
     name = "tflite"
     kind = "a TFLite model"
 
@@ -33,14 +38,24 @@ class TfliteFrontend(Frontend):
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
         """As `from_tflite`."""
-        return from_tflite(model, input_shapes)
+        return from_tflite(model, input_shapes, self._signature)
+
+    def with_signature(self, signature: str) -> TfliteFrontend:
+        """That signature of models, which is one of their subgraphs."""
+        return TfliteFrontend(signature)
+
+    def metadata(self, model: str | os.PathLike[str]) -> Metadata:
+        """Labels and normalization of TFLite Metadata."""
+        return read_metadata(model)
 
     def first_states(self, model: str | os.PathLike[str]) -> Mapping[str, np.ndarray[Any, Any]]:
         """The variables' values before the first run."""
-        return initial_states(model)
+        return initial_states(model, self._signature)
 
     def reference(self, model: Any) -> Reference:
-        """LiteRT."""
+        """LiteRT; of a signature the interpreter of Relay."""
+        if self._signature is not None:
+            return super().reference(model)
         return TfliteReference(model, lambda shapes: from_tflite(model, shapes)[0])
 
     def operators(self) -> dict[str, list[str]]:

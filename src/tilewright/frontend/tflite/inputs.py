@@ -14,7 +14,7 @@ from tilewright.errors import ShapeError, UnsupportedError
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.tflite.model import Tensor
 from tilewright.relay.ir.type import TensorType
-from tilewright.support.open_sizes import how_to_fix
+from tilewright.support.open_sizes import how_to_fix, shapes_by_name
 from tilewright.te import size_var
 
 
@@ -23,8 +23,8 @@ def input_specs(tensors: Sequence[Tensor], input_shapes: Mapping[str, Sequence[A
 
     Raises `ShapeError` for an unknown input, a wrong rank or an extent that the file fixes to another number.
     """
-    given = dict(input_shapes or {})
     names = [tensor.name for tensor in tensors]
+    given = shapes_by_name(input_shapes, names)
     unknown = [name for name in given if name not in names]
     if unknown:
         raise ShapeError(

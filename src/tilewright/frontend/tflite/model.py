@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.errors import ModelError
+from tilewright.errors import InputError, ModelError
 from tilewright.frontend.tflite.flatbuffer import Reader, Record, empty_record
 from tilewright.frontend.tflite.schema import ELEMENT_TYPES, OPERATORS
 from tilewright.frontend.tflite.sparse import densified
@@ -97,11 +98,34 @@ class Subgraph:
 
 
 @dataclass(frozen=True)
+class Entry:
+    """A subgraph to run, and what its inputs and outputs are called, by their tensors, where that differs."""
+
+    subgraph: int = 0
+    names: Mapping[int, str] = field(default_factory=dict)
+
+    def named(self, graph: Subgraph, place: int) -> Tensor:
+        """A tensor under the name that the entry gives it."""
+        tensor = graph.tensors[place]
+        return replace(tensor, name=self.names.get(place, tensor.name))
+
+
+@dataclass(frozen=True)
 class Model:
-    """The subgraphs of a file, of which the first is run; `label` names the file in errors."""
+    """The subgraphs of a file, of which the first is run unless a signature is asked for; `label` names the file."""
 
     label: str
     subgraphs: list[Subgraph]
+    signatures: Mapping[str, Entry] = field(default_factory=dict)
+
+    def entry(self, signature: str | None) -> Entry:
+        """The entry called `signature`. Raises `InputError` naming those that there are."""
+        if signature is None:
+            return Entry()
+        if signature not in self.signatures:
+            known = ", ".join(map(repr, self.signatures)) or "none"
+            raise InputError(f"{self.label} has no signature {signature!r}; there are: {known}")
+        return self.signatures[signature]
 
 
 def is_tflite(head: bytes) -> bool:
@@ -145,7 +169,16 @@ class _Loader:
         subgraphs = [self._subgraph(graph, codes) for graph in self.root.subgraphs or []]
         if not subgraphs:
             raise self._bad("it holds no subgraph")
-        return Model(self.label, subgraphs)
+        return Model(self.label, subgraphs, self._signatures(subgraphs))
+
+    def _signatures(self, subgraphs: list[Subgraph]) -> dict[str, Entry]:
+        found = {}
+        for one in self.root.signature_defs or []:
+            if one.subgraph_index >= len(subgraphs):
+                raise self._bad(f"the signature {one.signature_key!r} is of subgraph {one.subgraph_index}")
+            names = {entry.tensor_index: entry.name for entry in [*(one.inputs or []), *(one.outputs or [])]}
+            found[one.signature_key] = Entry(one.subgraph_index, names)
+        return found
 
     def _bad(self, what: str) -> ModelError:
         return ModelError(f"{self.label} is a damaged TFLite model: {what}")

@@ -9,8 +9,8 @@ The facts are those of TensorFlow's `schema.fbs` with the additions of LiteRT 2.
 from __future__ import annotations
 
 TABLES = """
-Model version:u32 operator_codes:[OperatorCode] subgraphs:[SubGraph] description:string buffers:[Buffer] - -
-  signature_defs:[SignatureDef]
+Model version:u32 operator_codes:[OperatorCode] subgraphs:[SubGraph] description:string buffers:[Buffer] -
+  metadata:[Metadata] signature_defs:[SignatureDef]
 OperatorCode deprecated_builtin_code:i8 custom_code:string version:i32=1 builtin_code:i32
 SubGraph tensors:[Tensor] inputs:[i32] outputs:[i32] operators:[Operator] name:string
 Tensor shape:[i32] type:i8 buffer:u32 name:string quantization:QuantizationParameters is_variable:bool
@@ -29,6 +29,16 @@ Operator opcode_index:u32 inputs:[i32] outputs:[i32] builtin_options_type:u8 bui
 Buffer data:[u8] offset:u64 size:u64
 SignatureDef inputs:[TensorMap] outputs:[TensorMap] signature_key:string - subgraph_index:u32
 TensorMap name:string tensor_index:u32
+Metadata name:string buffer:u32
+ModelMetadata name:string description:string version:string subgraph_metadata:[SubGraphMetadata] author:string
+  license:string
+SubGraphMetadata name:string description:string input_tensor_metadata:[TensorMetadata]
+  output_tensor_metadata:[TensorMetadata]
+TensorMetadata name:string description:string dimension_names:[string] - process_units:[ProcessUnit] -
+  associated_files:[AssociatedFile]
+ProcessUnit options_type:u8 options:union/ProcessUnitOptions
+NormalizationOptions mean:[f32] std:[f32]
+AssociatedFile name:string description:string type:i8
 StablehloGatherOptions offset_dims:[i64] collapsed_slice_dims:[i64] start_index_map:[i64] index_vector_dim:i64
   slice_sizes:[i64] indices_are_sorted:bool
 StablehloTransposeOptions permutation:[i64]
@@ -130,6 +140,7 @@ StableHLOCompositeOptions name:string decomposition_subgraph_index:i32 composite
 """
 
 UNIONS = {
+    "ProcessUnitOptions": "NONE NormalizationOptions",
     "BuiltinOptions": """
 NONE Conv2DOptions DepthwiseConv2DOptions ConcatEmbeddingsOptions LSHProjectionOptions Pool2DOptions SVDFOptions
 RNNOptions FullyConnectedOptions SoftmaxOptions ConcatenationOptions AddOptions L2NormOptions

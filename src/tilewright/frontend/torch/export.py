@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tilewright.errors import ShapeError, UnsupportedError
+from tilewright.support.open_sizes import shapes_by_name
 
 
 def exported(module: Any, example_inputs: Any, input_shapes: Mapping[str, Sequence[Any]] | None) -> Any:
@@ -41,6 +42,7 @@ def _open_axes(module: Any, args: Any, kwargs: Any, input_shapes: Mapping[str, S
         given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     except TypeError as error:
         raise UnsupportedError(f"the example inputs do not fit the module's forward: {error}") from None
+    input_shapes = shapes_by_name(input_shapes, list(given))
     unknown = [name for name in input_shapes if not isinstance(given.get(name), torch.Tensor)]
     if unknown:
         tensors = [name for name, value in given.items() if isinstance(value, torch.Tensor)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilewright.errors import ShapeError
@@ -10,6 +10,7 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr, Function, Var
 from tilewright.relay.ir.type import Dim, TensorType, Type, as_dim, map_type, walk_type
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import children, post_order, rebuild
+from tilewright.support.open_sizes import Shapes, shapes_by_name
 from tilewright.tir import expr as e
 from tilewright.tir.expr import SizeVar
 from tilewright.tir.size_hint import size_hint
@@ -100,14 +101,16 @@ def map_attrs(value: Any, rule: Callable[[Dim], Dim]) -> Any:
     return value
 
 
-def fix_sizes(function: Function, shapes: Mapping[str, Sequence[Any]]) -> Function:
+def fix_sizes(function: Function, shapes: Shapes) -> Function:
     """`function` with the sizes of the parameters named in `shapes` in place of their symbolic dimensions.
 
-    A string leaves a dimension symbolic. Raises ShapeError where a parameter cannot have the shape.
+    A parameter is named, or told by its position. A string leaves a dimension symbolic. Raises ShapeError where a
+    parameter cannot have the shape.
     """
     params = {param.name: type_of(param) for param in function.params}
+    named = shapes_by_name(shapes, list(params))
     values: dict[Dim, Dim] = {}
-    for name, shape in shapes.items():
+    for name, shape in named.items():
         known = params.get(name)
         if not isinstance(known, TensorType) or known.ndim != len(shape):
             what = f"is {known}" if known is not None else f"does not exist; there are {', '.join(params) or 'none'}"
@@ -117,9 +120,9 @@ def fix_sizes(function: Function, shapes: Mapping[str, Sequence[Any]]) -> Functi
     fixed = map_dims(function, lambda dim: substitute_dims(dim, values)) if values else function
     for param in fixed.params:
         made = type_of(param)
-        for wanted, size in zip(shapes.get(param.name, ()), made.shape if isinstance(made, TensorType) else ()):
+        for wanted, size in zip(named.get(param.name, ()), made.shape if isinstance(made, TensorType) else ()):
             if isinstance(wanted, int) and wanted != size:
-                shape = tuple(shapes[param.name])
+                shape = named[param.name]
                 raise ShapeError(
                     f"the shape {shape} is given for the input {param.name!r}, which is {params[param.name]}"
                 )

@@ -20,6 +20,7 @@ from tilewright.frontend.torch.script.walk import Raised, Walker
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.support.open_sizes import shapes_by_name
 
 #: Times that a program is walked until its states keep their shapes and its other attributes their values.
 _MOST_WALKS = 4
@@ -75,8 +76,8 @@ def examples_by_shape(module: Any, input_shapes: Mapping[str, Sequence[Any]] | N
 
     Raises `ShapeError` naming the arguments of which neither is known.
     """
-    given, found, missing = dict(input_shapes or {}), {}, []
     arguments = arguments_of(module)
+    given, found, missing = shapes_by_name(input_shapes, [entry[0] for entry in arguments]), {}, []
     unknown = [name for name in given if name not in [entry[0] for entry in arguments]]
     if unknown:
         raise ShapeError(f"the program has no input named {unknown[0]!r}; it has {', '.join(e[0] for e in arguments)}")
