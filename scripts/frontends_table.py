@@ -38,17 +38,17 @@ labels = tw.metadata(model).labels
 
 | option | command line | what it means |
 |---|---|---|
-| `input_shapes` | `--input-shapes "x:[1,3],1:[8]"` | sizes by the name of an input or its position; in Python a string leaves one symbolic |
-| `signature` | `--signature NAME` | the entry: a signature of a SavedModel or TFLite file, a function of a Core ML program; refused elsewhere |
+| `input_shapes` | `--input-shapes "x:[1,3],1:[8]"` | sizes by an input's name or position; a string: symbolic |
+| `signature` | `--signature NAME` | a signature (TensorFlow, TFLite) or function (Core ML); refused elsewhere |
 | `outputs` | `--outputs a,b` | results in this order: some of the model's own, or those of nodes within it |
-| `tw.initial_states(model)` | taken by `run`, `bench` … | what inputs that are states hold before the first run (Darknet, Keras, TFLite) |
-| `tw.metadata(model)` | – | labels of classes (Core ML, ONNX, TFLite), normalization of inputs (TFLite), who made it |
+| `tw.initial_states(model)` | taken by `run`, `bench` … | states before the first run (Darknet, Keras, TFLite) |
+| `tw.metadata(model)` | – | labels (Core ML, ONNX, TFLite), normalization (TFLite), who made it |
 
 A node goes by the name that the file gives it, or the end of it where that is the only one (`relu` of `features/relu`);
-`split:1` is the second result of one that has several. It has to have a call in what the importer makes of it: what is folded
-to a constant, or passes its input on, has none. Inputs that the results do not need are left out. Of a frozen graph of
-TensorFlow only the part that `outputs` need is looked at. `verify` and `bisect` compare whole models and take neither
-`--signature` nor `--outputs`.
+`split:1` is the second result of one that has several. It has to have a call in what the importer makes of it: what is
+folded to a constant, or passes its input on, has none. Inputs that the results do not need are left out. Of a frozen
+graph of TensorFlow only the part that `outputs` need is looked at. `verify` and `bisect` compare whole models and take
+neither `--signature` nor `--outputs`.
 
 ## Which formats
 

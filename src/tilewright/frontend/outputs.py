@@ -40,7 +40,7 @@ def choose_outputs(mod: IRModule, outputs: Sequence[str] | None, kind: str) -> I
 
 
 def _own_results(main: Function) -> dict[str, Expr]:
-    names = main.attrs.get("output_names") or ()
+    names: Sequence[str] = main.attrs.get("output_names") or ()
     if len(names) == 1:
         return {names[0]: main.body}
     fields = main.body.fields if isinstance(main.body, Tuple) else [main.body[place] for place in range(len(names))]

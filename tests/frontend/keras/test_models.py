@@ -48,6 +48,14 @@ def test_several_inputs_and_named_outputs(tmp_path: Path) -> None:
     check(model, [normal(2, 4), normal(2, 4) + 1], tmp_path)
 
 
+def test_whole_numbers_and_floats_are_promoted(tmp_path: Path) -> None:
+    codes, x = keras.Input((3,), dtype="int64", name="codes"), keras.Input((4,), name="x")
+    joined = keras.layers.Concatenate()([codes, x])
+    model = keras.Model([codes, x], [joined, keras.layers.Dense(2)(codes), keras.layers.Dense(2)(joined)])
+    randomize(model)
+    check(model, [np.arange(6, dtype="int64").reshape(2, 3), normal(2, 4)], tmp_path)
+
+
 def test_operations_in_the_graph(tmp_path: Path) -> None:
     x = keras.Input((4, 6), name="x")
     y = keras.ops.matmul(x, keras.ops.transpose(x, (0, 2, 1))) * 2.0 + 1

@@ -162,12 +162,18 @@ def _kind_of_sizes(values: Sequence[Any]) -> str | None:
     return next((value.dtype for value in values if isinstance(value, Dims)), None)
 
 
+def _all_numbers(values: Sequence[Any]) -> list[np.ndarray[Any, Any]] | None:
+    """The numbers of each of values; None where one is computed by a run."""
+    found = [part for part in map(numbers_of, values) if part is not None]
+    return found if len(found) == len(values) else None
+
+
 @converts("Pack")
 def convert_pack(node: TfNode) -> Any:
     axis = node.i("axis", 0)
     kind = _kind_of_sizes(node.values)
-    parts = [numbers_of(value) for value in node.values] if kind is not None and axis == 0 else [None]
-    if kind is not None and all(part is not None and part.ndim < 2 and part.shape == parts[0].shape for part in parts):
+    parts = _all_numbers(node.values) if kind is not None and axis == 0 else None
+    if kind is not None and parts and all(part.ndim < 2 and part.shape == parts[0].shape for part in parts):
         return Dims.of(np.stack(parts), kind)
     return op.stack(node.given(), axis=node.axis(axis, node.rank() + 1))
 
@@ -187,8 +193,8 @@ def convert_concat(node: TfNode) -> Any:
     new = node.operator == "ConcatV2"
     parts = node.values[:-1] if new else node.values[1:]
     axis = node.ints(len(node.values) - 1 if new else 0, "axis")[0]
-    numbers, kind = [numbers_of(value) for value in parts], _kind_of_sizes(parts)
-    if kind is not None and all(one is not None for one in numbers):
+    numbers, kind = _all_numbers(parts), _kind_of_sizes(parts)
+    if kind is not None and numbers is not None:
         return Dims.of(np.concatenate(numbers, axis), kind)
     places = range(len(node.values) - 1) if new else range(1, len(node.values))
     return concatenate([node[place] for place in places], node.axis(axis, node.rank(places[0])))
