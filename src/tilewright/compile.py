@@ -223,8 +223,17 @@ def compile(
         entry=entry,
     )
     if specialize:
-        kept = {"check": check, "records": tuned, "exact_rounding": exact_rounding, "entry": entry}
-        again = partial(_compiled, model, target, cache=cache, jobs=1, **kept)
+        again = partial(
+            _compiled,
+            model,
+            target,
+            cache=cache,
+            jobs=1,
+            check=check,
+            records=tuned,
+            exact_rounding=exact_rounding,
+            entry=entry,
+        )
         specialize_sizes(executable, model, specialize, again)
     return executable
 
