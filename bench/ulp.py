@@ -334,7 +334,7 @@ def worst(name: str, dtype: str, operands: Sequence[np.ndarray], exact: Exact, t
     got = compiled(name, dtype, operands[0].size, target)(*operands)
     found = errors(got, exact)
     if FUNCTIONS[name].odd:
-        zero = operands[0] == 0
+        zero = operands[0].astype(np.float32) == 0 if operands[0].dtype.itemsize == 2 else operands[0] == 0
         found[zero & (np.signbit(got) != np.signbit(operands[0]))] = np.inf
     at = int(np.argmax(found))
     return float(found[at]), f"{', '.join(str(operand[at]) for operand in operands)} -> {got[at]}"
