@@ -163,6 +163,7 @@ ALLOWED = {
     ),
     "sizes that an unknown size is likely to have": (
         "topi/schedule/cpu/product.py:_ROWS_OF_ONE",
+        "topi/schedule/cpu/product.py:_SHORT_RUNS",
         "topi/schedule/cpu/winograd_cost.py:_LIKELY_SCALES",
     ),
     "how exact sums are, the same on every processor": (
