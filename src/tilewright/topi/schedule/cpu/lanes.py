@@ -38,7 +38,7 @@ def reduce_along(s: te.Schedule, tensor: te.Tensor, target: Target) -> None:
     s[tensor].reorder(*others, *run)
     row = s[tensor].fuse(*run) if len(run) > 1 else run[0]
     lanes = min(accumulators(target) * lanes_of(tensor, target), 1 << extent.bit_length() - 1)
-    whole, rest = Analyzer().modular_set(math.prod((axis.dom.extent for axis in run), start=op.const(1)))
+    whole, rest = Analyzer().modular_set(math.prod((a.dom.extent for a in run if a.dom is not None), start=op.const(1)))
     if lanes_of(tensor, target) <= whole < lanes and rest == 0:  # symbolic, but so many at a time leave nothing over
         lanes = whole
     _, inner = s[tensor].split(row, factor=lanes)
