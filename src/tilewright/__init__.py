@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.compile import compile as compile
+    from tilewright.frontend.torch.coverage import torch_report as torch_report
     from tilewright.frontends import initial_states as initial_states
     from tilewright.frontends import metadata as metadata
     from tilewright.load import load as load
@@ -21,6 +22,7 @@ _PUBLIC = {
     "load": ("tilewright.load", "load"),
     "initial_states": ("tilewright.frontends", "initial_states"),
     "metadata": ("tilewright.frontends", "metadata"),
+    "torch_report": ("tilewright.frontend.torch.coverage", "torch_report"),
     "Executable": ("tilewright.runtime.executor", "Executable"),
     "Target": ("tilewright.target", "Target"),
     "build": ("tilewright.codegen", "build"),

@@ -3,107 +3,203 @@
 PyTorch finds the function `tilewright` through the entry-point group ``torch_dynamo_backends``. AOTAutograd gives it a
 forward graph, and in training a backward one, of functional ATen operators; parameters are inputs of both. In inference
 they become constants, which are packed and folded, and are watched: a graph whose weights change takes them as inputs
-again. A graph with an operator that has no converter runs in PyTorch, with a warning that names the operator. Tensors
-are read and handed back where they lie; one whose elements do not lie in order is copied first.
+again. What goes wrong with a graph, when it is compiled or when it runs, leaves it to PyTorch, with a warning that says
+what and why. Tensors are read and handed back where they lie; one whose elements do not lie in order is copied first.
 """
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tilewright.compile import compile as compile_model
-from tilewright.errors import EnvironmentError_, UnsupportedError, UserError
-from tilewright.frontend.torch.graph import ConvertedGraph, convert_graph, without_converter
-from tilewright.frontend.torch.views import replay
+from tilewright.errors import EnvironmentError_, UnsupportedError
+from tilewright.frontend.torch.coverage import GraphRecord, TorchReport, entered, torch_report, watch
+from tilewright.frontend.torch.graph import convert_graph, without_converter
+from tilewright.frontend.torch.tensors import array_of_memory, random_key
 from tilewright.frontend.torch.weights import Snapshot, static_places
-from tilewright.runtime.dlpack import import_array
-from tilewright.runtime.model import Model
+
+__all__ = ["CompiledGraph", "FallbackWarning", "TorchReport", "tilewright", "torch_report"]
 
 #: Calls for which weights that changed must stay the same before they become constants again; doubled each time.
 _PATIENCE = 64
 
+#: Calls of a graph in a row that may fail before PyTorch makes all of them.
+_MOST_FAILURES = 3
+
 #: What `torch.compile(..., options=)` may set.
-_OPTIONS = {"freezing": True, "threads": None, "exact_rounding": False}
+_OPTIONS = {"freezing": True, "threads": None, "strict": False, "exact_rounding": False}
 
 
 class FallbackWarning(UserWarning):
-    """A graph runs in PyTorch, because something in it is not supported."""
+    """A graph, or a call of one, is left to PyTorch."""
 
 
 def tilewright(
-    graph: Any, example_inputs: Sequence[Any], options: Mapping[str, Any] | None = None
+    graph: Any,
+    example_inputs: Sequence[Any],
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+    **ignored: Any,
 ) -> Callable[..., Any]:
     """The backend: what runs in place of `graph`, a `torch.fx.GraphModule`.
 
     `options`: "freezing", whether weights become constants in inference (default True); "threads" and
-    "exact_rounding", as of `tilewright.compile`. Raises `UnsupportedError` for another one, `EnvironmentError_` when
-    the `torch` package is not installed.
+    "exact_rounding", as of `tilewright.compile`; "strict", whether a graph that cannot be compiled is an error instead of PyTorch's. `mode` is
+    ignored, with a warning. Raises `UnsupportedError` for another option, `EnvironmentError_` when the `torch` package
+    is not installed.
     """
     try:
-        from torch._dynamo.backends.common import aot_autograd
+        from torch._dynamo.exc import TensorifyScalarRestartAnalysis
     except ImportError:
         raise EnvironmentError_("torch.compile needs the torch package, which is not installed") from None
     unknown = sorted(set(options or ()) - set(_OPTIONS))
     if unknown:
         raise UnsupportedError(f"the backend has no option {unknown[0]!r}; its options are: {', '.join(_OPTIONS)}")
     chosen = {**_OPTIONS, **(options or {})}
+    if mode is not None:
+        told = f"torch.compile(mode={mode!r}) is ignored: the back end Tilewright has no modes, only options"
+        warnings.warn(told, UserWarning, stacklevel=2)
+    try:
+        return _by_aot(graph, example_inputs, chosen, without_converter())
+    except TensorifyScalarRestartAnalysis:  # asks Dynamo to trace the function again
+        raise
+    except Exception as error:  # a decomposition that AOTAutograd refuses: without any, it is what PyTorch itself runs
+        compiled = _by_aot(graph, example_inputs, chosen, {})
+        reason = f"PyTorch cannot trace it with its own decompositions: {_told(error)}"
+        if chosen["strict"]:
+            return _refused(f"a graph cannot be compiled, and strict=True forbids to leave it: {reason}")
+        warnings.warn(f"a graph is traced without decompositions: {reason}", FallbackWarning, stacklevel=2)
+        return compiled
 
-    def for_training(part: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return _boxed(CompiledGraph(part, (), chosen["threads"], chosen["exact_rounding"]))
 
-    def for_inference(part: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
-        static = static_places(part.graph) if chosen["freezing"] else ()
-        return _boxed(CompiledGraph(part, static, chosen["threads"], chosen["exact_rounding"]))
+#: Called by PyTorch when a function is given to `torch.compile`.
+tilewright._dynamo_backend_init = watch  # type: ignore[attr-defined]
+
+
+def _by_aot(
+    graph: Any, example_inputs: Sequence[Any], chosen: Mapping[str, Any], table: dict[Any, Any]
+) -> Callable[..., Any]:
+    """What AOTAutograd makes of `graph` with a `table` of decompositions."""
+    # torch is optional
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    def compiler(kind: str) -> Callable[..., Any]:
+        def make(part: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+            static = static_places(part.graph) if kind == "inference" and chosen["freezing"] else ()
+            exact = bool(chosen["exact_rounding"])
+            call = CompiledGraph(part, static, chosen["threads"], bool(chosen["strict"]), kind, exact)
+            boxed: Callable[..., Any] = make_boxed_func(call)  # a function of one list, which it may clear
+            return boxed
+
+        return make
 
     compiled: Callable[..., Any] = aot_autograd(
-        fw_compiler=for_training, inference_compiler=for_inference, decompositions=without_converter()
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        decompositions=table,
     )(graph, example_inputs)
     return compiled
 
 
-def _boxed(call: Callable[..., Any]) -> Callable[..., Any]:
-    """As AOTAutograd wants it: a function of one list, which it may clear."""
-    # torch is optional
-    from functorch.compile import make_boxed_func
+def _refused(message: str) -> Callable[..., Any]:
+    """A function that raises `UnsupportedError`: from within a call, PyTorch does not wrap it into another error."""
 
-    boxed: Callable[..., Any] = make_boxed_func(call)
-    return boxed
+    def refuse(*_args: Any) -> Any:
+        raise UnsupportedError(message)
+
+    return refuse
 
 
 class CompiledGraph:
     """A function of the inputs of `graph`, a `torch.fx.GraphModule` of ATen operators, that returns its outputs.
 
     The inputs at the places `static` are constants as long as they do not change. Compiled at the first call, which
-    is when their values are known.
+    is when their values are known. What cannot be compiled or run is left to PyTorch, or raises `UnsupportedError`
+    where the graph is `strict`; what PyTorch raises itself is raised as it is.
     """
 
-    def __init__(self, graph: Any, static: Sequence[int], threads: int | None, exact_rounding: bool = False) -> None:
-        self._graph, self._threads, self._exact_rounding = graph, threads, exact_rounding
+    def __init__(
+        self,
+        graph: Any,
+        static: Sequence[int],
+        threads: int | None,
+        strict: bool = False,
+        kind: str = "inference",
+        exact_rounding: bool = False,
+    ) -> None:
+        self._graph, self._threads, self._strict, self._exact_rounding = graph, threads, strict, exact_rounding
         self._static = tuple(static)
         self._patience = self._wait = 0  # calls for which changed weights must stay the same, and how many are left
         self._seen: Snapshot | None = None  # of the weights in the last call, where they are or may become constants
         self._frozen: Callable[..., Any] | None = None
         self._plain: Callable[..., Any] | None = None
+        self._lock = threading.RLock()  # of what is above, which several threads may want to change
+        self._record: GraphRecord = entered(kind, graph)
+        self._failures = 0
 
     def __call__(self, *args: Any) -> Any:
-        weights = [args[place] for place in self._static]
-        if weights and self._may_freeze(weights):
-            if self._frozen is None:
-                constants = dict(zip(self._static, weights))
-                self._frozen = compile_graph(self._graph, constants, self._threads, self._exact_rounding)
-            return self._frozen(*args)
-        if self._plain is None:
-            self._plain = compile_graph(self._graph, {}, self._threads, self._exact_rounding)
-        return self._plain(*args)
+        if self._record.state == "left":
+            return self._graph.forward(*args)
+        try:
+            found = self._chosen(args)(args)
+        except Exception as error:  # whatever it is, PyTorch may be able to run the graph
+            return self._left(args, error)
+        self._failures = 0
+        return found
 
     @property
     def frozen(self) -> bool:
         """True where the last call ran on weights as constants."""
         return self._frozen is not None
+
+    def _chosen(self, args: Sequence[Any]) -> Callable[..., Any]:
+        """What runs the graph on `args`, compiled where it is not yet."""
+        if not self._static and self._plain is not None:
+            return self._plain
+        with self._lock:
+            weights = [args[place] for place in self._static]
+            if weights and self._may_freeze(weights):
+                if self._frozen is None:
+                    self._frozen = self._compiled(dict(zip(self._static, weights)))
+                return self._frozen
+            if self._plain is None:
+                self._plain = self._compiled({})
+            return self._plain
+
+    def _compiled(self, constants: Mapping[int, Any]) -> Callable[..., Any]:
+        try:
+            run = compile_graph(self._graph, constants, self._threads, self._exact_rounding)
+        except Exception:
+            self._failures = _MOST_FAILURES  # it would fail again
+            raise
+        if self._record.state == "waiting":
+            self._record.became("compiled")
+        return run
+
+    def _left(self, args: Sequence[Any], error: Exception) -> Any:
+        """The outputs by PyTorch, for this call and, after some failures, for all to come."""
+        for_good = self._failures >= _MOST_FAILURES
+        if self._strict:
+            what = "a graph cannot be compiled" if for_good else "a call of a compiled graph failed"
+            raise UnsupportedError(f"{what}, and strict=True forbids to leave it to PyTorch: {_told(error)}") from error
+        found = self._graph.forward(*args)  # what it raises as well is the program's own error
+        self._failures += 1
+        for_good = for_good or self._failures >= _MOST_FAILURES
+        if not self._record.reason:
+            what = "a graph runs" if for_good else "a call of a graph runs"
+            told = f"{what} in PyTorch, not in Tilewright: {_told(error)}"
+            warnings.warn(told, FallbackWarning, stacklevel=3)
+        self._record.left_calls += 1
+        self._record.reason = _told(error)
+        if for_good:
+            self._record.became("left", _told(error))
+            self._frozen = self._plain = self._seen = None
+        return found
 
     def _may_freeze(self, weights: list[Any]) -> bool:
         """True where the weights are what they were, for long enough if they have ever changed."""
@@ -123,110 +219,32 @@ class CompiledGraph:
 
 def compile_graph(
     graph: Any, constants: Mapping[int, Any], threads: int | None, exact_rounding: bool = False
-) -> Callable[..., Any]:
-    """A function of the inputs of `graph`, a `torch.fx.GraphModule` of ATen operators, that returns its outputs.
+) -> Callable[[Sequence[Any]], Any]:
+    """A function of the inputs of `graph`, a `torch.fx.GraphModule` of ATen operators, as a list: its outputs.
 
-    It does not read the inputs whose places `constants` has: their values are those that it gives.
+    It does not read the inputs whose places `constants` has: their values are those that it gives. Raises
+    `UnsupportedError` for what cannot be converted.
     """
-    try:
-        converted = convert_graph(graph.graph, constants)
-        made = converted.module
-        model = compile_model(made, threads=threads, exact_rounding=exact_rounding) if made is not None else None
-    except UserError as error:
-        warnings.warn(f"a graph runs in PyTorch, not in Tilewright: {error}", FallbackWarning, stacklevel=2)
-        run: Callable[..., Any] = graph.forward
-        return run
+    converted = convert_graph(graph.graph, constants)
+    outputs, places = converted.outputs, converted.inputs
+    if converted.module is None:
+        return lambda args: outputs.tensors((), args)
+    model = compile_model(converted.module, threads=threads, exact_rounding=exact_rounding)
+    many = len(model.outputs) > 1
 
-    views = _Views(graph, converted)
-
-    def call(*args: Any) -> Any:
-        if any(isinstance(args[place], int) and args[place] < 0 for place in converted.inputs):
-            return graph.forward(*args)  # an integer that is no size
-        keys = [_random_key()] if converted.draws else []
-        results = _run(model, [*(args[place] for place in converted.inputs), *keys])
-        outputs = [_output(place, results, args) for place in converted.outputs]
-        if views.places:
-            try:
-                views.fill(outputs, args)
-            except RuntimeError:
-                return graph.forward(*args)
-        return outputs
+    def call(args: Sequence[Any]) -> Any:
+        if any(args[place] < 0 for place in converted.integers):  # an integer that is no size
+            return graph.forward(*args)
+        given = [array_of_memory(args[place]) for place in places]
+        if converted.draws:
+            given.append(array_of_memory(random_key()))
+        results = model(*given)
+        return outputs.tensors(results if many else (results,), args)
 
     return call
 
 
-class _Views:
-    """The outputs of `graph` that are views, found once: `places` of them in what the graph gives out."""
-
-    def __init__(self, graph: Any, converted: ConvertedGraph) -> None:
-        self.places = [place for place, (kind, _) in enumerate(converted.outputs) if kind == "view"]
-        (self._outputs,) = next(node for node in graph.graph.nodes if node.op == "output").args
-        self._inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-        self._made = [place for place, node in enumerate(self._outputs) if hasattr(node, "op")]
-
-    def fill(self, outputs: list[Any], args: Sequence[Any]) -> None:
-        """Put the views among the `outputs`, of these and of the inputs. Raises RuntimeError where a result has not the
-        order of memory that one needs."""
-        known = {self._outputs[place]: outputs[place] for place in self._made if place not in self.places}
-        known |= dict(zip(self._inputs, args))
-        for place in self.places:
-            outputs[place] = replay(self._outputs[place], known)
-
-
-def _run(model: Model | None, tensors: Sequence[Any]) -> list[Any]:
-    """The results on tensors, as tensors."""
-    if model is None:
-        return []
-    return [
-        _tensor(one) for one in model.run({spec.name: _array(tensor) for spec, tensor in zip(model.inputs, tensors)})
-    ]
-
-
-def _tensor(array: Any) -> Any:
-    """A tensor on the memory of an array."""
-    # torch is optional
-    import torch
-
-    if array.dtype.kind in "fiub":
-        return torch.from_numpy(array)
-    return torch.from_numpy(array.view(f"uint{8 * array.itemsize}")).view(getattr(torch, array.dtype.name))
-
-
-def _random_key() -> Any:
-    """A key that follows from the state of PyTorch's generator, and so from its seed."""
-    # torch is optional
-    import torch
-
-    key = torch.zeros(10, dtype=torch.int64)
-    torch.randint(-(2**63), 2**63 - 1, (2,), out=key[:2])
-    return key.view(torch.uint64)
-
-
-def _array(tensor: Any) -> Any:
-    """The memory of a tensor, or of a copy where its elements do not lie in order; an integer as an axis of one."""
-    if isinstance(tensor, int):
-        return np.empty((tensor, 0), "uint8")
-    plain = tensor.detach()
-    if plain.is_complex():
-        # torch is optional
-        import torch
-
-        plain = torch.view_as_real(plain.resolve_conj())
-    plain = plain.contiguous()
-    try:
-        return plain.numpy()
-    except (TypeError, RuntimeError):  # types that NumPy does not know, other devices
-        return import_array(plain)
-
-
-def _output(place: tuple[str, Any], results: Sequence[Any], args: Sequence[Any]) -> Any:
-    """One output: a result, an input as it came, or a number; of a view its node, until it is made."""
-    kind, value = place
-    if kind == "complex":
-        # torch is optional
-        import torch
-
-        return torch.view_as_complex(results[value])
-    if kind == "size":
-        return value(args)
-    return results[value] if kind == "result" else args[value] if kind == "input" else value
+def _told(error: Exception) -> str:
+    """An error in one text, as the reason for something."""
+    text = str(error).strip() or type(error).__name__
+    return text if isinstance(error, UnsupportedError) else f"{type(error).__name__}: {text}"

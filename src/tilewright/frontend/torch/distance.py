@@ -44,7 +44,12 @@ def _pairs(node: TorchNode) -> tuple[np.ndarray, np.ndarray]:
 @converts("aten._cdist_backward")
 def convert_cdist_backward(node: TorchNode) -> Expr:
     """The gradient of the first matrices of rows."""
-    return _pulled(_differences(node["x1"], node["x2"]), node["cdist"], node["grad"], node["p"])
+    return _pulled(_differences(node["x1"], node["x2"]), node["cdist"], _gradient(node), node["p"])
+
+
+def _gradient(node: TorchNode) -> Expr:
+    """The gradient that a backward operator is given, by either of the names that versions of PyTorch have for it."""
+    return node["grad" if "grad" in node.arguments else "grad_output"]
 
 
 @converts("aten._pdist_backward")
@@ -56,7 +61,7 @@ def convert_pdist_backward(node: TorchNode) -> Expr:
     places[first, second] = places[second, first] = np.arange(len(first))
     squares = [
         op.take(op.nn.pad(value, pad_width=((0, 1),)), Constant(places), axis=0, mode="clip")
-        for value in (node["pdist"], node["grad"])
+        for value in (node["pdist"], _gradient(node))
     ]
     return _pulled(_differences(rows, rows), squares[0], squares[1], node["p"])
 

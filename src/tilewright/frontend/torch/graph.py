@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.complex_numbers import Complex, of_last_axis, to_last_axis
+from tilewright.frontend.complex_numbers import of_last_axis
 from tilewright.frontend.torch.families import find_converter
 from tilewright.frontend.torch.foreach import foreach_rules
 from tilewright.frontend.torch.higher_order import written_out
 from tilewright.frontend.torch.importer import GraphImporter, value_of
+from tilewright.frontend.torch.outputs import Outputs
 from tilewright.frontend.torch.random_numbers import KEY, Draws
-from tilewright.frontend.torch.views import output_views
-from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
+from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, Var, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
 
@@ -24,17 +23,22 @@ from tilewright.relay.ir.type import TensorType
 class ConvertedGraph:
     """`module` takes the tensors among the graph's inputs, whose places are `inputs`; None where nothing is computed.
 
-    An integer that no tensor has as an axis is among them too, as an axis of a tensor without elements: [integer, 0].
-    With `draws`, a key of random numbers, of the type `KEY`, is one more input, the last one. `outputs` says of each
-    output of the graph what it is: ("result", number of the module's result), ("complex", number of the result that
-    holds the parts in its last axis), ("input", place of the input), ("view", its node, see `views.py`), ("size", a
-    function of the graph's inputs) or ("value", a number or None).
+    An integer that no tensor has as an axis is among them too, as an axis of a tensor without elements: [integer, 0];
+    `integers` are the places of such.
+    With `draws`, a key of random numbers, of the type `KEY`, is one more input, the last one. `outputs` makes the
+    graph's outputs of the module's results and the graph's inputs.
     """
 
     module: IRModule | None
     inputs: tuple[int, ...]
-    outputs: tuple[tuple[str, Any], ...]
+    outputs: Outputs
     draws: bool = False
+    integers: tuple[int, ...] = ()
+
+
+#: Operators that make complex numbers of real ones: the decompositions that PyTorch has for them write into views,
+#: which AOTAutograd refuses.
+_MAKE_COMPLEX = ("aten.complex.default", "aten.polar.default")
 
 
 def without_converter() -> dict[Any, Any]:
@@ -43,7 +47,9 @@ def without_converter() -> dict[Any, Any]:
     from torch._decomp import decomposition_table
 
     table = {**foreach_rules(), **decomposition_table}
-    return {key: rule for key, rule in table.items() if find_converter(str(key)) is None}
+    return {
+        key: rule for key, rule in table.items() if find_converter(str(key)) is None and str(key) not in _MAKE_COMPLEX
+    }
 
 
 def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
@@ -70,28 +76,23 @@ def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
             inputs.append(place)
         else:
             importer.values[node] = importer.number(value, node.name)
-    for place, carrier in _carriers(placeholders, constants, importer):
-        params.append(carrier)
-        inputs.append(place)
+    carriers = _carriers(placeholders, constants, importer)
+    params += [carrier for _, carrier in carriers]
+    integers = tuple(place for place, _ in carriers)
     importer.run(graph)
     report = importer.report()
     if report:
         raise UnsupportedError(f"the graph needs what Tilewright does not support:\n{report}")
-    results: list[Expr] = []
     (given,) = next(node for node in graph.nodes if node.op == "output").args
-    views = output_views(given, placeholders)
-    outputs = [
-        ("view", item) if place in views else _output(item, placeholders, importer, results)
-        for place, item in enumerate(given)
-    ]
-    if not results:
-        return ConvertedGraph(None, (), tuple(outputs))
+    outputs = Outputs(given, placeholders, importer.values)
+    if not outputs.results:
+        return ConvertedGraph(None, (), outputs)
     if importer.draws.used:
         params.append(key)
+    results = outputs.results
     main = Function(params, results[0] if len(results) == 1 else Tuple(results))
-    return ConvertedGraph(
-        IRModule({GlobalVar("main"): main, **importer.functions}), tuple(inputs), tuple(outputs), importer.draws.used
-    )
+    module = IRModule({GlobalVar("main"): main, **importer.functions})
+    return ConvertedGraph(module, (*inputs, *integers), outputs, importer.draws.used, integers)
 
 
 def _is_token(node: Any) -> bool:
@@ -119,49 +120,3 @@ def _carriers(placeholders: list[Any], constants: Mapping[int, Any], importer: G
             carriers.append((place, var(node.name, TensorType((extent, 0), "uint8"))))
             known.add(str(value))
     return carriers
-
-
-def _output(item: Any, placeholders: list[Any], importer: GraphImporter, results: list[Expr]) -> tuple[str, Any]:
-    """What an output is; an expression is entered into `results`."""
-    if item in placeholders:
-        return "input", placeholders.index(item)
-    value = importer.values[item] if hasattr(item, "op") else item
-    if isinstance(value, Expr):
-        results.append(value)
-        return "result", len(results) - 1
-    if isinstance(value, Complex):
-        results.append(to_last_axis(value))
-        return "complex", len(results) - 1
-    if value is None or isinstance(value, bool | int | float):
-        return "value", value
-    if type(item.meta.get("val")).__name__ == "SymInt":
-        return "size", _size(item, placeholders)
-    raise UnsupportedError(f"the output {item} is a number that a run computes, which is not supported")
-
-
-def _size(item: Any, placeholders: list[Any]) -> Callable[[Sequence[Any]], int]:
-    """A function of the inputs that gives a size which follows from theirs."""
-    expr = item.meta["val"].node.expr
-    found: dict[Any, tuple[int, int | None]] = {}
-    for place, node in enumerate(placeholders):
-        value = node.meta.get("val")
-        listed = [(None, value)] if type(value).__name__ == "SymInt" else list(enumerate(getattr(value, "shape", ())))
-        for axis, extent in listed:
-            if type(extent).__name__ == "SymInt" and extent.node.expr.is_Symbol:
-                found.setdefault(extent.node.expr, (place, axis))
-    unknown = expr.free_symbols - set(found)
-    if unknown:
-        raise UnsupportedError(f"the output {item} is a size that a run computes, which is not supported")
-    needed = {symbol: found[symbol] for symbol in expr.free_symbols}
-
-    @cache
-    def value_at(*extents: int) -> int:
-        # torch is optional, and brings sympy
-        import sympy
-
-        return int(expr.xreplace({symbol: sympy.Integer(extent) for symbol, extent in zip(needed, extents)}))
-
-    def size(args: Sequence[Any]) -> int:
-        return value_at(*(args[place] if axis is None else args[place].shape[axis] for place, axis in needed.values()))
-
-    return size

@@ -1,0 +1,165 @@
+"""How much of the programs given to `torch.compile` was compiled: graphs, breaks, operators left to PyTorch and why.
+
+    print(tilewright.torch_report())
+
+Every graph that the back end is given has a record; what breaks graphs PyTorch counts itself, for the whole process.
+The logger "tilewright" is told each of it as it happens.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+logger = logging.getLogger("tilewright")
+logger.addHandler(logging.NullHandler())
+
+
+@dataclass
+class GraphRecord:
+    """One graph: what it is for (inference, forward, backward), its calls of operators, and what became of it.
+
+    `state` is "waiting" until it is run for the first time, then "compiled" or "left" (to PyTorch, for `reason`).
+    `left_calls` are calls of a compiled graph that PyTorch had to make.
+    """
+
+    kind: str
+    operators: int
+    state: str = "waiting"
+    reason: str = ""
+    left_calls: int = 0
+
+    def became(self, state: str, reason: str = "") -> None:
+        """Note what became of the graph."""
+        self.state, self.reason = state, reason
+        because = f": {reason}" if reason else ""
+        logger.info("torch.compile: a graph for %s of %d operators is %s%s", self.kind, self.operators, state, because)
+
+
+@dataclass(frozen=True)
+class TorchReport:
+    """What became of the graphs since the process began, or since the report was last reset.
+
+    `breaks` are Dynamo's reasons for breaking graphs, with how often each occurred; `empty` counts the pieces of
+    programs that Dynamo read and made no graph of. Both count other back ends in the process as well.
+    """
+
+    graphs: tuple[GraphRecord, ...]
+    breaks: dict[str, int] = field(default_factory=dict)
+    empty: int = 0
+
+    @property
+    def compiled(self) -> int:
+        """Graphs that were compiled."""
+        return sum(graph.state == "compiled" for graph in self.graphs)
+
+    @property
+    def left(self) -> tuple[GraphRecord, ...]:
+        """Graphs that run in PyTorch, and those of which PyTorch had to make a call."""
+        return tuple(graph for graph in self.graphs if graph.state == "left" or graph.left_calls)
+
+    @property
+    def left_operators(self) -> int:
+        """Calls of operators in the graphs that run in PyTorch."""
+        return sum(graph.operators for graph in self.graphs if graph.state == "left")
+
+    @property
+    def nothing_compiled(self) -> bool:
+        """True where no graph was compiled."""
+        return not self.compiled
+
+    def __str__(self) -> str:
+        waiting = sum(graph.state == "waiting" for graph in self.graphs)
+        operators = sum(graph.operators for graph in self.graphs)
+        lines = [
+            f"{len(self.graphs)} graphs of {operators} operators: {self.compiled} compiled, "
+            f"{sum(graph.state == 'left' for graph in self.graphs)} left to PyTorch ({self.left_operators} operators)"
+            + (f", {waiting} not run yet" if waiting else "")
+        ]
+        if self.nothing_compiled and not waiting:
+            lines.insert(0, "Nothing of this program was compiled.")
+        for graph in self.left:
+            calls = f" in {graph.left_calls} calls" if graph.state != "left" else ""
+            lines.append(f"  in PyTorch{calls}, {graph.kind} of {graph.operators} operators: {graph.reason}")
+        if self.empty:
+            lines.append(f"{self.empty} pieces of the program had no graph at all")
+        lines += [f"  broken {count} times by PyTorch: {reason}" for reason, count in self.breaks.items()]
+        return "\n".join(lines)
+
+
+class _Seen:
+    """The records of this process, and PyTorch's counts at the last reset."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.graphs: list[GraphRecord] = []
+        self.breaks: Counter[str] = Counter()
+        self.empty = 0
+        self.captured = 0  # PyTorch's count of graphs when it last began to read a piece of a program
+
+
+_SEEN = _Seen()
+
+
+def entered(kind: str, graph: Any) -> GraphRecord:
+    """The record of a graph, a `torch.fx.GraphModule`, from now on in the report."""
+    calls = sum(
+        node.op == "call_function" and getattr(node.target, "__name__", "") != "getitem" for node in graph.graph.nodes
+    )
+    record = GraphRecord(kind, calls)
+    with _SEEN.lock:
+        _SEEN.graphs.append(record)
+    return record
+
+
+def torch_report(reset: bool = False) -> TorchReport:
+    """What `torch.compile(backend="tilewright")` compiled in this process so far; `reset` begins anew after it."""
+    counted = _breaks()
+    with _SEEN.lock:
+        breaks = {" ".join(reason.split()): count for reason, count in (counted - _SEEN.breaks).items()}
+        report = TorchReport(tuple(_SEEN.graphs), breaks, _SEEN.empty)
+        if reset:
+            _SEEN.graphs, _SEEN.breaks, _SEEN.empty = [], counted, 0
+    return report
+
+
+def watch() -> None:
+    """Have PyTorch tell when it has read a piece of a program: once is enough, until `torch._dynamo.reset`."""
+    # torch is optional
+    from torch._dynamo.callback import callback_handler
+
+    if _begun not in callback_handler.start_callbacks:
+        callback_handler.register_start_callback(_begun)
+        callback_handler.register_end_callback(_ended)
+
+
+def _begun(_told: Any) -> None:
+    _SEEN.captured = _captured()
+
+
+def _ended(_told: Any) -> None:
+    if _captured() == _SEEN.captured:
+        with _SEEN.lock:
+            _SEEN.empty += 1
+        logger.info("torch.compile: PyTorch made no graph of a piece of the program: nothing of it was compiled")
+
+
+def _captured() -> int:
+    # torch is optional
+    from torch._dynamo.utils import counters
+
+    return int(counters["stats"]["unique_graphs"])
+
+
+def _breaks() -> Counter[str]:
+    """PyTorch's counts of what broke graphs, or kept it from making any."""
+    if "torch._dynamo.utils" not in sys.modules:
+        return Counter()
+    # torch is optional
+    from torch._dynamo.utils import counters
+
+    return Counter(counters["graph_break"]) + Counter(counters["unimplemented"])

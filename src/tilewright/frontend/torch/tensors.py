@@ -1,0 +1,46 @@
+"""Tensors of PyTorch as arrays, and arrays as tensors, on the same memory wherever its order allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.runtime.dlpack import import_array
+
+
+def tensor_of(array: Any) -> Any:
+    """A tensor on the memory of an array."""
+    # torch is optional
+    import torch
+
+    if array.dtype.kind in "fiub":
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(f"uint{8 * array.itemsize}")).view(getattr(torch, array.dtype.name))
+
+
+def array_of_memory(tensor: Any) -> Any:
+    """The memory of a tensor, or of a copy where its elements do not lie in order; an integer as an axis of one."""
+    if isinstance(tensor, int):
+        return np.empty((tensor, 0), "uint8")
+    plain = tensor.detach()
+    if plain.is_complex():
+        # torch is optional
+        import torch
+
+        plain = torch.view_as_real(plain.resolve_conj().resolve_neg())
+    plain = plain.contiguous()
+    try:
+        return plain.numpy()
+    except (TypeError, RuntimeError):  # types that NumPy does not know, other devices, a sign kept in a bit
+        return import_array(plain.resolve_neg())
+
+
+def random_key() -> Any:
+    """A key that follows from the state of PyTorch's generator, and so from its seed."""
+    # torch is optional
+    import torch
+
+    key = torch.zeros(10, dtype=torch.int64)
+    torch.randint(-(2**63), 2**63 - 1, (2,), out=key[:2])
+    return key.view(torch.uint64)
