@@ -8,12 +8,15 @@ The logger "tilewright" is told each of it as it happens.
 
 from __future__ import annotations
 
+import functools
 import logging
 import sys
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
+
+from tilewright.errors import UnsupportedError
 
 logger = logging.getLogger("tilewright")
 logger.addHandler(logging.NullHandler())
@@ -127,8 +130,43 @@ def torch_report(reset: bool = False) -> TorchReport:
     return report
 
 
+class StrictCall:
+    """A call of a function that is compiled with strict=True; refused where no graph at all is made of it.
+
+    PyTorch makes one for each call, from what `watch` gives it.
+    """
+
+    def __init__(self, refusals: list[str]) -> None:
+        self._refusals = refusals  # of earlier calls: PyTorch reads the program only once
+
+    def __enter__(self) -> None:
+        _listen()
+        self._graphs, self._empty, self._broken = len(_SEEN.graphs), _SEEN.empty, _breaks()
+
+    def __exit__(self, *_error: Any) -> None:
+        if len(_SEEN.graphs) > self._graphs:
+            self._refusals.clear()
+        elif _SEEN.empty > self._empty and not self._refusals:
+            reasons = [" ".join(reason.split()) for reason in _breaks() - self._broken]
+            self._refusals.append("; ".join(reasons) or "PyTorch found nothing in it to compile")
+        if self._refusals and sys.exc_info()[0] is None:
+            raise UnsupportedError(f"nothing of this program was compiled, and strict=True: {self._refusals[0]}")
+
+
 def watch() -> None:
-    """Have PyTorch tell when it has read a piece of a program: once is enough, until `torch._dynamo.reset`."""
+    """Have PyTorch tell when it has read a piece of a program: once is enough, until `torch._dynamo.reset`.
+
+    PyTorch calls this for each function that is given to `torch.compile`, and names the back end as it keeps it
+    `backend`: of one with strict=True every call is a `StrictCall`.
+    """
+    keeper = sys._getframe(1).f_locals.get("backend")
+    if (getattr(keeper, "kwargs", {}).get("options") or {}).get("strict"):
+        keeper.backend_ctx_ctor = functools.partial(StrictCall, [])  # type: ignore[union-attr]
+    _listen()
+
+
+def _listen() -> None:
+    """Be told when PyTorch reads a piece of a program: until `torch._dynamo.reset`, which forgets who wants to be."""
     # torch is optional
     from torch._dynamo.callback import callback_handler
 

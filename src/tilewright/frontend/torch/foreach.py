@@ -40,13 +40,25 @@ def _one_by_one(function: Any, schema: Any) -> Callable[..., Any]:
     lists = [str(declared.type).startswith("List[") for declared in schema.arguments]
     first = lists.index(True)
     places = {declared.name: place for place, declared in enumerate(schema.arguments)}
+    by_name = _named_only(function)
 
     def run(*args: Any, **kwargs: Any) -> list[Any]:
         results = []
         for index in range(len(args[first])):
             given = [value[index] if lists[place] else value for place, value in enumerate(args)]
             named = {name: value[index] if lists[places[name]] else value for name, value in kwargs.items()}
+            for place in range(len(given) - 1, 0, -1):  # such as the factor of addcmul
+                if schema.arguments[place].name in by_name:
+                    named[schema.arguments[place].name] = given.pop(place)
             results.append(function(*given, **named))
         return results
 
     return run
+
+
+def _named_only(function: Any) -> set[str]:
+    """The arguments of an operator that are given by name only, in every overload that has them."""
+    schemas = [getattr(function, overload)._schema for overload in function.overloads()]
+    arguments = [declared for schema in schemas for declared in schema.arguments]
+    taken = {declared.name for declared in arguments if not declared.kwarg_only}
+    return {declared.name for declared in arguments if declared.kwarg_only} - taken

@@ -45,8 +45,9 @@ class Layout:
 def layout_of(value: Any) -> Layout:
     """The layout of a (fake) tensor."""
     size, stride = tuple(value.shape), tuple(value.stride())
-    hints = [_hint(number) for number in (*size, *stride)]
-    if None in hints:
+    found = [_hint(number) for number in (*size, *stride)]
+    hints = [hint for hint in found if hint is not None]
+    if len(hints) < len(found):
         return Layout(size, stride, is_needed=False, is_exact=False)
     extents, steps = hints[: len(size)], hints[len(size) :]
     own = range(len(size))

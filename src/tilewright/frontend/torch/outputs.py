@@ -86,6 +86,8 @@ class Outputs:
             if other is None and isinstance(self._values.get(base), Expr | Complex) and not self._stands_alone(item):
                 index = self._result(base)
                 return ("strided", (index, *fixed)) if (fixed := _fixed_view(item, base)) else ("view", item)
+        if _is_empty(item) and self._costs_nothing(item):  # its strides are not those that its value tells
+            return "view", item
         value = self._values[item]
         if isinstance(value, Expr | Complex):
             return "result", self._result(item)
@@ -105,6 +107,21 @@ class Outputs:
             and plain(value.numel()) == plain(base.numel())
             and layout_of(value).is_dense
         )
+
+    def _costs_nothing(self, node: Any) -> bool:
+        """True where PyTorch makes a tensor without elements of others and of views of inputs."""
+        wanted, seen = [node], set(self._inputs)
+        while wanted:
+            one = wanted.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            if one.op != "call_function" or (
+                not _is_empty(one) and self._bases.get(_memory(one) or 0) not in self._inputs
+            ):
+                return False
+            wanted += one.all_input_nodes
+        return True
 
     def _result(self, node: Any) -> int:
         """The number of the result that is the value of `node`, in the order of its memory."""
@@ -174,6 +191,11 @@ def _fixed_view(node: Any, base: Any) -> tuple[Any, ...] | None:
     if not same or not all(isinstance(number, int) for number in numbers) or not layout_of(whole).is_exact:
         return None
     return tuple(value.shape), tuple(value.stride()), value.storage_offset()
+
+
+def _is_empty(node: Any) -> bool:
+    """True for a tensor of which it is known that it has no elements."""
+    return any(isinstance(extent, int) and extent == 0 for extent in getattr(node.meta.get("val"), "shape", ()))
 
 
 def _memory(node: Any) -> int | None:
