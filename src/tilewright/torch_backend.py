@@ -70,7 +70,7 @@ def tilewright(
         compiled = _by_aot(graph, example_inputs, chosen, {})
         reason = f"PyTorch cannot trace it with its own decompositions: {_told(error)}"
         if chosen["strict"]:
-            return _refused(f"a graph cannot be compiled, and strict=True forbids to leave it: {reason}")
+            return _refused(f"a graph cannot be compiled, and strict=True: {reason}")
         warnings.warn(f"a graph is traced without decompositions: {reason}", FallbackWarning, stacklevel=2)
         return compiled
 
@@ -184,10 +184,11 @@ class CompiledGraph:
     def _left(self, args: Sequence[Any], error: Exception) -> Any:
         """The outputs by PyTorch, for this call and, after some failures, for all to come."""
         for_good = self._failures >= _MOST_FAILURES
-        if self._strict:
-            what = "a graph cannot be compiled" if for_good else "a call of a compiled graph failed"
-            raise UnsupportedError(f"{what}, and strict=True forbids to leave it to PyTorch: {_told(error)}") from error
+        if self._strict and for_good:
+            raise UnsupportedError(f"a graph cannot be compiled, and strict=True: {_told(error)}") from error
         found = self._graph.forward(*args)  # what it raises as well is the program's own error
+        if self._strict:
+            raise UnsupportedError(f"a call of a compiled graph failed, and strict=True: {_told(error)}") from error
         self._failures += 1
         for_good = for_good or self._failures >= _MOST_FAILURES
         if not self._record.reason:
