@@ -227,7 +227,7 @@ def compile_graph(
     `UnsupportedError` for what cannot be converted.
     """
     converted = convert_graph(graph.graph, constants)
-    outputs, places = converted.outputs, converted.inputs
+    outputs, places, orders = converted.outputs, converted.inputs, converted.orders
     if converted.module is None:
         return lambda args: outputs.tensors((), args)
     model = compile_model(converted.module, threads=threads, exact_rounding=exact_rounding)
@@ -236,7 +236,7 @@ def compile_graph(
     def call(args: Sequence[Any]) -> Any:
         if any(args[place] < 0 for place in converted.integers):  # an integer that is no size
             return graph.forward(*args)
-        given = [array_of_memory(args[place]) for place in places]
+        given = [array_of_memory(args[place], orders.get(place)) for place in places]
         if converted.draws:
             given.append(array_of_memory(random_key()))
         results = model(*given)

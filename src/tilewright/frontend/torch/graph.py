@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.complex_numbers import of_last_axis
+from tilewright.frontend.idioms import transpose
 from tilewright.frontend.torch.families import find_converter
 from tilewright.frontend.torch.foreach import foreach_rules
 from tilewright.frontend.torch.higher_order import written_out
 from tilewright.frontend.torch.importer import GraphImporter, value_of
+from tilewright.frontend.torch.layouts import layout_of
 from tilewright.frontend.torch.outputs import Outputs
 from tilewright.frontend.torch.random_numbers import KEY, Draws
 from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, Var, var
@@ -24,7 +26,8 @@ class ConvertedGraph:
     """`module` takes the tensors among the graph's inputs, whose places are `inputs`; None where nothing is computed.
 
     An integer that no tensor has as an axis is among them too, as an axis of a tensor without elements: [integer, 0];
-    `integers` are the places of such.
+    `integers` are the places of such. Of the inputs at the places `orders` the module takes the axes in that order, in
+    which they lie in memory.
     With `draws`, a key of random numbers, of the type `KEY`, is one more input, the last one. `outputs` makes the
     graph's outputs of the module's results and the graph's inputs.
     """
@@ -34,6 +37,7 @@ class ConvertedGraph:
     outputs: Outputs
     draws: bool = False
     integers: tuple[int, ...] = ()
+    orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 #: Operators that make complex numbers of real ones: the decompositions that PyTorch has for them write into views,
@@ -64,6 +68,7 @@ def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     params: list[Var] = []
     inputs: list[int] = []
+    orders: dict[int, tuple[int, ...]] = {}
     for place, node in enumerate(placeholders):
         value = node.meta.get("val")
         if _is_token(node):
@@ -71,8 +76,14 @@ def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
         elif place in constants:
             importer.values[node] = value_of(constants[place], node.name)
         elif hasattr(value, "dtype"):
-            params.append(var(node.name, importer.sizes.tensor_type(value, f"the input {node.name}")))
-            importer.values[node] = of_last_axis(params[-1]) if value.dtype.is_complex else params[-1]
+            type_, order = importer.sizes.tensor_type(value, f"the input {node.name}"), layout_of(value).order
+            if order is not None and not value.dtype.is_complex:
+                orders[place] = order
+                params.append(var(node.name, TensorType(tuple(type_.shape[axis] for axis in order), type_.dtype)))
+                importer.values[node] = transpose(params[-1], [order.index(axis) for axis in range(len(order))])
+            else:
+                params.append(var(node.name, type_))
+                importer.values[node] = of_last_axis(params[-1]) if value.dtype.is_complex else params[-1]
             inputs.append(place)
         else:
             importer.values[node] = importer.number(value, node.name)
@@ -92,7 +103,7 @@ def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
     results = outputs.results
     main = Function(params, results[0] if len(results) == 1 else Tuple(results))
     module = IRModule({GlobalVar("main"): main, **importer.functions})
-    return ConvertedGraph(module, (*inputs, *integers), outputs, importer.draws.used, integers)
+    return ConvertedGraph(module, (*inputs, *integers), outputs, importer.draws.used, integers, orders)
 
 
 def _is_token(node: Any) -> bool:

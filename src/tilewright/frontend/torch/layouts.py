@@ -28,6 +28,14 @@ class Layout:
     is_dense: bool = True
     is_exact: bool = True
 
+    @property
+    def is_transposed(self) -> bool:
+        """True where the strides are known to be those of C order with the axes permuted, of extents of 1 as well."""
+        numbers = (*self.size, *self.stride)
+        if self.order is None or not all(isinstance(number, int) for number in numbers) or 0 in self.size:
+            return False
+        return [self.stride[axis] for axis in self.order] == c_strides([self.size[axis] for axis in self.order])
+
     def where(self, sizes: SizesOfInputs) -> Callable[[Sequence[Any]], Where]:
         """A function of the graph's inputs."""
         rank, order = len(self.size), self.order

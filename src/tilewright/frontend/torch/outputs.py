@@ -148,6 +148,9 @@ class Outputs:
                 if parts
                 else (lambda array, _: tensor_of(array))
             )
+        if layout.order is not None and not parts and layout.is_transposed:
+            inverse = [layout.order.index(axis) for axis in range(len(layout.order))]
+            return lambda array, _: tensor_of(array.transpose(inverse))  # half the time of asking PyTorch for strides
         where = layout.where(self._sizes)
 
         def finish(array: Any, args: Sequence[Any]) -> Any:

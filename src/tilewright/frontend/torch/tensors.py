@@ -19,11 +19,12 @@ def tensor_of(array: Any) -> Any:
     return torch.from_numpy(array.view(f"uint{8 * array.itemsize}")).view(getattr(torch, array.dtype.name))
 
 
-def array_of_memory(tensor: Any) -> Any:
-    """The memory of a tensor, or of a copy where its elements do not lie in order; an integer as an axis of one."""
+def array_of_memory(tensor: Any, order: tuple[int, ...] | None = None) -> Any:
+    """The memory of a tensor, its axes in `order`, or of a copy where its elements do not lie in order; an integer as
+    an axis of one."""
     if isinstance(tensor, int):
         return np.empty((tensor, 0), "uint8")
-    plain = tensor.detach()
+    plain = tensor.detach() if order is None else tensor.detach().permute(order)
     if plain.is_complex():
         # torch is optional
         import torch
