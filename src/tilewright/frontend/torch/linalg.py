@@ -272,7 +272,7 @@ def convert_det(node: TorchNode) -> Expr | list[Expr]:
     found = linalg.det(data)
     if "_linalg_det" not in node.target:
         return found
-    parts = linalg.lu_factor(data)
+    parts = _factors_for_gradient(node, data)
     return [found, parts[0], parts[1]]
 
 
@@ -285,9 +285,16 @@ def convert_slogdet(node: TorchNode) -> Expr | list[Expr]:
         return op.where(op.less(found[0], like(0, data)), constant(np.nan, node.dtype), found[1])
     results: list[Expr] = [found[0], found[1]]
     if "_linalg" in node.target:
-        parts = linalg.lu_factor(data)
+        parts = _factors_for_gradient(node, data)
         results += [parts[0], parts[1]]
     return results
+
+
+def _factors_for_gradient(node: TorchNode, data: Expr) -> Expr:
+    """The factorization that PyTorch's backward formulas of determinants expect: of the transpose where the matrix
+    lies row by row, which they find out from the matrix and not from the factors."""
+    given = node.metas["A"]
+    return linalg.lu_factor(swapped(data) if given.is_contiguous() and not given.is_complex() else data)
 
 
 @converts("aten.linalg_matrix_exp", "aten.matrix_exp")
