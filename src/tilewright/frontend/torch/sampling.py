@@ -21,6 +21,7 @@ from tilewright.frontend.idioms import (
     transpose,
 )
 from tilewright.frontend.torch.build import arange, element_type, extent_of
+from tilewright.frontend.torch.byte_planes import neighbours, resized_bytes
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static
@@ -198,17 +199,21 @@ def convert_upsample_linear(node: TorchNode) -> Expr:
     scales = _scales(node, rank)
     if not is_static([*shape_of(data)[2:], *node.shape[2:]]):
         node.unsupported("planes of symbolic extent")
-    for axis in range(2, 2 + rank):
-        extent, count = shape_of(data)[axis], node.shape[axis]
-        if extent == count and not scales[axis - 2]:
+    bytes_ = element_type(data) == "uint8"
+    for axis in reversed(range(2, 2 + rank)) if bytes_ else range(2, 2 + rank):
+        extent, count, scale = shape_of(data)[axis], node.shape[axis], scales[axis - 2]
+        if extent == count and (bytes_ or not scale):
             continue
         corners, cubic = bool(node["align_corners"]), "cubic" in node.target
+        places = _source(extent, count, corners, scale, cubic)
         if "_aa" in node.target:
-            data = _smoothed(data, axis, count, _ratio(extent, count, corners, scales[axis - 2]), cubic)
-            continue
-        places = _source(extent, count, corners, scales[axis - 2], cubic)
-        data = _interpolated(data, axis, places, cubic)
-    return data
+            weights = _smoothing(extent, count, _ratio(extent, count, corners, scale), cubic)
+            data = resized_bytes(data, axis, weights) if bytes_ else _smoothed(data, axis, weights)
+        elif bytes_:
+            data = resized_bytes(data, axis, neighbours(places, extent, _taps(places, cubic)))
+        else:
+            data = _interpolated(data, axis, places, cubic)
+    return cast(data, node.dtype)
 
 
 def _source(extent: int, count: int, corners: bool, scale: float | None, cubic: bool) -> np.ndarray:
@@ -228,9 +233,8 @@ def _ratio(extent: int, count: int, corners: bool, scale: float | None) -> float
     return 1 / scale if scale else extent / count
 
 
-def _smoothed(data: Expr, axis: int, count: int, ratio: float, cubic: bool) -> Expr:
-    """Along one axis weighted means whose window grows as the result gets smaller: a product with their weights."""
-    extent = shape_of(data)[axis]
+def _smoothing(extent: int, count: int, ratio: float, cubic: bool) -> np.ndarray:
+    """Weights [results, elements] of means whose window grows as the result gets smaller."""
     wide = max(ratio, 1.0)
     reach = (2 if cubic else 1) * wide
     weights = np.zeros((count, extent))
@@ -240,8 +244,13 @@ def _smoothed(data: Expr, axis: int, count: int, ratio: float, cubic: bool) -> E
         distance = np.abs((np.arange(first, last) - centre + 0.5) / wide)
         part = _cubic_filter(distance) if cubic else np.maximum(1 - distance, 0)
         weights[place, first:last] = part / part.sum()
+    return weights
+
+
+def _smoothed(data: Expr, axis: int, weights: np.ndarray) -> Expr:
+    """Along one axis weighted means: a product with their weights."""
     moved = move_axis(data, axis, rank_of(data) - 1)
-    made = op.nn.dense(moved, Constant(weights.astype(element_type(data).numpy)), units=count)
+    made = op.nn.dense(moved, Constant(weights.astype(element_type(data).numpy)), units=len(weights))
     return move_axis(made, rank_of(data) - 1, axis)
 
 
@@ -252,22 +261,25 @@ def _cubic_filter(distance: np.ndarray) -> np.ndarray:
     return np.where(distance < 1, near, np.where(distance < 2, far, 0))
 
 
+def _taps(places: np.ndarray, cubic: bool) -> list[tuple[int, np.ndarray]]:
+    """The neighbours that count, by steps from the element before each place, and their weights."""
+    part = places - np.floor(places)
+    if not cubic:
+        return [(0, 1 - part), (1, part)]
+    near, far = [1 - part, part], [2 - part, 1 + part]
+    inner = [((_CUBIC + 2) * t - (_CUBIC + 3)) * t * t + 1 for t in near[::-1]]
+    outer = [((_CUBIC * t - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC for t in far[::-1]]
+    return [(-1, outer[0]), (0, inner[0]), (1, inner[1]), (2, outer[1])]
+
+
 def _interpolated(data: Expr, axis: int, places: np.ndarray, cubic: bool) -> Expr:
     """Along one axis the sum of neighbours, each weighted by its distance."""
     extent = shape_of(data)[axis]
     first = np.floor(places).astype(np.int64)
-    part = places - first
-    if cubic:
-        near, far = [1 - part, part], [2 - part, 1 + part]
-        inner = [((_CUBIC + 2) * t - (_CUBIC + 3)) * t * t + 1 for t in near[::-1]]
-        outer = [((_CUBIC * t - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC for t in far[::-1]]
-        taps = [(-1, outer[0]), (0, inner[0]), (1, inner[1]), (2, outer[1])]
-    else:
-        taps = [(0, 1 - part), (1, part)]
     shape = [1] * rank_of(data)
     shape[axis] = len(places)
     total: Expr | None = None
-    for step, weight in taps:
+    for step, weight in _taps(places, cubic):
         taken = op.take(data, Constant(np.clip(first + step, 0, extent - 1)), axis=axis, mode="clip")
         term = op.multiply(taken, Constant(weight.reshape(shape).astype(element_type(data).numpy)))
         total = term if total is None else op.add(total, term)

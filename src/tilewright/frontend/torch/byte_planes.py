@@ -1,0 +1,62 @@
+"""Resizing of planes of bytes as PyTorch does it: weights are integers, and every axis is rounded by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.frontend.idioms import cast, constant, move_axis, rank_of
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant, Expr
+
+#: More taps than these are a product with the whole matrix of weights.
+_MOST_TAPS = 16
+
+
+def resized_bytes(data: Expr, axis: int, weights: np.ndarray) -> Expr:
+    """Planes of bytes as int32, along one axis multiplied by `weights` [results, elements], rounded, from 0 to 255."""
+    bits = _fraction_bits(float(weights.max()))
+    scaled = weights * (1 << bits)
+    whole = np.trunc(scaled + np.where(scaled < 0, -0.5, 0.5)).astype("int32")
+    total = op.add(_weighted(cast(data, "int32"), axis, whole), constant((1 << bits) >> 1, "int32"))
+    shifted = op.right_shift(total, constant(bits, "int32"))
+    return op.clip(shifted, a_min=0, a_max=255)
+
+
+def _fraction_bits(largest: float) -> int:
+    """How many bits behind the point let the largest weight still fit into 16 bits with its sign."""
+    bits = 0
+    while bits < 22 and int(0.5 + largest * (1 << (bits + 1))) < 1 << 15:
+        bits += 1
+    return bits
+
+
+def _weighted(data: Expr, axis: int, weights: np.ndarray) -> Expr:
+    """The product along one axis, of which each row has few elements that are not 0, side by side."""
+    count, extent = weights.shape
+    first = (weights != 0).argmax(1)
+    last = extent - (weights[:, ::-1] != 0).argmax(1)
+    taps = int((last - first).max())
+    if taps > _MOST_TAPS:
+        moved = move_axis(data, axis, rank_of(data) - 1)
+        return move_axis(op.nn.dense(moved, Constant(weights), units=count), rank_of(data) - 1, axis)
+    shape = [1] * rank_of(data)
+    shape[axis] = count
+    first = np.minimum(first, extent - taps)
+    total: Expr | None = None
+    for step in range(taps):
+        taken = op.take(data, Constant(first + step), axis=axis, mode="clip")
+        weight = weights[np.arange(count), first + step].reshape(shape)
+        term = op.multiply(taken, Constant(weight))
+        total = term if total is None else op.add(total, term)
+    assert total is not None
+    return total
+
+
+def neighbours(places: np.ndarray, extent: int, taps: list[tuple[int, np.ndarray]]) -> np.ndarray:
+    """Weights [results, elements] of the elements some steps from the one before each place; those beyond the ends
+    count for the elements there."""
+    first = np.floor(places).astype(np.int64)
+    weights = np.zeros((len(places), extent))
+    for step, weight in taps:
+        np.add.at(weights, (np.arange(len(places)), np.clip(first + step, 0, extent - 1)), weight)
+    return weights
