@@ -119,7 +119,7 @@ def test_options_are_checked() -> None:
     with torch.no_grad():
         found = torch.compile(module, backend=tilewright, options={"freezing": False, "threads": 1})(x)
         torch.testing.assert_close(found, module(x), rtol=1e-5, atol=1e-5)
-        with pytest.raises(Exception, match="no option 'speed'; its options are: freezing, threads"):
+        with pytest.raises(Exception, match="no option 'speed'; its options are: freezing, threads, strict, checks"):
             torch.compile(module, backend=tilewright, options={"speed": 1})(x)
 
 

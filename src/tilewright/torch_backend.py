@@ -30,7 +30,7 @@ _PATIENCE = 64
 _MOST_FAILURES = 3
 
 #: What `torch.compile(..., options=)` may set.
-_OPTIONS = {"freezing": True, "threads": None, "strict": False, "exact_rounding": False}
+_OPTIONS = {"freezing": True, "threads": None, "strict": False, "checks": True, "exact_rounding": False}
 
 
 class FallbackWarning(UserWarning):
@@ -47,8 +47,9 @@ def tilewright(
     """The backend: what runs in place of `graph`, a `torch.fx.GraphModule`.
 
     `options`: "freezing", whether weights become constants in inference (default True); "threads" and
-    "exact_rounding", as of `tilewright.compile`; "strict", whether a graph that cannot be compiled is an error instead of PyTorch's. `mode` is
-    ignored, with a warning. Raises `UnsupportedError` for another option, `EnvironmentError_` when the `torch` package
+    "exact_rounding", as of `tilewright.compile`; "strict", whether a graph that cannot be compiled is an error instead
+    of PyTorch's; "checks", whether indices out of range raise as in eager mode (default True). `mode` is ignored, with
+    a warning. Raises `UnsupportedError` for another option, `EnvironmentError_` when the `torch` package
     is not installed.
     """
     try:
@@ -90,8 +91,9 @@ def _by_aot(
     def compiler(kind: str) -> Callable[..., Any]:
         def make(part: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
             static = static_places(part.graph) if kind == "inference" and chosen["freezing"] else ()
-            exact = bool(chosen["exact_rounding"])
-            call = CompiledGraph(part, static, chosen["threads"], bool(chosen["strict"]), kind, exact)
+            checks = bool(chosen["checks"]) and kind != "backward"  # where it reads was checked on the way forward
+            strict, exact = bool(chosen["strict"]), bool(chosen["exact_rounding"])
+            call = CompiledGraph(part, static, chosen["threads"], strict, kind, checks, exact)
             boxed: Callable[..., Any] = make_boxed_func(call)  # a function of one list, which it may clear
             return boxed
 
@@ -130,9 +132,11 @@ class CompiledGraph:
         threads: int | None,
         strict: bool = False,
         kind: str = "inference",
+        checks: bool = True,
         exact_rounding: bool = False,
     ) -> None:
-        self._graph, self._threads, self._strict, self._exact_rounding = graph, threads, strict, exact_rounding
+        self._graph, self._threads, self._strict = graph, threads, strict
+        self._checks, self._exact_rounding = checks, exact_rounding
         self._static = tuple(static)
         self._patience = self._wait = 0  # calls for which changed weights must stay the same, and how many are left
         self._seen: Snapshot | None = None  # of the weights in the last call, where they are or may become constants
@@ -173,7 +177,7 @@ class CompiledGraph:
 
     def _compiled(self, constants: Mapping[int, Any]) -> Callable[..., Any]:
         try:
-            run = compile_graph(self._graph, constants, self._threads, self._exact_rounding)
+            run = compile_graph(self._graph, constants, self._threads, self._checks, self._exact_rounding)
         except Exception:
             self._failures = _MOST_FAILURES  # it would fail again
             raise
@@ -219,14 +223,19 @@ class CompiledGraph:
 
 
 def compile_graph(
-    graph: Any, constants: Mapping[int, Any], threads: int | None, exact_rounding: bool = False
+    graph: Any,
+    constants: Mapping[int, Any],
+    threads: int | None,
+    checks: bool = False,
+    exact_rounding: bool = False,
 ) -> Callable[[Sequence[Any]], Any]:
     """A function of the inputs of `graph`, a `torch.fx.GraphModule` of ATen operators, as a list: its outputs.
 
-    It does not read the inputs whose places `constants` has: their values are those that it gives. Raises
-    `UnsupportedError` for what cannot be converted.
+    It does not read the inputs whose places `constants` has: their values are those that it gives. With
+    `checks`, PyTorch runs the graph, and raises, where it refuses what it is given. Raises `UnsupportedError` for what
+    cannot be converted.
     """
-    converted = convert_graph(graph.graph, constants)
+    converted = convert_graph(graph.graph, constants, checks)
     outputs, places, orders = converted.outputs, converted.inputs, converted.orders
     if converted.module is None:
         return lambda args: outputs.tensors((), args)
@@ -240,7 +249,12 @@ def compile_graph(
         if converted.draws:
             given.append(array_of_memory(random_key()))
         results = model(*given)
-        return outputs.tensors(results if many else (results,), args)
+        arrays = results if many else (results,)
+        if converted.checked:
+            *arrays, refused = arrays
+            if refused:
+                return graph.forward(*args)  # which raises what eager mode raises
+        return outputs.tensors(arrays, args)
 
     return call
 

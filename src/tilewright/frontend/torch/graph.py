@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.complex_numbers import of_last_axis
 from tilewright.frontend.idioms import transpose
+from tilewright.frontend.torch.checks import Checks
 from tilewright.frontend.torch.families import find_converter
 from tilewright.frontend.torch.foreach import foreach_rules
 from tilewright.frontend.torch.higher_order import written_out
@@ -29,7 +30,8 @@ class ConvertedGraph:
     `integers` are the places of such. Of the inputs at the places `orders` the module takes the axes in that order, in
     which they lie in memory.
     With `draws`, a key of random numbers, of the type `KEY`, is one more input, the last one. `outputs` makes the
-    graph's outputs of the module's results and the graph's inputs.
+    graph's outputs of the module's results and the graph's inputs. With `checked`, the module has one more result, the
+    last one: true where PyTorch refuses what it was given (`checks.py`).
     """
 
     module: IRModule | None
@@ -38,6 +40,7 @@ class ConvertedGraph:
     draws: bool = False
     integers: tuple[int, ...] = ()
     orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    checked: bool = False
 
 
 #: Operators that make complex numbers of real ones: the decompositions that PyTorch has for them write into views,
@@ -56,15 +59,16 @@ def without_converter() -> dict[Any, Any]:
     }
 
 
-def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
+def convert_graph(graph: Any, constants: Mapping[int, Any], checked: bool = False) -> ConvertedGraph:
     """A module for a `torch.fx.Graph` with fake tensors as its nodes' values.
 
-    `constants` are the tensors that inputs of the graph are known to be, by the inputs' places.
+    `constants` are the tensors that inputs of the graph are known to be, by the inputs' places. With `checked`, indices
+    out of range and what PyTorch would raise for are looked for.
     Raises `UnsupportedError` naming every operator that cannot be converted.
     """
     graph = written_out(graph, without_converter())
     key = var("random_key", KEY)
-    importer = GraphImporter(Draws(lambda: key))
+    importer = GraphImporter(Draws(lambda: key), Checks(graph) if checked else None)
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     params: list[Var] = []
     inputs: list[int] = []
@@ -96,14 +100,17 @@ def convert_graph(graph: Any, constants: Mapping[int, Any]) -> ConvertedGraph:
         raise UnsupportedError(f"the graph needs what Tilewright does not support:\n{report}")
     (given,) = next(node for node in graph.nodes if node.op == "output").args
     outputs = Outputs(given, placeholders, importer.values)
-    if not outputs.results:
+    flag = importer.checks.flag() if importer.checks is not None else None
+    results = outputs.results if flag is None else [*outputs.results, flag]
+    if not results:
         return ConvertedGraph(None, (), outputs)
     if importer.draws.used:
         params.append(key)
-    results = outputs.results
     main = Function(params, results[0] if len(results) == 1 else Tuple(results))
     module = IRModule({GlobalVar("main"): main, **importer.functions})
-    return ConvertedGraph(module, (*inputs, *integers), outputs, importer.draws.used, integers, orders)
+    return ConvertedGraph(
+        module, (*inputs, *integers), outputs, importer.draws.used, integers, orders, flag is not None
+    )
 
 
 def _is_token(node: Any) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.errors import InternalError, TilewrightError, UnsupportedError
 from tilewright.frontend.complex_numbers import Complex
 from tilewright.frontend.finish import Finisher
+from tilewright.frontend.torch.checks import Checks
 from tilewright.frontend.torch.control import convert_cond, convert_while
 from tilewright.frontend.torch.creation import convert_assertion
 from tilewright.frontend.torch.families import find_converter
@@ -35,9 +36,10 @@ class GraphImporter:
     first node of each.
     """
 
-    def __init__(self, draws: Draws | None = None) -> None:
+    def __init__(self, draws: Draws | None = None, checks: Checks | None = None) -> None:
         self.sizes = Sizes()
         self.draws = draws or Draws()
+        self.checks = checks
         self.values: dict[Any, Any] = {}
         self.functions: dict[GlobalVar, Function] = {}
         self.problems: list[str] = []
@@ -53,6 +55,7 @@ class GraphImporter:
             if node.op != "call_function" or node in self.values:
                 continue
             if find_converter(str(node.target)) is convert_assertion:
+                self._note_assertion(node.target, node.args)
                 self.values[node] = None
                 continue
             lost = [operand for operand in node.all_input_nodes if operand in self._lost]
@@ -129,6 +132,8 @@ class GraphImporter:
             raise UnsupportedError(f"{node.target} ({node.name}) is not supported")
         call = self._node(node, value)
         try:
+            if self.checks is not None:
+                self.checks.indices(call, node)
             result = converter(call)
         except TilewrightError:
             raise
@@ -140,7 +145,13 @@ class GraphImporter:
         """A call whose place among others a token keeps: an assertion, of which nothing is left but the token."""
         if find_converter(str(node.args[1])) is not convert_assertion:
             raise UnsupportedError(f"{node.args[1]} ({node.name}), an operator with effects, is not supported")
+        self._note_assertion(node.args[1], node.args[2:])
         return [None, None]
+
+    def _note_assertion(self, target: Any, args: Sequence[Any]) -> None:
+        """Have what an assertion looks at checked, where it is known and the graph's checks are gathered."""
+        if self.checks is not None and args and args[0] in self.values:
+            self.checks.assertion(str(target), self.values[args[0]])
 
     def number(self, value: Any, where: str) -> Any:
         """A number that the graph computes from sizes: as it is, or a dimension."""

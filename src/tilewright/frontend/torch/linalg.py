@@ -23,6 +23,12 @@ def _matrix(node: TorchNode) -> Expr:
     return data
 
 
+def _refuse(node: TorchNode) -> str:
+    """The name of the operator for messages about matrices that it refuses; none where it tells them by `info`."""
+    name = node.target.split(".")[1]
+    return "" if name.endswith("_ex") or "with_info" in name else name
+
+
 def _triangle(data: Expr, upper: bool, unit: bool = False) -> Expr:
     """One triangle of matrices, ones on the diagonal with `unit`, zeros in the other."""
     rows, columns = shape_of(data)[-2:]
@@ -89,7 +95,7 @@ def convert_ormqr(node: TorchNode) -> Expr:
 @converts("aten.linalg_cholesky", "aten.linalg_cholesky_ex", "aten.cholesky")
 def convert_cholesky(node: TorchNode) -> Expr | list[Expr]:
     """The triangle whose product with its transpose the matrix is."""
-    found = linalg.cholesky(_matrix(node), upper=bool(node["upper"]))
+    found = linalg.cholesky(_matrix(node), upper=bool(node["upper"]), refuse=_refuse(node))
     return [found[0], found[1]] if "_ex" in node.target else found[0]
 
 
@@ -126,7 +132,7 @@ def convert_eigh(node: TorchNode) -> Expr | list[Expr]:
 @converts("aten.linalg_lu_factor", "aten.linalg_lu_factor_ex", "aten._lu_with_info")
 def convert_lu_factor(node: TorchNode) -> list[Expr]:
     """Two triangles in one matrix, and which rows were exchanged."""
-    found = linalg.lu_factor(_matrix(node), pivot=bool(node["pivot"]))
+    found = linalg.lu_factor(_matrix(node), pivot=bool(node["pivot"]), refuse=_refuse(node))
     return [found[index] for index in range(len(node.value))]
 
 
@@ -171,7 +177,7 @@ def convert_solve(node: TorchNode) -> Expr | list[Expr]:
     right = reshape(right, (*b, 1)) if vectors else right
     from_left = bool(node["left"]) or vectors
     left, values = _together(matrix, right) if from_left else _together(swapped(matrix), swapped(right))
-    found = linalg.solve(left, values)
+    found = linalg.solve(left, values, refuse=_refuse(node))
     result = found[0] if from_left else swapped(found[0])
     result = reshape(result, node.shape_at(0))
     if not isinstance(node.value, tuple | list):
@@ -193,7 +199,7 @@ def _first_of(value: Expr, shape: tuple[Any, ...]) -> Expr:
 def convert_inverse(node: TorchNode) -> Expr | list[Expr]:
     """The inverse."""
     data = _matrix(node)
-    found = linalg.solve(data, _identity(data, shape_of(data)[-1]))
+    found = linalg.solve(data, _identity(data, shape_of(data)[-1]), refuse=_refuse(node))
     return [found[0], found[1]] if "_ex" in node.target else found[0]
 
 

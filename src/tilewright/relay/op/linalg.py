@@ -115,7 +115,12 @@ def _exp_type(types: Types, _attrs: Attrs) -> Type:
     return types[0]
 
 
-register_host("linalg.cholesky", num_inputs=1, type_rule=_cholesky_type, attributes={"upper": attr.flag(False)})
+register_host(
+    "linalg.cholesky",
+    num_inputs=1,
+    type_rule=_cholesky_type,
+    attributes={"upper": attr.flag(False), "refuse": attr.text("")},
+)
 register_host("linalg.qr", num_inputs=1, type_rule=_qr_type, attributes={"mode": attr.text("reduced")})
 register_host("linalg.geqrf", num_inputs=1, type_rule=_geqrf_type)
 register_host(
@@ -132,14 +137,16 @@ register_host(
     attributes={"uplo": attr.text("L")},
 )
 register_host("linalg.eig", num_inputs=1, type_rule=_eig_type)
-register_host("linalg.lu_factor", num_inputs=1, type_rule=_lu_type, attributes={"pivot": attr.flag(True)})
+register_host(
+    "linalg.lu_factor", num_inputs=1, type_rule=_lu_type, attributes={"pivot": attr.flag(True), "refuse": attr.text("")}
+)
 register_host(
     "linalg.permutation",
     num_inputs=1,
     type_rule=_permutation_type,
     attributes={"rows": attr.integer(), "dtype": attr.dtype()},
 )
-register_host("linalg.solve", num_inputs=2, type_rule=_solve_type)
+register_host("linalg.solve", num_inputs=2, type_rule=_solve_type, attributes={"refuse": attr.text("")})
 register_host(
     "linalg.solve_triangular",
     num_inputs=2,
@@ -156,9 +163,12 @@ register_host("linalg.lstsq", num_inputs=2, type_rule=_lstsq_type, attributes={"
 register_host("linalg.matrix_exp", num_inputs=1, type_rule=_exp_type)
 
 
-def cholesky(data: Expr, upper: bool = False) -> Call:
-    """(L of L L^T, or its transpose with `upper`; int32 info, 0 where the matrix is positive definite)."""
-    return call("linalg.cholesky", data, upper=upper)
+def cholesky(data: Expr, upper: bool = False, refuse: str = "") -> Call:
+    """(L of L L^T, or its transpose with `upper`; int32 info, 0 where the matrix is positive definite).
+
+    With `refuse`, a name for messages, a run raises `InputError` where one is not. So do `lu_factor` and `solve`.
+    """
+    return call("linalg.cholesky", data, upper=upper, refuse=refuse)
 
 
 def qr(data: Expr, mode: str = "reduced") -> Call:
@@ -191,9 +201,9 @@ def eig(data: Expr) -> Call:
     return call("linalg.eig", data)
 
 
-def lu_factor(data: Expr, pivot: bool = True) -> Call:
-    """(L below U, int32 row exchanges from 1, int32 info)."""
-    return call("linalg.lu_factor", data, pivot=pivot)
+def lu_factor(data: Expr, pivot: bool = True, refuse: str = "") -> Call:
+    """(L below U, int32 row exchanges from 1, int32 info, not 0 where the matrix is singular)."""
+    return call("linalg.lu_factor", data, pivot=pivot, refuse=refuse)
 
 
 def permutation(pivots: Expr, rows: int, dtype: str = "float32") -> Call:
@@ -201,9 +211,9 @@ def permutation(pivots: Expr, rows: int, dtype: str = "float32") -> Call:
     return call("linalg.permutation", pivots, rows=rows, dtype=dtype)
 
 
-def solve(matrix: Expr, right: Expr) -> Call:
+def solve(matrix: Expr, right: Expr, refuse: str = "") -> Call:
     """(X of A X = B, int32 info); NaN where a matrix is singular."""
-    return call("linalg.solve", matrix, right)
+    return call("linalg.solve", matrix, right, refuse=refuse)
 
 
 def solve_triangular(matrix: Expr, right: Expr, upper: bool = False, unitriangular: bool = False) -> Call:

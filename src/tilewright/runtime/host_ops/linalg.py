@@ -40,6 +40,7 @@ def cholesky(attrs: Attrs, data: Array) -> tuple[Array, Array]:
         bad = _first_indefinite(matrix)
         infos.append(bad)
         factors.append(np.zeros_like(matrix) if bad else np.linalg.cholesky(matrix))
+    _refuse(attrs, infos, "is not positive definite: the leading minor of order {} is not positive")
     made = _stacked(factors, data.shape[:-2], (size, size), data.dtype)
     return np.ascontiguousarray(np.swapaxes(made, -1, -2)) if upper else made, _infos(infos, data.shape[:-2])
 
@@ -53,10 +54,19 @@ def _first_indefinite(matrix: Array) -> int:
 
 def _is_definite(matrix: Array) -> bool:
     try:
-        np.linalg.cholesky(matrix)
+        return not np.isnan(np.linalg.cholesky(matrix)).any()
     except np.linalg.LinAlgError:
         return False
-    return True
+
+
+def _refuse(attrs: Attrs, infos: Any, fault: str) -> None:
+    """Raise `InputError` for the first matrix with an info other than 0, where the attribute `refuse` says so."""
+    bad = np.flatnonzero(infos)
+    if attrs.get("refuse") and bad.size:
+        raise InputError(f"{attrs['refuse']}: the matrix {bad[0]} {fault.format(np.ravel(infos)[bad[0]])}")
+
+
+_SINGULAR = "is singular: the pivot {} is 0"
 
 
 def _infos(infos: list[int], batch: tuple[int, ...]) -> Array:
@@ -141,6 +151,7 @@ def lu_factor(attrs: Attrs, data: Array) -> tuple[Array, Array, Array]:
         factors.append(matrix)
         pivots.append(order)
         infos.append(info)
+    _refuse(attrs, infos, _SINGULAR)
     batch = data.shape[:-2]
     return (
         _stacked(factors, batch, (rows, columns), data.dtype),
@@ -168,9 +179,11 @@ def solve(attrs: Attrs, matrix: Array, right: Array) -> tuple[Array, Array]:
     batch = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
     left, values = (np.broadcast_to(v, (*batch, *v.shape[-2:])) for v in (matrix, right))
     infos = lu_factor({"pivot": True}, np.ascontiguousarray(left))[2]
-    regular = np.where((infos == 0)[..., None, None], left, np.eye(left.shape[-1], dtype=left.dtype))
+    _refuse(attrs, infos, _SINGULAR)
+    finite = (infos == 0) & np.isfinite(left).all((-1, -2))
+    regular = np.where(finite[..., None, None], left, np.eye(left.shape[-1], dtype=left.dtype))
     found = np.linalg.solve(regular, values)
-    return np.where((infos == 0)[..., None, None], found, np.nan).astype(right.dtype), infos
+    return np.where(finite[..., None, None], found, np.nan).astype(right.dtype), infos
 
 
 @host_op("linalg.solve_triangular")
