@@ -7,6 +7,7 @@ import math
 from tilewright.frontend import functions
 from tilewright.frontend.idioms import like, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.random_numbers import draw
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -82,6 +83,31 @@ def convert_leaky_relu(node: TorchNode) -> Expr:
     """x above zero, slope times x below."""
     data, slope = node.tensor("self"), node["negative_slope"]
     return op.where(op.greater(data, like(0, data)), data, op.multiply(data, like(slope, data)))
+
+
+@converts("aten.rrelu_with_noise_functional", "aten.rrelu_with_noise")
+def convert_rrelu_with_noise(node: TorchNode) -> Expr | list[Expr]:
+    """A leaky ReLU whose slopes are drawn in training, and those slopes, which are 1 for what is positive."""
+    data, noise = node["self"], node["noise"]
+    low, high = float(node["lower"]), float(node["upper"])
+    if node["training"]:
+        spread = op.add(op.multiply(draw(node, shape_of(data), node.dtype), like(high - low, data)), like(low, data))
+        noise = op.where(op.less_equal(data, like(0, data)), spread, like(1, data))
+        made = op.multiply(data, noise)
+    else:
+        made = op.nn.leaky_relu(data, alpha=(low + high) / 2)
+    return [made, noise] if isinstance(node.value, tuple | list) else made
+
+
+@converts("aten.rrelu_with_noise_backward")
+def convert_rrelu_backward(node: TorchNode) -> Expr:
+    """The gradient times the slopes that were drawn, or times their mean."""
+    gradient, data = node["grad_output"], node["self"]
+    low, high = float(node["lower"]), float(node["upper"])
+    if node["training"] and high - low > 1e-6:
+        return op.multiply(gradient, node["noise"])
+    slope = like((low + high) / 2, gradient)
+    return op.where(op.greater(data, like(0, data)), gradient, op.multiply(gradient, slope))
 
 
 @converts("aten.rrelu")

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.frontend.functions import gelu
 from tilewright.frontend.idioms import cast, constant, like, rank_of, reshape, shape_of, slice_axis, transpose
 from tilewright.frontend.torch.activation import softmax
-from tilewright.frontend.torch.build import element_type
+from tilewright.frontend.torch.build import element_type, extent_of
 from tilewright.frontend.torch.nn import affine, matmul
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.random_numbers import dropped
@@ -24,9 +24,9 @@ def convert_attention(node: TorchNode) -> Expr | list[Expr]:
     query, key, value = node["query"], node["key"], node["value"]
     key, value = (_for_each_head(part, query) for part in (key, value))
     scale = node.get("scale")
-    scale = 1 / math.sqrt(shape_of(query)[-1]) if scale is None else scale
+    factor = like(scale, query) if scale is not None else _usual_scale(query)
     swapped = (*range(rank_of(key) - 2), rank_of(key) - 1, rank_of(key) - 2)
-    scores = matmul(op.multiply(query, like(scale, query)), transpose(key, swapped))
+    scores = matmul(op.multiply(query, factor), transpose(key, swapped))
     mask = node.get("attn_mask")
     if node["is_causal"]:
         mask = _causal(node, query, key)
@@ -39,6 +39,15 @@ def convert_attention(node: TorchNode) -> Expr | list[Expr]:
         scores = op.add(scores, cast(mask, element_type(scores)))
     made = matmul(_dropped(node, softmax(scores, rank_of(scores) - 1, safe=True)), value)
     return _with_log_sum(node, made, scores)
+
+
+def _usual_scale(query: Expr) -> Expr:
+    """1 over the square root of the width of a head, as a scalar."""
+    width = shape_of(query)[-1]
+    if isinstance(width, int):
+        return like(1 / math.sqrt(width), query)
+    found = op.rsqrt(cast(extent_of(width), "float64"))
+    return cast(found, element_type(query))
 
 
 def _for_each_head(part: Expr, query: Expr) -> Expr:

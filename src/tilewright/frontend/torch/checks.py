@@ -22,6 +22,7 @@ from tilewright.frontend.torch.node import TorchNode
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type import Any as AnyDim
+from tilewright.relay.op.host import shape_of as shape_of_run
 
 #: The name of an index, the index, the extent that it counts on, and whether -1 is the last position.
 Bound = tuple[str, Expr, Any, bool]
@@ -130,7 +131,7 @@ def _size(call: TorchNode, name: str, extent: Any) -> Expr:
     if not isinstance(extent, AnyDim):
         return extent_of(extent)
     data = call["weight" if name == "indices" else "self"]
-    sizes = op.shape_of(data, "int64")
+    sizes = shape_of_run(data, "int64")
     axis = int(name.split()[1]) if " " in name else 0 if name == "indices" else call.axis()
     return op.take(sizes, constant(axis, "int64"), axis=0, mode="clip")
 

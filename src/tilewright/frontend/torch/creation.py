@@ -80,9 +80,25 @@ def _between(node: TorchNode, count: int) -> Expr:
 @converts("aten.eye")
 def convert_eye(node: TorchNode) -> Expr:
     """Ones on the diagonal."""
-    if not is_static(node.shape):
-        node.unsupported("a symbolic shape")
-    return constant(np.eye(*node.shape), node.dtype)
+    if is_static(node.shape):
+        return constant(np.eye(*node.shape), node.dtype)
+    rows, columns = (node.steps(axis) for axis in range(2))
+    return cast(op.equal(op.expand_dims(rows, axis=1), op.expand_dims(columns, axis=0)), node.dtype)
+
+
+@converts("aten.fft_fftfreq", "aten.fft_rfftfreq")
+def convert_frequencies(node: TorchNode) -> Expr:
+    """The frequencies of the bins of a transform of `n` numbers that lie `d` apart."""
+    count, width = node["n"], float(node["d"])
+    half = "rfft" in node.target
+    if isinstance(count, int):
+        return constant((np.fft.rfftfreq if half else np.fft.fftfreq)(count, width), node.dtype)
+    places, total = node.steps(0), node.as_tensor(count, "int64")
+    if not half:
+        last = op.right_shift(op.subtract(total, constant(1, "int64")), constant(1, "int64"))
+        places = op.where(op.greater(places, last), op.subtract(places, total), places)
+    scaled = op.divide(cast(places, "float64"), op.multiply(cast(total, "float64"), constant(width, "float64")))
+    return cast(scaled, node.dtype)
 
 
 @converts("aten.tril_indices", "aten.triu_indices")

@@ -9,6 +9,7 @@ from tilewright.frontend.torch import (  # noqa: F401
     complex_tensors,
     creation,
     distance,
+    embedding_bag,
     experts,
     histogram,
     indexing,

@@ -70,6 +70,7 @@ def convert_graph(graph: Any, constants: Mapping[int, Any], checked: bool = Fals
     key = var("random_key", KEY)
     importer = GraphImporter(Draws(lambda: key), Checks(graph) if checked else None)
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    importer.sizes.given = _sizes_given(placeholders)
     params: list[Var] = []
     inputs: list[int] = []
     orders: dict[int, tuple[int, ...]] = {}
@@ -120,6 +121,13 @@ def _is_token(node: Any) -> bool:
 
     effects = torch.ops.higher_order.with_effects
     return any(user.target is effects and user.args[0] is node for user in node.users)
+
+
+def _sizes_given(placeholders: list[Any]) -> set[str]:
+    """The symbols of sizes that the inputs of a graph are, or have as an axis."""
+    values = [node.meta.get("val") for node in placeholders]
+    extents = [extent for value in values for extent in getattr(value, "shape", (value,))]
+    return {str(extent) for extent in extents if type(extent).__name__ == "SymInt" and extent.node.expr.is_Symbol}
 
 
 def _carriers(placeholders: list[Any], constants: Mapping[int, Any], importer: GraphImporter) -> list[tuple[int, Var]]:

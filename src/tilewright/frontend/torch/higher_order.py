@@ -2,6 +2,7 @@
 
     out, _, _ = flex_attention(q, k, v, score_mod, …)    ->    q @ k.T, the scores changed, softmax, @ v
     carried, rows = scan(step, [x], [xs])                ->    step after step, the rows stacked
+    map_impl(function, [xs], [y])                        ->    vmap of the function
 
 `cond` and `while_loop` stay as they are (`control.py`).
 """
@@ -47,6 +48,7 @@ def _rules() -> dict[Any, Callable[..., Any]]:
     # torch is optional
     import torch
     from torch._higher_order_ops.flex_attention import flex_attention, math_attention
+    from torch._higher_order_ops.map import map_impl
     from torch._higher_order_ops.scan import scan_op
 
     def scanned(step: Any, carried: Any, rows: Any, more: Any = ()) -> Any:
@@ -60,7 +62,10 @@ def _rules() -> dict[Any, Callable[..., Any]]:
             columns.append(made)
         return [*found, *(torch.stack(column) for column in zip(*columns))]
 
-    return {flex_attention: math_attention, scan_op: scanned}
+    def mapped(function: Any, rows: Any, more: Any = ()) -> Any:
+        return torch.vmap(function, in_dims=(*[0] * len(rows), *[None] * len(more)))(*rows, *more)
+
+    return {flex_attention: math_attention, scan_op: scanned, map_impl: mapped}
 
 
 def _trace(node: Any, rule: Callable[..., Any], table: dict[Any, Any], made: Any, known: dict[Any, Any]) -> list[Any]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from tilewright.frontend.idioms import (
     cast,
-    concatenate,
     constant,
     full,
     index_axis,
@@ -24,6 +23,7 @@ from tilewright.frontend.idioms import (
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.types import is_empty
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -34,7 +34,7 @@ def _edges(node: TorchNode, data: Expr, count: int, given: Sequence[float] | Non
         low, high = float(given[0]), float(given[1])
         low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
         return constant(np.linspace(low, high, count + 1), node.dtype)
-    if not product(shape_of(data)):
+    if is_empty(shape_of(data)):
         return constant(np.linspace(0, 1, count + 1), node.dtype)
     first, last = op.min(data, axis=(0,)), op.max(data, axis=(0,))
     same = op.equal(first, last)
@@ -72,7 +72,7 @@ def _counts(node: TorchNode, rows: Expr, edges: Sequence[Expr]) -> Expr:
     weight = full(1, shape_of(cell), node.dtype) if weight is None else reshape(weight, shape_of(cell))
     kept = op.where(inside, weight, like(0, weight))
     empty = full(0, (math.prod(extents),), node.dtype)
-    total: Expr = empty if not product(shape_of(cell)) else op.scatter_elements(empty, cell, kept, 0, "add")
+    total: Expr = empty if is_empty(shape_of(cell)) else op.scatter_elements(empty, cell, kept, 0, "add")
     if node["density"]:
         total = op.divide(total, op.sum(total, axis=(0,)))
         widths: Expr = constant(1, node.dtype)
@@ -162,41 +162,3 @@ def convert_segment_reduce(node: TorchNode) -> Expr:
         return op.divide(total, size)
     none = op.equal(size, like(0, data))
     return op.where(none, like(initial, data), op.divide(total, op.maximum(size, like(1, data))))
-
-
-@converts("aten._embedding_bag_forward_only", "aten._embedding_bag")
-def convert_embedding_bag(node: TorchNode) -> list[Expr]:
-    """Rows of the weight combined by bags: runs of indices, of which `padding_idx` does not count."""
-    weight, indices, offsets = node["weight"], node["indices"], cast(node["offsets"], "int64")
-    if rank_of(indices) != 1:
-        node.unsupported("indices of two axes")
-    count, extent = node.shape_at(0)[0], shape_of(indices)[0]
-    if node["include_last_offset"]:
-        offsets = slice_axis(offsets, 0, 0, count)
-    ends = concatenate([slice_axis(offsets, 0, 1, count), constant([extent], "int64")], 0)
-    steps = constant(np.arange(extent), "int64")
-    begins, ends = op.expand_dims(offsets, axis=1), op.expand_dims(ends, axis=1)
-    mine = op.logical_and(op.greater_equal(steps, begins), op.less(steps, ends))
-    bag = op.argmax(cast(mine, "uint8"), axis=0, keepdims=False, dtype="int64")
-    if node["padding_idx"] >= 0:
-        mine = op.logical_and(mine, op.not_equal(indices, like(node["padding_idx"], indices)))
-    rows = op.take(weight, indices, axis=0, mode="clip")
-    if node["per_sample_weights"] is not None:
-        rows = op.multiply(rows, op.expand_dims(node["per_sample_weights"], axis=1))
-    mask, wide = op.expand_dims(mine, axis=2), op.expand_dims(rows, axis=0)
-    size = op.sum(cast(mine, "int64"), axis=(1,))
-    if node["mode"] == 2:
-        low = op.max(op.where(mask, wide, like(-math.inf, rows)), axis=(1,))
-        nothing = op.expand_dims(op.equal(size, constant(0, "int64")), axis=1)
-        made = op.where(nothing, like(0, rows), low)
-    else:
-        made = op.sum(op.where(mask, wide, like(0, rows)), axis=(1,))
-        if node["mode"] == 1:
-            number = op.maximum(cast(size, element_type(rows)), like(1, rows))
-            made = op.divide(made, op.expand_dims(number, axis=1))
-    results: list[Expr] = [made]
-    for index, value in ((1, bag), (2, size), (3, size)):
-        shape = node.shape_at(index)
-        fits = shape == shape_of(value)
-        results.append(cast(value, node.dtype_at(index)) if fits else full(0, shape, node.dtype_at(index)))
-    return results

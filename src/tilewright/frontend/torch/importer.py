@@ -178,8 +178,26 @@ class GraphImporter:
                 given = node.kwargs.get(declared.name, declared.default_value)
             arguments[declared.name] = self._argument(given, node.name)
             metas[declared.name] = _meta(given)
+        if str(node.target) in ("aten.as_strided.default", "aten.as_strided_copy.default"):
+            self._take_memory(node, arguments, metas)
         unread = _unread(node, value)
         return TorchNode(node.name, str(node.target), arguments, metas, value, self.sizes, self.draws, unread)
+
+    def _take_memory(self, node: Any, arguments: dict[str, Any], metas: dict[str, Any]) -> None:
+        """Have a view by strides of another view be one of the tensor whose memory that is, if it lies in one piece."""
+        view = metas["self"]
+        if view.is_contiguous() and not view.storage_offset():
+            return
+        for other in node.graph.nodes:
+            base = other.meta.get("val")
+            if other is node or not hasattr(base, "untyped_storage") or not isinstance(self.values.get(other), Expr):
+                continue
+            shared = base.untyped_storage()._cdata == view.untyped_storage()._cdata and base.dtype == view.dtype
+            if shared and base.is_contiguous() and not base.storage_offset():
+                if arguments["storage_offset"] is None:
+                    arguments["storage_offset"] = self._size(view.storage_offset(), node.name)
+                arguments["self"], metas["self"] = self.values[other], base
+                return
 
     def _argument(self, given: Any, where: str) -> Any:
         """An argument with the nodes in it replaced by their values."""

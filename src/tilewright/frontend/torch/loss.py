@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.frontend.functions import softplus
-from tilewright.frontend.idioms import cast, constant, full, like, product, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import cast, constant, full, like, rank_of, reshape, shape_of
 from tilewright.frontend.torch.activation import softmax
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import p_norm
 from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.types import is_empty
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -128,7 +129,7 @@ def _nll(data: Expr, target: Expr, options: Likelihood) -> tuple[Expr, Expr]:
     data, target = (op.expand_dims(value, axis=0) if alone else value for value in (data, target))
     ignored = op.equal(target, like(options.ignored, target))
     chosen = op.where(ignored, like(0, target), target)
-    if not product(shape_of(data)):
+    if is_empty(shape_of(data)):
         weights = losses = full(0, shape_of(target), element_type(data))
     else:
         picked = op.squeeze(op.gather(data, axis=1, indices=op.expand_dims(chosen, axis=1)), axis=(1,))

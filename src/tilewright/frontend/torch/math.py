@@ -14,6 +14,7 @@ from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.relay.op.host import gcd
 from tilewright.relay.op.qnn.quantize import limited
 from tilewright.support.dtype import DType
 
@@ -224,6 +225,17 @@ def _remainder(left: Expr, right: Expr) -> Expr:
     remainder, zero = op.mod(left, right), like(0, left)
     opposite = op.not_equal(op.less(remainder, zero), op.less(right, zero))
     return op.where(op.logical_and(opposite, op.not_equal(remainder, zero)), op.add(remainder, right), remainder)
+
+
+@converts("aten.gcd", "aten.lcm")
+def convert_common_divisor(node: TorchNode) -> Expr:
+    """The greatest common divisor, of two zeros 0; or the least common multiple, of a zero 0."""
+    a, b = (op.broadcast_to(node.tensor(name), shape=node.shape) for name in ("self", "other"))
+    found: Expr = gcd(a, b)
+    if "gcd" in node.target:
+        return found
+    one = op.maximum(found, like(1, found))
+    return op.abs(op.multiply(op.floor_divide(a, one), b))
 
 
 @converts("aten.fmod")

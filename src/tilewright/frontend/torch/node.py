@@ -100,6 +100,17 @@ class TorchNode:
         dtype = tensor_type_of(value).dtype
         return host_call(name, [value, sizes], TensorType(self.shape_at(index), dtype), **options)
 
+    def steps(self, axis: int) -> Expr:
+        """0, 1, … along an axis of the (first) result, as a vector of int64, also where a run finds its extent."""
+        extent = self._value(None).shape[axis]
+        dim = self.sizes.dim(extent, self.label)
+        if isinstance(dim, AnyDim):
+            count = self.sizes.of_run(extent.node.expr, self.label)
+            begin, step = constant(0, "int64"), constant(1, "int64")
+            return host_call("Range", [begin, count, step], TensorType((dim,), "int64"))
+        ones = broadcast_to(constant(1, "int64"), (dim,))
+        return op.subtract(op.cumsum(ones, axis=0), constant(1, "int64"))
+
     def tensor(self, name: str, dtype: str | DType | None = None) -> Expr:
         """A tensor or number as an expression, in `dtype` (default: that of the result)."""
         return self.as_tensor(self.arguments[name], dtype)

@@ -127,6 +127,11 @@ class Outputs:
         """The number of the result that is the value of `node`, in the order of its memory."""
         if node not in self._indices:
             value = self._values[node]
+            if not hasattr(node.meta["val"], "untyped_storage"):  # a number that a run computes
+                self._indices[node] = len(self.results)
+                self.results.append(value)
+                self._finishers.append(lambda array, _: array.item())
+                return self._indices[node]
             layout, parts = layout_of(node.meta["val"]), isinstance(value, Complex)
             whole = to_last_axis(value) if isinstance(value, Complex) else value
             order = layout.order

@@ -22,6 +22,7 @@ from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.math import to_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.types import is_empty
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.relay.ir.type import Any as AnyDim
@@ -59,7 +60,7 @@ def convert_nonzero_static(node: TorchNode) -> Expr:
     """The first `size` coordinates, and where there are fewer a number in their place."""
     size, columns = node.shape
     rest = full(node["fill_value"], (size, columns), "int64")
-    if not columns or not product(shape_of(node["self"])):
+    if not columns or is_empty(shape_of(node["self"])):
         return rest
     found = cast(op.argwhere(node["self"]), "int64")
     return slice_axis(concatenate([found, rest], 0), 0, 0, size)

@@ -7,6 +7,7 @@ from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.selection import slice_of_run
+from tilewright.frontend.torch.types import is_empty
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
 
@@ -22,7 +23,8 @@ def convert_topk(node: TorchNode) -> list[Expr]:
         chosen = slice_of_run(node, order, node.axis(), 0, count, 1)
         return [op.gather(data, axis=node.axis(), indices=chosen), chosen]
     if not isinstance(count, int) or count == 0:
-        node.unsupported("a count that is 0 or symbolic")
+        chosen = slice_axis(_order(data, node.axis(), bool(node["largest"])), node.axis(), 0, count)
+        return [op.gather(data, axis=node.axis(), indices=chosen), chosen]
     found = op.topk(data, count, node.axis(), "both", not node["largest"], "int64")
     return [TupleGetItem(found, 0), TupleGetItem(found, 1)]
 
@@ -118,7 +120,7 @@ def convert_searchsorted(node: TorchNode) -> Expr:
 def convert_histc(node: TorchNode) -> Expr:
     """How many elements lie in each of equal parts of a range; one of no extent stands for that of the elements."""
     data, count = node["self"], node["bins"]
-    if not product(shape_of(data)):
+    if is_empty(shape_of(data)):
         return full(0, node.shape, node.dtype)
     flat = reshape(data, (product(shape_of(data)), 1))
     low, high = _range(flat, float(node["min"]), float(node["max"]))

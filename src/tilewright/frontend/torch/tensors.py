@@ -14,7 +14,7 @@ def tensor_of(array: Any) -> Any:
     # torch is optional
     import torch
 
-    if array.dtype.kind in "fiub":
+    if array.dtype.isbuiltin == 1:
         return torch.from_numpy(array)
     return torch.from_numpy(array.view(f"uint{8 * array.itemsize}")).view(getattr(torch, array.dtype.name))
 

@@ -78,6 +78,7 @@ class Sizes:
 
     def __init__(self) -> None:
         self.variables: dict[str, Any] = {}
+        self.given: set[str] = set()  # symbols that the inputs have as sizes, whatever they come from
         self._found: dict[str, Callable[[], Expr]] = {}
 
     def dim(self, value: Any, where: str) -> Any:
@@ -87,7 +88,7 @@ class Sizes:
         """
         if isinstance(value, int):
             return int(value)
-        if _of_values(value.node.expr):
+        if self._of_values(value.node.expr):
             return Any_()
         return as_dim(self._expression(value.node.expr, where))
 
@@ -120,8 +121,12 @@ class Sizes:
         for axis, extent in enumerate(getattr(value, "shape", ())):
             self._enter(extent, lambda axis=axis: _extent_of_run(made, axis))  # type: ignore[misc]
 
+    def _of_values(self, expr: Any) -> bool:
+        """True for a size that depends on values of tensors, unless the inputs tell it."""
+        return any(name.startswith(("u", "zu")) for name in map(str, expr.free_symbols) if name not in self.given)
+
     def _enter(self, value: Any, find: Callable[[], Expr]) -> None:
-        if type(value).__name__ == "SymInt" and value.node.expr.is_Symbol and _of_values(value.node.expr):
+        if type(value).__name__ == "SymInt" and value.node.expr.is_Symbol and self._of_values(value.node.expr):
             self._found.setdefault(str(value.node.expr), find)
 
     def of_run(self, expr: Any, where: str) -> Expr:
@@ -131,7 +136,7 @@ class Sizes:
         """
         if isinstance(expr, int) or expr.is_Integer:
             return constant(int(expr), "int64")
-        if not _of_values(expr):
+        if not self._of_values(expr):
             ones = broadcast_to(constant(1, "int64"), (as_dim(self._expression(expr, where)),))
             return op.sum(ones, axis=(0,))
         kind = type(expr).__name__
@@ -156,11 +161,6 @@ class Sizes:
         if kind not in _FUNCTIONS:
             raise UnsupportedError(f"{where} has the size {expr}, which is not supported")
         return _FUNCTIONS[kind](*parts)
-
-
-def _of_values(expr: Any) -> bool:
-    """True for a size that depends on values of tensors."""
-    return any(str(symbol).startswith(("u", "zu")) for symbol in expr.free_symbols)
 
 
 def _quotient_of(expr: Any) -> tuple[Any, Any] | None:
@@ -188,6 +188,11 @@ def _quotient_of(expr: Any) -> tuple[Any, Any] | None:
 
 def _extent_of_run(value: Expr, axis: int) -> Expr:
     return op.take(shape_of(value, "int64"), constant(axis, "int64"), axis=0, mode="clip")
+
+
+def is_empty(shape: Sequence[Any]) -> bool:
+    """True if a tensor of this shape is known to have no elements."""
+    return any(isinstance(extent, int) and extent == 0 for extent in shape)
 
 
 def is_static(shape: Sequence[Any]) -> bool:

@@ -113,6 +113,22 @@ register_host(
 )
 
 
+def _same_type(types: Types, _attrs: Attrs) -> Type:
+    a, b = tensor(types[0]), tensor(types[1])
+    require(
+        a.dtype.is_int and a.dtype == b.dtype and a.shape == b.shape, f"two integers alike are needed, not {a}, {b}"
+    )
+    return a
+
+
+register_host("gcd", num_inputs=2, type_rule=_same_type)
+
+
+def gcd(a: Expr, b: Expr) -> Call:
+    """The greatest common divisors of integers, which are not negative; of two zeros 0."""
+    return call("gcd", a, b)
+
+
 register_host(
     "check_indices",
     num_inputs=2,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.host_ops.onnx_op import onnx_op
+from tilewright.runtime.host_ops.registry import host_op
 from tilewright.support.dtype import DType
 
 Array = np.ndarray[Any, Any]
@@ -63,6 +64,12 @@ for _name, _function in _FUNCTIONS.items():
     _register(_name, _function)
 for _name, _function in _JOINED.items():
     _register(_name, lambda *values, _join=_function: reduce(_join, values))
+
+
+@host_op("gcd")
+def gcd(attrs: Attrs, a: Array, b: Array) -> Array:
+    """The greatest common divisors."""
+    return np.gcd(a, b)
 
 
 @onnx_op("Mod")
