@@ -12,6 +12,7 @@ from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.torch.decompose import contradiction, decomposed
 from tilewright.frontend.torch.importer import GraphImporter, value_of
 from tilewright.frontend.torch.load import load_program
+from tilewright.frontend.torch.types import names_of_sizes
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.symbolic import fix_sizes
@@ -50,6 +51,7 @@ def _converted(given: Any, input_shapes: Mapping[str, Sequence[Any]] | None) -> 
 def _inputs(program: Any, importer: GraphImporter) -> list[Var]:
     """Constants for parameters and buffers, variables for the user's inputs and for buffers that change."""
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    importer.sizes.names = names_of_sizes(list(placeholders.values()))
     changed = set(program.graph_signature.buffers_to_mutate.values())
     params: list[Var] = []
     states: list[Var] = []

@@ -17,6 +17,7 @@ from tilewright.frontend.torch.importer import GraphImporter, value_of
 from tilewright.frontend.torch.layouts import layout_of
 from tilewright.frontend.torch.outputs import Outputs
 from tilewright.frontend.torch.random_numbers import KEY, Draws
+from tilewright.frontend.torch.types import names_of_sizes
 from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, Var, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
@@ -70,7 +71,7 @@ def convert_graph(graph: Any, constants: Mapping[int, Any], checked: bool = Fals
     key = var("random_key", KEY)
     importer = GraphImporter(Draws(lambda: key), Checks(graph) if checked else None)
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
-    importer.sizes.given = _sizes_given(placeholders)
+    importer.sizes.given, importer.sizes.names = _sizes_given(placeholders), names_of_sizes(placeholders)
     params: list[Var] = []
     inputs: list[int] = []
     orders: dict[int, tuple[int, ...]] = {}

@@ -73,11 +73,31 @@ _OF_RUN: dict[str, Callable[[Expr, Expr], Expr]] = {
 }  # fmt: skip
 
 
+def names_of_sizes(placeholders: Sequence[Any]) -> dict[str, str]:
+    """The names that `torch.export.Dim` gave to the symbols of sizes, of a graph with these placeholders.
+
+    Files of `torch.export.save` do not keep them.
+    """
+    values = [node.meta.get("val") for node in placeholders]
+    extents = [extent for value in values for extent in getattr(value, "shape", ()) if hasattr(extent, "node")]
+    found: dict[str, str] = {}
+    for extent in extents:
+        environment = extent.node.shape_env
+        named = getattr(environment, "source_name_to_debug_name", {})
+        for source in getattr(environment, "var_to_sources", {}).get(extent.node.expr, ()):
+            label = source.name if isinstance(source.name, str) else source.name()
+            name = named.get(label, "")
+            if name.isidentifier() and name not in found.values():
+                found.setdefault(str(extent), name)
+    return found
+
+
 class Sizes:
-    """Size variables by the names that PyTorch gives its symbols, and scalars for those that a run finds."""
+    """Size variables by the names of the program's author or PyTorch's own, scalars for those that a run finds."""
 
     def __init__(self) -> None:
         self.variables: dict[str, Any] = {}
+        self.names: dict[str, str] = {}  # those that the program's author has for PyTorch's symbols
         self.given: set[str] = set()  # symbols that the inputs have as sizes, whatever they come from
         self._found: dict[str, Callable[[], Expr]] = {}
 
@@ -152,7 +172,8 @@ class Sizes:
         if expr.is_Integer:
             return tir.convert(int(expr))
         if expr.is_Symbol:
-            return self.variables.setdefault(str(expr), size_var(str(expr)))
+            name = str(expr)
+            return self.variables.setdefault(name, size_var(self.names.get(name, name)))
         if kind in _ROUNDED and (quotient := _quotient_of(expr.args[0])) is not None:
             return _ROUNDED[kind](*[self._expression(part, where) for part in quotient])
         parts = [self._expression(part, where) for part in expr.args]
