@@ -139,7 +139,7 @@ def _size(call: TorchNode, name: str, extent: Any) -> Expr:
 def _operand(node: Any, name: str, place: str = "") -> Any:
     """The argument of a node of a graph by its name, or one of a list of them."""
     names = [declared.name for declared in node.target._schema.arguments]
-    given = {**dict(zip(names, node.args)), **node.kwargs}.get(name)
+    given: Any = {**dict(zip(names, node.args)), **node.kwargs}.get(name)
     return given[int(place)] if place else given
 
 
@@ -157,7 +157,7 @@ def _elements(value: Any) -> int:
 def _limit(node: Any) -> Any:
     """A number that all elements of a node's result are known to be below and not negative; None where none is."""
     while getattr(node, "op", "") == "call_function":
-        source = node.args[0] if node.args else None
+        source: Any = node.args[0] if node.args else None
         if node.target is operator.getitem and node.args[1] == 1 and str(source.target).split(".")[1] in _POSITIONS:
             node = source
         name = str(node.target).removeprefix("aten.").partition(".")[0]
