@@ -68,6 +68,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], list[tuple[Any, ...]]]]]
     ),
     "rrelu": (lambda x: nn.rrelu(x, 0.1, 0.3), lambda: [(normal(6, 4),)]),
     "rrelu in training": (lambda x: nn.rrelu(x, 0.2, 0.2, training=True), lambda: [(normal(6, 4),)]),
+    "logsigmoid of nothing": (nn.logsigmoid, lambda: [(normal(1, 0, 3),)]),
     "as_strided of a transpose": (lambda x: x.t().as_strided((2, 3), (1, 2)) * 2, lambda: [(normal(4, 5),)]),
     "as_strided of a part": (lambda x: (x + 1)[1:, 2:].as_strided((2, 2), (5, 1)) * 2, lambda: [(normal(4, 5),)]),
 }  # fmt: skip

@@ -68,8 +68,9 @@ def convert_log_sigmoid(node: TorchNode) -> Expr | list[Expr]:
     made = functions.log_sigmoid(data)
     if "forward" not in node.target:
         return made
-    empty = any(extent == 0 for extent in node.shape_at(1))
-    return [made, op.zeros(shape=node.shape_at(1)) if empty else op.exp(op.negative(op.abs(data)))]
+    if any(extent == 0 for extent in node.shape_at(1)):
+        return [made, op.zeros(shape=node.shape_at(1), dtype=str(node.dtype))]
+    return [made, op.exp(op.negative(op.abs(data)))]
 
 
 @converts("aten.gelu")
