@@ -112,7 +112,7 @@ class Executable(Model):
             return special.time(inputs, repeat, warmup)
         run, entry, slots, threads, clock = self._run, self._entry, self._slots, self.threads, time.perf_counter
         times = []
-        with self._lock:
+        with self._turn():
             results = self._segment.prepare(arrays, None, threads)
             for _ in range(warmup):
                 self._check(run(entry, slots, threads))
@@ -132,7 +132,7 @@ class Executable(Model):
         special = self._special(arrays)
         if special is not None:
             return special.profile(inputs, repeat)
-        with self._lock:
+        with self._turn():
             results = self._segment.prepare(arrays, None, self.threads)
             bases = self._segment.bases(arrays, results)
             return profile_kernels(self._linked, self.manifest, bases, self.threads, repeat, self._check)
@@ -149,7 +149,7 @@ class Executable(Model):
             special = self._special(arrays)
             if special is not None:
                 return special._infer(arrays, outputs)
-        with self._lock:
+        with self._turn():
             results = self._segment.prepare(arrays, outputs, self.threads)
             code = self._run(self._entry, self._slots, self.threads)
         if code:

@@ -44,7 +44,7 @@ class AheadOfTime(Executable):
         """Seconds of each of `repeat` runs: the native call alone, inputs and outputs prepared once."""
         arrays = by_name(inputs, self.inputs)
         times = []
-        with self._lock:
+        with self._turn():
             results, call = self._prepared(arrays, None)
             for turn in range(warmup + repeat):
                 start = time.perf_counter()
@@ -65,7 +65,7 @@ class AheadOfTime(Executable):
         return [*super()._entries(manifest), CInterface.of(manifest).call_symbol]
 
     def _infer(self, arrays: list[Array], outputs: Sequence[Array] | None) -> list[Array]:
-        with self._lock:
+        with self._turn():
             results, call = self._prepared(arrays, outputs)
             code = call()
         self._check(code)

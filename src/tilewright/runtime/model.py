@@ -21,11 +21,12 @@ from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array
 from tilewright.runtime.module import failure_text
 from tilewright.runtime.native import PoolCode, native
+from tilewright.runtime.overlap import apart
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.signature import by_name, by_position, describe
 from tilewright.runtime.threads import MAX_WORKERS, available_processors, default_workers
 from tilewright.runtime.working_memory import WorkingMemory
-from tilewright.support.forks import own_lock
+from tilewright.support.forks import held_here, own_lock
 
 
 def _unpickled(
@@ -59,6 +60,16 @@ class Model(ABC):
         self._memory = WorkingMemory(manifest.arena_bytes)
         self._lock = own_lock(self, "_lock")
 
+    def _turn(self) -> Any:
+        """The lock that a run holds. Raises `InputError` where the calling thread is in the midst of one."""
+        if held_here(self._lock):
+            raise InputError(
+                "this model is already running in this thread: it was called again from a signal handler, a finalizer "
+                "or a function that it calls. Use another executable there (tilewright.load the model twice), or leave "
+                "the call to another thread"
+            )
+        return self._lock
+
     def set_threads(self, threads: int | None = None) -> None:
         """Use `threads` workers from now on; None is the default for this process (`runtime.threads`).
 
@@ -66,7 +77,7 @@ class Model(ABC):
         """
         workers = min(default_workers(threads), self.manifest.max_workers or MAX_WORKERS)
         native().set_processors(available_processors())
-        with self._lock:
+        with self._turn():
             self.threads = workers
             self._reserve(workers)
 
@@ -78,10 +89,12 @@ class Model(ABC):
     def run(self, inputs: Mapping[str, Any], outputs: Sequence[Array] | None = None) -> list[Any]:
         """Run on named inputs; a list of arrays in the model's output order.
 
-        The arrays are fresh unless `outputs` gives C-contiguous, writable arrays to fill. Raises `InputError` for a
-        wrong name, dtype or shape, or when the model's own checks fail on the values.
+        The arrays are fresh unless `outputs` gives C-contiguous, writable arrays to fill, which may share memory with
+        inputs (those are then copied first) but not with each other. Raises `InputError` for a wrong name, dtype or
+        shape, or when the model's own checks fail on the values.
         """
-        return self._infer(by_name(inputs, self.inputs), outputs)
+        arrays = by_name(inputs, self.inputs)
+        return self._infer(arrays if outputs is None else apart(arrays, outputs, self.outputs), outputs)
 
     @abstractmethod
     def time(self, inputs: Mapping[str, Any], repeat: int = 10, warmup: int = 1) -> list[float]:

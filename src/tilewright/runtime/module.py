@@ -31,7 +31,7 @@ from tilewright.runtime.record import Record
 from tilewright.runtime.tensor import Tensor
 from tilewright.runtime.threads import available_processors, default_workers
 from tilewright.support.dtype import DType
-from tilewright.support.forks import own_lock
+from tilewright.support.forks import held_here, own_lock
 
 FORMAT = "tilewright-module"
 
@@ -203,9 +203,18 @@ class Function:
         self._check(self._run(self._measure, ctypes.addressof(self._slots), 1))
         self._allocate(sizes[0], sizes[1])
 
+    def _turn(self) -> Any:
+        """The lock that a call holds. Raises `InputError` where the calling thread is in the midst of one."""
+        if held_here(self._lock):
+            raise InputError(
+                f"{self.info.name} is already running in this thread: it was called again from a signal handler, a "
+                "finalizer or a function that it calls. Load the module once more for that"
+            )
+        return self._lock
+
     def __call__(self, *args: Any) -> None:
         """Run once. Raises `InputError` for arguments that do not fit, or when an assertion of the function fails."""
-        with self._lock:
+        with self._turn():
             alive = self._prepare(args)
             self._check(self._run(self._target, self._argument, self.threads))
             raise_failure()
@@ -215,7 +224,7 @@ class Function:
         """Seconds a call takes, `repeat` times the mean over `number` calls, arguments prepared once."""
         run, target, argument, threads = self._run, self._target, self._argument, self.threads
         clock = time.perf_counter
-        with self._lock:
+        with self._turn():
             alive = self._prepare(args)
             self._check(run(target, argument, threads))
             times = []
@@ -275,7 +284,7 @@ class Prepared:
 
     def __init__(self, function: Function, args: Sequence[Any], turns: Mapping[int, Sequence[Array]]) -> None:
         self._function, self._turns, self._call = function, turns, 0
-        with function._lock:
+        with function._turn():
             self._alive = function._prepare(args)
             self._values = list(function._slots)
         self._addresses = {index: [address_of(array) for array in arrays] for index, arrays in turns.items()}
@@ -285,7 +294,7 @@ class Prepared:
         function = self._function
         run, target, argument, threads = function._run, function._target, function._argument, function.threads
         slots, addresses = function._slots, list(self._addresses.items())
-        with function._lock:
+        with function._turn():
             slots[:] = self._values
             start = time.perf_counter()
             for _ in range(number):

@@ -26,13 +26,19 @@ fork_lock = threading.RLock()
 _owners: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
-def own_lock(owner: Any, name: str) -> threading.Lock:
-    """A lock for the attribute `name` of `owner`, which gets another, free one in the child of a fork.
+def own_lock(owner: Any, name: str) -> Any:
+    """A re-entrant lock for the attribute `name` of `owner`, which gets another, free one in the child of a fork.
 
-    The attribute is replaced rather than the lock released: the forking thread may itself be inside of `with`.
+    The attribute is replaced rather than the lock released: the forking thread may itself be inside of `with`. It is
+    re-entrant because handlers of signals and finalizers run in any thread, between any two steps of what holds it.
     """
     _owners.setdefault(owner, set()).add(name)
-    return threading.Lock()
+    return threading.RLock()
+
+
+def held_here(lock: Any) -> bool:
+    """True if the calling thread holds `lock`, which `own_lock` made."""
+    return lock._is_owned()  # what `threading.Condition` asks of any lock that it is given
 
 
 def between_forks(work: Callable[P, R]) -> Callable[P, R]:
@@ -53,7 +59,7 @@ def _renew() -> None:
     fork_lock.release()
     for owner, names in list(_owners.items()):
         for name in names:
-            setattr(owner, name, threading.Lock())
+            setattr(owner, name, threading.RLock())
 
 
 if hasattr(os, "register_at_fork"):

@@ -21,6 +21,7 @@ from tilewright.runtime.manifest import LoadedConstant, Manifest
 from tilewright.runtime.manifest import Packed as PackedEntry
 from tilewright.runtime.memory import Array
 from tilewright.runtime.model import Model
+from tilewright.runtime.overlap import fresh
 from tilewright.runtime.profile import KernelTime, profile_kernels
 from tilewright.runtime.segment import Segment
 from tilewright.runtime.signature import by_name
@@ -70,7 +71,7 @@ class VirtualMachine(Model):
         best: list[KernelTime] = []
         for _ in range(max(repeat, 1)):
             rows: list[KernelTime] = []
-            with self._lock:
+            with self._turn():
                 traced = [self._timed(entry, call, rows) for entry, call in zip(self.manifest.packed, self._packed)]
                 execute(self.program, traced, self._constants, values)
             same = [row.kernel for row in rows] == [row.kernel for row in best]
@@ -96,9 +97,9 @@ class VirtualMachine(Model):
         return export_library(path, self.manifest, self.object_code, self._weights, name, model=model, after=after)
 
     def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
-        with self._lock:
+        with self._turn():
             value = execute(self.program, self._packed, self._constants, arrays, self._shortcut)
-        results = flatten(value)
+        results = fresh(flatten(value), (*arrays, self._weights))
         if outputs is None:
             return results
         if len(outputs) != len(results):
