@@ -75,6 +75,7 @@ ALLOWED = {
         "runtime/threads.py:MAX_WORKERS",
         "runtime/vm/loop.py:_WORTH_MEETING",
         "codegen/native/pool.py:_SPIN_NANOSECONDS",
+        "codegen/native/pool.py:_GRACE_NANOSECONDS",
         "codegen/native/pool.py:_OFTEN",
         "codegen/native/pool.py:_FUTEX_WAIT_PRIVATE",
         "codegen/native/pool.py:_FUTEX_WAKE_PRIVATE",

@@ -9,6 +9,7 @@ from tilewright.codegen.run_loop import KernelCall, Location, build_run_loop
 from tilewright.codegen.source.c import emit_c
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.run_regions import Kind, by_region, regions_of
 
 
 def loop_of(inputs: int, outputs: int = 1) -> PrimFunc:
@@ -39,3 +40,20 @@ def test_code_grows_with_the_kernels_and_the_entry_not_at_all(form: str) -> None
 
     (few, entry), (many, same) = lines(100), lines(5000)
     assert many < 51 * few and same == entry
+
+
+def test_kernels_of_one_worker_in_a_row_are_one_region() -> None:
+    kinds: list[Kind] = ["alone", "alone", "shared", "shared", "meeting", "alone", "shared", "alone", "alone"]
+    calls = [KernelCall(f"k{i}", (Location("arena", i),), "", kind) for i, kind in enumerate(kinds)]
+    func = build_run_loop(calls, 1, 1, 0)
+    regions = regions_of(func)
+    assert [kind for kind, _ in regions] == ["alone", "shared", "shared", "meeting", "alone", "shared", "alone"]
+    assert [str(body).count("call_function") for _, body in regions] == [2, 1, 1, 1, 1, 1, 2]
+    text = str(by_region(func))
+    assert "barrier" not in text and all(text.count(f"'k{i}'") == 1 for i in range(len(kinds)))
+
+
+def test_a_model_without_kernels_has_no_regions() -> None:
+    func = build_run_loop([], 1, 1, 0)
+    assert regions_of(func) == [] and by_region(func) is func
+    assert "[0 x i8] []" in emit([func], Target.host())

@@ -1,8 +1,10 @@
 """The run loop of a compiled model: one function of the loop IR that calls every kernel in order.
 
-All workers run it together (the kernels are SPMD); a barrier stands between kernels. Its parameters are pointers: the
-slots, which are those of the model's inputs and then its outputs, the weights, the arena of intermediates, and the base
-of the workers' own scratch. Slots are read where they are used, as a model may have thousands.
+All workers run it together (the kernels are SPMD); a barrier stands between kernels. For the worker pool
+`tir.transform.run_regions` makes it a function of the kernel's number, so that the pool can deal out the shares. Its
+parameters are pointers: the slots, which are those of the model's inputs and then its outputs, the weights, the arena
+of intermediates, and the base of the workers' own scratch. Slots are read where they are used, as a model may have
+thousands.
 
     def main(slots, weights, arena, scratch):
         fused_conv2d(slots[0], weights + 0, arena + 0, arena + 401408, scratch + worker * stride)
@@ -24,6 +26,7 @@ from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, StringImm, Var
 from tilewright.tir.stmt import Evaluate, PrimFunc, Stmt, seq
+from tilewright.tir.transform.run_regions import Kind
 
 Space = Literal["input", "output", "weights", "arena", "scratch", "table"]
 
@@ -43,11 +46,15 @@ class Location:
 
 @dataclass(frozen=True)
 class KernelCall:
-    """One step of the run loop: the kernel's name, where its arguments live, and the source nodes it computes."""
+    """One step of the run loop: the kernel's name, where its arguments live, and the source nodes it computes.
+
+    `kind` says how workers share it.
+    """
 
     kernel: str
     arguments: tuple[Location, ...]
     source: str = ""
+    kind: Kind = "shared"
 
 
 def build_run_loop(
@@ -70,7 +77,9 @@ def build_run_loop(
         arguments = tuple(loop.argument(where) for where in call.arguments)
         steps.append(Evaluate(Call("int32", "call_function", (StringImm(call.kernel), *arguments))))
     body = seq(*steps) if steps else Evaluate(tir_op.const(0))
-    return PrimFunc(name, loop.params, body, {"spmd": True, "noalias": False, "slots": inputs + outputs})
+    kinds = tuple(call.kind for call in calls)
+    attrs = {"spmd": True, "noalias": False, "slots": inputs + outputs, "regions": kinds}
+    return PrimFunc(name, loop.params, body, attrs)
 
 
 class _RunLoop:

@@ -45,23 +45,28 @@ from tilewright.target import Target
 from tilewright.tir.expr import Expr, SizeVar, Var
 from tilewright.tir.size_hint import size_hint
 from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.run_regions import Kind, kind_of
 
 ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Scratch memory of a kernel in bytes, shared and of each worker; symbolic in the kernel's scalar parameters."""
+    """Scratch memory of a kernel in bytes, shared and of each worker; symbolic in the kernel's scalar parameters.
+
+    `kind` says how workers share the kernel.
+    """
 
     shared: Dim
     private: Dim
     scalars: tuple[Var, ...]
+    kind: Kind
 
     @staticmethod
     def of(func: PrimFunc) -> Workspace:
         """What `func` needs."""
         sizes = [func.attrs.get(key, 0) for key in ("workspace_bytes", "worker_workspace_bytes")]
-        return Workspace(sizes[0], sizes[1], tuple(p for p in func.params if isinstance(p, Var)))
+        return Workspace(sizes[0], sizes[1], tuple(p for p in func.params if isinstance(p, Var)), kind_of(func))
 
     @property
     def is_needed(self) -> bool:
@@ -260,7 +265,7 @@ class _Places:
             arguments += [Location("arena", 0, (self.table.workspace_entry,)), Location("scratch", 0)]
         elif workspace.is_needed:
             arguments += [Location("arena", _aligned(self.plan.arena_bytes)), Location("scratch", 0)]
-        return KernelCall(name, tuple(arguments), call.span)
+        return KernelCall(name, tuple(arguments), call.span, workspace.kind)
 
     def copy(self, kernel: str, source: Storage, output: int) -> KernelCall:
         """The call that copies a value into an output."""

@@ -73,8 +73,12 @@ void tilewright_{name}_set_weights(const void *weights);
 DECLARATIONS = """\
 typedef int32_t (*entry_type)(void **slots, const void *context);
 extern int32_t {entry}__entry(void **slots, const void *context);
-extern int32_t {entry}__plan(int64_t *dims, int64_t *plan, const void *context);
 extern int32_t tilewright_parallel_run(entry_type entry, void **slots, int32_t threads);
+/* What a model's own code says of it goes before this. */
+__attribute__((weak)) int32_t {entry}__run(void **slots, int32_t threads) {{
+  return tilewright_parallel_run({entry}__entry, slots, threads);
+}}
+extern int32_t {entry}__plan(int64_t *dims, int64_t *plan, const void *context);
 extern const unsigned char tilewright_weights[];
 """
 
@@ -164,7 +168,7 @@ class CModel:
 def library_model(manifest: Manifest) -> CModel:
     """A straight model whose kernels are object code. Raises `UnsupportedError` for one with control flow."""
     interface = CInterface.of(manifest)
-    run = f"tilewright_parallel_run({interface.entry}__entry, slots, threads) ? {interface.kernel_error} : 0"
+    run = f"{interface.entry}__run(slots, threads) ? {interface.kernel_error} : 0"
     return CModel(interface, DECLARATIONS.format(entry=interface.entry), run)
 
 

@@ -20,7 +20,6 @@ from tilewright.runtime.artifact import save_artifact
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array, same_bytes
 from tilewright.runtime.model import Model
-from tilewright.runtime.native import native
 from tilewright.runtime.profile import KernelTime, profile_kernels
 from tilewright.runtime.segment import Segment
 from tilewright.runtime.signature import by_name
@@ -46,7 +45,7 @@ class Executable(Model):
         super().__init__(object_code, manifest, weights, self._entries(manifest))
         self._segment = Segment(self.manifest, self._linked, self._weights, self._memory)
         self._specializations: Specializations[Executable] | None = None
-        self._run, self._entry, self._slots = native().parallel_run, self._segment.entry, self._segment.slots_address
+        self._run, self._slots = self._segment.run, self._segment.slots_address
         self.set_threads(threads)
 
     @classmethod
@@ -110,15 +109,15 @@ class Executable(Model):
         special = self._special(arrays)
         if special is not None:
             return special.time(inputs, repeat, warmup)
-        run, entry, slots, threads, clock = self._run, self._entry, self._slots, self.threads, time.perf_counter
+        run, slots, threads, clock = self._run, self._slots, self.threads, time.perf_counter
         times = []
         with self._turn():
             results = self._segment.prepare(arrays, None, threads)
             for _ in range(warmup):
-                self._check(run(entry, slots, threads))
+                self._check(run(slots, threads))
             for _ in range(repeat):
                 start = clock()
-                run(entry, slots, threads)
+                run(slots, threads)
                 times.append(clock() - start)
         del results
         return times
@@ -151,7 +150,7 @@ class Executable(Model):
                 return special._infer(arrays, outputs)
         with self._turn():
             results = self._segment.prepare(arrays, outputs, self.threads)
-            code = self._run(self._entry, self._slots, self.threads)
+            code = self._run(self._slots, self.threads)
         if code:
             self._check(code)
         return results

@@ -145,6 +145,11 @@ class SegmentManifest(Record):
         """True if compiled code takes the inputs and fills the outputs; else a program does."""
         return True
 
+    @property
+    def run_symbol(self) -> str:
+        """The symbol of the function that has the pool share the kernels out; code written by hand may lack it."""
+        return f"{self.entry}__run"
+
     def check(self, where: str) -> None:
         """Numbers of inputs, outputs, axes and table entries must exist. Raises `ArtifactError`."""
         sizes = self.dynamic

@@ -20,11 +20,13 @@ from tilewright.runtime.processor import host_architecture
 from tilewright.support.forks import own_lock
 
 #: The version of what the pool exports and of how it is called. Pools of one version may stand for each other.
-INTERFACE = 3
+INTERFACE = 4
 
 EXPORTS = (
     "tilewright_barrier",
     "tilewright_parallel_run",
+    "tilewright_run",
+    "tilewright_regions",
     "tilewright_call_with_worker_memory",
     "tilewright_repeat",
     "tilewright_steps",
@@ -69,7 +71,8 @@ class Native:
 
     def imports(self) -> dict[str, int]:
         """The symbols that compiled models may leave undefined, with their addresses."""
-        pool = {name: self.addresses[name] for name in ("tilewright_barrier", "tilewright_parallel_run")}
+        called = ("tilewright_barrier", "tilewright_parallel_run", "tilewright_run", "tilewright_regions")
+        pool = {name: self.addresses[name] for name in called}
         return pool | packed.imports()
 
 
@@ -85,6 +88,8 @@ def native(offered: PoolCode | None = None) -> Native:
         with _lock:
             if _native is None:
                 made = Native(_chosen(offered))
+                if _native is not None:  # a finalizer that ran in between has made it
+                    return _native
                 # Threads still spinning when the interpreter is torn down would run in code that is going away.
                 atexit.register(made.stop)
                 os.register_at_fork(after_in_child=made.forget)

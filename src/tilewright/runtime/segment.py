@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from tilewright.runtime.output_memory import OutputMemory
 from tilewright.runtime.shape_program import RunPlan, ShapeProgram
 from tilewright.runtime.signature import TensorSpec, bind, describe
 from tilewright.runtime.working_memory import WorkingMemory
+
+_RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32)
 
 #: Bytes up to which an output need not begin on a cache line.
 _SMALL = 1024
@@ -47,7 +50,11 @@ class Segment:
         self.slots_address = ctypes.addressof(self._slots)
         self._table: Any = None
         self._plan: RunPlan | None = None
-        self._run = native().parallel_run
+        run = linked.find(manifest.run_symbol)
+        #: Runs what was prepared, by the address of the slots and the number of workers; 0 or the code of a failure.
+        self.run: Callable[[int, int], int] = partial(native().parallel_run, self.entry) if run is None else _RUN(run)
+        #: The address of what several workers run, and how `tilewright_steps` is told to call it.
+        self.shared_entry = (self.entry, 1) if run is None else (run, 2)
         self._output_memory = OutputMemory(2 * len(self.outputs))
         # What `invoke` looks at for each call, as plain tuples.
         self._wanted = [(i, spec, spec.numpy, spec.shape) for i, spec in enumerate(self.inputs)]
@@ -81,7 +88,7 @@ class Segment:
 
     def call(self, threads: int) -> int:
         """Run what `prepare` set up; 0, or the code of a failed check."""
-        return int(self._run(self.entry, self.slots_address, threads))
+        return int(self.run(self.slots_address, threads))
 
     def invoke(self, values: Sequence[Any], threads: int) -> tuple[list[Array], int]:
         """Run on `values`, which are checked; the outputs, and 0 or the code of a failed check."""
@@ -90,7 +97,7 @@ class Segment:
                 bind(value, spec) for value, spec in zip(values, self.inputs)
             ]  # which live until the call is over
             results = self.prepare(arrays, None, threads)
-            return results, self._run(self.entry, self.slots_address, threads)
+            return results, self.run(self.slots_address, threads)
         slots, count, memory = self._slots, self._count, self.memory
         kept = []  # arrays made here live until the call is over
         for value, (i, spec, dtype, shape) in zip(values, self._wanted):
@@ -105,7 +112,7 @@ class Segment:
             slots[i] = address_of(array)
             results.append(array)
         slots[count + 1], slots[count + 2] = memory.arena.address, memory.scratch.address
-        return results, self._run(self.entry, self.slots_address, threads)
+        return results, self.run(self.slots_address, threads)
 
     def _maker(self, spec: TensorSpec) -> Callable[[Any, Any], Array]:
         """What makes an output: where it is small, a cache line's alignment is not worth the microsecond."""

@@ -121,6 +121,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("any_lane", 1, _some, "true if a condition holds in some lane: whether a rare case is worth a branch"),
     **_group("dot4", 3, _dot, "sums and dot products of four bytes for each lane (tir/dot_product.py)"),
     **_group("worker_id num_workers", 0, _int32, "this worker's number, and how many there are"),
+    **_group("region_id", 0, _int32, "the number of the kernel of a run loop that is to be called"),
     **_group("address_of", None, _handle, "the address of the element a load names; with 'r', for reading only"),
     **_group("pointer_add", 2, _handle, "an address moved by a number of bytes"),
     **_group("thread_axes", None, _handle, "thread variables, listed for an attribute"),

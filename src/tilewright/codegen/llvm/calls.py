@@ -343,6 +343,7 @@ _CALLS: dict[str, Callable[[FunctionBuilder, Call], Value]] = {
     "dot4": dot4,
     "worker_id": _context(0),
     "num_workers": _context(4),
+    "region_id": _context(16),
     "pointer_add": _pointer_add,
     "address_of": _address_of,
     "call_extern": _extern,

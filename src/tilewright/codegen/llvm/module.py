@@ -24,6 +24,7 @@ from tilewright.target import Target
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import SizeVar, Var
 from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.run_regions import KINDS, by_region, regions_of
 
 _SYMBOL = re.compile(r"[A-Za-z_$.][\w$.]*", re.ASCII)
 
@@ -57,8 +58,10 @@ def emit_module(funcs: Sequence[PrimFunc], target: Target, lines: bool | None = 
         module.defined[symbol_of(func.name)] = "i32"
     parts = []
     for func in funcs:
-        parts.append(emit_function(func, module))
-        parts.append(_entry(func))
+        if "regions" in func.attrs:
+            parts += [emit_function(by_region(func), module), _regions(func, module)]
+        else:
+            parts += [emit_function(func, module), _entry(func)]
     declarations = [module.declarations[name] for name in sorted(module.declarations)]
     metadata = [f"!{i} = {text}" for i, text in enumerate(module.metadata)]
     width = target.vector_bits
@@ -112,9 +115,34 @@ def _scalar_parameter(b: FunctionBuilder, param: Var, name: str) -> None:
     fact(b, param, isinstance(param, SizeVar))
 
 
-def _entry(func: PrimFunc) -> str:
+#: `main__run(slots, threads)` has the pool share out the kernels of a run loop; its packed entry runs them in order.
+_REGIONS = """\
+@{name}__kinds = constant [{count} x i8] [{kinds}]
+@{name}__state = global [8 x i64] zeroinitializer, align 64
+define i32 @{name}__run(ptr %args, i32 %threads) #0 {{
+  %code = tail call i32 @tilewright_run(ptr @{name}__region, ptr @{name}__kinds, i32 {count}, ptr %args, i32 %threads, \
+ptr @{name}__state)
+  ret i32 %code
+}}
+define i32 @{name}__entry(ptr %args, ptr %ctx) #0 {{
+  %code = tail call i32 @tilewright_regions(ptr @{name}__region, i32 {count}, ptr %args, ptr %ctx)
+  ret i32 %code
+}}"""
+
+
+def _regions(func: PrimFunc, module: Module) -> str:
+    """What the runtime calls to run a run loop."""
+    module.declare("tilewright_run", "i32", "ptr, ptr, i32, ptr, i32, ptr")
+    module.declare("tilewright_regions", "i32", "ptr, i32, ptr, ptr")
+    numbers = [f"i8 {KINDS[kind]}" for kind, _ in regions_of(func)]
+    text = _REGIONS.format(name=func.name, count=len(numbers), kinds=", ".join(numbers))
+    return f"{_entry(func, 'region')}\n{text}"
+
+
+def _entry(func: PrimFunc, name: str = "entry") -> str:
     """The packed entry: unpacks the slots and calls the function, whose first parameter may be many of them."""
-    lines = [f"define i32 @{func.name}__entry(ptr %args, ptr %ctx) #0 {{", "entry:"]
+    linkage = "" if name == "entry" else "internal "
+    lines = [f"define {linkage}i32 @{func.name}__{name}(ptr %args, ptr %ctx) #0 {{", "entry:"]
     first = func.attrs.get("slots")
     arguments = [] if first is None else ["ptr %args"]
     for i, param in enumerate(func.params[len(arguments) :], first or 0):

@@ -7,14 +7,20 @@ x86-64, AArch64 and 64-bit RISC-V.
 
 How it works
 ------------
-*Launch.* `tilewright_parallel_run(fn, args, n)` runs `fn(args, ctx)` on n workers at once; the caller is worker 0.
-Every other worker has its own cache line with a `ticket` word: a launch adds one to the tickets of the workers it
-needs, and leaves the others asleep. The last worker to finish bumps `@finished`, which the caller waits for. Launches
-from several Python threads take turns (`@lock`); a launch from inside a launch runs on its own thread alone.
+*Regions.* A model is a function of regions, one a kernel: `tilewright_run(fn, kinds, regions, args, n, state)` calls
+`fn(args, ctx)` for each region and each of its n shares, and a region begins when the one before is done (`regions.py`,
+with the order of everything in docs/runtime.md). Who does a share is open: a worker claims its own first, then those
+that nobody has begun. `tilewright_parallel_run(fn, args, n)` is a launch of one region whose shares wait for each other
+and so are done by n workers, the caller being worker 0.
 
-*Barrier.* An arrival counter and an epoch. The last to arrive resets the counter and bumps the epoch; the others
-wait for the epoch to change. With one worker it returns at once. When a worker's function fails, the barrier is broken:
-it no longer holds anybody, so that the others run to their end rather than wait for a worker that is gone.
+*Launch.* Every other worker has its own cache line with a `ticket` word: a launch adds one to the tickets of the
+workers it needs, and leaves the others asleep. Launches from several Python threads take turns (`@lock`); a launch
+from inside a launch runs on its own thread alone. The caller is free as soon as all shares are done: nobody is within
+`fn` then, and a worker that comes too late finds the launch closed.
+
+*Barrier*, within a region. An arrival counter and an epoch. The last to arrive resets the counter and bumps the epoch;
+the others wait for the epoch to change. With one worker it returns at once. When a worker's function fails, the barrier
+is broken: it no longer holds anybody, so that the others run to their end rather than wait for a worker that is gone.
 
 *Waiting* is the same everywhere (`@wait_for_change`): spin with pause for up to 100 us, then sleep in a futex, so that
 an idle process uses no processor time. With more workers than processors there is no spinning beyond the first
@@ -34,9 +40,13 @@ futex); a waker changes the word and then looks at `sleepers`; both sequentially
 
 from __future__ import annotations
 
+from tilewright.codegen.native.adaptive import ADAPTIVE, LIMITS
+from tilewright.codegen.native.regions import REGIONS
+from tilewright.codegen.native.repeat import REPEAT
 from tilewright.codegen.native.steps import steps_text
 from tilewright.codegen.native.waiting import WAITING
 from tilewright.runtime.threads import MAX_WORKERS
+from tilewright.tir.transform.run_regions import KINDS
 
 # name -> (numbers of the system calls futex and gettid, intrinsic that tells the core that it is in a spin loop, its
 # parameter, its argument)
@@ -47,6 +57,7 @@ _MACHINES = {
 }
 
 _SPIN_NANOSECONDS = 100_000
+_GRACE_NANOSECONDS = 50_000
 _OFTEN = 4
 _FUTEX_WAIT_PRIVATE = 128
 _FUTEX_WAKE_PRIVATE = 129
@@ -74,8 +85,28 @@ def pool_text(machine: str) -> str:
         "FUTEX_WAKE": _FUTEX_WAKE_PRIVATE,
         "SIG_SETMASK": _SIG_SETMASK,
         "CLOCK": _CLOCK_MONOTONIC,
+        **LIMITS,
+        "GRACE_NS": _GRACE_NANOSECONDS,
+        "POSITIONS": (1 << 52) - 1,
+        "CLOSED": (1 << 55) - 8,
+        "TURN_SLEEPERS": "getelementptr (i8, ptr @turn, i64 8)",
+        "TEAM_SLEEPERS": "getelementptr (i8, ptr @team, i64 8)",
+        **{kind.upper(): number for kind, number in KINDS.items()},
     }
-    text = "\n".join((_DECLARATIONS, WAITING, _BARRIER, _WORKER, _LAUNCH, _CONTROL, CALL_WITH_WORKER_MEMORY, REPEAT))
+    text = "\n".join(
+        (
+            _DECLARATIONS,
+            WAITING,
+            REGIONS,
+            _BARRIER,
+            _WORKER,
+            _LAUNCH,
+            ADAPTIVE,
+            _CONTROL,
+            CALL_WITH_WORKER_MEMORY,
+            REPEAT,
+        )
+    )
     text += steps_text()
     for name, value in values.items():
         text = text.replace(f"${name}$", str(value))
@@ -83,7 +114,7 @@ def pool_text(machine: str) -> str:
 
 
 _DECLARATIONS = """\
-%Context = type { i32, i32, ptr }                               ; worker, workers, barrier: what compiled code sees
+%Context = type { i32, i32, ptr, i32 }                          ; for compiled code: worker, workers, barrier, region
 %Barrier = type { i32, [60 x i8], i32, i32, i32, [52 x i8] }    ; arrived | its own line: epoch, sleepers, broken
 %Worker  = type { i32, i32, i32, i32, i64, [40 x i8] }          ; ticket, sleepers, index, thread id, pthread_t
 
@@ -95,11 +126,13 @@ _DECLARATIONS = """\
 @args       = internal global ptr null
 @count      = internal global i32 0                             ; workers taking part, the caller included
 @spin_ns    = internal global i64 $SPIN_NS$                     ; how long waits of this launch spin
+@kinds      = internal global ptr null                          ; of the launch's regions, a byte each
+@regions    = internal global i32 0
+@base       = internal global i64 0                             ; the position of the first region
 @cpus       = internal global [$MAX_WORKERS$ x i32] zeroinitializer, align 64 ; 1 + where each worker last waited, or 0
-@together   = internal global i32 0                             ; waits in a row that found two workers on one processor
+@together   = internal global i32 0, align 64                   ; waits in a row that found two workers on one processor
+@stolen     = internal global i64 0, align 64                   ; ns that the others lacked while the caller slept
 @status     = internal global i32 0                             ; the first failing worker's code
-@unfinished = internal global i32 0, align 64                   ; workers still inside @fn, the caller not counted
-@finished   = internal global [2 x i32] zeroinitializer, align 64 ; epoch, sleepers: the caller waits here
 
 @lock       = internal global [8 x i64] zeroinitializer, align 64 ; a pthread_mutex_t (all zero is unlocked on Linux)
 @owner      = internal global i64 0                             ; pthread_self() of the launching thread, else 0
@@ -177,19 +210,7 @@ done:
 """
 
 _WORKER = """\
-; This worker's share: fn(args, ctx).
-define internal i32 @share(ptr %fn, ptr %args, i32 %worker, i32 %workers) {
-  %ctx = alloca %Context, align 16
-  %workers.p = getelementptr %Context, ptr %ctx, i32 0, i32 1
-  %barrier.p = getelementptr %Context, ptr %ctx, i32 0, i32 2
-  store i32 %worker, ptr %ctx
-  store i32 %workers, ptr %workers.p
-  store ptr @barrier, ptr %barrier.p
-  %code = call i32 %fn(ptr %args, ptr %ctx)
-  ret i32 %code
-}
-
-; The life of a thread: wait for a ticket, do a share, sign off.
+; The life of a thread: wait for a ticket, then do what there is to do.
 define internal ptr @worker_main(ptr %self) {
 entry:
   %sleepers.p = getelementptr %Worker, ptr %self, i32 0, i32 1
@@ -201,7 +222,7 @@ entry:
   store atomic i32 %tid, ptr %tid.p monotonic, align 4
   br label %idle
 idle:
-  %seen = phi i32 [ 0, %entry ], [ %ticket, %work ], [ %ticket, %last ]
+  %seen = phi i32 [ 0, %entry ], [ %ticket, %work ]
   call void @wait_for_change(ptr %self, i32 %seen, ptr %sleepers.p, i32 %index)
   call i32 @note_processor(i32 %index)
   %ticket = load atomic i32, ptr %self acquire, align 4
@@ -209,16 +230,7 @@ idle:
   %stop = icmp ne i32 %stopping, 0
   br i1 %stop, label %leave, label %work
 work:
-  %fn = load ptr, ptr @fn
-  %args = load ptr, ptr @args
-  %count = load i32, ptr @count
-  %code = call i32 @share(ptr %fn, ptr %args, i32 %index, i32 %count)
-  call void @note(i32 %code)
-  %before = atomicrmw sub ptr @unfinished, i32 1 acq_rel
-  %is.last = icmp eq i32 %before, 1
-  br i1 %is.last, label %last, label %idle
-last:
-  call void @change(ptr @finished, ptr getelementptr (i32, ptr @finished, i64 1))
+  call void @work(i32 %index)
   br label %idle
 leave:
   ret ptr null
@@ -266,18 +278,50 @@ done:
 """
 
 _LAUNCH = """\
+@fixed      = internal constant i8 $FIXED$
+
 ; Run fn(args, ctx) on %wanted workers, the caller being worker 0; return 0 or a failing worker's code.
 define i32 @tilewright_parallel_run(ptr %fn, ptr %args, i32 %wanted) {
 entry:
-  %single = icmp sle i32 %wanted, 1
-  br i1 %single, label %alone, label %check
-check:                                            ; a launch inside a launch would wait for itself: run it alone
+  %shared = call i1 @may_share(i32 %wanted)
+  br i1 %shared, label %launch, label %alone
+launch:
+  %stolen.p = alloca i64, align 8
+  %code = call i32 @launch(ptr %fn, ptr @fixed, i32 1, ptr %args, i32 %wanted, ptr %stolen.p)
+  ret i32 %code
+alone:
+  %ctx = alloca %Context, align 16
+  call void @by_oneself(ptr %ctx)
+  %code.alone = call i32 %fn(ptr %args, ptr %ctx)
+  ret i32 %code.alone
+}
+
+define internal void @by_oneself(ptr %ctx) {
+  call void @llvm.memset.p0.i64(ptr %ctx, i8 0, i64 24, i1 false)
+  %workers.p = getelementptr %Context, ptr %ctx, i32 0, i32 1
+  store i32 1, ptr %workers.p
+  ret void
+}
+
+; Whether others are to be called. A launch inside a launch would wait for itself: it runs alone.
+define internal i1 @may_share(i32 %wanted) {
+entry:
+  %several = icmp sgt i32 %wanted, 1
+  br i1 %several, label %check, label %no
+check:
   %self = call i64 @pthread_self()
   %owner = load atomic i64, ptr @owner monotonic, align 8
-  %nested = icmp eq i64 %self, %owner
-  br i1 %nested, label %alone, label %enter
-enter:
+  %outer = icmp ne i64 %self, %owner
+  ret i1 %outer
+no:
+  ret i1 0
+}
+
+; %stolen.p gets the time for which others lost their processors while the caller waited for them.
+define internal i32 @launch(ptr %fn, ptr %kinds, i32 %regions, ptr %args, i32 %wanted, ptr %stolen.p) {
+entry:
   call i32 @pthread_mutex_lock(ptr @lock)
+  %self = call i64 @pthread_self()
   store atomic i64 %self, ptr @owner monotonic, align 8
   %workers = call i32 @grow(i32 %wanted)
   %helpers = sub i32 %workers, 1
@@ -287,38 +331,39 @@ enter:
   store i64 %spin, ptr @spin_ns
   store ptr %fn, ptr @fn
   store ptr %args, ptr @args
+  store ptr %kinds, ptr @kinds
+  store i32 %regions, ptr @regions
   store i32 %workers, ptr @count
   store i32 0, ptr @status
+  store i32 0, ptr @absent
+  store atomic i64 0, ptr @stolen monotonic, align 8
   store i32 0, ptr @barrier                       ; a run that broke the barrier may have left arrivals behind
   store i32 0, ptr getelementptr (%Barrier, ptr @barrier, i32 0, i32 4)
-  store i32 %helpers, ptr @unfinished
   call i32 @note_processor(i32 0)
-  %epoch = load atomic i32, ptr @finished monotonic, align 4
+  %turn = load atomic i64, ptr @turn monotonic, align 8
+  %shifted = lshr i64 %turn, 3
+  %before = and i64 %shifted, $POSITIONS$
+  %base = add i64 %before, 1
+  store i64 %base, ptr @base
+  call void @open(i64 %base, i64 0)               ; releases the stores above
   %any = icmp sgt i32 %helpers, 0
   br i1 %any, label %call, label %own
-call:                                             ; hand out the tickets: each releases the stores above
-  %i = phi i32 [ 0, %enter ], [ %i.next, %call ]
+call:
+  %i = phi i32 [ 0, %entry ], [ %i.next, %call ]
   %worker = getelementptr [$MAX_WORKERS$ x %Worker], ptr @workers, i32 0, i32 %i
   %sleepers.p = getelementptr %Worker, ptr %worker, i32 0, i32 1
   call void @change(ptr %worker, ptr %sleepers.p)
   %i.next = add i32 %i, 1
   %more = icmp slt i32 %i.next, %helpers
   br i1 %more, label %call, label %own
-own:
-  %code = call i32 @share(ptr %fn, ptr %args, i32 0, i32 %workers)
-  call void @note(i32 %code)
-  br i1 %any, label %join, label %leave
-join:
-  call void @wait_for_change(ptr @finished, i32 %epoch, ptr getelementptr (i32, ptr @finished, i64 1), i32 0)
-  br label %leave
-leave:
+own:                                              ; until the launch is closed
+  call void @work(i32 0)
+  %stolen = load atomic i64, ptr @stolen monotonic, align 8
+  store i64 %stolen, ptr %stolen.p
   %status = load atomic i32, ptr @status acquire, align 4
   store atomic i64 0, ptr @owner monotonic, align 8
   call i32 @pthread_mutex_unlock(ptr @lock)
   ret i32 %status
-alone:
-  %code.alone = call i32 @share(ptr %fn, ptr %args, i32 0, i32 1)
-  ret i32 %code.alone
 }
 """
 
@@ -365,7 +410,11 @@ define void @tilewright_pool_forget() {
   store i64 0, ptr @owner
   store i32 0, ptr @created
   store i32 0, ptr @stopping
-  call void @llvm.memset.p0.i64(ptr @finished, i8 0, i64 8, i1 false)
+  %turn = load i64, ptr @turn
+  %closed = and i64 %turn, $CLOSED$
+  store i64 %closed, ptr @turn                    ; positions go on from here: claims hold those of the past
+  store i32 0, ptr $TURN_SLEEPERS$
+  store i32 0, ptr $TEAM_SLEEPERS$
   call void @llvm.memset.p0.i64(ptr @barrier, i8 0, i64 128, i1 false)
   ret void
 }
@@ -398,95 +447,5 @@ define i32 @tilewright_call_with_worker_memory(ptr %call, ptr %ctx) {
   store i64 %address, ptr %slot
   %code = call i32 %entry(ptr %own, ptr %ctx)
   ret i32 %code
-}
-"""
-
-# A loop of the virtual machine (`runtime/vm/loop.py`).
-REPEAT = """\
-; %loop: { entry, slots, most turns, turns done, the test, number of pairs, number of rows, goes on, failed }, then
-; pairs of slots that are swapped after a turn, then slots and the bytes that they move on by. Calls entry(slots, ctx)
-; until the byte at the address of the test is 0 or there have been as many turns. Worker 0 makes the turns' changes.
-%Loop = type { ptr, ptr, i64, i64, ptr, i64, i64, i64, i64 }
-define i32 @tilewright_repeat(ptr %loop, ptr %ctx) {
-entry:
-  %slots.p = getelementptr %Loop, ptr %loop, i32 0, i32 1
-  %most.p = getelementptr %Loop, ptr %loop, i32 0, i32 2
-  %done.p = getelementptr %Loop, ptr %loop, i32 0, i32 3
-  %test.p = getelementptr %Loop, ptr %loop, i32 0, i32 4
-  %pairs.p = getelementptr %Loop, ptr %loop, i32 0, i32 5
-  %rows.p = getelementptr %Loop, ptr %loop, i32 0, i32 6
-  %goes.p = getelementptr %Loop, ptr %loop, i32 0, i32 7
-  %failed.p = getelementptr %Loop, ptr %loop, i32 0, i32 8
-  %numbers = getelementptr %Loop, ptr %loop, i32 1
-  %fn = load ptr, ptr %loop
-  %slots = load ptr, ptr %slots.p
-  %most = load i64, ptr %most.p
-  %test = load ptr, ptr %test.p
-  %pairs = load i64, ptr %pairs.p
-  %rows = load i64, ptr %rows.p
-  %all = add i64 %pairs, %rows
-  %worker = load i32, ptr %ctx
-  %leads = icmp eq i32 %worker, 0
-  br label %turn
-turn:
-  %code = call i32 %fn(ptr %slots, ptr %ctx)
-  %ok = icmp eq i32 %code, 0
-  br i1 %ok, label %finished, label %failed
-failed:                                           ; the others leave too: the barrier will not hold them any more
-  store atomic i64 1, ptr %failed.p seq_cst, align 8
-  ret i32 %code
-finished:
-  call void @tilewright_barrier(ptr %ctx)         ; nobody works on this turn any more
-  br i1 %leads, label %change, label %meet
-change:
-  %before = load i64, ptr %done.p
-  %done = add i64 %before, 1
-  store i64 %done, ptr %done.p
-  %any = icmp sgt i64 %all, 0
-  br i1 %any, label %next, label %decide
-next:
-  %i = phi i64 [ 0, %change ], [ %i.next, %changed ]
-  %first = shl i64 %i, 1
-  %second = or disjoint i64 %first, 1
-  %a.p = getelementptr i64, ptr %numbers, i64 %first
-  %b.p = getelementptr i64, ptr %numbers, i64 %second
-  %a = load i64, ptr %a.p
-  %b = load i64, ptr %b.p
-  %slot.a = getelementptr i64, ptr %slots, i64 %a
-  %address = load i64, ptr %slot.a
-  %swaps = icmp slt i64 %i, %pairs
-  br i1 %swaps, label %swap, label %move
-swap:
-  %slot.b = getelementptr i64, ptr %slots, i64 %b
-  %other = load i64, ptr %slot.b
-  store i64 %other, ptr %slot.a
-  store i64 %address, ptr %slot.b
-  br label %changed
-move:
-  %moved = add i64 %address, %b
-  store i64 %moved, ptr %slot.a
-  br label %changed
-changed:
-  %i.next = add i64 %i, 1
-  %more = icmp slt i64 %i.next, %all
-  br i1 %more, label %next, label %decide
-decide:
-  %byte = load i8, ptr %test
-  %true = icmp ne i8 %byte, 0
-  %room = icmp slt i64 %done, %most
-  %goes = and i1 %true, %room
-  %goes.64 = zext i1 %goes to i64
-  store atomic i64 %goes.64, ptr %goes.p seq_cst, align 8
-  br label %meet
-meet:
-  call void @tilewright_barrier(ptr %ctx)
-  %again = load atomic i64, ptr %goes.p seq_cst, align 8
-  %broken = load atomic i64, ptr %failed.p seq_cst, align 8
-  %fine = icmp eq i64 %broken, 0
-  %some = icmp ne i64 %again, 0
-  %go = and i1 %fine, %some
-  br i1 %go, label %turn, label %leave
-leave:
-  ret i32 0
 }
 """

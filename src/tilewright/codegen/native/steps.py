@@ -151,11 +151,12 @@ back:                                             ; place in the words: the next
   br i1 %some, label %next, label %pause
 pause:
   ret i32 1
-run:                                              ; entry, whether workers share it, how many addresses, those
+run:             ; entry, how (0 one worker, 1 workers, 2 a function of their number), how many addresses, those
   %run.entry.64 = call i64 @word(ptr %at, i64 1)
   %run.entry = inttoptr i64 %run.entry.64 to ptr
   %run.shared.64 = call i64 @word(ptr %at, i64 2)
   %run.shared = icmp ne i64 %run.shared.64, 0
+  %run.own = icmp eq i64 %run.shared.64, 2
   %run.workers = select i1 %run.shared, i32 %threads, i32 1
   %run.count = call i64 @word(ptr %at, i64 3)
   %run.words = shl i64 %run.count, 2
@@ -170,9 +171,17 @@ run.slot:
   store i64 %run.address, ptr %run.slot.p
   %run.next = add i64 %run.i, 1
   %run.more = icmp slt i64 %run.next, %run.count
-  br i1 %run.more, label %run.slot, label %run.call
+  br i1 %run.more, label %run.slot, label %run.which
+run.which:
+  br i1 %run.own, label %run.itself, label %run.call
+run.itself:
+  %run.own.code = call i32 %run.entry(ptr %slots, i32 %threads)
+  br label %run.called
 run.call:
-  %run.code = call i32 @tilewright_parallel_run(ptr %run.entry, ptr %slots, i32 %run.workers)
+  %run.pool.code = call i32 @tilewright_parallel_run(ptr %run.entry, ptr %slots, i32 %run.workers)
+  br label %run.called
+run.called:
+  %run.code = phi i32 [ %run.own.code, %run.itself ], [ %run.pool.code, %run.call ]
   %run.after = add i64 %pc, %run.length
   store i64 %run.after, ptr %frame
   %run.fine = icmp eq i32 %run.code, 0

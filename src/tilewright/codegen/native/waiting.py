@@ -7,14 +7,45 @@ from __future__ import annotations
 
 WAITING = """\
 define internal i64 @now() {
+  %ns = call i64 @clock(i32 $CLOCK$)
+  ret i64 %ns
+}
+
+define internal i64 @clock(i32 %which) {
   %time = alloca [2 x i64]
-  call i32 @clock_gettime(i32 $CLOCK$, ptr %time)
+  call void @llvm.memset.p0.i64(ptr %time, i8 0, i64 16, i1 false)
+  call i32 @clock_gettime(i32 %which, ptr %time)
   %seconds = load i64, ptr %time
   %fraction.p = getelementptr i64, ptr %time, i64 1
   %fraction = load i64, ptr %fraction.p
   %whole = mul i64 %seconds, 1000000000
   %ns = add i64 %whole, %fraction
   ret i64 %ns
+}
+
+; The processor time of all threads of this launch but the caller's. The clock of a thread is made of its number.
+define internal i64 @time_of_others() {
+entry:
+  %count = load i32, ptr @count
+  br label %test
+test:
+  %i = phi i32 [ 1, %entry ], [ %i.next, %next ]
+  %sum = phi i64 [ 0, %entry ], [ %sum.next, %next ]
+  %more = icmp slt i32 %i, %count
+  br i1 %more, label %next, label %done
+next:
+  %index = sub i32 %i, 1
+  %tid.p = getelementptr [$MAX_WORKERS$ x %Worker], ptr @workers, i32 0, i32 %index, i32 3
+  %tid = load atomic i32, ptr %tid.p monotonic, align 4
+  %flipped = xor i32 %tid, -1
+  %high = shl i32 %flipped, 3
+  %clock = or i32 %high, 6
+  %spent = call i64 @clock(i32 %clock)
+  %sum.next = add i64 %sum, %spent
+  %i.next = add i32 %i, 1
+  br label %test
+done:
+  ret i64 %sum
 }
 
 ; Up to 32 looks at the word with a pause between them (1 us or so); whether it was ever seen not to be %old.
@@ -162,6 +193,36 @@ clock:
   br i1 %patient, label %spin, label %announce
 
 announce:                                         ; sleep until woken; the kernel looks at the word once more
+  %leads = icmp eq i32 %self, 0
+  %room = load i64, ptr @spin_ns
+  %own = icmp ne i64 %room, 0
+  %counts = and i1 %leads, %own                   ; more workers than processors lack them anyway
+  br i1 %counts, label %asleep, label %nap
+asleep:
+  %slept = call i64 @now()
+  %work = call i64 @time_of_others()
+  call void @sleep(ptr %word, i32 %old, ptr %sleepers)
+  %woken = call i64 @now()
+  %more.work = call i64 @time_of_others()
+  %waited = sub i64 %woken, %slept
+  %worked = sub i64 %more.work, %work
+  %lost = sub i64 %waited, %worked
+  %any = icmp sgt i64 %lost, 0
+  %loss = select i1 %any, i64 %lost, i64 0
+  atomicrmw add ptr @stolen, i64 %loss monotonic
+  br label %awake
+nap:
+  call void @sleep(ptr %word, i32 %old, ptr %sleepers)
+  br label %awake
+awake:
+  call i32 @note_processor(i32 %self)
+  br label %done
+done:
+  ret void
+}
+
+define internal void @sleep(ptr %word, i32 %old, ptr %sleepers) {
+entry:
   atomicrmw add ptr %sleepers, i32 1 seq_cst
   br label %sleep
 sleep:
@@ -173,9 +234,6 @@ sleep.call:
   br label %sleep
 awake:
   atomicrmw sub ptr %sleepers, i32 1 seq_cst
-  call i32 @note_processor(i32 %self)
-  br label %done
-done:
   ret void
 }
 

@@ -18,11 +18,11 @@ PLACE, TURNS, THREADS, CODE, SLOTS, WHAT, ZERO = range(7)
 class Encoder:
     """Steps to words; `cells` are the places of bases and variables, more of which are made as they are met.
 
-    `entries` are the address of each segment's code and whether workers share it; `homes` other bases for what the
-    steps have in the arena, by its offset there.
+    `entries` are the address of each segment's code and how it is called (`codegen/native/steps.py`); `homes` other
+    bases for what the steps have in the arena, by its offset there.
     """
 
-    def __init__(self, entries: Sequence[tuple[int, bool]], homes: Mapping[int, str]) -> None:
+    def __init__(self, entries: Sequence[tuple[int, int]], homes: Mapping[int, str]) -> None:
         self.entries = entries
         self.homes = homes
         self.cells: dict[str, int] = {"0": ZERO}
@@ -109,10 +109,10 @@ class Encoder:
             case vm.Increment(variable):
                 yield from (_INCREMENT, self.cell(variable))
             case vm.Run(segment, addresses, table):
-                entry, shared = self.entries[segment]
+                entry, how = self.entries[segment]
                 memory = [vm.Address("weights"), vm.Address("working"), vm.Address("scratch")]
                 places = [*addresses, *memory, *([table] if table is not None else [])]
-                yield from (_RUN, entry, int(shared), len(places))
+                yield from (_RUN, entry, how, len(places))
                 for place in places:
                     yield from self._address(place)
             case vm.Swap(variable, one, other):

@@ -74,7 +74,7 @@ class NativeLoop:
         return max(16, FIRST_BYTES // max(result.nbytes, 1))
 
     def _numbers(self, rows: list[Array], results: list[Array]) -> Any:
-        """What `tilewright_repeat` reads: see its text in `codegen/native/pool.py`."""
+        """What `tilewright_repeat` reads: see its text in `codegen/native/repeat.py`."""
         pairs = [(place, self.first + k) for k, place in enumerate(self.loop.carried) if place is not None]
         steps = [(self.first + self.count + k, row[:1].nbytes) for k, row in enumerate(rows)]
         flat = [number for pair in (*pairs, *steps) for number in pair]

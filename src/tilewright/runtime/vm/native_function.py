@@ -62,7 +62,8 @@ class NativeFunction:
         if flat.workspace_bytes > _MOST_BYTES:
             refuse(f"what it computes takes {flat.workspace_bytes} bytes")
         self._tables = [np.array(numbers, dtype.numpy) for dtype, numbers in flat.tables]
-        encoder = Encoder([(segment.entry, worth_sharing(segment.manifest)) for segment in segments], self._homes)
+        entries = [s.shared_entry if worth_sharing(s.manifest) else (s.entry, 0) for s in segments]
+        encoder = Encoder(entries, self._homes)
         words = encoder.words(tidy(flat.steps))
         self._words = (ctypes.c_int64 * len(words))(*words)
         self._slots = (ctypes.c_int64 * max(flat.most_slots, 1))()
