@@ -183,3 +183,12 @@ def test_sketches_beside_the_compilers_own_schedules(bench_folder: Path) -> None
     out = run_bench(bench_folder / "autotvm", "sketches", "--smoke")
     row = next(line for line in out.splitlines() if line.startswith("| softmax"))
     assert float(row.split("|")[3]) > 0
+
+
+def test_contention(bench_folder: Path, tmp_path: Path) -> None:
+    arguments = ("--smoke", "--folder", tmp_path, "--json", tmp_path / "out.json", "--markdown", tmp_path / "out.md")
+    run_bench(bench_folder, "contention", *arguments)
+    (record,) = json.loads((tmp_path / "out.json").read_text())["records"]
+    assert record["busy"] == 1 and record["model"] == "chain"
+    assert all(0 < f["min"] <= f["median"] <= f["p95"] and f["runs"] > 1 for f in record["engines"].values())
+    assert len(record["engines"]) == 2 and "least mean" in (tmp_path / "out.md").read_text()
