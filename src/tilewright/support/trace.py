@@ -113,7 +113,7 @@ def collect() -> Iterator[Report]:
 def span(name: str) -> Iterator[None]:
     """Time the enclosed code as `name`, beneath the span that is open now. Recorded also when the code raises."""
     report, start = _ACTIVE.get(), time.perf_counter()
-    path = (name,)
+    path: tuple[str, ...] = (name,)
     if report is not None:
         report._open.append(name)
         path = tuple(report._open)

@@ -1,4 +1,4 @@
-"""Gradients of windows without a finite element: through the first element that is the largest, never through padding."""
+"""Gradients of windows without a finite element: through the first of the largest, never through padding."""
 
 from __future__ import annotations
 
