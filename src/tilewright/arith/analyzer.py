@@ -31,6 +31,7 @@ from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.visitor import children, uses_var
 
 _PROOF_DEPTH = 2  # how many known conditions one proof may combine
+_PROOF_QUOTIENTS = 2  # how many of its quotients one proof may take apart
 _CONTEXT = ("_bounds", "_modular", "facts", "_bound_memo", "_modular_memo", "_exact_memo")
 _TRANSPARENT_CALLS = ("if_then_else", "likely", "worker_id", "num_workers")
 
@@ -221,8 +222,12 @@ class Analyzer:
                 break
         return low, high
 
-    def at_most_zero(self, form: Linear, depth: int = _PROOF_DEPTH) -> bool:
-        """True if the sum is provably at most 0, from bounds, known conditions, and minima and maxima taken apart."""
+    def at_most_zero(self, form: Linear, depth: int = _PROOF_DEPTH, quotients: int = _PROOF_QUOTIENTS) -> bool:
+        """True if the sum is provably at most 0, from bounds, known conditions, and minima and maxima taken apart.
+
+        Of its quotients up to so many are taken apart as well, before conditions are used: every order of both would be
+        tried otherwise.
+        """
         high = self.bound_of(form)[1]
         if high is not None and high <= 0:
             return True
@@ -231,10 +236,12 @@ class Analyzer:
         for atom, k in form.terms.items():
             if isinstance(atom, (e.Min, e.Max)):
                 either = isinstance(atom, e.Min) == (k > 0)
-                parts = (self.at_most_zero(form.replaced(atom, Linear.of(part)), depth) for part in (atom.a, atom.b))
+                forms = (form.replaced(atom, Linear.of(part)) for part in (atom.a, atom.b))
+                parts = (self.at_most_zero(part, depth, quotients) for part in forms)
                 return any(parts) if either else all(parts)
+        for atom, k in form.terms.items() if quotients else ():
             limit = _without_quotient(form, atom, k)
-            if limit is not None and self.at_most_zero(limit, depth):
+            if limit is not None and self.at_most_zero(limit, depth, quotients - 1):
                 return True
         return any(self._follows(form, fact, depth) for fact in self.facts)
 
@@ -243,7 +250,7 @@ class Analyzer:
         for atom, k in fact.terms.items():
             wanted = form.terms.get(atom)
             if wanted is not None and wanted * k > 0 and wanted % k == 0:
-                return self.at_most_zero(form.plus(fact, -(wanted // k)), depth - 1)
+                return self.at_most_zero(form.plus(fact, -(wanted // k)), depth - 1, 0)
         return False
 
     def exact(self, form: Linear) -> bool:
