@@ -95,6 +95,10 @@ class Backend:
         """The types of data and weights that the dot product of bytes takes; None where there is none worth using."""
         raise self._refused()
 
+    def dots_in_pairs(self) -> bool:
+        """True if a dot product of bytes is cheaper where sums of two products are known to fit 16 bits."""
+        raise self._refused()
+
     def unit_block(self, hidden: int, gates: int, dots: bool) -> int:
         """Units of a block of packed weights of a recurrent layer of `hidden` units and `gates` gates."""
         raise self._refused()

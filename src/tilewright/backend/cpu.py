@@ -72,6 +72,12 @@ class CpuBackend(Backend):
             return "uint8", "int8"
         return ("int8", "int8") if self.target.supports("dotprod") else None
 
+    def dots_in_pairs(self) -> bool:
+        """x86-64 with pmaddubsw and without an instruction for all four."""
+        target = self.target
+        one_instruction = target.supports("avx512vnni") or target.supports("avxvnni")
+        return target.architecture == "x86_64" and target.supports("ssse3") and not one_instruction
+
     def unit_block(self, hidden: int, gates: int, dots: bool) -> int:
         """The narrowest that gives a step enough vectors."""
         return unit_block(hidden, gates, dots, self.target)

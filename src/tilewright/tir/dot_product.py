@@ -14,15 +14,16 @@ from tilewright.tir.expr import Call, Expr
 GROUP = 4
 
 
-def dot4(acc: Expr, a: Expr, b: Expr) -> Call:
+def dot4(acc: Expr, a: Expr, b: Expr, in_pairs: bool = False) -> Call:
     """Lane i: acc[i] + sum over g < 4 of a[4 i + g] * b[4 i + g], of int32 lanes and four times as many bytes.
 
-    The element types of `a` and `b`, int8 or uint8, say how the bytes are read.
+    The element types of `a` and `b`, int8 or uint8, say how the bytes are read. `in_pairs` is the caller's word that
+    the sums of products 0 and 1 and of products 2 and 3 of a group fit int16, whatever the unsigned operand holds.
     """
     for bytes_ in (a, b):
         if bytes_.dtype.bits != 8 or bytes_.dtype.lanes != GROUP * acc.dtype.lanes or acc.dtype.element != "int32":
             raise InternalError(f"dot4 takes {GROUP} bytes for each int32 lane, not {bytes_.dtype} for {acc.dtype}")
-    return Call(acc.dtype, "dot4", (acc, a, b))
+    return Call(acc.dtype, "dot4_in_pairs" if in_pairs else "dot4", (acc, a, b))
 
 
 def expand_dot4(call: Call) -> Expr:

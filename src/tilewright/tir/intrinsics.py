@@ -119,7 +119,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("likely", 1, _like_arguments, "its argument, which is nearly always true"),
     **_group("vector_reduce_add vector_reduce_mul vector_reduce_max vector_reduce_min", 1, _fold, "all lanes into one"),
     **_group("any_lane", 1, _some, "true if a condition holds in some lane: whether a rare case is worth a branch"),
-    **_group("dot4", 3, _dot, "sums and dot products of four bytes for each lane (tir/dot_product.py)"),
+    **_group("dot4 dot4_in_pairs", 3, _dot, "sums and dot products of four bytes for each lane (tir/dot_product.py)"),
     **_group("worker_id num_workers", 0, _int32, "this worker's number, and how many there are"),
     **_group("region_id", 0, _int32, "the number of the kernel of a run loop that is to be called"),
     **_group("address_of", None, _handle, "the address of the element a load names; with 'r', for reading only"),

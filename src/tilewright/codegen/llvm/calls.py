@@ -341,6 +341,7 @@ _CALLS: dict[str, Callable[[FunctionBuilder, Call], Value]] = {
     **dict.fromkeys(_COMBINE, _vector_reduce),
     "any_lane": _any_lane,
     "dot4": dot4,
+    "dot4_in_pairs": dot4,
     "worker_id": _context(0),
     "num_workers": _context(4),
     "region_id": _context(16),

@@ -3,11 +3,14 @@
 ======================================== ==========================================================
 AVX-512 VNNI, AVX-VNNI                   vpdpbusd (unsigned by signed bytes)
 NEON dotprod, i8mm                       sdot, udot; usdot
+SSSE3, AVX2, AVX-512BW, sums of pairs    pmaddubsw, and pmaddwd by ones
+   known to fit 16 bits
 other x86                                the even and the odd bytes as 16-bit numbers, pmaddwd twice
 anything else                            32-bit multiplications
 ======================================== ==========================================================
 
-pmaddubsw is not used: it saturates to 16 bits, so 255 * 127 + 255 * 127 would come out wrong.
+pmaddubsw saturates to 16 bits, so 255 * 127 + 255 * 127 would come out wrong: it is used where the weights are known
+to be so small that no pair of products can (`dot4_in_pairs`).
 """
 
 from __future__ import annotations
@@ -21,6 +24,13 @@ from tilewright.tir.expr import Call, Expr
 
 #: pmaddwd by the number of 32-bit lanes it gives: LLVM's name and the feature it takes.
 _PMADDWD = {4: ("sse2.pmadd.wd", "sse2"), 8: ("avx2.pmadd.wd", "avx2"), 16: ("avx512.pmaddw.d.512", "avx512bw")}
+
+#: pmaddubsw likewise.
+_PMADDUBSW = {
+    4: ("ssse3.pmadd.ub.sw.128", "ssse3"),
+    8: ("avx2.pmadd.ub.sw", "avx2"),
+    16: ("avx512.pmaddubs.w.512", "avx512bw"),
+}
 
 
 def has_vpdpbusd(target: Target, lanes: int) -> bool:
@@ -38,12 +48,19 @@ def dot4(b: FunctionBuilder, call: Call) -> Value:
     unsigned = tuple([x.dtype.code == "uint" for x in call.args[1:]])
     if has_vpdpbusd(target, lanes) and unsigned[0] != unsigned[1]:
         return _vpdpbusd(b, call, unsigned[0])
+    if call.op == "dot4_in_pairs" and unsigned[0] != unsigned[1] and _has(target, _PMADDUBSW, lanes):
+        return _by_pmaddubsw(b, call, unsigned[0])
     name = _arm_instruction(target, lanes, unsigned)
     if name is not None:
         return _neon(b, call, name)
-    if target.architecture == "x86_64" and lanes in _PMADDWD and target.supports(_PMADDWD[lanes][1]):
+    if _has(target, _PMADDWD, lanes):
         return _by_pmaddwd(b, call)
     return b.value(expand_dot4(call))
+
+
+def _has(target: Target, instruction: dict[int, tuple[str, str]], lanes: int) -> bool:
+    """True if the target has the instruction of a table for `lanes` sums."""
+    return target.architecture == "x86_64" and lanes in instruction and target.supports(instruction[lanes][1])
 
 
 def _words(b: FunctionBuilder, bytes_: Expr, lanes: int) -> Value:
@@ -79,6 +96,22 @@ def _neon(b: FunctionBuilder, call: Call, name: str) -> Value:
     callee = b.module.declare(f"llvm.aarch64.neon.{name}.v4i32.v16i8", "<4 x i32>", "<4 x i32>, <16 x i8>, <16 x i8>")
     listed = ", ".join(f"{register_type(x.dtype)} {v.text}" for x, v in zip((acc, a, c), operands, strict=True))
     return b.define(f"call <4 x i32> {callee}({listed})", *operands)
+
+
+def _by_pmaddubsw(b: FunctionBuilder, call: Call, unsigned_first: bool) -> Value:
+    """Sums of pairs in 16 bits, and pairs of these in 32: exact, as the caller says that no pair saturates."""
+    acc, a, c = call.args
+    lanes = call.dtype.lanes
+    if not unsigned_first:
+        a, c = c, a
+    total, x, y = b.value(acc), b.value(a), b.value(c)
+    short = DType("int16").with_lanes(2 * lanes)
+    kind, halves, bytes_ = register_type(call.dtype), register_type(short), register_type(a.dtype)
+    pairs_of = b.module.declare(f"llvm.x86.{_PMADDUBSW[lanes][0]}", halves, f"{bytes_}, {bytes_}")
+    pairs = b.define(f"call {halves} {pairs_of}({bytes_} {x.text}, {bytes_} {y.text})", x, y)
+    sums_of = b.module.declare(f"llvm.x86.{_PMADDWD[lanes][0]}", kind, f"{halves}, {halves}")
+    four = b.define(f"call {kind} {sums_of}({halves} {pairs.text}, {halves} {splat(short, '1')})", pairs)
+    return b.define(f"add {kind} {total.text}, {four.text}", total, four)
 
 
 def _by_pmaddwd(b: FunctionBuilder, call: Call) -> Value:

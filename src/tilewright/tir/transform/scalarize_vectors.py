@@ -137,7 +137,7 @@ class _Scalarizer(FoldingRewriter):
         raise UnsupportedError(f"a shuffle names a lane that its vectors lack: {x!r}")
 
     def _call(self, x: Call, i: Expr) -> Expr:
-        if x.op == "dot4":
+        if x.op in ("dot4", "dot4_in_pairs"):
             return self._dot4(x, i)
         arguments = [a if isinstance(a, e.StringImm) else self.lane(a, i) for a in x.args]
         return Call(x.dtype.element, x.op, tuple(arguments))

@@ -22,8 +22,10 @@ from tilewright.topi.util import extents
 _SUM = "int32"
 
 
-def dense_dot(data: Tensor, weight: Tensor) -> Tensor:
+def dense_dot(data: Tensor, weight: Tensor, in_pairs: bool = False) -> Tensor:
     """`data` [..., K] times the transpose of a weight in panels of b rows, [N/b, K/4, b, 4]: int32 [..., N].
+
+    `in_pairs` says that sums of two neighbouring products fit 16 bits (`tir/dot_product.py`).
 
     Stages: data_pad (where rows of data would share sets of the cache), dense_dot [..., N/b, b] with the reduction axes
     k_outer and k_inner, dense_units.
@@ -37,9 +39,8 @@ def dense_dot(data: Tensor, weight: Tensor) -> Tensor:
         value = data(*row, outer * GROUP + inner).astype(_SUM)
         return te.sum(value * weight(panel, outer, lane, inner).astype(_SUM), axis=[outer, inner])
 
-    sums = te.compute(
-        (*data.shape[:-1], panels, block), body, name="dense_dot", tag=tag.DENSE_DOT, attrs={"block": block}
-    )
+    facts = {"block": block, **({"in_pairs": True} if in_pairs else {})}
+    sums = te.compute((*data.shape[:-1], panels, block), body, name="dense_dot", tag=tag.DENSE_DOT, attrs=facts)
     return te.compute(
         (*data.shape[:-1], panels * block),
         lambda *i: sums(*i[:-1], i[-1] // block, i[-1] % block),
@@ -86,11 +87,13 @@ def conv2d_dot_NCHWc(
     padding: Sequence[int],
     dilation: Sequence[int] = (1, 1),
     pad_value: int = 0,
+    in_pairs: bool = False,
 ) -> Tensor:
     """`data` [N, C/ib, H, W, ib] with `kernel` [O/ob, C/ib, KH, KW, ib/4, ob, 4] to int32 [N, O/ob, OH, OW, ob].
 
-    `pad_value` stands around the image, as the code of zero. Stages: data_pad (if there is padding), conv2d_dot_NCHWc
-    with the reduction axes ic_outer, kh, kw, ic_group, ic_inner.
+    `pad_value` stands around the image, as the code of zero; `in_pairs` says that sums of two neighbouring products
+    fit 16 bits (`tir/dot_product.py`). Stages: data_pad (if there is padding), conv2d_dot_NCHWc with the reduction axes
+    ic_outer, kh, kw, ic_group, ic_inner.
     """
     n, ico, h, w, _ = extents(data)
     oco, _, kh, kw, groups, ob, _ = extents(kernel)
@@ -110,5 +113,5 @@ def conv2d_dot_NCHWc(
         body,
         name="conv2d_dot_NCHWc",
         tag=tag.CONV2D_DOT,
-        attrs=workload(strides, padding, dilation, 1, oc_block=ob),
+        attrs={**workload(strides, padding, dilation, 1, oc_block=ob), **({"in_pairs": True} if in_pairs else {})},
     )

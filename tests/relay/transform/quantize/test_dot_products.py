@@ -121,6 +121,52 @@ def test_depthwise_convolutions_multiply_16_bits() -> None:
     assert [tensor_type_of(arg).dtype for arg in conv.args] == ["int16", "int16"]
 
 
+HASWELL = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")
+
+
+@pytest.mark.parametrize(
+    ("pair", "target", "expected"),
+    [
+        ((64, 64), HASWELL, True),
+        ((127, 1), HASWELL, True),
+        ((127, -128), HASWELL, True),
+        ((-64, -64), HASWELL, True),
+        ((127, 2), HASWELL, False),
+        ((-128, -1), HASWELL, False),
+        ((1, 1), X86, False),  # one instruction multiplies all four
+        ((1, 1), Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64"), False),
+    ],
+)
+def test_weights_whose_pairs_fit_16_bits(pair: tuple[int, int], target: Target, expected: bool) -> None:
+    kernel = np.zeros((16, 6, 3, 3), "int8")
+    kernel[3, 4:6, 1, 2] = pair
+    x = relay.var("x", shape=(1, 6, 9, 7), dtype="uint8")
+    image = module(relay.nn.conv2d(x, relay.const(kernel), padding=(1, 1), out_dtype="int32"))
+    rows = module(
+        relay.nn.dense(
+            relay.var("x", shape=(4, 54), dtype="uint8"),
+            relay.const(kernel.transpose(0, 2, 3, 1).reshape(16, 54)),
+            out_dtype="int32",
+        )
+    )
+    for mod in (image, rows):
+        after = dot_products(mod, target)
+        (product,) = (call for call in calls(after["main"].body) if "in_pairs" in call.attrs)
+        assert product.attrs["in_pairs"] is expected
+
+
+def test_pairs_of_the_greatest_bytes_are_exact() -> None:
+    if not HASWELL.is_host:
+        pytest.skip("this machine cannot run code for haswell")
+    weight = np.where(RNG.random((16, 8, 3, 3)) < 0.5, 64, -64).astype("int8")
+    x = relay.var("x", shape=(1, 8, 9, 7), dtype="uint8")
+    mod = module(relay.nn.conv2d(x, relay.const(weight), padding=(1, 1), out_dtype="int32"))
+    data = RNG.choice([0, 255], (1, 8, 9, 7)).astype("uint8")
+    (expected,) = relay.interpret(mod, [data])
+    executable = tw.compile(mod, target=HASWELL, cache=False)
+    np.testing.assert_array_equal(np.asarray(executable(data)), expected)
+
+
 def test_what_is_left_alone() -> None:
     x, w = relay.var("x", shape=(2, 8), dtype="int32"), relay.const(_bytes("int8", 8, 8).astype("int32"))
     wide = module(relay.nn.dense(x, w))

@@ -84,6 +84,34 @@ def test_every_processor_multiplies_exactly(name: str, lanes: int, instruction: 
     np.testing.assert_array_equal(out, _reference(a, w))
 
 
+@pytest.mark.parametrize(
+    ("name", "lanes", "instruction"),
+    [
+        ("llvm -mcpu=skylake-avx512", 16, "avx512.pmaddubs.w.512"),
+        ("llvm -mcpu=haswell", 8, "avx2.pmadd.ub.sw"),
+        ("llvm -mcpu=nehalem", 4, "ssse3.pmadd.ub.sw"),
+        ("llvm -mcpu=znver4", 16, "vpdpbusd.512"),
+        ("llvm -mcpu=haswell", 16, "mul <16 x i32>"),
+    ],
+)
+@pytest.mark.parametrize("data", ["uint8", "int8"])
+def test_weights_of_seven_bits_are_summed_in_pairs(name: str, lanes: int, instruction: str, data: str) -> None:
+    target, weight = Target(name), "int8" if data == "uint8" else "uint8"
+    s, args = _product(6, 2, lanes, 5, data, weight, 3, dot_intrin(lanes, data, weight, in_pairs=True))
+    func = te.lower(s, args)
+    assert instruction in emit_module([func], target).text
+    if not target.is_host:
+        pytest.skip(f"this machine cannot run code for {name}")
+    a, w = _bytes(data, 6, 32), _bytes(weight, 2, 5, lanes, 4)
+    if data == "uint8":
+        w = np.where(w > 0, 64, -64).astype("int8")  # the largest that cannot saturate, of equal signs often
+    else:
+        a = np.where(a > 0, 64, -64).astype("int8")
+    out = np.zeros((6, 2, lanes), "int32")
+    build(func, target=target)["main"](a, w, out)
+    np.testing.assert_array_equal(out, _reference(a, w))
+
+
 @pytest.mark.parametrize(("data", "weight"), [("int8", "uint8"), ("int8", "int8"), ("uint8", "uint8")])
 def test_bytes_of_any_sign(data: str, weight: str) -> None:
     s, args = _product(4, 1, 8, 3, data, weight, 2)

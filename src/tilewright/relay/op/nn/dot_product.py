@@ -52,17 +52,17 @@ register(
     "nn.contrib_dense_int8",
     num_inputs=2,
     type_rule=_dense_type,
-    compute=lambda _attrs, inputs, _out: [topi.nn.dense_dot(*inputs)],
+    compute=lambda attrs, inputs, _out: [topi.nn.dense_dot(*inputs, in_pairs=attrs["in_pairs"])],
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_dense_reference,
     flops=work.product,
-    attributes={"weight_layout": attr.text()},
+    attributes={"weight_layout": attr.text(), "in_pairs": attr.flag(False)},
 )
 
 
-def contrib_dense_int8(data: Expr, weight: Expr, weight_layout: str) -> Call:
+def contrib_dense_int8(data: Expr, weight: Expr, weight_layout: str, in_pairs: bool = False) -> Call:
     """`data` [..., K] times the transpose of `weight`, [N/b, K/4, b, 4] in layout ``"NC{b}n4c"``: int32 [..., N]."""
-    return call("nn.contrib_dense_int8", data, weight, weight_layout=weight_layout)
+    return call("nn.contrib_dense_int8", data, weight, weight_layout=weight_layout, in_pairs=in_pairs)
 
 
 def _batch_matmul_type(types: Types, attrs: Attrs) -> Type:
@@ -107,7 +107,7 @@ def _conv2d_type(types: Types, attrs: Attrs) -> Type:
 
 
 def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
-    names = ("strides", "padding", "dilation", "pad_value")
+    names = ("strides", "padding", "dilation", "pad_value", "in_pairs")
     data, kernel = inputs
     if attrs["data_layout"] != "NCHW":
         return [topi.nn.conv2d_dot_NCHWc(data, kernel, *(attrs[name] for name in names))]
@@ -142,6 +142,7 @@ register(
         "data_layout": attr.text("NCHW"),
         "kernel_layout": attr.text("OIHW"),
         "out_layout": attr.text(""),
+        "in_pairs": attr.flag(False),
     },
 )
 
@@ -156,9 +157,11 @@ def contrib_conv2d_int8(
     data_layout: str = "NCHW",
     kernel_layout: str = "OIHW",
     out_layout: str = "",
+    in_pairs: bool = False,
 ) -> Call:
     """Convolution of bytes with sums in int32, `pad_value` around the image; layouts as `nn.conv2d`, the kernel
-    ``OIHW4i16o4i`` where the data are blocked."""
+    ``OIHW4i16o4i`` where the data are blocked. `in_pairs` says that the weights of channels 2 j and 2 j + 1 are so
+    small that the sum of their two products fits 16 bits."""
     return call(
         "nn.contrib_conv2d_int8",
         data,
@@ -170,4 +173,5 @@ def contrib_conv2d_int8(
         data_layout=data_layout,
         kernel_layout=kernel_layout,
         out_layout=out_layout,
+        in_pairs=in_pairs,
     )

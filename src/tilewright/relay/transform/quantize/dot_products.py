@@ -179,7 +179,8 @@ def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | No
     width, deep = values.shape
     layout = f"NC{backend_of(wanted.target).dot_block(width, deep, rows)}n{GROUP}c"
     packed = layout_transform(Constant(values), "NC", layout)
-    product: Expr = nn.contrib_dense_int8(_lengthened(data.expr, -1, -depth % GROUP), packed, layout)
+    rows_of_bytes = _lengthened(data.expr, -1, -depth % GROUP)
+    product: Expr = nn.contrib_dense_int8(rows_of_bytes, packed, layout, _in_pairs(values, 1, wanted))
     product = _cut(product, units)
     columns = weight.expr.data.sum(axis=1, dtype=np.int64)
     assert isinstance(weight.zero, int)
@@ -239,6 +240,19 @@ def _fewest_columns(target: Target) -> int:
     return max(2, target.machine.lanes() // 4)
 
 
+def _in_pairs(weights: np.ndarray, axis: int, wanted: _Wanted) -> bool:
+    """True if the target gains by sums of two neighbours along `axis` in 16 bits, and none of them can exceed these.
+
+    With weights of 7 bits none can, whatever bytes they meet.
+    """
+    if not backend_of(wanted.target).dots_in_pairs() or (wanted.data, wanted.weight) != ("uint8", "int8"):
+        return False
+    wide = np.moveaxis(weights, axis, -1).astype(np.int32)
+    limits = np.iinfo(np.int16)
+    above, below = (255 * (part[..., ::2] + part[..., 1::2]) for part in (wide.clip(min=0), wide.clip(max=0)))
+    return bool(above.max(initial=0) <= limits.max and below.min(initial=0) >= limits.min)
+
+
 def _missing(units: int, target: Target) -> int:
     """Columns to add to `units` that leave half vectors at least."""
     lanes = target.machine.lanes()
@@ -289,6 +303,7 @@ def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | N
         padding,
         attrs["dilation"],
         pad_value=data.zero if isinstance(data.zero, int) else 0,
+        in_pairs=_in_pairs(weights.data, 1, wanted),
     )
     channels = kernel.expr.data.sum(axis=(1, 2, 3), dtype=np.int64).reshape(-1, 1, 1)
     assert isinstance(kernel.zero, int)

@@ -16,10 +16,13 @@ def dot_16x1x16_uint8_int8_int32() -> te.TensorIntrin:
 
 
 @functools.cache
-def dot_intrin(lanes: int, data_dtype: str = "uint8", weight_dtype: str = "int8") -> te.TensorIntrin:
+def dot_intrin(
+    lanes: int, data_dtype: str = "uint8", weight_dtype: str = "int8", in_pairs: bool = False
+) -> te.TensorIntrin:
     """c[i] += sum over k < 4 of data[k] * weight[i, k], for `lanes` values of i, in int32.
 
     The four elements of `data` lie side by side, as do the bytes of `weight`, [lanes, 4]; `c` is one vector.
+    `in_pairs` says that sums of two neighbouring products fit 16 bits.
     """
     data = te.placeholder((GROUP,), data_dtype, name="data")
     weight = te.placeholder((lanes, GROUP), weight_dtype, name="weight")
@@ -38,9 +41,9 @@ def dot_intrin(lanes: int, data_dtype: str = "uint8", weight_dtype: str = "int8"
         zero = tir.Broadcast(op.const(0), lanes)
 
         def store(start: tir.Expr) -> tir.Stmt:
-            return tir.BufferStore(sums, dot4(start, spread, weights), (lane,))
+            return tir.BufferStore(sums, dot4(start, spread, weights, in_pairs), (lane,))
 
         return store(zero), tir.BufferStore(sums, zero, (lane,)), store(tir.BufferLoad(sums, (lane,)))
 
-    name = f"dot_{lanes}x1x{lanes}_{data_dtype}_{weight_dtype}_int32"
+    name = f"dot_{lanes}x1x{lanes}_{data_dtype}_{weight_dtype}_int32" + ("_in_pairs" if in_pairs else "")
     return te.decl_tensor_intrin(c.op, statements, name=name)

@@ -95,4 +95,5 @@ def _accumulate(
     for axis in (*unrolled, vectors):
         s[sums].unroll(axis)
     data, weight = sums.op.input_tensors
-    s[sums].tensorize(vector, dot_intrin(lanes, str(data.dtype), str(weight.dtype)))
+    in_pairs = sums.op.attrs.get("in_pairs", False)
+    s[sums].tensorize(vector, dot_intrin(lanes, str(data.dtype), str(weight.dtype), in_pairs))
