@@ -203,7 +203,7 @@ TABLES = (
             **leads_to("tilewright.relay.transform.manager.pass_info", "PassInfo"),
             **leads_to(f"{_CLASSIC}.pass_config", "PassContext"),
             **leads_to("tilewright.relay.transform.manager.pass_manager", FunctionPass="Pass"),
-            **leads_to("tilewright.relay.transform.gradient.gradient", "gradient"),
+            **leads_to(f"{_CLASSIC}.gradients", "gradient"),
             **leads_to("tilewright.relay.transform.layout.convert_layout", "LayoutConfig"),
             **leads_to("tilewright.relay.transform.functional.un_cps", "un_cps"),
             **leads_to(f"{_CLASSIC}.relay_testing", "to_cps"),

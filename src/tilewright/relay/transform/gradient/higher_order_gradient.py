@@ -57,15 +57,19 @@ from tilewright.relay.op.tensor import ones_like, zeros_like
 from tilewright.support.recursion import nested
 
 
-def higher_order_gradient(func: Function, mod: IRModule | None, wrt: Sequence[Var]) -> Function:
+def higher_order_gradient(
+    func: Function, mod: IRModule | None, wrt: Sequence[Var], first_field: bool = False
+) -> Function:
     """`gradient` of any function of tensors (or tuples of them) to such, by references and closures.
 
+    With `first_field` the gradient of a tuple is that of its first field alone, and so on inwards.
     Functions of `mod` that it calls are taken in, as closures. Raises UnsupportedError where a parameter or the result
     is no tensor, where an operator has no gradient, or where a data type holds tensors in fields of its own.
     """
     whole = (mod or IRModule()).with_function("gradient of", func)
     typed = infer_type(whole)["gradient of"]
-    result = _Differentiator(whole).top(typed, [typed.params[func.params.index(var)] for var in wrt])
+    targets = [typed.params[func.params.index(var)] for var in wrt]
+    result = _Differentiator(whole, first_field).top(typed, targets)
     return infer_type(whole.with_function("gradient of", result))["gradient of"]
 
 
@@ -119,8 +123,9 @@ def _field(value: Expr, index: int) -> Expr:
 class _Differentiator:
     """Rewrites expressions to their paired form; `backward` is the reference to the backpropagator."""
 
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: IRModule, first_field: bool = False) -> None:
         self.mod = mod
+        self.first_field = first_field
         self.backward = Var("backward")
 
     # ------------------------------------------------------------------------------------------------- the outside
@@ -144,7 +149,7 @@ class _Differentiator:
     @nested
     def _seed(self, pairs: Expr, type_: Type, scope: _Scope) -> None:
         if isinstance(type_, TupleType):
-            for i, field in enumerate(type_.fields):
+            for i, field in enumerate(type_.fields[:1] if self.first_field else type_.fields):
                 self._seed(_field(pairs, i), field, scope)
         elif _is_pair(type_):
             scope.bind(RefWrite(_field(pairs, 1), ones_like(_typed(_field(pairs, 0), type_, scope))), "_")
