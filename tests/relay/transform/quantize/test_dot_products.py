@@ -95,6 +95,15 @@ def test_convolutions_with_the_zero_point_around(channels: int, data: str) -> No
     assert "nn.contrib_conv2d_int8" in _check(sums, _bytes(data, 1, channels, 9, 7))
 
 
+@pytest.mark.parametrize(("filters", "names"), [(29, True), (5, True), (3, False)])
+def test_filters_that_fill_no_blocks_are_padded(filters: int, names: bool) -> None:
+    x = relay.var("x", shape=(1, 17, 9, 7), dtype="int8")
+    w = relay.const(_bytes("int8", filters, 17, 3, 3))
+    sums = qnn.conv2d(x, w, relay.const(5), relay.const(0), *_scales(), padding=(1, 0))
+    found = _check(sums, _bytes("int8", 1, 17, 9, 7))
+    assert ("nn.contrib_conv2d_int8" in found) is names
+
+
 def test_convolutions_whose_weights_have_a_zero_point() -> None:
     x = relay.var("x", shape=(1, 8, 9, 7), dtype="uint8")
     w = relay.const(_bytes("uint8", 16, 8, 3, 3))

@@ -8,7 +8,8 @@ The sums are the same numbers: sum (x - p) (w - q) = sum x w - p sum w - q sum x
 alike. What depends on weights alone is computed at compile time; p may be known at run time only. Signs are changed
 where the instruction of the target wants others (`Backend.dot_operands`): x - p is (x ^ 128) - (p - 128).
 
-Convolutions keep their padding, with the zero point around the image; input channels are padded to groups of four. A
+Convolutions keep their padding, with the zero point around the image; input channels are padded to groups of four,
+filters to blocks. A
 depthwise convolution, whose products do not meet in sums, becomes one of 16-bit integers.
 """
 
@@ -259,6 +260,15 @@ def _missing(units: int, target: Target) -> int:
     return 0 if units % max(4, lanes // 2) == 0 else -units % lanes
 
 
+def _missing_filters(filters: int, target: Target) -> int:
+    """Filters to add to those of a convolution that come in no blocks, so that they do: to whole vectors if there are
+    as many, to fours otherwise; none to fewer than four."""
+    if filters < GROUP or backend_of(target).channel_block(filters) is not None:
+        return 0
+    lanes = min(16, target.machine.lanes())
+    return -filters % (lanes if filters >= lanes and lanes % 4 == 0 else 4)
+
+
 def _lengthened(data: Expr, axis: int, more: int) -> Expr:
     """`data` with zeros behind its end along an axis."""
     ndim = tensor_type_of(data).ndim
@@ -270,12 +280,12 @@ def _extended(value: np.ndarray, more: tuple[int, ...]) -> np.ndarray:
     return np.pad(value, [(0, n) for n in more])
 
 
-def _cut(product: Expr, units: int) -> Expr:
-    """The first `units` columns."""
+def _cut(product: Expr, units: int, axis: int = -1) -> Expr:
+    """The first `units` columns, or channels of `axis`."""
     shape = tensor_type_of(product).shape
-    if shape[-1] == units:
+    if shape[axis] == units:
         return product
-    return strided_slice(product, begin=[0], end=[units], axes=[len(shape) - 1])
+    return strided_slice(product, begin=[0], end=[units], axes=[axis % len(shape)])
 
 
 # -------------------------------------------------------------------------------------------------- convolutions
@@ -289,13 +299,15 @@ def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | N
         return _depthwise(call, data, kernel)
     data, kernel = data.as_type(wanted.data), kernel.as_type(wanted.weight)
     assert isinstance(kernel.expr, Constant)
-    if backend_of(wanted.target).channel_block(kernel.expr.data.shape[0]) is None:
+    filters = kernel.expr.data.shape[0]
+    extra = _missing_filters(filters, wanted.target)
+    if backend_of(wanted.target).channel_block(filters + extra) is None:
         return None
     padding, image = tuple(attrs["padding"]), data.expr
     if not isinstance(data.zero, int) and any(padding):
         image, padding = _surrounded(data, padding), (0, 0, 0, 0)
     more = -kernel.expr.data.shape[1] % GROUP
-    weights = Constant(_extended(kernel.expr.data, (0, more, 0, 0)))
+    weights = Constant(_extended(kernel.expr.data, (extra, more, 0, 0)))
     product: Expr = nn.contrib_conv2d_int8(
         _lengthened(image, 1, more),
         weights,
@@ -305,6 +317,7 @@ def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | N
         pad_value=data.zero if isinstance(data.zero, int) else 0,
         in_pairs=_in_pairs(weights.data, 1, wanted),
     )
+    product = _cut(product, filters, axis=1)
     channels = kernel.expr.data.sum(axis=(1, 2, 3), dtype=np.int64).reshape(-1, 1, 1)
     assert isinstance(kernel.zero, int)
     product = _less_columns(product, channels, data.zero, kernel.zero, kernel.expr.data[0].size)
