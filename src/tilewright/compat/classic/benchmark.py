@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+
+from tilewright.errors import InputError
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class BenchmarkResult:
@@ -25,6 +32,20 @@ class BenchmarkResult:
     def __str__(self) -> str:
         rows = [("mean", self.mean), ("median", self.median), ("max", self.max), ("min", self.min), ("std", self.std)]
         return "Execution time in ms: " + ", ".join(f"{name} {seconds * 1e3:.4f}" for name, seconds in rows)
+
+
+def device_as_ctx(time_evaluator: Callable[_P, _T]) -> Callable[_P, _T]:
+    """`time_evaluator` that takes its device as `ctx`, too, which versions before 0.8 call it."""
+
+    @functools.wraps(time_evaluator)
+    def either(*args: Any, **kwargs: Any) -> _T:
+        if "ctx" in kwargs:
+            if "dev" in kwargs:
+                raise InputError("time_evaluator: dev and ctx are the same parameter; give one of them")
+            kwargs["dev"] = kwargs.pop("ctx")
+        return time_evaluator(*args, **kwargs)
+
+    return either
 
 
 def measure(

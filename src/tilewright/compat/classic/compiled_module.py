@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.compat.classic.benchmark import BenchmarkResult
+from tilewright.compat.classic.benchmark import BenchmarkResult, device_as_ctx
 from tilewright.compat.classic.benchmark import measure as time_calls
 from tilewright.compat.classic.device_array import argument_values
 from tilewright.compat.classic.linked import is_object, load_linked
@@ -65,6 +65,7 @@ class CompiledModule:
         """Call the first function."""
         self.entry_func(*args)
 
+    @device_as_ctx
     def time_evaluator(
         self,
         func_name: str,

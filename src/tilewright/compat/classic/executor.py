@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.compat.classic.array import NDArray, array, require_cpu, to_numpy
-from tilewright.compat.classic.benchmark import BenchmarkResult, measure
+from tilewright.compat.classic.benchmark import BenchmarkResult, device_as_ctx, measure
 from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.expr import bind_params_by_name
 from tilewright.compat.classic.functions import get_global_func
@@ -165,6 +165,7 @@ class ExecutorFactory:
         made._entries = entries
         return made
 
+    @device_as_ctx
     def time_evaluator(
         self,
         func_name: str,
@@ -449,6 +450,7 @@ class GraphModule:
         timed = self.module.with_entries(run=copy_and_run)
         return timed.time_evaluator(func_name, device, number, repeat, min_repeat_ms)()
 
+    @device_as_ctx
     def time_evaluator(
         self,
         func_name: str,

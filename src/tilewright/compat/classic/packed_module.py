@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from tilewright.compat.classic.benchmark import BenchmarkResult, measure
+from tilewright.compat.classic.benchmark import BenchmarkResult, device_as_ctx, measure
 from tilewright.compat.classic.compiled_module import CompiledModule
 from tilewright.compat.classic.packed_library import PackedFunction, PackedLibrary
 from tilewright.errors import UnsupportedError
@@ -33,6 +33,7 @@ class PackedModule(CompiledModule):
         """Call the function that the library is called by."""
         return self.entry_func(*args)
 
+    @device_as_ctx
     def time_evaluator(
         self,
         func_name: str,

@@ -19,7 +19,7 @@ import numpy as np
 
 from tilewright import rpc
 from tilewright.compat.classic.array import NDArray, to_numpy
-from tilewright.compat.classic.benchmark import BenchmarkResult
+from tilewright.compat.classic.benchmark import BenchmarkResult, device_as_ctx
 from tilewright.compat.classic.device import Device
 from tilewright.compat.classic.executor import ExecutorFactory, Runs
 from tilewright.errors import InputError, UnsupportedError
@@ -109,6 +109,7 @@ class RemoteModule:
         """Call the first function."""
         self.entry_func(*args)
 
+    @device_as_ctx
     def time_evaluator(
         self,
         func_name: str,

@@ -43,7 +43,7 @@ class Schedule:
 
     def __init__(self, mod: Any, *, seed: int | None = None, debug_mask: Any = "none", **_checks: Any) -> None:
         functions: dict[str, Any] = (
-            {mod.name: mod} if isinstance(mod, tir.PrimFunc) else {f.name: f for f in mod.prim_funcs}
+            {"main": mod} if isinstance(mod, tir.PrimFunc) else {f.name: f for f in mod.prim_funcs}
         )
         remembering = [name for name, func in functions.items() if isinstance(func, TensorFunction)]
         if not remembering:
@@ -78,7 +78,7 @@ class Schedule:
     # ------------------------------------------------------------------------------------------------ looking around
     @property
     def mod(self) -> IRModule:
-        """The module with the function as it is scheduled now."""
+        """The module with the function as it is scheduled now; a function that came without a module is its "main"."""
         name, old = self._name, self._functions[self._name]
         made = TensorFunction(name, self._arguments, old.remarks, self._schedule)
         return IRModule({**self._functions, name: made})

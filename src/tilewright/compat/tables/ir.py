@@ -60,6 +60,15 @@ TABLES = (
     Table("tvm.ir.expr", "Ranges.", names=leads_to(f"{_CLASSIC}.arith", "Range")),
     Table("tvm.ir.op", "Operators.", names=_NODES),
     Table(
+        "tvm.ir.base",
+        "Nodes: comparing, saving, their positions in texts.",
+        names={
+            **leads_to(f"{_CLASSIC}.structure", "structural_equal", "structural_hash", "assert_structural_equal"),
+            **leads_to(f"{_CLASSIC}.text", "save_json", "load_json"),
+            **leads_to(f"{_CLASSIC}.ir_nodes", "EnvFunc", "SourceName", "Span", "make_node"),
+        },
+    ),
+    Table(
         "tvm.parser",
         "Programs as text.",
         names=leads_to(f"{_CLASSIC}.text", "parse", "parse_expr", "fromtext"),

@@ -149,6 +149,12 @@ TABLES = (
     ),
     Table("tvm.relay.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
     Table("tvm.relay.op.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
+    Table(
+        "tvm.relay.op.transform",
+        "Operators on shapes.",
+        names={**TUPLE_VALUED, **COMPOSED},
+        open=("tilewright.relay.op.transform",),
+    ),
     Table("tvm.relay.op.op", "The table of operators.", names=_REGISTRY),
     Table(
         "tvm.relay.nn",

@@ -19,6 +19,7 @@ _NAMES = {
     **leads_to("tilewright.relay.ir.type", "Any"),
     **leads_to("tilewright.te", "IterVar"),
     **leads_to(f"{_CLASSIC}.tir_schedule", "Schedule"),
+    **leads_to("tilewright.errors", "ScheduleError"),
     **leads_to("tilewright.tir", PrimExpr="Expr", max="maximum", min="minimum", stmt_seq="seq"),
     **leads_to(f"{_CLASSIC}.stmt_functor", "stmt_list"),
 }
@@ -41,6 +42,7 @@ TABLES = (
             "Prefetch": "use Stage.prefetch of a schedule",
             "ProducerRealize": "memory is an Allocate of a Buffer from the start",
         },
+        refused={"TensorIntrin": "Schedule.tensorize takes an intrinsic of te.decl_tensor_intrin"},
     ),
     Table(
         "tvm.tir.expr",
@@ -52,7 +54,16 @@ TABLES = (
     Table(
         "tvm.tir.schedule",
         "Schedules of functions by their blocks.",
-        names=leads_to(f"{_CLASSIC}.tir_schedule", "BlockRV", "LoopRV", "Schedule"),
+        names={
+            **leads_to(f"{_CLASSIC}.tir_schedule", "BlockRV", "LoopRV", "Schedule"),
+            **leads_to("tilewright.errors", "ScheduleError"),
+        },
+    ),
+    Table(
+        "tvm.tir.schedule.testing",
+        "Checks of schedules.",
+        names=leads_to(f"{_CLASSIC}.structure", "assert_structural_equal_ignore_global_symbol"),
+        refused={"verify_trace_roundtrip": "Schedule.trace is text to read; run the steps again to repeat them"},
     ),
     Table(
         "tvm.tir.buffer",
