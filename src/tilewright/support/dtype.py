@@ -17,6 +17,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+#: Lanes of a vector, at most: longer ones LLVM would split one by one.
+MAX_LANES = 1024
+
 _PATTERN = re.compile(
     r"(bool|handle|string|bfloat16|float\d_e\dm\d(?:fnuz|fnu|fn)?|(?:u?int|float)(?:\d+))(?:x(\d+))?$"
 )

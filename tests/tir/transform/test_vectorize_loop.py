@@ -194,3 +194,16 @@ def test_statements_around_a_store_by_all_lanes_stay_in_the_same_loop(interpret)
         BufferStore(C, BufferLoad(B, [J]), (J * 16 + I,)),
     )
     assert loops(check(interpret, body)) == [J, I]
+
+
+@pytest.mark.parametrize("extent", [1024, 2048, 5000])
+def test_loops_longer_than_any_vector(interpret, extent):
+    a, c = Buffer("a", [extent]), Buffer("c", [extent])
+    body = BufferStore(c, op.add(BufferLoad(a, (I,)), const(1.0, "float32")), (I,))
+    func = PrimFunc("f", [a, c], For(I, const(0), const(extent), ForKind.VECTORIZED, body))
+    result = vectorize_loop(func)
+    values, out = np.arange(extent, dtype=np.float32), np.zeros(extent, np.float32)
+    interpret(result, values, out)
+    np.testing.assert_array_equal(out, values + 1)
+    assert max(x.dtype.lanes for x in collect(result.body, e.Ramp)) == 1024
+    assert sum(isinstance(t, For) for t in walk(result.body)) == (extent > 2047)

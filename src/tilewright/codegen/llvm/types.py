@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.errors import InternalError
-from tilewright.support.dtype import DType
+from tilewright.support.dtype import MAX_LANES, DType
 
 _REGISTER = {
     "bool": "i1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
@@ -77,5 +77,5 @@ def vector_constant(element_type: str, elements: Iterable[str]) -> str:
 
 def check_lanes(dtype: DType) -> None:
     """Refuse lane counts that LLVM cannot split sensibly."""
-    if dtype.lanes > 1024:
-        raise InternalError(f"a vector of {dtype.lanes} lanes reached codegen; at most 1024 are allowed")
+    if dtype.lanes > MAX_LANES:
+        raise InternalError(f"a vector of {dtype.lanes} lanes reached codegen; at most {MAX_LANES} are allowed")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
+from tilewright.support.dtype import MAX_LANES
 from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import op
@@ -56,7 +57,7 @@ class _Vectorizer(StmtRewriter):
             lanes = stmt.extent.value if isinstance(stmt.extent, IntImm) else 0
             try:
                 if lanes >= 1:
-                    return seq(*[self._vector(stmt, body, *piece) for piece in _pieces(lanes)])
+                    return seq(*self._longest(stmt, body, lanes // MAX_LANES), *self._rest(stmt, body, lanes))
             except _LanesDepend:
                 pass
             return For(stmt.var, stmt.min, stmt.extent, ForKind.SERIAL, body)
@@ -64,9 +65,27 @@ class _Vectorizer(StmtRewriter):
             return stmt
         return with_fields(stmt, body=body)
 
-    def _vector(self, loop: For, body: Stmt, first: int, lanes: int) -> Stmt:
+    def _longest(self, loop: For, body: Stmt, count: int) -> Iterator[Stmt]:
+        """The first `count` vectors of `loop`, of as many lanes as there may be: a serial loop."""
+        dtype = loop.var.dtype
+        if count == 1:
+            yield self._vector(loop, body, op.const(0, dtype), MAX_LANES)
+        elif count > 1:
+            start, extent = op.const(0, dtype), op.const(count, dtype)
+            part = Var(f"{loop.var.name}_part", dtype)
+            self.analyzer.bind(part, (start, extent))
+            vector = self._vector(loop, body, op.multiply(part, op.const(MAX_LANES, dtype)), MAX_LANES)
+            yield For(part, start, extent, ForKind.SERIAL, vector)
+
+    def _rest(self, loop: For, body: Stmt, extent: int) -> Iterator[Stmt]:
+        """The vectors behind these."""
+        done = extent // MAX_LANES * MAX_LANES
+        for first, lanes in _pieces(extent - done):
+            yield self._vector(loop, body, op.const(done + first, loop.var.dtype), lanes)
+
+    def _vector(self, loop: For, body: Stmt, first: Expr, lanes: int) -> Stmt:
         """Iterations `first` to `first + lanes` of `loop`, whose body is `body`, as one vector."""
-        low = op.add(loop.min, op.const(first, loop.var.dtype))
+        low = op.add(loop.min, first)
         if lanes == 1:
             return substitute_var(body, loop.var, low)
         made: Stmt = _Lanes(loop.var, low, lanes, self.analyzer)(body)
