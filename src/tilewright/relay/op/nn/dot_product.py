@@ -52,7 +52,7 @@ register(
     "nn.contrib_dense_int8",
     num_inputs=2,
     type_rule=_dense_type,
-    compute=lambda attrs, inputs, _out: [topi.nn.dense_dot(*inputs, in_pairs=attrs["in_pairs"])],
+    compute=lambda attrs, inputs, _out: [topi.nn.dense_dot(inputs[0], inputs[1], attrs["in_pairs"])],
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_dense_reference,
     flops=work.product,
