@@ -139,5 +139,7 @@ def _not_a_model(source: Source, kinds: str) -> str:
         return f"{source.label} is compiled already: it is an artifact, which tilewright.load(PATH) brings into memory"
     if not source.contents:
         return f"{source.label} is empty; it is not {kinds}"
-    told = not_a_model(source) or "its contents begin like none of these"
-    return f"{source.label} ({len(source.contents)} bytes) is not {kinds}: {told}"
+    known = not_a_model(source)
+    if known is not None:
+        return f"{source.label} is no model: {known}. Models are {kinds}"
+    return f"{source.label} ({len(source.contents)} bytes) is not {kinds}: its contents begin like none of these"
