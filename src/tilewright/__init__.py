@@ -5,9 +5,20 @@ from __future__ import annotations
 import importlib
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tilewright import arith as arith
+    from tilewright import autotvm as autotvm
+    from tilewright import errors as errors
+    from tilewright import relay as relay
+    from tilewright import rpc as rpc
+    from tilewright import runtime as runtime
+    from tilewright import te as te
+    from tilewright import tir as tir
+    from tilewright import topi as topi
+    from tilewright import vta as vta
+    from tilewright.codegen import build as build
     from tilewright.compile import compile as compile
     from tilewright.frontend.torch.coverage import torch_report as torch_report
     from tilewright.frontends import initial_states as initial_states
@@ -41,20 +52,22 @@ _PUBLIC = {
 __all__ = [*_PUBLIC]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
-    module_name, attribute = _PUBLIC[name]
-    module = importlib.import_module(module_name)
-    value = getattr(module, attribute) if attribute else module
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # type checkers know every name from above, and report those that there are not
+
+    def __getattr__(name: str) -> object:
+        if name not in _PUBLIC:
+            raise AttributeError(f"module 'tilewright' has no attribute {name!r}")
+        module_name, attribute = _PUBLIC[name]
+        module = importlib.import_module(module_name)
+        value = getattr(module, attribute) if attribute else module
+        globals()[name] = value
+        return value
 
 
 class _Package(ModuleType):
     """This package: `tilewright.compile` stays the function when somebody imports the module of the same name."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         # The import system binds a submodule to its package, whether or not a public name stood there.
         if isinstance(value, ModuleType) and _PUBLIC.get(name) == (value.__name__, name):
             value = getattr(value, name)
