@@ -28,7 +28,7 @@ from tilewright.driver.vm.source import write_program_source
 from tilewright.driver.vta import offload
 from tilewright.errors import ArtifactError, TargetError, UnsupportedError
 from tilewright.frontend.outputs import choose_outputs
-from tilewright.frontends import frontend_for, frontend_of, load_all_plugins
+from tilewright.frontends import ModelSource, frontend_for, frontend_of, load_all_plugins
 from tilewright.load import load
 from tilewright.relay.ir.expr import Function
 from tilewright.relay.ir.infer_type import infer_type
@@ -83,6 +83,9 @@ from tilewright.target import Target, VtaTarget
 
 #: Records of tuning: a file of them, or as read.
 Records = str | os.PathLike[str] | Database
+
+#: Arguments that a program of PyTorch is exported with, in order or by name: whatever the program takes.
+ExampleInputs = Sequence[object] | Mapping[str, object]
 
 #: What may run a compiled model.
 EXECUTORS = ("auto", "graph", "aot", "vm", "debug")
@@ -148,8 +151,8 @@ def graph_passes() -> tuple[tuple[str, GraphPass], ...]:
 
 @survives_exit
 def compile(
-    model: Any,
-    example_inputs: Any = None,
+    model: ModelSource,
+    example_inputs: ExampleInputs | str | Target | None = None,
     *,
     target: str | Target = "cpu",
     input_shapes: Shapes | None = None,
@@ -238,7 +241,7 @@ def compile(
     return executable
 
 
-def refuse_foreign(target: Target, measured: Any) -> None:
+def refuse_foreign(target: Target, measured: float) -> None:
     """Raise `TargetError` for another machine that nothing is compiled for, or that would have to be `measured`."""
     if measured:
         raise TargetError(f"tuning and specializing run the model here, and this machine cannot run code for {target}")
@@ -250,7 +253,7 @@ def refuse_foreign(target: Target, measured: Any) -> None:
 
 
 def export_source(
-    model: Any,
+    model: ModelSource,
     path: str | os.PathLike[str],
     *,
     target: str | Target = "c",
@@ -273,7 +276,7 @@ def export_source(
 
 
 def _compiled(
-    model: Any,
+    model: ModelSource,
     target: Target,
     input_shapes: Shapes | None,
     threads: int | None = None,
@@ -405,7 +408,7 @@ class _Place:
         return loaded
 
 
-def import_model(model: Any, input_shapes: Shapes | None, entry: Entry = WHOLE) -> IRModule:
+def import_model(model: ModelSource, input_shapes: Shapes | None, entry: Entry = WHOLE) -> IRModule:
     """The Relay module of a model in any of the forms `compile` takes.
 
     Raises `ModelError` where there is no such file or it is of no known format, `UnsupportedError` for another object.
@@ -455,7 +458,9 @@ def optimize_stages(mod: IRModule, target: Target) -> Iterator[tuple[str, IRModu
         yield name, mod
 
 
-def _cache_key(model: Any, target: Target, input_shapes: Shapes | None, store: DiskCache, executor: str) -> str | None:
+def _cache_key(
+    model: ModelSource, target: Target, input_shapes: Shapes | None, store: DiskCache, executor: str
+) -> str | None:
     """The key of a compilation: model, target, shapes, compiler and plug-ins; None where one of them has none."""
     contents, registered = contents_digest(model, store), plugins.fingerprint()
     if contents is None or registered is None:

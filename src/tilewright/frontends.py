@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TypeAlias
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.caffe.format import CaffeFrontend
@@ -25,7 +23,9 @@ from tilewright.frontend.tensorflow.format import TensorflowFrontend
 from tilewright.frontend.tflite.format import TfliteFrontend
 from tilewright.frontend.torch.format import TorchFrontend
 from tilewright.frontend.torch.script.format import ScriptFrontend
+from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.container import MAGIC
+from tilewright.runtime.memory import Array
 from tilewright.support import plugins
 from tilewright.support.entry_points import CONVERTERS, OPERATORS, PASSES, load_plugins
 from tilewright.support.entry_points import FRONTENDS as FRONTEND_GROUP
@@ -46,6 +46,10 @@ FRONTENDS: tuple[Frontend, ...] = (
     TensorflowFrontend(),
 )
 
+
+#: A model: its path or bytes, a Relay module, or an object that a format takes, such as an `onnx.ModelProto`. Which
+#: objects those are depends on the plug-ins that are installed, so a type checker lets all of them pass.
+ModelSource: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | IRModule | object
 
 #: Those of plug-ins, asked behind ours.
 _added: list[Frontend] = []
@@ -74,7 +78,7 @@ def known_frontends() -> tuple[Frontend, ...]:
     return (*FRONTENDS, *_added)
 
 
-def frontend_of(model: Any) -> Frontend:
+def frontend_of(model: ModelSource) -> Frontend:
     """The format of a model: a path, bytes, or an object in memory.
 
     Raises `ModelError` where there is no such file or it is of no known format, `UnsupportedError` for another object.
@@ -96,13 +100,13 @@ def frontend_of(model: Any) -> Frontend:
     )
 
 
-def frontend_for(model: Any, signature: str | None) -> Frontend:
+def frontend_for(model: ModelSource, signature: str | None) -> Frontend:
     """`frontend_of` a model, for its entry called `signature`; None is the one that it has, or calls the default."""
     found = frontend_of(model)
     return found if signature is None else found.with_signature(signature)
 
 
-def initial_states(model: Any, signature: str | None = None) -> dict[str, np.ndarray[Any, Any]]:
+def initial_states(model: ModelSource, signature: str | None = None) -> dict[str, Array]:
     """What the inputs of a model that are states between runs hold before the first one, by name; {} without states.
 
     A state is an input behind the model's own, NAME, and a result behind its own, `NAME:next`. Raises as `frontend_of`.
@@ -110,7 +114,7 @@ def initial_states(model: Any, signature: str | None = None) -> dict[str, np.nda
     return dict(frontend_for(model, signature).first_states(model))
 
 
-def metadata(model: Any) -> Metadata:
+def metadata(model: ModelSource) -> Metadata:
     """What a model's file says for people: labels of classes, how inputs are normalized, who made it.
 
     Empty where the file, or its format, says nothing of it. Raises as `frontend_of`.

@@ -249,7 +249,7 @@ def compile_graph(
         if converted.draws:
             given.append(array_of_memory(random_key()))
         results = model(*given)
-        arrays = results if many else (results,)
+        arrays: Any = results if many else (results,)
         if converted.checked:
             *arrays, refused = arrays
             if refused:

@@ -95,11 +95,11 @@ class Frontend(ABC):
         """How many entries the smallest table has that an input of integers looks up in, by input; as far as known."""
         return {}
 
-    def first_states(self, model: str | os.PathLike[str]) -> Mapping[str, np.ndarray[Any, Any]]:
+    def first_states(self, model: Any) -> Mapping[str, np.ndarray[Any, Any]]:
         """What the inputs that are states between runs hold before the first one, by name; as far as there are any."""
         return {}
 
-    def metadata(self, model: str | os.PathLike[str]) -> Metadata:
+    def metadata(self, model: Any) -> Metadata:
         """What the file says for people: labels, how inputs are normalized, names; empty where it says nothing."""
         return Metadata()
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from tilewright.runtime.artifact import save_artifact
 from tilewright.runtime.manifest import Manifest
@@ -24,6 +23,7 @@ from tilewright.runtime.profile import KernelTime, profile_kernels
 from tilewright.runtime.segment import Segment
 from tilewright.runtime.signature import by_name
 from tilewright.runtime.specializations import Shapes, Specializations
+from tilewright.runtime.types import Value, Weights
 
 
 class Executable(Model):
@@ -35,7 +35,7 @@ class Executable(Model):
 
     executor = "graph"
 
-    def __init__(self, object_code: bytes, manifest: Manifest, weights: Any = b"", threads: int | None = None):
+    def __init__(self, object_code: bytes, manifest: Manifest, weights: Weights = b"", threads: int | None = None):
         """Link a compiled model.
 
         `weights` is one buffer laid out as the manifest's ``weights`` offsets say (used in place when 64-byte aligned),
@@ -103,7 +103,7 @@ class Executable(Model):
     def _reserve(self, workers: int) -> None:
         self._segment.reserve(workers)
 
-    def time(self, inputs: Mapping[str, Any], repeat: int = 10, warmup: int = 1) -> list[float]:
+    def time(self, inputs: Mapping[str, Value], repeat: int = 10, warmup: int = 1) -> list[float]:
         """Seconds of each of `repeat` runs: the native call alone, inputs and outputs prepared once."""
         arrays = by_name(inputs, self.inputs)
         special = self._special(arrays)
@@ -122,7 +122,7 @@ class Executable(Model):
         del results
         return times
 
-    def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> list[KernelTime]:
+    def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
         """Run kernel by kernel and time each: one row for every kernel call, in order, minimum over `repeat` runs.
 
         The sum is a little more than a run takes: every kernel pays for a launch of its own here.

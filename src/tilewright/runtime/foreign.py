@@ -15,6 +15,7 @@ from tilewright.runtime.memory import Array
 from tilewright.runtime.model import Model
 from tilewright.runtime.native import PoolCode
 from tilewright.runtime.profile import KernelTime
+from tilewright.runtime.types import Value
 
 #: Architectures on which the Python runtime loads artifacts; on others a model runs as a library for C programs.
 _LOADING = ("x86_64", "aarch64")
@@ -58,11 +59,11 @@ class ForeignModel(Model):
         """Refused: the other machine knows how many it has."""
         self._refuse()
 
-    def time(self, inputs: Mapping[str, Any], repeat: int = 10, warmup: int = 1) -> list[float]:
+    def time(self, inputs: Mapping[str, Value], repeat: int = 10, warmup: int = 1) -> list[float]:
         """Refused."""
         self._refuse()
 
-    def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> list[KernelTime]:
+    def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
         """Refused."""
         self._refuse()
 

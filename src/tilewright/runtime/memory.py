@@ -20,7 +20,8 @@ _HUGE_PAGE = 2 << 20
 _char = ctypes.c_char
 _addressof = ctypes.addressof
 
-Array = np.ndarray[Any, Any]
+#: An array whose rank and dtype only the model knows.
+Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
 
 
 def address_of(array: Any) -> int:

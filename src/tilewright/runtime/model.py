@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ from tilewright.runtime.overlap import apart
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.signature import by_name, by_position, describe
 from tilewright.runtime.threads import MAX_WORKERS, available_processors, default_workers
+from tilewright.runtime.types import Result, Value, Weights
 from tilewright.runtime.working_memory import WorkingMemory
 from tilewright.support.forks import held_here, own_lock
 
@@ -45,7 +47,7 @@ class Model(ABC):
 
     executor: ClassVar[str]
 
-    def __init__(self, object_code: bytes, manifest: Manifest, weights: Any, entries: Sequence[str]) -> None:
+    def __init__(self, object_code: bytes, manifest: Manifest, weights: Weights, entries: Sequence[str]) -> None:
         """Link a compiled model whose code defines the symbols `entries`."""
         check_machine(manifest, "the model")
         self.object_code = object_code
@@ -60,7 +62,7 @@ class Model(ABC):
         self._memory = WorkingMemory(manifest.arena_bytes)
         self._lock = own_lock(self, "_lock")
 
-    def _turn(self) -> Any:
+    def _turn(self) -> AbstractContextManager[object]:
         """The lock that a run holds. Raises `InputError` where the calling thread is in the midst of one."""
         if held_here(self._lock):
             raise InputError(
@@ -81,12 +83,12 @@ class Model(ABC):
             self.threads = workers
             self._reserve(workers)
 
-    def __call__(self, *values: Any) -> Any:
+    def __call__(self, *values: Value) -> Result:
         """Run on positional inputs. The output array, or a list of them when the model has several."""
         results = self._infer(by_position(values, self.inputs), None)
         return results[0] if len(results) == 1 else results
 
-    def run(self, inputs: Mapping[str, Any], outputs: Sequence[Array] | None = None) -> list[Any]:
+    def run(self, inputs: Mapping[str, Value], outputs: Sequence[Array] | None = None) -> list[Result]:
         """Run on named inputs; a list of arrays in the model's output order.
 
         The arrays are fresh unless `outputs` gives C-contiguous, writable arrays to fill, which may share memory with
@@ -97,11 +99,11 @@ class Model(ABC):
         return self._infer(arrays if outputs is None else apart(arrays, outputs, self.outputs), outputs)
 
     @abstractmethod
-    def time(self, inputs: Mapping[str, Any], repeat: int = 10, warmup: int = 1) -> list[float]:
+    def time(self, inputs: Mapping[str, Value], repeat: int = 10, warmup: int = 1) -> list[float]:
         """Seconds of each of `repeat` runs after `warmup` others."""
 
     @abstractmethod
-    def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> list[KernelTime]:
+    def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
         """Time each kernel: one row for every kernel call, in order, the least of `repeat` runs."""
 
     def export_library(

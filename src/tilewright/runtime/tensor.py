@@ -9,14 +9,19 @@ bfloat16 is `ml_dtypes.bfloat16` towards NumPy and the real bfloat16 towards DLP
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.runtime.device import Device, cpu
 from tilewright.runtime.dlpack import export_array, import_array
 from tilewright.runtime.memory import Array, address_of, aligned_empty
+from tilewright.runtime.types import ArrayLike, SupportsDLPack
 from tilewright.support.dtype import DType
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+    from typing_extensions import Buffer
 
 
 class Tensor:
@@ -46,7 +51,7 @@ class Tensor:
         return made
 
     @classmethod
-    def from_numpy(cls, array: Any, copy: bool = False) -> Tensor:
+    def from_numpy(cls, array: ArrayLike, copy: bool = False) -> Tensor:
         """A tensor on the memory of `array`, or on a copy when asked for or when the layout is not contiguous."""
         source = np.asarray(array)
         native = source.dtype.newbyteorder("=")
@@ -57,12 +62,12 @@ class Tensor:
         return cls(made)
 
     @classmethod
-    def from_dlpack(cls, producer: Any) -> Tensor:
+    def from_dlpack(cls, producer: SupportsDLPack) -> Tensor:
         """A tensor on the memory of any object with `__dlpack__`; copied only when it is not contiguous."""
         return cls.from_numpy(import_array(producer))
 
     @classmethod
-    def from_buffer(cls, buffer: Any, dtype: str | None = None, shape: Sequence[int] | None = None) -> Tensor:
+    def from_buffer(cls, buffer: Buffer, dtype: str | None = None, shape: Sequence[int] | None = None) -> Tensor:
         """A tensor on the memory of an object with the buffer protocol; raw bytes need a `dtype` and `shape`."""
         array = np.asarray(memoryview(buffer))
         if dtype is not None:
@@ -93,7 +98,7 @@ class Tensor:
         """The same memory as a NumPy array."""
         return self._array
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if dtype is not None and np.dtype(dtype) != self._array.dtype:
             if copy is False:
                 raise ValueError("a tensor cannot be given another dtype without a copy")
@@ -101,8 +106,13 @@ class Tensor:
         return self._array.copy() if copy else self._array
 
     def __dlpack__(
-        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
-    ) -> Any:
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
         """A DLPack capsule. Raises `BufferError` for read-only memory, which the capsule could not mark as such."""
         if dl_device is not None and tuple(dl_device) != (1, 0):
             raise BufferError("a Tilewright tensor lives in CPU memory")

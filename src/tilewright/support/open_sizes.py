@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from tilewright.errors import ShapeError
 
+#: A size, the name of a symbolic one, or None for one that stays as the model has it.
+Size = SupportsIndex | str | None
+
 #: Shapes by the name or the position of an input, or of the first inputs in order.
-Shapes = Mapping[str, Sequence[Any]] | Mapping[int, Sequence[Any]] | Sequence[Sequence[Any]]
+Shapes = Mapping[str, Sequence[Size]] | Mapping[int, Sequence[Size]] | Sequence[Sequence[Size]]
 
 #: The shape that is shown for an input of which not even the rank is known.
 _IMAGE = (1, 3, 224, 224)

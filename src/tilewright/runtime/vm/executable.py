@@ -25,6 +25,7 @@ from tilewright.runtime.overlap import fresh
 from tilewright.runtime.profile import KernelTime, profile_kernels
 from tilewright.runtime.segment import Segment
 from tilewright.runtime.signature import by_name
+from tilewright.runtime.types import Value, Weights
 from tilewright.runtime.vm.hot import HotFunctions
 from tilewright.runtime.vm.loop import NativeLoop
 from tilewright.runtime.vm.machine import Packed, execute
@@ -37,7 +38,7 @@ class VirtualMachine(Model):
 
     executor = "vm"
 
-    def __init__(self, object_code: bytes, manifest: Manifest, weights: Any = b"", threads: int | None = None):
+    def __init__(self, object_code: bytes, manifest: Manifest, weights: Weights = b"", threads: int | None = None):
         """Link a compiled program; arguments and errors are those of `Executable`."""
         super().__init__(object_code, manifest, weights, [entry.entry_symbol for entry in manifest.segments])
         self._segments = [Segment(entry, self._linked, self._weights, self._memory) for entry in manifest.segments]
@@ -54,7 +55,7 @@ class VirtualMachine(Model):
         for segment in self._segments:
             segment.reserve(workers)
 
-    def time(self, inputs: Mapping[str, Any], repeat: int = 10, warmup: int = 1) -> list[float]:
+    def time(self, inputs: Mapping[str, Value], repeat: int = 10, warmup: int = 1) -> list[float]:
         """Seconds of each of `repeat` runs after `warmup` others."""
         values = by_name(inputs, self.inputs)
         times = []
@@ -65,7 +66,7 @@ class VirtualMachine(Model):
                 times.append(time.perf_counter() - start)
         return times
 
-    def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> list[KernelTime]:
+    def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
         """Time each host operator, and each kernel of each segment; a row for every call, in order of execution."""
         values = by_name(inputs, self.inputs)
         best: list[KernelTime] = []
