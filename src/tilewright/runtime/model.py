@@ -29,6 +29,7 @@ from tilewright.runtime.threads import MAX_WORKERS, available_processors, defaul
 from tilewright.runtime.types import Result, Value, Weights
 from tilewright.runtime.working_memory import WorkingMemory
 from tilewright.support.forks import held_here, own_lock
+from tilewright.support.log import DEBUG, log
 
 
 def _unpickled(
@@ -79,6 +80,7 @@ class Model(ABC):
         """
         workers = min(default_workers(threads), self.manifest.max_workers or MAX_WORKERS)
         native().set_processors(available_processors())
+        log(DEBUG, "%d workers, of %d processors that this process may use", workers, available_processors())
         with self._turn():
             self.threads = workers
             self._reserve(workers)
@@ -142,6 +144,19 @@ class Model(ABC):
         """
         parts = (self.object_code, self.manifest.to_json(), self._weights, self.threads)
         return _unpickled, (type(self), native().pool, *parts)
+
+    def _repr_html_(self) -> str:
+        """The model as a table, as notebooks show it."""
+        # only for notebooks
+        from html import escape
+
+        rows = {
+            "inputs": describe(self.inputs), "outputs": describe(self.outputs), "target": str(self.target),
+            "executor": self.executor, "threads": str(self.threads),
+            "weights": f"{self._weights.nbytes / 2**20:.1f} MiB",
+        }  # fmt: skip
+        cells = "".join(f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in rows.items())
+        return f"<table><caption>{type(self).__name__}</caption>{cells}</table>"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({describe(self.inputs)} -> {describe(self.outputs)}; {self.threads} threads)"
