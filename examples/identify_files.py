@@ -70,7 +70,7 @@ def times_in_turns(
     Single calls that alternate would measure each engine while the threads of the other still spin.
     """
     turns = {name: itertools.cycle(rows) for name in run}
-    return measure({name: lambda name=name: run[name](next(turns[name])) for name in run}, seconds, 1000)
+    return measure({name: lambda name=name: run[name](next(turns[name])) for name in run}, seconds, 1000).times
 
 
 def main() -> None:

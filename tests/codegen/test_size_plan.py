@@ -29,7 +29,10 @@ def manifest(buffers: list[tuple[Any, int, int]]) -> SegmentManifest:
         {
             "entry": "main",
             "inputs": INPUTS,
-            "outputs": [],
+            "outputs": [
+                {"name": "a", "shape": ["H", "W - 3"], "dtype": "float32"},
+                {"name": "b", "shape": [], "dtype": "float32"},
+            ],
             "dynamic": {
                 "dims": [{"name": "H", "input": 0, "axis": 0}, {"name": "W", "input": 0, "axis": 1}],
                 "checks": [{"input": 1, "axis": 0, "value": ["*", "H", 2]}],

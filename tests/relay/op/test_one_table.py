@@ -30,6 +30,7 @@ OTHER_NAMES = {
     "autotvm/sketch/points.py": "knobs of a sketch, by how their names begin",
     "topi/schedule/sketch/structure.py": "intrinsics of loops that cost no more than an addition",
     "autotvm/feature/nest.py": "kinds of arithmetic in loops, which are counted",
+    "cli/rounding.py": "operators of source models, as the formats spell them",
     "cli/calibrate.py": "instructions whose cycles are measured",
     "driver/vta/patterns.py": "steps of the accelerator's vector unit, and the operators that they compute",
     "vta/explore/networks.py": "products as models and as quantizers spell them, of which the sizes are read",
