@@ -64,7 +64,9 @@ def test_a_report_that_needs_no_other_file(tilewright: Command, image_model: Pat
     outcome = tilewright("profile", image_model, "--repeat", 1, "--no-cache", "--report", tmp_path / "report.html")
     assert outcome.status == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "first_conv" in page.replace("<wbr/>", "") and "frontend" in page and "src=" not in page and "http" not in page
+    assert (
+        "first_conv" in page.replace("<wbr/>", "") and "frontend" in page and "src=" not in page and "http" not in page
+    )
 
 
 def test_a_trace_that_cannot_be_written(tilewright: Command, image_model: Path, tmp_path: Path) -> None:

@@ -77,7 +77,10 @@ def test_what_no_pass_reads_is_refused() -> None:
     import tvm
     from tvm import relay
 
-    with pytest.raises(InputError, match=r"no pass reads the config option 'tir.disable_vectorise'; did you mean 'tir.disable_vectorize'"):
+    with pytest.raises(
+        InputError,
+        match=r"no pass reads the config option 'tir.disable_vectorise'; did you mean 'tir.disable_vectorize'",
+    ):
         tvm.transform.PassContext(config={"tir.disable_vectorise": True})
     with tvm.transform.PassContext(config={"tir.add_lower_pass": [(0, 5)]}):
         with pytest.raises(InputError, match="5 is no pass"):

@@ -73,7 +73,9 @@ def test_contexts_nest_and_the_innermost_counts() -> None:
 
 def test_config_options_that_no_pass_reads_are_refused() -> None:
     register_config_option("one.max_depth", "a number")
-    with pytest.raises(InputError, match=r"no pass reads the config option 'one.maxdepth'; did you mean 'one.max_depth'"):
+    with pytest.raises(
+        InputError, match=r"no pass reads the config option 'one.maxdepth'; did you mean 'one.max_depth'"
+    ):
         PassContext(config={"one.maxdepth": 1})
 
 
