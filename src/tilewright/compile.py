@@ -212,32 +212,12 @@ def compile(
         input_shapes = signature = None
     entry = Entry(signature, _names(outputs))
     tuned = open_records(records) if isinstance(records, str | os.PathLike) else records or records_in_force()
-    executable = _compiled(
-        model,
-        target,
-        input_shapes,
-        threads,
-        cache,
-        executor,
-        check=check,
-        records=tuned,
-        tune_seconds=tune_seconds,
-        exact_rounding=exact_rounding,
-        entry=entry,
+    compiled = partial(
+        _compiled, model, target, cache=cache, check=check, records=tuned, exact_rounding=exact_rounding, entry=entry
     )
+    executable = compiled(input_shapes, threads, executor=executor, tune_seconds=tune_seconds)
     if specialize:
-        again = partial(
-            _compiled,
-            model,
-            target,
-            cache=cache,
-            jobs=1,
-            check=check,
-            records=tuned,
-            exact_rounding=exact_rounding,
-            entry=entry,
-        )
-        specialize_sizes(executable, model, specialize, again)
+        specialize_sizes(executable, model, specialize, partial(compiled, jobs=1))
     return executable
 
 
