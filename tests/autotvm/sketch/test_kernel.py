@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.autotvm.tasks import conv_module
+from tests.autotvm.tasks import conv_module, outcome
 from tilewright import relay
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
@@ -90,7 +90,7 @@ def test_a_task_is_the_same_in_another_process() -> None:
 
 def test_networks_are_tuned_through_sketches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilewright.autotvm.network.settle._paying", lambda a, b, best, *_: best)
-    monkeypatch.setattr("tilewright.autotvm.network.settle.compare", lambda *_: (2e-3, 1e-3))
+    monkeypatch.setattr("tilewright.autotvm.network.settle.compare", lambda *_: outcome(2e-3, 1e-3))
     monkeypatch.setattr("tilewright.autotvm.sketch.search._FIRST", 16)
     path = tmp_path / "r.jsonl"
     result = tune(softmax(), _TARGET, TuneOptions(trials=4, measure=_QUICK), path)
