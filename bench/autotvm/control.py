@@ -1,4 +1,4 @@
-"""How often a network is found faster than itself, beside 0 to 30 busy processes: what a verdict of tuning is worth.
+"""False "faster" verdicts on identical networks, beside 0 to 30 busy processes.
 
     python bench/autotvm/control.py [--pairs 100] [--seconds 2] [--busy 0 1 2 8 30]
 
