@@ -10,31 +10,20 @@ from __future__ import annotations
 
 import argparse
 import platform
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from contention import busy
 
 import tilewright as tw
 from tilewright import relay
 from tilewright.autotvm.network.compare import compare
 from tilewright.target import Target
-
-_SPIN = "import time\nend = time.monotonic() + 600\nwhile time.monotonic() < end: pass"
-
-
-@contextmanager
-def busy_processes(count: int) -> Iterator[None]:
-    """So many processes that do nothing but take processor time."""
-    started = [subprocess.Popen([sys.executable, "-c", _SPIN]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
 
 
 def network(layers: int) -> relay.IRModule:
@@ -58,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(Target("cpu"), platform.processor())
     inputs = {"x": np.ones((1, 64, 28, 28), np.float32)}
     declared = 0
-    for busy in args.busy:
-        with busy_processes(busy):
+    for count in args.busy:
+        with busy(count):
             found = []
             for _ in range(max(1, args.pairs // len(args.busy))):
                 layers = (6, 4 if args.gain else 6, 6)
@@ -68,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         faster = sum(one.faster for one in found)
         declared += faster
         medians = np.quantile([one.gain.median for one in found], (0.0, 0.5, 1.0))
-        print(f"{busy:3} busy: {faster} of {len(found)} faster; medians of the ratio {medians.round(3)}", flush=True)
+        print(f"{count:3} busy: {faster} of {len(found)} faster; medians of the ratio {medians.round(3)}", flush=True)
     print(f"{declared} declared faster")
 
 

@@ -9,7 +9,6 @@ The logger "tilewright" is told each of it as it happens.
 from __future__ import annotations
 
 import functools
-import logging
 import sys
 import threading
 from collections import Counter
@@ -17,9 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.errors import UnsupportedError
-
-logger = logging.getLogger("tilewright")
-logger.addHandler(logging.NullHandler())
+from tilewright.support.log import INFO, log
 
 
 @dataclass
@@ -40,7 +37,7 @@ class GraphRecord:
         """Note what became of the graph."""
         self.state, self.reason = state, reason
         because = f": {reason}" if reason else ""
-        logger.info("torch.compile: a graph for %s of %d operators is %s%s", self.kind, self.operators, state, because)
+        log(INFO, "torch.compile: a graph for %s of %d operators is %s%s", self.kind, self.operators, state, because)
 
 
 @dataclass(frozen=True)
@@ -183,7 +180,7 @@ def _ended(_told: Any) -> None:
     if _captured() == _SEEN.captured:
         with _SEEN.lock:
             _SEEN.empty += 1
-        logger.info("torch.compile: PyTorch made no graph of a piece of the program: nothing of it was compiled")
+        log(INFO, "torch.compile: PyTorch made no graph of a piece of the program: nothing of it was compiled")
 
 
 def _captured() -> int:
