@@ -15,8 +15,9 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright import relay, te
-from tilewright.compile import build, optimize
 from tilewright.driver.build import extract_tasks
+from tilewright.driver.model.build import build_model
+from tilewright.driver.optimize import optimize
 from tilewright.relay.ir.expr import Expr, Function, Var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.memory.plan_memory import plan_memory
@@ -81,7 +82,7 @@ def measure_graph(name: str, nodes: int) -> None:
     """A row of the table: one graph compiled for one thread, in this process and its helpers."""
     mod, target = IRModule.from_expr(GRAPHS[name](nodes)), Target("cpu")
     start = time.perf_counter()
-    build(mod, target, threads=1)
+    build_model(mod, target, threads=1)
     seconds = time.perf_counter() - start
     order = plan_memory(optimize(mod, target)).order
     tasks, _ = extract_tasks(order)

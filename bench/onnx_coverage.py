@@ -26,7 +26,7 @@ def test_cases(engine: str) -> dict[str, Any]:
     from onnx.backend.test import BackendTest
 
     if engine == "tilewright":
-        from tilewright.frontend.onnx.backend import TilewrightBackend as backend
+        from tilewright.onnx_backend import TilewrightBackend as backend
     else:
         import onnxruntime
         import onnxruntime.backend as backend  # type: ignore[no-redef]

@@ -25,8 +25,8 @@ from tilewright.autotvm.task.extract import extract_from_program
 from tilewright.autotvm.task.task import KernelTask
 from tilewright.cli.timing import TIMED_CALLS
 from tilewright.codegen.build import compiled
-from tilewright.compile import import_model
 from tilewright.driver.lower import lower_function, schedule_choice
+from tilewright.frontend.formats.import_model import import_model
 from tilewright.runtime.module import Module, Prepared
 from tilewright.support.dtype import DType
 from tilewright.target import Target
@@ -64,8 +64,8 @@ def _leave(network: str, kernels: Path) -> None:
             _describe(described, task)
 
 
-def _make(task: KernelTask, key: str, network: str, place: Path, sample: int, known: Mapping[str, Any]) -> None:
-    described = place.with_suffix(".json")
+def _make(task: KernelTask, key: str, network: str, position: Path, sample: int, known: Mapping[str, Any]) -> None:
+    described = position.with_suffix(".json")
     before = json.loads(described.read_text()) if described.exists() else {}
     chosen = text_of(dict(schedule_choice(task.function, task.target).config))
     configs = before.get("configs", [])
@@ -86,15 +86,15 @@ def _make(task: KernelTask, key: str, network: str, place: Path, sample: int, kn
             lower_function(task.function, f"k{number}", task.target, json.loads(config))
             for number, config in enumerate(configs)
         ]
-        compiled(funcs, task.target).save(place.with_suffix(".kernels"))
+        compiled(funcs, task.target).save(position.with_suffix(".kernels"))
     _describe(described, description)
 
 
-def _describe(place: Path, task: Mapping[str, Any]) -> None:
+def _describe(position: Path, task: Mapping[str, Any]) -> None:
     """Written whole or not at all, as a run may be ended at any time."""
-    whole = place.with_suffix(".new")
+    whole = position.with_suffix(".new")
     whole.write_text(json.dumps(task) + "\n")
-    whole.replace(place)
+    whole.replace(position)
 
 
 def text_of(config: Mapping[str, Any]) -> str:
@@ -105,10 +105,10 @@ def text_of(config: Mapping[str, Any]) -> str:
 def _sample(task: KernelTask, count: int, known: Mapping[str, Any]) -> list[str]:
     """`count` configurations by rank, and the fastest of those that were measured before."""
     ranked = [text_of(task.points.plain(point)) for point in range(len(task.points))]
-    places = [round(len(ranked) ** (step / count)) - 1 for step in range(1, count + 1)] if count else []
+    positions = [round(len(ranked) ** (step / count)) - 1 for step in range(1, count + 1)] if count else []
     times = known.get("microseconds", {})
     kept = sorted((config for config in times if config in set(ranked)), key=times.__getitem__)[:_KEPT]
-    return list(dict.fromkeys([*(ranked[place] for place in places), *kept]))
+    return list(dict.fromkeys([*(ranked[position] for position in positions), *kept]))
 
 
 def measure_all(kernels: Path, known: Known, seconds: float, portion: float) -> bool:
@@ -147,7 +147,7 @@ def _in_turns(calls: Sequence[Prepared], seconds: float) -> list[float]:
     for rounds in range(_MOST):
         if rounds >= _FEWEST and time.monotonic() > end:
             break
-        for place, call in enumerate(calls):
+        for position, call in enumerate(calls):
             call.seconds()
-            least[place] = min(least[place], *(call.seconds() for _ in range(TIMED_CALLS)))
+            least[position] = min(least[position], *(call.seconds() for _ in range(TIMED_CALLS)))
     return least

@@ -30,11 +30,11 @@ from networks import NETWORKS, ROOT
 from ranked_kernels import ONE_CORE, Known, make, measure_all
 from report import geometric_mean, table
 
-from tilewright.autotvm.record.entry import TaskKey
+from tilewright.backend.cpu.schedule.registry import REGISTRY
+from tilewright.backend.cpu.schedule.task_key import space_of_key
+from tilewright.records.entry import TaskKey
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.cpu.registry import REGISTRY
-from tilewright.topi.schedule.cpu.task_key import space_of_key
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 #: The machine of the given records, one of its cores.
@@ -78,9 +78,9 @@ def recorded(path: Path, target: Target, least: float = 0.0) -> Iterator[Ranked]
             cost, workload = REGISTRY[template].cost, _workload(records[0])
             configs = [Config(tuple(record["config"].items())) for record in records]
             cycles = [cost(workload, config, target).cycles for config in configs]
-            place = cycles.index(min(cycles))
-            predicted = target.machine.seconds(cycles[place]) * 1e6
-            yield Ranked(f"{model} {name}", template, _microseconds(records[place]), predicted, best)
+            position = cycles.index(min(cycles))
+            predicted = target.machine.seconds(cycles[position]) * 1e6
+            yield Ranked(f"{model} {name}", template, _microseconds(records[position]), predicted, best)
 
 
 def _microseconds(record: dict[str, Any]) -> float:

@@ -28,14 +28,14 @@ _COLOURS = ("#0b6e99", "#d9730d", "#0f7b6c", "#ad1a72", "#64473a", "#6940a5", "#
 
 
 class _Axes:
-    """Logarithmic axes: from operations per byte and GFLOP/s to places on the page."""
+    """Logarithmic axes: from operations per byte and GFLOP/s to positions on the page."""
 
     def __init__(self, intensities: Sequence[float], speeds: Sequence[float]) -> None:
         self.x = math.floor(math.log10(min(intensities))), math.ceil(math.log10(max(intensities)))
         self.y = math.floor(math.log10(min(speeds))), math.ceil(math.log10(max(speeds)))
 
     def at(self, intensity: float, speed: float) -> tuple[float, float]:
-        """The place of a point, in pixels from the upper left."""
+        """The position of a point, in pixels from the upper left."""
         across = (math.log10(intensity) - self.x[0]) / (self.x[1] - self.x[0])
         up = (math.log10(speed) - self.y[0]) / (self.y[1] - self.y[0])
         width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM

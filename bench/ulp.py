@@ -23,7 +23,7 @@ import mpmath
 import numpy as np
 
 import tilewright as tw
-from tilewright.frontend import functions
+from tilewright.frontend.builders import functions
 from tilewright.frontend.torch import special
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, Function, Var
@@ -296,7 +296,7 @@ def _many(generator: np.random.Generator) -> list[np.ndarray]:
 
 
 def _neighbours(centres: np.ndarray, generator: np.random.Generator, each: int) -> np.ndarray:
-    """Numbers at most 100 places from the centres, and as close as 2**-20 of them."""
+    """Numbers at most 100 positions from the centres, and as close as 2**-20 of them."""
     bits = centres.view(np.int32 if centres.itemsize == 4 else np.int64)
     close = (bits[:, None] + generator.integers(0, 100, (bits.size, each)).astype(bits.dtype)).view(centres.dtype)
     below = np.maximum(bits[:, None] - generator.integers(0, 100, (bits.size, each)).astype(bits.dtype), 0)

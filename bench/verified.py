@@ -3,11 +3,10 @@
     python bench/verified.py FOLDER ... [--levels 0,2,3,4] [--seeds 2] [--seconds 3] [--markdown FILE]
 
 Every `.onnx` under the folders is verified as `tilewright verify` does it, on `--seeds` sets of random inputs at each
-level of the graph passes, and timed at the usual level on one thread. A model whose inputs have open sizes or need
-particular values has a line in `inputs.json` of its folder, `{"model.onnx": {"x": "normal(0,1)[1,3,48,192]"}}`: what
-`--input` takes. Each runs in a process of its own. A folder that is absent is skipped with a line that says so; the
-exit status is 1 where a model failed or differed.
-"""
+level of the graph passes, and timed at the usual level on one thread. A model whose inputs have symbolic dimensions or
+need particular values has a line in `inputs.json` of its folder, `{"model.onnx": {"x": "normal(0,1)[1,3,48,192]"}}`:
+what `--input` takes. Each runs in a process of its own. A folder that is absent is skipped with a line that says so;
+the exit status is 1 where a model failed or differed."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
-from tilewright.compile import import_model
-from tilewright.driver.vta.offload import is_quantized, programs
+from tilewright.backend.vta.offload import is_quantized, programs
+from tilewright.frontend.formats.import_model import import_model
 from tilewright.relay.interpreter.interpreter import interpret
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type_of import tensor_type_of

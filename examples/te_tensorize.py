@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright import build, te, tir
+from tilewright.backend.cpu.schedule.dot_intrin import dot_16x1x16_uint8_int8_int32
 from tilewright.errors import ScheduleError
-from tilewright.topi.schedule.cpu.dot_intrin import dot_16x1x16_uint8_int8_int32
 
 ROWS, DEPTH = 8, 16
 

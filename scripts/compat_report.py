@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tilewright.compat import install
-from tilewright.compat.classic.refused import Refused
+from tilewright.compat.runtime.refused import Refused
 from tilewright.errors import UnsupportedError
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "compat.md"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.compat import install
-from tilewright.compat.classic.refused import Refused
+from tilewright.compat.runtime.refused import Refused
 from tilewright.compat.signatures import REMARKS, classic_signature, facts, own_signature, same_default
 from tilewright.errors import TilewrightError
 

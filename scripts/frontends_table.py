@@ -11,8 +11,8 @@ import json
 import sys
 from pathlib import Path
 
+from tilewright.frontend.formats.table import FRONTENDS
 from tilewright.frontend.interface import Frontend
-from tilewright.frontends import FRONTENDS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "frontends.md"
 #: What `python -m bench.frontends.usage` counted.
@@ -20,7 +20,7 @@ USAGE = Path(__file__).resolve().parents[1] / "bench" / "frontends" / "usage.jso
 
 _HEAD = """# Formats
 
-The formats that models come in, as `src/tilewright/frontends.py` lists them, and of each what has a converter:
+The formats that models come in, as `frontend/formats/table.py` lists them, and of each what has a converter:
 `scripts/frontends_table.py` writes this page, and a test keeps it current. A model is recognized by its contents, never
 by its name. What has no converter is refused with one message that names every such operator, how often it comes and
 where first; a plug-in can bring it ([plugins.md](plugins.md)).

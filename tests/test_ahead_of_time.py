@@ -146,8 +146,8 @@ class Library:
         if size < 0:
             return -int(size)
         workspace = np.zeros(size, np.uint8)
-        places = [(ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays]) for arrays in (inputs, outputs)]
-        return int(self.run(given, *places, ctypes.c_void_p(workspace.ctypes.data), threads))
+        positions = [(ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays]) for arrays in (inputs, outputs)]
+        return int(self.run(given, *positions, ctypes.c_void_p(workspace.ctypes.data), threads))
 
 
 @needs_cc

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,15 @@ from onnx import TensorProto, helper
 import tilewright as tw
 from tests.onnx_models import convolution, make_model, perceptron, saved
 from tilewright import relay
-from tilewright.compile import GRAPH_PASSES, optimize_stages
+from tilewright.driver.model import cache_entry
+from tilewright.driver.optimize import optimize_stages
 from tilewright.errors import ModelError, TargetError, UnsupportedError
 from tilewright.relay.ir.attributes import ABSENT
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.manager.instrument import PassTiming
 from tilewright.relay.transform.manager.pass_manager import PassContext
+from tilewright.relay.transform.passes import PIPELINE
 from tilewright.support import trace
 from tilewright.support.cache import SUBDIRECTORY, DiskCache
 from tilewright.target import Target
@@ -158,7 +159,7 @@ def test_one_flipped_bit_in_a_cache_entry_is_found(part: str, model: Path, own_c
 
 
 def test_large_weights_are_mapped_from_the_cache(model: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["tilewright.compile"], "WORTH_MAPPING", 1)
+    monkeypatch.setattr(cache_entry, "WORTH_MAPPING", 1)
     plain = tw.compile(model, cache=False)
     with trace.collect() as report:
         mapped = tw.compile(model)
@@ -171,7 +172,7 @@ def test_large_weights_are_mapped_from_the_cache(model: Path, own_cache: Path, m
 def test_large_weights_are_kept_in_memory_where_the_cache_has_no_room(
     model: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["tilewright.compile"], "WORTH_MAPPING", 1)
+    monkeypatch.setattr(cache_entry, "WORTH_MAPPING", 1)
     monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "100")
     executable = tw.compile(model)
     assert executable._weights.flags.writeable and executable(random_like(executable)) is not None
@@ -198,7 +199,7 @@ def test_the_report_has_every_stage_and_adds_up(model: Path) -> None:
     with trace.collect() as report:
         tw.compile(model)
     top = [row.name for row in report.rows() if len(row.path) == 1]
-    passes = [name for name, _ in GRAPH_PASSES]
+    passes = [one.name for one in PIPELINE]
     assert top == ["frontend", *passes, "plan memory", "compile kernels", "run loop", "link", "write to cache"]
     accounted = sum(row.seconds for row in report.rows() if len(row.path) == 1)
     assert accounted <= report.seconds

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 import tilewright as tw
 from tests.onnx_models import make_model
 from tilewright import relay
-from tilewright.compile import optimize
 from tilewright.driver.build import extract_tasks
+from tilewright.driver.optimize import optimize
 from tilewright.frontend.onnx import from_onnx
 from tilewright.relay.ir.expr import Call, Expr, Function, If, Let, Tuple
 from tilewright.relay.ir.json import save_json

@@ -12,6 +12,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import te
+from tilewright.backend.cpu.schedule import layout
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.interpreter.interpreter import interpret
@@ -19,7 +20,6 @@ from tilewright.relay.ir.expr import Constant, Expr, Function, Tuple, Var, const
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
-from tilewright.topi.schedule.cpu import layout
 
 H, W = te.size_var("H", hint=24), te.size_var("W", hint=40)
 SIZES = [(17, 23), (32, 32), (8, 40)]
@@ -161,10 +161,10 @@ def test_memory_does_not_grow_with_the_shapes_seen() -> None:
     exe = tw.compile(model(*CASES["conv2d"]), threads=1)
     rng = np.random.default_rng(2)
     exe(*random(at(IMAGE, 40, 40)))
-    arena, plans = exe._memory.arena.address, exe._segment.shapes._plans
+    arena, plans = exe._program.memory.arena.address, exe._program.shapes[0]._plans
     for _ in range(200):
         exe(*random(at(IMAGE, *rng.integers(3, 40, 2))))
-    assert exe._memory.arena.address == arena and len(plans) <= 64
+    assert exe._program.memory.arena.address == arena and len(plans) <= 64
 
 
 def test_saving_keeps_the_symbolic_sizes(tmp_path: Any) -> None:

@@ -106,8 +106,8 @@ def test_updates_of_constants(reduction: str, data: list[float]) -> None:
 @pytest.mark.parametrize("k", [0, 1, 4])
 def test_the_largest_k(k: int) -> None:
     data = floats(3, 4)
-    values, places = run("TopK", [data], [np.array([k])], outputs=2)
-    np.testing.assert_array_equal(places, np.argsort(-data, axis=1, kind="stable")[:, :k])
+    values, positions = run("TopK", [data], [np.array([k])], outputs=2)
+    np.testing.assert_array_equal(positions, np.argsort(-data, axis=1, kind="stable")[:, :k])
     np.testing.assert_array_equal(values, -np.sort(-data, axis=1)[:, :k])
 
 
@@ -116,8 +116,8 @@ def test_the_largest_none_of_a_symbolic_size(largest: int) -> None:
     nodes = [helper.make_node("TopK", ["x", "k"], ["y", "i"], axis=0, largest=largest)]
     model = symbolic(nodes, {"k": np.array([0])})
     assert model(floats(3, 4)).shape == (0, 4) and model(floats(0, 2)).shape == (0, 2)
-    values, places = run("TopK", [floats(3, 4)], [np.array([0])], outputs=2, largest=largest)
-    assert values.shape == places.shape == (3, 0) and places.dtype == np.int64
+    values, positions = run("TopK", [floats(3, 4)], [np.array([0])], outputs=2, largest=largest)
+    assert values.shape == positions.shape == (3, 0) and positions.dtype == np.int64
 
 
 @pytest.mark.parametrize("pads", [(-2, -2), (-3, 1), (-4, 4), (-6, 6), (5, -7), (-2, 6), (-4, 0), (1, -4)])

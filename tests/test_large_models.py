@@ -92,8 +92,8 @@ def test_more_than_two_gigabytes(folder: Path) -> None:
     artifact.unlink()
     wanted = x[0]
     for layer in range(LAYERS):
-        places = {"offset": layer * WIDTH * WIDTH * 4, "shape": (WIDTH, WIDTH)}
-        wanted = np.memmap(folder / "weights.bin", np.float32, "r", **places) @ wanted  # type: ignore[call-overload]
+        positions = {"offset": layer * WIDTH * WIDTH * 4, "shape": (WIDTH, WIDTH)}
+        wanted = np.memmap(folder / "weights.bin", np.float32, "r", **positions) @ wanted  # type: ignore[call-overload]
     np.testing.assert_allclose(np.load(folder / "load.npy")[0], wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
     command = [sys.executable, "-m", "tilewright.cli.main", "verify", str(model), "--no-cache", "--at", "x1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

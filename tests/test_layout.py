@@ -3,66 +3,136 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+import tilewright
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "tilewright"
-#: The folders of docs/layout.md, and the files that stand beside them, in the order of the page.
-PAGE = re.findall(r"^\| `([\w/.]+)` \|", (ROOT / "docs" / "layout.md").read_text(), re.MULTILINE)
+TEXT = (ROOT / "docs" / "layout.md").read_text()
+#: The top-level folders and files, in the order of the table of docs/layout.md.
+TOP = re.findall(r"^\| `([\w/.]+)` \|", TEXT, re.MULTILINE)
+#: The folders within the top-level ones that have any, in the order of the lists of the page.
+INNER = re.findall(r"^- `([\w/.]+)`: ", TEXT, re.MULTILINE)
+#: All of the tree in order: each line of the table, or its list in its place.
+PAGE = [one for top in TOP for one in ([name for name in INNER if name.split("/")[0] == top] or [top])]
+#: Rows of the table at most: a reader takes in the whole of it.
+MOST_ROWS = 45
 #: Folders of which docs/layout.md says that their modules know each other.
-KNOTS = {"arith", "compat/classic", "relay/dataflow_pattern", "te", "tir"}
+KNOTS = {"tir/arith", "relay/dataflow_pattern", "te", "tir"}
 MODULES = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
 
 
-def imported(path: Path) -> set[str]:
-    """The modules of the package that a module imports, in functions and for type checkers too."""
+@functools.cache
+def imports_of(path: Path) -> set[str]:
+    """`imported` of a file."""
+    return imported(ast.parse(path.read_text()))
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """The modules of the package that a module uses: imports, in functions and for type checkers too, and attributes
+    of the package itself.
+    """
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    names = set()  # of the package in this module
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            found |= {name if name in MODULES else node.module for name in names}
+            found |= {_defining(f"{node.module}.{alias.name}", node.module) for alias in node.names}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
+            ours = [alias for alias in node.names if alias.name.split(".")[0] == "tilewright"]
+            names |= {alias.asname or "tilewright" for alias in ours if alias.name == "tilewright" or not alias.asname}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names:
+            found.add(_defining(f"tilewright.{node.attr}", "tilewright"))
     return found & MODULES.keys() - {"tilewright"}
 
 
-def place(path: Path) -> str:
+def _defining(name: str, module: str) -> str:
+    """The module that `name`, got from `module`, is or comes from; public names come from below the package."""
+    public = tilewright._PUBLIC.get(name.removeprefix("tilewright."))
+    if module == "tilewright" and public is not None:
+        return public[0]
+    return name if name in MODULES else module
+
+
+def folder_of(path: Path) -> str:
     """The line of the page that a module belongs to: its folder, or the file itself."""
     inner = path.relative_to(PACKAGE)
     return str(inner if inner.parent == Path() else inner.parent)
 
 
+def top_of(path: Path) -> str:
+    """The row of the table that a module belongs to."""
+    return path.relative_to(PACKAGE).parts[0]
+
+
 @pytest.mark.parametrize(
     "path",
-    [path for path in MODULES.values() if place(path) in PAGE],
+    [path for path in MODULES.values() if folder_of(path) in PAGE],
     ids=lambda p: str(p.relative_to(PACKAGE)),
 )
 def test_imports_point_down(path: Path) -> None:
-    own = place(path)
-    upward = {name for name in imported(path) if PAGE.index(place(MODULES[name])) < PAGE.index(own)}
+    own = folder_of(path)
+    upward = {name for name in imports_of(path) if PAGE.index(folder_of(MODULES[name])) < PAGE.index(own)}
     if path.name == "__init__.py":
-        upward = {name for name in upward if not place(MODULES[name]).startswith(f"{own}/")}
+        upward = {name for name in upward if not folder_of(MODULES[name]).startswith(f"{own}/")}
     assert not upward, f"{path.relative_to(ROOT)} imports {sorted(upward)}, which docs/layout.md has above {own}"
+
+
+def in_circles(graph: Mapping[str, set[str]]) -> list[str]:
+    """The nodes of a graph that are on a circle, or on a way to one."""
+    left = {name: set(needed) for name, needed in graph.items()}
+    while free := {name for name, needed in left.items() if not needed & left.keys()}:
+        left = {name: needed for name, needed in left.items() if name not in free}
+    return sorted(left)
+
+
+def test_top_level_folders_import_in_no_circle() -> None:
+    graph: dict[str, set[str]] = {}
+    for path in MODULES.values():
+        if path != PACKAGE / "__init__.py":  # hands public names on
+            tops = {top_of(MODULES[name]) for name in imports_of(path)}
+            graph.setdefault(top_of(path), set()).update(tops - {top_of(path)})
+    assert not in_circles(graph)
 
 
 @pytest.mark.parametrize("folder", [name for name in PAGE if name not in KNOTS])
 def test_modules_of_a_folder_import_in_no_circle(folder: str) -> None:
-    inner = {name for name, path in MODULES.items() if place(path) == folder and path.name != "__init__.py"}
-    graph = {name: imported(MODULES[name]) & inner for name in inner}
-    while free := {name for name, needed in graph.items() if not needed}:
-        graph = {name: needed - free for name, needed in graph.items() if name not in free}
-    assert not graph, f"among {sorted(graph)} is a circle of imports"
+    inner = {name for name, path in MODULES.items() if folder_of(path) == folder and path.name != "__init__.py"}
+    circle = in_circles({name: imports_of(MODULES[name]) & inner for name in inner})
+    assert not circle, f"among {circle} is a circle of imports"
 
 
 def test_layout_page_names_the_folders() -> None:
-    there = {place(path) for path in MODULES.values()}
-    assert sorted(PAGE) == sorted(there - {"__init__.py", "__main__.py"})
+    there = {folder_of(path) for path in MODULES.values()} - {"__init__.py", "__main__.py"}
+    assert sorted(PAGE) == sorted(there)
+    assert sorted(TOP) == sorted({name.split("/")[0] for name in there}) and len(TOP) <= MOST_ROWS
+    assert [name for name in PAGE if name in INNER] == INNER, "the lists stand in the order of the table"
+
+
+@pytest.mark.parametrize(
+    ("program", "modules"),
+    [
+        ("from tilewright.relay.ir.expr import Call", {"tilewright.relay.ir.expr"}),
+        ("def f():\n    from tilewright import vta", {"tilewright.vta"}),
+        ("from tilewright import compile", {"tilewright.compile"}),
+        ("import tilewright\ntilewright.vta.run_plan()", {"tilewright.vta"}),
+        ("import tilewright as tw\ntw.arith.Analyzer()", {"tilewright.tir.arith"}),
+        ("import tilewright.relay.op.host\ntilewright.codegen", {"tilewright.relay.op.host", "tilewright.codegen"}),
+        ("import numpy as tilewright_like\ntilewright_like.vta", set()),
+    ],
+)
+def test_the_scan_sees_imports_and_the_package_itself(program: str, modules: set[str]) -> None:
+    assert imported(ast.parse(program)) == modules
 
 
 def test_every_module_says_what_it_is_for() -> None:

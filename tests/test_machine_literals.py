@@ -1,7 +1,8 @@
 """No figure of a processor stands anywhere but in `machine.py`: numbers at the top of a module need a reason.
 
 A constant of a module is a choice that somebody made once for all machines. This test wants to know why, for every one
-above 2 in the folders where machines matter; sizes of vectors and caches it does not let pass within functions either.
+above 2 and every fraction in the folders where machines matter; sizes of vectors and caches it does not let pass within
+functions either.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "tilewright"
-FOLDERS = ("topi/schedule", "relay/transform", "tir/transform", "codegen", "runtime")
+FOLDERS = ("backend/cpu", "topi/schedule", "relay/transform", "tir/transform", "codegen", "runtime")
 #: Where a large power of two within a function is looked at as well: it could be a size of a cache.
-CHOOSING = ("topi/schedule", "relay/transform", "tir/transform")
+CHOOSING = ("backend/cpu/schedule", "topi/schedule", "relay/transform", "tir/transform")
 
 #: Modules whose numbers are those of a file format, a protocol or an operating system.
 FORMATS = (
@@ -31,6 +32,7 @@ ALLOWED = {
         "codegen/source/builder.py:_MOST_BRACKETS",
         "relay/transform/fuse/fuse_ops.py:MAX_GROUP",
         "relay/transform/fuse/fuse_ops.py:MAX_READS",
+        "relay/transform/fuse/split_args.py:MOST_JOINED",
         "relay/transform/simplify/eliminate_common_subexpr.py:CONSTANT_LIMIT",
         "relay/transform/simplify/fold_constant.py:LIMIT",
         "relay/transform/simplify/fold_constant.py:ANY_SIZE",
@@ -39,11 +41,11 @@ ALLOWED = {
         "tir/transform/loop_partition.py:MOST_SPLITS",
         "tir/transform/lower_warp_memory.py:LARGEST_CHOICE",
         "tir/transform/unroll_loop.py:MOST_STATEMENTS",
-        "topi/schedule/cpu/conv2d_nchw.py:_UNROLLED_STEPS",
-        "topi/schedule/cpu/conv2d_nchw.py:_UNROLLED_TAPS",
-        "topi/schedule/cpu/depthwise_conv2d.py:_UNROLLED_TAPS",
-        "topi/schedule/cpu/depthwise_conv2d_nchw.py:_UNROLLED_TAPS",
-        "topi/schedule/cpu/pool.py:_UNROLLED_TAPS",
+        "backend/cpu/schedule/conv2d_nchw.py:_UNROLLED_STEPS",
+        "backend/cpu/schedule/conv2d_nchw.py:_UNROLLED_TAPS",
+        "backend/cpu/schedule/depthwise_conv2d.py:_UNROLLED_TAPS",
+        "backend/cpu/schedule/depthwise_conv2d_nchw.py:_UNROLLED_TAPS",
+        "backend/cpu/schedule/pool.py:_UNROLLED_TAPS",
         "topi/schedule/sketch/derive.py:UNROLLED_TERMS",
     ),
     "bounds a search space, of which measuring takes what the processor likes": (
@@ -65,7 +67,6 @@ ALLOWED = {
         "tir/transform/narrow_index.py:_HIGH",
     ),
     "the alignment that artifacts promise: whole vectors of any processor": (
-        "codegen/size_plan.py:_ALIGNMENT",
         "relay/transform/memory/plan_memory.py:ALIGNMENT",
         "runtime/memory.py:ALIGNMENT",
         "tir/transform/plan_allocations.py:ALIGNMENT",
@@ -94,7 +95,7 @@ ALLOWED = {
         "runtime/native.py:INTERFACE",
         "runtime/record.py:DEEPEST",
         "runtime/record.py:LARGEST",
-        "runtime/segment.py:_SMALL",
+        "runtime/cpu/segment.py:_SMALL",
         "runtime/shape_program.py:KEPT_PLANS",
         "runtime/specializations.py:HOT_RUNS",
         "runtime/specializations.py:_COUNTED",
@@ -107,8 +108,10 @@ ALLOWED = {
         "runtime/vm/native_function.py:MOST_STEPS",
         "runtime/vm/native_function.py:_FIRST_TURNS",
         "runtime/vm/native_function.py:_MOST_BYTES",
+        "runtime/vm/native_function.py:_PATIENCE",
         "runtime/vm/loop.py:FIRST_BYTES",
         "runtime/vm/loop.py:_MANY",
+        "runtime/vm/loop.py:_MOST",
         "runtime/vm/loop.py:_DONE",
         "runtime/vm/loop.py:_PAIRS",
         "runtime/vm/machine.py:MAX_FRAMES",
@@ -117,6 +120,7 @@ ALLOWED = {
         "relay/transform/quantize/int8_products.py:_LEAST",
         "relay/transform/quantize/int8_products.py:_MOST",
         "relay/transform/quantize/int8_products.py:_UNSIGNED",
+        "relay/transform/quantize/partition_conversions.py:_SUM_BITS",
         "relay/transform/quantize/quantize.py:_LEVELS",
         "relay/transform/quantize/quantize_to_shifts.py:_HIGH",
         "relay/transform/quantize/quantize_to_shifts.py:_LOW",
@@ -128,44 +132,60 @@ ALLOWED = {
     "an optimization level": ("relay/transform/manager/pass_manager.py:DEFAULT_OPT_LEVEL",),
     "a ratio or a count of shares, not of vectors; results must not depend on the workers": (
         "tir/transform/shift_last_tile.py:FEW",
-        "topi/schedule/cpu/common.py:_ENOUGH_SHARES",
-        "topi/schedule/cpu/injective.py:_LINES_OF_LONG_ROW",
-        "topi/schedule/cpu/injective.py:_FEW_ROWS",
-        "topi/schedule/cpu/rows.py:_FEW_ROWS",
+        "backend/cpu/schedule/common.py:_ENOUGH_SHARES",
+        "backend/cpu/schedule/injective.py:_LINES_OF_LONG_ROW",
+        "backend/cpu/schedule/injective.py:_FEW_ROWS",
+        "backend/cpu/schedule/rows.py:_FEW_ROWS",
     ),
     "bounds of a search space: how far it goes, not what is taken": (
-        "topi/schedule/cpu/conv2d_cost.py:_BLOCKS",
-        "topi/schedule/cpu/conv2d_cost.py:_FEW_ROWS",
-        "topi/schedule/cpu/conv2d_cost.py:_JOINED_BLOCKS",
-        "topi/schedule/cpu/conv2d_cost.py:_POSITIONS",
-        "topi/schedule/cpu/conv2d_cost.py:_SEVERAL",
-        "topi/schedule/cpu/conv2d_nchw_cost.py:_FILTERS",
-        "topi/schedule/cpu/conv2d_nchw_cost.py:_VECTORS",
-        "topi/schedule/cpu/depthwise_cost.py:_BAND",
-        "topi/schedule/cpu/depthwise_cost.py:_PLAIN_ACCUMULATORS",
-        "topi/schedule/cpu/depthwise_cost.py:_TILE_COLUMNS",
-        "topi/schedule/cpu/layout.py:CHANNEL_BLOCKS",
-        "topi/schedule/cpu/attention_cost.py:_BLOCK_ROWS",
-        "topi/schedule/cpu/attention_cost.py:_PANEL_VECTORS",
-        "topi/schedule/cpu/grouped_conv2d.py:_LEAST_PIECE",
-        "topi/schedule/cpu/fused_depthwise.py:_BLOCKS",
-        "topi/schedule/cpu/fused_depthwise.py:_POSITIONS",
-        "topi/schedule/cpu/product_spaces.py:_DEPTH_BLOCKS",
-        "topi/schedule/cpu/product_spaces.py:_TILE_ROWS",
-        "topi/schedule/cpu/product_spaces.py:_VECTORS",
-        "topi/schedule/cpu/product_spaces.py:_WIDEST",
-        "topi/schedule/cpu/recurrent_cost.py:_TILE_ROWS",
-        "topi/schedule/cpu/recurrent_cost.py:_WIDEST",
-        "topi/schedule/cpu/winograd_cost.py:_TILES_PER_GROUP",
+        "backend/cpu/schedule/conv2d_cost.py:_BLOCKS",
+        "backend/cpu/schedule/conv2d_cost.py:_FEW_ROWS",
+        "backend/cpu/schedule/conv2d_cost.py:_JOINED_BLOCKS",
+        "backend/cpu/schedule/conv2d_cost.py:_POSITIONS",
+        "backend/cpu/schedule/conv2d_cost.py:_SEVERAL",
+        "backend/cpu/schedule/conv2d_nchw_cost.py:_FILTERS",
+        "backend/cpu/schedule/conv2d_nchw_cost.py:_VECTORS",
+        "backend/cpu/schedule/depthwise_cost.py:_BAND",
+        "backend/cpu/schedule/depthwise_cost.py:_PLAIN_ACCUMULATORS",
+        "backend/cpu/schedule/depthwise_cost.py:_TILE_COLUMNS",
+        "backend/cpu/schedule/layout.py:CHANNEL_BLOCKS",
+        "backend/cpu/schedule/attention_cost.py:_BLOCK_ROWS",
+        "backend/cpu/schedule/attention_cost.py:_PANEL_VECTORS",
+        "backend/cpu/schedule/grouped_conv2d.py:_LEAST_PIECE",
+        "backend/cpu/schedule/fused_depthwise.py:_BLOCKS",
+        "backend/cpu/schedule/fused_depthwise.py:_POSITIONS",
+        "backend/cpu/schedule/product_spaces.py:_DEPTH_BLOCKS",
+        "backend/cpu/schedule/product_spaces.py:_TILE_ROWS",
+        "backend/cpu/schedule/product_spaces.py:_VECTORS",
+        "backend/cpu/schedule/product_spaces.py:_WIDEST",
+        "backend/cpu/schedule/recurrent_cost.py:_TILE_ROWS",
+        "backend/cpu/schedule/recurrent_cost.py:_WIDEST",
+        "backend/cpu/schedule/winograd_cost.py:_TILES_PER_GROUP",
     ),
     "exponents of a mean, in the cost of what overlaps": (
+        "topi/schedule/cost.py:_BEYOND",
         "topi/schedule/cost.py:_WITHIN",
-        "topi/schedule/cpu/tile.py:_BALANCE",
+        "backend/cpu/schedule/tile.py:_BALANCE",
+    ),
+    "how much better by the estimates a change must be, whose error is that of the model": (
+        "relay/transform/layout/layout_plan.py:_MARGIN",
+        "relay/transform/layout/layout_plan.py:_TOGETHER",
+        "backend/cpu/schedule/channel_padding.py:_WORTH",
+        "backend/cpu/schedule/grouped_conv2d.py:_LEAST_OF_USE",
+        "backend/cpu/schedule/layout.py:_MARGIN",
+        "backend/cpu/schedule/product_spaces.py:_WORTH_FILLING",
+        "backend/cpu/schedule/recurrent_cost.py:_GOOD_ENOUGH",
+        "topi/schedule/space.py:_ROUNDING",
+    ),
+    "part of the definition of an operator, or of a statistic": (
+        "relay/transform/quantize/thresholds.py:_SHARE",
+        "runtime/host_ops/resample.py:TIE",
+        "runtime/host_ops/sampling.py:_CUBIC",
     ),
     "sizes that an unknown size is likely to have": (
-        "topi/schedule/cpu/product.py:_ROWS_OF_ONE",
-        "topi/schedule/cpu/product.py:_SHORT_RUNS",
-        "topi/schedule/cpu/winograd_cost.py:_LIKELY_SCALES",
+        "backend/cpu/schedule/product.py:_ROWS_OF_ONE",
+        "backend/cpu/schedule/product.py:_SHORT_RUNS",
+        "backend/cpu/schedule/winograd_cost.py:_LIKELY_SCALES",
     ),
     "how exact sums are, the same on every processor": (
         "tir/transform/block_sums.py:_MOST_ELEMENTS",
@@ -176,9 +196,10 @@ ALLOWED = {
 
 #: What is still fitted to one processor, in templates of convolutions and products. This list may only become shorter.
 FITTED = {
-    "topi/schedule/cpu/fused_depthwise.py:MIN_BANDS",
-    "topi/schedule/cpu/fused_depthwise.py:_MOST_ROWS",
-    "topi/schedule/cpu/layout.py:_PLAIN_DEPTHWISE",
+    "backend/cpu/schedule/fused_depthwise.py:_BAND_SHARE",
+    "backend/cpu/schedule/fused_depthwise.py:MIN_BANDS",
+    "backend/cpu/schedule/fused_depthwise.py:_MOST_ROWS",
+    "backend/cpu/schedule/layout.py:_PLAIN_DEPTHWISE",
 }
 
 
@@ -200,6 +221,12 @@ def numbers(node: ast.AST) -> list[float]:
     ]
 
 
+def fractions(node: ast.AST) -> list[float]:
+    """The floats in an expression that are no whole numbers: shares, margins, factors."""
+    floats = [x.value for x in ast.walk(node) if isinstance(x, ast.Constant) and type(x.value) is float]
+    return [value for value in floats if not value.is_integer()]
+
+
 def numeric_constants(tree: ast.Module) -> list[str]:
     """Names that the module gives numbers, or tuples of them, at its top."""
     found = []
@@ -211,7 +238,11 @@ def numeric_constants(tree: ast.Module) -> list[str]:
             parts = [(target, statement.value)]
             if isinstance(target, ast.Tuple) and isinstance(statement.value, ast.Tuple):
                 parts = list(zip(target.elts, statement.value.elts, strict=True))
-            found += [ast.unparse(name) for name, value in parts if _is_arithmetic(value) and numbers(value)]
+            found += [
+                ast.unparse(name)
+                for name, value in parts
+                if _is_arithmetic(value) and (numbers(value) or fractions(value))
+            ]
     return found
 
 
@@ -272,6 +303,8 @@ def test_lanes_are_worked_out_once() -> None:
         ("TILES = (28, 14)", ["TILES"]),
         ("_LEAST, _MOST = 1, 7", ["_MOST"]),
         ("COST = {'exp': 14}", []),
+        ("_STALLED = 0.6", ["_STALLED"]),
+        ("_KEPT, FEW = 0.75, 1.0", ["_KEPT"]),
         ("FEW = 2", []),
         ("TEXT = 'a 64'", []),
     ],

@@ -20,8 +20,8 @@ from tests.frontend.darknet.builder import packed
 from tests.frontend.protobuf import encode
 from tests.onnx_models import convolution
 from tilewright.errors import InputError, ShapeError, UnsupportedError
+from tilewright.frontend.formats.table import FRONTENDS, frontend_of
 from tilewright.frontend.tensorflow.schema import SCHEMA
-from tilewright.frontends import FRONTENDS, frontend_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Function, Tuple, var
 from tilewright.relay.ir.module import IRModule

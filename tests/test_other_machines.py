@@ -72,10 +72,10 @@ def run_there(model: Model, target: str, inputs: dict[str, np.ndarray], folder: 
     given = b"".join(inputs[spec.name].tobytes() for spec in model.inputs)
     done = subprocess.run([emulator, "-L", root, "./program"], cwd=folder, input=given, capture_output=True, check=True)
     assert header.exists()
-    found, place = [], 0
+    found, position = [], 0
     for spec, size in zip(model.outputs, sizes, strict=True):
-        found.append(np.frombuffer(done.stdout[place : place + size], spec.numpy).reshape(spec.static_shape))
-        place += size
+        found.append(np.frombuffer(done.stdout[position : position + size], spec.numpy).reshape(spec.static_shape))
+        position += size
     return found
 
 

@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 from tilewright import errors, te
-from tilewright.compile import EXECUTORS
+from tilewright.driver.model.build import EXECUTORS
 from tilewright.frontend.onnx import convert
-from tilewright.frontend.onnx.registry import MICROSOFT, supported_operators
+from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.te.schedule import Schedule
 from tilewright.te.stage import Stage
 
@@ -37,14 +37,15 @@ def names(cell: str) -> list[str]:
 def test_the_readme_counts_operators_as_the_page_of_operators_does() -> None:
     (counted,) = re.findall(r"^(\d+) operators, beside", page("operators.md"), re.MULTILINE)
     assert f"patterns; {counted} operators;" in README
+    assert f"patterns; {counted} operators;" in page("features.md")
 
 
 def test_the_operators_of_com_microsoft_are_listed() -> None:
     assert convert.convert_model is not None  # importing it registers all converters
-    known = {name for domain, name, _ in supported_operators() if domain == MICROSOFT}
+    known = {name for domain, name, _ in converts.entries() if domain == MICROSOFT}
     (count, listed) = re.findall(r"`com.microsoft`, (\d+): (.*?)\.(?:\n|\s)", page("onnx.md"), re.DOTALL)[0]
     assert set(names(listed)) == known and int(count) == len(known)
-    assert f"and {count} of com.microsoft" in README
+    assert f"and {count} of com.microsoft" in README and f"and {count} of com.microsoft" in page("features.md")
 
 
 def primitives(cls: type) -> set[str]:

@@ -278,6 +278,7 @@ def test_the_format_of_the_docs_is_complete(environment: Environment, tmp_path: 
 def test_a_pass_is_added_behind_another_and_may_be_switched_off() -> None:
     from tilewright.errors import UnsupportedError
     from tilewright.relay.transform.manager import added_passes
+    from tilewright.relay.transform.manager.graph_pass import GraphPass
 
     keep = lambda mod, target: mod  # noqa: E731
     saved = dict(added_passes._ADDED)
@@ -285,13 +286,14 @@ def test_a_pass_is_added_behind_another_and_may_be_switched_off() -> None:
         added_passes._ADDED.clear()
         for name, after in (("first", "a"), ("second", "a"), ("third", "first")):
             added_passes.add_graph_pass(keep, after=after, name=name, opt_level=2)
-        names = [name for name, _ in added_passes.with_added_passes([("a", keep), ("b", keep)])]
+        passes = added_passes.with_added_passes([GraphPass("a", 0, "", keep), GraphPass("b", 0, "", keep)])
+        names = [one.name for one in passes]
         assert names == ["a", "first", "third", "second", "b"]
-        assert added_passes.added_level("first") == 2 and added_passes.added_level("a") is None
+        assert [one.level for one in passes] == [0, 2, 2, 2, 0]
         with pytest.raises(UnsupportedError, match="added twice"):
             added_passes.add_graph_pass(keep, after="a", name="first")
         with pytest.raises(UnsupportedError, match=r"'first' asks to run after 'a': none such; did you mean 'aa'"):
-            added_passes.with_added_passes([("aa", keep)])
+            added_passes.with_added_passes([GraphPass("aa", 0, "", keep)])
     finally:
         added_passes._ADDED.clear()
         added_passes._ADDED.update(saved)

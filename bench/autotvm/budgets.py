@@ -24,8 +24,9 @@ from report import machine, table
 
 from tilewright.autotvm.network.inputs import timing_inputs
 from tilewright.autotvm.network.tune import TuneOptions, tune
-from tilewright.autotvm.record.database import Database
-from tilewright.compile import build, import_model
+from tilewright.driver.model.build import build_model
+from tilewright.frontend.formats.import_model import import_model
+from tilewright.records.database import Database
 from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.model import Model
 from tilewright.target import Target
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     trials = 2 if args.smoke else None
     files = [args.records / f"{name}.{args.threads}.{seconds:.0f}.jsonl" for seconds in budgets]
     records = [tuned(mod, target, seconds, file, trials) for seconds, file in zip(budgets, files, strict=True)]
-    models = [build(mod, target, records=known) for known in (None, *records)]
+    models = [build_model(mod, target, records=known) for known in (None, *records)]
     for model in models:
         model.set_threads(args.threads)
     taken = in_turns(models, 3 if args.smoke else args.rounds)

@@ -45,11 +45,11 @@ from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.model.gru_model import GruModel
 from tilewright.autotvm.model.trees_model import TreesModel
-from tilewright.autotvm.record.file import RecordFile
 from tilewright.autotvm.task.points import Points, Position
 from tilewright.autotvm.tuner.explorer import Explorer, GeneticExplorer, RandomExplorer
 from tilewright.autotvm.tuner.model_explorer import ModelExplorer, View
 from tilewright.autotvm.tuner.task_tuner import entry_of
+from tilewright.records.file import RecordFile
 
 _BATCH = 4
 
@@ -64,7 +64,7 @@ class Part(Points):
 
     def __init__(self, whole: Points, which: Sequence[int], blind: bool) -> None:
         self.whole, self.which, self.blind, self.knobs = whole, list(which), blind, whole.knobs
-        self._place = {point: place for place, point in enumerate(self.which)}
+        self._position = {point: position for position, point in enumerate(self.which)}
 
     def __len__(self) -> int:
         return len(self.which)
@@ -80,11 +80,11 @@ class Part(Points):
 
     def at(self, position: Position) -> int | None:
         point = self.whole.at(position)
-        return None if point is None else self._place.get(point)
+        return None if point is None else self._position.get(point)
 
     def find(self, config: Any) -> int | None:
         point = self.whole.find(config)
-        return None if point is None else self._place.get(point)
+        return None if point is None else self._position.get(point)
 
     def expected(self, point: int) -> float:
         return 0.0 if self.blind else self.whole.expected(self.which[point])
@@ -142,8 +142,8 @@ class Table:
         return self.known[default] if default in self.known else self.look([self.points.index(default)])[0]
 
     def look(self, batch: Sequence[int]) -> list[float]:
-        """Seconds of some of `points` by their place; infinite for those that do not run."""
-        which = [self.points[place] for place in batch]
+        """Seconds of some of `points` by their position; infinite for those that do not run."""
+        which = [self.points[position] for position in batch]
         missing = [point for point in which if point not in self.known]
         if missing:
             self._measure(missing)
@@ -265,8 +265,8 @@ def svg(title: str, curves: Mapping[str, Mapping[str, NDArray[np.float64]]]) -> 
         f'font-size="11"><rect width="{width}" height="{height}" fill="white"/>',
         f'<text x="10" y="20" font-size="14">{escape(title)}</text>',
     ]
-    for place, name in enumerate(next(iter(curves.values()))):
-        parts.append(f'<text x="{10 + 90 * place}" y="40" fill="{_COLOURS[name]}">{escape(name)}</text>')
+    for position, name in enumerate(next(iter(curves.values()))):
+        parts.append(f'<text x="{10 + 90 * position}" y="40" fill="{_COLOURS[name]}">{escape(name)}</text>')
     for number, (layer, speeds) in enumerate(curves.items()):
         left, top = number % _COLUMNS * _WIDTH, 50 + number // _COLUMNS * _HEIGHT
         parts += _picture(layer, speeds, left, top)

@@ -36,7 +36,7 @@ sys.path.insert(0, {root!r})
 from tests.autotvm.tasks import OddTask
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
-from tilewright.autotvm.record.file import RecordFile
+from tilewright.records.file import RecordFile
 from tilewright.autotvm.tuner.task_tuner import entry_of
 from random import Random
 task, generator = OddTask(), Random({seed})
@@ -64,7 +64,7 @@ def processes_of(mark: str) -> list[int]:
 
 def round_of(folder: Path, seed: int, seconds: float) -> Counter[str]:
     """One child, killed after about `seconds`; what it announced. Raises `AssertionError`."""
-    from tilewright.autotvm.record.file import read_records
+    from tilewright.records.file import read_records
 
     records, temporary, mark = folder / "records.jsonl", folder / "tmp", f"TILEWRIGHT_FAULTS={os.getpid()}-{seed}"
     temporary.mkdir(exist_ok=True)

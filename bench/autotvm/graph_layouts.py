@@ -40,10 +40,12 @@ from tilewright.autotvm.network.layouts import (
     prices_of,
     ways_of,
 )
-from tilewright.autotvm.record.database import Database, processor_of
-from tilewright.autotvm.record.entry import VERDICT, Entry
-from tilewright.autotvm.record.file import RecordFile
-from tilewright.compile import build, import_model
+from tilewright.backend import backend_of
+from tilewright.driver.model.build import build_model
+from tilewright.frontend.formats.import_model import import_model
+from tilewright.records.database import Database, processor_of
+from tilewright.records.entry import VERDICT, Entry
+from tilewright.records.file import RecordFile
 from tilewright.relay.ir.expr import Call
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.layout.layout_plan import (
@@ -61,14 +63,13 @@ _ROUNDS = 30
 
 def plans(planner: Planner, ways: Mapping[Call, Ways]) -> dict[str, LayoutPlan]:
     """The three plans, each at the measured prices."""
-    assert planner.target is not None
-    priced = Planner(planner.root, planner.target, prices_of(planner, ways))
+    priced = Planner(planner.root, planner.backend, prices_of(planner, ways))
     cheapest = {
         call: min((one for one in options if one is not None), key=lambda one: one.cost)
         for call, options in priced.problem().options.items()
         if isinstance(call, Call) and sum(one is not None and one.cost > 0 for one in options) > 1
     }
-    own = follow_texts(priced, plan_layouts(planner.root, planner.target).texts)
+    own = follow_texts(priced, plan_layouts(planner.root, planner.backend).texts)
     measured = follow_texts(priced, priced_plan(planner, ways)[0].texts)
     assert own is not None and measured is not None
     return {
@@ -80,12 +81,12 @@ def plans(planner: Planner, ways: Mapping[Call, Ways]) -> dict[str, LayoutPlan]:
 
 def timed(mod: IRModule, target: Target, found: Mapping[str, LayoutPlan], rounds: int) -> dict[str, float]:
     """Seconds of a run with each plan: the tenth percentile over rounds in which all run in turns."""
-    planner = Planner(graph_before_layouts(mod, target)["main"].body, target)
+    planner = Planner(graph_before_layouts(mod, target)["main"].body, backend_of(target))
     key = layouts_key(planner)
     models = {}
     for name, plan in found.items():
         entry = Entry(key, processor_of(target), {CHOICES: plan.texts}, kind=VERDICT)
-        models[name] = build(mod, target, records=Database([entry]))
+        models[name] = build_model(mod, target, records=Database([entry]))
         models[name].set_threads(min(models[name].threads, target.cores))
     inputs = timing_inputs(models["greedy"].inputs)
     times: dict[str, list[float]] = {name: [] for name in models}
@@ -97,7 +98,7 @@ def timed(mod: IRModule, target: Target, found: Mapping[str, LayoutPlan], rounds
 
 def one_network(mod: IRModule, target: Target, file: RecordFile, seconds: float, rounds: int) -> dict[str, Any]:
     """Measure the ways of a network, and run it with each plan."""
-    planner = Planner(graph_before_layouts(mod, target)["main"].body, target)
+    planner = Planner(graph_before_layouts(mod, target)["main"].body, backend_of(target))
     ways = ways_of(planner)
     distinct: list[Ways] = list(dict.fromkeys(ways.values()))
     trials = measured_ways(

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 from replay import given_replays
 
-from tilewright.autotvm.record.database import Database
-from tilewright.autotvm.record.entry import Entry, this_compiler
-from tilewright.autotvm.record.file import read_records, write_records
+from tilewright.backend.cpu.schedule.task_key import space_of_key
+from tilewright.records.database import Database
+from tilewright.records.entry import Entry, this_compiler
+from tilewright.records.file import read_records, write_records
 from tilewright.target import Target
-from tilewright.topi.schedule.cpu.task_key import space_of_key
 
 #: What a configuration has to gain to stand in the records.
 _GAIN = 0.02
@@ -47,10 +47,10 @@ def best_of(path: Path) -> Iterator[Entry]:
 def best_given() -> Iterator[Entry]:
     """The same of the given measurements."""
     for one in given_replays():
-        place = int(np.argmin(one.seconds))
-        if 0 in one.points and one.seconds[place] > (1 - _GAIN) * one.seconds[one.points.index(0)]:
-            place = one.points.index(0)
-        config, seconds = one.task.points.plain(one.points[place]), float(one.seconds[place])
+        position = int(np.argmin(one.seconds))
+        if 0 in one.points and one.seconds[position] > (1 - _GAIN) * one.seconds[one.points.index(0)]:
+            position = one.points.index(0)
+        config, seconds = one.task.points.plain(one.points[position]), float(one.seconds[position])
         if space_of_key(one.task.key, one.task.target) is not None:
             yield Entry(
                 one.task.key, one.task.processor, config, seconds, accepted=True, compiler=this_compiler()

@@ -27,10 +27,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from ranking import RECORDED, RECORDS
 
 from tilewright import relay
-from tilewright.autotvm.record.file import read_records
 from tilewright.autotvm.task.points import EnumeratedPoints
 from tilewright.autotvm.task.task import INPUT, WEIGHT, KernelTask
 from tilewright.errors import TilewrightError
+from tilewright.records.file import read_records
 from tilewright.relay.ir.expr import Expr, Function
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule

@@ -25,14 +25,15 @@ from spaces import layer_tasks
 from tilewright import relay
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
-from tilewright.autotvm.record.entry import TaskKey
 from tilewright.autotvm.sketch.search import search
 from tilewright.autotvm.sketch.task import SketchTask
 from tilewright.autotvm.task.extract import network_calls
 from tilewright.autotvm.task.points import Points, Position
 from tilewright.autotvm.task.task import INPUT, OUTPUT, WEIGHT, Task
+from tilewright.backend.lower import to_compute
 from tilewright.driver.build import extract_tasks
-from tilewright.driver.lower import lower_function, to_compute
+from tilewright.driver.lower import lower_function
+from tilewright.records.entry import TaskKey
 from tilewright.relay.ir.expr import Constant, Function
 from tilewright.relay.ir.symbolic import close_dims
 from tilewright.target import Target

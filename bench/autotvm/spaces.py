@@ -24,12 +24,12 @@ from networks import ROOT, model_file
 
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
-from tilewright.autotvm.record.database import Database
-from tilewright.autotvm.record.file import RecordFile
 from tilewright.autotvm.task.extract import extract_from_program
 from tilewright.autotvm.task.task import KernelTask
 from tilewright.autotvm.tuner.task_tuner import entry_of
-from tilewright.compile import import_model
+from tilewright.frontend.formats.import_model import import_model
+from tilewright.records.database import Database
+from tilewright.records.file import RecordFile
 
 #: Of each ranking the first so many are measured.
 _FIRST = 10

@@ -25,7 +25,7 @@ from networks import NETWORKS, ROOT, model_file
 from report import geometric_mean, machine, table
 
 from tilewright.autotvm.network.tune import TuneOptions, tune
-from tilewright.compile import import_model
+from tilewright.frontend.formats.import_model import import_model
 from tilewright.target import Target
 
 

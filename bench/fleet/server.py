@@ -89,13 +89,13 @@ def _write_rates(folder: Path, count: int) -> tuple[float, float]:
     part, rates = os.urandom(1 << 20), []
     for _ in range(2):
         folder.mkdir()
-        rates.append(512 / max(_seconds(lambda place=folder / str(i): _write(place, part)) for i in range(count)))
+        rates.append(512 / max(_seconds(lambda position=folder / str(i): _write(position, part)) for i in range(count)))
         shutil.rmtree(folder)
     return rates[0], rates[1]
 
 
-def _write(place: Path, part: bytes) -> None:
-    with open(place, "wb", buffering=0) as file:
+def _write(position: Path, part: bytes) -> None:
+    with open(position, "wb", buffering=0) as file:
         for _ in range(512):
             file.write(part)
 

@@ -86,15 +86,15 @@ def copies(model: Path, damaged: str, count: int, folder: Path) -> Iterator[Path
     if model.is_dir():
         target = folder / model.name
         shutil.copytree(model, target)
-        place, original = target / damaged, (model / damaged).read_bytes()
+        position, original = target / damaged, (model / damaged).read_bytes()
     else:
         for beside in model.parent.iterdir():
             if beside.is_file():
                 shutil.copy(beside, folder / beside.name)
         target, name = folder / model.name, damaged or model.name
-        place, original = folder / name, (model.parent / name).read_bytes()
+        position, original = folder / name, (model.parent / name).read_bytes()
     for data in mutations(original, count):
-        place.write_bytes(data)
+        position.write_bytes(data)
         yield target
 
 
@@ -102,7 +102,7 @@ def one_format(
     name: str, files: list[tuple[Path, str, Shapes | None]], count: int, megabytes: int, seconds: float, results: Any
 ) -> None:
     """Counts of what came of each copy, and the first lines of what should not have."""
-    from tilewright.frontends import FRONTENDS  # in the process that has the bound
+    from tilewright.frontend.formats.table import FRONTENDS  # in the process that has the bound
 
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))

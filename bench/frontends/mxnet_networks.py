@@ -69,13 +69,13 @@ class Attention(nn.HybridBlock):
 
 
 class Transformer(nn.HybridBlock):
-    """Words with their places, two encoder layers, and a head over the words."""
+    """Words with their positions, two encoder layers, and a head over the words."""
 
     def __init__(self, interleaved: bool) -> None:
         super().__init__()
         self.words = nn.Embedding(50, 32)
         with self.name_scope():
-            self.places = self.params.get("places", shape=(12, 32))
+            self.positions = self.params.get("places", shape=(12, 32))
         self.attentions, self.norms, self.feeds = (nn.HybridSequential() for _ in range(3))
         for _ in range(2):
             self.attentions.add(Attention(32, interleaved))
@@ -85,12 +85,12 @@ class Transformer(nn.HybridBlock):
             self.feeds.add(feed)
         self.head = nn.Dense(50, flatten=False)
 
-    def hybrid_forward(self, F: Any, words: Any, places: Any) -> Any:
+    def hybrid_forward(self, F: Any, words: Any, positions: Any) -> Any:
         """Scores of each word, [length, batch, 50]."""
-        x = F.swapaxes(F.broadcast_add(self.words(words), F.expand_dims(places, axis=0)), 0, 1)
-        for place, attention in enumerate(self.attentions):
-            x = self.norms[2 * place](x + attention(x))
-            x = self.norms[2 * place + 1](x + self.feeds[place](x))
+        x = F.swapaxes(F.broadcast_add(self.words(words), F.expand_dims(positions, axis=0)), 0, 1)
+        for position, attention in enumerate(self.attentions):
+            x = self.norms[2 * position](x + attention(x))
+            x = self.norms[2 * position + 1](x + self.feeds[position](x))
         return self.head(x)
 
 
@@ -125,14 +125,14 @@ class UNet(nn.HybridBlock):
             kept.append(x)
             x = F.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max")
         x = self.middle(x)
-        for place, block in enumerate(self.up):
-            if place == 0:
+        for position, block in enumerate(self.up):
+            if position == 0:
                 x = self.turned(x)
-            elif place == 1:
+            elif position == 1:
                 x = F.UpSampling(x, scale=2, sample_type="nearest")
             else:
                 x = F.contrib.BilinearResize2D(x, scale_height=2, scale_width=2)
-            x = block(F.concat(x, kept[-1 - place], dim=1))
+            x = block(F.concat(x, kept[-1 - position], dim=1))
         return F.softmax(self.head(x), axis=1)
 
 
@@ -153,12 +153,12 @@ class Detector(nn.HybridBlock):
         """Rows of class, score and box, best first."""
         near = self.stem(x)
         anchors, scores, boxes = [], [], []
-        for place, one in enumerate((near, self.far(near))):
-            sizes = (0.2 + 0.3 * place, 0.3 + 0.3 * place)
+        for position, one in enumerate((near, self.far(near))):
+            sizes = (0.2 + 0.3 * position, 0.3 + 0.3 * position)
             anchors.append(F.contrib.MultiBoxPrior(one, sizes=sizes, ratios=(1, 2, 0.5)))
-            rows = F.transpose(self.classes[place](one), axes=(0, 2, 3, 1))
+            rows = F.transpose(self.classes[position](one), axes=(0, 2, 3, 1))
             scores.append(F.reshape(rows, shape=(0, -1, 4)))
-            boxes.append(F.flatten(F.transpose(self.offsets[place](one), axes=(0, 2, 3, 1))))
+            boxes.append(F.flatten(F.transpose(self.offsets[position](one), axes=(0, 2, 3, 1))))
         powers = F.softmax(F.transpose(F.concat(*scores, dim=1), axes=(0, 2, 1)), axis=1)
         return F.contrib.MultiBoxDetection(powers, F.concat(*boxes, dim=1), F.concat(*anchors, dim=1), nms_topk=40)
 

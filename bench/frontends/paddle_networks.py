@@ -56,18 +56,18 @@ def recurrent(kind: str, **settings: Any) -> Any:
 
 
 class LanguageModel(nn.Layer):
-    """Token and place embedding, two encoder layers that look back only, and a head over the words."""
+    """Token and position embedding, two encoder layers that look back only, and a head over the words."""
 
     def __init__(self) -> None:
         super().__init__()
         self.mask = paddle.triu(paddle.full([12, 12], -1e9), 1)
-        self.words, self.places = nn.Embedding(50, 32), nn.Embedding(12, 32)
+        self.words, self.positions = nn.Embedding(50, 32), nn.Embedding(12, 32)
         layer = nn.TransformerEncoderLayer(32, 4, 64, activation="gelu", normalize_before=True)
         self.body, self.head = nn.TransformerEncoder(layer, 2), nn.Linear(32, 50)
 
     def forward(self, words: Any) -> Any:
         """Scores of each word."""
-        return self.head(self.body(self.words(words) + self.places(paddle.arange(12)), self.mask))
+        return self.head(self.body(self.words(words) + self.positions(paddle.arange(12)), self.mask))
 
 
 class Translator(nn.Layer):
@@ -112,12 +112,12 @@ class UNet(nn.Layer):
             kept.append(x)
             x = nn.functional.max_pool2d(x, 2)
         x = self.middle(x)
-        for place, block in enumerate(self.up):
-            if place == 0:
+        for position, block in enumerate(self.up):
+            if position == 0:
                 x = self.turned(x)
             else:
-                x = nn.functional.interpolate(x, scale_factor=2, mode="bilinear", align_corners=place == 1)
-            x = block(paddle.concat([x, kept[-1 - place]], 1))
+                x = nn.functional.interpolate(x, scale_factor=2, mode="bilinear", align_corners=position == 1)
+            x = block(paddle.concat([x, kept[-1 - position]], 1))
         return nn.functional.softmax(self.head(x), 1)
 
 
@@ -137,8 +137,8 @@ class Detector(nn.Layer):
         rows = paddle.concat(
             [one.reshape([1, 2, 6, -1]).transpose([0, 3, 1, 2]).reshape([1, -1, 6]) for one in maps], 1
         )
-        scores, places = paddle.topk(nn.functional.sigmoid(rows[0, :, 4] * 0.05), 20)
-        boxes = paddle.gather(rows[0, :, :4], places)
+        scores, positions = paddle.topk(nn.functional.sigmoid(rows[0, :, 4] * 0.05), 20)
+        boxes = paddle.gather(rows[0, :, :4], positions)
         centre, size = boxes[:, :2], paddle.exp(paddle.clip(boxes[:, 2:], max=4.0))
         return paddle.concat([centre - size / 2, centre + size / 2, scores.unsqueeze(-1)], 1)
 
@@ -195,8 +195,8 @@ def saved(layer: Any, given: list[np.ndarray], folder: Path, first: int = 0) -> 
     """The path of the program, of which the axes before `first` are open."""
     shapes = [[*[None] * first, *one.shape[first:]] for one in given]
     specs = [
-        paddle.static.InputSpec(shape, str(one.dtype), f"x{place}")
-        for place, (shape, one) in enumerate(zip(shapes, given))
+        paddle.static.InputSpec(shape, str(one.dtype), f"x{position}")
+        for position, (shape, one) in enumerate(zip(shapes, given))
     ]
     paddle.jit.save(layer, str(folder / "net"), input_spec=specs)
     return next(path for path in (folder / "net.json", folder / "net.pdmodel") if path.is_file())
@@ -209,7 +209,7 @@ def compare(name: str, folder: Path, compiled: bool, open_batch: bool = False) -
     wanted = [one.numpy() for one in (wanted if isinstance(wanted, list | tuple) else [wanted])]
     path = saved(layer, given, folder, int(open_batch))
     mod, specs = from_paddle(path)
-    feed = {f"x{place}": one for place, one in enumerate(given)}
+    feed = {f"x{position}": one for position, one in enumerate(given)}
     feed = {spec.name: feed.get(spec.name, one) for spec, one in zip(specs, given, strict=True)}
     found: Any = tw.compile(mod, cache=False).run(feed) if compiled else interpret(mod, feed)
     found = [np.asarray(one) for one in (found if isinstance(found, list | tuple) else [found])]

@@ -51,10 +51,10 @@ class Network(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The last step's result."""
         found = [x]
-        for place, step in enumerate(self.steps):
+        for position, step in enumerate(self.steps):
             made = step(found[-1])
-            if place in self.joins:
-                other, kind = found[self.joins[place][0]], self.joins[place][1]
+            if position in self.joins:
+                other, kind = found[self.joins[position][0]], self.joins[position][1]
                 made = made + other if kind == "add" else made * torch.sigmoid(other)
             found.append(made)
         return found[-1]
@@ -141,8 +141,8 @@ def _grow(net: Network, x: torch.Tensor, rng: np.random.Generator, kind: Any, ax
         with torch.no_grad():
             shapes = [x.shape]
             value = x
-            for place in range(len(net.steps)):
-                value = Network(net.steps[: place + 1], net.joins)(x)
+            for position in range(len(net.steps)):
+                value = Network(net.steps[: position + 1], net.joins)(x)
                 shapes.append(value.shape)
             made = kind(rng, value.shape[axis]).eval()
             try:
@@ -151,7 +151,7 @@ def _grow(net: Network, x: torch.Tensor, rng: np.random.Generator, kind: Any, ax
                 continue
         if len(shape) != len(value.shape) or min(shape[1:]) < 2 or int(np.prod(shape)) > 20000:
             continue
-        alike = [place for place, one in enumerate(shapes) if one == shape]
+        alike = [position for position, one in enumerate(shapes) if one == shape]
         if alike and rng.random() < 0.5:
             net.joins[len(net.steps)] = (_pick(rng, alike), _pick(rng, ["add", "gate"]))
         net.steps.append(made)

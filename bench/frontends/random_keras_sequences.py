@@ -6,12 +6,11 @@
 A model is one of recurrent layers (stacked, in both directions, backwards, with masks, states and recurrent dropout),
 `TimeDistributed`, dilated and causal convolutions, attention and joins over a sequence whose length is open in two of
 three models; or preprocessing layers over a table, or over images. Each is read from its `.keras` archive and from the
-SavedModel that `export` writes with the same open sizes; "symbolic" gives no `input_shapes` and runs one module at
-several sizes, 1 among them; "partly" fixes one of them; "fixed" all. Results are compared with Keras'. A file is "read"
-where it is not refused; one in twenty has text as input and has to be refused by name as a SavedModel. A SavedModel
-that TensorFlow runs otherwise than Keras (steps counted by the batch, images augmented at random) is faulty, and has to
-be refused for that.
-"""
+SavedModel that `export` writes with the same symbolic dimensions; "symbolic" gives no `input_shapes` and runs one
+module at several sizes, 1 among them; "partly" fixes one of them; "fixed" all. Results are compared with Keras'. A file
+is "read" where it is not refused; one in twenty has text as input and has to be refused by name as a SavedModel. A
+SavedModel that TensorFlow runs otherwise than Keras (steps counted by the batch, images augmented at random) is faulty,
+and has to be refused for that."""
 
 from __future__ import annotations
 
@@ -256,10 +255,10 @@ def _given(
     keep_batch = seed % 2 == 0
     chosen: dict[str, tuple[Any, ...]] = {}
     for spec in specs:
-        names = ["batch", *(f"size_{place}" for place in range(1, len(spec.shape)))]
+        names = ["batch", *(f"size_{position}" for position in range(1, len(spec.shape)))]
         chosen[spec.name] = tuple(
-            size if isinstance(known, int) or (place == 0) != keep_batch else names[place]
-            for place, (size, known) in enumerate(zip(shapes[spec.name], spec.shape))
+            size if isinstance(known, int) or (position == 0) != keep_batch else names[position]
+            for position, (size, known) in enumerate(zip(shapes[spec.name], spec.shape))
         )
     return chosen
 

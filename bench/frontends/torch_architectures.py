@@ -3,7 +3,7 @@
     python bench/frontends/torch_architectures.py [--ways export,compile] [--file FILE] [--seconds 500] [NAME ...]
 
 Each is made from its own configuration, with two layers of width 32; those that read text get two lines of words, one
-of them masked at its end. `torch_compared.py` says what a line means; `torch_transformers.py` has open sizes,
+of them masked at its end. `torch_compared.py` says what a line means; `torch_transformers.py` has symbolic dimensions,
 generation and training of a few of them. Needs torch and transformers.
 """
 

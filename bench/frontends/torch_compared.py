@@ -31,7 +31,7 @@ from tilewright.torch_backend import tilewright as backend
 #: The largest difference over the largest element that agrees in any case, and how many times eager mode's agree.
 BOUND, TIMES = 1e-5, 4.0
 
-#: Sizes of batch for one graph with open sizes.
+#: Sizes of batch for one graph with symbolic dimensions.
 _BATCHES = (3, 2, 5)
 
 
@@ -110,7 +110,7 @@ def by_compile(case: Case, threads: int | None) -> tuple[list[torch.Tensor], str
 
 
 def measure_batches(case: Case, threads: int | None) -> str:
-    """How far batches of several sizes are from eager mode's by one `torch.compile` with open sizes."""
+    """How far batches of several sizes are from eager mode's by one `torch.compile` with symbolic dimensions."""
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     compiled = torch.compile(case.module, backend=backend, dynamic=True, options={"threads": threads})

@@ -59,12 +59,12 @@ def damaged(whole: bytes, count: int) -> Iterator[bytes]:
     with zipfile.ZipFile(io.BytesIO(whole)) as file:
         parts = {name: file.read(name) for name in file.namelist()}
     chosen = [name for name in parts if len(parts[name]) > 8]
-    each = [mutations(parts[name], count, seed=place) for place, name in enumerate(chosen)]
+    each = [mutations(parts[name], count, seed=position) for position, name in enumerate(chosen)]
     for number in range(count - count // 2):
-        place = number % len(chosen)
+        position = number % len(chosen)
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as file:
-            for name, contents in {**parts, chosen[place]: next(each[place])}.items():
+            for name, contents in {**parts, chosen[position]: next(each[position])}.items():
                 file.writestr(name, contents)
         yield buffer.getvalue()
 

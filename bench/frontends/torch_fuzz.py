@@ -44,16 +44,16 @@ _LIMIT = 60
 def _call(entry: Any, sample: Any, clone: bool = True) -> tuple[Callable[..., Any], list[Any]]:
     """A function of the tensors of a sample, everything else fixed, and these tensors."""
     leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
-    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    positions = [position for position, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
     def function(*tensors: Any) -> Any:
         filled = list(leaves)
-        for place, tensor in zip(places, tensors):
-            filled[place] = tensor
+        for position, tensor in zip(positions, tensors):
+            filled[position] = tensor
         args, kwargs = pytree.tree_unflatten(filled, spec)
         return entry.op(*args, **kwargs)
 
-    return function, [leaves[place] for place in places]
+    return function, [leaves[position] for position in positions]
 
 
 def _run(function: Callable[..., Any], tensors: list[Any], training: bool, sample: Any, seed: int) -> list[Any]:
@@ -82,8 +82,8 @@ def _unlike(found: list[Any], right: list[Any], count: int) -> str:
     """The first result or gradient, beyond the first `count`, that is not right; empty where all are."""
     if len(found) != len(right):
         return f"{len(found)} results for {len(right)}"
-    for place, (one, other) in enumerate(zip(found, right)):
-        what = "result" if place < count else "gradient"
+    for position, (one, other) in enumerate(zip(found, right)):
+        what = "result" if position < count else "gradient"
         if not isinstance(other, torch.Tensor):
             if one != other and not (one != one and other != other):
                 return f"{what} {one!r} for {other!r}"
@@ -98,7 +98,7 @@ def _unlike(found: list[Any], right: list[Any], count: int) -> str:
         if not torch.allclose(a, b, relative, absolute, equal_nan=True):
             bad = ~torch.isclose(a, b, relative, absolute, equal_nan=True)
             return (
-                f"{what} {place} {other.dtype}{list(other.shape)}: {int(bad.sum())} wrong, "
+                f"{what} {position} {other.dtype}{list(other.shape)}: {int(bad.sum())} wrong, "
                 f"{one[bad][0].item()!r} for {other[bad][0].item()!r}"
             )
     return ""

@@ -5,7 +5,7 @@
 Those that classify, segment, detect, read videos or find the flow, the small ones first; last those that can be
 quantized, as floats. They get small images where they take any size. Networks that detect get weights whose scores lie
 apart; torch.export refuses them, as they branch on how many boxes they find. What they detect is compared box by box:
-places in the order of scores are exchanged where scores differ by as little as eager mode's from those in float64.
+positions in the order of scores are exchanged where scores differ by as little as eager mode's from those in float64.
 `torch_compared.py` says what a line means. Needs torch and torchvision.
 """
 
@@ -26,7 +26,7 @@ _INPUTS = {
     "swin3d_t": (1, 3, 8, 64, 64), "swin3d_s": (1, 3, 8, 64, 64), "swin3d_b": (1, 3, 8, 64, 64),
 }  # fmt: skip
 
-#: Vision transformers, whose embedding of places is made for one size: the side, a multiple of the patches'.
+#: Vision transformers, whose embedding of positions is made for one size: the side, a multiple of the patches'.
 _FIXED_SIDES = {"vit_b_16": 96, "vit_b_32": 96, "vit_l_16": 96, "vit_l_32": 96, "vit_h_14": 98}
 
 #: Networks that take images of any sizes, in a list, and of two, for the flow from one to the other.
@@ -81,8 +81,8 @@ def _box_by_box(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> list[t
     """What was detected in the order of `wanted`: each with the nearest box of its label that is left."""
     if [one.shape for one in found] != [one.shape for one in wanted]:
         return found
-    boxes = next(place for place, one in enumerate(wanted) if one.dim() == 2 and one.shape[1] == 4)
-    labels = next(place for place, one in enumerate(wanted) if one.dtype == torch.int64)
+    boxes = next(position for position, one in enumerate(wanted) if one.dim() == 2 and one.shape[1] == 4)
+    labels = next(position for position, one in enumerate(wanted) if one.dtype == torch.int64)
     apart = torch.cdist(wanted[boxes].double(), found[boxes].double(), p=float("inf"))
     apart = apart + 1e6 * (wanted[labels][:, None] != found[labels][None])
     order = []
@@ -97,7 +97,9 @@ def _detects(name: str) -> bool:
 
 
 def _settle(backbone: torch.nn.Module) -> None:
-    """Have normalizations keep the statistics of noise: with those of no data all places look alike in deep layers."""
+    """Have normalizations keep the statistics of noise: with those of no data all positions look alike in deep
+    layers.
+    """
     for part in backbone.modules():
         if isinstance(part, torch.nn.BatchNorm2d):
             part.momentum = None

@@ -87,11 +87,11 @@ def least(first: Callable[[], Any], second: Callable[[], Any], rounds: int) -> t
     """The least seconds of two ways, in turns of some calls: each has weights of its own, which fill the cache."""
     best = [float("inf")] * 2
     for _ in range(rounds):
-        for place, run in enumerate((first, second)):
+        for position, run in enumerate((first, second)):
             for _ in range(4):
                 began = time.perf_counter()
                 run()
-                best[place] = min(best[place], time.perf_counter() - began)
+                best[position] = min(best[position], time.perf_counter() - began)
     return best[0], best[1]
 
 
@@ -131,7 +131,7 @@ def train(name: str, threads: int) -> None:
                 found.append([value.clone() for value in one.state_dict().values()])
                 found.append([value.grad.clone() for value in one.parameters()])
         seconds.append(took)
-    states, gradients = (_difference(found[place], found[place + 2]) for place in (0, 1))
+    states, gradients = (_difference(found[position], found[position + 2]) for position in (0, 1))
     print(
         f"{name}: after one step of training parameters and buffers differ by {states:.1e}, gradients by "
         f"{gradients:.1e}; the third step took eager {seconds[0] * 1e3:.0f} ms, tilewright {seconds[1] * 1e3:.0f} ms",

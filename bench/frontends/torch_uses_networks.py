@@ -29,7 +29,7 @@ class _Residual(nn.Module):
 
 
 class _CrossAttention(nn.Module):
-    """Attention of the places of an image to themselves and to words."""
+    """Attention of the positions of an image to themselves and to words."""
 
     def __init__(self, width: int, words: int, heads: int = 2) -> None:
         super().__init__()
@@ -39,10 +39,10 @@ class _CrossAttention(nn.Module):
 
     def forward(self, x: Any, words: Any) -> Any:
         b, c, h, w = x.shape
-        places = self.norm(x).flatten(2).transpose(1, 2)
+        positions = self.norm(x).flatten(2).transpose(1, 2)
         split = [
             part.view(b, -1, self.heads, c // self.heads).transpose(1, 2)
-            for part in (self.q(places), self.k(words), self.v(words))
+            for part in (self.q(positions), self.k(words), self.v(words))
         ]
         made = F.scaled_dot_product_attention(*split).transpose(1, 2).reshape(b, h * w, c)
         return x + self.out(made).transpose(1, 2).view(b, c, h, w)
@@ -150,8 +150,8 @@ def _mel(bins: int, count: int, rate: int) -> Any:
     """Triangles over frequencies, evenly apart in mel."""
     highest = 2595 * math.log10(1 + rate / 2 / 700)
     edges = 700 * (10 ** (torch.linspace(0, highest, count + 2) / 2595) - 1)
-    places = torch.linspace(0, rate / 2, bins)
-    slopes = edges[None] - places[:, None]
+    positions = torch.linspace(0, rate / 2, bins)
+    slopes = edges[None] - positions[:, None]
     falling, rising = slopes[:, 2:] / edges.diff()[1:], -slopes[:, :-2] / edges.diff()[:-1]
     return torch.minimum(falling, rising).clamp(min=0)
 
@@ -213,8 +213,8 @@ def resampling(way: Way) -> Any:
     @way.compiled
     def resample(wave: Any) -> Any:
         width = 8
-        places = torch.arange(-width, width + 2, dtype=wave.dtype)[None, None] / 2
-        t = (torch.arange(0, -3, -1, dtype=wave.dtype)[:, None, None] / 3 + places).clamp(-6, 6) * 0.9 * math.pi
+        positions = torch.arange(-width, width + 2, dtype=wave.dtype)[None, None] / 2
+        t = (torch.arange(0, -3, -1, dtype=wave.dtype)[:, None, None] / 3 + positions).clamp(-6, 6) * 0.9 * math.pi
         kernel = torch.where(t == 0, torch.ones_like(t), t.sin() / t) * torch.cos(t / math.pi / 12 * math.pi) ** 2
         padded = F.pad(wave, (width, width + 2))
         made = F.conv1d(padded[:, None], kernel, stride=2).transpose(1, 2).reshape(wave.shape[0], -1)
@@ -332,7 +332,7 @@ def segmentation(way: Way) -> Any:
 
 @program
 def u_of_odd_sizes(way: Way) -> Any:
-    """A U whose ways up are cropped or padded to those down; cross entropy with ignored places, dice, gradients."""
+    """A U whose ways up are cropped or padded to those down; cross entropy with ignored positions, dice, gradients."""
 
     class Net(nn.Module):
         def __init__(self) -> None:
@@ -405,14 +405,14 @@ def transformer_of_words(way: Way) -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.words = nn.Embedding(13, 8, padding_idx=0)
-            places = torch.arange(16)[:, None] * torch.exp(torch.arange(0, 8, 2) * (-math.log(1e4) / 8))
-            self.register_buffer("places", torch.stack([places.sin(), places.cos()], -1).flatten(1))
+            positions = torch.arange(16)[:, None] * torch.exp(torch.arange(0, 8, 2) * (-math.log(1e4) / 8))
+            self.register_buffer("places", torch.stack([positions.sin(), positions.cos()], -1).flatten(1))
             self.transformer = nn.Transformer(8, 2, 1, 1, 16, dropout=0.0, batch_first=True)
             self.out = nn.Linear(8, 13)
             self.out.weight = self.words.weight
 
         def forward(self, source: Any, target: Any) -> Any:
-            embed = [self.words(one) * math.sqrt(8) + self.places[: one.shape[1]] for one in (source, target)]
+            embed = [self.words(one) * math.sqrt(8) + self.positions[: one.shape[1]] for one in (source, target)]
             mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1], dtype=embed[0].dtype)
             made = self.transformer(
                 *embed, tgt_mask=mask, src_key_padding_mask=source == 0, memory_key_padding_mask=source == 0
@@ -436,13 +436,13 @@ def where_to_look(way: Way) -> Any:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.place = nn.Sequential(nn.Conv2d(1, 4, 5), nn.MaxPool2d(2, 2), nn.ReLU(True), nn.Flatten())
+            self.position = nn.Sequential(nn.Conv2d(1, 4, 5), nn.MaxPool2d(2, 2), nn.ReLU(True), nn.Flatten())
             self.map, self.leave = nn.Linear(4 * 36, 6), nn.Conv2d(1, 2, 3)
             nn.init.normal_(self.map.weight, std=0.01)
             self.map.bias.data.copy_(torch.tensor([1, 0.1, 0, -0.1, 0.9, 0.05]))
 
         def forward(self, x: Any) -> Any:
-            grid = F.affine_grid(self.map(self.place(x)).view(-1, 2, 3), list(x.shape), align_corners=False)
+            grid = F.affine_grid(self.map(self.position(x)).view(-1, 2, 3), list(x.shape), align_corners=False)
             return self.leave(F.grid_sample(x, grid, align_corners=False, padding_mode="border"))
 
     net = way.wide(Net())
@@ -500,8 +500,8 @@ def rays_through_a_scene(way: Way) -> Any:
         colour, weights = composed(coarse)
         share = (weights + 1e-5).detach()
         steps = torch.cumsum(share / share.sum(-1, keepdim=True), -1)
-        place = torch.searchsorted(steps.contiguous(), draws, right=True).clamp(max=7)
-        fine = torch.sort(torch.cat([coarse, torch.gather(coarse, 1, place) + draws * 0.1], -1), -1).values
+        position = torch.searchsorted(steps.contiguous(), draws, right=True).clamp(max=7)
+        fine = torch.sort(torch.cat([coarse, torch.gather(coarse, 1, position) + draws * 0.1], -1), -1).values
         return colour, composed(fine)[0]
 
     made = render(way.draw(4, 3), F.normalize(way.draw(4, 3), dim=-1), way.wide(torch.rand(4, 8)))

@@ -11,7 +11,7 @@ from torch_uses_way import Way, program
 
 
 class _Cached(nn.Module):
-    """One layer of attention with a cache of keys and values of fixed length, written at places."""
+    """One layer of attention with a cache of keys and values of fixed length, written at positions."""
 
     def __init__(self, how: str) -> None:
         super().__init__()
@@ -19,16 +19,16 @@ class _Cached(nn.Module):
         self.register_buffer("keys", torch.zeros(1, 2, 12, 4))
         self.register_buffer("values", torch.zeros(1, 2, 12, 4))
 
-    def forward(self, x: Any, places: Any) -> Any:
+    def forward(self, x: Any, positions: Any) -> Any:
         q, k, v = (part.view(1, -1, 2, 4).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
         for held, new in ((self.keys, k), (self.values, v)):
             if self.how == "index_copy":
-                held.index_copy_(2, places, new)
+                held.index_copy_(2, positions, new)
             elif self.how == "index_put":
-                held[:, :, places] = new
+                held[:, :, positions] = new
             else:
-                held.scatter_(2, places[None, None, :, None].expand_as(new), new)
-        seen = torch.arange(12)[None] <= places[:, None]
+                held.scatter_(2, positions[None, None, :, None].expand_as(new), new)
+        seen = torch.arange(12)[None] <= positions[:, None]
         made = F.scaled_dot_product_attention(q, self.keys, self.values, attn_mask=seen)
         return self.out(made.transpose(1, 2).reshape(1, -1, 8))
 
@@ -91,7 +91,7 @@ def cache_that_grows(way: Way) -> Any:
 
 @program
 def cache_by_slices(way: Way) -> Any:
-    """A ring written by slices whose bounds are integers, and by places counted round."""
+    """A ring written by slices whose bounds are integers, and by positions counted round."""
 
     @way.compiled
     def write(ring: Any, x: Any, at: int) -> Any:
@@ -105,7 +105,7 @@ def cache_by_slices(way: Way) -> Any:
 
 @program
 def writes_into_inputs(way: Way) -> Any:
-    """In-place operators on inputs, on views of them, and on views that overlap."""
+    """In-position operators on inputs, on views of them, and on views that overlap."""
 
     @way.compiled
     def change(x: Any, y: Any, count: Any) -> Any:

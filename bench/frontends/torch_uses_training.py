@@ -225,7 +225,7 @@ def actor_and_critic(way: Way) -> Any:
     def loss(states: Any, actions: Any, moves: Any, before: Any, rewards: Any) -> Any:
         h = torch.tanh(body(states))
         kinds = torch.distributions.Categorical(logits=actor(h))
-        places = torch.distributions.Normal(h[:, :2], spread.exp())
+        positions = torch.distributions.Normal(h[:, :2], spread.exp())
         values = critic(h).squeeze(-1)
         advantage, total = [], torch.zeros((), dtype=values.dtype)
         for step in reversed(range(rewards.shape[0])):
@@ -234,7 +234,7 @@ def actor_and_critic(way: Way) -> Any:
             advantage.insert(0, total)
         gain = torch.stack(advantage)
         gain = (gain - gain.mean()) / (gain.std() + 1e-8)
-        ratio = torch.exp(kinds.log_prob(actions) + places.log_prob(moves).sum(-1) - before)
+        ratio = torch.exp(kinds.log_prob(actions) + positions.log_prob(moves).sum(-1) - before)
         clipped = torch.min(ratio * gain, ratio.clamp(0.8, 1.2) * gain).mean()
         return -clipped + 0.5 * F.huber_loss(values, gain) - 0.01 * kinds.entropy().mean()
 
@@ -302,22 +302,22 @@ def codes_in_a_book(way: Way) -> Any:
 
         def forward(self, x: Any) -> Any:
             flat = x.reshape(-1, 4)
-            places = torch.cdist(flat, self.codes).argmin(1)
-            made = F.embedding(places, self.codes).view_as(x)
+            positions = torch.cdist(flat, self.codes).argmin(1)
+            made = F.embedding(positions, self.codes).view_as(x)
             if self.training:
-                hot = F.one_hot(places, 6).to(x.dtype)
+                hot = F.one_hot(positions, 6).to(x.dtype)
                 with torch.no_grad():
                     self.counts.mul_(0.9).add_(hot.sum(0), alpha=0.1)
                     self.sums.mul_(0.9).add_(hot.t() @ flat, alpha=0.1)
                     self.codes.copy_(self.sums / self.counts.clamp(min=1e-5)[:, None])
-            return x + (made - x).detach(), places, F.mse_loss(x, made.detach())
+            return x + (made - x).detach(), positions, F.mse_loss(x, made.detach())
 
     book, enter = way.wide(Book()), way.wide(nn.Linear(3, 4))
     run = way.compiled(lambda x: book(enter(x)))
     for _ in range(3):
-        made, places, commitment = run(way.draw(2, 5, 3))
+        made, positions, commitment = run(way.draw(2, 5, 3))
         (made.square().mean() + commitment).backward()
-    return made, places, list(book.buffers()), [one.grad for one in enter.parameters()]
+    return made, positions, list(book.buffers()), [one.grad for one in enter.parameters()]
 
 
 @program

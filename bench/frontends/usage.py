@@ -16,10 +16,8 @@ from typing import Any
 
 from tilewright.errors import UserError
 from tilewright.frontend import converters
+from tilewright.frontend.formats.table import frontend_of
 from tilewright.frontend.keras import importer as keras_importer
-from tilewright.frontend.onnx import importer as onnx_importer
-from tilewright.frontend.tflite import importer as tflite_importer
-from tilewright.frontends import frontend_of
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models" / "real"
 RESULT = Path(__file__).with_name("usage.json")
@@ -33,9 +31,9 @@ PATTERNS = {
 def counted(function: Callable[..., Any], name_of: Callable[..., str], counts: Counter[str]) -> Callable[..., Any]:
     """`function`, which looks for a converter, with what it is asked for counted."""
 
-    def find(*args: Any) -> Any:
+    def find(*args: Any, **options: Any) -> Any:
         counts[name_of(*args)] += 1
-        return function(*args)
+        return function(*args, **options)
 
     return find
 
@@ -45,12 +43,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     counts: Counter[str] = Counter()
     converters.Converters.find = counted(  # type: ignore[method-assign]
-        converters.Converters.find, lambda table, operator: operator, counts
+        converters.Converters.find, lambda table, operator, *rest: operator, counts
     )
-    onnx_importer.find_converter = counted(
-        onnx_importer.find_converter, lambda domain, operator, opset: operator, counts
-    )
-    tflite_importer.find_converter = counted(tflite_importer.find_converter, lambda operator, custom: operator, counts)
     for name in ("find_layer", "find_operation"):
         if hasattr(keras_importer, name):
             setattr(keras_importer, name, counted(getattr(keras_importer, name), lambda name, *rest: name, counts))

@@ -46,21 +46,21 @@ def keys() -> list[str]:
 
 
 def plant(chance: random.Random, folder: Path) -> None:
-    """Put other people's files into and beside the places of entries."""
+    """Put other people's files into and beside the positions of entries."""
     below = folder / SUBDIRECTORY
     maker = DiskCache(folder, 1 << 20)
     entry = maker.put("native", digest("planted"), b"looks like an entry")
     assert entry is not None
     copied = entry.read_bytes()
     entry.unlink()
-    places = [folder, folder / "Documents", below, *(below / kind for kind in KINDS), below / "unknown"]
-    places += [folder / kind for kind in KINDS] + [below / "native" / "deep"]
+    positions = [folder, folder / "Documents", below, *(below / kind for kind in KINDS), below / "unknown"]
+    positions += [folder / kind for kind in KINDS] + [below / "native" / "deep"]
     for number in range(chance.randrange(5, 40)):
-        place = chance.choice(places)
-        if place.is_symlink() or (place.exists() and not place.is_dir()):
+        position = chance.choice(positions)
+        if position.is_symlink() or (position.exists() and not position.is_dir()):
             continue
-        place.mkdir(parents=True, exist_ok=True)
-        path = place / (chance.choice(_NAMES) + str(number) * chance.randrange(2))
+        position.mkdir(parents=True, exist_ok=True)
+        path = position / (chance.choice(_NAMES) + str(number) * chance.randrange(2))
         if os.path.lexists(path):
             continue
         match chance.randrange(8):

@@ -206,7 +206,7 @@ def heads(draw: Draft, operator: str) -> None:
 
 
 def rotary(draw: Draft, operator: str) -> None:
-    """Pairs of numbers turned by the angle of their place."""
+    """Pairs of numbers turned by the angle of their position."""
     batch, length, count, width = draw.integer(1, 2), draw.integer(1, 5), draw.choice([1, 2]), draw.choice([4, 8])
     data = draw.leaf(T.FLOAT, (batch, count, length, width), "unit")
     cosine, sine = (draw.known(_floats(draw, 8, width // 2), 1.0) for _ in range(2))

@@ -43,7 +43,7 @@ STASHED = frozenset(["LayerNormalization", "RMSNormalization", "GroupNormalizati
 #: Operators whose float32 is exact within 1e-6 of the larger of the result and 1 (docs/numerics.md), or of which the
 #: one reference is: onnxruntime's logistic function, which the fused products may end with, is 0 below -20.
 VANISHING = frozenset(["BiasGelu", "FastGelu", "FusedConv", "FusedGemm", "Gelu", "QuickGelu", "Swish"])
-#: Operators that compute places in float32, which a size multiplies: the share of the largest element, per unit.
+#: Operators that compute positions in float32, which a size multiplies: the share of the largest element, per unit.
 PLACED = frozenset(["DeformConv", "GridSample", "Resize", "RoiAlign", "Upsample"])
 PLACE_SHARE = 8.0
 RUNS = 6

@@ -298,18 +298,18 @@ VALUES: tuple[Any, ...] = (
 _STRIDE = 7919
 
 
-def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def positions(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path of everything in JSON data."""
     for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
         yield (*path, key)
-        yield from places(value, (*path, key))
+        yield from positions(value, (*path, key))
 
 
 def replace_field(data: bytes, number: int) -> bytes:
     """An artifact with another value in one place of its manifest; as many numbers as there are pairs meet them all."""
     text, *others = _sections(data)
     manifest = json.loads(text)
-    known = list(places(manifest))
+    known = list(positions(manifest))
     pair = number * _STRIDE % (len(known) * len(VALUES))
     path, value = known[pair // len(VALUES)], VALUES[pair % len(VALUES)]
     holder: Any = manifest
@@ -456,13 +456,13 @@ def made_cases(kind: str, numbers: range, originals: list[bytes]) -> list[tuple[
 def survey(kind: str, numbers: range, seconds: float) -> tuple[Counter[str], list[tuple[int, str, str]]]:
     """How often each outcome came of the cases `numbers`, and the findings among them."""
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
-        place = Path(folder)
-        originals = saved_seeds(place) if kind != "models" else [m.SerializeToString() for m in seeds().values()]
+        position = Path(folder)
+        originals = saved_seeds(position) if kind != "models" else [m.SerializeToString() for m in seeds().values()]
         run = load_case if kind != "models" else compile_case
         found = []
         for first in range(numbers.start, numbers.stop, _TOGETHER):
             cases = made_cases(kind, range(first, min(first + _TOGETHER, numbers.stop)), originals)
-            found += judge(cases, run, place, seconds)
+            found += judge(cases, run, position, seconds)
     return Counter(what for _, what, _ in found), [one for one in found if one[1] not in ("accepted", "refused")]
 
 

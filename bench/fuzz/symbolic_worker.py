@@ -26,7 +26,7 @@ from bench.fuzz.operators import draw_case
 from bench.fuzz.references import ReferenceError_, evaluate_nodes, run_onnxruntime
 from bench.fuzz.values import draw_array
 from bench.fuzz.worker import INVALID, RAW, RIGHT, WRONG, Outcome
-from tilewright.compile import build
+from tilewright.driver.model.build import build_model
 from tilewright.errors import UserError
 from tilewright.frontend.onnx import from_onnx
 from tilewright.relay.transform.manager.pass_manager import PassContext
@@ -79,6 +79,7 @@ def draw_symbolic(seed: int, operators: tuple[str, ...] = ()) -> SymbolicCase:
     case, rng = draw_case(seed, operators), random.Random(f"symbolic {seed}")
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
+    _leave_out_unread(model.graph)
     shared = rng.random() < 0.7
     dims: dict[str, Dims] = {}
     original: dict[str, int] = {}
@@ -104,6 +105,22 @@ def draw_symbolic(seed: int, operators: tuple[str, ...] = ()) -> SymbolicCase:
     return SymbolicCase(replace(case, model=model, settings=settings), dims, _sizes(rng, original))
 
 
+def _leave_out_unread(graph: onnx.GraphProto) -> None:
+    """Drop the nodes that no output needs: whether those have a meaning decides nothing about the results."""
+    needed = {output.name for output in graph.output}
+    for node in list(graph.node)[::-1]:
+        if needed.isdisjoint(node.output):
+            graph.node.remove(node)
+        else:
+            needed.update(_read_by(node))
+
+
+def _read_by(node: onnx.NodeProto) -> set[str]:
+    """The names that a node and the graphs within it read."""
+    graphs = [one for attribute in node.attribute for one in (attribute.g, *attribute.graphs)]
+    return {*node.input}.union(*(_read_by(inner) | {o.name for o in g.output} for g in graphs for inner in g.node))
+
+
 def _sizes(rng: random.Random, original: Mapping[str, int]) -> tuple[Mapping[str, int], ...]:
     """`SIZES` values of the dimensions: as drawn, all 0, all 1, each 0 and 1 beside the others, then random ones."""
     found = [dict(original), dict.fromkeys(original, 0), dict.fromkeys(original, 1)]
@@ -121,7 +138,7 @@ def compiled(case: Case, shapes: Mapping[str, tuple[int, ...]] | None = None) ->
     """Our executable of a case, with the sizes of `shapes` where given."""
     with PassContext(opt_level=case.settings.opt_level):
         module, _ = from_onnx(case.model, shapes)
-        return build(module, Target("cpu"), case.settings.threads, case.settings.executor, jobs=1)
+        return build_model(module, Target("cpu"), case.settings.threads, case.settings.executor, jobs=1)
 
 
 def run_ours(model: Model, case: Case, feeds: Mapping[str, Any]) -> Results:
@@ -193,8 +210,8 @@ def judge_sizes(found: SymbolicCase, model: Model, sizes: Mapping[str, int]) -> 
         return REFUSED_SIZES, f"{type(error).__name__}: {error}"
     except Exception as error:  # that is what is being looked for
         frames = [f for f in traceback.extract_tb(error.__traceback__) if "tilewright" in f.filename]
-        place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-        return RAW, f"{type(error).__name__}: {error}{place}"
+        position = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+        return RAW, f"{type(error).__name__}: {error}{position}"
     if theirs is not None and not _fault(case, feeds, ours, theirs):
         return RIGHT, ""
     fixed = _fixed(case, feeds)

@@ -41,26 +41,26 @@ def empty(draw: Draft, operator: str) -> None:
     draw.emit("SequenceInsert", [made, draw.operand([element])])
 
 
-def _place(draw: Draft, value: Value) -> Value:
-    """A place in a sequence; the one behind its end is left out, which the evaluator takes for the first."""
+def _position(draw: Draft, value: Value) -> Value:
+    """A position in a sequence; the one behind its end is left out, which the evaluator takes for the first."""
     length = len(value.contents)
     return draw.known(np.array(draw.integer(-length, length - 1), draw.choice([np.int32, np.int64])), 0.6)
 
 
 def change(draw: Draft, operator: str) -> None:
-    """SequenceInsert, SequenceErase, SequenceAt, at a place or at the end; SequenceLength."""
+    """SequenceInsert, SequenceErase, SequenceAt, at a position or at the end; SequenceLength."""
     if operator == "SequenceLength":
         draw.emit(operator, [sequence(draw)])
         return
     value = sequence(draw, lambda v: len(v.contents) > 0)
-    place = _place(draw, value)
+    position = _position(draw, value)
     if operator == "SequenceInsert":
         item = draw.operand([value.element])
-        draw.emit(operator, [value, item, place if draw.chance(0.7) else None])
+        draw.emit(operator, [value, item, position if draw.chance(0.7) else None])
     elif operator == "SequenceErase":
-        draw.emit(operator, [value, place if draw.chance(0.7) else None])
+        draw.emit(operator, [value, position if draw.chance(0.7) else None])
     else:
-        draw.emit(operator, [value, place])
+        draw.emit(operator, [value, position])
 
 
 def join(draw: Draft, operator: str) -> None:

@@ -24,7 +24,7 @@ from bench.fuzz.judge import RUNS, described, differences, differs, stands, tain
 from bench.fuzz.operators import draw_case
 from bench.fuzz.references import ReferenceError_, evaluate_nodes, run_onnxruntime
 from bench.fuzz.settle import Settled, settle
-from tilewright.compile import build
+from tilewright.driver.model.build import build_model
 from tilewright.errors import UserError
 from tilewright.frontend.onnx import from_onnx
 from tilewright.relay.transform.manager.pass_manager import PassContext
@@ -33,7 +33,7 @@ from tilewright.target import Target
 RIGHT, WRONG, CRASH, RAW, REFUSED = "right", "wrong", "crash", "raw exception", "refused"
 TIMEOUT, NO_REFERENCE, DISAGREE, INVALID = "timeout", "reference failed", "references disagree", "not drawn"
 #: Refused as long as sizes are open, and right to run with those that it is fed.
-OPEN = "refused with open sizes"
+OPEN = "refused with symbolic dimensions"
 #: Refused as long as the inputs are, and right to run with them as constants: a run decides a size or a rank.
 UNSETTLED = "refused with sizes of a run"
 OUTCOMES = (RIGHT, WRONG, CRASH, RAW, REFUSED, OPEN, UNSETTLED, TIMEOUT, DISAGREE, NO_REFERENCE, INVALID)
@@ -65,7 +65,7 @@ def run_ours(case: Case, plain: bool = False) -> tuple[dict[str, Any], dict[str,
     shapes = {name: value.shape for name, value in case.feeds.items()} if settings.fixed else None
     with PassContext(opt_level=settings.opt_level):
         module, _ = from_onnx(case.model, shapes)
-        model = build(module, Target("cpu"), settings.threads, settings.executor, jobs=1)
+        model = build_model(module, Target("cpu"), settings.threads, settings.executor, jobs=1)
     names = [output.name for output in case.model.graph.output]
     first, second = (dict(zip(names, model.run(dict(case.feeds)))) for _ in range(2))
     return first, second
@@ -199,8 +199,8 @@ def _attempt(case: Case) -> tuple[str, str, dict[str, Any]]:
         return REFUSED, f"{type(error).__name__}: {error}", {}
     except Exception as error:  # that is what is being looked for
         frames = [f for f in traceback.extract_tb(error.__traceback__) if "tilewright" in f.filename]
-        place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-        return RAW, f"{type(error).__name__}: {error}{place}", {}
+        position = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+        return RAW, f"{type(error).__name__}: {error}{position}", {}
     for name, value in first.items():
         found = differences(second[name], value)
         if isinstance(found, str) or found.any():

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
-from tilewright.compile import import_model
-from tilewright.driver.vta.offload import is_quantized, programs
+from tilewright.backend.vta.offload import is_quantized, programs
+from tilewright.frontend.formats.import_model import import_model
 from tilewright.relay.interpreter.interpreter import interpret
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.quantize.quantize_to_shifts import quantize_to_shifts

@@ -36,13 +36,13 @@ def drawn(rows: list[dict[str, Any]], kind: str, config: Config, mhz: float) -> 
     x_low, x_high = 8.0, 2 * max(x for x, _ in points.values())
     y_low, y_high = roof / 16, roof * 1.3
 
-    def place(x: float, y: float) -> tuple[float, float]:
+    def position(x: float, y: float) -> tuple[float, float]:
         across = math.log(x / x_low) / math.log(x_high / x_low)
         up = math.log(y / y_low) / math.log(y_high / y_low)
         return _LEFT + across * (_WIDTH - _LEFT - _RIGHT), _HEIGHT - _BOTTOM - up * (_HEIGHT - _BOTTOM - _TOP)
 
-    corners = [place(max(x_low, y_low / slope), max(y_low, slope * x_low)), place(roof / slope, roof)]
-    corners.append(place(x_high, roof))
+    corners = [position(max(x_low, y_low / slope), max(y_low, slope * x_low)), position(roof / slope, roof)]
+    corners.append(position(x_high, roof))
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" font-family="sans-serif" '
@@ -53,14 +53,14 @@ def drawn(rows: list[dict[str, Any]], kind: str, config: Config, mhz: float) -> 
     ]
     for value in (2**n for n in range(3, 12)):
         if x_low <= value <= x_high:
-            x, y = place(value, y_low)
+            x, y = position(value, y_low)
             parts.append(f'<text x="{x:.0f}" y="{y + 16:.0f}" text-anchor="middle">{value}</text>')
     for value in (2**n for n in range(12)):
         if y_low <= value <= y_high:
-            x, y = place(x_low, value)
+            x, y = position(x_low, value)
             parts.append(f'<text x="{x - 6:.0f}" y="{y + 4:.0f}" text-anchor="end">{value}</text>')
     for row in rows:
-        ends = [place(*points[row["layer"], threads]) for threads in _COLOURS]
+        ends = [position(*points[row["layer"], threads]) for threads in _COLOURS]
         (x0, y0), (x1, y1) = ends
         parts.append(f'<line x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}" stroke="#bbbbbb"/>')
         for (x, y), (threads, colour) in zip(ends, _COLOURS.items()):

@@ -1,8 +1,7 @@
 """Models in the forms in which exporters, quantizers and converters leave them, with inputs: what users bring.
 
-Open sizes, caches as inputs, integer weights, weights of 16 bits, loops. Each function gives the model and the arrays
-that it is measured on; `bench/networks.py --set brought` compiles them with their sizes left open.
-"""
+Symbolic dimensions, caches as inputs, integer weights, weights of 16 bits, loops. Each function gives the model and the
+arrays that it is measured on; `bench/networks.py --set brought` compiles them with their sizes left open."""
 
 from __future__ import annotations
 
@@ -38,9 +37,9 @@ def _decoder(name: str, width: int, heads: int, past: int, layers: int = 4) -> B
     depth = width // heads
     tokens = g.input(1, 1, integers=True, open_axes={0: "batch", 1: "tokens"})
     mask = g.input(1, past + 1, integers=True, open_axes={0: "batch", 1: "past_and_tokens"})
-    place = g.input(1, 1, integers=True, open_axes={0: "batch", 1: "tokens"})
+    position = g.input(1, 1, integers=True, open_axes={0: "batch", 1: "tokens"})
     cache = [g.input(1, heads, past, depth, open_axes={0: "batch", 2: "past"}) for _ in range(2 * layers)]
-    x = g.add(g.embed(tokens, _VOCABULARY, width), g.embed(place, 1024, width))
+    x = g.add(g.embed(tokens, _VOCABULARY, width), g.embed(position, 1024, width))
     hidden = _hidden_keys(g, mask)
     state: list[Value] = []
     for layer in range(layers):
@@ -63,7 +62,7 @@ def _decoder(name: str, width: int, heads: int, past: int, layers: int = 4) -> B
     inputs: Arrays = {
         tokens.name: np.array([[7]]),
         mask.name: np.ones((1, past + 1), np.int64),
-        place.name: np.array([[past]]),
+        position.name: np.array([[past]]),
     }
     return model, inputs | {c.name: rng.standard_normal(c.shape, dtype=np.float32) for c in cache}
 

@@ -53,8 +53,8 @@ def wav2vec_encoder() -> onnx.ModelProto:
     for size, stride in ((10, 5), (3, 2), (3, 2), (3, 2), (3, 2), (2, 2), (2, 2)):
         x = g.conv(x, 512, size, stride, act="gelu", pad=0)
     x = g.linear(g.layer_norm(g.transpose(x, 0, 2, 1)), 768)
-    place = g.conv(g.transpose(x, 0, 2, 1), 768, 127, groups=16, act="gelu")
-    x = g.add(x, g.transpose(place, 0, 2, 1))
+    position = g.conv(g.transpose(x, 0, 2, 1), 768, 127, groups=16, act="gelu")
+    x = g.add(x, g.transpose(position, 0, 2, 1))
     for _ in range(4):
         x = encoder_layer(g, x, 12, 3072)
     return g.model(g.linear(x, 32))

@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tilewright import arith as arith
     from tilewright import autotvm as autotvm
     from tilewright import errors as errors
     from tilewright import relay as relay
@@ -20,26 +19,27 @@ if TYPE_CHECKING:
     from tilewright import vta as vta
     from tilewright.codegen import build as build
     from tilewright.compile import compile as compile
+    from tilewright.frontend.formats.table import initial_states as initial_states
+    from tilewright.frontend.formats.table import metadata as metadata
     from tilewright.frontend.torch.coverage import torch_report as torch_report
-    from tilewright.frontends import initial_states as initial_states
-    from tilewright.frontends import metadata as metadata
     from tilewright.load import load as load
     from tilewright.runtime.executor import Executable as Executable
     from tilewright.target import Target as Target
+    from tilewright.tir import arith as arith
 
 #: public name -> (module, attribute); an attribute of "" is the module itself.
 _PUBLIC = {
     "compile": ("tilewright.compile", "compile"),
     "load": ("tilewright.load", "load"),
-    "initial_states": ("tilewright.frontends", "initial_states"),
-    "metadata": ("tilewright.frontends", "metadata"),
+    "initial_states": ("tilewright.frontend.formats.table", "initial_states"),
+    "metadata": ("tilewright.frontend.formats.table", "metadata"),
     "torch_report": ("tilewright.frontend.torch.coverage", "torch_report"),
     "Executable": ("tilewright.runtime.executor", "Executable"),
     "Target": ("tilewright.target", "Target"),
     "build": ("tilewright.codegen", "build"),
     "te": ("tilewright.te", ""),
     "tir": ("tilewright.tir", ""),
-    "arith": ("tilewright.arith", ""),
+    "arith": ("tilewright.tir.arith", ""),
     "topi": ("tilewright.topi", ""),
     "relay": ("tilewright.relay", ""),
     "rpc": ("tilewright.rpc", ""),

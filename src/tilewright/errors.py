@@ -37,7 +37,7 @@ class ModelError(UserError):
 
 
 class ParseError(UserError):
-    """A text, such as a Relay program, is malformed; the message shows the line and underlines the place."""
+    """A text, such as a Relay program, is malformed; the message shows the line and underlines the position."""
 
 
 class IllFormedError(UserError):

@@ -6,11 +6,13 @@ import os
 
 from tilewright.errors import ArtifactError
 from tilewright.runtime.artifact import load_artifact
+from tilewright.runtime.cpu.ahead_of_time import AheadOfTime
 from tilewright.runtime.executor import Executable
-from tilewright.runtime.executor_aot import AheadOfTime
+from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
 from tilewright.runtime.native import native
 from tilewright.runtime.signing import Key
+from tilewright.runtime.types import Weights
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 
@@ -29,12 +31,27 @@ def load(
     (`runtime/signing.py`), before anything else in it is read.
     """
     found = load_artifact(path, check, verify)
-    native(found.pool)
-    name = found.manifest.executor
-    if name not in _EXECUTORS:
-        raise ArtifactError(f"{path} is for an executor {name!r}, which this version has not. Compile the model again")
-    kind = _EXECUTORS[name]
+    if found.pool is not None:
+        native(found.pool)
+    _provide_operators(found.manifest)
     try:
-        return kind(found.object_code, found.manifest, found.weights, threads)
+        return open_model(found.manifest, found.object_code, found.weights, threads)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, MemoryError) as error:
         raise ArtifactError(f"{path} has a manifest that does not fit its code ({error!r}). Compile it again") from None
+
+
+def _provide_operators(manifest: Manifest) -> None:
+    """Enter host operators that the runtime itself does not have into its table, where the model calls them."""
+    if any(packed.host == "external.vta" for packed in manifest.packed):
+        # the simulators of the accelerator are compiled: no other model waits for the import of the compiler
+        import tilewright.vta.network.host_op  # noqa: F401
+
+
+def open_model(manifest: Manifest, code: bytes, weights: Weights, threads: int | None = None) -> Model:
+    """A compiled model by its executor. Raises `ArtifactError` when it is unusable."""
+    kind = _EXECUTORS.get(manifest.executor)
+    if kind is None:
+        raise ArtifactError(
+            f"the model is for an executor {manifest.executor!r}, which this version has not. Compile the model again"
+        )
+    return kind(code, manifest, weights, threads)

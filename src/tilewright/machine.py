@@ -1,4 +1,4 @@
-"""What a processor can do: every figure that a choice of schedule, layout or algorithm rests on, in one value.
+"""Figures of a processor: all that a choice of schedule, layout or algorithm rests on, in one value.
 
     machine_of("skylake-avx512")          # from the shipped table
     Target("cpu").machine                 # this machine's: the table's, or what was measured here
@@ -55,7 +55,15 @@ class Machine:
     permutations.
 
     Cycles of what templates weigh, each for one whole vector of float32 and one after the other without waiting for
-    results: `gather` from as many places as it has lanes, `horizontal_sum` of its lanes, `division`, `exp`.
+    results: `gather` from as many positions as it has lanes, `horizontal_sum` of its lanes, `division`, `exp`.
+
+    Shares, fitted to measured kernels: weights that a register tile reads for the first time come at `first_read` of a
+    rate, as it asks for fewer lines at a time than a loop that only reads; prefetching hides `prefetched` of the lesser
+    of data from beyond L2 and of the work meanwhile; a core waits for `l2_stall` of the time that L2 needs, or of
+    weights from beyond that were not prefetched; each further stream of weights from L2 takes `l2_stream` longer.
+    What is kept may fill `kept_l1` and `kept_l2` of the caches, the rest passes through; beside packed panels, which
+    are written, fetched ahead and left behind in one stream, `panels_l1` and `panels_l2`. Convolutions without blocks
+    of channels run at `plain_rate` of the rate of whole vectors.
     """
 
     name: str
@@ -95,6 +103,15 @@ class Machine:
     horizontal_sum: float = 3.4
     division: float = 10.0
     exp: float = 10.0
+    first_read: float = 0.5
+    prefetched: float = 0.85
+    l2_stall: float = 0.6
+    l2_stream: float = 0.2
+    kept_l1: float = 0.85
+    kept_l2: float = 0.75
+    panels_l1: float = 0.75
+    panels_l2: float = 0.55
+    plain_rate: float = 0.64
 
     def lanes(self, bits: int = 32) -> int:
         """Elements of `bits` bits in one vector register, at least one."""

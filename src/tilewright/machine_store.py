@@ -1,4 +1,4 @@
-"""What was measured of this machine, kept in the disk cache: `doctor --calibrate` writes it, `Target` reads it.
+"""Measured figures of this machine in the disk cache: `doctor --calibrate` writes them, `Target` reads them.
 
     key = store(machine, identity)        # a short digest of the figures
     stored_key(identity)                  # the digest of what was measured last of this machine; "" if nothing was
@@ -39,7 +39,7 @@ def store(machine: Machine, identity: str, cache: DiskCache | None = None) -> st
     cache = cache or open_cache()
     text = json.dumps(dataclasses.asdict(machine), sort_keys=True)
     key = _digest(text)
-    kept = cache.put(_KIND, key, text.encode()) and cache.put(_KIND, _place(identity), key.encode())
+    kept = cache.put(_KIND, key, text.encode()) and cache.put(_KIND, _position(identity), key.encode())
     _last.clear()
     return key if kept else ""
 
@@ -60,19 +60,19 @@ def stored_key(identity: str) -> str:
     """The digest of this machine's figures as last measured; "" if there are none, or TILEWRIGHT_CALIBRATION=0."""
     if not knobs.CALIBRATION.get() or not knobs.CACHE.get():
         return ""
-    place = (str(knobs.CACHE_DIR.get()), identity)
-    if place not in _last:
+    position = (str(knobs.CACHE_DIR.get()), identity)
+    if position not in _last:
         cache = open_cache()
-        key = (cache.get(_KIND, _place(identity)) or b"").decode(errors="replace")
-        _last[place] = key if key and stored(key, cache) is not None else ""
-    return _last[place]
+        key = (cache.get(_KIND, _position(identity)) or b"").decode(errors="replace")
+        _last[position] = key if key and stored(key, cache) is not None else ""
+    return _last[position]
 
 
 def _digest(text: str) -> str:
     return digest(_VERSION, text)[:_KEY_LENGTH]
 
 
-def _place(identity: str) -> str:
+def _position(identity: str) -> str:
     return digest("machine", _VERSION, identity)
 
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from tilewright.compile import compile as compile_model
 from tilewright.errors import EnvironmentError_, UnsupportedError
-from tilewright.frontend.torch.coverage import GraphRecord, TorchReport, entered, torch_report, watch
+from tilewright.frontend.torch.coverage import GraphRecord, TorchReport, announce, entered, torch_report
 from tilewright.frontend.torch.graph import convert_graph, without_converter
 from tilewright.frontend.torch.tensors import array_of_memory, random_key
-from tilewright.frontend.torch.weights import Snapshot, static_places
+from tilewright.frontend.torch.weights import Snapshot, static_positions
 
 __all__ = ["CompiledGraph", "FallbackWarning", "TorchReport", "tilewright", "torch_report"]
 
@@ -76,21 +76,20 @@ def tilewright(
         return compiled
 
 
-#: Called by PyTorch when a function is given to `torch.compile`.
-tilewright._dynamo_backend_init = watch  # type: ignore[attr-defined]
+announce(tilewright)
 
 
 def _by_aot(
     graph: Any, example_inputs: Sequence[Any], chosen: Mapping[str, Any], table: dict[Any, Any]
 ) -> Callable[..., Any]:
-    """What AOTAutograd makes of `graph` with a `table` of decompositions."""
+    """The function that AOTAutograd makes of `graph` with a `table` of decompositions."""
     # torch is optional
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
 
     def compiler(kind: str) -> Callable[..., Any]:
         def make(part: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
-            static = static_places(part.graph) if kind == "inference" and chosen["freezing"] else ()
+            static = static_positions(part.graph) if kind == "inference" and chosen["freezing"] else ()
             checks = bool(chosen["checks"]) and kind != "backward"  # where it reads was checked on the way forward
             strict, exact = bool(chosen["strict"]), bool(chosen["exact_rounding"])
             call = CompiledGraph(part, static, chosen["threads"], strict, kind, checks, exact)
@@ -120,7 +119,7 @@ def _refused(message: str) -> Callable[..., Any]:
 class CompiledGraph:
     """A function of the inputs of `graph`, a `torch.fx.GraphModule` of ATen operators, that returns its outputs.
 
-    The inputs at the places `static` are constants as long as they do not change. Compiled at the first call, which
+    The inputs at the positions `static` are constants as long as they do not change. Compiled at the first call, which
     is when their values are known. What cannot be compiled or run is left to PyTorch, or raises `UnsupportedError`
     where the graph is `strict`; what PyTorch raises itself is raised as it is.
     """
@@ -162,11 +161,11 @@ class CompiledGraph:
         return self._frozen is not None
 
     def _chosen(self, args: Sequence[Any]) -> Callable[..., Any]:
-        """What runs the graph on `args`, compiled where it is not yet."""
+        """The function that runs the graph on `args`, compiled where it is not yet."""
         if not self._static and self._plain is not None:
             return self._plain
         with self._lock:
-            weights = [args[place] for place in self._static]
+            weights = [args[position] for position in self._static]
             if weights and self._may_freeze(weights):
                 if self._frozen is None:
                     self._frozen = self._compiled(dict(zip(self._static, weights)))
@@ -231,21 +230,21 @@ def compile_graph(
 ) -> Callable[[Sequence[Any]], Any]:
     """A function of the inputs of `graph`, a `torch.fx.GraphModule` of ATen operators, as a list: its outputs.
 
-    It does not read the inputs whose places `constants` has: their values are those that it gives. With
+    It does not read the inputs whose positions `constants` has: their values are those that it gives. With
     `checks`, PyTorch runs the graph, and raises, where it refuses what it is given. Raises `UnsupportedError` for what
     cannot be converted.
     """
     converted = convert_graph(graph.graph, constants, checks)
-    outputs, places, orders = converted.outputs, converted.inputs, converted.orders
+    outputs, positions, orders = converted.outputs, converted.inputs, converted.orders
     if converted.module is None:
         return lambda args: outputs.tensors((), args)
     model = compile_model(converted.module, threads=threads, exact_rounding=exact_rounding)
     many = len(model.outputs) > 1
 
     def call(args: Sequence[Any]) -> Any:
-        if any(args[place] < 0 for place in converted.integers):  # an integer that is no size
+        if any(args[position] < 0 for position in converted.integers):  # an integer that is no size
             return graph.forward(*args)
-        given = [array_of_memory(args[place], orders.get(place)) for place in places]
+        given = [array_of_memory(args[position], orders.get(position)) for position in positions]
         if converted.draws:
             given.append(array_of_memory(random_key()))
         results = model(*given)

@@ -10,11 +10,11 @@ import numpy as np
 
 from tilewright import relay, te, tir
 from tilewright.autotvm.network.compare import Comparison, Interval
-from tilewright.autotvm.record.entry import TaskKey, canonical
 from tilewright.autotvm.task.extract import extract_from_program
 from tilewright.autotvm.task.points import EnumeratedPoints, Points
 from tilewright.autotvm.task.task import INPUT, OUTPUT, Argument, KernelTask, Task
 from tilewright.errors import ScheduleError
+from tilewright.records.entry import TaskKey, canonical
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
 from tilewright.topi.schedule.cost import Cost

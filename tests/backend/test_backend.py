@@ -9,12 +9,17 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import relay
+from tilewright import relay, te
 from tilewright.backend import Backend, backend_of
-from tilewright.backend.cpu import CpuBackend
-from tilewright.backend.gpu import GpuBackend
-from tilewright.compile import GRAPH_PASSES, optimize_stages
+from tilewright.backend.c.backend import CBackend
+from tilewright.backend.cpu.backend import CpuBackend
+from tilewright.backend.gpu.backend import GpuBackend
+from tilewright.backend.kinds import BACKENDS
+from tilewright.backend.vta.backend import VtaBackend
+from tilewright.driver.optimize import optimize_stages
 from tilewright.errors import UnsupportedError
+from tilewright.relay.ir.backend import GraphBackend
+from tilewright.relay.transform.passes import PIPELINE, PLAIN_PIPELINE
 from tilewright.target import DeviceTarget, Target
 
 PACKAGE = Path(tw.__file__).parent
@@ -27,10 +32,15 @@ def _model() -> relay.IRModule:
     )
 
 
-def test_processors_answer_every_question() -> None:
-    questions = {name for name in vars(Backend) if not name.startswith("_")}
-    kept = {"target", "machine", "refusal", "passes_left_out"}
-    assert questions - kept <= set(vars(CpuBackend))
+def test_every_kind_of_target_has_a_backend() -> None:
+    kinds = {"llvm": CpuBackend, "c": CBackend, "vta": VtaBackend, **dict.fromkeys(DeviceTarget.KINDS, GpuBackend)}
+    assert {kind: type(backend_of(Target(kind))) for kind in kinds} == kinds and kinds.keys() == BACKENDS.keys()
+
+
+def test_processors_answer_what_layouts_and_schedules_ask() -> None:
+    asked = {name for name in (*vars(GraphBackend), *vars(Backend)) if not name.startswith("_")}
+    shared = {"target", "has_target", "refusal", "offload", "device", "alignment"}
+    assert asked - shared <= set(vars(CpuBackend))
 
 
 @pytest.mark.parametrize("kind", DeviceTarget.KINDS)
@@ -38,30 +48,21 @@ def test_whole_models_on_a_device_are_refused_with_one_message(kind: str) -> Non
     with pytest.raises(UnsupportedError, match=f"whole models do not run on the target '{kind}' yet.*cpu"):
         tw.compile(_model(), target=kind)
     with pytest.raises(UnsupportedError, match="whole models"):
-        backend_of(Target(kind)).dense_block(64, 64, 1)
+        backend_of(Target(kind)).schedule([te.placeholder((4,))])
 
 
-@pytest.mark.parametrize("kind", [CpuBackend, GpuBackend])
-def test_passes_left_out_are_graph_passes(kind: type[Backend]) -> None:
-    assert {name for name, _ in GRAPH_PASSES} >= set(kind.passes_left_out)
-
-
-def test_a_backend_leaves_passes_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_chooses_its_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     target = Target("cpu")
-    every = [name for name, _ in optimize_stages(_model(), target)]
-    monkeypatch.setattr(CpuBackend, "passes_left_out", ("pack_dense",))
-    assert [name for name, _ in optimize_stages(_model(), target)] == [name for name in every if name != "pack_dense"]
-    assert "pack_dense" in every
+    assert [name for name, _ in optimize_stages(_model(), target)] == ["relay", *[one.name for one in PIPELINE]]
+    monkeypatch.setattr(CpuBackend, "pipeline", Backend.pipeline)
+    assert [name for name, _ in optimize_stages(_model(), target)] == ["relay", *[one.name for one in PLAIN_PIPELINE]]
+    assert {one.name for one in PIPELINE} - {one.name for one in PLAIN_PIPELINE} >= {"alter_layout", "pack_dense"}
 
 
-def test_relay_imports_no_kind_of_target() -> None:
+def test_relay_imports_no_backend() -> None:
     found = []
     for path in (PACKAGE / "relay").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                parts = node.module.split(".")
-                if parts[:3] in (["tilewright", "backend", "cpu"], ["tilewright", "backend", "gpu"]):
-                    found.append(f"{path.relative_to(PACKAGE)}: {node.module}")
-                if parts[:4] == ["tilewright", "topi", "schedule", "cpu"]:
-                    found.append(f"{path.relative_to(PACKAGE)}: {node.module}")
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tilewright.backend"):
+                found.append(f"{path.relative_to(PACKAGE)}: {node.module}")
     assert not found

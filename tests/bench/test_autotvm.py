@@ -17,7 +17,7 @@ from tests.autotvm.tasks import conv_task
 from tests.onnx_models import convolution, saved
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.model.cost_model import AnalyticModel
-from tilewright.autotvm.record.file import RecordFile
+from tilewright.records.file import RecordFile
 
 
 @pytest.fixture

@@ -58,8 +58,8 @@ def test_streams_read_every_vector(module: Module) -> None:
     np.testing.assert_array_equal(run("vector_loads"), total(vectors[:count] ^ vectors[ahead : ahead + count]))
     firsts = np.repeat(vectors[:count, :1], lanes, axis=1)
     np.testing.assert_array_equal(run("broadcast_loads"), total(firsts))
-    places = np.arange(count)[:, None] * lanes + 3 * np.arange(lanes)
-    np.testing.assert_array_equal(run("gather"), total(data.view(np.int32)[places]))
+    positions = np.arange(count)[:, None] * lanes + 3 * np.arange(lanes)
+    np.testing.assert_array_equal(run("gather"), total(data.view(np.int32)[positions]))
     np.testing.assert_array_equal(run("division"), total((1 / data).view(np.int32).reshape(-1, lanes)[:count]))
 
 

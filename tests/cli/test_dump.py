@@ -27,7 +27,7 @@ def steps_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def looping(path: Path) -> Path:
-    """x doubled in a loop of so many rounds, then the places of what is above 20."""
+    """x doubled in a loop of so many rounds, then the positions of what is above 20."""
     value = helper.make_tensor_value_info
     body = helper.make_graph(
         [
@@ -80,8 +80,8 @@ def test_operators_in_a_loop_come_as_often_as_they_run(tilewright: Command, tmp_
     doubled = [step for step in steps_of(folder) if step["source"].endswith("double")]
     values = [np.load(folder / step["values"][0]["file"]).tolist() for step in doubled]
     assert values == [[2, 4, 6, 8], [4, 8, 12, 16], [8, 16, 24, 32]]
-    (places,) = [step for step in steps_of(folder) if step["source"] == "places"]
-    assert np.load(folder / places["values"][0]["file"]).tolist() == [[2, 3]] and places["onnxruntime"]["ok"]
+    (positions,) = [step for step in steps_of(folder) if step["source"] == "places"]
+    assert np.load(folder / positions["values"][0]["file"]).tolist() == [[2, 3]] and positions["onnxruntime"]["ok"]
 
 
 def test_a_fault_is_named(

@@ -14,8 +14,8 @@ from tests.cli.conftest import Command
 from tests.onnx_models import make_model, perceptron, saved
 from tilewright.cli.inputs import parse_seeds
 from tilewright.errors import InputError
+from tilewright.frontend.formats.table import frontend_of
 from tilewright.frontend.onnx.index_limits import index_limits
-from tilewright.frontends import frontend_of
 
 VERBS = ["run", "verify", "bench", "profile", "bisect"]
 QUICK = {"bench": ("--rounds", 1), "profile": ("--repeat", 1)}

@@ -40,19 +40,19 @@ def children_of(process: int) -> list[int]:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="this system does not list children in /proc")
 @pytest.mark.parametrize("end", [".tw", ".c"])
 def test_a_compilation_that_is_killed_leaves_nothing(end: str, tmp_path: Path) -> None:
-    places = [tmp_path / name for name in ("out", "temporary", "cache")]
-    for place in places:
-        place.mkdir()
+    positions = [tmp_path / name for name in ("out", "temporary", "cache")]
+    for position in positions:
+        position.mkdir()
     onnx.save(many_kernels(), tmp_path / "model.onnx")
-    settings = {"TMPDIR": str(places[1]), "TILEWRIGHT_CACHE_DIR": str(places[2]), "TILEWRIGHT_CACHE": "1"}
+    settings = {"TMPDIR": str(positions[1]), "TILEWRIGHT_CACHE_DIR": str(positions[2]), "TILEWRIGHT_CACHE": "1"}
     command = [sys.executable, "-m", "tilewright.cli.main", "compile", str(tmp_path / "model.onnx")]
     running = subprocess.Popen(
-        [*command, "-o", str(places[0] / f"model{end}")], env={**os.environ, **settings}, stderr=subprocess.DEVNULL
+        [*command, "-o", str(positions[0] / f"model{end}")], env={**os.environ, **settings}, stderr=subprocess.DEVNULL
     )
     wait_until(lambda: running.poll() is not None or len(children_of(running.pid)) > 1)
     workers = children_of(running.pid)
     running.kill()
     assert running.wait() == -9 and len(workers) > 1
     wait_until(lambda: not any(map(is_alive, workers)))
-    left = [path for place in places for path in place.rglob("*") if path.is_file()]
+    left = [path for position in positions for path in position.rglob("*") if path.is_file()]
     assert not left

@@ -11,7 +11,8 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.cli.test_bisect import fault_in
-from tilewright import frontends, relay
+from tilewright import relay
+from tilewright.frontend.formats import table as frontends
 from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
 from tilewright.frontend.interface import Frontend
 from tilewright.frontend.source import Source

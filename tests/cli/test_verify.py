@@ -112,7 +112,7 @@ def test_nothing_compared_is_no_success(tilewright: Command, tmp_path: Path) -> 
     assert tilewright("verify", path, "--input", "x=1").status == 0
 
 
-def test_the_place_of_the_largest_difference() -> None:
+def test_the_position_of_the_largest_difference() -> None:
     ours = np.zeros((2, 3), np.float32)
     ours[1, 2] = 5.0
     line = compare("y", ours, np.zeros((2, 3), np.float32), 1e-4, 0.0).line()

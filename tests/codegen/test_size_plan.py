@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tilewright.codegen.build import build
 from tilewright.codegen.size_plan import SizePlan, size_plan
 from tilewright.errors import InputError
-from tilewright.runtime.manifest import SegmentManifest
+from tilewright.runtime.plan import ExecutionPlan
 from tilewright.runtime.shape_program import ShapeProgram
 from tilewright.runtime.signature import TensorSpec
 
@@ -24,8 +24,8 @@ EXPRESSIONS: list[Any] = [
 ]  # fmt: skip
 
 
-def manifest(buffers: list[tuple[Any, int, int]]) -> SegmentManifest:
-    return SegmentManifest.from_json(
+def manifest(buffers: list[tuple[Any, int, int]]) -> ExecutionPlan:
+    return ExecutionPlan.from_json(
         {
             "entry": "main",
             "inputs": INPUTS,
@@ -84,12 +84,12 @@ def test_it_is_what_the_run_time_computes(drawn: list[tuple[Any, int, int]], ran
         assert plan([height, width], found) == 0
         assert tuple(found[2 + len(buffers) + 1 : table_entries]) == wanted.table[2 + len(buffers) + 1 :]
         assert tuple(found[table_entries + 1 :]) == wanted.outputs[0]
-        check_places(buffers, height, width, found[2 : 2 + len(buffers)], found[2 + len(buffers)])
+        check_positions(buffers, height, width, found[2 : 2 + len(buffers)], found[2 + len(buffers)])
         shared = found[table_entries] - found[2 + len(buffers)]
         assert shared == max(64, -(-4 * height // 64) * 64)
 
 
-def check_places(buffers: list[tuple[Any, int, int]], height: int, width: int, places: Any, arena: int) -> None:
+def check_positions(buffers: list[tuple[Any, int, int]], height: int, width: int, positions: Any, arena: int) -> None:
     """Buffers that live at the same time lie apart, within the arena, on multiples of 64 bytes."""
     values = {"H": height, "W": width}
 
@@ -99,14 +99,17 @@ def check_places(buffers: list[tuple[Any, int, int]], height: int, width: int, p
         a, b = size_of(size[1]), size_of(size[2])
         return a * b if size[0] == "*" else a - b
 
-    spans = [(place, place + max(1, size_of(size)), first, last) for place, (size, first, last) in zip(places, buffers)]
+    spans = [
+        (position, position + max(1, size_of(size)), first, last)
+        for position, (size, first, last) in zip(positions, buffers)
+    ]
     for index, (start, end, first, last) in enumerate(spans):
         assert start % 64 == 0 and start >= 0 and end <= arena
         for other_start, other_end, other_first, other_last in spans[:index]:
             assert end <= other_start or other_end <= start or last < other_first or other_last < first
 
 
-def test_places_in_the_order_of_sizes_are_those_of_the_run_time() -> None:
+def test_positions_in_the_order_of_sizes_are_those_of_the_run_time() -> None:
     buffers = [(["*", "H", 256], 0, 2), (["*", "H", 64], 1, 4), (["*", "H", 512], 3, 5), (["*", "H", 128], 2, 3)]
     made = manifest(buffers)  # type: ignore[arg-type]
     plan = compiled(size_plan(made, [2, 0, 3, 1]))

@@ -252,10 +252,10 @@ def test_what_cannot_be_followed_is_refused() -> None:
 
 def test_results_that_are_several_unpack() -> None:
     data = relay.var("data", shape=(1, 5, 6))
-    counts, rows, places = relay.vision.get_valid_counts(data, 0.5)
-    kept, _count = relay.vision.non_max_suppression(rows, counts, places)
+    counts, rows, positions = relay.vision.get_valid_counts(data, 0.5)
+    kept, _count = relay.vision.non_max_suppression(rows, counts, positions)
     assert [int(n) for n in relay.testing.run_infer_type(kept).checked_type.shape] == [1, 5]
-    assert isinstance(relay.vision.non_max_suppression(rows, counts, places, return_indices=False), relay.Call)
+    assert isinstance(relay.vision.non_max_suppression(rows, counts, positions, return_indices=False), relay.Call)
     assert relay.testing.run_infer_type(relay.mean_std(data, 1).astuple()).checked_type == relay.TupleType(
         [relay.TensorType((1, 6))] * 2
     )

@@ -35,14 +35,14 @@ def test_no_name_is_both_there_and_absent() -> None:
 def test_names_are_this_package_s_own_objects() -> None:
     import tvm
     from tvm import relay
-    from tvm.relay.op.nn import conv2d
+    from tvm.relay.op.nn import conv3d
 
     from tilewright import relay as own
 
     assert relay is tvm.relay
     assert relay.Call is own.Call and relay.expr.Call is own.Call
-    assert conv2d is own.nn.conv2d and relay.nn.conv2d is conv2d
-    assert "conv2d" in dir(relay.nn)
+    assert conv3d is own.nn.conv3d and relay.nn.conv3d is conv3d
+    assert "conv3d" in dir(relay.nn)
 
 
 def test_what_is_not_there_names_the_nearest_or_the_replacement() -> None:

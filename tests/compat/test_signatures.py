@@ -31,7 +31,7 @@ def test_no_difference_passes_in_silence() -> None:
     assert {name: silent for name, (_, silent) in found.items() if silent} == {}
 
 
-def test_arguments_by_the_classic_names_and_places() -> None:
+def test_arguments_by_the_classic_names_and_positions() -> None:
     import tvm
     from tvm import relay, topi
 
@@ -64,6 +64,6 @@ def test_transposed_kernels_by_their_classic_layout() -> None:
     made = relay.nn.conv1d_transpose(x, w, channels=2, kernel_size=3, kernel_layout="OIW")
     found = relay.create_executor("graph").evaluate(relay.Function([x, w], made))(data, kernel).numpy()
     expected = np.zeros((1, 2, 8), "float32")
-    for place in range(6):
-        expected[:, :, place : place + 3] += np.einsum("nc,cok->nok", data[:, :, place], kernel)
+    for position in range(6):
+        expected[:, :, position : position + 3] += np.einsum("nc,cok->nok", data[:, :, position], kernel)
     np.testing.assert_allclose(found, expected, rtol=1e-5)

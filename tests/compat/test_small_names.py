@@ -272,8 +272,8 @@ def test_statements_in_a_row_and_padding_of_volumes() -> None:
 def test_operators_whose_results_are_unpacked() -> None:
     from tvm import relay
 
-    places, old, new = (relay.var(name, shape=shape, dtype="int64") for name, shape in
+    positions, old, new = (relay.var(name, shape=shape, dtype="int64") for name, shape in
                         (("places", (3, 2)), ("old", (2,)), ("new", (1,))))  # fmt: skip
-    made = relay.op.sparse_reshape(places, old, new)
+    made = relay.op.sparse_reshape(positions, old, new)
     indices, shape = made
     assert len(made) == 2 and indices.index == 0 and shape.index == 1 and made.astuple().op.name == "sparse_reshape"

@@ -11,12 +11,12 @@ import pytest
 import tilewright as tw
 from tests.autotvm.tasks import conv_module
 from tests.onnx_models import convolution, saved
-from tilewright.autotvm.record.database import Database, processor_of
-from tilewright.autotvm.record.entry import VERDICT, Entry
-from tilewright.autotvm.record.file import write_records
 from tilewright.autotvm.task.extract import extract_from_program
-from tilewright.compile import import_model
 from tilewright.errors import ArtifactError
+from tilewright.frontend.formats.import_model import import_model
+from tilewright.records.database import Database, processor_of
+from tilewright.records.entry import VERDICT, Entry
+from tilewright.records.file import write_records
 from tilewright.target import Target
 
 
@@ -25,9 +25,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def record(place: int = -1) -> Entry:
+def record(position: int = -1) -> Entry:
     (task,) = extract_from_program(conv_module())
-    point = range(len(task.points))[place]
+    point = range(len(task.points))[position]
     return Entry(task.key, task.processor, task.points.plain(point), 1e-5, accepted=True)
 
 

@@ -48,9 +48,9 @@ def call(function: Any, bytes_of: Any, dims: list[int], inputs: list[Any], outpu
     size = bytes_of(*given, 1)
     if size < 0:
         return -int(size)
-    places = [(ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays]) for arrays in (inputs, outputs)]
+    positions = [(ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays]) for arrays in (inputs, outputs)]
     workspace = np.full(size, 0xA5, np.uint8)
-    return int(function(*given, *places, ctypes.c_void_p(workspace.ctypes.data), 1))
+    return int(function(*given, *positions, ctypes.c_void_p(workspace.ctypes.data), 1))
 
 
 def reference(model: onnx.ModelProto, **inputs: Any) -> list[Any]:

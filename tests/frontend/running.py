@@ -32,8 +32,8 @@ def mutations(whole: bytes, count: int, seed: int = 0) -> Iterator[bytes]:
             data[begin:begin] = data[begin : min(end, begin + 40)]
             yield bytes(data)
         else:
-            for place in rng.integers(0, len(data), rng.integers(1, 20)):
-                data[place] = int(rng.choice([0, 45, 49, 57, 127, 128, 255, int(rng.integers(256))]))
+            for position in rng.integers(0, len(data), rng.integers(1, 20)):
+                data[position] = int(rng.choice([0, 45, 49, 57, 127, 128, 255, int(rng.integers(256))]))
             yield bytes(data)
 
 

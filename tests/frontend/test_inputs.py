@@ -1,4 +1,4 @@
-"""Open sizes of a model's inputs, for every format: what is declared, completed by what is given."""
+"""Symbolic dimensions of a model's inputs, for every format: what is declared, completed by what is given."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tilewright.errors import ModelError
-from tilewright.frontends import frontend_of
+from tilewright.frontend.formats.table import frontend_of
 
 
 class Bomb:

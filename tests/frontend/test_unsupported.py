@@ -1,4 +1,4 @@
-"""What is not supported is told at once: operator, count and first place."""
+"""What is not supported is told at once: operator, count and first position."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def test_nothing_added_refuses_nothing() -> None:
 
 def test_nodes_of_an_operator_are_one_line_with_their_number_and_the_first_of_them() -> None:
     missing = Unsupported()
-    for place in ("node 'a' (Wave)", "node 'b' (Wave)", "node 'a' (Wave)"):
-        missing.add("Wave", place, "no converter")
+    for position in ("node 'a' (Wave)", "node 'b' (Wave)", "node 'a' (Wave)"):
+        missing.add("Wave", position, "no converter")
     missing.add("Wave", "node 'c' (Wave)", "mode 3")
     missing.add("Turn", "node 'd' (Turn)", "no converter")
     assert missing.lines() == [

@@ -121,8 +121,8 @@ def test_every_cut_and_mutation_gives_one_error_or_a_message() -> None:
     changed = [whole[:length] for length in range(len(whole))]
     for _ in range(500):
         data = bytearray(whole)
-        for place in rng.integers(0, len(data), 3):
-            data[place] = int(rng.integers(256))
+        for position in rng.integers(0, len(data), 3):
+            data[position] = int(rng.integers(256))
         changed.append(bytes(data))
     refused = 0
     for data in changed:

@@ -97,19 +97,19 @@ def small_cnn() -> relay.IRModule:
 
 
 def run_plan(mod: relay.IRModule, plan: MemoryPlan, inputs: list[Array]) -> list[Array]:
-    """Evaluate a fused module the way the runtime does: every kernel reads and writes the places its plan names."""
+    """Evaluate a fused module the way the runtime does: every kernel reads and writes the positions its plan names."""
     arena = np.full(plan.arena_bytes, 0xA5, np.uint8)
     types = tensor_types(mod["main"].body.checked_type)
     outputs = [np.empty(t.nbytes, np.uint8) for t in types]
     constants = [np.ascontiguousarray(constant.data) for constant in plan.constants]
 
-    def memory(place: Storage) -> Array:
-        if place.where is Where.ARENA:
-            return arena[place.position : place.position + place.nbytes]
-        if place.where is Where.OUTPUT:
-            return outputs[place.position]
-        source = inputs if place.where is Where.INPUT else constants
-        return np.ascontiguousarray(source[place.position]).reshape(-1).view(np.uint8)
+    def memory(position: Storage) -> Array:
+        if position.where is Where.ARENA:
+            return arena[position.position : position.position + position.nbytes]
+        if position.where is Where.OUTPUT:
+            return outputs[position.position]
+        source = inputs if position.where is Where.INPUT else constants
+        return np.ascontiguousarray(source[position.position]).reshape(-1).view(np.uint8)
 
     for call in plan.order:
         assert isinstance(call.op, relay.Function)
@@ -117,11 +117,11 @@ def run_plan(mod: relay.IRModule, plan: MemoryPlan, inputs: list[Array]) -> list
         for param, arg in zip(call.op.params, call.args, strict=True):
             type_ = param.checked_type
             assert isinstance(type_, TensorType)
-            (place,) = plan.storage[arg]
-            env[param] = memory(place).copy().view(type_.dtype.numpy).reshape(type_.shape)
+            (position,) = plan.storage[arg]
+            env[param] = memory(position).copy().view(type_.dtype.numpy).reshape(type_.shape)
         result = _evaluate(call.op.body, env)
-        for place, value in zip(plan.storage[call], flatten(result), strict=True):
-            memory(place)[:] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+        for position, value in zip(plan.storage[call], flatten(result), strict=True):
+            memory(position)[:] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
     for source, index in plan.copies:
         outputs[index][:] = memory(source)
     return [raw.view(t.dtype.numpy).reshape(t.shape) for raw, t in zip(outputs, types, strict=True)]

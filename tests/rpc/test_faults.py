@@ -144,9 +144,9 @@ def test_the_job_of_a_server_that_is_killed_or_stopped_is_done_elsewhere(fleet_o
 class Wire:
     """Stands between a client and a server; what is `cut` stays connected at both ends and carries nothing more."""
 
-    def __init__(self, place, server):
+    def __init__(self, position, server):
         self._server, self._cut = server, threading.Event()
-        self._listening = socket.create_server(place)
+        self._listening = socket.create_server(position)
         self._ends = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -205,19 +205,19 @@ def small_disk(tmp_path):
     made = []
 
     def make(size):
-        place = tmp_path / f"disk{len(made)}"
-        place.mkdir()
+        position = tmp_path / f"disk{len(made)}"
+        position.mkdir()
         done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(place)], capture_output=True, text=True
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(position)], capture_output=True, text=True
         )
         if done.returncode:
             pytest.skip(f"needs a file system of its own, and mounting one is not allowed: {done.stderr.strip()}")
-        made.append(place)
-        return place
+        made.append(position)
+        return position
 
     yield make
-    for place in made:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
+    for position in made:
+        subprocess.run(["umount", "--lazy", str(position)], check=True)
 
 
 def test_an_upload_beyond_a_full_disk_is_refused_and_leaves_nothing(start, library, small_disk, tmp_path):
@@ -319,11 +319,11 @@ def resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def pester(place, verbs):
+def pester(position, verbs):
     """The short form of `python -m bench.fleet.server --frames 100000`."""
     generator, before = random.Random(7), resident()
     for _ in range(300):
-        channel = Channel(socket.create_connection(place), "whoever is pestered")
+        channel = Channel(socket.create_connection(position), "whoever is pestered")
         with contextlib.suppress(ConnectionLost, OSError):
             if generator.random() < 0.9:
                 channel.send({"verb": "hello", "id": 1, "version": VERSION})

@@ -72,7 +72,7 @@ def test_the_file_is_written_anew_when_it_has_grown(tmp_path, monkeypatch):
     assert len(Journal(tmp_path / "j").finished) == 200
 
 
-def test_a_place_that_cannot_be_written_is_one_error(tmp_path):
+def test_a_position_that_cannot_be_written_is_one_error(tmp_path):
     (tmp_path / "j").mkdir()
     with pytest.raises(EnvironmentError_, match="journal"):
         Journal(tmp_path / "j")

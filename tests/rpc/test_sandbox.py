@@ -53,14 +53,14 @@ print(json.dumps([measures, found]))
 @pytest.fixture(scope="module")
 def inside(tmp_path_factory):
     """(measures, what was tried and how it ended) of a confined process."""
-    place = tmp_path_factory.mktemp("sandbox")
-    own = place / "own"
+    position = tmp_path_factory.mktemp("sandbox")
+    own = position / "own"
     own.mkdir()
     own.chmod(0o777)
-    (place / "secret").write_text("x")
-    words = [sys.executable, "-c", _PROGRAM, str(own), str(place / "secret")]
+    (position / "secret").write_text("x")
+    words = [sys.executable, "-c", _PROGRAM, str(own), str(position / "secret")]
     # a file that grows beyond its limit is an error, not a signal, for Python programs
-    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=place)
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=position)
     return json.loads(done.stdout)
 
 

@@ -170,7 +170,7 @@ def test_what_is_no_artifact_is_refused_and_the_session_goes_on(start, tmp_path,
         assert remote.empty((3,)).numpy().shape == (3,)
 
 
-def test_a_worker_that_crashes_is_told_and_another_takes_its_place(start, library):
+def test_a_worker_that_crashes_is_told_and_another_takes_its_position(start, library):
     server = start()
     with connect(*server.address) as remote:
         digest = remote.upload(library)

@@ -10,9 +10,8 @@ import numpy as np
 
 from tests.runtime.kernels import object_of
 from tilewright.runtime.link import Linked, link
-from tilewright.runtime.native import native
+from tilewright.runtime.native import KINDS, Kind, native
 from tilewright.runtime.threads import MAX_WORKERS
-from tilewright.tir.transform.run_regions import KINDS, Kind
 
 #: args: { log, kinds, delays, fails }: for each region the log has 4 + 256 words: shares begun, shares done, workers,
 #: unused, and how often each share was done. A share fails with 5 where one is left out or there too soon, and with 9

@@ -41,7 +41,7 @@ def test_layout_of_the_file(artifact: Path, kernels: ModuleType) -> None:
     manifest = json.loads(data[offset : offset + length])
     pool, total = manifest.pop("pool"), manifest.pop("weights_sum")
     assert data[:16] == MAGIC and manifest == {k: v for k, v in kernels.DATA.items() if k != "entry"}
-    behind = _place_of_pool(data)
+    behind = _position_of_pool(data)
     assert hashlib.sha256(data[behind : behind + pool["bytes"]]).hexdigest() == pool["sha256"]
     weights = int.from_bytes(data[56:64], "little")
     assert total == weights_sum([(0, np.frombuffer(data, np.uint8, offset=weights))], len(data) - weights)
@@ -63,11 +63,11 @@ def test_flipped_bytes_are_noticed(artifact: Path) -> None:
     data = bytearray(artifact.read_bytes())
     weights = int.from_bytes(data[56:64], "little")
     manifest_bytes, code, code_bytes = (int.from_bytes(data[at : at + 8], "little") for at in (32, 40, 48))
-    places = [*range(0, 112, 3), *range(128, 128 + manifest_bytes, 41), *range(code, code + code_bytes, 97)]
-    assert max(places) < weights
-    for place in places:
+    positions = [*range(0, 112, 3), *range(128, 128 + manifest_bytes, 41), *range(code, code + code_bytes, 97)]
+    assert max(positions) < weights
+    for position in positions:
         damaged = bytearray(data)
-        damaged[place] ^= 0x10
+        damaged[position] ^= 0x10
         artifact.write_bytes(damaged)
         with pytest.raises(ArtifactError):
             load(artifact)
@@ -135,7 +135,7 @@ def test_weights_are_mapped_not_read(artifact: Path) -> None:
     np.testing.assert_array_equal(found.weights[:32].view(np.float32), WEIGHTS[0])
 
 
-def _place_of_pool(data: bytes) -> int:
+def _position_of_pool(data: bytes) -> int:
     """Where the worker pool's code begins: behind the object code."""
     return round_up(sum(int.from_bytes(data[at : at + 8], "little") for at in (40, 48)), 64)
 
@@ -144,7 +144,7 @@ def test_the_pool_goes_with_the_model(artifact: Path) -> None:
     found = load_artifact(artifact)
     assert found.pool == native().pool
     data = bytearray(artifact.read_bytes())
-    data[_place_of_pool(data) + 300] ^= 1
+    data[_position_of_pool(data) + 300] ^= 1
     artifact.write_bytes(data)
     with pytest.raises(ArtifactError, match="damaged: the checksum of its native runtime"):
         load(artifact)
@@ -202,7 +202,7 @@ def test_the_checksum_of_parts_is_that_of_the_whole(sizes: list[int]) -> None:
     for start, part in parts:
         whole[start : start + part.size] = part
     assert weights_sum(parts, offset) == weights_sum([(0, whole)], offset)
-    for place in generator.integers(0, max(offset, 1), 5 if offset else 0):
-        whole[place] ^= 4
+    for position in generator.integers(0, max(offset, 1), 5 if offset else 0):
+        whole[position] ^= 4
         assert weights_sum(parts, offset) != weights_sum([(0, whole)], offset)
-        whole[place] ^= 4
+        whole[position] ^= 4

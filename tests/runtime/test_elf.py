@@ -60,7 +60,7 @@ def test_cut_short(code: bytes, length: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "message"),
+    ("position", "value", "message"),
     [
         (4, b"\1", "no relocatable 64-bit"),  # 32 bits
         (5, b"\2", "no relocatable 64-bit"),  # big-endian
@@ -71,8 +71,8 @@ def test_cut_short(code: bytes, length: int) -> None:
         (62, b"\xff\xff", "describes its sections wrongly"),
     ],
 )
-def test_damaged_headers(code: bytes, place: int, value: bytes, message: str) -> None:
-    damaged = code[:place] + value + code[place + len(value) :]
+def test_damaged_headers(code: bytes, position: int, value: bytes, message: str) -> None:
+    damaged = code[:position] + value + code[position + len(value) :]
     with pytest.raises(ArtifactError, match=message):
         parse_object(damaged)
 
@@ -105,8 +105,8 @@ def test_damaged_section_headers(code: bytes, kind: int, field: int, value: int,
 
 def test_relocations_refer_to_what_exists(code: bytes) -> None:
     table = struct.unpack_from("<Q", code, _section_header(code, elf.SHT_RELA) + 24)[0]
-    for place in (table, table + 12):  # its offset, its symbol
+    for position in (table, table + 12):  # its offset, its symbol
         damaged = bytearray(code)
-        struct.pack_into("<I", damaged, place, 0xFFFFFF)
+        struct.pack_into("<I", damaged, position, 0xFFFFFF)
         with pytest.raises(ArtifactError, match="refers to a symbol or place that does not exist"):
             parse_object(bytes(damaged))

@@ -18,7 +18,7 @@ import pytest
 from tilewright.errors import ArtifactError, InputError
 from tilewright.load import load
 from tilewright.runtime.executor import Executable
-from tilewright.runtime.manifest import Kernel
+from tilewright.runtime.plan import KernelCall
 from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.tensor import Tensor
 from tilewright.support.dtype import DType
@@ -172,11 +172,14 @@ def test_profile_names_kernels_and_sources(exe: Executable) -> None:
     rows = exe.profile({"x": X}, repeat=3)
     assert [(row.kernel, row.source) for row in rows] == [("scale", "Mul_0"), ("shift", "Add_1, Size_2")]
     assert all(row.seconds > 0 for row in rows)
-    assert list(exe._memory.scratch.array().view(np.int32)[::16]) == [0, 1]  # each worker had its own scratch memory
+    assert list(exe._program.memory.scratch.array().view(np.int32)[::16]) == [
+        0,
+        1,
+    ]  # scratch of its own for each worker
 
 
 def test_profile_of_a_manifest_that_does_not_fit_the_code(kernels: ModuleType) -> None:
-    manifest = replace(kernels.MANIFEST, kernels=(Kernel(name="gone"),))
+    manifest = replace(kernels.MANIFEST, kernels=(KernelCall(name="gone"),))
     exe = Executable(kernels.object_of(kernels.MODEL), manifest, [W, B])
     with pytest.raises(ArtifactError, match="kernel 'gone' of the manifest is not in"):
         exe.profile({"x": X})

@@ -208,7 +208,7 @@ def test_a_static_library_without_binutils(exe: Executable, tmp_path: Path, monk
 
 
 @needs_cc
-def test_names_and_places(exe: Executable, tmp_path: Path) -> None:
+def test_names_and_positions(exe: Executable, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be made into a C name"):
         exe.export_library(tmp_path / "lib.so", name="--")
     with pytest.raises(InputError, match=r"ends in one of \.so, \.a, \.o; 'tiny\.dll' does not"):

@@ -202,7 +202,8 @@ def test_calls_that_do_not_reach_go_through_a_stub() -> None:
 
 @contextmanager
 def far_memory(size: int) -> Iterator[int]:
-    """Executable memory far from everything that the system places itself, which lies in the upper half of its space.
+    """Executable memory far from everything that the system positions itself, which lies in the upper half of its
+    space.
 
     The address is a wish, taken where nothing is there yet. (MAP_32BIT asks for one gigabyte that may be full.)
     """
@@ -228,10 +229,10 @@ def test_pages_are_writable_or_executable_but_not_both() -> None:
 
 def test_memory_is_given_back() -> None:
     code = load(VECTORS)
-    place = code.symbols["double"]
-    assert permissions(place) == "r-xp"
+    position = code.symbols["double"]
+    assert permissions(position) == "r-xp"
     del code
-    assert permissions(place) != "r-xp"
+    assert permissions(position) != "r-xp"
 
 
 def code_of_nothing() -> int:
@@ -293,19 +294,19 @@ def test_aarch64_addresses_in_pairs_of_instructions() -> None:
         if start is None:
             continue
         for row in rows:
-            place, symbol = start + row.offset, one.symbols[row.symbol]
-            word = struct.unpack_from("<I", image.contents, place)[0]
+            position, symbol = start + row.offset, one.symbols[row.symbol]
+            word = struct.unpack_from("<I", image.contents, position)[0]
             if symbol.section:
                 target = base + layout.sections[0, symbol.section] + symbol.value + row.addend
             if row.kind == 275:
                 pages = (word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3
-                assert (base + place >> 12) + (pages ^ 1 << 20) - (1 << 20) == target >> 12
+                assert (base + position >> 12) + (pages ^ 1 << 20) - (1 << 20) == target >> 12
             elif row.kind in shifts:
                 assert (word >> 10 & 0xFFF) << shifts[row.kind] == target & 0xFFF
             elif row.kind == 283 and symbol.section:
-                assert base + place + 4 * ((word & 0x3FFFFFF ^ 1 << 25) - (1 << 25)) == target
+                assert base + position + 4 * ((word & 0x3FFFFFF ^ 1 << 25) - (1 << 25)) == target
             elif row.kind == 283:  # libc is out of reach here: a stub that jumps there
-                stub = place + 4 * ((word & 0x3FFFFFF ^ 1 << 25) - (1 << 25))
+                stub = position + 4 * ((word & 0x3FFFFFF ^ 1 << 25) - (1 << 25))
                 assert struct.unpack_from("<Q", image.contents, stub + 8)[0] == libc[symbol.name]
                 calls += 1
             checked += 1

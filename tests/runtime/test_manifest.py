@@ -80,10 +80,10 @@ def test_nothing_is_lost() -> None:
 )
 def test_what_is_wrong_is_named(path: tuple[str | int, ...], value: Any, message: str) -> None:
     data = copy.deepcopy(SYMBOLIC)
-    place: Any = data
+    position: Any = data
     for part in path[:-1]:
-        place = place[part]
-    place[path[-1]] = value
+        position = position[part]
+    position[path[-1]] = value
     with pytest.raises(ArtifactError, match=message):
         Manifest.from_json(data)
 
@@ -108,12 +108,12 @@ def model(kind: str, path: Path) -> Path:
     return path
 
 
-def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def positions(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path of everything in JSON data."""
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in items:
         yield (*path, key)
-        yield from places(value, (*path, key))
+        yield from positions(value, (*path, key))
 
 
 @pytest.mark.parametrize("kind", ["graph", "dynamic", "vm"])
@@ -121,13 +121,13 @@ def test_a_forged_artifact_is_an_artifact_error(kind: str, tmp_path: Path) -> No
     found = read_container(model(kind, tmp_path / "model.tw"), FORMAT)
     forged, refused = tmp_path / "forged.tw", 0
     weights = [(0, found.weights)], found.weights.size
-    for path in places(found.manifest):
+    for path in positions(found.manifest):
         for value in (None, -3, 10**6, "odd", [[]], {"x": 1}, 2.5):
             data = copy.deepcopy(found.manifest)
-            place: Any = data
+            position: Any = data
             for part in path[:-1]:
-                place = place[part]
-            place[path[-1]] = value
+                position = position[part]
+            position[path[-1]] = value
             write_container(forged, data, found.object_code, *weights, durable=False, pool=found.pool)
             try:
                 tw.load(forged, threads=1)

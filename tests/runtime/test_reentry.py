@@ -20,7 +20,7 @@ import tilewright as tw
 from tests.onnx_models import perceptron
 from tilewright.errors import InputError
 from tilewright.runtime.model import Model
-from tilewright.runtime.segment import Segment
+from tilewright.runtime.output_memory import OutputMemory
 
 X = np.ones((64, 8), np.float32)
 
@@ -32,15 +32,15 @@ def exe(request: pytest.FixtureRequest) -> Model:
 
 def within(exe: Model, monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> np.ndarray:
     """A run of `exe` in whose midst, while it holds its lock, `work()` is done."""
-    original = Segment.results
+    original = OutputMemory.empty
 
-    def results(self: Segment, *args: object) -> object:
+    def empty(self: OutputMemory, *args: object) -> object:
         if threading.current_thread() is threading.main_thread():
-            monkeypatch.setattr(Segment, "results", original)
+            monkeypatch.setattr(OutputMemory, "empty", original)
             work()
         return original(self, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Segment, "results", results)
+    monkeypatch.setattr(OutputMemory, "empty", empty)
     return exe.run({"x": X})[0]
 
 

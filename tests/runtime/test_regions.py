@@ -17,9 +17,8 @@ import tilewright as tw
 from tests.onnx_models import perceptron
 from tests.runtime.region_kernels import Program, stress
 from tests.runtime.test_fork import in_child
-from tilewright.runtime.native import native
+from tilewright.runtime.native import Kind, native
 from tilewright.runtime.threads import available_processors
-from tilewright.tir.transform.run_regions import Kind
 
 KINDS: list[Kind] = ["shared", "meeting", "alone", "alone", "shared", "shared", "meeting", "meeting", "alone", "shared"]
 

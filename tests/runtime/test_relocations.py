@@ -12,9 +12,9 @@ from tilewright.runtime.relocations import RELOCATIONS, STUB_BYTES, stub
 PLACE = 0x7F00_0000_1000
 
 
-def encoded(machine: int, kind: int, value: int, before: bytes = b"\0" * 8, place: int = PLACE) -> bytes:
+def encoded(machine: int, kind: int, value: int, before: bytes = b"\0" * 8, position: int = PLACE) -> bytes:
     image = bytearray(b"\xaa" * 4 + before + b"\xbb" * 4)
-    RELOCATIONS[machine][kind].encode(image, 4, place, value)
+    RELOCATIONS[machine][kind].encode(image, 4, position, value)
     assert image[:4] == b"\xaa" * 4 and image[4 + len(before) :] == b"\xbb" * 4
     return bytes(image[4 : 4 + RELOCATIONS[machine][kind].size])
 

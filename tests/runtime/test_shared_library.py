@@ -82,10 +82,10 @@ def test_a_stub_of_aarch64_reads_the_slot_of_its_symbol(tmp_path: Path) -> None:
     """adrp and ldr of the stub, taken apart, give the address that the relocation of the symbol names."""
     write_shared_library(tmp_path / "lib.so", objects("aarch64"), {"sum": "both"})
     data = (tmp_path / "lib.so").read_bytes()
-    place = next(at for at in range(0, len(data), 4) if data[at + 8 : at + 12] == struct.pack("<I", 0xD61F0200))
-    page, load = struct.unpack_from("<II", data, place)
+    position = next(at for at in range(0, len(data), 4) if data[at + 8 : at + 12] == struct.pack("<I", 0xD61F0200))
+    page, load = struct.unpack_from("<II", data, position)
     high = (page >> 29 & 3) | (page >> 5 & 0x7FFFF) << 2
-    slot = (place & ~0xFFF) + ((high - (1 << 21) if high >> 20 else high) << 12) + (load >> 10 & 0xFFF) * 8
+    slot = (position & ~0xFFF) + ((high - (1 << 21) if high >> 20 else high) << 12) + (load >> 10 & 0xFFF) * 8
     dynamic = next(row for row in _segments(data) if row[0] == 2)
     tags = dict(struct.iter_unpack("<QQ", data[dynamic[2] : dynamic[2] + dynamic[5]]))
     found = list(struct.iter_unpack("<QQq", data[tags[7] : tags[7] + tags[8]]))

@@ -174,7 +174,7 @@ def test_atomic_files_are_the_same_by_any_way(tmp_path: Path, missing: str, monk
         raise OSError(errno.EPERM, "not here")
 
     if missing == "files without a name":
-        monkeypatch.setattr(cache, "_open_nameless", lambda place: None)
+        monkeypatch.setattr(cache, "_open_nameless", lambda position: None)
     elif missing == "names for them":
         monkeypatch.setattr(os, "link", refuse)
     path = tmp_path / "out"
@@ -243,7 +243,7 @@ def test_one_flipped_bit_makes_an_entry_none(store: DiskCache, where: int) -> No
 
 
 def with_foreign_files(folder: Path) -> dict[Path, bytes]:
-    """Files that no cache wrote, in and beside the places of entries, some of them made to look like entries."""
+    """Files that no cache wrote, in and beside the positions of entries, some of them made to look like entries."""
     below = folder / SUBDIRECTORY
     outside = folder / "Documents"
     entry = DiskCache(folder, 1 << 20).put("machine", "0" * 40, b"figures")
@@ -304,9 +304,9 @@ only_owners = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have 
 @pytest.mark.parametrize("which", ["", SUBDIRECTORY, f"{SUBDIRECTORY}/native", f"{SUBDIRECTORY}/native/k"])
 def test_what_everybody_may_write_is_not_read(store: DiskCache, which: str) -> None:
     assert store.directory is not None
-    place = store.directory / which
-    place.chmod(0o777 if place.is_dir() else 0o666)
-    forbidden(store, f"{place} can be written by everybody, so nothing is taken from it")
+    position = store.directory / which
+    position.chmod(0o777 if position.is_dir() else 0o666)
+    forbidden(store, f"{position} can be written by everybody, so nothing is taken from it")
 
 
 @only_owners
@@ -344,7 +344,12 @@ def test_entries_are_writable_by_their_owner_alone_whatever_the_mask(tmp_path: P
     finally:
         os.umask(mask)
     assert path is not None and store.get("native", "k") == b"code"
-    assert [place.stat().st_mode & 0o777 for place in (path, *list(path.parents)[:3])] == [0o644, 0o755, 0o755, 0o755]
+    assert [position.stat().st_mode & 0o777 for position in (path, *list(path.parents)[:3])] == [
+        0o644,
+        0o755,
+        0o755,
+        0o755,
+    ]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

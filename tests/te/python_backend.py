@@ -23,7 +23,7 @@ _FUNCTIONS = {"sqrt": "np.sqrt", "exp": "np.exp", "tanh": "np.tanh", "fabs": "ab
 
 
 class _Source:
-    """Turns expressions and statements into Python source; objects are named by their place in `names`."""
+    """Turns expressions and statements into Python source; objects are named by their position in `names`."""
 
     def __init__(self) -> None:
         self.names: dict[Any, str] = {}

@@ -224,7 +224,7 @@ def random_schedule(draw: Draw, source: te.Tensor, output: te.Tensor, marks: boo
     for stage in reversed(list(s.stages)):
         if isinstance(stage.op, te.ComputeOp):
             if not stage.is_output:
-                _place(draw, s, stage)
+                _position(draw, s, stage)
             if stage.attach_type != AttachType.INLINE and not (stage.op.tag == "pointwise" and draw(st.booleans())):
                 _transform_loops(draw, stage)
                 if marks:
@@ -331,7 +331,7 @@ def may_roll(s: te.Schedule, stage: te.Stage) -> bool:
     return all(at.attr(iv).kind in (ForKind.SERIAL, ForKind.UNROLLED) for at, iv in loops)
 
 
-def _place(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
+def _position(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
     """Inline, compute at a loop around all readers, or leave at the root."""
     if _in_scan(s, stage) or stage.group is not None:
         return

@@ -120,7 +120,7 @@ def test_a_reader_outside_the_loop_is_an_error():
         te.schedule_to_tir(s, [A, C, D])
 
 
-def test_an_unread_or_inlined_place_is_an_error():
+def test_an_unread_or_inlined_position_is_an_error():
     A, _P, C = conv()
     D = te.compute(C.shape, lambda y, x: C[y, x] + 1.0, name="D")
     E = te.compute(D.shape, lambda y, x: D[y, x] + 1.0, name="E")

@@ -49,7 +49,7 @@ def test_a_c_function_on_whole_tensors():
     np.testing.assert_array_equal(b, a + 1)
 
 
-def test_several_outputs_of_several_types_and_a_place_inside_a_loop():
+def test_several_outputs_of_several_types_and_a_position_inside_a_loop():
     A = te.placeholder((6, 8), name="A")
 
     def body(ins, outs):

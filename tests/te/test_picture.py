@@ -46,14 +46,14 @@ def row(picture, name):
     return next(line.split() for line in lines(picture) if line.startswith((f"{name} float32[", f"{name}  ")))
 
 
-def test_the_stages_with_their_places_and_loops():
+def test_the_stages_with_their_positions_and_loops():
     text = lines(te.schedule_picture(*product()))
     assert "A: given" in text
     assert "more: inlined in C.local" in text
-    place = next(n for n, line in enumerate(text) if line.startswith("C: at the root  (test_picture.py:"))
-    assert text[place + 1] == "loops i_outer 4 parallel > j_outer 8 > i_inner 8 > j_inner 8 vectorized"
-    place = next(n for n, line in enumerate(text) if line.startswith("C.local: at j_outer of C  (test_picture.py:"))
-    assert text[place + 1] == "loops i.c 8 unrolled > j.c 8 > k 16"
+    position = next(n for n, line in enumerate(text) if line.startswith("C: at the root  (test_picture.py:"))
+    assert text[position + 1] == "loops i_outer 4 parallel > j_outer 8 > i_inner 8 > j_inner 8 vectorized"
+    position = next(n for n, line in enumerate(text) if line.startswith("C.local: at j_outer of C  (test_picture.py:"))
+    assert text[position + 1] == "loops i.c 8 unrolled > j.c 8 > k 16"
 
 
 def test_many_loops_go_on_several_lines():
@@ -62,9 +62,9 @@ def test_many_loops_go_on_several_lines():
     b = te.compute(sizes, lambda *axes: a(*axes) + 1.0, name="B")
     picture = te.schedule_picture(te.create_schedule(b), [a, b])
     text = lines(picture)
-    place = next(n for n, line in enumerate(text) if line.startswith("loops "))
-    assert text[place].endswith(">") and len(text[place]) <= 140
-    told = " ".join(text[place : place + 2])
+    position = next(n for n, line in enumerate(text) if line.startswith("loops "))
+    assert text[position].endswith(">") and len(text[position]) <= 140
+    told = " ".join(text[position : position + 2])
     assert told == "loops " + " > ".join(f"i{n} {size}" for n, size in enumerate(sizes))
 
 

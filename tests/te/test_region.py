@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tilewright import tir
-from tilewright.arith.linear import Linear
 from tilewright.te.region import IndexEvaluator, Interval
+from tilewright.tir.arith.linear import Linear
 
 FIXED = [tir.Var("a"), tir.Var("b")]
 RUNNING = [tir.Var("x"), tir.Var("y")]

@@ -42,7 +42,7 @@ def test_split_fuse_reorder_tile(gemm):
     assert names(s[D]) == ["i_outer", "j_outer", "i_inner", "j_inner"]
 
 
-def test_reorder_keeps_the_places_of_other_loops(gemm):
+def test_reorder_keeps_the_positions_of_other_loops(gemm):
     s, *_, C, _, k = gemm
     i, _j = C.op.axis
     s[C].reorder(k, i)

@@ -65,8 +65,8 @@ def test_post_order_visits_each_node_once_children_first() -> None:
     post_order(root, seen.append)
     assert len(seen) == len(set(seen))
     assert seen[-1] is root
-    place = {item: i for i, item in enumerate(seen)}
-    assert all(place[child] < place[item] for item in seen for child in children(item))
+    position = {item: i for i, item in enumerate(seen)}
+    assert all(position[child] < position[item] for item in seen for child in children(item))
 
 
 def test_post_order_is_not_limited_by_recursion() -> None:

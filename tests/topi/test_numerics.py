@@ -42,7 +42,7 @@ def test_within_its_bound(name: str, dtype: str) -> None:
 
 
 def test_a_wrong_result_is_seen() -> None:
-    """Of what the other tests rely on: an infinity, a NaN, the sign of a zero and a last place count."""
+    """Of what the other tests rely on: an infinity, a NaN, the sign of a zero and a last position count."""
     exact = ulp.exact_values(ulp.FUNCTIONS["exp"], [np.array([1.0, 100.0, np.nan, -np.inf], np.float32)])
     right = np.array([np.e, np.inf, np.nan, 0.0], np.float32)
     assert ulp.errors(right, exact).max() < 0.5

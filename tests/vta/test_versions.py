@@ -73,8 +73,8 @@ def test_where_the_fields_are() -> None:
     """Version 2 stays within 128 bits, and what it does not change stays where it is; version 3 is twice as wide."""
     assert (EXTENDED.instruction_bits, WIDE.instruction_bits, WIDE.uop.bits) == (128, 256, 64)
     for name in ("GEMM", "ALU", "FINISH"):
-        places = {x.name: (x.low, x.high) for x in Isa().formats[name].fields}
-        assert {x.name: (x.low, x.high) for x in EXTENDED.formats[name].fields} == places
+        positions = {x.name: (x.low, x.high) for x in Isa().formats[name].fields}
+        assert {x.name: (x.low, x.high) for x in EXTENDED.formats[name].fields} == positions
     load = EXTENDED.formats["LOAD"].by_name
     assert [(x, load[x].low, load[x].high) for x in ("sram", "dram", "pad_value", "y_size")] == [
         ("sram", 10, 23), ("dram", 24, 55), ("pad_value", 56, 63), ("y_size", 64, 79)

@@ -9,16 +9,16 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-#: public name -> the module below this one that has it.
+#: public name -> the module that has it, relative to this one.
 _PUBLIC = {
     **dict.fromkeys(("TuneOptions", "TuneResult", "Watcher", "tune", "tuned_records"), "network.tune"),
-    **dict.fromkeys(("Database",), "record.database"),
-    **dict.fromkeys(("Entry", "TaskKey"), "record.entry"),
-    **dict.fromkeys(("RecordFile", "merge_records", "read_records", "write_records"), "record.file"),
+    **dict.fromkeys(("Database",), ".records.database"),
+    **dict.fromkeys(("Entry", "TaskKey"), ".records.entry"),
+    **dict.fromkeys(("RecordFile", "merge_records", "read_records", "write_records"), ".records.file"),
     **dict.fromkeys(("Measurer",), "measure.measurer"),
     **dict.fromkeys(("Fleet", "FleetMeasurer"), "measure.fleet"),
     **dict.fromkeys(("Cluster", "ClusterMeasurer"), "measure.cluster"),
-    **dict.fromkeys(("OnCluster", "OnFleet"), "network.place"),
+    **dict.fromkeys(("OnCluster", "OnFleet"), "network.site"),
     **dict.fromkeys(("MeasureOptions",), "measure.options"),
     **dict.fromkeys(("extract_from_program",), "task.extract"),
     **dict.fromkeys(("TASK_TABLE", "create", "template"), "template.template"),
@@ -39,7 +39,7 @@ __all__ = [*_PUBLIC]
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'tilewright.autotvm' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"tilewright.autotvm.{_PUBLIC[name]}"), name)
+    value = getattr(importlib.import_module(f".{_PUBLIC[name]}", __name__), name)
     globals()[name] = value
     return value
 

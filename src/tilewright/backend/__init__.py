@@ -1,6 +1,6 @@
-"""What differs between kinds of target, one module a kind: `backend_of(target)` is asked by all that compiles graphs.
+"""Kinds of target, one module a kind: `backend_of(target)` is asked by all that compiles graphs.
 
-Relay's layout rules and passes, the driver and the command line ask the backend; none of them imports what is below.
+A device is one folder here and its runtime in `runtime/<device>`; the driver, the tuner and the command line ask it.
 """
 
 from tilewright.backend.backend import Backend

@@ -1,38 +1,58 @@
-"""The questions that compiling a graph for a target raises, which kinds of target answer differently.
+"""The questions that compiling a model for a target raises, which kinds of device answer differently.
 
-In the order in which they are asked: which graph rewrites apply, which layouts tensors take, what becomes one kernel,
-how a kernel is scheduled, through which loop passes it goes, and what code it becomes.
+In the order in which they are asked: whether whole models are compiled for it, through which graph passes they go, what
+code distinct kernels become, what code makes their calls, and what loads and runs it.
+
+    mod, target = backend.offload(mod, run)
+    for graph_pass in backend.pipeline(): …
+    code = backend.link(backend.compile(tasks), plans)
+    model = backend.load(manifest, code, weights, threads)
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from tilewright import te
-from tilewright.autotvm.record.entry import TaskKey
+from tilewright.backend.kernels import CompiledKernels, Task
 from tilewright.errors import UnsupportedError
-from tilewright.machine import Machine
+from tilewright.load import open_model
+from tilewright.records.entry import TaskKey
+from tilewright.relay.ir.backend import GraphBackend
+from tilewright.relay.ir.expr import Function
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.manager.graph_pass import GraphPass
+from tilewright.relay.transform.passes import PLAIN_PIPELINE
+from tilewright.runtime.link import bundle_objects
+from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.model import Model
+from tilewright.runtime.plan import ExecutionPlan
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
+from tilewright.topi.schedule.choice import Choice
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.cpu.choice import Choice
 from tilewright.topi.schedule.space import ConfigSpace
-from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
+
+#: Computes a function of a graph on a target, on arrays by the parameters' names.
+Run = Callable[[Function, Target, Mapping[str, Any]], Sequence[Any]]
 
 
 class Backend:
-    """One kind of target, for one target of it.
+    """One kind of device, for one target of it.
 
-    A new kind subclasses it and is entered in `backend.kinds`. What it answers on layouts is what its kernels read;
-    what it does not answer raises `UnsupportedError` with its `refusal`.
+    A new kind subclasses it, is entered in `backend.kinds`, and has a class `Program` in `runtime/<device>/program.py`.
+    What it does not answer raises `UnsupportedError` with its `refusal`.
     """
 
-    #: Names of the graph passes of compile.py that rewrite for kernels which this kind of target does not have.
-    passes_left_out: Collection[str] = ()
+    #: The kind of device, as manifests name it: `runtime/<device>` runs its models.
+    device: ClassVar[str] = "cpu"
+
+    #: Bytes to which buffers in the device's memory are aligned.
+    alignment: ClassVar[int] = 64
 
     def __init__(self, target: Target | None) -> None:
-        """For `target`; None asks what is usual for the kind, without any processor to judge by."""
+        """For `target`; None asks what is usual for the kind, without any device to judge by."""
         self._target = target
 
     @property
@@ -42,72 +62,45 @@ class Backend:
         return self._target
 
     @property
-    def machine(self) -> Machine:
-        """What the processor can do."""
-        return self.target.machine
+    def has_target(self) -> bool:
+        """False for a backend that answers what is usual for its kind, without costs."""
+        return self._target is not None
 
     def refusal(self) -> str:
-        """Why whole models cannot be compiled for the target, and what to do; "" where they can."""
+        """The reason why whole models cannot be compiled for the target, and what to do; "" where they can."""
         return ""
 
-    # ------------------------------------------------------------------------------------------------- layouts
-    def channel_block(self, channels: int) -> int | None:
-        """The block of channels that images of `channels` are cut into; None where they stay plain."""
-        raise self._refused()
+    def check(self, measured: bool = False) -> None:
+        """Raise a `UserError` where no whole model is compiled for the target, or none can be `measured` here."""
+        if self.refusal():
+            raise UnsupportedError(self.refusal())
 
-    def conv2d_layouts(
-        self, conv: Conv2DWorkload, arriving_block: int | None, filtered: bool
-    ) -> Sequence[Conv2DLayouts]:
-        """How a convolution can run, the usual way first; its image arrives in blocks of channels, or plain (None).
+    @property
+    def is_here(self) -> bool:
+        """True if this process can run the code."""
+        return True
 
-        Without `filtered`, minimal filtering is not exact enough for it.
+    # -------------------------------------------------------------------------------------------------- graph passes
+    def offload(self, mod: IRModule, run: Run) -> tuple[IRModule, Target]:
+        """The module that is left where the device takes parts of it only, and the target of those; all by default.
+
+        `run` computes functions, where the division rests on their values.
         """
+        return mod, self.target
+
+    def pipeline(self) -> tuple[GraphPass, ...]:
+        """The graph passes in order; by default those that need no rules of the device's own but for fusion."""
+        return PLAIN_PIPELINE
+
+    def rules(self) -> GraphBackend:
+        """The rules of layouts and packing that passes of its pipeline ask for. Refused by devices without any."""
         raise self._refused()
 
-    def tile_group(self, conv: Conv2DWorkload, unknown: tuple[bool, bool]) -> tuple[int, int]:
-        """Rows and columns of tiles that grids of minimal filtering are made of where `unknown` sizes are symbolic."""
-        raise self._refused()
-
-    def transform_cost(self, elements: int) -> float:
-        """Cycles of bringing `elements` floats from one layout to another in a kernel of its own."""
-        raise self._refused()
-
-    def padded_channels(self, channels: int, groups: Collection[int]) -> int:
-        """How many channels zeros should fill `channels` up to; `groups`: channels of the groups that read them."""
-        raise self._refused()
-
-    def groups_to_join(self, conv: Conv2DWorkload) -> int:
-        """How many neighbouring groups of a grouped convolution should become one; 1 for none."""
-        raise self._refused()
-
-    def dense_block(self, units: int, depth: int, rows: int) -> int:
-        """Columns of a panel in which a constant weight [units, depth] is packed for products with `rows` rows.
-
-        Where it does not divide the units, zeros fill the last panel.
-        """
-        raise self._refused()
-
-    def dot_block(self, units: int, depth: int, rows: int) -> int:
-        """The same for weights of bytes."""
-        raise self._refused()
-
-    def dot_operands(self) -> tuple[str, str] | None:
-        """The types of data and weights that the dot product of bytes takes; None where there is none worth using."""
-        raise self._refused()
-
-    def dots_in_pairs(self) -> bool:
-        """True if a dot product of bytes is cheaper where sums of two products are known to fit 16 bits."""
-        raise self._refused()
-
-    def unit_block(self, hidden: int, gates: int, dots: bool) -> int:
-        """Units of a block of packed weights of a recurrent layer of `hidden` units and `gates` gates."""
-        raise self._refused()
-
-    # ------------------------------------------------------------------------------------------- kernels and code
     def fuses_depthwise(self, channels: int, filters: int, height: int, width: int) -> bool:
         """True if a depthwise convolution of such a result is computed in the 1x1 one to `filters` that reads it."""
-        raise self._refused()
+        return False
 
+    # ------------------------------------------------------------------------------------------------------ schedules
     def schedule(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> te.Schedule:
         """The schedule of a computation with `config` of `search_space(outs)`, by default the one of least cost.
 
@@ -120,7 +113,7 @@ class Backend:
         raise self._refused()
 
     def task_key(self, outs: list[te.Tensor]) -> TaskKey | None:
-        """What records of tuning know the computation by; None where it has no choices, or open sizes."""
+        """The key of the computation in records of tuning; None where it has no choices, or symbolic sizes."""
         raise self._refused()
 
     def has_sketch(self, outs: list[te.Tensor]) -> bool:
@@ -135,16 +128,42 @@ class Backend:
         raise self._refused()
 
     def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:
-        """What `schedule` does with the computation, and the time that it is expected to take."""
+        """The template and configuration by which `schedule` computes, and the time that it is expected to take."""
         raise self._refused()
 
     def lower_stages(self, s: te.Schedule, args: Sequence[Any], name: str) -> Iterator[tuple[str, PrimFunc]]:
         """The function of a schedule after each loop pass, by the pass's name."""
         raise self._refused()
 
-    def object_code(self, funcs: Sequence[PrimFunc]) -> tuple[bytes, float]:
-        """Code of lowered functions that can be linked, and the seconds that went by until a compiler had it."""
+    # ----------------------------------------------------------------------------------------------------------- code
+    def compile(self, tasks: Sequence[Task]) -> CompiledKernels:
+        """The code of distinct kernels; a model's tasks come in several groups, in processes of their own."""
         raise self._refused()
+
+    def link(
+        self,
+        kernels: Sequence[CompiledKernels],
+        plans: Sequence[ExecutionPlan],
+        orders: Sequence[Sequence[int] | None],
+    ) -> tuple[bytes, list[ExecutionPlan]]:
+        """The code of a whole model, and its plans as that has them; by default that of the kernels, one by one.
+
+        `orders` has an entry for each plan: where callers do without a runtime that computes symbolic sizes, the order
+        in which the arena's buffers are placed, else None.
+        """
+        return bundle_objects([compiled.code for compiled in kernels]), list(plans)
+
+    def facts(self) -> dict[str, Any]:
+        """The fields of the manifest that say which machine the code is for."""
+        return {"device": self.device, "target": str(self.target)}
+
+    def finish(self, code: bytes, manifest: Manifest, weights_bytes: int) -> bytes:
+        """The code with what depends on the whole manifest."""
+        return code
+
+    def load(self, manifest: Manifest, code: bytes, weights: Any, threads: int | None = None) -> Model:
+        """The model of `code`, ready to run."""
+        return open_model(manifest, code, weights, threads)
 
     def _refused(self) -> UnsupportedError:
         return UnsupportedError(

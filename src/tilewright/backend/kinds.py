@@ -1,13 +1,44 @@
-"""Which backend serves which kind of target: the one place where a new kind is entered."""
+"""The backend of each kind of target: a new kind is entered here, by a line."""
 
 from __future__ import annotations
 
+import importlib
+from functools import cache
+
 from tilewright.backend.backend import Backend
-from tilewright.backend.cpu import CpuBackend
-from tilewright.backend.gpu import GpuBackend
-from tilewright.target import DeviceTarget, Target
+from tilewright.runtime.program import Program
+from tilewright.runtime.program import register as register_program
+from tilewright.target import Target
+
+#: The backend of each kind of target, by the first word of its spelling: a module below this folder, and a class.
+#: Those of kinds that nobody compiles for are not imported.
+BACKENDS: dict[str, str] = {
+    "llvm": "cpu.backend:CpuBackend",
+    "c": "c.backend:CBackend",
+    "vta": "vta.backend:VtaBackend",
+    "opencl": "gpu.backend:GpuBackend",
+    "cuda": "gpu.backend:GpuBackend",
+    "metal": "gpu.backend:GpuBackend",
+    "webgpu": "gpu.backend:GpuBackend",
+}
+
+_REGISTERED: dict[str, type[Backend]] = {}
+
+
+def register(kind: str, backend: type[Backend], program: type[Program]) -> None:
+    """Enter a kind of target that is not in this package: what compiles for it, and what runs its models."""
+    _REGISTERED[kind] = backend
+    register_program(backend.device, program)
 
 
 def backend_of(target: Target | None) -> Backend:
     """The backend of the kind of `target`; None is a processor of which nothing is known."""
-    return GpuBackend(target) if isinstance(target, DeviceTarget) else CpuBackend(target)
+    kind = "llvm" if target is None else target.kind
+    return (_REGISTERED.get(kind) or _class(kind))(target)
+
+
+@cache
+def _class(kind: str) -> type[Backend]:
+    """The class of a kind of this package; a machine that a program declares is taken for a processor."""
+    module, _, name = BACKENDS.get(kind, BACKENDS["llvm"]).partition(":")
+    return getattr(importlib.import_module(f"tilewright.backend.{module}"), name)

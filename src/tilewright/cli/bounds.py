@@ -1,4 +1,4 @@
-"""How far two right results may lie apart, by the type of their numbers: what `verify` and `bisect` take as equal.
+"""Tolerances between two right results by the type of their numbers, used by `verify` and `bisect`.
 
 A result passes if max|ours - reference| <= atol + rtol * max|reference|. Two engines add in different orders and use
 other polynomials; what that costs depends on how many bits the numbers have. Integers and truth values are exact.

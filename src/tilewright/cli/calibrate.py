@@ -169,7 +169,7 @@ def _arithmetic(meter: _Meter) -> dict[str, object]:
 
 
 def _level_one(meter: _Meter) -> dict[str, object]:
-    """What the load and store ports do from half of L1, and what is computed of each vector there."""
+    """The rates of the load and store ports from half of L1, and of the arithmetic on each vector there."""
     steps = max(1, meter.known.l1.size // 2 // (4 * stride()))
     room = aligned_empty(((steps + 3) * stride(),), np.dtype(np.float32))
     room[:] = 1.5
@@ -218,7 +218,7 @@ def _l3_share(meter: _Meter, memory: Array, size: int, least: float) -> int:
 
 
 def _huge_page_gain(meter: _Meter, huge: Array, nbytes: int) -> float:
-    """How much faster `huge` is read than as many bytes in small pages, at least 1; in turns, as others come and go."""
+    """The speed of reading `huge` relative to the same bytes in small pages, at least 1; measured in turns."""
     plain = _filled(nbytes, huge=False)
     rates = [(meter.read(huge, 1), meter.read(plain, 1)) for _ in range(2)]
     return max(1.0, max(rate for rate, _ in rates) / max(rate for _, rate in rates))

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Difference:
-    """How one value differs: the largest absolute difference, the largest reference value, where, and if it passes.
+    """The difference of one value: largest absolute difference, largest reference value, its index, and if it passes.
 
     `compared` is False where both are empty, or nowhere further from zero than the absolute part of the bound: any two
     such values pass, and nothing was learnt. `beyond` of `size` elements differ by more than the bound.

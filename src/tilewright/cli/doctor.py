@@ -87,7 +87,7 @@ def machine_rows(target: Target) -> list[tuple[str, str]]:
 
 
 def target_rows(target: Target) -> list[tuple[str, str]]:
-    """What is known of the host's processor."""
+    """Rows of the known properties of the host's processor."""
     return [
         ("target", str(target)),
         ("vectors", f"{target.vector_bits} bits, {target.vector_registers} registers"),

@@ -64,7 +64,8 @@ def _write(folder: Path, stem: str, value: Any) -> Iterator[dict[str, Any]]:
 def compare_dump(
     path: str, inputs: Mapping[str, Array], folder: Path, entries: list[dict[str, Any]], engine: str
 ) -> list[Difference]:
-    """How far the last step of each node of the model at `path` is from its value in `engine`, in order of execution.
+    """Differences between the last step of each node of the model at `path` and its value in `engine`, in order of
+    execution.
 
     The entries get it too. Nodes in branches and loops are left out, as are those with a step of another shape.
     """

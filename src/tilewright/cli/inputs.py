@@ -33,7 +33,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 def random_inputs(specs: Iterable[TensorSpec], seed: int, limits: Mapping[str, int] | None = None) -> Arrays:
     """One array per input: standard normal floats, random bools, integers from 0 below the smaller of 100 and `limits`.
 
-    Raises ShapeError for a spec with open sizes, InputError for what has no random values.
+    Raises ShapeError for a spec with symbolic dimensions, InputError for what has no random values.
     """
     return complete_inputs(list(specs), {}, seed, limits or {})
 
@@ -45,7 +45,8 @@ def complete_inputs(
     limits: Mapping[str, int],
     sizes: Mapping[str, Shape] | None = None,
 ) -> Arrays:
-    """An array for each input: as `given`, or random of `seed`. Open sizes are those of the given arrays and `sizes`.
+    """An array for each input: as `given`, or random of `seed`. Symbolic dimensions are those of the given arrays and
+    `sizes`.
 
     Raises InputError when `given` names an input that the model does not have or cannot fill it.
     """
@@ -82,7 +83,9 @@ def _random(spec: TensorSpec, shape: Shape, generator: np.random.Generator, limi
 
 
 def _shapes(specs: list[TensorSpec], given: Mapping[str, Shape]) -> dict[str, Shape]:
-    """The shape of each input, open sizes filled in from those given. Raises ShapeError for what nothing tells."""
+    """The shape of each input, symbolic dimensions filled in from those given. Raises ShapeError for what
+    nothing tells.
+    """
     sizes: dict[str, int] = {}
     for spec in specs:
         if len(given.get(spec.name, ())) == len(spec.shape):
@@ -119,7 +122,7 @@ class InputSet:
 
     @property
     def origin(self) -> str:
-        """Where they come from, for a heading."""
+        """The origin of the inputs, for a heading."""
         return "given inputs" if self.seed is None else f"inputs from seed {self.seed}"
 
 
@@ -145,7 +148,7 @@ class InputOptions:
         runs: bool = True,
         exact_rounding: bool = False,
     ) -> Model:
-        """As `options.open`; the shapes of given arrays fix open sizes as `--input-shapes` does.
+        """As `options.open`; the shapes of given arrays fix symbolic dimensions as `--input-shapes` does.
 
         Raises ShapeError, before anything is compiled, when sizes stay open that random values need.
         """
@@ -153,7 +156,7 @@ class InputOptions:
         if is_artifact(path):
             return options.open(path, executor, exact_rounding=exact_rounding)
         # only models need it, not artifacts
-        from tilewright.frontends import frontend_for
+        from tilewright.frontend.formats.table import frontend_for
 
         declared = frontend_for(path, options.signature).declared(path)
         named = shapes_by_name(parse_shapes(options.shapes), [entry.name for entry in declared])
@@ -163,7 +166,9 @@ class InputOptions:
         return options.open(path, executor, fixed, check, runs, exact_rounding)
 
     def _fixing(self, entry: Declared, named: Mapping[str, Shape]) -> Shape | None:
-        """The shape that a given array fixes an input with open sizes to; None where it has none, or does not fit."""
+        """The shape that a given array fixes an input with symbolic dimensions to; None where it has none, or
+        does not fit.
+        """
         given = self.given.get(entry.name)
         if given is None or given.shape is None or entry.name in named or not entry.is_tensor:
             return None
@@ -222,7 +227,7 @@ def _states(path: str) -> Mapping[str, np.ndarray[Any, Any]]:
     if is_artifact(path):
         return {}
     # as in `InputOptions.open`
-    from tilewright.frontends import frontend_of
+    from tilewright.frontend.formats.table import frontend_of
 
     return frontend_of(path).first_states(path)
 
@@ -232,7 +237,7 @@ def _limits(path: str) -> Mapping[str, int]:
     if is_artifact(path):
         return {}
     # as in `InputOptions.open`
-    from tilewright.frontends import frontend_of
+    from tilewright.frontend.formats.table import frontend_of
 
     return frontend_of(path).index_limits(path)
 

@@ -18,7 +18,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.runtime.artifact import is_artifact, load_artifact
 
 if TYPE_CHECKING:
-    from tilewright.driver.build import Task
+    from tilewright.backend.kernels import Task
     from tilewright.relay.ir.module import IRModule
     from tilewright.target import Target
 
@@ -77,13 +77,14 @@ def inspect_command(
 def stage_names(target_name: str = "cpu") -> list[str]:
     """Every stage that can be inspected for a target, in the order in which they come."""
     # only when it runs: `tilewright --help` reads this module, and the compiler is slow to import
-    from tilewright.compile import graph_passes
+    from tilewright.driver.optimize import graph_passes
     from tilewright.target import Target
     from tilewright.tir.transform.pipeline import pipeline_of
 
     if target_name.split()[:1] == ["vta"]:
         return list(VTA_STAGES)
-    graph, loop = [name for name, _ in graph_passes()], pipeline_of(Target(target_name)).names
+    graph = [one.name for one in graph_passes(Target(target_name))]
+    loop = pipeline_of(Target(target_name)).names
     return ["relay", *graph, "fused", "plan", "choice", "te", *loop, "tir", "llvm", "asm"]
 
 
@@ -101,8 +102,8 @@ def stage_texts(
 
     Raises UnsupportedError for an unknown stage or kernel.
     """
-    from tilewright.compile import graph_passes, import_model
-    from tilewright.relay.ir.infer_type import infer_type
+    from tilewright.driver.optimize import graph_passes, optimize_stages
+    from tilewright.frontend.formats.import_model import import_model
     from tilewright.target import Target
 
     if target_name.split()[:1] == ["vta"]:
@@ -113,18 +114,14 @@ def stage_texts(
             f"there is no stage {stage!r}; known: {', '.join(dict.fromkeys(stage_names(target_name)))}"
         )
     target = Target(target_name)
-    passes = dict(graph_passes())
+    passes = [one.name for one in graph_passes(target)]
     if source and stage in ("relay", *passes, "fused", "plan", "choice"):
         raise UnsupportedError(
             f"--source goes with stages of loops and code: te, a loop pass, tir, llvm, asm; got {stage}"
         )
     mod = import_model(model, parse_shapes(shapes))
-    if stage == "relay":
-        yield str(infer_type(mod))
-    elif stage in passes:
-        for graph_pass in list(passes.values())[: list(passes).index(stage) + 1]:
-            mod = infer_type(graph_pass(mod, target))
-        yield str(mod)
+    if stage in ("relay", *passes):
+        yield str(next(after for name, after in optimize_stages(mod, target) if name == stage))
     elif stage == "fused":
         yield str(_optimized(mod, target, records))
     elif stage == "plan":
@@ -135,14 +132,14 @@ def stage_texts(
 
 def _optimized(mod: IRModule, target: Target, records: str | None) -> IRModule:
     """The module after all graph passes, its kernels configured as a file of records knows best."""
-    from tilewright.autotvm.record.tophub import open_records
-    from tilewright.compile import optimize
+    from tilewright.driver.optimize import optimize
+    from tilewright.records.tophub import open_records
 
     return optimize(mod, target, open_records(records) if records else None)
 
 
 def plan_lines(fused: IRModule, kernel: str | None) -> Iterator[str]:
-    """The memory plan: each kernel call with the places of its arguments."""
+    """The memory plan: each kernel call with the positions of its arguments."""
     from tilewright.driver.build import extract_tasks
     from tilewright.relay.transform.memory.plan_memory import plan_memory
 
@@ -155,8 +152,8 @@ def plan_lines(fused: IRModule, kernel: str | None) -> Iterator[str]:
         raise _no_kernel(kernel, names.values())
     yield f"arena: {plan.arena_bytes} bytes, weights: {sum(c.data.nbytes for c in plan.constants)} bytes"
     for step, call in steps.items():
-        places = ", ".join(f"{s.where.value}[{s.position}]" for s in plan.arguments(call))
-        yield f"{step:4}  {names[call]}({places})  # {call.span}"
+        positions = ", ".join(f"{s.where.value}[{s.position}]" for s in plan.arguments(call))
+        yield f"{step:4}  {names[call]}({positions})  # {call.span}"
 
 
 def kernel_texts(
@@ -193,8 +190,8 @@ def draw_kernels(
     Raises UnsupportedError for another kind of file, an artifact, no such kernel, or several for one SVG.
     """
     from tilewright import te
-    from tilewright.compile import import_model
     from tilewright.driver.lower import kernel_picture
+    from tilewright.frontend.formats.import_model import import_model
     from tilewright.target import Target
 
     kind = Path(path).suffix.lower()
@@ -218,16 +215,11 @@ def kernel_text(task: Task, stage: str, target: Target, source: bool = False) ->
 
     `choice` is what its schedule chose and why, `te` its loop nest, a pass what it returns, `tir` the last.
     """
+    from tilewright.backend.cpu.schedule.choice import explain, explain_space
+    from tilewright.backend.lower import compute_positions
     from tilewright.codegen.llvm import assembly, emit, with_source_lines
-    from tilewright.driver.lower import (
-        compute_positions,
-        lower_function,
-        lowering_stages,
-        schedule_choice,
-        search_space,
-    )
+    from tilewright.driver.lower import lower_function, lowering_stages, schedule_choice, search_space
     from tilewright.tir.printer import to_text
-    from tilewright.topi.schedule.cpu.choice import explain, explain_space
 
     if stage == "choice":
         lines = explain(schedule_choice(task.function, target))
@@ -255,7 +247,7 @@ def kernel_text(task: Task, stage: str, target: Target, source: bool = False) ->
 def measured_share(task: Task, target: Target, seconds: float = 0.2) -> str:
     """Run the kernel of `task` on one worker with arbitrary data: its best time, and its share of the measured peak.
 
-    Operations are those of the definition, so minimal filtering may pass the peak. Raises UnsupportedError for another
+    Operations are those of the definition, so Winograd may pass the peak. Raises UnsupportedError for another
     machine's target.
     """
     from tilewright import codegen

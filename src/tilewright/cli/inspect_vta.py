@@ -17,9 +17,10 @@ def vta_texts(model: str, stage: str, kernel: str | None, target_name: str, shap
     Raises `UnsupportedError` for an unknown stage, `InputError` where there is no such layer.
     """
     # only when it runs: `tilewright --help` reads this module, and the compiler is slow to import
-    from tilewright.compile import compile, import_model
-    from tilewright.driver.vta.offload import partition, programs
-    from tilewright.driver.vta.settings import Settings, using
+    from tilewright.backend.vta.offload import partition, programs
+    from tilewright.backend.vta.settings import Settings, using
+    from tilewright.compile import compile
+    from tilewright.frontend.formats.import_model import import_model
     from tilewright.relay.ir.module import IRModule
     from tilewright.relay.transform.quantize.quantize_to_shifts import quantize_to_shifts
     from tilewright.target import Target, VtaTarget

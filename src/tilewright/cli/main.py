@@ -119,7 +119,7 @@ def guarded(action: Callable[[], Any]) -> int:
 
 
 def _address_space_text() -> str:
-    """What to say of a limit of the address space that leaves little; empty where there is none."""
+    """A hint about an address space limit that leaves little memory; empty where there is none."""
     try:
         # only where something failed, and only where the system has such limits
         from tilewright.support.memory_limit import address_space_text
@@ -129,7 +129,7 @@ def _address_space_text() -> str:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """A warning as one line, without the place in our source that raised it."""
+    """A warning as one line, without the position in our source that raised it."""
     click.echo(f"warning: {str(message).removeprefix('tilewright: ')}", err=True)
 
 

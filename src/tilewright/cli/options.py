@@ -240,7 +240,7 @@ def symbolic_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )  # fmt: skip
     keep = click.option(
         "--open", "--symbolic", "symbolic", is_flag=True,
-        help="keep open dimensions symbolic; --input-shapes and --input say the sizes of the runs",
+        help="keep symbolic dimensions symbolic; --input-shapes and --input say the sizes of the runs",
     )  # fmt: skip
     return keep(several(gathered))
 
@@ -260,7 +260,7 @@ def require_file(path: str) -> None:
     """Raise ModelError when there is nothing at `path`, or a directory that is no model."""
     if Path(path).is_dir():
         # only for folders: who gives a file need not wait for the formats
-        from tilewright.frontends import is_model_folder, kinds_of_models
+        from tilewright.frontend.formats.table import is_model_folder, kinds_of_models
 
         if not is_model_folder(Path(path)):
             raise ModelError(f"{path} is a directory; give the path of {kinds_of_models()} or of a compiled artifact")

@@ -74,23 +74,23 @@ def _chart(lines: Mapping[str, Sequence[tuple[float, float]]], across: str, up: 
         return ""
     left, right, low, high = min(xs), max(max(xs), min(xs) + 1), min(ys), max(max(ys), min(ys) + 1e-9)
 
-    def place(x: float, y: float) -> str:
+    def position(x: float, y: float) -> str:
         across_, up_ = (x - left) / (right - left), (y - low) / (high - low)
         return f"{_LEFT + across_ * (_WIDTH - 2 * _LEFT):.1f},{_HEIGHT - _BOTTOM - up_ * (_HEIGHT - 2 * _BOTTOM):.1f}"
 
     parts = [f'<svg class="chart" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}">']
     for value in (low, high):
-        (x1, y), (x2, _) = place(left, value).split(","), place(right, value).split(",")
+        (x1, y), (x2, _) = position(left, value).split(","), position(right, value).split(",")
         parts.append(f'<line x1="{x1}" y1="{y}" x2="{x2}" y2="{y}" stroke="currentColor" stroke-opacity="0.35"/>')
     for number, (name, line) in enumerate(lines.items()):
-        points = " ".join(place(x, y) for x, y in line)
+        points = " ".join(position(x, y) for x, y in line)
         parts.append(f'<polyline points="{points}" fill="none" stroke="{_colour(number)}" stroke-width="1.6" '
                      f'stroke-dasharray="{_dashes(number)}"><title>{escape(name)}</title></polyline>')  # fmt: skip
     for value, anchor in ((low, low), (high, high)):
-        x, y = place(left, anchor).split(",")
+        x, y = position(left, anchor).split(",")
         parts.append(f'<text x="{float(x) - 6:.1f}" y="{y}" text-anchor="end">{value:.3g}</text>')
     for value in (left, right):
-        x, _ = place(value, low).split(",")
+        x, _ = position(value, low).split(",")
         parts.append(f'<text x="{x}" y="{_HEIGHT - _BOTTOM / 2:.1f}" text-anchor="middle">{value:.4g}</text>')
     parts.append(f'<text x="{_LEFT}" y="{_BOTTOM / 2}">{escape(up)}</text>')
     parts.append(f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 6}" text-anchor="middle">{escape(across)}</text></svg>')

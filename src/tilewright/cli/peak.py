@@ -1,4 +1,4 @@
-"""What this machine can do: its fused multiply-add peak and its memory bandwidth, measured by compiled loop IR.
+"""Peak rates of this machine: fused multiply-add throughput and memory bandwidth, measured by compiled loop IR.
 
     fma_peak(threads=1)                  # GFLOP/s
     tile_peak(threads=1)                 # the same beside the loads of a matrix product
@@ -114,8 +114,8 @@ def memory_sizes(target: Target | None = None) -> dict[str, int]:
 def fastest(module: Module, name: str, args: tuple[object, ...], seconds: float) -> float:
     """The least time of a call of `name`, over calls that take about `seconds` together.
 
-    They come in spells with a rest between: threads that a busy system has put on one core get a new place when woken.
-    """
+    They come in spells with a rest between: threads that a busy system has put on one core get a new position when
+    woken."""
     function = module[name]
     deadline = time.perf_counter() + seconds
     best = min(function.time(*args, repeat=2))

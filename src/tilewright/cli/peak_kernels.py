@@ -50,16 +50,16 @@ def fma_kernel(name: str = "fma_peak", accumulators: int = ACCUMULATORS, width: 
     rounds, factor, i = tir.Var("rounds", "int32"), tir.Var("factor", "float32"), tir.Var("i", "int32")
     local = tir.Buffer("accumulators", (accumulators * width,), scope="local")
     factors = broadcast(factor, width)
-    places = [_at(a * width, width) for a in range(accumulators)]
+    positions = [_at(a * width, width) for a in range(accumulators)]
     step = [
         _put(local, at, call_intrin(factors.dtype, "fma", _get(local, at), factors, factors))
         for _ in range(STEPS)
-        for at in places
+        for at in positions
     ]
     body = seq(
-        *(_put(local, at, broadcast(tir.const(float(a), "float32"), width)) for a, at in enumerate(places)),
+        *(_put(local, at, broadcast(tir.const(float(a), "float32"), width)) for a, at in enumerate(positions)),
         _loop(i, 0, rounds, seq(*step)),
-        _put(out, _at(_worker() * width, width), _sum(local, places)),
+        _put(out, _at(_worker() * width, width), _sum(local, positions)),
     )
     return PrimFunc(name, (out, rounds, factor), tir.Allocate(local, body), {"spmd": True})
 
@@ -82,21 +82,21 @@ def tile_kernel() -> PrimFunc:
     i, k = tir.Var("i", "int32"), tir.Var("k", "int32")
     data, panel = tir.Buffer("data", (depth * rows,)), tir.Buffer("panel", (depth * vectors * lanes(),))
     local = tir.Buffer("accumulators", (rows * vectors * lanes(),), scope="local")
-    places = [_at(a * lanes()) for a in range(rows * vectors)]
+    positions = [_at(a * lanes()) for a in range(rows * vectors)]
     loaded = [tir.Var(f"v{b}", f"float32x{lanes()}") for b in range(vectors)]
     steps: list[Stmt] = []
     for row in range(rows):
         value = tir.Var(f"x{row}", f"float32x{lanes()}")
-        parts = zip(places[row * vectors :], loaded, strict=False)
+        parts = zip(positions[row * vectors :], loaded, strict=False)
         added = seq(*(_put(local, at, call_intrin(v.dtype, "fma", value, v, _get(local, at))) for at, v in parts))
         steps.append(LetStmt(value, spread_element(data, k * rows + row), added))
     step = seq(*steps)
     for b, vector in enumerate(loaded):
         step = LetStmt(vector, _vector(panel, (k * vectors + b) * lanes()), step)
     body = seq(
-        *(_put(local, at, broadcast(tir.const(0.0, "float32"), lanes())) for at in places),
+        *(_put(local, at, broadcast(tir.const(0.0, "float32"), lanes())) for at in positions),
         _loop(i, 0, rounds, _loop(k, 0, tir.const(depth, "int32"), step)),
-        _put(out, _at(_worker() * lanes()), _sum(local, places)),
+        _put(out, _at(_worker() * lanes()), _sum(local, positions)),
     )
     return PrimFunc("tile_peak", (data, panel, out, rounds), tir.Allocate(local, body), {"spmd": True})
 
@@ -109,12 +109,12 @@ def dot_kernel() -> PrimFunc:
     data, weight = (
         call_intrin(f"{dtype}x{4 * lanes()}", "reinterpret", broadcast(word, lanes())) for dtype in ("uint8", "int8")
     )
-    places = [_at(a * lanes()) for a in range(ACCUMULATORS)]
-    step = [_put(local, at, dot4(_get(local, at), data, weight)) for _ in range(STEPS) for at in places]
+    positions = [_at(a * lanes()) for a in range(ACCUMULATORS)]
+    step = [_put(local, at, dot4(_get(local, at), data, weight)) for _ in range(STEPS) for at in positions]
     body = seq(
-        *(_put(local, at, broadcast(tir.const(a, "int32"), lanes())) for a, at in enumerate(places)),
+        *(_put(local, at, broadcast(tir.const(a, "int32"), lanes())) for a, at in enumerate(positions)),
         _loop(i, 0, rounds, seq(*step)),
-        _put(out, _at(_worker() * lanes()), _sum(local, places)),
+        _put(out, _at(_worker() * lanes()), _sum(local, positions)),
     )
     return PrimFunc("dot_peak", (out, rounds, word), tir.Allocate(local, body), {"spmd": True})
 
@@ -131,18 +131,18 @@ def clock_kernel() -> PrimFunc:
     local = tir.Buffer("accumulators", (STEPS * lanes(),), scope="local")
     chain = tir.Buffer("chain", (1,), "int32", scope="local")
     zero, factors = tir.const(0, "int32"), broadcast(factor, lanes())
-    places = [_at(a * lanes()) for a in range(STEPS)]
+    positions = [_at(a * lanes()) for a in range(STEPS)]
     step: list[Stmt] = []
-    for at in places:
+    for at in positions:
         added = _get(chain, zero) + word
         step.append(_put(chain, zero, call_intrin("int32", "bitwise_xor", added, rounds)))
         step.append(_put(local, at, call_intrin(factors.dtype, "fma", _get(local, at), factors, factors)))
     body = seq(
         _put(chain, zero, word),
-        *(_put(local, at, factors) for at in places),
+        *(_put(local, at, factors) for at in positions),
         _loop(i, 0, rounds, seq(*step)),
         _put(total, zero, _get(chain, zero)),
-        _put(out, _at(0), _sum(local, places)),
+        _put(out, _at(0), _sum(local, positions)),
     )
     allocated = tir.Allocate(chain, tir.Allocate(local, body))
     return PrimFunc("clock", (out, total, rounds, word, factor), allocated, {"spmd": True})
@@ -153,14 +153,14 @@ def read_kernel() -> PrimFunc:
     steps, passes, p, i = (tir.Var(name, "int32") for name in ("steps", "passes", "p", "i"))
     data, out = tir.Buffer("data", (steps * stride(),)), _per_worker()
     local = tir.Buffer("accumulators", (stride(),), scope="local")
-    places = [_at(a * lanes()) for a in range(_STREAMS)]
+    positions = [_at(a * lanes()) for a in range(_STREAMS)]
     add = [
-        _put(local, at, _get(local, at) + _get(data, _at(i * stride() + a * lanes()))) for a, at in enumerate(places)
+        _put(local, at, _get(local, at) + _get(data, _at(i * stride() + a * lanes()))) for a, at in enumerate(positions)
     ]
     body = seq(
-        *(_put(local, at, broadcast(tir.const(0.0, "float32"), lanes())) for at in places),
+        *(_put(local, at, broadcast(tir.const(0.0, "float32"), lanes())) for at in positions),
         _loop(p, 0, passes, _share(i, steps, seq(*add))),
-        _put(out, _at(_worker() * lanes()), _sum(local, places)),
+        _put(out, _at(_worker() * lanes()), _sum(local, positions)),
     )
     return PrimFunc("read_all", (data, out, steps, passes), tir.Allocate(local, body), {"spmd": True})
 
@@ -169,8 +169,8 @@ def copy_kernel() -> PrimFunc:
     """destination = source over this worker's share, `passes` times."""
     steps, passes, p, i = (tir.Var(name, "int32") for name in ("steps", "passes", "p", "i"))
     source, destination = (tir.Buffer(name, (steps * stride(),)) for name in ("source", "destination"))
-    places = [_at(i * stride() + a * lanes()) for a in range(_STREAMS)]
-    body = _loop(p, 0, passes, _share(i, steps, seq(*(_put(destination, at, _get(source, at)) for at in places))))
+    positions = [_at(i * stride() + a * lanes()) for a in range(_STREAMS)]
+    body = _loop(p, 0, passes, _share(i, steps, seq(*(_put(destination, at, _get(source, at)) for at in positions))))
     return PrimFunc("copy_all", (source, destination, steps, passes), body, {"spmd": True})
 
 
@@ -178,8 +178,10 @@ def store_kernel() -> PrimFunc:
     """`data` filled with `factor` by one worker, `passes` times."""
     steps, passes, p, i = (tir.Var(name, "int32") for name in ("steps", "passes", "p", "i"))
     factor, data = tir.Var("factor", "float32"), tir.Buffer("data", (steps * stride(),))
-    places = [_at(i * stride() + a * lanes()) for a in range(_STREAMS)]
-    body = _loop(p, 0, passes, _loop(i, 0, steps, seq(*(_put(data, at, broadcast(factor, lanes())) for at in places))))
+    positions = [_at(i * stride() + a * lanes()) for a in range(_STREAMS)]
+    body = _loop(
+        p, 0, passes, _loop(i, 0, steps, seq(*(_put(data, at, broadcast(factor, lanes())) for at in positions)))
+    )
     return PrimFunc("store", (data, factor, steps, passes), body, {"spmd": True})
 
 
@@ -192,15 +194,15 @@ def stream_kernel(name: str, term: Term) -> PrimFunc:
     integers = "int32" if width == 1 else f"int32x{width}"
     bits = [value if value.dtype == integers else call_intrin(integers, "reinterpret", value) for value in made]
     local = tir.Buffer("accumulators", (_STREAMS * width,), "int32", scope="local")
-    places = [_at(a * width, width) for a in range(_STREAMS)]
+    positions = [_at(a * width, width) for a in range(_STREAMS)]
     take = [
         _put(local, at, call_intrin(value.dtype, "bitwise_xor", _get(local, at), value))
-        for at, value in zip(places, bits, strict=True)
+        for at, value in zip(positions, bits, strict=True)
     ]
     body = seq(
-        *(_put(local, at, at) for at in places),
+        *(_put(local, at, at) for at in positions),
         _loop(p, 0, passes, _loop(i, 0, steps, seq(*take))),
-        _put(out, _at(0, width), _sum(local, places)),
+        _put(out, _at(0, width), _sum(local, positions)),
     )
     return PrimFunc(name, (data, out, steps, passes), tir.Allocate(local, body), {"spmd": True})
 
@@ -210,7 +212,7 @@ def shuffle_kernel() -> PrimFunc:
     width = lanes()
     out, rounds, i = tir.Buffer("out", (stride(),)), tir.Var("rounds", "int32"), tir.Var("i", "int32")
     local = tir.Buffer("vectors", (stride(),), scope="local")
-    places = [_at(a * width) for a in range(_SHUFFLED)]
+    positions = [_at(a * width) for a in range(_SHUFFLED)]
     picks = [lane + which * width for lane in range(width) for which in range(2)]
     values = [tir.Var(f"v{a}", f"float32x{width}") for a in range(_SHUFFLED)]
     half = _SHUFFLED // 2
@@ -219,13 +221,13 @@ def shuffle_kernel() -> PrimFunc:
         for a in range(half)
         for part in (picks[:width], picks[width:])
     ]
-    step = seq(*(_put(local, at, value) for at, value in zip(places, mixed, strict=True)))
-    for at, value in zip(places, values, strict=True):
+    step = seq(*(_put(local, at, value) for at, value in zip(positions, mixed, strict=True)))
+    for at, value in zip(positions, values, strict=True):
         step = LetStmt(value, _get(local, at), step)
     body = seq(
-        *(_put(local, at, _get(out, at)) for at in places),
+        *(_put(local, at, _get(out, at)) for at in positions),
         _loop(i, 0, rounds, step),
-        *(_put(out, at, _get(local, at)) for at in places),
+        *(_put(out, at, _get(local, at)) for at in positions),
     )
     return PrimFunc("shuffle", (out, rounds), tir.Allocate(local, body), {"spmd": True})
 
@@ -274,8 +276,8 @@ def _put(buffer: tir.Buffer, index: tir.Expr, value: tir.Expr) -> Stmt:
     return BufferStore(buffer, value, (index,))
 
 
-def _sum(local: tir.Buffer, places: list[tir.Expr]) -> tir.Expr:
-    return functools.reduce(tir.add, [_get(local, at) for at in places])
+def _sum(local: tir.Buffer, positions: list[tir.Expr]) -> tir.Expr:
+    return functools.reduce(tir.add, [_get(local, at) for at in positions])
 
 
 # --------------------------------------------------------------------------------------------- terms of a stream

@@ -129,13 +129,13 @@ def is_impossible(row: KernelTime, peak: float) -> bool:
 
 
 def predicted_seconds(row: KernelTime, threads: int) -> float:
-    """What the cost model expects of a kernel on one thread, or on all cores; 0 for a copy, which has no schedule."""
+    """The cost model's time of a kernel on one thread, or on all cores; 0 for a copy, which has no schedule."""
     return float(row.choice.get("alone" if threads == 1 else "microseconds", 0.0)) * 1e-6
 
 
 def schedule_text(row: KernelTime) -> str:
     """The template of a kernel and its configuration, "conv2d_NCHWc tile_rows=1 tile_blocks=2 tile_columns=14"."""
-    from tilewright.topi.schedule.cpu.choice import Choice
+    from tilewright.topi.schedule.choice import Choice
 
     if not row.choice:
         return "copy"

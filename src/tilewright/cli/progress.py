@@ -1,5 +1,5 @@
-"""What a long compilation is doing: one rewritten line with the time left on a terminal, a plain line now and then
-elsewhere. Nothing at all is printed for work that is done within a second or two.
+"""Progress of a long compilation: one rewritten line with the time left on a terminal, a plain line now and then
+elsewhere. Nothing is printed for work that is done within a second or two.
 """
 
 from __future__ import annotations

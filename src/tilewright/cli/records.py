@@ -21,7 +21,7 @@ def records_command() -> None:
 def merge_command(out: str, files: tuple[str, ...]) -> None:
     """Write the entries of FILES, each once, in the order of their times, to OUT."""
     # only when it runs: `tilewright records --help` reads this module
-    from tilewright.autotvm.record.file import merge_records, write_records
+    from tilewright.records.file import merge_records, write_records
 
     for path in files:
         require_file(path)
@@ -38,7 +38,7 @@ def import_command(out: str, logs: tuple[str, ...]) -> None:
     """Add what LOGS of AutoTVM (0.2) or the auto-scheduler (v0.6) say to the records OUT."""
     # only when it runs: `tilewright records --help` reads this module
     from tilewright.autotvm.classic.exchange import read_log
-    from tilewright.autotvm.record.file import RecordFile
+    from tilewright.records.file import RecordFile
 
     for path in logs:
         require_file(path)
@@ -58,7 +58,7 @@ def export_command(records: str, log: str) -> None:
     """Write the trials of RECORDS as a log: lines of AutoTVM, and those of the auto-scheduler that came from one."""
     # only when it runs: `tilewright records --help` reads this module
     from tilewright.autotvm.classic.exchange import write_log
-    from tilewright.autotvm.record.file import read_records
+    from tilewright.records.file import read_records
 
     require_file(records)
     check_writable(log, records)

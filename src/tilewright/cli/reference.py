@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def reference_of(model: Any) -> Reference:
-    """What the model at a path, or an object in memory, is compared with.
+    """The reference that the model at a path, or an object in memory, is compared with.
 
     Raises `ModelError` where it is of no known format, `UnsupportedError` where there is nothing to compare it with.
     """
     # only when it runs: `tilewright --help` reads this module, and the formats bring the graph language
-    from tilewright.frontends import frontend_of
+    from tilewright.frontend.formats.table import frontend_of
 
     return frontend_of(model).reference(model)
 
@@ -34,7 +34,7 @@ def check_against(reference: Reference, engine: str | None, inner: bool = False)
 
 
 def advice(engine: str, nodes: list[str], path: str) -> str:
-    """What to do where a result differs from that of an engine which saturates in `nodes` of the model at `path`."""
+    """Advice for a result that differs from that of an engine which saturates in `nodes` of the model at `path`."""
     return (
         f"{engine} itself may be wrong from {nodes[0]} on; compare with exact integer products: "
         f"tilewright verify {path} --against reference"

@@ -103,8 +103,8 @@ def tracker_command(
     from tilewright.rpc.tracker import Tracker, TrackerSettings
 
     _plain(bundle, plaintext)
-    place = Path(folder).expanduser()
-    settings = TrackerSettings(place, host, port, Bundle(Path(bundle)) if bundle else None, quota)
+    position = Path(folder).expanduser()
+    settings = TrackerSettings(position, host, port, Bundle(Path(bundle)) if bundle else None, quota)
     with Tracker(settings) as tracker, _until_stopped() as stopped:
         if page is not None:
             serve_page(tracker, page)

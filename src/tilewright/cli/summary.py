@@ -23,8 +23,8 @@ def summary_lines(path: str, shapes: Mapping[str, Sequence[int]] | None, target:
     """
     # only when it runs: `tilewright --help` reads this module
     from tilewright.backend import backend_of
-    from tilewright.compile import import_model
-    from tilewright.frontends import frontend_of
+    from tilewright.frontend.formats.import_model import import_model
+    from tilewright.frontend.formats.table import frontend_of
     from tilewright.relay.ir.infer_type import infer_type
     from tilewright.target import Target
 
@@ -58,7 +58,7 @@ def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _operators(count: Counter[str]) -> Iterator[str]:
-    """How often each operator stands in the graph and those inside of it, the most frequent first."""
+    """Counts of each operator in the graph and in its nested functions, the most frequent first."""
     yield f"operators      {count.total()} nodes of {len(count)} kinds"
     text = ""
     for name, times in count.most_common():
@@ -91,7 +91,7 @@ def _operations(module: IRModule) -> str:
 
 
 def _executor(module: IRModule) -> str:
-    """What runs the model, and why."""
+    """The executor that runs the model, and the reason."""
     from tilewright.driver.vm.build import needs_machine
 
     obstacle = needs_machine(module)

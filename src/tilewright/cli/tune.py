@@ -118,7 +118,7 @@ def _tuned(
     """Tune where it was asked for; a fleet is given larger batches."""
     # only when it runs: `tilewright --help` reads this module
     from tilewright.autotvm.network.tune import TuneOptions, tune
-    from tilewright.compile import import_model
+    from tilewright.frontend.formats.import_model import import_model
 
     mod = import_model(model, shapes)
     with elsewhere.place(target) as place, make_view(model, records) as view:
@@ -144,7 +144,7 @@ def _write(result: TuneResult, model: str, records: str, report: str | None, jso
 
 @dataclass(frozen=True)
 class _Elsewhere:
-    """Where to measure, as it was asked for: with neither a tracker nor a cluster, here."""
+    """The requested position of measurement: a tracker, a cluster, or with neither this machine."""
 
     tracker: str | None
     cluster: str | None
@@ -155,7 +155,7 @@ class _Elsewhere:
 
     @contextmanager
     def place(self, target: str) -> Iterator[Any]:
-        """The place, once it is known that it runs code for `target`; None for this machine."""
+        """The position, once it is known that it runs code for `target`; None for this machine."""
         if self.tracker is not None and self.cluster is not None:
             raise InputError("--tracker and --cluster exclude each other")
         if self.tracker is not None:
@@ -163,7 +163,7 @@ class _Elsewhere:
         elif self.cluster is not None:
             # only with a cluster
             from tilewright.autotvm.measure.cluster import Cluster
-            from tilewright.autotvm.network.place import OnCluster
+            from tilewright.autotvm.network.site import OnCluster
             from tilewright.target import Target
 
             if self.bundle is None:
@@ -181,7 +181,7 @@ class _Elsewhere:
             raise InputError("give --key, the kind of device to tune for: `tilewright rpc query` lists them")
         # only with a fleet
         from tilewright.autotvm.measure.fleet import Fleet
-        from tilewright.autotvm.network.place import OnFleet
+        from tilewright.autotvm.network.site import OnFleet
         from tilewright.rpc.tracker_client import connect_tracker
         from tilewright.target import Target
 

@@ -84,7 +84,9 @@ def _foreseen(tuner: TaskTuner) -> tuple[str, ...]:
 
 
 def pairwise(trials: Sequence[Trial], score: Callable[[Trial], float]) -> tuple[int, float]:
-    """How many pairs of trials differ in time, and which share `score`, the higher the faster, ranks right."""
+    """The number of pairs of trials that differ in time, and the share of them that `score` (higher is faster) ranks
+    right.
+    """
     right = count = 0
     for one, other in itertools.combinations(trials, 2):
         a, b = one.seconds or 0.0, other.seconds or 0.0

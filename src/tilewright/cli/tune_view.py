@@ -1,4 +1,4 @@
-"""What tuning shows while it runs: a table that is drawn again and again on a terminal, plain lines elsewhere."""
+"""Progress of tuning: a table that is redrawn on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def row_of(tuner: TaskTuner) -> tuple[str, ...]:
 
 
 def summary(result: TuneResult, records: str) -> list[str]:
-    """What came of it, in a few lines."""
+    """A summary of the result in a few lines."""
     verdict, failed = result.verdict, sum(result.failures.values())
     lines = [f"{result.trials} trials in {result.seconds:.0f} s" + (f", {failed} failed" if failed else "")]
     for (kind, reason), count in sorted(result.failures.items(), key=lambda entry: -entry[1])[:5]:
@@ -126,7 +126,7 @@ def summary(result: TuneResult, records: str) -> list[str]:
 
 
 def _comparison_lines(result: TuneResult) -> list[str]:
-    """What the comparison of the networks says, and how sure that is."""
+    """The result of comparing the networks, with its interval."""
     verdict, found = result.verdict, result.verdict.comparison
     if found is None:
         return ["nothing that was found makes the model faster: it keeps its default schedules"]

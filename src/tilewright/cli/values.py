@@ -1,4 +1,4 @@
-"""What `--input NAME=VALUE` may say: a file, values, a range to draw from; and the array that it stands for.
+"""Syntax of `--input NAME=VALUE` (a file, values, a range to draw from) and the array that it denotes.
 
     x=FILE.npy  x=FILE.npz  FILE.npz      an array; of an archive the one called x, or its only one; all it holds
     sr=16000  mask=true                   that value everywhere

@@ -26,13 +26,14 @@ def vta_command() -> None:
 def explore_command(models: tuple[str, ...], budget: float, keep: int, trials: int, output: str) -> None:
     """Find the chip on which MODELS are fastest, within an area, and write all that is needed to build it."""
     # only when it runs: `tilewright --help` reads this module
+    from tilewright.frontend.formats.import_model import import_model
     from tilewright.vta.explore.bundle import write_bundle
     from tilewright.vta.explore.explore import DEFAULT, explore
     from tilewright.vta.explore.networks import work_of
 
     for model in models:
         require_model(model, "explore")
-    found = explore([work_of(model) for model in models], budget, keep, trials, click.echo)
+    found = explore([work_of(import_model(model, None)) for model in models], budget, keep, trials, click.echo)
     files = write_bundle(found, Path(output))
     click.echo(
         f"{found.chosen.candidate.name}: {found.speedup:.2f} times as fast as the default, at "

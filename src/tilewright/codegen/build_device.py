@@ -111,10 +111,10 @@ def _argument(step: HostCall, arg: Expr, names: dict[Any, str]) -> dict[str, Any
         address, dtype, *shape = arg.args
         if not (isinstance(address, Call) and address.op == "address_of" and isinstance(address.args[0], BufferLoad)):
             raise UnsupportedError(f"{step.name}: an array passed to it from a device must be a whole buffer")
-        place = address.args[0]
+        position = address.args[0]
         assert isinstance(dtype, StringImm)
-        sizes, offset = [size_data(n, names) for n in shape], size_data(place.indices[0], names)
-        return {"array": names[place.buffer], "dtype": dtype.value, "shape": sizes, "offset": offset}
+        sizes, offset = [size_data(n, names) for n in shape], size_data(position.indices[0], names)
+        return {"array": names[position.buffer], "dtype": dtype.value, "shape": sizes, "offset": offset}
     return {"value": arg.value if isinstance(arg, FloatImm) else size_data(arg, names)}
 
 

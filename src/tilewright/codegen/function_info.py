@@ -1,4 +1,4 @@
-"""How the run time calls a lowered function, read off the function."""
+"""The calling convention of a lowered function, read off the function."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IntImm, Var
 from tilewright.tir.stmt import BufferStore, PrimFunc, Stmt
 from tilewright.tir.transform.plan_allocations import workspace_size
+from tilewright.tir.transform.run_regions import kind_of
 
 
 def function_info(func: PrimFunc) -> FunctionInfo:
-    """How the runtime calls `func`: its parameters without the workspaces, and the sizes of those.
+    """The calling convention of `func`: its parameters without the workspaces, and the sizes of those.
 
     Shapes come from the attribute "param_shapes" (one tuple per parameter) where lowering has flattened the buffers.
     Scalars that the attribute "inferred" lists are read off the shapes of the arguments, not given by the caller.
@@ -41,7 +42,8 @@ def function_info(func: PrimFunc) -> FunctionInfo:
         else:
             infos.append(Param(names[param], str(param.dtype), None, True, inferred=param in inferred))
     sizes = int(shared), int(private), "" if varies is None else varies.name
-    return FunctionInfo(func.name, tuple(infos), *sizes, parallel=func.attrs.get("parallel", True))
+    kind = kind_of(func)
+    return FunctionInfo(func.name, tuple(infos), *sizes, parallel=kind != "alone", meets=kind == "meeting")
 
 
 def _scalar_names(params: Sequence[Buffer | Var]) -> dict[Any, str]:

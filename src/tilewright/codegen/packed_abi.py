@@ -111,15 +111,15 @@ def _function(info: FunctionInfo, out: _Writer) -> Iterator[str]:
     yield "  %launch = alloca %Launch, align 16"
     yield f"  %right = icmp eq i32 %count, {len(given)}"
     yield "  br i1 %right, label %take0, label %bad.count"
-    for place, index in enumerate(given):
+    for position, index in enumerate(given):
         param = params[index]
-        bad[str(place)] = f"{info.name}: argument {place} must be {_described(param)}"
-        yield f"take{place}:"
-        yield f"  %v{place} = getelementptr i64, ptr %values, i64 {place}"
-        yield f"  %k{place} = getelementptr i32, ptr %codes, i64 {place}"
-        yield f"  %code{place} = load i32, ptr %k{place}"
-        yield f"  %slot{place} = getelementptr i64, ptr %slots, i64 {index}"
-        yield from (_number if param.is_scalar else _tensor)(param, place, out)
+        bad[str(position)] = f"{info.name}: argument {position} must be {_described(param)}"
+        yield f"take{position}:"
+        yield f"  %v{position} = getelementptr i64, ptr %values, i64 {position}"
+        yield f"  %k{position} = getelementptr i32, ptr %codes, i64 {position}"
+        yield f"  %code{position} = load i32, ptr %k{position}"
+        yield f"  %slot{position} = getelementptr i64, ptr %slots, i64 {index}"
+        yield from (_number if param.is_scalar else _tensor)(param, position, out)
     yield f"take{len(given)}:"
     yield from _sizes(info, given)
     yield from _call(info)
@@ -134,20 +134,21 @@ def _described(param: Param) -> str:
     return f"{param}" if param.is_scalar else f"{param}, compact and in the memory of the processor"
 
 
-def _tensor(param: Param, place: int, out: _Writer) -> Iterator[str]:
+def _tensor(param: Param, position: int, out: _Writer) -> Iterator[str]:
     extents = [size if isinstance(size, int) else -1 for size in param.shape or ()]
     rank = -1 if param.shape is None else len(extents)
     first, second = _type_words(DType(param.dtype))
     yield (
-        f"  %ok{place} = call i1 @is_tensor(ptr %v{place}, i32 %code{place}, i32 {rank}, i32 {first}, i32 {second}, "
+        f"  %ok{position} = call i1 @is_tensor(ptr %v{position}, i32 %code{position}, "
+        f"i32 {rank}, i32 {first}, i32 {second}, "
         f"ptr {out.numbers(extents)})"
     )
-    yield f"  br i1 %ok{place}, label %is{place}, label %bad.{place}"
-    yield f"is{place}:"
-    yield f"  %t{place} = load ptr, ptr %v{place}"
-    yield f"  %a{place} = call ptr @elements(ptr %t{place})"
-    yield f"  store ptr %a{place}, ptr %slot{place}"
-    yield f"  br label %take{place + 1}"
+    yield f"  br i1 %ok{position}, label %is{position}, label %bad.{position}"
+    yield f"is{position}:"
+    yield f"  %t{position} = load ptr, ptr %v{position}"
+    yield f"  %a{position} = call ptr @elements(ptr %t{position})"
+    yield f"  store ptr %a{position}, ptr %slot{position}"
+    yield f"  br label %take{position + 1}"
 
 
 def _type_words(dtype: DType) -> tuple[int, int]:
@@ -164,36 +165,36 @@ def _type_words(dtype: DType) -> tuple[int, int]:
     return first, word(1, 16) if dtype == "bfloat16" else first
 
 
-def _number(param: Param, place: int, out: _Writer) -> Iterator[str]:
+def _number(param: Param, position: int, out: _Writer) -> Iterator[str]:
     dtype = DType(param.dtype)
     kinds = {"float32": "float", "float64": "double"}
     if dtype.code not in ("int", "uint", "bool", "handle") and dtype not in kinds:
         raise UnsupportedError(f"the packed interface has no numbers of type {dtype} ({param.name})")
     if dtype.code == "handle":
-        yield f"  %w{place} = load i64, ptr %v{place}"
-        yield f"  store i64 %w{place}, ptr %slot{place}"
-        yield f"  br label %take{place + 1}"
+        yield f"  %w{position} = load i64, ptr %v{position}"
+        yield f"  store i64 %w{position}, ptr %slot{position}"
+        yield f"  br label %take{position + 1}"
         return
     most = 2 if dtype.is_float else 1
-    yield f"  %ok{place} = icmp ule i32 %code{place}, {most}"
-    yield f"  br i1 %ok{place}, label %is{place}, label %bad.{place}"
-    yield f"is{place}:"
+    yield f"  %ok{position} = icmp ule i32 %code{position}, {most}"
+    yield f"  br i1 %ok{position}, label %is{position}, label %bad.{position}"
+    yield f"is{position}:"
     if dtype.is_float:
-        yield f"  %x{place} = call double @number(ptr %v{place}, i32 %code{place})"
-        value = f"%x{place}"
+        yield f"  %x{position} = call double @number(ptr %v{position}, i32 %code{position})"
+        value = f"%x{position}"
         if dtype == "float32":
-            yield f"  %y{place} = fptrunc double %x{place} to float"
-            value = f"%y{place}"
-        yield f"  store {kinds[dtype]} {value}, ptr %slot{place}"
+            yield f"  %y{position} = fptrunc double %x{position} to float"
+            value = f"%y{position}"
+        yield f"  store {kinds[dtype]} {value}, ptr %slot{position}"
     else:
-        yield f"  %w{place} = load i64, ptr %v{place}"
-        yield f"  store i64 %w{place}, ptr %slot{place}"
-    yield f"  br label %take{place + 1}"
+        yield f"  %w{position} = load i64, ptr %v{position}"
+        yield f"  store i64 %w{position}, ptr %slot{position}"
+    yield f"  br label %take{position + 1}"
 
 
 def _sizes(info: FunctionInfo, given: Sequence[int]) -> Iterator[str]:
     """Scalars that are read off shapes into their slots, and those that shapes name compared with them."""
-    where = {index: place for place, index in enumerate(given)}
+    where = {index: position for position, index in enumerate(given)}
     for index, scalar in enumerate(info.params):
         uses = [
             (where[i], d)
@@ -204,9 +205,9 @@ def _sizes(info: FunctionInfo, given: Sequence[int]) -> Iterator[str]:
         if not uses:
             continue
         yield f"  %s{index} = getelementptr i64, ptr %slots, i64 {index}"
-        for number, (place, d) in enumerate(uses):
+        for number, (position, d) in enumerate(uses):
             name = f"%e{index}.{number}"
-            yield f"{name} = call i64 @extent(ptr %t{place}, i64 {d})"
+            yield f"{name} = call i64 @extent(ptr %t{position}, i64 {d})"
             if scalar.inferred and number == 0:
                 yield f"  store i64 {name}, ptr %s{index}"
                 continue

@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.runtime.manifest import SegmentManifest
+from tilewright.runtime.plan import ExecutionPlan
 from tilewright.runtime.shape_program import MOST_ELEMENTS, expression_text, is_condition
 from tilewright.tir import op
 from tilewright.tir.expr import Expr
 from tilewright.tir.ir_builder import BufferVar, IRBuilder
 from tilewright.tir.stmt import PrimFunc
 
-_ALIGNMENT = 64
 _LARGEST_DIM = 2**31 - 2
 _BINARY: dict[str, Callable[[Any, Any], Expr]] = {
     "+": op.add, "-": op.subtract, "*": op.multiply, "min": op.minimum, "max": op.maximum, "<": op.less,
@@ -38,18 +37,18 @@ class SizePlan:
     messages: tuple[str, ...]
 
 
-def size_plan(manifest: SegmentManifest, order: Sequence[int]) -> SizePlan:
-    """The plan of the segment `manifest`, which has a ``dynamic`` part; `order` is that of placing its buffers."""
-    return _Planner(manifest, order).build()
+def size_plan(plan: ExecutionPlan, order: Sequence[int]) -> SizePlan:
+    """The plan of sizes of a segment's `plan`, which has a ``dynamic`` part; its buffers are placed in `order`."""
+    return _Planner(plan, order).build()
 
 
 class _Planner:
     """Writes the function statement by statement."""
 
-    def __init__(self, manifest: SegmentManifest, order: Sequence[int]) -> None:
-        self.manifest, self.order = manifest, order
-        assert manifest.dynamic is not None
-        self.sizes = manifest.dynamic
+    def __init__(self, segment: ExecutionPlan, order: Sequence[int]) -> None:
+        self.segment, self.order = segment, order
+        assert segment.dynamic is not None
+        self.sizes = segment.dynamic
         self.ib = IRBuilder()
         self.dims = self.ib.pointer("int64", "dims")
         self.plan = self.ib.pointer("int64", "plan")
@@ -83,13 +82,13 @@ class _Planner:
         for shape in sizes.output_shapes:
             for value in shape:
                 self.append(op.maximum(self.exact(value), 0))
-        name = f"{self.manifest.entry}__plan"
+        name = f"{self.segment.entry}__plan"
         params = [self.dims.buffer, self.plan.buffer]
         return SizePlan(PrimFunc(name, params, ib.get(), {"noalias": True}), tuple(self.messages))
 
     def check_limits(self) -> None:
         """Refuse sizes that compiled code cannot index; in floating point, where nothing overflows."""
-        inputs = self.manifest.inputs
+        inputs = self.segment.inputs
         given: list[list[Any]] = [[*spec.shape] for spec in inputs]
         for check in self.sizes.checks:
             given[check.input][check.axis] = check.value
@@ -116,19 +115,21 @@ class _Planner:
             ib.allocate("int64", count, name, "local") for name in ("size", "first", "last", "offset")
         )
         moved, total = (ib.allocate("int64", 1, name, "local") for name in ("moved", "total"))
-        for place, index in enumerate(self.order):
-            size[place] = _aligned(op.maximum(self.exact(buffers[index].bytes), 1))
-            first[place], last[place] = (op.const(at, "int64") for at in (buffers[index].first, buffers[index].last))
+        for position, index in enumerate(self.order):
+            size[position] = self.aligned(op.maximum(self.exact(buffers[index].bytes), 1))
+            first[position], last[position] = (
+                op.const(at, "int64") for at in (buffers[index].first, buffers[index].last)
+            )
         total[0] = op.const(0, "int64")
         with ib.for_range(0, count, "i") as i:
-            self._place(i, size, first, last, offset, moved)
+            self._position(i, size, first, last, offset, moved)
             total[0] = op.maximum(total[0], offset[i] + size[i])
-        for place, index in sorted(enumerate(self.order), key=lambda pair: pair[1]):
+        for position, index in sorted(enumerate(self.order), key=lambda pair: pair[1]):
             assert self.end == len(self.values) + index
-            self.append(offset[place])
+            self.append(offset[position])
         return ib.let("arena", total[0])
 
-    def _place(
+    def _position(
         self, i: Expr, size: BufferVar, first: BufferVar, last: BufferVar, offset: BufferVar, moved: Any
     ) -> None:
         """Move buffer `i` up from 0, behind whatever it meets, until it meets nothing."""
@@ -159,8 +160,13 @@ class _Planner:
         """The largest of some sizes in bytes, aligned."""
         result: Expr = op.const(0, "int64")
         for size in sizes:
-            result = op.maximum(result, _aligned(self.exact(size)))
+            result = op.maximum(result, self.aligned(self.exact(size)))
         return result
+
+    def aligned(self, size: Expr) -> Expr:
+        """The least multiple of the segment's alignment that is not below `size`."""
+        alignment = self.segment.alignment
+        return op.floordiv(size + (alignment - 1), alignment) * alignment
 
     def exact(self, size: Any) -> Expr:
         """A size of the manifest as an int64 expression (a comparison as a bool)."""
@@ -183,7 +189,3 @@ class _Planner:
 def _positive(divisor: Expr) -> Expr:
     """A divisor that is no constant may be a dimension of size 0."""
     return divisor if op.as_const(divisor) is not None else op.maximum(divisor, 1)
-
-
-def _aligned(size: Expr) -> Expr:
-    return op.floordiv(size + (_ALIGNMENT - 1), _ALIGNMENT) * _ALIGNMENT

@@ -14,10 +14,10 @@ from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 from typing import Any
 
-from tilewright.compat.classic.refused import Refused
-from tilewright.compat.classic.target_options import emulate_devices
+from tilewright.compat.runtime.refused import Refused
 from tilewright.compat.signatures import adapted
 from tilewright.compat.tables import ROOTS, TABLES, Table
+from tilewright.compat.target.options import emulate_devices
 from tilewright.support.suggestion import suggestion
 
 
@@ -47,7 +47,7 @@ class Namespace(ModuleType):
 
 
 def find(table: Table, name: str) -> Any:
-    """What `name` is in the namespace of `table`: an entry, a namespace below it, or a public name of `table.open`.
+    """The object `name` in the namespace of `table`: an entry, a namespace below it, or a public name of `table.open`.
 
     Raises `AttributeError` with what to use instead.
     """
@@ -106,7 +106,7 @@ class _NamespaceLoader(Loader):
         """A namespace is complete when it is made."""
 
     def get_code(self, name: str) -> CodeType:
-        """What `python -m NAME` runs of a program."""
+        """The code that `python -m NAME` runs of a program."""
         return compile(f"import sys\nfrom {name} import main\nsys.exit(main())", name, "exec")
 
 

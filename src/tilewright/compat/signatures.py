@@ -92,14 +92,15 @@ def same_default(classic: Any, ours: Any) -> bool:
 
 
 def matched(classic: inspect.Signature, ours: inspect.Signature) -> dict[str, str | None]:
-    """For each classic parameter that of ours: the one of its name, else one of another name at its place, else None.
+    """For each classic parameter that of ours: the one of its name, else one of another name at its position, else
+    None.
 
-    The one at its place must mean the same when it is left out.
+    The one at its position must mean the same when it is left out.
     """
     own = list(ours.parameters)
     found: dict[str, str | None] = {}
-    for place, (name, param) in enumerate(classic.parameters.items()):
-        at = own[place] if place < len(own) else None
+    for position, (name, param) in enumerate(classic.parameters.items()):
+        at = own[position] if position < len(own) else None
         if name in own:
             found[name] = name
         elif at is None or at in classic.parameters or not _stands_for(param, ours.parameters[at]):
@@ -127,10 +128,10 @@ def can_adapt(classic: inspect.Signature, ours: inspect.Signature) -> bool:
 def differs(classic: inspect.Signature, ours: inspect.Signature) -> bool:
     """True if a call by the classic parameters could mean something else to ours, or be refused by it."""
     own = list(ours.parameters.values())
-    for place, param in enumerate(classic.parameters.values()):
-        if place >= len(own) or own[place].name != param.name:
+    for position, param in enumerate(classic.parameters.values()):
+        if position >= len(own) or own[position].name != param.name:
             return True
-        if param.default is not param.empty and not same_default(param.default, own[place].default):
+        if param.default is not param.empty and not same_default(param.default, own[position].default):
             return True
     return False
 

@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright import te
-from tilewright.autotvm.record.database import Database, processor_of
-from tilewright.autotvm.record.entry import TaskKey, canonical, this_compiler
-from tilewright.autotvm.record.tophub import TopHub
 from tilewright.backend import backend_of
-from tilewright.driver.lower import SCHEDULE, index_type_of, search_space, to_compute
+from tilewright.backend.lower import SCHEDULE, index_type_of, to_compute
+from tilewright.driver.lower import search_space
 from tilewright.errors import ArtifactError, ScheduleError, UnsupportedError
+from tilewright.records.database import Database, processor_of
+from tilewright.records.entry import TaskKey, canonical, this_compiler
+from tilewright.records.tophub import TopHub
 from tilewright.relay.ir.expr import Call, Expr, Function
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.structural import structural_hash
@@ -30,13 +31,15 @@ from tilewright.topi.schedule.sketch.config import SKETCH, VERSION
 
 
 def task_key_of(function: Function, target: Target) -> TaskKey | None:
-    """What records know a fused function by; None where it has no choices, or open sizes."""
+    """The key of a fused function in tuning records; None where it has no choices, or symbolic dimensions."""
     with te.index_type(index_type_of(function)):
         return backend_of(target).task_key(to_compute(close_dims(function)[0]).outputs)
 
 
 def sketch_key_of(function: Function) -> TaskKey:
-    """What records know a fused function by that is scheduled by a sketch, since no template has choices for it."""
+    """The key in tuning records of a fused function that is scheduled by a sketch, since no template has choices for
+    it.
+    """
     return TaskKey(SKETCH, canonical({"kernel": structural_hash(close_dims(function)[0])}), VERSION)
 
 

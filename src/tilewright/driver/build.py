@@ -1,29 +1,15 @@
-"""A fused module to an executable: distinct kernels compiled in parallel, memory planned, a run loop made of both."""
+"""A fused module to an executable: distinct kernels compiled in parallel, memory planned, their calls linked."""
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilewright.backend import backend_of
-from tilewright.codegen.kernel_code import Form
-from tilewright.codegen.native.call import call_text
-from tilewright.codegen.native.contract import with_contract
-from tilewright.codegen.native.pool_code import compile_text, pool_code
-from tilewright.codegen.size_plan import size_plan
-from tilewright.driver.assemble import (
-    CompiledObject,
-    Kernels,
-    Segment,
-    Workspace,
-    assemble,
-    model_manifest,
-    unique_constants,
-)
-from tilewright.driver.lower import lower_function
+from tilewright.backend import Backend
+from tilewright.backend.kernels import CompiledKernels, Task
+from tilewright.driver.plan import Kernels, execution_plan, model_manifest, unique_constants
 from tilewright.relay.ir.expr import Call, Constant, Function
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.structural import structural_hash
@@ -32,39 +18,20 @@ from tilewright.relay.ir.type import TensorType, Type, walk_type
 from tilewright.relay.transform.fuse.fuse_ops import fused_name
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan, plan_memory
 from tilewright.runtime.artifact import weights_bytes
-from tilewright.runtime.c_interface import CInterface
-from tilewright.runtime.c_source import CModel
-from tilewright.runtime.executor import Executable
-from tilewright.runtime.executor_aot import AheadOfTime
-from tilewright.runtime.foreign import ForeignModel
-from tilewright.runtime.link import bundle_objects, split_objects
-from tilewright.runtime.manifest import Manifest, SegmentManifest
+from tilewright.runtime.cpu.ahead_of_time import AheadOfTime
+from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
-from tilewright.runtime.native import PoolCode, pool_key
+from tilewright.runtime.plan import ExecutionPlan
 from tilewright.support import trace
 from tilewright.support.memory_limit import require_memory_for
 from tilewright.support.processes import fork_map
-from tilewright.target import Target
-from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.size_hint import size_hint
 
 #: Writes the manifest, code and weights of a model somewhere and loads it from there; None where it does not.
 Keep = Callable[[Manifest, bytes, Sequence[Any]], Model | None]
 
 #: Kernels compiled into one object: enough to share the fixed costs, few enough to balance the processes.
 _KERNELS_PER_OBJECT = 8
-
-
-def objects(funcs: Sequence[PrimFunc], target: Target) -> tuple[bytes, float]:
-    """What kernels become unless a caller wants another form: what the target's kind links."""
-    return backend_of(target).object_code(funcs)
-
-
-@dataclass(frozen=True)
-class Task:
-    """One distinct fused function and the name of its kernel."""
-
-    name: str
-    function: Function
 
 
 def extract_tasks(calls: Iterable[Call]) -> tuple[list[Task], dict[Call, str]]:
@@ -86,7 +53,7 @@ def extract_tasks(calls: Iterable[Call]) -> tuple[list[Task], dict[Call, str]]:
 
 def build_executable(
     mod: IRModule,
-    target: Target,
+    backend: Backend,
     threads: int | None = None,
     jobs: int | None = None,
     ahead_of_time: bool = False,
@@ -94,82 +61,83 @@ def build_executable(
 ) -> Model:
     """Compile a module that went through the graph passes; `jobs` processes compile (default: one per processor).
 
-    With `ahead_of_time` the object code has the one function that runs the model, and that is how it is run. `keep` is
-    asked for the model first, so that its weights need not be copied.
+    With `ahead_of_time` the object code has the one function that runs the model, and that is how it is run.
     """
-    built = build_segments([("main", mod)], target, jobs, for_c=True)
-    main = mod["main"]
-    manifest = model_manifest(built.segments[0], main, target, built.constants)
-    weights = [c.data for c in built.constants]
-    code = built.code
+    built = build_segments([("main", mod)], backend, jobs, for_c=True)
+    manifest = model_manifest(built.plans[0], mod["main"], backend, built.constants)
     if ahead_of_time:
         manifest = replace(manifest, executor=AheadOfTime.executor)
-        function = compile_text(call_text(CInterface.of(manifest)), target.architecture)
-        code = bundle_objects([*split_objects(code), function])
-    code = with_contract(code, manifest, weights_bytes(manifest, weights))
-    if not target.is_host:
-        with trace.span("link"):
-            return foreign_model(code, manifest, weights, target)
-    kept = keep(manifest, code, weights) if keep is not None else None
+    return finished(built, manifest, backend, threads, keep)
+
+
+@dataclass(frozen=True)
+class BuiltSegments:
+    """Code of several segments, the plan of each, and the constants that they share."""
+
+    code: bytes
+    plans: list[ExecutionPlan]
+    constants: dict[Constant, int]
+
+
+def finished(
+    built: BuiltSegments, manifest: Manifest, backend: Backend, threads: int | None, keep: Keep | None
+) -> Model:
+    """The model, ready to run; `keep` is asked for it first, so that its weights need not be copied."""
+    weights = [constant.data for constant in built.constants]
+    code = backend.finish(built.code, manifest, weights_bytes(manifest, weights))
+    kept = keep(manifest, code, weights) if keep is not None and backend.is_here else None
     if kept is not None:
         return kept
     with trace.span("link"):
-        return (AheadOfTime if ahead_of_time else Executable)(code, manifest, weights, threads)
-
-
-def foreign_model(
-    code: bytes, manifest: Manifest, weights: Any, target: Target, c_model: CModel | None = None
-) -> ForeignModel:
-    """A model for another machine, with the native runtime that it needs there."""
-    pool = PoolCode(pool_key(target.architecture), pool_code(target.architecture))
-    return ForeignModel(code, manifest, weights, pool, c_model)
+        return backend.load(manifest, code, weights, threads)
 
 
 def build_segments(
     modules: Sequence[tuple[str, IRModule]],
-    target: Target,
+    backend: Backend,
     jobs: int | None = None,
     more: Sequence[Constant] = (),
     for_c: bool = False,
-    form: Form = objects,
 ) -> BuiltSegments:
     """Compile the `main` of several modules, each an entry of the given name; kernels that are alike are shared.
 
     The constants come in one section; `more` are put there too, behind those that kernels read. `for_c` adds what
-    callers need that do without `runtime.shape_program`: functions that compute symbolic sizes. `form` is what the
-    kernels become.
+    callers need that do without `runtime.shape_program`: functions that compute symbolic sizes.
     """
     with trace.span("plan memory"):
-        plans = [plan_memory(mod) for _, mod in modules]
-    for (name, mod), plan in zip(modules, plans, strict=True):
-        if form is objects:  # source may be for a larger machine
-            _require_memory(name, mod["main"], plan)
-    calls = [call for plan in plans for call in plan.order]
+        memories = [plan_memory(mod, backend.alignment) for _, mod in modules]
+    for (name, mod), memory in zip(modules, memories, strict=True):
+        if backend.is_here:  # another machine may be larger
+            _require_memory(name, mod["main"], memory)
+    calls = [call for memory in memories for call in memory.order]
     tasks, names = extract_tasks(calls)
     trace.count("kernels", len(tasks))
     trace.count("kernel calls", len(calls))
     with trace.span("compile kernels"):
-        compiled = compile_tasks(tasks, target, jobs or len(os.sched_getaffinity(0)), form)
+        compiled = compile_tasks(tasks, backend, jobs or len(os.sched_getaffinity(0)))
     kernels = Kernels.of(names, compiled)
-    constants = unique_constants([*[c for plan in plans for c in plan.constants], *more])
+    constants = unique_constants([*[c for memory in memories for c in memory.constants], *more])
     with trace.span("run loop"):
-        made = [
-            assemble(name, mod["main"], plan, kernels, constants)
-            for (name, mod), plan in zip(modules, plans, strict=True)
+        plans = [
+            execution_plan(name, mod["main"], memory, kernels, constants)
+            for (name, mod), memory in zip(modules, memories, strict=True)
         ]
-        copies = {func.name: func for segment in made for func in segment.copies}
-        plans_for_c = [add_size_plan(segment) for segment in made if for_c and segment.manifest.dynamic is not None]
-        loops = [*copies.values(), *[segment.loop for segment in made], *plans_for_c]
-        compiled = [*compiled, compile_functions(loops, target, form)]
-    code = bundle_objects([c.code for c in compiled])
-    return BuiltSegments(code, [segment.manifest for segment in made], constants)
+        orders = [buffer_order(memory) if for_c else None for memory in memories]
+        code, plans = backend.link(compiled, plans, orders)
+    return BuiltSegments(code, plans, constants)
 
 
-def _require_memory(name: str, main: Function, plan: MemoryPlan) -> None:
+def buffer_order(memory: MemoryPlan) -> list[int]:
+    """The numbers of the arena's buffers of symbolic size, the ones that are likely largest first."""
+    buffers = memory.buffers
+    return sorted(range(len(buffers)), key=lambda i: (-size_hint(buffers[i].nbytes), buffers[i].first))
+
+
+def _require_memory(name: str, main: Function, memory: MemoryPlan) -> None:
     """Refuse a segment whose inputs, outputs and intermediates, as far as they are known, no memory holds."""
     what = "the model" if name == "main" else f"the part {name} of the model"
     parts = [(f"the input {param.name!r}", _known_bytes(param.checked_type)) for param in main.params]
-    parts += [("its outputs", _known_bytes(main.body.checked_type)), ("its intermediates", plan.arena_bytes)]
+    parts += [("its outputs", _known_bytes(main.body.checked_type)), ("its intermediates", memory.arena_bytes)]
     require_memory_for(parts, what)
 
 
@@ -179,50 +147,16 @@ def _known_bytes(type_: Type) -> int:
     return sum(leaf.nbytes for leaf in leaves if not leaf.dtype.is_string)
 
 
-def add_size_plan(segment: Segment) -> PrimFunc:
-    """The function that computes the segment's symbolic sizes; the texts of its checks go into the manifest."""
-    planned = size_plan(segment.manifest, segment.order)
-    segment.manifest = replace(segment.manifest, checks=planned.messages)
-    return planned.function
-
-
-@dataclass(frozen=True)
-class BuiltSegments:
-    """Object code of several segments, the manifest of each, and the constants that they share."""
-
-    code: bytes
-    segments: list[SegmentManifest]
-    constants: dict[Constant, int]
-
-
-def compile_tasks(tasks: Sequence[Task], target: Target, jobs: int, form: Form = objects) -> list[CompiledObject]:
+def compile_tasks(tasks: Sequence[Task], backend: Backend, jobs: int) -> list[CompiledKernels]:
     """Compile tasks in groups in `jobs` processes; one object per group, in the order of the tasks."""
     size = max(1, min(_KERNELS_PER_OBJECT, len(tasks) // (3 * jobs)))
     groups = [tasks[i : i + size] for i in range(0, len(tasks), size)]
-    done: dict[int, CompiledObject] = {}
+    done: dict[int, CompiledKernels] = {}
     for index, compiled in fork_map(
-        lambda i: _compile_group(groups[i], target, form), range(len(groups)), jobs, lambda i: groups[i][0].name
+        lambda i: backend.compile(groups[i]), range(len(groups)), jobs, lambda i: groups[i][0].name
     ):
         done[index] = compiled
         trace.progress("compiling kernels", sum(len(groups[i]) for i in done), len(tasks))
     for stage in ("lower", "emit", "llvm"):
         trace.record(f"{stage} (all processes)", sum(c.seconds.get(stage, 0.0) for c in done.values()))
     return [done[i] for i in range(len(groups))]
-
-
-def _compile_group(tasks: Sequence[Task], target: Target, form: Form) -> CompiledObject:
-    start = time.perf_counter()
-    funcs = [lower_function(task.function, task.name, target) for task in tasks]
-    return compile_functions(funcs, target, form, time.perf_counter() - start)
-
-
-def compile_functions(
-    funcs: Sequence[PrimFunc], target: Target, form: Form, lower_seconds: float = 0.0
-) -> CompiledObject:
-    """One object (or text) of lowered functions."""
-    start = time.perf_counter()
-    code, emitting = form(funcs, target)
-    seconds = {"lower": lower_seconds, "emit": emitting, "llvm": time.perf_counter() - start - emitting}
-    workspaces = {f.name: Workspace.of(f) for f in funcs}
-    choices = {f.name: f.attrs["choice"].to_json() for f in funcs if "choice" in f.attrs}
-    return CompiledObject(code, workspaces, choices, seconds)

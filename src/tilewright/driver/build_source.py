@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.codegen.kernel_code import c_source
+from tilewright.backend.c.backend import SourceBackend
 from tilewright.codegen.source.c import c_prelude
 from tilewright.codegen.source.compile_c import SEMANTICS
-from tilewright.driver.assemble import model_manifest
 from tilewright.driver.build import BuiltSegments, build_segments
+from tilewright.driver.plan import model_manifest
 from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.artifact import weight_parts, weights_bytes
 from tilewright.runtime.c_interface import CInterface
@@ -56,8 +56,9 @@ def write_source(mod: IRModule, target: Target, path: Path, name: str | None = N
     written; then none is.
     """
     name = c_name(path, name)
-    built = build_segments([(f"{name}_model", mod)], target, for_c=True, form=c_source)
-    manifest = model_manifest(built.segments[0], mod["main"], target, built.constants)
+    backend = SourceBackend(target)
+    built = build_segments([(f"{name}_model", mod)], backend, for_c=True)
+    manifest = model_manifest(built.plans[0], mod["main"], backend, built.constants)
     interface = CInterface.of(manifest)
     run = f"{manifest.entry_symbol}(slots, &tilewright_alone) ? {interface.kernel_error} : 0"
     return write_files(path, name, built, manifest, CModel(interface, "", run))

@@ -1,132 +1,25 @@
-"""One fused Relay function to one kernel of the loop IR: computes, schedule, lowering.
-
-fn (%x, %w, %b) { nn.relu(nn.bias_add(nn.conv2d(%x, %w), %b)) }    ->    def fused_conv2d_bias_add_relu(x, w, b, out)
-"""
+"""Fused functions lowered for a target, and what was chosen for them, as the tuner and `inspect` look at it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilewright import te
-from tilewright.backend import Backend, backend_of
-from tilewright.errors import InternalError, TypeMismatchError
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
-from tilewright.relay.ir.registry import Op
+from tilewright.backend import backend_of
+from tilewright.backend.lower import config_of, index_type_of, lower_task, to_compute
+from tilewright.relay.ir.expr import Function
 from tilewright.relay.ir.symbolic import size_vars
-from tilewright.relay.ir.type import tensor_types
-from tilewright.relay.ir.visitor import calls, post_order
 from tilewright.target import Target
-from tilewright.tir.op import const
-from tilewright.tir.position import Position
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.pipeline import pipeline_of, run
-from tilewright.topi.narrow import stored_constant
-from tilewright.topi.schedule.cpu.choice import Choice
-from tilewright.topi.schedule.sketch.config import is_sketch
+from tilewright.topi.schedule.choice import Choice
 from tilewright.topi.schedule.space import ConfigSpace
 
 
-@dataclass(frozen=True)
-class FusedCompute:
-    """The tensor expressions of a fused function: one placeholder per parameter tensor, one tensor per output."""
-
-    inputs: list[te.Tensor]
-    outputs: list[te.Tensor]
-
-
-def to_compute(function: Function) -> FusedCompute:
-    """The tensor-expression graph of a fused function, each operator's `compute` applied to its inputs' tensors."""
-    tensors: dict[Expr, list[te.Tensor]] = {}
-    inputs: list[te.Tensor] = []
-    for param in function.params:
-        leaves = tensor_types(param.checked_type)
-        names = [param.name] if len(leaves) == 1 else [f"{param.name}_{i}" for i in range(len(leaves))]
-        tensors[param] = [te.placeholder(t.shape, t.dtype, n) for t, n in zip(leaves, names, strict=True)]
-        inputs += tensors[param]
-    outputs: list[te.Tensor] = []
-    for tensor in compute_graph(function.body, tensors):
-        outputs.append(_copy(tensor) if isinstance(tensor.op, te.PlaceholderOp) or tensor in outputs else tensor)
-    return FusedCompute(inputs, outputs)
-
-
-def compute_graph(body: Expr, tensors: dict[Expr, list[te.Tensor]]) -> list[te.Tensor]:
-    """The tensors of `body`, typed calls of operators; `tensors` has those of its variables, and gets all others."""
-    for node in post_order(body):
-        if node not in tensors:
-            tensors[node] = _compute_node(node, tensors)
-    return tensors[body]
-
-
-def _compute_node(node: Expr, tensors: dict[Expr, list[te.Tensor]]) -> list[te.Tensor]:
-    if isinstance(node, Constant):
-        return [_scalar(node)]
-    if isinstance(node, Tuple):
-        return [tensor for field in node.fields for tensor in tensors[field]]
-    if isinstance(node, TupleGetItem):
-        return [tensors[node.tuple_value][node.index]]
-    if isinstance(node, Call) and isinstance(node.op, Op):
-        if node.op.compute is None:
-            raise InternalError(f"the operator {node.op.name} has no compute and cannot be lowered")
-        arguments = [tensor for arg in node.args for tensor in tensors[arg]]
-        made = _tensors(node.op, node.op.compute(node.attrs, arguments, node.checked_type))
-        _note_source(made, arguments, node.span)
-        return made
-    raise InternalError(f"a fused function may not hold a {type(node).__name__}")
-
-
-def _tensors(op: Op, computed: Any) -> list[te.Tensor]:
-    """The tensors that the compute of an operator returned. Raises `TypeMismatchError` for anything else."""
-    listed = None if isinstance(computed, te.Tensor) or not isinstance(computed, Iterable) else list(computed)
-    if listed is not None and all(isinstance(tensor, te.Tensor) for tensor in listed):
-        return listed
-    kinds = [type(item).__name__ for item in listed or ()]
-    raise TypeMismatchError(
-        f"the compute of the operator {op.name} returns a {type(computed).__name__}{f' of {kinds}' if kinds else ''}; "
-        "it has to return a list of tensors, one for each result"
-    )
-
-
-def _note_source(tensors: Sequence[te.Tensor], inputs: Sequence[te.Tensor], source: str) -> None:
-    """Adds the node of the model to the positions of all that is computed from `inputs` to `tensors`."""
-    known, work = {t.op for t in inputs}, [t.op for t in tensors] if source else []
-    while work:
-        op = work.pop()
-        if op in known:
-            continue
-        known.add(op)
-        if op.position is not None:
-            op.position = op.position._replace(node=source)
-        work += [t.op for t in op.input_tensors]
-
-
-def _scalar(node: Constant) -> te.Tensor:
-    """A one-element constant as a compute that every schedule inlines; larger constants are parameters of a kernel."""
-    if node.data.size != 1:
-        raise InternalError(f"a constant of shape {node.data.shape} was left inside a fused function")
-    dtype, data = node.tensor_type.dtype, node.data.reshape(())
-    value = stored_constant(int(data.view("uint8")), dtype) if dtype.is_narrow else const(data.item(), str(dtype))
-    return te.compute(node.data.shape, lambda *_: value, name="constant", tag="injective")
-
-
-def _copy(tensor: te.Tensor) -> te.Tensor:
-    return te.compute(tensor.shape, lambda *i: tensor(*i), name="copy", tag="injective")
-
-
 def lower_function(function: Function, name: str, target: Target, config: Mapping[str, Any] | None = None) -> PrimFunc:
-    """The kernel `name` of a fused function: parameters are its input tensors in order, then its outputs.
-
-    `config` is a configuration of `search_space(function, target)`; by default the one that was chosen with the layout,
-    else the one of least cost. The attribute "choice" says what it is (`topi.schedule.cpu.choice.Choice`).
-    """
-    with te.index_type(index_type_of(function)):
-        fused, backend = to_compute(function), backend_of(target)
-        config = config or _config_of(function, fused.outputs, backend)
-        choice = backend.choice(fused.outputs, config)
-        args = [*fused.inputs, *fused.outputs, *size_vars(function)]
-        *_, (_, func) = backend.lower_stages(backend.schedule(fused.outputs, config), args, name)
-    return func.with_body(func.body, choice=choice)
+    """`lower_task` for a target."""
+    return lower_task(function, name, backend_of(target), config)
 
 
 def loops_of(function: Function, target: Target, config: Mapping[str, Any] | None) -> PrimFunc:
@@ -139,38 +32,6 @@ def loops_of(function: Function, target: Target, config: Mapping[str, Any] | Non
     return func
 
 
-#: Elements of a tensor from which on its kernel counts in 64 bits; tiles round sizes up, by less than to twice as much.
-WIDE = 1 << 30
-
-
-def index_type_of(function: Function) -> str:
-    """The type that the kernel of a fused function counts in: "int64" where a tensor has `WIDE` elements or more."""
-    types = [tensor for node in post_order(function.body) for tensor in tensor_types(node.checked_type)]
-    return "int64" if any(type_.is_static and type_.size >= WIDE for type_ in types) else "int32"
-
-
-#: The attribute of a fused function, or of a call in it, that has the configuration of its schedule.
-SCHEDULE = "schedule"
-
-
-def chosen_config(function: Function) -> dict[str, int] | None:
-    """The configuration that travels with a fused function: its own, which was tuned, or that of its one call.
-
-    A call has the one that its layout was chosen with.
-    """
-    if function.attrs.get(SCHEDULE):
-        return dict(function.attrs[SCHEDULE])
-    found = [dict(call.attrs[SCHEDULE]) for call in calls(function.body) if call.attrs.get(SCHEDULE)]
-    return found[0] if len(found) == 1 else None
-
-
-def _config_of(function: Function, outs: list[te.Tensor], backend: Backend) -> dict[str, int] | None:
-    """`chosen_config`, where the computation still has what it was chosen for: a product less itself has not."""
-    config = chosen_config(function)
-    kept = config is None or is_sketch(config) or backend.search_space(outs) is not None
-    return config if kept else None
-
-
 def search_space(function: Function, target: Target) -> ConfigSpace | None:
     """The configurations that the schedule of a fused function can take; None where its template has no choices."""
     with te.index_type(index_type_of(function)):
@@ -178,16 +39,10 @@ def search_space(function: Function, target: Target) -> ConfigSpace | None:
 
 
 def schedule_choice(function: Function, target: Target) -> Choice:
-    """What the schedule of a fused function chose, without lowering it."""
+    """The choice of a fused function's schedule, without lowering it."""
     with te.index_type(index_type_of(function)):
         outs, backend = to_compute(function).outputs, backend_of(target)
-        return backend.choice(outs, _config_of(function, outs, backend))
-
-
-def compute_positions(function: Function) -> dict[str, Position]:
-    """Where the `te.compute` of each operation of a fused function stands, file and line by the operation's name."""
-    stages = te.create_schedule(to_compute(function).outputs).stages
-    return {stage.name: stage.op.position for stage in stages if stage.op.position}
+        return backend.choice(outs, config_of(function, outs, backend))
 
 
 def kernel_picture(function: Function, name: str, target: Target) -> str:
@@ -196,7 +51,7 @@ def kernel_picture(function: Function, name: str, target: Target) -> str:
         fused = to_compute(function)
         args = [*fused.inputs, *fused.outputs, *size_vars(function)]
         backend = backend_of(target)
-        schedule = backend.schedule(fused.outputs, _config_of(function, fused.outputs, backend))
+        schedule = backend.schedule(fused.outputs, config_of(function, fused.outputs, backend))
         return te.schedule_picture(schedule, args, name)
 
 
@@ -205,7 +60,7 @@ def lowering_stages(function: Function, name: str, target: Target) -> Iterator[t
     with te.index_type(index_type_of(function)):
         fused, backend = to_compute(function), backend_of(target)
         args = [*fused.inputs, *fused.outputs, *size_vars(function)]
-        schedule = backend.schedule(fused.outputs, _config_of(function, fused.outputs, backend))
+        schedule = backend.schedule(fused.outputs, config_of(function, fused.outputs, backend))
         stages = list(backend.lower_stages(schedule, args, name))
     yield from stages
     func = stages[-1][1]

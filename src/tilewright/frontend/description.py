@@ -1,4 +1,4 @@
-"""What a model is, in a few words and numbers, for `tilewright inspect`."""
+"""A short description of a model, in words and numbers, for `tilewright inspect`."""
 
 from __future__ import annotations
 

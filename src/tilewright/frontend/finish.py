@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from tilewright.relay.ir.expr import Call, Expr
+import numpy as np
+
+from tilewright.relay.ir.call_reference import call_reference
+from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
+from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import children, rebuild
 
@@ -41,3 +47,34 @@ class Finisher:
             done[node] = fresh
             self._finished.add(fresh)
         return done.get(root, root)
+
+
+# ----------------------------------------------------------- Calls on constants as constants, while a model is imported
+#: A constant operation is folded when its result is not larger than its operands by more than this: broadcasting a
+#: scalar to an image is left to the kernel that uses it, transposing a weight is not.
+MOST_GROWTH_BYTES = 1 << 20
+
+
+def fold_call(call: Call) -> Expr | None:
+    """The value of a call on constants, unless it is much larger than them; None for any other call."""
+    data: list[np.ndarray] = []
+    arguments: list[Any] = []
+    for arg in call.args:
+        fields = arg.fields if isinstance(arg, Tuple) else (arg,)
+        if not all(isinstance(item, Constant) for item in fields):
+            return None
+        values = tuple(item.data for item in fields)  # type: ignore[attr-defined]
+        data.extend(values)
+        arguments.append(values if isinstance(arg, Tuple) else values[0])
+    if not isinstance(call.op, Op):
+        return None
+    try:
+        leaves = tensor_types(type_of(call))
+    except TypeError:
+        return None
+    if not all(leaf.is_static and not leaf.dtype.is_string for leaf in leaves):
+        return None
+    if sum(leaf.nbytes for leaf in leaves) > sum(value.nbytes for value in data) + MOST_GROWTH_BYTES:
+        return None
+    result = call_reference(call, arguments)
+    return Tuple(Constant(item) for item in result) if isinstance(result, tuple) else Constant(result)

@@ -21,7 +21,7 @@ class NodeInputs:
 
     @property
     def label(self) -> str:
-        """How messages name the node."""
+        """The node as messages name it."""
         return self._label
 
     def has(self, index: int) -> bool:
@@ -39,6 +39,10 @@ class NodeInputs:
         """All inputs, none of which may be missing (variadic operators)."""
         return [self[index] for index in range(len(self.inputs))]
 
+    def operands(self) -> Sequence[Any]:
+        """The inputs as messages list them, with their types."""
+        return self.inputs
+
     def shape(self, value: int | Expr = 0) -> tuple[Any, ...]:
         """Shape of an input (by index) or of any expression."""
         return tensor_type_of(self[value] if isinstance(value, int) else value).shape
@@ -46,6 +50,25 @@ class NodeInputs:
     def rank(self, value: int | Expr = 0) -> int:
         """Number of dimensions of an input (by index) or of any expression."""
         return len(self.shape(value))
+
+    def operand(self, name: str, index: int, optional: bool) -> Expr | None:
+        """Input `index`, which formats of named inputs call `name`; None for an optional one that is left out."""
+        return None if optional and not self.has(index) else self[index]
+
+    def attribute(self, name: str) -> Any:
+        """The attribute `name` as the format holds it, or None where the node has none of that name."""
+        raise NotImplementedError
+
+    def default(self, value: Any) -> Any:
+        """The default of an attribute in the precision of the format."""
+        return value
+
+    def axis(self, axis: int, rank: int | None = None) -> int:
+        """`axis` counted from the front for `rank` (default: that of input 0); out of range is a `ModelError`."""
+        rank = self.rank() if rank is None else rank
+        if not -rank <= axis < rank:
+            raise ModelError(f"{self.label}: axis {axis} is out of range for {rank} dimensions")
+        return axis % rank
 
     def bad(self, reason: str) -> NoReturn:
         """Raise the `ModelError` of this node: the file contradicts itself."""
@@ -79,15 +102,8 @@ class GraphNode(NodeInputs):
             self.unsupported(f"its {what} (input {index}) is computed at run time")
         return value.data
 
-    def axis(self, axis: int, rank: int | None = None) -> int:
-        """`axis` counted from the front for `rank` (default: that of input 0); out of range is a `ModelError`."""
-        rank = self.rank() if rank is None else rank
-        if not -rank <= axis < rank:
-            raise ModelError(f"{self.label}: axis {axis} is out of range for {rank} dimensions")
-        return axis % rank
-
     def fixed(self, index: int = 0, what: str = "extents") -> tuple[int, ...]:
-        """The shape of input `index`, which must have no open extent."""
+        """The shape of input `index`, which must have no symbolic dimension."""
         shape = self.shape(index)
         if not all(isinstance(extent, int) for extent in shape):
             self.unsupported(f"its input {index} has open {what}: {list(map(str, shape))}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
 from tilewright.errors import (
     InternalError,
@@ -14,9 +14,9 @@ from tilewright.errors import (
     UnsupportedError,
 )
 from tilewright.frontend.converters import Converter, Converters
-from tilewright.frontend.finish import Finisher
-from tilewright.frontend.folding import fold_call
-from tilewright.frontend.graph_node import GraphNode
+from tilewright.frontend.finish import Finisher, fold_call
+from tilewright.frontend.graph_node import GraphNode, NodeInputs
+from tilewright.frontend.signature import apply
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type_of import type_of
@@ -34,6 +34,7 @@ UNAVAILABLE = Unavailable()
 #: Why a node cannot be converted whose converter asked for a number where there is a symbolic extent.
 NEEDS_SIZES = "it needs a size that is symbolic here; give it with input_shapes"
 
+Result = TypeVar("Result")
 Value = Any  # an expression, a list of them, or UNAVAILABLE
 
 
@@ -63,26 +64,15 @@ class GraphWalk:
         if any(value is UNAVAILABLE for value in flat(node.inputs)):
             return
         try:
-            self.values.update(zip(results, self._converted(converter, node)))
+            self.values.update(zip(results, attempt(node, lambda: self._converted(converter, node))))
         except UnsupportedError as error:
             self.missing.add(node.operator, node.label, str(error).removeprefix(f"{node.label}: "))
 
     def _converted(self, converter: Converter, node: GraphNode) -> list[Expr]:
-        try:
-            result = converter(node)
-            done: dict[Expr, Expr] = {}
-            values = [result] if isinstance(result, Expr) else list(result)
-            return [self._finisher.finish(value, node.name, done) for value in values]
-        except NoTruthValue:
-            node.unsupported(NEEDS_SIZES)
-        except TypeMismatchError as error:
-            raise ModelError(f"{node.label} does not fit its inputs: {error}") from None
-        except TilewrightError:
-            raise
-        except _OF_DATA as error:
-            raise ModelError(_does_not_fit(node, error)) from error
-        except Exception as error:
-            raise InternalError(f"{node.label}: its conversion failed with {type(error).__name__}: {error}.") from error
+        result = apply(converter, node)
+        done: dict[Expr, Expr] = {}
+        values = [result] if isinstance(result, Expr) else list(result)
+        return [self._finisher.finish(value, node.name, done) for value in values]
 
     def results(self, keys: Sequence[Hashable]) -> list[Expr]:
         """The values of the outputs. Raises `UnsupportedError` naming all that cannot be converted."""
@@ -91,17 +81,33 @@ class GraphWalk:
         return found
 
 
+def attempt(node: NodeInputs, convert: Callable[[], Result]) -> Result:
+    """The result of `convert`; what goes wrong in it is raised as the error of `node` that it is."""
+    try:
+        return convert()
+    except NoTruthValue:
+        node.unsupported(NEEDS_SIZES)
+    except TypeMismatchError as error:
+        raise ModelError(f"{node.label} does not fit its inputs: {error}") from None
+    except TilewrightError:
+        raise
+    except _OF_DATA as error:
+        raise ModelError(_does_not_fit(node, error)) from error
+    except Exception as error:
+        raise InternalError(f"{node.label}: its conversion failed with {type(error).__name__}: {error}.") from error
+
+
 def flat(inputs: Sequence[Any]) -> list[Any]:
     """Inputs with lists among them spread."""
     return [item for value in inputs for item in (flat(value) if isinstance(value, list | tuple) else [value])]
 
 
-def _does_not_fit(node: GraphNode, error: Exception) -> str:
-    types = [_spelled(value) for value in flat(node.inputs)]
+def _does_not_fit(node: NodeInputs, error: Exception) -> str:
+    types = [_spelled(value) for value in flat(node.operands())]
     return f"{node.label} does not fit its inputs ({', '.join(types) or 'none'}): {type(error).__name__}: {error}"
 
 
 def _spelled(value: Any) -> str:
     if isinstance(value, Constant) and not value.data.shape:
         return f"{value.data.dtype} {value.data}"
-    return str(type_of(value)) if isinstance(value, Expr) else "none"
+    return str(type_of(value)) if isinstance(value, Expr) else "none" if value is None else type(value).__name__

@@ -102,15 +102,15 @@ def index_axis(value: Expr, axis: int, position: Any) -> Expr:
 def along(values: Any, axis: int, rank: int, dtype: str = "float32") -> Constant:
     """A vector as a constant that broadcasts along `axis` of a tensor of `rank` axes."""
     data = np.asarray(values).reshape(-1)
-    return constant(data.reshape([-1 if place == axis else 1 for place in range(rank)]), dtype)
+    return constant(data.reshape([-1 if position == axis else 1 for position in range(rank)]), dtype)
 
 
 def scale_shift(value: Expr, scale: Any, shift: Any, axis: int = 1) -> Expr:
     """`value` times a vector along `axis` plus another one; None leaves out."""
     rank, dtype = rank_of(value), dtype_of(value)
     if scale is not None:
-        value = op.multiply(value, along(scale, axis, rank, dtype))
-    return value if shift is None else op.add(value, along(shift, axis, rank, dtype))
+        value = value * along(scale, axis, rank, dtype)
+    return value if shift is None else value + along(shift, axis, rank, dtype)
 
 
 def outputs(call: Call) -> list[Expr]:
@@ -142,7 +142,7 @@ def full(value: Any, shape: Sequence[Any], dtype: str | DType) -> Expr:
 
 
 def move_axis(value: Expr, source: int, target: int) -> Expr:
-    """`value` with the axis `source` moved to the place `target`."""
+    """`value` with the axis `source` moved to the position `target`."""
     order = [axis for axis in range(rank_of(value)) if axis != source]
     order.insert(target, source)
     return transpose(value, order)
@@ -157,5 +157,5 @@ def round_half_away(value: Expr) -> Expr:
     """Floats as whole numbers, halves away from zero, as C's `round`."""
     whole = op.trunc(value)
     half = like(0.5, value)
-    away = op.greater_equal(op.abs(op.subtract(value, whole)), half)
-    return op.add(whole, op.where(away, op.sign(value), like(0, value)))
+    away = op.abs(value - whole) >= half
+    return whole + op.where(away, op.sign(value), 0)

@@ -2,7 +2,7 @@
 
     resolve_inputs([Declared("x", ("batch", 3), DType("float32"))], {"x": (1, 3)})
 
-An extent that stays open becomes a size variable: one for each name in the file, one for each place without a name.
+An extent that stays open becomes a size variable: one for each name in the file, one for each position without a name.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _value(dim: Dim, symbols: Mapping[str, tuple[int, str]]) -> int | None:
 
 
 def _extent(name: str, axis: int, dim: Dim, symbols: Mapping[str, tuple[int, str]], sizes: dict[str, Any]) -> Any:
-    """The extent of an axis: a number, or the size variable of its name or place."""
+    """The extent of an axis: a number, or the size variable of its name or position."""
     value = _value(dim, symbols)
     if value is not None:
         return value
@@ -156,7 +156,7 @@ def _extent(name: str, axis: int, dim: Dim, symbols: Mapping[str, tuple[int, str
 
 
 def _label(name: str, axis: int, dim: Dim) -> Dim:
-    """A number, or the name of an open extent: a place without one is a size of its own."""
+    """A number, or the name of a symbolic dimension: a position without one is a size of its own."""
     return f"{name}_{axis}" if dim == "?" else dim
 
 

@@ -1,10 +1,11 @@
-"""What a format of models is to the compiler and its command line: a `Frontend` each, entered in `frontends.py`."""
+"""The interface of a model format to the compiler and its command line: one `Frontend` each (`formats/table.py`)."""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from tilewright.errors import UnsupportedError
 from tilewright.frontend.description import Description, describe_module
 from tilewright.frontend.inputs import Declared, InputSpec
 from tilewright.frontend.interpreter_reference import InterpreterReference
-from tilewright.frontend.metadata import Metadata
 from tilewright.frontend.outputs import choose_outputs
 from tilewright.frontend.reference import Reference
 from tilewright.frontend.source import Source
@@ -73,14 +73,15 @@ class Frontend(ABC):
         raise UnsupportedError(f"{self.kind} says what its inputs are; give shapes as input_shapes, no example inputs")
 
     def operators(self) -> dict[str, list[str]]:
-        """What has a converter, sorted, by what the format calls such things; none where the format keeps no list.
+        """The operators with a converter, sorted, by the format's kinds of operator; none where the format keeps no
+        list.
 
         For docs/frontends.md; must not need the format's own package.
         """
         return {}
 
     def missing(self) -> list[str] | None:
-        """What the format's own list has and no converter; None where there is no such list here."""
+        """The operators of the format's own list without a converter; None where there is no such list here."""
         return None
 
     def companions(self, path: Path) -> Sequence[Path]:
@@ -92,23 +93,27 @@ class Frontend(ABC):
         return [_declared(spec) for spec in self.convert(model, None)[1]]
 
     def index_limits(self, model: str | os.PathLike[str]) -> Mapping[str, int]:
-        """How many entries the smallest table has that an input of integers looks up in, by input; as far as known."""
+        """The number of entries of the smallest table that an input of integers indexes, by input; as far as known."""
         return {}
 
     def first_states(self, model: Any) -> Mapping[str, np.ndarray[Any, Any]]:
-        """What the inputs that are states between runs hold before the first one, by name; as far as there are any."""
+        """The contents before the first run of the inputs that are states between runs, by name; as far as there are
+        any.
+        """
         return {}
 
     def metadata(self, model: Any) -> Metadata:
-        """What the file says for people: labels, how inputs are normalized, names; empty where it says nothing."""
+        """The metadata in the file: labels, normalization of inputs, names; empty where it has none."""
         return Metadata()
 
     def describe(self, model: str | os.PathLike[str]) -> Description:
-        """What the model at a path is. Raises as `convert` does, unless the format can tell without converting."""
+        """The description of the model at a path. Raises as `convert` does, unless the format can tell without
+        converting.
+        """
         return describe_module(self.convert(model, None)[0], self.kind)
 
     def reference(self, model: Any) -> Reference:
-        """What the model at a path, or an object that `takes` accepts, is compared with: engines of its framework.
+        """The reference of the model at a path, or an object that `takes` accepts: engines of its framework.
 
         Where a format has none here, the Relay interpreter.
         """
@@ -120,3 +125,21 @@ def _declared(spec: InputSpec) -> Declared:
         return Declared(spec.name, None, None, spec.type)
     dims = tuple(extent if isinstance(extent, int) else str(extent) for extent in spec.shape)
     return Declared(spec.name, dims, spec.dtype)
+
+
+# ------------------------- What a model's file says for people: classes by name, how inputs are normalized, who made it
+@dataclass(frozen=True)
+class Normalization:
+    """The normalization of raw values x of an input: (x - mean) / deviation, one number for all or one a channel."""
+
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """`labels` are by the name of an output, `normalization` by that of an input; `about` is free text by its key."""
+
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    normalization: Mapping[str, Normalization] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict)

@@ -76,8 +76,8 @@ class RelayGraph(Graph):
             raise UnsupportedError("the interpreter gives inner values of graphs without bindings and functions only")
         self._ends = {node.span: node for node in order if isinstance(node, Call) and node.span}
         ends = [node for node in order if isinstance(node, Call) and self._ends.get(node.span) is node]
-        place = {node.span: index for index, node in enumerate(ends)}
-        read: dict[str, dict[str, None]] = {name: {} for name in place}
+        position = {node.span: index for index, node in enumerate(ends)}
+        read: dict[str, dict[str, None]] = {name: {} for name in position}
         sources: dict[Expr, frozenset[str]] = {}
         for node in order:
             below: frozenset[str] = frozenset().union(*(sources[kid] for kid in children(node)))
@@ -88,9 +88,13 @@ class RelayGraph(Graph):
             sources[node] = below
         self.nodes = [
             Node(
-                name, name, _operator(self._ends[name]), tuple(n for n in read[name] if place[n] < place[name]), (name,)
+                name,
+                name,
+                _operator(self._ends[name]),
+                tuple(n for n in read[name] if position[n] < position[name]),
+                (name,),
             )
-            for name in place
+            for name in position
         ]
         fields = self._main.body.fields if isinstance(self._main.body, Tuple) else (self._main.body,)
         self.outputs = [field.span for field in fields if isinstance(field, Call) and field.span in self._ends]

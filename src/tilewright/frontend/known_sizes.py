@@ -72,8 +72,8 @@ def _sliced(data: Numbers, attrs: Any) -> Numbers | None:
 
 def _objects(numbers: Any) -> Numbers:
     found = np.empty(len(numbers), object)
-    for place, number in enumerate(numbers):
-        found[place] = number
+    for position, number in enumerate(numbers):
+        found[position] = number
     return found
 
 

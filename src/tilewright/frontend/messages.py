@@ -126,7 +126,7 @@ class Schema:
         return self._names.get(enum, {}).get(number, str(number))
 
     def default(self, field: Field) -> Any:
-        """What a field is that the file leaves out."""
+        """The default of a field that the file leaves out."""
         if field.kind.startswith("map/"):
             return {}
         if field.repeated:
@@ -178,7 +178,7 @@ def _entry(kind: str) -> tuple[Field, Field]:
 
 
 def _field(text: str) -> Field:
-    place, kind = text.split(":", 1)
-    name, number = place.split("=")
+    position, kind = text.split(":", 1)
+    name, number = position.split("=")
     kind, _, default = kind.partition("=")
     return Field(name, int(number), kind.removesuffix("*"), kind.endswith("*"), default)

@@ -51,7 +51,9 @@ def not_a_model(source: Source) -> str | None:
 
 
 def _torch_pickle(source: Source) -> str:
-    """What torch.save wrote: a dictionary of weights, or an object of the classes that are named."""
+    """A description of a pickle written by torch.save: a dictionary of weights, or an object of the classes that are
+    named.
+    """
     classes = [name for name in _imported(_pickle_of(source)) if name.split(".")[0] not in _PLAIN_MODULES]
     own = [name for name in _imported(_pickle_of(source)) if name.startswith("torch.nn.")]
     pickled = [*own, *classes]

@@ -1,4 +1,4 @@
-"""Which results of a module are wanted: its own by name, or those of nodes within, which calls have as their spans.
+"""The results of a module: `main` made of them, and those that are wanted, the module's own or those of nodes within.
 
 choose_outputs(mod, ["probabilities", "features/relu_3"], "an ONNX model")
 """
@@ -6,10 +6,10 @@ choose_outputs(mod, ["probabilities", "features/relu_3"], "an ONNX model")
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tilewright.errors import InputError, UnsupportedError
-from tilewright.relay.ir.expr import Call, Expr, Function, Tuple, TupleGetItem
+from tilewright.relay.ir.expr import Call, Expr, Function, GlobalVar, Tuple, TupleGetItem, Var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType, TupleType
 from tilewright.relay.ir.type_of import type_of
@@ -17,6 +17,15 @@ from tilewright.relay.ir.visitor import all_vars, children, post_order
 
 #: Names that a message lists at most.
 _MOST_NAMES = 20
+
+
+def module_of(
+    params: Sequence[Var], results: Sequence[Expr], names: Sequence[str], functions: Mapping[GlobalVar, Function] = {}
+) -> IRModule:
+    """A module whose `main` returns `results`, a tuple of several, called `names`, beside other `functions`."""
+    body = results[0] if len(results) == 1 else Tuple(results)
+    main = Function(params, body, attrs={"output_names": tuple(names)})
+    return IRModule({**functions, GlobalVar("main"): main})
 
 
 def choose_outputs(mod: IRModule, outputs: Sequence[str] | None, kind: str) -> IRModule:
@@ -43,18 +52,20 @@ def _own_results(main: Function) -> dict[str, Expr]:
     names: Sequence[str] = main.attrs.get("output_names") or ()
     if len(names) == 1:
         return {names[0]: main.body}
-    fields = main.body.fields if isinstance(main.body, Tuple) else [main.body[place] for place in range(len(names))]
+    fields = (
+        main.body.fields if isinstance(main.body, Tuple) else [main.body[position] for position in range(len(names))]
+    )
     return dict(zip(names, fields))
 
 
 def _of_node(main: Function, name: str, own: dict[str, Expr], kind: str) -> Expr:
     """The result of the node called `name`: of the calls that it became the one that no other of them reads."""
-    node, _, place = name.rpartition(":")
+    node, _, position = name.rpartition(":")
     spans: dict[str, list[Call]] = {}
     for call in post_order(main.body):
         if isinstance(call, Call) and call.span:
             spans.setdefault(str(call.span), []).append(call)
-    for wanted, index in ((name, 0), (node, int(place) if place.isdigit() else -1)):
+    for wanted, index in ((name, 0), (node, int(position) if position.isdigit() else -1)):
         matches = [wanted] if wanted in spans else [one for one in spans if one.endswith(f"/{wanted}")]
         if index < 0 or not wanted or not matches:
             continue
@@ -86,7 +97,7 @@ def _result(main: Function, name: str, calls: Sequence[Call], index: int) -> Exp
 
 
 def _through(call: Call) -> list[Expr]:
-    """What a call reads, the tuples among it opened."""
+    """The operands of a call, the tuples among them opened."""
     found: list[Expr] = []
     for kid in children(call):
         found.append(kid)

@@ -1,4 +1,4 @@
-"""What a model is compared with: the engines of its own framework, as `verify`, `bisect`, `bench` and `run --dump` ask.
+"""Reference engines of models: those of their own framework, as `verify`, `bisect`, `bench` and `run --dump` ask.
 
 A format that has some derives a `Reference`; its graph can be cut into smaller models by a `Graph`.
 """
@@ -77,7 +77,7 @@ class Graph(ABC):
 
     @abstractmethod
     def size(self, model: Any) -> int:
-        """How many nodes a part has."""
+        """The number of nodes of a part."""
 
     @abstractmethod
     def save(self, model: Any, path: Path) -> None:

@@ -103,7 +103,7 @@ class _Parser:
     def _value(
         self, field: Field | None, name: str, values: dict[str, Any], extra: dict[str, list[Any]], depth: int
     ) -> None:
-        """What follows the name of a field, entered into `values`, or into `extra` without a `field`."""
+        """The value of a field, entered into `values`, or into `extra` without a `field`."""
         colon = self._take(":")
         if self._take("["):
             items = [] if self._token == "]" else [self._one(field, name, True, depth)]

@@ -8,10 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ModelError
+from tilewright.frontend.interface import Frontend
 from tilewright.frontend.source import Source
 
 Part = str | os.PathLike[str] | bytes | bytearray | memoryview
 _PARTS = (str, os.PathLike, bytes, bytearray, memoryview)
+
+
+def parts_of(model: Any) -> tuple[Part, Part | None]:
+    """The architecture and the weights of a model: a tuple of both, or the former alone."""
+    return model if is_pair(model) else (model, None)
 
 
 def is_pair(model: object) -> bool:
@@ -19,12 +25,24 @@ def is_pair(model: object) -> bool:
     return isinstance(model, tuple) and len(model) == 2 and all(isinstance(part, _PARTS) for part in model)
 
 
-def first_of(model: tuple[Any, Any]) -> Source | None:
-    """The first part of a pair, for telling of what format it is; None where it cannot be read."""
-    try:
-        return Source.of(model[0])
-    except ModelError:
-        return None
+class PairFrontend(Frontend):
+    """A format of two files, which `convert` takes as a path, bytes or a tuple of both."""
+
+    def takes(self, model: object) -> bool:
+        """True for a pair whose first part is of this format."""
+        try:
+            return is_pair(model) and self.recognizes(Source.of(model[0]))  # type: ignore[index]
+        except ModelError:
+            return False
+
+    def weights_beside(self, path: Path) -> Path | None:
+        """The file of weights that belongs to the one at `path`, if there is one."""
+        raise NotImplementedError
+
+    def companions(self, path: Path) -> Sequence[Path]:
+        """The file of weights."""
+        found = self.weights_beside(path)
+        return () if found is None or found == path else (found,)
 
 
 def beside(path: Path, suffixes: Sequence[str]) -> Path | None:

@@ -1,4 +1,4 @@
-"""What a model needs and is not supported: gathered while it is converted, told all at once."""
+"""Unsupported parts of a model: gathered while it is converted, reported all at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tilewright.errors import UnsupportedError
 
 
 class Unsupported:
-    """One line an operator and reason: the first place, and how many there are.
+    """One line an operator and reason: the first position, and how many there are.
 
     missing = Unsupported()
     missing.add("Wavelet", "node 'wave' (Wavelet)", "no converter for this operator")
@@ -14,15 +14,15 @@ class Unsupported:
     """
 
     def __init__(self) -> None:
-        self._places: dict[tuple[str, str], dict[str, None]] = {}
+        self._positions: dict[tuple[str, str], dict[str, None]] = {}
 
-    def add(self, operator: str, place: str, reason: str) -> None:
-        """`operator` at `place`, as messages name it, cannot be converted; the same place twice counts once."""
-        self._places.setdefault((operator, reason), {})[place] = None
+    def add(self, operator: str, position: str, reason: str) -> None:
+        """`operator` at `position`, as messages name it, cannot be converted; the same position twice counts once."""
+        self._positions.setdefault((operator, reason), {})[position] = None
 
     def lines(self) -> list[str]:
         """A line for each operator and reason, in the order in which they were met."""
-        return [_line(list(places), reason) for (_, reason), places in self._places.items()]
+        return [_line(list(positions), reason) for (_, reason), positions in self._positions.items()]
 
     def refuse(self, label: str) -> None:
         """Raise the `UnsupportedError` of the model called `label`, unless everything in it is supported."""
@@ -34,6 +34,6 @@ class Unsupported:
             raise UnsupportedError(f"{label} needs {len(lines)} things Tilewright does not support:\n{listed}")
 
 
-def _line(places: list[str], reason: str) -> str:
-    more = f" (the first of {len(places)} such nodes)" if len(places) > 1 else ""
-    return f"{places[0]}{more}: {reason}"
+def _line(positions: list[str], reason: str) -> str:
+    more = f" (the first of {len(positions)} such nodes)" if len(positions) > 1 else ""
+    return f"{positions[0]}{more}: {reason}"

@@ -125,7 +125,7 @@ def _fields(data: memoryview, whole: bool = True) -> Iterator[tuple[int, int, in
 
 
 def _end_of_run(data: memoryview, begin: int, tag: int, stride: int) -> int:
-    """Where the numbers end that begin at `begin`, `stride` bytes each, of which the first `tag` are the same."""
+    """The end of the numbers that begin at `begin`, `stride` bytes each, of which the first `tag` are the same."""
     count = (len(data) - begin) // stride
     rows = np.frombuffer(data, np.uint8, count * stride, begin).reshape(count, stride)[:, :tag]
     other = np.flatnonzero((rows != rows[0]).any(axis=1))

@@ -55,7 +55,7 @@ def split(data: bytearray, parts: Any) -> list[Array]:
 
 
 def describe(module: Module | Model) -> dict[str, Any]:
-    """What a loaded module offers: a model its inputs and outputs, a library its functions with their parameters."""
+    """The interface of a loaded module: a model's inputs and outputs, a library's functions with their parameters."""
     if isinstance(module, Module):
         return {"kind": "library", "functions": [info.to_json() for info in module.functions.values()]}
     specs = {name: [spec.to_json() for spec in getattr(module, name)] for name in ("inputs", "outputs")}

@@ -1,4 +1,4 @@
-"""What a device can do, as it tells it to users and to its tracker, and whether that is what somebody needs."""
+"""Capabilities of a device, as reported to users and to its tracker, and the test of a requirement against them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def capability(name: str, key: str = "", told: Mapping[str, Any] | None = None) 
 
 
 def satisfies(offered: Mapping[str, Any], need: Mapping[str, Any]) -> bool:
-    """Whether a device that offers this is what is needed.
+    """True if a device with these capabilities meets the requirement.
 
     `need` may have `name`, `key` and `architecture` (equal), `features` (all there), `memory` and
     `processors` (at least).
@@ -50,7 +50,7 @@ def satisfies(offered: Mapping[str, Any], need: Mapping[str, Any]) -> bool:
 
 
 def check_need(need: Mapping[str, Any]) -> str:
-    """What is wrong with a description of a need; an empty text if nothing is."""
+    """The fault in a description of a requirement; an empty text if there is none."""
     for field, value in need.items():
         if field in ("name", "key", "architecture"):
             fits = isinstance(value, str)

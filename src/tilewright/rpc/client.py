@@ -31,6 +31,7 @@ from tilewright.errors import InputError, RpcError
 from tilewright.rpc.arrays import dense, parts_of, spec_of, split
 from tilewright.rpc.board.loads import ARTIFACT
 from tilewright.rpc.frames import CHUNK, Channel, ConnectionLost, spelled
+from tilewright.rpc.functions import decoded, encoded
 from tilewright.rpc.identity import Bundle, Peer, require_loopback, secured
 from tilewright.rpc.messages import VERSION, result_of
 from tilewright.rpc.store import digest_of
@@ -134,7 +135,7 @@ class Session:
                 return message, data
 
     def describe(self) -> dict[str, Any]:
-        """What the device is: architecture, features, memory; and how code is confined there."""
+        """The device's description: architecture, features, memory, and the confinement of code there."""
         return self.ask("describe")
 
     def upload(self, what: Any) -> str:
@@ -181,10 +182,14 @@ class Session:
         result_of(self._answer()[0], self._requests, self.channel.peer)
 
     def load_module(self, digest: str, threads: int | None = None) -> RemoteModel | RemoteLibrary:
-        """What was uploaded, loaded in the session's own process on the device."""
+        """An uploaded file, loaded in the session's own process on the device."""
         fields = {} if threads is None else {"threads": threads}
         found = self.ask("load", digest=digest, **fields)
         return RemoteModel(self, found) if found.get("kind") == "model" else RemoteLibrary(self, found)
+
+    def function(self, name: str) -> RemoteFunction:
+        """A function that the program which runs the server offers by name. Raises `RpcError` where it offers none."""
+        return RemoteFunction(self, self.ask("function", name=name)["function"])
 
     def empty(self, shape: Sequence[int], dtype: str = "float32") -> RemoteArray:
         """Memory on the device, holding anything."""
@@ -227,11 +232,14 @@ class Session:
 class RemoteArray:
     """An array in the memory of a device. It is freed there when nobody here holds it any more."""
 
-    def __init__(self, session: Session, shape: tuple[int, ...], dtype: str) -> None:
+    def __init__(self, session: Session, shape: tuple[int, ...], dtype: str, number: int | None = None) -> None:
+        """Memory of its own, or the array that has a `number` there."""
         self.session, self.shape = session, shape
         self.numpy_dtype = spec_of(list(shape), dtype)[1]
         self.dtype = dtype
-        self.number: int = session.ask("allocate", shape=list(shape), dtype=dtype)["array"]
+        self.number: int = (
+            session.ask("allocate", shape=list(shape), dtype=dtype)["array"] if number is None else number
+        )
 
     @property
     def nbytes(self) -> int:
@@ -260,6 +268,30 @@ class RemoteArray:
 
     def __repr__(self) -> str:
         return f"RemoteArray({self.dtype}{list(self.shape)} on {self.session.name})"
+
+
+@dataclass(frozen=True)
+class RemoteFunction:
+    """A function of the server's own process: `f(1, "text", remote_array)`; it may return a function or an array."""
+
+    session: Session
+    number: int
+
+    def __call__(self, *args: Any) -> Any:
+        """Its result. What it raises there is raised here."""
+        fields = [self._field(arg) for arg in args]
+        reply = self.session.ask("invoke", function=self.number, args=fields)
+        if "function" in reply:
+            return RemoteFunction(self.session, reply["function"])
+        if "array" in reply:
+            return RemoteArray(self.session, tuple(reply["shape"]), reply["dtype"], reply["array"])
+        return decoded(reply["value"])
+
+    @staticmethod
+    def _field(arg: Any) -> Any:
+        if isinstance(arg, RemoteArray):
+            return {"array": arg.number}
+        return {"function": arg.number} if isinstance(arg, RemoteFunction) else encoded(arg)
 
 
 @dataclass(frozen=True)
@@ -298,7 +330,7 @@ class Turn:
 
 
 class _Remote:
-    """What was loaded on a device."""
+    """An object loaded on a device."""
 
     def __init__(self, session: Session, told: Mapping[str, Any]) -> None:
         self.session = session

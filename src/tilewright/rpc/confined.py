@@ -21,7 +21,7 @@ from tilewright.rpc.sandbox import Limits, confine
 def main(folder: Path, settings: dict[str, Any], command: Sequence[str]) -> None:
     """Give up all but what the command needs, say so, and run it."""
     channel = Channel(socket.socket(fileno=os.dup(0)), "the server")
-    readable = [Path(place) for place in settings["readable"]]
+    readable = [Path(position) for position in settings["readable"]]
     measures = confine(folder, readable, Limits(**settings["limits"]), starts=True)
     channel.send({"measures": measures})
     channel.socket.setblocking(True)  # which holds for the descriptor that the command inherits too

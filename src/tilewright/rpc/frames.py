@@ -46,7 +46,7 @@ class ConnectionLost(RpcError):
 
 
 class BadFrame(RpcError):
-    """What the peer sent is no frame of this protocol, or one beyond the bounds."""
+    """A peer's message that is no frame of this protocol, or one beyond the bounds."""
 
 
 class Channel:
@@ -148,7 +148,7 @@ class Channel:
             other.send_bytes(part)
 
     def ready(self, seconds: float) -> bool:
-        """Whether something can be read within `seconds`: a frame, or the end of the connection."""
+        """True if a frame or the end of the connection can be read within `seconds`."""
         if getattr(self.socket, "pending", lambda: 0)():
             return True
         try:

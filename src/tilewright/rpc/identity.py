@@ -146,10 +146,10 @@ def require_loopback(host: str) -> None:
 def make_authority(folder: str | os.PathLike[str]) -> Path:
     """Make the authority of a new fleet in `folder`; the path of its certificate. Raises `InputError` if one is."""
     x509, hashes, _serialization, ec = _cryptography()
-    place = Path(folder)
-    if (place / _AUTHORITY).exists():
-        raise InputError(f"{place / _AUTHORITY} is there already; a fleet has one authority: give another folder")
-    place.mkdir(parents=True, exist_ok=True)
+    position = Path(folder)
+    if (position / _AUTHORITY).exists():
+        raise InputError(f"{position / _AUTHORITY} is there already; a fleet has one authority: give another folder")
+    position.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
     name = _named(x509, "Tilewright fleet authority")
     certificate = (
@@ -158,10 +158,10 @@ def make_authority(folder: str | os.PathLike[str]) -> Path:
         .add_extension(_usage(x509, signs=True), critical=True)
         .sign(key, hashes.SHA256())
     )
-    _write(place / _AUTHORITY_KEY, _secret(key), 0o600)
-    _write(place / _AUTHORITY, _public(certificate), 0o644)
-    _write_revoked(place, [])
-    return place / _AUTHORITY
+    _write(position / _AUTHORITY_KEY, _secret(key), 0o600)
+    _write(position / _AUTHORITY, _public(certificate), 0o644)
+    _write_revoked(position, [])
+    return position / _AUTHORITY
 
 
 def make_bundle(folder: str | os.PathLike[str], role: str, name: str, days: int = _DAYS) -> Path:
@@ -169,9 +169,9 @@ def make_bundle(folder: str | os.PathLike[str], role: str, name: str, days: int 
     x509, hashes, _serialization, ec = _cryptography()
     if role not in ROLES or not _NAME.fullmatch(name):
         raise InputError(f"{role} {name!r}: a role is one of {', '.join(ROLES)}, a name has letters, digits, . _ -")
-    place = Path(folder)
-    authority, signer = _authority(place)
-    bundle = place / f"{role}-{name}"
+    position = Path(folder)
+    authority, signer = _authority(position)
+    bundle = position / f"{role}-{name}"
     if bundle.exists():
         raise InputError(f"{bundle} is there already; revoke it first, or give another name")
     key = ec.generate_private_key(ec.SECP256R1())
@@ -187,25 +187,25 @@ def make_bundle(folder: str | os.PathLike[str], role: str, name: str, days: int 
     _write(bundle / _KEY, _secret(key), 0o600)
     _write(bundle / _CERTIFICATE, _public(certificate), 0o644)
     for shared in (_AUTHORITY, _REVOKED):
-        _write(bundle / shared, (place / shared).read_bytes(), 0o644)
+        _write(bundle / shared, (position / shared).read_bytes(), 0o644)
     return bundle
 
 
 def revoke(folder: str | os.PathLike[str], role: str, name: str) -> Path:
     """Revoke the certificate of `name`; the path of the list, which is copied into the bundles of all that listen."""
     x509, _hashes, _serialization, _ec = _cryptography()
-    place = Path(folder)
-    bundle = place / f"{role}-{name}"
+    position = Path(folder)
+    bundle = position / f"{role}-{name}"
     try:
         certificate = x509.load_pem_x509_certificate((bundle / _CERTIFICATE).read_bytes())
-        listed = x509.load_pem_x509_crl((place / _REVOKED).read_bytes())
+        listed = x509.load_pem_x509_crl((position / _REVOKED).read_bytes())
     except (OSError, ValueError) as error:
         raise InputError(f"{bundle} is no bundle of this fleet: {error}") from None
     serials = sorted({entry.serial_number for entry in listed} | {certificate.serial_number})
-    _write_revoked(place, serials)
-    for beside in sorted(path for path in place.iterdir() if (path / _REVOKED).exists()):
-        _write(beside / _REVOKED, (place / _REVOKED).read_bytes(), 0o644)
-    return place / _REVOKED
+    _write_revoked(position, serials)
+    for beside in sorted(path for path in position.iterdir() if (path / _REVOKED).exists()):
+        _write(beside / _REVOKED, (position / _REVOKED).read_bytes(), 0o644)
+    return position / _REVOKED
 
 
 def _cryptography() -> tuple[Any, Any, Any, Any]:
@@ -221,13 +221,15 @@ def _cryptography() -> tuple[Any, Any, Any, Any]:
     return x509, hashes, serialization, ec
 
 
-def _authority(place: Path) -> tuple[Any, Any]:
+def _authority(position: Path) -> tuple[Any, Any]:
     x509, _hashes, serialization, _ec = _cryptography()
     try:
-        certificate = x509.load_pem_x509_certificate((place / _AUTHORITY).read_bytes())
-        key = serialization.load_pem_private_key((place / _AUTHORITY_KEY).read_bytes(), None)
+        certificate = x509.load_pem_x509_certificate((position / _AUTHORITY).read_bytes())
+        key = serialization.load_pem_private_key((position / _AUTHORITY_KEY).read_bytes(), None)
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{place} holds no authority ({error}); `tilewright rpc init {place}` makes one") from None
+        raise InputError(
+            f"{position} holds no authority ({error}); `tilewright rpc init {position}` makes one"
+        ) from None
     return certificate, key
 
 
@@ -256,9 +258,9 @@ def _usage(x509: Any, signs: bool) -> Any:
     )
 
 
-def _write_revoked(place: Path, serials: list[int]) -> None:
+def _write_revoked(position: Path, serials: list[int]) -> None:
     x509, hashes, _serialization, _ec = _cryptography()
-    authority, signer = _authority(place)
+    authority, signer = _authority(position)
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateRevocationListBuilder()
@@ -269,7 +271,7 @@ def _write_revoked(place: Path, serials: list[int]) -> None:
     for serial in serials:
         entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now).build()
         builder = builder.add_revoked_certificate(entry)
-    _write(place / _REVOKED, _public(builder.sign(signer, hashes.SHA256())), 0o644)
+    _write(position / _REVOKED, _public(builder.sign(signer, hashes.SHA256())), 0o644)
 
 
 def _named(x509: Any, text: str) -> Any:

@@ -1,4 +1,4 @@
-"""What a tracker must know again after it died: leases and finished jobs, one checksummed JSON line each.
+"""The state of a tracker that outlives it: leases and finished jobs, one checksummed JSON line each.
 
     8 hexadecimal digits of the CRC-32 of the text, a blank, the JSON text, a newline
 
@@ -70,7 +70,7 @@ class Journal:
                 self._rewrite()
 
     def _take(self, event: Mapping[str, Any]) -> None:
-        """What an event means for what is known."""
+        """Apply an event to the known state."""
         try:
             if event["event"] == "granted":
                 fields = {name: event[name] for name in Lease.__dataclass_fields__}
@@ -103,7 +103,7 @@ class Journal:
                 yield event
 
     def _rewrite(self) -> None:
-        """What still matters as a new file, which takes the place of the old one; then open it to add to."""
+        """Write the live state as a new file, which replaces the old one; then open it for appending."""
         events: list[dict[str, Any]] = [{"event": "granted", **lease.__dict__} for lease in self.leases.values()]
         events += [{"event": "ended", "lease": "", "job": job, "how": how} for job, how in self.finished.items()]
         try:

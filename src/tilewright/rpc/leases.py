@@ -79,7 +79,7 @@ class Leases:
             found.used = True
 
     def holds(self, lease: str) -> bool:
-        """Whether a session may go on."""
+        """True if a session may go on."""
         with self._changed:
             found = self._known.get(lease)
             return found is not None and found.until >= time.monotonic()

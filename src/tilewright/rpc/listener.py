@@ -21,7 +21,7 @@ class Listener:
     """Accepts connections of peers of some roles, from the moment it is made until `close`."""
 
     def __init__(
-        self, place: tuple[str, int], bundle: Bundle | None, roles: tuple[str, ...], most: int, serve: Serve
+        self, position: tuple[str, int], bundle: Bundle | None, roles: tuple[str, ...], most: int, serve: Serve
     ) -> None:
         """`serve(channel, peer)` runs in a thread for each connection, which ends with it; `most` may be at a time.
 
@@ -29,11 +29,11 @@ class Listener:
         address cannot be listened on or the bundle cannot be used, `InputError` where it is not this machine alone.
         """
         if bundle is None:
-            require_loopback(place[0])
+            require_loopback(position[0])
         else:
             bundle.context(listening=True)
         self._bundle, self._roles, self._most, self._serve = bundle, roles, most, serve
-        self._socket = _listen(*place)
+        self._socket = _listen(*position)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         self.refused = 0
         self.closed = threading.Event()
@@ -60,7 +60,7 @@ class Listener:
     def _accept(self) -> None:
         while not self.closed.is_set():
             try:
-                connection, place = self._socket.accept()
+                connection, position = self._socket.accept()
             except OSError:  # too many files, or the end
                 if self.closed.wait(0.05):
                     return
@@ -69,7 +69,7 @@ class Listener:
                 connection.close()
                 continue
             pending = self._begin_handshake(connection)
-            arguments = (connection, spelled(*place[:2]), pending)
+            arguments = (connection, spelled(*position[:2]), pending)
             threading.Thread(target=self._open, args=arguments, daemon=True).start()
 
     def _begin_handshake(self, connection: socket.socket) -> socket.socket:
@@ -87,13 +87,13 @@ class Listener:
                     longest.shutdown(socket.SHUT_RDWR)
         return pending
 
-    def _open(self, connection: socket.socket, place: str, pending: socket.socket) -> None:
+    def _open(self, connection: socket.socket, position: str, pending: socket.socket) -> None:
         """One connection from its handshake to its end; nothing that a peer does ends the listener."""
         peer = Peer("user", "")  # over plaintext nobody says who he is
         try:
             if self._bundle is not None:
                 connection, peer = secured(connection, self._bundle, listening=True, roles=self._roles)
-            channel = Channel(connection, str(peer) if peer.name else place)
+            channel = Channel(connection, str(peer) if peer.name else position)
         except (Impostor, RpcError, OSError, EnvironmentError_):
             self.refused += 1
             connection.close()

@@ -1,8 +1,9 @@
-"""What may be said: the closed list of verbs, the fields of each, and how answers and errors look.
+"""Messages of the protocol: the closed list of verbs, the fields of each, and the form of answers and errors.
 
 A request is `{"verb": V, "id": N, …}`. Its answer has the same id and either `"ok"` with what was asked for, or
 `"error"` with the kind of error and its text. A verb or a field that is not listed here is refused, and so is a field
-of another type: no request reaches a function by a name that a peer chose.
+of another type: no request reaches a function by a name that a peer chose, but for those that the program which runs
+the server offers by name (`functions.py`).
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ DEVICE_VERBS: dict[str, dict[str, Any]] = {
     "run": {"module": _count, "inputs": _list},
     "time_model": {"module": _count, "inputs": _list, "repeat": _count, "warmup": _count},
     "profile": {"module": _count, "inputs": _list, "repeat": _count},
+    "function": {"name": _text},
+    "invoke": {"function": _count, "args": _list},
     "cancel": {"request?": _count},
     "bye": {},
 }  # fmt: skip
@@ -158,7 +161,7 @@ def failure(request: Mapping[str, Any], error: Exception) -> dict[str, Any]:
 
 
 def result_of(message: Mapping[str, Any], request_id: int, peer: str) -> dict[str, Any]:
-    """What an answer brings. Raises the error that it tells of: of the same class, where we have one of that name."""
+    """The result in an answer. Raises the error that it carries: of the same class, where we have one of that name."""
     if message.get("id") != request_id:
         raise RpcError(f"{peer} answered request {message.get('id')!r} while {request_id} was waited for")
     if "error" in message:

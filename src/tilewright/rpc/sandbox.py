@@ -1,4 +1,5 @@
-"""What a process gives up before it runs a stranger's code, on Linux; each measure is tried and what took is told.
+"""Confinement of a process before it runs a stranger's code, on Linux; each measure is tried, and those in effect are
+reported.
 
 | measure | against |
 |---|---|
@@ -65,7 +66,7 @@ _STARTING = frozenset({"execve", "execveat"})
 
 @dataclass(frozen=True)
 class Limits:
-    """What a worker may use: bytes of memory and of a file, open files, and seconds of a request."""
+    """Limits of a worker: bytes of memory and of a file, open files, and seconds of a request."""
 
     memory_bytes: int
     file_bytes: int = 1 << 30
@@ -109,8 +110,8 @@ def _leave_network() -> None:
     _checked(_libc().unshare(flags))
 
 
-def _become_nobody(places: Sequence[Path]) -> None:
-    """Another user for the rest of this process's life, unless that one could not see the packages or `places`."""
+def _become_nobody(positions: Sequence[Path]) -> None:
+    """Another user for the rest of this process's life, unless that one could not see the packages or `positions`."""
     if os.geteuid() != 0:
         raise OSError(errno.EPERM, f"the server itself runs as user {os.geteuid()}, and so does the worker")
     os.seteuid(_NOBODY)
@@ -118,8 +119,8 @@ def _become_nobody(places: Sequence[Path]) -> None:
         for file in (__file__, np.__file__, os.__file__):  # what is imported later must be there for that user too
             with open(file, "rb"):
                 pass
-        for place in places:
-            os.close(os.open(place, os.O_RDONLY))
+        for position in positions:
+            os.close(os.open(position, os.O_RDONLY))
     finally:
         os.seteuid(0)
     os.setgroups([])
@@ -133,20 +134,20 @@ def _see_only(folder: Path, readable: Sequence[Path]) -> None:
     handled = struct.pack("<Q", _READS | _WRITES)
     ruleset = libc.syscall(_LANDLOCK_CREATE, handled, len(handled), 0)
     _checked(ruleset)
-    packages = {sys.prefix, sys.base_prefix, *(place for place in sys.path if place), *_SYSTEM}
+    packages = {sys.prefix, sys.base_prefix, *(position for position in sys.path if position), *_SYSTEM}
     try:
         _allow(ruleset, str(folder), _READS | _WRITES)
-        for place in {str(place) for place in readable} | packages:
-            if os.path.exists(place):
-                _allow(ruleset, place, _READS if os.path.isdir(place) else _READ_FILE)
+        for position in {str(position) for position in readable} | packages:
+            if os.path.exists(position):
+                _allow(ruleset, position, _READS if os.path.isdir(position) else _READ_FILE)
         _checked(libc.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
         _checked(libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0))
     finally:
         os.close(ruleset)
 
 
-def _allow(ruleset: int, place: str, rights: int) -> None:
-    opened = os.open(place, os.O_PATH)
+def _allow(ruleset: int, position: str, rights: int) -> None:
+    opened = os.open(position, os.O_PATH)
     try:
         beneath = struct.pack("<Qi", rights, opened)
         _checked(_libc().syscall(_LANDLOCK_ADD, ruleset, _PATH_BENEATH, beneath, 0))
@@ -171,7 +172,7 @@ def _filter(machine: str, allowed: frozenset[str]) -> bytes:
     audit, clone, clone3, refused = _CALLS[machine]
     load, equal, at_least, any_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, kill, refuse, absent = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
-    number, architecture, flags = 0, 4, 16  # places in struct seccomp_data
+    number, architecture, flags = 0, 4, 16  # positions in struct seccomp_data
     steps = [
         (load, 0, 0, architecture), (equal, 1, 0, audit), (give, 0, 0, kill),
         (load, 0, 0, number),

@@ -55,7 +55,7 @@ class Device:
     jobs: int = 0
 
     def free(self, now: float) -> bool:
-        """Whether it may be given out."""
+        """True if the device may be leased."""
         return not (self.lease or self.drained or self.away) and now >= self.set_aside_until
 
     def state(self, now: float) -> str:
@@ -81,10 +81,10 @@ class Request:
     withdrawn: bool = False
 
     def __lt__(self, other: Request) -> bool:
-        """Which of a user's requests is served first: as all age alike, their order never changes."""
-        return self._place() < other._place()
+        """The order in which a user's requests are served: as all age alike, it never changes."""
+        return self._position() < other._position()
 
-    def _place(self) -> tuple[float, float, str]:
+    def _position(self) -> tuple[float, float, str]:
         return self.asked - self.priority * AGEING_SECONDS, self.asked, self.job
 
 
@@ -103,13 +103,15 @@ class Lease:
 
     @property
     def weight(self) -> float:
-        """What a second of it costs its user."""
+        """The cost of a second of the device to its user."""
         return 2.0**-self.priority
 
 
 @dataclass
 class User:
-    """What a user has, and had. `virtual_time` is of leases that are over, `usual` the seconds that these lasted."""
+    """A user's leases, present and past. `virtual_time` is of leases that are over, `usual` the seconds that these
+    lasted.
+    """
 
     name: str
     virtual_time: float = 0.0
@@ -328,7 +330,7 @@ class Scheduler:
         return user
 
     def _usual(self, seconds: float) -> float:
-        """What the leases of a user may last of whom nothing is known: as those of others, or till they are renewed."""
+        """The expected length of a lease of a user without history: as those of others, or till they are renewed."""
         known = [user.usual for user in self.users.values() if user.ended]
         return sum(known) / len(known) if known else seconds
 

@@ -22,6 +22,7 @@ from typing import Any
 from tilewright.errors import EnvironmentError_, UserError
 from tilewright.rpc.capability import capability
 from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost
+from tilewright.rpc.functions import Functions, Offered
 from tilewright.rpc.identity import Bundle, Peer
 from tilewright.rpc.leases import Leases
 from tilewright.rpc.listener import Listener
@@ -56,7 +57,10 @@ _NUMBERS = 1 << 32
 
 @dataclass(frozen=True)
 class Settings:
-    """What a server is told: where it keeps things, where it listens, who may come, what a session may use."""
+    """Settings of a server: its folder, its addresses, admitted users, limits of a session.
+
+    `functions` finds the functions of this process that sessions may call by name; without it there are none.
+    """
 
     folder: Path
     host: str = "127.0.0.1"
@@ -67,6 +71,7 @@ class Settings:
     store_bytes: int = 8 << 30
     limits: Limits = field(default_factory=lambda: Limits(memory_bytes=physical_bytes() // 2))
     board: Board | None = None
+    functions: Offered | None = None
     idle_seconds: float = IDLE_SECONDS
 
 
@@ -93,8 +98,8 @@ class Server:
             self._spare = self._start_worker()
         told = self._spare.capability if self._spare is not None else None
         self.capability = capability(settings.name, settings.key or str((told or {}).get("architecture", "")), told)
-        place = settings.host, settings.port
-        self._listener = Listener(place, settings.bundle, ("user", "tracker"), _MOST_CONNECTIONS, self._serve)
+        position = settings.host, settings.port
+        self._listener = Listener(position, settings.bundle, ("user", "tracker"), _MOST_CONNECTIONS, self._serve)
         self.address = self._listener.address
         threading.Thread(target=self._watch_leases, name="leases", daemon=True).start()
 
@@ -139,7 +144,7 @@ class Server:
                     session.channel.close()
 
     def confinement(self) -> dict[str, str]:
-        """How the workers of sessions are confined: by measure, "on" or why it is not."""
+        """The confinement of the workers of sessions: by measure, "on" or the reason why not."""
         with self._lock:
             spare = self._spare
         if spare is None:
@@ -186,6 +191,7 @@ class Session:
     def __init__(self, server: Server, channel: Channel, peer: Peer) -> None:
         self.server, self.channel, self.peer = server, channel, peer
         self._worker: WorkerProcess | None = None
+        self._functions = Functions(server.settings.functions)
         self._has_turn = False
         self.lease = ""
         self._greeted = False
@@ -252,6 +258,14 @@ class Session:
             self.channel.drop()
             self.channel.send_file(answer(message), file)
 
+    def _function(self, message: dict[str, Any]) -> dict[str, Any]:
+        return self._functions.find(message["name"])
+
+    def _invoke(self, message: dict[str, Any]) -> dict[str, Any]:
+        """A function of this process; the session's own process is where its arrays are."""
+        worker = self._ready_worker(message)
+        return self._functions.call(message["function"], message["args"], worker.channel)
+
     def _cancel(self, message: dict[str, Any]) -> dict[str, Any]:
         return {"cancelled": False}  # nothing runs: while something does, `_answer_of` reads the connection
 
@@ -283,7 +297,7 @@ class Session:
             worker.channel.forward(self.channel)
 
     def _send_file(self, message: dict[str, Any], worker: WorkerProcess) -> None:
-        """What is to be loaded along with the request: the worker may be on another machine."""
+        """Send the file to be loaded along with the request: the worker may be on another machine."""
         self.channel.drop()
         with open(self.server.store.path(message["digest"]), "rb") as file:
             worker.channel.send_file(message, file)
@@ -340,7 +354,7 @@ class Session:
 
 
 def _either(first: Channel, second: Channel, seconds: float) -> bool:
-    """Whether one of two channels has something to read within `seconds`."""
+    """True if one of two channels has something to read within `seconds`."""
     if getattr(second.socket, "pending", lambda: 0)():
         return True
     return bool(select.select([first.socket, second.socket], [], [], seconds)[0])

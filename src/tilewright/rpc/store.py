@@ -1,4 +1,4 @@
-"""What was uploaded to a device: files under the digest of their contents, bounded, least recently used out first.
+"""Uploaded files of a device, under the digest of their contents, bounded, least recently used out first.
 
 An upload is written to a file of its own and appears under its digest only when all of it is there and has that digest.
 So the second upload of an artifact sends nothing, a broken one leaves nothing, and what a session loads is what its
@@ -46,20 +46,20 @@ class Store:
             left.unlink(missing_ok=True)
 
     def path(self, digest: str) -> Path:
-        """Where the file of a digest is. Raises `InputError` where there is none."""
-        place = self._place(digest)
-        if not place.is_file():
+        """The path of the file of a digest. Raises `InputError` where there is none."""
+        position = self._position(digest)
+        if not position.is_file():
             raise InputError(f"nothing was uploaded under {digest[:16]}…")
         with suppress(OSError):
-            os.utime(place)
-        return place
+            os.utime(position)
+        return position
 
     def has(self, digest: str, size: int) -> bool:
-        """Whether the file is there whole. Raises `InputError` for one that this store never takes."""
+        """True if the file is there whole. Raises `InputError` for one that this store never takes."""
         if size > self.most_bytes:
             raise InputError(f"{size} bytes are more than this device stores ({self.most_bytes})")
-        place = self._place(digest)
-        return place.is_file() and place.stat().st_size == size
+        position = self._position(digest)
+        return position.is_file() and position.stat().st_size == size
 
     def receive(self, channel: Channel, digest: str) -> Path:
         """Take an upload off a channel: the bytes of the frame at hand.
@@ -67,7 +67,7 @@ class Store:
         Raises `InputError` if they have another digest, `EnvironmentError_` if the disk is full; the bytes are then
         read and dropped, so that the connection can go on.
         """
-        place = self._place(digest)
+        position = self._position(digest)
         self._make_room(channel.left)
         try:
             handle, name = tempfile.mkstemp(prefix="upload-", dir=self.folder)
@@ -81,13 +81,13 @@ class Store:
             if found != digest:
                 raise InputError("the upload has another digest than was announced: it was changed on its way")
             os.chmod(name, 0o444)
-            os.replace(name, place)
+            os.replace(name, position)
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(name)
-        return place
+        return position
 
-    def _place(self, digest: str) -> Path:
+    def _position(self, digest: str) -> Path:
         if not _DIGEST.fullmatch(digest):
             raise InputError(f"{digest!r:.80} is no digest: 64 hexadecimal digits are")
         return self.folder / digest

@@ -40,7 +40,7 @@ _DEVICE_VERBS = frozenset({"hello", "register", "heartbeat", "ended", "bye"})
 
 @dataclass(frozen=True)
 class TrackerSettings:
-    """Where the tracker keeps its journal, where it listens, who may come, how many devices a user may have.
+    """Settings of the tracker: the path of its journal, its addresses, admitted users, devices per user.
 
     A device tells every `heartbeat_seconds` that it is alive, and is lost after `silence_seconds` without a word (0:
     after four heartbeats).
@@ -78,8 +78,8 @@ class Tracker:
             self.scheduler.restore(lease, time.monotonic())
         for job, how in self.journal.finished.items():
             self.scheduler.remember(job, how)
-        place = settings.host, settings.port
-        self._listener = Listener(place, settings.bundle, ("user", "device"), _MOST_CONNECTIONS, self._serve)
+        position = settings.host, settings.port
+        self._listener = Listener(position, settings.bundle, ("user", "device"), _MOST_CONNECTIONS, self._serve)
         self.address = self._listener.address
         self.closed = self._listener.closed
         threading.Thread(target=self._look, daemon=True).start()
@@ -262,7 +262,7 @@ class Tracker:
         self.assign()
 
     def address_of(self, device: str) -> tuple[str, int]:
-        """Where a device listens."""
+        """The address on which a device listens."""
         return self.scheduler.devices[device].address
 
     def _lose(self, link: _DeviceLink, now: float) -> None:

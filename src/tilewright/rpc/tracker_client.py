@@ -37,7 +37,7 @@ _RETRY_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job: its result, or the error, the device it was done on, and how often it was begun."""
+    """The outcome of a job: its result, or the error, the device it ran on, and the number of attempts."""
 
     job: str
     result: Any = None

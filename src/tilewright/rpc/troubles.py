@@ -1,4 +1,4 @@
-"""What went wrong lately: jobs that did not end well, for the people who look after a fleet.
+"""Recent failures: jobs that did not end well, for the people who look after a fleet.
 
 A lease may end by the tracker (nobody renewed it, its device was lost), by its user with the device's fault, or well,
 with a user who says that the job failed; the last may come before or after the device says that its session is over.

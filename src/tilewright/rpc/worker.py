@@ -104,7 +104,8 @@ class Worker:
         return {}, []
 
     def _read(self, request: Mapping[str, Any]) -> Reply:
-        return {}, [self._array(request["array"])]
+        array = self._array(request["array"])
+        return parts_of([array])[0], [array]
 
     def _copy(self, request: Mapping[str, Any]) -> Reply:
         np.copyto(self._array(request["target"]), self._array(request["source"]), casting="no")
@@ -142,11 +143,11 @@ class Worker:
     def _prepared(self, run: Mapping[str, Any]) -> Prepared:
         """A call with its arguments in place; those that are several arrays take turns."""
         copies = {
-            place: [self._array(number) for number in arg["arrays"]]
-            for place, arg in enumerate(run["args"])
+            position: [self._array(number) for number in arg["arrays"]]
+            for position, arg in enumerate(run["args"])
             if isinstance(arg, dict) and "arrays" in arg
         }
-        args = [{"array": arg["arrays"][0]} if place in copies else arg for place, arg in enumerate(run["args"])]
+        args = [{"array": arg["arrays"][0]} if position in copies else arg for position, arg in enumerate(run["args"])]
         return self._function(run).prepared(*self._arguments(args), turns=copies)
 
     def _run(self, request: Mapping[str, Any]) -> Reply:

@@ -1,6 +1,6 @@
 """A session's worker seen from the server: started, asked, and killed with all that it started.
 
-    with WorkerProcess(place, store, limits) as worker:
+    with WorkerProcess(position, store, limits) as worker:
         worker.channel.send(request)
 
 The process is started by one thread that lives as long as the server: the signal by which a worker ends with its server
@@ -40,7 +40,7 @@ _PASSED = (
 
 @dataclass(frozen=True)
 class Board:
-    """How workers that are not Python are run: the `program`, and the `launcher` in front of it.
+    """The command of workers that are not Python: the `program`, and the `launcher` in front of it.
 
     A launcher is an emulator, or what reaches another machine (`elsewhere`), which then has to confine them.
     """
@@ -52,7 +52,9 @@ class Board:
     def readable(self) -> list[str]:
         """The files that the worker reads before it runs."""
         found = [shutil.which(self.launcher[0])] if self.launcher else []
-        return [str(Path(place).resolve()) for place in (*found, self.program) if place and Path(place).exists()]
+        return [
+            str(Path(position).resolve()) for position in (*found, self.program) if position and Path(position).exists()
+        ]
 
 
 @cache
@@ -122,7 +124,7 @@ class WorkerProcess:
             return start.result()
 
     def last_words(self) -> str:
-        """How the worker ended, with the last line that it wrote."""
+        """The exit of the worker, with the last line that it wrote."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(1.0)
         code = self.process.returncode
@@ -166,8 +168,8 @@ def _command(handle: int, folder: Path, settings: dict[str, Any], board: Board |
 def _environment(folder: Path) -> dict[str, str]:
     passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
     if "PYTHONPATH" in passed:  # the worker starts in another folder
-        places = passed["PYTHONPATH"].split(os.pathsep)
-        passed["PYTHONPATH"] = os.pathsep.join(os.path.abspath(place) for place in places)
+        positions = passed["PYTHONPATH"].split(os.pathsep)
+        passed["PYTHONPATH"] = os.pathsep.join(os.path.abspath(position) for position in positions)
     return {**passed, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
 
 

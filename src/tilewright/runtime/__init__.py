@@ -1,4 +1,4 @@
-"""What runs compiled models: tensors, modules, executables and their files, threads. Imports no compiler."""
+"""Execution of compiled models: tensors, modules, executables and their files, threads. Imports no compiler."""
 
 from tilewright.runtime.device import Device, cpu
 from tilewright.runtime.executor import Executable

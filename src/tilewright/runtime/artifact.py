@@ -25,7 +25,7 @@ _SUM = "weights_sum"  # the manifest's key for the checksum of the weights
 
 @dataclass(frozen=True)
 class Artifact:
-    """What an artifact file held: see `Container`."""
+    """The contents of an artifact file: see `Container`."""
 
     manifest: Manifest
     object_code: bytes
@@ -43,7 +43,7 @@ def file_manifest(manifest: Manifest) -> dict[str, Any]:
 
 
 def is_artifact(path: str | os.PathLike[str]) -> bool:
-    """Whether the file looks like a saved artifact (rather than a model)."""
+    """True if the file looks like a saved artifact (rather than a model)."""
     return is_container(path)
 
 
@@ -59,7 +59,7 @@ def save_artifact(
 
     With it goes the native runtime `pool`: this process's where none is given and the architecture is the same.
     """
-    if pool is None and manifest.arch in ("", host_architecture()):
+    if pool is None and manifest.device == "cpu" and manifest.arch in ("", host_architecture()):
         pool = native().pool
     size = weights_bytes(manifest, weights)
     noted = file_manifest(manifest) | {_SUM: weights_sum(weight_parts(manifest, weights), size)}

@@ -1,4 +1,4 @@
-"""What a C program must know of a compiled model: numbers of pointers, memory, dimensions, texts of error codes.
+"""The interface of a compiled model for C programs: numbers of pointers, memory, dimensions, texts of error codes.
 
 A call takes the inputs, the outputs, for symbolic sizes the dimensions, one block of workspace and a number of threads.
 The workspace holds the arena of intermediates and behind it the scratch memory of every worker.
@@ -81,7 +81,7 @@ class CInterface:
 
     @property
     def slots(self) -> int:
-        """How many addresses the run loop takes."""
+        """The number of addresses that the run loop takes."""
         return len(self.inputs) + len(self.outputs) + 3 + self.is_symbolic
 
     @property

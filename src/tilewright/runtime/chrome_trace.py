@@ -1,4 +1,4 @@
-"""What ran when, as a trace that Perfetto, Chrome (about://tracing) and others show on a time line.
+"""A trace of a run that Perfetto, Chrome (about://tracing) and others show on a time line.
 
 Format: "Trace Event Format", the JSON object form with `traceEvents`; times are in microseconds. A track is a thread of
 a process there: the workers of the model are threads of process 1, the stages of its compilation those of process 2.
@@ -74,12 +74,12 @@ def _event(
     name: str, kind: str, process: int, thread: int, start: float, seconds: float, details: dict[str, Any]
 ) -> dict[str, Any]:
     """A complete event; `start` and `seconds` are in seconds."""
-    place = {"pid": process, "tid": thread, "ts": start * 1e6, "dur": seconds * 1e6}
-    return {"name": name, "cat": kind, "ph": "X", **place, "args": details}
+    position = {"pid": process, "tid": thread, "ts": start * 1e6, "dur": seconds * 1e6}
+    return {"name": name, "cat": kind, "ph": "X", **position, "args": details}
 
 
 def _names(events: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What the tracks are called."""
+    """The names of the tracks."""
     words = {_MODEL: ("model", "worker"), _COMPILER: ("compilation", "stages")}
     for process, (title, thread) in words.items():
         tracks = sorted({event["tid"] for event in events if event["pid"] == process})

@@ -41,7 +41,7 @@ WeightPart = tuple[int, Any]  # (offset within the weights, buffer)
 
 @dataclass(frozen=True)
 class Container:
-    """What a file held; `weights` is its mapped, read-only last section, as bytes.
+    """The contents of a file; `weights` is its mapped, read-only last section, as bytes.
 
     `pool` is the native runtime of whoever wrote it, None when the file has none.
     """
@@ -123,7 +123,7 @@ def _opened(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def is_container(path: str | os.PathLike[str]) -> bool:
-    """Whether the file begins like one of ours (it may still be damaged)."""
+    """True if the file begins like one of ours (it may still be damaged)."""
     try:
         with _opened(path) as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -132,7 +132,7 @@ def is_container(path: str | os.PathLike[str]) -> bool:
 
 
 def container_format(path: str | os.PathLike[str]) -> str:
-    """What the manifest of a file of ours says that it holds, before anything is checked. Raises `ArtifactError`."""
+    """The format stated in the manifest of a file of ours, before anything is checked. Raises `ArtifactError`."""
     try:
         with _opened(path) as file:
             layout, _, _ = _read_header(path, file)

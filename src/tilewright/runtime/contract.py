@@ -1,4 +1,4 @@
-"""What the object code of a model relies on in its manifest, as the code itself states it.
+"""The assumptions of a model's object code about its manifest, as the code itself states them.
 
 Code has offsets in the arena and among the weights, numbers of arguments and sizes of tensors in it; a manifest that
 says otherwise has it read and write where nothing is. The compiler therefore puts a text into the object code that
@@ -16,7 +16,8 @@ from typing import Any
 
 from tilewright.errors import ArtifactError
 from tilewright.runtime.link import Linked
-from tilewright.runtime.manifest import Manifest, SegmentManifest
+from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.plan import ExecutionPlan
 from tilewright.support.dtype import DType
 
 #: The symbol of the text: its length in 8 bytes, then JSON.
@@ -63,14 +64,14 @@ def _facts(manifest: Manifest, weights_bytes: int) -> Facts:
     }
 
 
-def _segment_facts(segment: SegmentManifest) -> Facts:
+def _segment_facts(segment: ExecutionPlan) -> Facts:
     return {
         "entry": segment.entry,
         "inputs": _digest(segment.inputs),
         "outputs": _digest(segment.outputs),
         "arena_bytes": segment.arena_bytes,
         "worker_workspace_bytes": segment.worker_workspace_bytes,
-        "dynamic": _digest(segment.dynamic),
+        "dynamic": _digest(segment.dynamic if segment.alignment == 64 else (segment.dynamic, segment.alignment)),
         "checks": _digest(segment.checks),
         "kernels": _digest([(kernel.name, kernel.args) for kernel in segment.kernels]),
     }

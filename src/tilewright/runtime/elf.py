@@ -62,7 +62,7 @@ class Symbol(NamedTuple):
 
     @property
     def is_public(self) -> bool:
-        """Whether other objects may refer to it."""
+        """True if other objects may refer to it."""
         return self.binding in (STB_GLOBAL, STB_WEAK)
 
 

@@ -1,26 +1,23 @@
-"""`Executable`: a compiled model, ready to run. One native call an inference; nothing is allocated but the outputs.
+"""`Executable`: a compiled model, ready to run: one execution plan an inference, on a processor one native call.
 
     exe = tilewright.load("model.tw")
     y = exe(x)                         # one output: the array; several: a list
     outs = exe.run({"x": x})           # by name; a list in the model's output order
     exe.set_threads(4); exe.time({"x": x}, repeat=20); exe.profile({"x": x})
 
-The manifest (plain JSON data, docs/artifact.md) says how to call the object code's entry: slots for the inputs, the
-outputs, the weights, the arena of intermediates, and the workers' scratch memory.
+The manifest (plain JSON data, docs/artifact.md) is the plan, and the program of its device runs it (`runtime.program`).
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.runtime.artifact import save_artifact
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array, same_bytes
 from tilewright.runtime.model import Model
-from tilewright.runtime.profile import KernelTime, profile_kernels
-from tilewright.runtime.segment import Segment
+from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.signature import by_name
 from tilewright.runtime.specializations import Shapes, Specializations
 from tilewright.runtime.types import Value, Weights
@@ -42,16 +39,10 @@ class Executable(Model):
         or a list of arrays in the order of that list (copied into one block). Raises `ArtifactError` when the object
         does not link, `InputError` for a bad thread count.
         """
-        super().__init__(object_code, manifest, weights, self._entries(manifest))
-        self._segment = Segment(self.manifest, self._linked, self._weights, self._memory)
+        super().__init__(object_code, manifest, weights)
         self._specializations: Specializations[Executable] | None = None
-        self._run, self._slots = self._segment.run, self._segment.slots_address
+        self._run = self._program.runner(0)
         self.set_threads(threads)
-
-    @classmethod
-    def _entries(cls, manifest: Manifest) -> list[str]:
-        """The symbols that the object code must define."""
-        return [manifest.entry_symbol]
 
     def specialize(self, limit: int, make: Callable[[Shapes], Executable]) -> None:
         """From now on run sizes that come often by executables of their own, at most `limit` (`Specializations`).
@@ -62,7 +53,8 @@ class Executable(Model):
 
     @property
     def specializes(self) -> int:
-        """How many sizes may get an executable of their own; 0 for a loaded artifact, which holds no model to compile.
+        """The number of sizes that may get an executable of their own; 0 for a loaded artifact, which holds no model to
+        compile.
 
         `tilewright.compile(..., specialize=N)` sets it.
         """
@@ -83,16 +75,19 @@ class Executable(Model):
             self._specializations.wait(timeout)
 
     def _with_own_weights(self, made: Executable) -> Executable:
-        """`made` on the weights of this executable, where it has the same ones in the same places."""
+        """`made` on the weights of this executable, where it has the same ones in the same positions."""
         if made.manifest.weights != self.manifest.weights or not same_bytes(made._weights, self._weights):
             return made
         return Executable(made.object_code, made.manifest, self._weights, made.threads)
 
     def _special(self, arrays: list[Array]) -> Executable | None:
         """The executable for just the sizes of `arrays`, if there is one."""
-        if self._specializations is None or self._segment.shapes is None:
+        if self._specializations is None:
             return None
-        sizes = self._segment.shapes.sizes(arrays)
+        shapes = self._program.shapes[0]
+        if shapes is None:
+            return None
+        sizes = shapes.sizes(arrays)
         found = self._specializations.find(
             sizes, lambda: {s.name: a.shape for s, a in zip(self.inputs, arrays, strict=True)}
         )
@@ -100,27 +95,14 @@ class Executable(Model):
             found.set_threads(self.threads)
         return found
 
-    def _reserve(self, workers: int) -> None:
-        self._segment.reserve(workers)
-
     def time(self, inputs: Mapping[str, Value], repeat: int = 10, warmup: int = 1) -> list[float]:
-        """Seconds of each of `repeat` runs: the native call alone, inputs and outputs prepared once."""
+        """Seconds of each of `repeat` runs on the device alone, inputs and outputs prepared once where it can."""
         arrays = by_name(inputs, self.inputs)
         special = self._special(arrays)
         if special is not None:
             return special.time(inputs, repeat, warmup)
-        run, slots, threads, clock = self._run, self._slots, self.threads, time.perf_counter
-        times = []
         with self._turn():
-            results = self._segment.prepare(arrays, None, threads)
-            for _ in range(warmup):
-                self._check(run(slots, threads))
-            for _ in range(repeat):
-                start = clock()
-                run(slots, threads)
-                times.append(clock() - start)
-        del results
-        return times
+            return self._program.time(0, arrays, self.threads, repeat, warmup, self._check)
 
     def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
         """Run kernel by kernel and time each: one row for every kernel call, in order, minimum over `repeat` runs.
@@ -132,9 +114,7 @@ class Executable(Model):
         if special is not None:
             return special.profile(inputs, repeat)
         with self._turn():
-            results = self._segment.prepare(arrays, None, self.threads)
-            bases = self._segment.bases(arrays, results)
-            return profile_kernels(self._linked, self.manifest, bases, self.threads, repeat, self._check)
+            return self._program.profile(0, arrays, self.threads, repeat, self._check)
 
     def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
         """Write one artifact file, whole or not at all; `tilewright.load(path)` brings the model back.
@@ -149,8 +129,7 @@ class Executable(Model):
             if special is not None:
                 return special._infer(arrays, outputs)
         with self._turn():
-            results = self._segment.prepare(arrays, outputs, self.threads)
-            code = self._run(self._slots, self.threads)
+            results, code = self._run(arrays, outputs, self.threads)
         if code:
             self._check(code)
         return results

@@ -60,7 +60,7 @@ def load_objects(objects: Sequence[bytes], imports: Mapping[str, int], machine: 
 
 
 class Layout:
-    """Where everything goes: offsets from the start of one region, before it is known where that will be.
+    """The memory layout of an object: offsets from the start of one region, before its address is known.
 
     `page` is what parts of different protection are aligned to. `sections` and `commons` (by name), `stubs` and `slots`
     (by the symbol they are for) are offsets; code ends at `code_end`, constants at `constants_end`, and what has
@@ -82,19 +82,19 @@ class Layout:
                 if _is_loaded(section):
                     parts[_part_of(section)].append(((number, index), section))
         calls, slots = self._references()
-        self._place(parts[0])
+        self._position(parts[0])
         self.stubs = {key: self._take(STUB_BYTES, STUB_BYTES) for key in calls}
         self.code_end = self._take(0, page)
-        self._place(parts[1])
+        self._position(parts[1])
         self.slots = {key: self._take(_SLOT_BYTES, _SLOT_BYTES) for key in slots}
         self.constants_end = self._take(0, page)
-        self._place(parts[2])
+        self._position(parts[2])
         self.contents_end = self._end
-        self._place(parts[3])
+        self._position(parts[3])
         self._place_commons()
         self.size = max(self._end, 1)
 
-    def _place(self, sections: list[tuple[_Key, Section]]) -> None:
+    def _position(self, sections: list[tuple[_Key, Section]]) -> None:
         for key, section in sections:
             self.sections[key] = self._take(section.size, section.alignment, section.name)
 
@@ -180,11 +180,11 @@ class Image:
                 continue
             if symbol.name in found and symbol.name not in weak:
                 raise ArtifactError(f"the object code does not link in this process: {symbol.name!r} is defined twice")
-            found[symbol.name] = self._place_of(number, symbol)
+            found[symbol.name] = self._position_of(number, symbol)
             (weak.add if is_weak else weak.discard)(symbol.name)
         return {name: self._base + offset for name, offset in self._layout.commons.items()} | found
 
-    def _place_of(self, number: int, symbol: Symbol) -> int:
+    def _position_of(self, number: int, symbol: Symbol) -> int:
         """The address of a symbol that the object defines itself."""
         if symbol.kind in (elf.STT_TLS, elf.STT_GNU_IFUNC):
             raise ArtifactError(f"symbol {symbol.name!r} of the object code is of type {symbol.kind}, which is unknown")
@@ -200,7 +200,7 @@ class Image:
         if key not in self._found:
             symbol = self._layout.objects[key[0]].symbols[key[1]]
             if not symbol.is_public:
-                address = self._place_of(key[0], symbol) if key[1] else 0
+                address = self._position_of(key[0], symbol) if key[1] else 0
             elif symbol.name in self.symbols:
                 address = self.symbols[symbol.name]
             else:
@@ -226,19 +226,19 @@ class Image:
         offset = self._layout.sections[number, index] + relocation.offset
         if relocation.offset + rule.size > section.size or offset + rule.size > len(self.contents):
             _refuse(rule.name, name, "its place lies outside of its section")
-        place = self._base + offset
+        position = self._base + offset
         try:
-            source = self._source(rule, one.machine, (number, relocation.symbol), place)
-            rule.encode(self.contents, offset, place, source + relocation.addend)
+            source = self._source(rule, one.machine, (number, relocation.symbol), position)
+            rule.encode(self.contents, offset, position, source + relocation.addend)
         except OverflowError as error:
             _refuse(rule.name, name, str(error))
 
-    def _source(self, rule: Rule, machine: int, key: _Key, place: int) -> int:
-        """The address that the relocation at `place` takes for its symbol."""
+    def _source(self, rule: Rule, machine: int, key: _Key, position: int) -> int:
+        """The address that the relocation at `position` takes for its symbol."""
         if rule.source == "slot":
             return self._base + self._layout.slots[key]
         address = self._address(key)
-        if rule.source == "call" and key in self._layout.stubs and abs(address - place) > CALL_REACH[machine] - 4096:
+        if rule.source == "call" and key in self._layout.stubs and abs(address - position) > CALL_REACH[machine] - 4096:
             return self._base + self._layout.stubs[key]
         return address
 

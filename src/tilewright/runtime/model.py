@@ -16,31 +16,28 @@ from typing import Any, ClassVar
 
 from tilewright.errors import InputError
 from tilewright.runtime.artifact import check_machine, gather_weights
-from tilewright.runtime.contract import check_contract
-from tilewright.runtime.link import Linked, link
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array
 from tilewright.runtime.module import failure_text
 from tilewright.runtime.native import PoolCode, native
 from tilewright.runtime.overlap import apart
 from tilewright.runtime.profile import KernelTime
+from tilewright.runtime.program import program_class
 from tilewright.runtime.signature import by_name, by_position, describe
-from tilewright.runtime.threads import MAX_WORKERS, available_processors, default_workers
 from tilewright.runtime.types import Result, Value, Weights
-from tilewright.runtime.working_memory import WorkingMemory
 from tilewright.support.forks import held_here, own_lock
-from tilewright.support.log import DEBUG, log
 
 
 def _unpickled(
-    kind: Any, pool: PoolCode, object_code: bytes, manifest: Mapping[str, Any], weights: Array, threads: int
+    kind: Any, pool: PoolCode | None, object_code: bytes, manifest: Mapping[str, Any], weights: Array, threads: int
 ) -> Model:
-    native(pool)
+    if pool is not None:
+        native(pool)
     return kind(object_code, Manifest.from_json(manifest), weights, threads)
 
 
 class Model(ABC):
-    """A compiled model in memory. Runs from several Python threads take turns.
+    """A compiled model in memory: names, shapes, tensors. Runs from several Python threads take turns.
 
     `inputs` and `outputs` are `TensorSpec`s (name, shape, dtype) in the model's order; `threads` is the number of
     workers; `manifest` is everything the compiler recorded; `executor` names the kind.
@@ -48,8 +45,8 @@ class Model(ABC):
 
     executor: ClassVar[str]
 
-    def __init__(self, object_code: bytes, manifest: Manifest, weights: Weights, entries: Sequence[str]) -> None:
-        """Link a compiled model whose code defines the symbols `entries`."""
+    def __init__(self, object_code: bytes, manifest: Manifest, weights: Weights) -> None:
+        """Load a compiled model on the device that it was compiled for."""
         check_machine(manifest, "the model")
         self.object_code = object_code
         self.manifest = manifest
@@ -58,9 +55,7 @@ class Model(ABC):
         self.target = manifest.target
         self.version = manifest.tilewright_version
         self._weights, self._weights_owner = gather_weights(manifest, weights)
-        self._linked: Linked = link(object_code, entries, native().imports())
-        check_contract(self._linked, manifest, int(self._weights.size))
-        self._memory = WorkingMemory(manifest.arena_bytes)
+        self._program = program_class(manifest.device).load(manifest, object_code, self._weights)
         self._lock = own_lock(self, "_lock")
 
     def _turn(self) -> AbstractContextManager[object]:
@@ -78,9 +73,7 @@ class Model(ABC):
 
         The manifest's ``max_workers``, where the compiler set it, is an upper bound: a model too small to share out.
         """
-        workers = min(default_workers(threads), self.manifest.max_workers or MAX_WORKERS)
-        native().set_processors(available_processors())
-        log(DEBUG, "%d workers, of %d processors that this process may use", workers, available_processors())
+        workers = self._program.workers(threads)
         with self._turn():
             self.threads = workers
             self._reserve(workers)
@@ -129,9 +122,9 @@ class Model(ABC):
     def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
         """Run on values that were checked against `inputs`."""
 
-    @abstractmethod
     def _reserve(self, workers: int) -> None:
         """Provide the memory that `workers` workers will need for certain."""
+        self._program.reserve(workers)
 
     def _check(self, code: int) -> None:
         if code:
@@ -143,7 +136,7 @@ class Model(ABC):
         To unpickle is to load: it brings in native code of whoever wrote the bytes (docs/security.md).
         """
         parts = (self.object_code, self.manifest.to_json(), self._weights, self.threads)
-        return _unpickled, (type(self), native().pool, *parts)
+        return _unpickled, (type(self), self._program.pool, *parts)
 
     def _repr_html_(self) -> str:
         """The model as a table, as notebooks show it."""

@@ -25,7 +25,7 @@ from tilewright.runtime.container import read_container, write_container
 from tilewright.runtime.dlpack import import_array
 from tilewright.runtime.link import link
 from tilewright.runtime.memory import ALIGNMENT, Array, Region, address_of, round_up
-from tilewright.runtime.native import PoolCode, native
+from tilewright.runtime.native import KINDS, PoolCode, native
 from tilewright.runtime.packed import raise_failure
 from tilewright.runtime.record import Record
 from tilewright.runtime.tensor import Tensor
@@ -61,11 +61,13 @@ class Param(Record):
 
 @dataclass(frozen=True)
 class FunctionInfo(Record):
-    """How to call one function: its parameters (working memory not among them) and its working memory in bytes.
+    """The calling convention of one function: its parameters (working memory not among them) and its working memory in
+    bytes.
 
     Where one of the two sizes is not 0, the entry takes both pointers after the parameters. It does so too where
     `workspace_function` names the function that computes the sizes from the parameters: its entry takes the parameters
-    and the address of two int64 for the result. One that is not `parallel` has nothing for a second worker to do.
+    and the address of two int64 for the result. One that is not `parallel` has nothing for a second worker to do; where
+    workers wait for each other within it, it `meets`.
     """
 
     name: str
@@ -74,11 +76,12 @@ class FunctionInfo(Record):
     worker_workspace_bytes: int = 0
     workspace_function: str = ""
     parallel: bool = True
+    meets: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModuleManifest(Record):
-    """What stands in a saved module's file beside its code."""
+    """The manifest of a saved module, beside its code."""
 
     target: str = ""
     messages: tuple[str, ...] = ()
@@ -175,12 +178,15 @@ class Function:
         packers = [_packer(param, self._slots, i) for i, param in enumerate(info.params)]
         self._given = [i for i, param in enumerate(info.params) if not param.inferred]
         self._pack = [packers[i] for i in self._given]
-        self._extents = [(packers[i], i, places) for i in range(count) if (places := _places(info, i))]
+        self._extents = [(packers[i], i, positions) for i in range(count) if (positions := _positions(info, i))]
         if has_memory:
             call = (ctypes.c_uint64 * 5)(entry, self._argument, count + 2, count + 1, 0)
             self._memory = [Region(0), Region(0), call]
             self._target, self._argument = native().call_with_worker_memory, ctypes.addressof(call)
             self._allocate(info.workspace_bytes, info.worker_workspace_bytes)
+        kind = KINDS["meeting" if info.meets else "shared"]
+        self._task = (ctypes.c_uint64 * 11)(self._target, self._argument, kind)
+        self._task_address = ctypes.addressof(self._task)
 
     def _allocate(self, shared_bytes: int, private_bytes: int) -> None:
         """Working memory in the two last slots; a call record that gives each worker its own part of the second."""
@@ -216,12 +222,15 @@ class Function:
         """Run once. Raises `InputError` for arguments that do not fit, or when an assertion of the function fails."""
         with self._turn():
             alive = self._prepare(args)
-            self._check(self._run(self._target, self._argument, self.threads))
+            self._check(native().run_task(self._task_address, self.threads))
             raise_failure()
             del alive
 
     def time(self, *args: Any, repeat: int = 10, number: int = 1) -> list[float]:
-        """Seconds a call takes, `repeat` times the mean over `number` calls, arguments prepared once."""
+        """Seconds a call takes, `repeat` times the mean over `number` calls, arguments prepared once.
+
+        All its workers take part in each of them, even where one has to be waited for.
+        """
         run, target, argument, threads = self._run, self._target, self._argument, self.threads
         clock = time.perf_counter
         with self._turn():
@@ -257,8 +266,8 @@ class Function:
     def _match_extents(self, args: Sequence[Any], arrays: Sequence[Any]) -> None:
         """Puts inferred scalars into their slots; raises `InputError` where extents that must be equal differ."""
         where = {i: n for n, i in enumerate(self._given)}
-        for pack, scalar, places in self._extents:
-            found = {(name, d): arrays[where[i]].shape[d] for i, name, d in places}
+        for pack, scalar, positions in self._extents:
+            found = {(name, d): arrays[where[i]].shape[d] for i, name, d in positions}
             name, inferred = self.info.params[scalar].name, self.info.params[scalar].inferred
             value = next(iter(found.values())) if inferred else int(args[where[scalar]])
             for (buffer, d), extent in found.items():
@@ -298,15 +307,15 @@ class Prepared:
             slots[:] = self._values
             start = time.perf_counter()
             for _ in range(number):
-                for index, places in addresses:
-                    slots[index] = places[self._call % len(places)]
+                for index, positions in addresses:
+                    slots[index] = positions[self._call % len(positions)]
                 self._call += 1
                 function._check(run(target, argument, threads))
             return (time.perf_counter() - start) / number
 
 
-def _places(info: FunctionInfo, index: int) -> list[tuple[int, str, int]]:
-    """Where shapes name the parameter `index`, if it is a scalar: (parameter, its name, dimension) of each place."""
+def _positions(info: FunctionInfo, index: int) -> list[tuple[int, str, int]]:
+    """The dimensions that name the parameter `index`, if it is a scalar, each as (parameter, its name, dimension)."""
     scalar = info.params[index]
     return [
         (i, param.name, d)
@@ -317,7 +326,7 @@ def _places(info: FunctionInfo, index: int) -> list[tuple[int, str, int]]:
 
 
 def failure_text(messages: Sequence[str], code: int) -> str:
-    """What a nonzero result of compiled code means: a 1-based index into the module's assertion texts."""
+    """The message of a nonzero result of compiled code: a 1-based index into the module's assertion texts."""
     return messages[code - 1] if 0 < code <= len(messages) else f"compiled code failed with status {code}"
 
 
@@ -328,9 +337,9 @@ def _packer(param: Param, slots: Any, index: int) -> Any:
 
 def _scalar_packer(param: Param, slots: Any, index: int) -> Any:
     """The scalar's own bytes at the start of the slot (little endian: also right for an entry that loads 32 bits)."""
-    place = slots._type_.from_buffer(slots, 8 * index)
-    view = np.frombuffer(place, DType(param.dtype).numpy, 1)
-    zero = np.frombuffer(place, np.uint64)
+    position = slots._type_.from_buffer(slots, 8 * index)
+    view = np.frombuffer(position, DType(param.dtype).numpy, 1)
+    zero = np.frombuffer(position, np.uint64)
 
     def pack(value: Any) -> None:
         zero[0] = 0

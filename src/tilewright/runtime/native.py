@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from tilewright.errors import ArtifactError
 from tilewright.runtime import packed
@@ -20,11 +21,18 @@ from tilewright.runtime.processor import host_architecture
 from tilewright.support.forks import own_lock
 
 #: The version of what the pool exports and of how it is called. Pools of one version may stand for each other.
-INTERFACE = 4
+INTERFACE = 5
+
+Kind = Literal["shared", "meeting", "alone", "fixed"]
+
+#: The kinds of regions by their numbers in the worker pool: shares that do not wait for each other; workers that meet
+#: within, however many there are; work for one; shares that wait for each other and are as many as was asked for.
+KINDS: dict[Kind, int] = {"shared": 0, "meeting": 1, "alone": 2, "fixed": 3}
 
 EXPORTS = (
     "tilewright_barrier",
     "tilewright_parallel_run",
+    "tilewright_run_task",
     "tilewright_run",
     "tilewright_regions",
     "tilewright_call_with_worker_memory",
@@ -48,7 +56,9 @@ class PoolCode:
 class Native:
     """Addresses and callables of the native runtime.
 
-    `parallel_run(entry, args, workers) -> int` takes addresses as plain integers and releases the interpreter lock.
+    `parallel_run(entry, args, workers) -> int` takes addresses as plain integers and releases the interpreter lock; it
+    is done by just so many workers. `run_task(task, workers)` takes the address of what `tilewright_run_task` reads,
+    and lets whoever waits do shares that nobody has begun.
     """
 
     def __init__(self, pool: PoolCode) -> None:
@@ -57,6 +67,9 @@ class Native:
         self.addresses = self._linked.addresses
         run_type = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int32)
         self.parallel_run: Callable[[int, int, int], int] = run_type(self.addresses["tilewright_parallel_run"])
+        task_type = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32)
+        self.run_task: Callable[[int, int], int] = task_type(self.addresses["tilewright_run_task"])
+        self.repeat: Callable[[int, int], int] = task_type(self.addresses["tilewright_repeat"])
         steps_type = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)
         self.steps: Callable[[int], int] = steps_type(self.addresses["tilewright_steps"])
         self.call_with_worker_memory = self.addresses["tilewright_call_with_worker_memory"]
@@ -104,7 +117,7 @@ def provide_pool(build: Callable[[], bytes]) -> None:
 
 
 def pool_key(architecture: str = "") -> str:
-    """What a pool must be made for to run here, or on another architecture."""
+    """The key of the pool for this machine, or for another architecture."""
     return f"{INTERFACE}-{architecture or host_architecture()}"
 
 

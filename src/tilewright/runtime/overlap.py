@@ -19,12 +19,12 @@ def apart(arrays: Sequence[Any], outputs: Sequence[Any], specs: Sequence[TensorS
     Raises `InputError` where two of `outputs`, described by `specs`, share memory.
     """
     spans = sorted((*byte_bounds(a), i) for i, a in enumerate(outputs) if isinstance(a, np.ndarray) and a.size)
-    latest = -1  # the place among `spans` of the one that ends last
-    for place, (start, end, index) in enumerate(spans):
+    latest = -1  # the position among `spans` of the one that ends last
+    for position, (start, end, index) in enumerate(spans):
         if latest >= 0 and start < spans[latest][1]:
-            _refuse_shared(outputs, spans[: place + 1], index, specs)
+            _refuse_shared(outputs, spans[: position + 1], index, specs)
         if latest < 0 or end > spans[latest][1]:
-            latest = place
+            latest = position
     return [_copied_where_shared(array, outputs, spans) for array in arrays]
 
 
@@ -64,9 +64,9 @@ def _own(result: Any, spans: list[tuple[int, int]]) -> Any:
     if not isinstance(result, np.ndarray) or not result.size or result.dtype == object:
         return result
     low, high = byte_bounds(result)
-    place = bisect_right(spans, (low, high))
-    before = place > 0 and spans[place - 1][1] > low
-    behind = place < len(spans) and spans[place][0] < high
+    position = bisect_right(spans, (low, high))
+    before = position > 0 and spans[position - 1][1] > low
+    behind = position < len(spans) and spans[position][0] < high
     if before or behind:
         return result.copy()
     insort(spans, (low, high))

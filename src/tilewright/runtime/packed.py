@@ -112,8 +112,8 @@ def _dispatch(addresses: int, description: int) -> None:
         length = words.next()
         name = words.text(length, -(-length // 8))
         count = words.next()
-        places = [ctypes.c_uint64.from_address(addresses + 8 * i).value for i in range(count)]
-        get_func(name)(*[_argument(words, places) for _ in range(count)])
+        positions = [ctypes.c_uint64.from_address(addresses + 8 * i).value for i in range(count)]
+        get_func(name)(*[_argument(words, positions) for _ in range(count)])
     except BaseException as failure:  # C code cannot pass it on: `raise_failure` does
         _failures.append(failure)
 

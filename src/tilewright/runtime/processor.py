@@ -1,4 +1,4 @@
-"""Which processor this is: its architecture and its features by LLVM's names, as the kernel tells them."""
+"""The processor: its architecture and its features by LLVM's names, as the kernel reports them."""
 
 from __future__ import annotations
 

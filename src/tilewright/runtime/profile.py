@@ -1,9 +1,4 @@
-"""Times of single kernels: the manifest's ``kernels`` called one by one, each through its own entry.
-
-A kernel's ``args`` are ``[space, offset]`` pairs: ``["input", i]`` and ``["output", i]`` count, ``["weights", bytes]``,
-``["arena", bytes]`` and ``["scratch", bytes]`` are offsets; scratch is different for each worker. With symbolic sizes,
-``["table", i]`` is an entry of the table, and entries whose values are added to an offset follow it.
-"""
+"""Times of single kernels: the calls of an execution plan one by one, each through the kernel's own entry."""
 
 from __future__ import annotations
 
@@ -15,8 +10,8 @@ from typing import Any
 
 from tilewright.errors import ArtifactError
 from tilewright.runtime.link import Linked, link
-from tilewright.runtime.manifest import Kernel, SegmentManifest
 from tilewright.runtime.native import native
+from tilewright.runtime.plan import ExecutionPlan, KernelCall
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,7 @@ class _Call:
 
 def profile_kernels(
     linked: Linked,
-    manifest: SegmentManifest,
+    manifest: ExecutionPlan,
     bases: Mapping[str, Any],
     threads: int,
     repeat: int,
@@ -71,7 +66,7 @@ def profile_kernels(
     return [_row(kernel, seconds, share) for kernel, seconds, share in zip(kernels, best, shares)]
 
 
-def _row(kernel: Kernel, seconds: float, shares: tuple[tuple[float, float], ...]) -> KernelTime:
+def _row(kernel: KernelCall, seconds: float, shares: tuple[tuple[float, float], ...]) -> KernelTime:
     known = kernel.flops or 0, kernel.bytes or 0, kernel.choice
     return KernelTime(kernel.name, kernel.source_text, seconds, *known, shares)
 
@@ -108,7 +103,7 @@ def _timer() -> int | None:
     return None if _linked_timer is None else _linked_timer.addresses["tilewright_timed_call"]
 
 
-def _prepare(linked: Linked, kernel: Kernel, bases: Mapping[str, Any], stride: int) -> _Call:
+def _prepare(linked: Linked, kernel: KernelCall, bases: Mapping[str, Any], stride: int) -> _Call:
     entry = linked.find(f"{kernel.name}__entry")
     if entry is None:
         raise ArtifactError(f"kernel {kernel.name!r} of the manifest is not in the model's object code")
@@ -117,15 +112,13 @@ def _prepare(linked: Linked, kernel: Kernel, bases: Mapping[str, Any], stride: i
     private = None
     table = bases.get("table", ())
     for i, arg in enumerate(args):
-        space: Any = arg[0]  # `Manifest` has checked them
-        offset, *entries = [int(number) for number in arg[1:]]
-        if space in ("input", "output"):
-            slots[i] = bases[space][offset]
-        elif space == "table":
-            slots[i] = table[offset]
+        if arg.space in ("input", "output"):
+            slots[i] = bases[arg.space][arg.offset]
+        elif arg.space == "table":
+            slots[i] = table[arg.offset]
         else:
-            slots[i] = bases[space] + offset + sum(table[entry] for entry in entries)
-            private = i if space == "scratch" else private
+            slots[i] = bases[arg.space] + arg.offset + sum(table[entry] for entry in arg.slots)
+            private = i if arg.space == "scratch" else private
     address = ctypes.addressof(slots)
     if private is None:
         return _Call(entry, address, (slots,))

@@ -26,7 +26,7 @@ class Record:
     """Base of records. Fields with a default may be left out.
 
     A field is a str, bool, int (not negative), record, class with `from_json` and `to_json`, tuple of one type,
-    mapping, union of these, or a `Size`.
+    mapping, union of these, or a `Size`. An `ArtifactError` of a `from_json` follows the field's name.
     """
 
     what: ClassVar[str] = ""
@@ -55,7 +55,7 @@ class Record:
 
 
 def at(where: str, part: str | int) -> str:
-    """The place of a part: ``kernels[3].name``."""
+    """The position of a part: ``kernels[3].name``."""
     return f"{where}[{part}]" if isinstance(part, int) else f"{where}.{part}"
 
 
@@ -112,6 +112,8 @@ def _value(kind: Any, data: Any, where: str) -> Any:
         return _record(kind, data, where)
     try:
         return kind.from_json(data)
+    except ArtifactError as error:
+        raise ArtifactError(f"{where} {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ArtifactError(f"{where} is no {kind.__name__}: {error!r}") from None
 

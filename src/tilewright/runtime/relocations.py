@@ -2,10 +2,9 @@
 
 `RELOCATIONS[machine][type]` is a `Rule`. Its `source` says what stands for the symbol: its own address (``"symbol"``);
 for calls its address or that of a stub which jumps there (``"call"``); the address of a slot that holds its address
-(``"slot"``). Its `encode(image, offset, place, value)` puts `value`, the source plus the addend, into `image` at
-`offset`, which will be at the address `place`; it raises `OverflowError` when the value does not fit. Specifications:
-"System V ABI, AMD64 supplement" 4.4 and "ELF for the Arm 64-bit Architecture" 5.7.
-"""
+(``"slot"``). Its `encode(image, offset, position, value)` puts `value`, the source plus the addend, into `image` at
+`offset`, which will be at the address `position`; it raises `OverflowError` when the value does not fit.
+Specifications: "System V ABI, AMD64 supplement" 4.4 and "ELF for the Arm 64-bit Architecture" 5.7."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ Encode = Callable[[bytearray, int, int, int], None]
 
 
 class Rule(NamedTuple):
-    """How to apply one type of relocation; `size` is the number of bytes it changes."""
+    """The application of one type of relocation; `size` is the number of bytes it changes."""
 
     name: str
     source: str
@@ -28,11 +27,11 @@ class Rule(NamedTuple):
 
 
 def _number(code: str, relative: bool) -> Encode:
-    """A plain number in memory, `code` being its format for `struct`; `relative` to its own place or absolute."""
+    """A plain number in memory, `code` being its format for `struct`; `relative` to its own position or absolute."""
     packer = struct.Struct(f"<{code}")
 
-    def encode(image: bytearray, offset: int, place: int, value: int) -> None:
-        number = value - place if relative else value
+    def encode(image: bytearray, offset: int, addre: int, value: int) -> None:
+        number = value - addre if relative else value
         if code == "Q":
             number &= 0xFFFF_FFFF_FFFF_FFFF  # addresses wrap around
         try:
@@ -44,11 +43,11 @@ def _number(code: str, relative: bool) -> Encode:
 
 
 def _field(mask: int, bits: Callable[[int, int], int]) -> Encode:
-    """Part of a 32-bit instruction of AArch64: `bits(place, value)` takes the place of the instruction's `mask`."""
+    """Part of a 32-bit instruction of AArch64: `bits(position, value)` takes the place of the instruction's `mask`."""
 
-    def encode(image: bytearray, offset: int, place: int, value: int) -> None:
+    def encode(image: bytearray, offset: int, addre: int, value: int) -> None:
         instruction = int.from_bytes(image[offset : offset + 4], "little")
-        instruction = instruction & ~mask | bits(place, value) & mask
+        instruction = instruction & ~mask | bits(addre, value) & mask
         image[offset : offset + 4] = instruction.to_bytes(4, "little")
 
     return encode
@@ -57,8 +56,8 @@ def _field(mask: int, bits: Callable[[int, int], int]) -> Encode:
 def _branch(width: int, position: int) -> Encode:
     """The distance to another instruction, in instructions: `width` bits of it from bit `position`."""
 
-    def bits(place: int, value: int) -> int:
-        distance = value - place
+    def bits(addre: int, value: int) -> int:
+        distance = value - addre
         _check(distance % 4 == 0, f"{value:#x} is not the address of an instruction")
         _check(_fits(distance >> 2, width), f"a jump over {distance:#x} bytes is too far")
         return distance >> 2 << position
@@ -69,8 +68,8 @@ def _branch(width: int, position: int) -> Encode:
 def _adr(page: int) -> Encode:
     """21 bits of the distance in pages of `page` bytes: the immediate of ADR (`page` 1) and ADRP (`page` 4096)."""
 
-    def bits(place: int, value: int) -> int:
-        distance = value // page - place // page
+    def bits(addre: int, value: int) -> int:
+        distance = value // page - addre // page
         _check(_fits(distance, 21), f"{value:#x} is too far away")
         return (distance & 3) << 29 | (distance >> 2 & 0x7FFFF) << 5
 

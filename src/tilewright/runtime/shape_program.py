@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tilewright.errors import ArtifactError, InputError
-from tilewright.runtime.manifest import SymbolicSizes
 from tilewright.runtime.memory import ALIGNMENT, round_up
+from tilewright.runtime.plan import SymbolicSizes
 
 #: How each operator is written in Python.
 OPERATORS = {
@@ -41,7 +41,7 @@ Expression = Any  # int, str or [operator, Expression, Expression]
 
 
 class Shaped(Protocol):
-    """What has a shape: an array, or the place of one."""
+    """An object with a shape: an array, or a stand-in for one."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -49,7 +49,7 @@ class Shaped(Protocol):
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What one set of dimensions needs: the table for compiled code, bytes of memory, and shapes of the outputs."""
+    """The needs of one set of dimensions: the table for compiled code, bytes of memory, and shapes of the outputs."""
 
     table: tuple[int, ...]
     arena_bytes: int
@@ -60,8 +60,9 @@ class RunPlan:
 class ShapeProgram:
     """The symbolic sizes of one compiled segment, from the ``dynamic`` part of its manifest (docs/executors.md)."""
 
-    def __init__(self, symbolic: SymbolicSizes, inputs: Sequence[Any]) -> None:
-        """`inputs` are the segment's `TensorSpec`s, whose names errors show."""
+    def __init__(self, symbolic: SymbolicSizes, inputs: Sequence[Any], alignment: int = ALIGNMENT) -> None:
+        """`inputs` are the segment's `TensorSpec`s, whose names errors show; buffers have the `alignment` in bytes."""
+        self._alignment = alignment
         self._sources = [(d.name, d.input, d.axis) for d in symbolic.dims]
         self._inputs = tuple(inputs)
         names = [name for name, _, _ in self._sources]
@@ -123,27 +124,27 @@ class ShapeProgram:
 
     def _make(self, dims: tuple[int, ...]) -> RunPlan:
         self._check_equal(dims)
-        sizes = [round_up(max(int(size), 1), ALIGNMENT) for size in self._sizes(*dims)]
+        sizes = [round_up(max(int(size), 1), self._alignment) for size in self._sizes(*dims)]
         most = max((*dims, *self._elements(*dims)), default=0)
         if most > MOST_ELEMENTS:
             named = ", ".join(f"{name} = {dim}" for (name, _, _), dim in zip(self._sources, dims))
             raise InputError(
-                f"the sizes {named} need a tensor of {most} elements; code for open sizes counts to {MOST_ELEMENTS}. "
-                "Compile the model for these sizes alone, with input_shapes"
+                f"the sizes {named} need a tensor of {most} elements; code for symbolic dimensions counts to "
+                f"{MOST_ELEMENTS}. Compile the model for these sizes alone, with input_shapes"
             )
-        places, arena = place(sizes, self._buffers)
+        slots, arena = pack(sizes, self._buffers)
         outputs, position = [], 0
         flat = self._output_dims(*dims)
         for rank in self._output_ranks:
             outputs.append(tuple([max(0, int(dim)) for dim in flat[position : position + rank]]))
             position += rank
-        shared = max((round_up(int(size), ALIGNMENT) for size in self._shared(*dims)), default=0)
-        private = max((round_up(int(size), ALIGNMENT) for size in self._private(*dims)), default=0)
-        table = (*dims, *places, arena, private, *[int(value) for value in self._values(*dims)])
+        shared = max((round_up(int(size), self._alignment) for size in self._shared(*dims)), default=0)
+        private = max((round_up(int(size), self._alignment) for size in self._private(*dims)), default=0)
+        table = (*dims, *slots, arena, private, *[int(value) for value in self._values(*dims)])
         return RunPlan(table, arena + shared, private, tuple(outputs))
 
 
-def place(sizes: Sequence[int], lifetimes: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
+def pack(sizes: Sequence[int], lifetimes: Sequence[tuple[int, int]]) -> tuple[list[int], int]:
     """Offsets of buffers of `sizes` bytes such that no two overlap that live at the same time, and the bytes needed.
 
     `lifetimes` are the first and last steps that touch each buffer. Largest first, each at the lowest free offset.
@@ -169,25 +170,25 @@ def place(sizes: Sequence[int], lifetimes: Sequence[tuple[int, int]]) -> tuple[l
 
 def compile_expressions(names: Sequence[str], expressions: Sequence[Expression]) -> Any:
     """One function of the dimensions `names` that returns the tuple of the values of `expressions`."""
-    places = {name: f"d{index}" for index, name in enumerate(names)}
-    parts = "".join(f"{_source(expression, places)}, " for expression in expressions)
-    text = f"lambda {', '.join(places.values())}: ({parts})"
+    slots = {name: f"d{index}" for index, name in enumerate(names)}
+    parts = "".join(f"{_source(expression, slots)}, " for expression in expressions)
+    text = f"lambda {', '.join(slots.values())}: ({parts})"
     return eval(compile(text, "<sizes>", "eval"), {"min": min, "max": max, "__builtins__": {}})
 
 
-def _source(expression: Expression, places: Mapping[str, str]) -> str:
+def _source(expression: Expression, slots: Mapping[str, str]) -> str:
     """Python source of an expression; only numbers, known dimensions and known operators can come out."""
     if isinstance(expression, int):
         return str(int(expression))
-    if isinstance(expression, str) and expression in places:
-        return places[expression]
+    if isinstance(expression, str) and expression in slots:
+        return slots[expression]
     if isinstance(expression, list | tuple) and len(expression) == 3 and expression[0] in OPERATORS:
-        operator, first, second = expression[0], *[_source(part, places) for part in expression[1:]]
+        operator, first, second = expression[0], *[_source(part, slots) for part in expression[1:]]
         if operator in ("//", "%") and not isinstance(expression[2], int):
             second = f"max({second}, 1)"  # a dimension may be 0: what is divided by it counts nothing then
         return OPERATORS[operator].format(first, second)
     if isinstance(expression, list | tuple) and len(expression) == 4 and expression[0] == "select":
-        condition, first, second = [_source(part, places) for part in expression[1:]]
+        condition, first, second = [_source(part, slots) for part in expression[1:]]
         return f"({first} if {condition} else {second})"
     raise ArtifactError(f"the manifest has a size {expression!r} that this version cannot compute")
 

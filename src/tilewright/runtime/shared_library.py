@@ -150,10 +150,10 @@ class _MovableImage(Image):
             address = self._address((number, relocation.symbol)) + relocation.addend
             self.fixups.append(_Fixup(_RELATIVE, offset, address))
 
-    def _source(self, rule: Rule, machine: int, key: _Key, place: int) -> int:
+    def _source(self, rule: Rule, machine: int, key: _Key, position: int) -> int:
         if rule.source == "call" and key in self._layout.stubs:
             return self._base + self._layout.stubs[key]
-        return super()._source(rule, machine, key, place)
+        return super()._source(rule, machine, key, position)
 
 
 class _Names:
@@ -164,7 +164,7 @@ class _Names:
         self._known: dict[str, int] = {}
 
     def add(self, name: str) -> int:
-        """Where the string is."""
+        """The offset of the string."""
         if name not in self._known:
             self._known[name] = len(self.data)
             self.data += name.encode() + b"\0"
@@ -191,7 +191,7 @@ class _Library:
         self.symbols.append((self.names.add(name), info, section, address))
 
     def write(self, file: BinaryIO, exports: Mapping[str, str], blobs: Mapping[str, bytes]) -> None:
-        """Write all of it to an empty file. Addresses equal places in the file, but for zeros behind the data."""
+        """Write all of it to an empty file. Addresses equal positions in the file, but for zeros behind the data."""
         layout, page = self.image.layout, self.page
         code = page + layout.code_end
         for name, symbol in exports.items():
@@ -199,11 +199,11 @@ class _Library:
             self._add(name, _GLOBAL << 4 | (_FUNCTION if address < code else _OBJECT), 1, address)
         dynamic = round_up(page + layout.size, page)
         tables = dynamic + page
-        places, end = self._place_blobs(
+        positions, end = self._place_blobs(
             blobs, tables + self._table_bytes(len(blobs), sum(map(len, blobs)) + len(blobs))
         )
-        for name, place in places.items():
-            self._add(name, _GLOBAL << 4 | _OBJECT, 1, place)
+        for name, position in positions.items():
+            self._add(name, _GLOBAL << 4 | _OBJECT, 1, position)
         parts, entries = self._tables(tables)
         contents_end = page + layout.contents_end
         segments = [
@@ -218,8 +218,8 @@ class _Library:
         self._write_at(file, 0, self._headers([one for one in segments if one[4] or one[0] == _PT_STACK]))
         self._write_at(file, page, self.image.contents)
         self._write_at(file, dynamic, entries)
-        for place, data in [*parts, *[(places[name], blobs[name]) for name in blobs]]:
-            self._write_at(file, place, data)
+        for position, data in [*parts, *[(positions[name], blobs[name]) for name in blobs]]:
+            self._write_at(file, position, data)
         file.truncate(end)
 
     def _headers(self, segments: Sequence[tuple[int, int, int, int, int]]) -> bytes:
@@ -241,14 +241,16 @@ class _Library:
 
     @staticmethod
     def _place_blobs(blobs: Mapping[str, bytes], start: int) -> tuple[dict[str, int], int]:
-        places, at = {}, start
+        positions, at = {}, start
         for name, data in blobs.items():
-            places[name] = at
+            positions[name] = at
             at = round_up(at + len(data), 64)
-        return places, at
+        return positions, at
 
     def _tables(self, start: int) -> tuple[list[tuple[int, bytes]], bytes]:
-        """Symbols, strings, hash table and relocations with their places, and the dynamic section that names them."""
+        """Symbols, strings, hash table and relocations with their positions, and the dynamic section that names
+        them.
+        """
         symbols = b"".join([_SYMBOL.pack(name, info, 0, section, at, 0) for name, info, section, at in self.symbols])
         kinds, base = _DYNAMIC_KINDS[self.machine], self.page
         rows = []
@@ -261,14 +263,14 @@ class _Library:
             _DT_RELA: b"".join(rows),
             _DT_STRTAB: bytes(self.names.data),
         }
-        places, at = {}, start
+        positions, at = {}, start
         for tag, data in tables.items():
-            places[tag] = at
+            positions[tag] = at
             at = round_up(at + len(data), 8)
-        entries = [(_DT_NEEDED, name) for name in self.needed] + [(_DT_SONAME, self.name), *places.items()]
+        entries = [(_DT_NEEDED, name) for name in self.needed] + [(_DT_SONAME, self.name), *positions.items()]
         entries += [(_DT_STRSZ, len(self.names.data)), (_DT_SYMENT, _SYMBOL.size)]
         entries += [(_DT_RELASZ, len(tables[_DT_RELA])), (_DT_RELAENT, 24), (0, 0)]
-        return [(places[tag], data) for tag, data in tables.items()], b"".join(
+        return [(positions[tag], data) for tag, data in tables.items()], b"".join(
             [struct.pack("<QQ", *e) for e in entries]
         )
 
@@ -282,8 +284,8 @@ class _Library:
         return struct.pack(f"<II{2 * count}I", count, count, *buckets, *chains)
 
     @staticmethod
-    def _write_at(file: BinaryIO, place: int, data: bytes | bytearray) -> None:
-        file.seek(place)
+    def _write_at(file: BinaryIO, position: int, data: bytes | bytearray) -> None:
+        file.seek(position)
         file.write(data)
 
 
@@ -315,7 +317,7 @@ def exported_names(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _symbol_table(data: bytes, fields: Sequence[int]) -> tuple[int, int, int]:
-    """Where the symbols for other libraries lie in a file, how many, and where their names do.
+    """The symbols for other libraries in a file: their offset, their number, and the offset of their names.
 
     Sections say so where the file has them, else the hash table.
     """
@@ -326,11 +328,11 @@ def _symbol_table(data: bytes, fields: Sequence[int]) -> tuple[int, int, int]:
             return row[4], row[5] // _SYMBOL.size, names[4]
     segments = [_SEGMENT.unpack_from(data, fields[5] + i * _SEGMENT.size) for i in range(fields[10])]
 
-    def place(address: int) -> int:
+    def position(address: int) -> int:
         rows = [row for row in segments if row[0] == _PT_LOAD and row[3] <= address < row[3] + row[5]]
         return rows[0][2] + address - rows[0][3] if rows else len(data)
 
     dynamic = next(row for row in segments if row[0] == _PT_DYNAMIC)
     tags = dict(struct.iter_unpack("<QQ", data[dynamic[2] : dynamic[2] + dynamic[5]]))
-    (count,) = struct.unpack_from("<I", data, place(tags[_DT_HASH]) + 4)
-    return place(tags[_DT_SYMTAB]), count, place(tags[_DT_STRTAB])
+    (count,) = struct.unpack_from("<I", data, position(tags[_DT_HASH]) + 4)
+    return position(tags[_DT_SYMTAB]), count, position(tags[_DT_STRTAB])

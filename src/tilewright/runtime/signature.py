@@ -1,4 +1,4 @@
-"""What a compiled model takes and gives: names, shapes and dtypes, and the check of what a caller hands in."""
+"""The signature of a compiled model: names, shapes and dtypes, and the check of a caller's arguments."""
 
 from __future__ import annotations
 
@@ -120,6 +120,24 @@ def by_name(values: Mapping[str, Any], specs: Sequence[TensorSpec]) -> list[Arra
         known = {spec.name for spec in specs}
         unknown = ", ".join(repr(name) for name in values if name not in known)
         raise InputError(f"the model has no input {unknown}; it expects {describe(specs)}")
+    return arrays
+
+
+def checked_outputs(
+    given: Sequence[Any], specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...]]
+) -> list[Array]:
+    """The arrays of a caller that results of these `shapes` are written to.
+
+    Raises `InputError` unless they are one for each output, fit it, are writable and C-contiguous.
+    """
+    if len(given) != len(specs):
+        raise InputError(f"{len(given)} output arrays given, the model has {describe(specs)}")
+    arrays = []
+    for array, spec, shape in zip(given, specs, shapes):
+        checked = bind(array, TensorSpec(spec.name, tuple(shape), spec.dtype), specs)
+        if checked is not array or not array.flags.writeable:
+            raise InputError(f"output {spec.name!r} must be filled into a writable, C-contiguous NumPy array")
+        arrays.append(checked)
     return arrays
 
 

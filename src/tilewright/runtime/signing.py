@@ -29,7 +29,7 @@ Key = str | os.PathLike[str] | bytes
 
 
 def signature_path(path: str | os.PathLike[str]) -> Path:
-    """Where the signature of a file stands: beside it, with `.sig` behind its name."""
+    """The path of a file's signature: beside it, with `.sig` behind its name."""
     return Path(f"{os.fspath(path)}.sig")
 
 

@@ -76,7 +76,7 @@ class Specializations(Generic[Made]):
             worker.join(timeout)
 
     def _is_working(self) -> bool:
-        """Whether a thread compiles. In a forked child there is none, whatever the parent had begun."""
+        """True if a thread compiles. In a forked child there is none, whatever the parent had begun."""
         return self._worker is not None and (self._worker.ident is None or self._worker.is_alive())
 
     def _count(self, sizes: Sizes) -> bool:

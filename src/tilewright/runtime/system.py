@@ -1,4 +1,4 @@
-"""What the runtime asks of the operating system, in one place: memory for code, symbols of the process, processors.
+"""The runtime's use of the operating system, in one module: memory for code, symbols of the process, processors.
 
     memory = host_system().reserve(size)       # an address: fresh pages that can be written
     host_system().write(memory, code); host_system().protect(memory, size, execute=True)
@@ -73,7 +73,7 @@ class System(ABC):
         return None
 
     def processors(self) -> int:
-        """How many processors this process may run on."""
+        """The number of processors this process may run on."""
         return os.cpu_count() or 1
 
 

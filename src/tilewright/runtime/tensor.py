@@ -76,7 +76,7 @@ class Tensor:
 
     @property
     def device(self) -> Device:
-        """Where the memory is: always `cpu(0)`."""
+        """The device of the memory: always `cpu(0)`."""
         return cpu()
 
     @property

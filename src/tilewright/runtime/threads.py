@@ -1,4 +1,4 @@
-"""How many worker threads to use: what this process may really use of the machine, unless someone says otherwise.
+"""The number of worker threads: as many processors as this process may really use, unless someone says otherwise.
 
 Precedence: an explicit argument, then TILEWRIGHT_NUM_THREADS, then the smallest of OMP_NUM_THREADS, the processors in
 the affinity mask, and the cgroup's quota (v2 ``cpu.max`` or v1 ``cpu.cfs_quota_us``, the tightest on the path from this
@@ -36,7 +36,7 @@ def default_workers(explicit: int | None = None, root: Path = Path("/")) -> int:
 
 
 def available_processors(root: Path = Path("/")) -> int:
-    """How many processors this process may keep busy: affinity mask and cgroup quota together, at least 1."""
+    """The number of processors this process may keep busy: affinity mask and cgroup quota together, at least 1."""
     allowed = _affinity()
     quota = cgroup_quota(root)
     if quota is not None:

@@ -90,16 +90,16 @@ class WasmModule:
         buffers = [value for value in values if isinstance(value, np.ndarray)]
         extra = (info.workspace_bytes, info.worker_workspace_bytes) if _has_memory(info) else ()
         slots = self._free + ALIGNMENT
-        places = [round_up(slots + 8 * (len(values) + 2), ALIGNMENT)]
+        positions = [round_up(slots + 8 * (len(values) + 2), ALIGNMENT)]
         for size in (*[b.nbytes for b in buffers], *extra):
-            places.append(round_up(places[-1] + max(size, 1), ALIGNMENT))
-        self._make_room(info.name, places[-1])
-        addresses = iter(places)
+            positions.append(round_up(positions[-1] + max(size, 1), ALIGNMENT))
+        self._make_room(info.name, positions[-1])
+        addresses = iter(positions)
         words = [_slot(value, addresses) for value in values] + [struct.pack("<Q", next(addresses)) for _ in extra]
         self._memory.write(self._store, _CONTEXT, self._free)
         self._memory.write(self._store, b"".join(words), slots)
-        for buffer, place in zip(buffers, places):
-            self._memory.write(self._store, buffer.tobytes(), place)
+        for buffer, position in zip(buffers, positions):
+            self._memory.write(self._store, buffer.tobytes(), position)
         try:
             code = self._exports[f"{info.name}__entry"](self._store, slots, self._free)
         except _wasmtime().Trap as error:
@@ -108,9 +108,9 @@ class WasmModule:
         if code:
             raise InputError(f"{info.name}: {failure_text(self.messages, code)}")
         written = [p.written for p in info.params if not p.is_scalar]
-        for buffer, place, changed in zip(buffers, places, written):
+        for buffer, position, changed in zip(buffers, positions, written):
             if changed:
-                data = self._memory.read(self._store, place, place + buffer.nbytes)
+                data = self._memory.read(self._store, position, position + buffer.nbytes)
                 buffer[...] = np.frombuffer(data, buffer.dtype).reshape(buffer.shape)
 
     def _make_room(self, name: str, end: int) -> None:

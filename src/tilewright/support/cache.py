@@ -122,8 +122,8 @@ def atomic_file(path: Path, durable: bool = True, mode: int = 0o666) -> Iterator
     with _temporary_file(None if special else path.parent, path.name, mode) as (handle, temporary):
         yield temporary
         if special:
-            place = path if descriptor is None else os.dup(descriptor)
-            with temporary.open("rb") as made, open(place, "wb", buffering=0) as sink:
+            position = path if descriptor is None else os.dup(descriptor)
+            with temporary.open("rb") as made, open(position, "wb", buffering=0) as sink:
                 shutil.copyfileobj(made, sink)
             return
         if durable:
@@ -135,11 +135,13 @@ def atomic_file(path: Path, durable: bool = True, mode: int = 0o666) -> Iterator
 
 
 @contextmanager
-def _temporary_file(place: Path | None, name: str, mode: int) -> Iterator[tuple[int, Path]]:
-    """A new file in the folder `place`, None for any: its descriptor and its path, without a name where that can be."""
-    handle = None if place is None else _open_nameless(place)
+def _temporary_file(position: Path | None, name: str, mode: int) -> Iterator[tuple[int, Path]]:
+    """A new file in the folder `position`, None for any: its descriptor and its path, without a name where that
+    can be.
+    """
+    handle = None if position is None else _open_nameless(position)
     if handle is None:
-        handle, made = tempfile.mkstemp(prefix=f".{name[:40]}.", suffix=".tmp", dir=place)
+        handle, made = tempfile.mkstemp(prefix=f".{name[:40]}.", suffix=".tmp", dir=position)
         temporary = Path(made)
     else:
         temporary = _DESCRIPTORS / str(handle)
@@ -154,13 +156,13 @@ def _temporary_file(place: Path | None, name: str, mode: int) -> Iterator[tuple[
         os.close(handle)
 
 
-def _open_nameless(place: Path) -> int | None:
+def _open_nameless(position: Path) -> int | None:
     """A file in a folder that has no name and is gone when it is closed; None where there are no such files."""
     flag = getattr(os, "O_TMPFILE", None)
     if flag is None or not _DESCRIPTORS.is_dir():
         return None
     try:
-        return os.open(place, os.O_RDWR | flag, 0o600)
+        return os.open(position, os.O_RDWR | flag, 0o600)
     except OSError:
         return None
 
@@ -302,7 +304,7 @@ class DiskCache:
         found: list[Entry] = []
         for kind in KINDS if self.directory is not None else ():
             folder = self._path(kind, "")
-            if any(place.is_symlink() for place in (folder, folder.parent)):
+            if any(position.is_symlink() for position in (folder, folder.parent)):
                 continue
             with suppress(OSError), os.scandir(folder) as names:
                 for name in names:
@@ -320,7 +322,7 @@ class DiskCache:
         self._shrink(self.max_bytes, self.max_bytes * 7 // 8, added)
 
     def _shrink(self, most: int, target: int, kept: Path | None = None) -> int:
-        """Where entries take more than `most` bytes, remove some down to `target`; `kept` stays if it fits at all."""
+        """Remove entries down to `target` bytes if they take more than `most`; `kept` stays if it fits at all."""
         entries, removed = self.entries(), 0
         total = sum(entry.bytes for entry in entries)
         for entry in entries if total > most else ():
@@ -374,7 +376,7 @@ def _opened_carefully(path: Path) -> BinaryIO | None:
 
 
 def _is_trusted(directory: Path) -> bool:
-    """Whether what is in a directory was put there by this user or root."""
+    """True if the contents of a directory were put there by this user or root."""
     try:
         return not _why_not_trusted(directory, directory.stat())
     except OSError:
@@ -401,10 +403,10 @@ def _why_not_trusted(path: Path, found: os.stat_result) -> str:
 
 def _make_directory(path: Path) -> None:
     """Make a directory and those above it, writable for this user alone whatever the process's mask is."""
-    for place in [*reversed(path.parents), path]:
-        if not place.exists():
+    for position in [*reversed(path.parents), path]:
+        if not position.exists():
             with suppress(FileExistsError):
-                place.mkdir(mode=0o755)
+                position.mkdir(mode=0o755)
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
@@ -412,13 +414,13 @@ def _write_bytes(path: Path, data: bytes) -> None:
 
 
 def default_directory() -> Path:
-    """Where the cache lives when nobody says otherwise: ``$XDG_CACHE_HOME/tilewright`` or ``~/.cache/tilewright``."""
+    """The default directory of the cache: ``$XDG_CACHE_HOME/tilewright`` or ``~/.cache/tilewright``."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "tilewright"
 
 
 def open_cache(directory: str | os.PathLike[str] | None = None) -> DiskCache:
-    """The cache in `directory`, else in TILEWRIGHT_CACHE_DIR, else in the default place; made if it is not there.
+    """The cache in `directory`, else in TILEWRIGHT_CACHE_DIR, else in the default position; made if it is not there.
 
     Raises `EnvironmentError_` when a directory that was asked for cannot be written; only warns, once, and returns a
     cache that holds nothing when it is the default one. TILEWRIGHT_CACHE=0 without an argument means no cache.

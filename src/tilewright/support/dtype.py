@@ -152,7 +152,7 @@ class DType(str):
         return self.limits()
 
     def extremes(self) -> tuple[float, float]:
-        """What never wins a maximum and a minimum: the infinities of floats, the limits of integers."""
+        """The neutral elements of maximum and minimum: the infinities of floats, the limits of integers."""
         return (-math.inf, math.inf) if self.is_float else self.limits()
 
 

@@ -55,7 +55,7 @@ def load_plugins(*groups: str) -> list[Any]:
 
 
 def _registered(entry: EntryPoint, group: str) -> list[Any]:
-    """What the function or class that an entry point names gives; nothing where it names a module."""
+    """The registrations of the function or class that an entry point names; nothing where it names a module."""
     try:
         found = entry.load()
         return [] if isinstance(found, ModuleType) else [found()]

@@ -28,7 +28,7 @@ _SETTLED_SECONDS = 2.0
 def model_digest(path: Path, store: DiskCache | None = None) -> str:
     """A digest of a model file's contents and of those of the external data files that it names.
 
-    `store` remembers the digests of large files by their place, size and times, as a version control system does.
+    `store` remembers the digests of large files by their position, size and times, as a version control system does.
     """
     digest_of = partial(_remembered, store=store) if store is not None else _scan
     own, *names = digest_of(path)
@@ -57,7 +57,7 @@ def _scan(path: Path) -> list[str]:
 
 
 def _remembered(path: Path, store: DiskCache) -> list[str]:
-    """What `_scan` gives, from `store` when the file is large and as it was."""
+    """The result of `_scan`, from `store` when the file is large and unchanged."""
     before = path.stat()
     if before.st_size < _LARGE:
         return _scan(path)

@@ -1,4 +1,4 @@
-"""What a forked child cannot take over from its parent: locks that threads hold which do not exist in the child.
+"""Locks and threads at a fork: a child cannot take over locks held by threads that do not exist in it.
 
     self._lock = own_lock(self, "_lock")       # an object's lock; in the child of any fork it is a fresh one
 

@@ -49,7 +49,7 @@ def require_memory_for(parts: Iterable[tuple[str, int]], what: str) -> None:
 
 
 def address_space_text() -> str:
-    """What to say of a failure where a limit of the address space (`ulimit -v`) leaves little; else empty.
+    """A hint for a failure where a limit of the address space (`ulimit -v`) leaves little; else empty.
 
     Libraries and threads that cannot be mapped fail in their own words, and processes of the compiler just end.
     """

@@ -1,4 +1,4 @@
-"""What programs register from outside of the package, and a digest of its code: the disk cache's key covers it.
+"""Registrations by programs outside of the package, and a digest of their code, which the disk cache's key covers.
 
     note("converter", "Shrink", function)      # by each function that enters something into a table of the compiler
     fingerprint()                              # "" where everything registered is the package's own
@@ -94,7 +94,7 @@ def fingerprint() -> str | None:
 
 
 def _is_called_from_outside() -> bool:
-    """Whether the first caller beyond the package is a program, rather than the import of one of our own modules."""
+    """True if the first caller beyond the package is a program, rather than the import of one of our own modules."""
     frame: types.FrameType | None = sys._getframe(2)
     while frame is not None and _is_inside(frame.f_code.co_filename):
         frame = frame.f_back

@@ -30,7 +30,7 @@ SEGMENT = 90
 
 
 class _Stack(threading.local):
-    """How many calls of nested functions are open on the stack of this thread."""
+    """The depth of nested calls on the stack of this thread."""
 
     level = 0
 
@@ -56,7 +56,7 @@ def nested(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def on_fresh_stack(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What `function` returns or raises, run on the stack of another thread, in the context of the caller."""
+    """The return value or exception of `function`, run on the stack of another thread, in the context of the caller."""
     outcome: list[Any] = []
     context = copy_context()
     done = threading.Lock()

@@ -83,7 +83,7 @@ def _up_to_64(data: bytes) -> int:
 
 def _weak(data: bytes, at: int, a: int, b: int) -> tuple[int, int]:
     """32 bytes and two seeds in two words."""
-    w, x, y, z = (_word(data, at + 8 * place) for place in range(4))
+    w, x, y, z = (_word(data, at + 8 * position) for position in range(4))
     a += w
     b = _right(b + a + z, 21)
     first = a
@@ -100,20 +100,20 @@ def _longer(data: bytes) -> int:
     factor = _K1
     blocks = (size - 1) // 64
     for block in range(blocks + 1):
-        place, nine = block * 64, 1
+        position, nine = block * 64, 1
         if block == blocks:
-            place = size - 64
+            position = size - 64
             factor, nine = _K1 + ((z & 0xFF) << 1), 9
             w = (w[0] + (size - 1 & 63), w[1])
             v = (v[0] + w[0], v[1])
             w = (w[0] + v[0], w[1])
-        x = _right(x + y + v[0] + _word(data, place + 8), 37) * factor
-        y = _right(y + v[1] + _word(data, place + 48), 42) * factor
+        x = _right(x + y + v[0] + _word(data, position + 8), 37) * factor
+        y = _right(y + v[1] + _word(data, position + 48), 42) * factor
         x = (x ^ w[1] * nine) & _ALL
-        y += v[0] * nine + _word(data, place + 40)
+        y += v[0] * nine + _word(data, position + 40)
         z = _right(z + w[0], 33) * factor
-        v = _weak(data, place, v[1] * factor, x + w[0])
-        w = _weak(data, place + 32, z + w[1], y + _word(data, place + 16))
+        v = _weak(data, position, v[1] * factor, x + w[0])
+        w = _weak(data, position + 32, z + w[1], y + _word(data, position + 16))
         z, x = x & _ALL, z & _ALL
     one = _two(v[0], w[0], factor) + _shifted(y) * _K0 + z
     return _two(one & _ALL, (_two(v[1], w[1], factor) + x) & _ALL, factor)

@@ -54,7 +54,7 @@ class Row:
 
 @dataclass
 class Report:
-    """What one `collect()` saw: spans in order of completion, and counters (nodes built, tasks compiled...)."""
+    """The record of one `collect()`: spans in order of completion, and counters (nodes built, tasks compiled...)."""
 
     spans: list[Span] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)

@@ -45,7 +45,7 @@ _LAST_WORDS = 300
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job: `value`, or with `failure` (one of `RAISED`, `TIMEOUT`, `DIED`) the `reason` in a line."""
+    """The outcome of a job: `value`, or with `failure` (one of `RAISED`, `TIMEOUT`, `DIED`) the `reason` in a line."""
 
     value: Any = None
     failure: str = ""
@@ -85,7 +85,7 @@ class WorkerPool:
             self._workers.pop().kill()
 
     def one(self, job: Any) -> Outcome:
-        """What becomes of a single job."""
+        """The outcome of a single job."""
         ((_, outcome),) = self.map([job])
         return outcome
 
@@ -146,7 +146,7 @@ class _Worker:
 
     @property
     def ends(self) -> tuple[Connection, int]:
-        """What becomes readable when the child has a value, and when it is gone."""
+        """The connection and sentinel that become readable when the child has a value, and when it is gone."""
         return self._values, self._process.sentinel
 
     def send(self, job: Any, seconds: float) -> None:
@@ -157,7 +157,7 @@ class _Worker:
             self._jobs.send(job)
 
     def outcome(self) -> Outcome | None:
-        """What the child has to say of its job, None where it is still at it."""
+        """The outcome of the child's job, None while it runs."""
         if self._values.poll():
             with suppress(EOFError, OSError):
                 answer = self._values.recv()
@@ -173,7 +173,7 @@ class _Worker:
         return None
 
     def _death(self) -> str:
-        """How the child ended, and the last it wrote."""
+        """The exit of the child, and its last output."""
         code = self._process.exitcode or 0
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
         self._words.seek(0)
@@ -210,7 +210,7 @@ def _serve(
     memory: int | None,
     parent: int,
 ) -> None:
-    """What a child does: job after job, until there are no more."""
+    """Run jobs in a child, one after another, until there are no more."""
     begin_child(parent)
     _alone(parent)
     faulthandler.disable()  # who had it on wants to know of crashes that nobody expects

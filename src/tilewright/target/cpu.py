@@ -311,7 +311,7 @@ def _figures(architecture: str, cpu: str, features: tuple[str, ...]) -> tuple[in
 
 @functools.cache
 def host_identity() -> str:
-    """What tells this machine from others: processor, features, caches and the cores that this process may use."""
+    """The identity of this machine: processor, features, caches and the cores that this process may use."""
     name, changes = _host_cpu()
     features = ",".join(f"{'+' if on else '-'}{feature}" for feature, on in sorted(changes.items()))
     caches = ",".join(f"{level}={size}" for level, size in sorted(_host_caches().items()))

@@ -25,7 +25,7 @@ Kind = TypeVar("Kind", bound="Target")
 
 
 class Target:
-    """What code is generated for: an immutable value of one of the classes below this one.
+    """The target of code generation: an immutable value of one of the classes below this one.
 
     `Target(spelling)` is a value of the class that the first word of the spelling, its kind, belongs to. Raises
     `TargetError` for names it does not know.
@@ -79,7 +79,7 @@ class Target:
 
     @property
     def architecture(self) -> str:
-        """What the code is written for; the kind, where that is all there is to say."""
+        """The architecture of the code; the kind, where the target has no other."""
         return self.kind
 
     @property

@@ -1,4 +1,4 @@
-"""How often a loop nest reads and writes each of its buffers, counted from the extents of the loops around.
+"""Accesses of a loop nest to each of its buffers, counted from the extents of the loops around.
 
 Of equal loads in one statement one is counted, as one is made. What stands under a condition is counted as if it always
 held, and marked so; what a call does with an address that it is given is not known, and marked so too.
@@ -40,7 +40,7 @@ class Loops:
         return Loops(self.constant, tuple(sorted((*self.symbols, str(extent)))))
 
     def text(self) -> str:
-        """How many turns these are."""
+        """The trip count in words."""
         return _sum_text({self.symbols: self.constant})
 
 
@@ -100,7 +100,7 @@ class BufferUse:
         return total
 
     def bytes(self) -> str:
-        """What one copy takes in memory, with the gaps that strides leave."""
+        """The bytes of one copy, with the gaps that strides leave."""
         shape, strides, item = self.buffer.constant_shape(), self.buffer.strides, self.buffer.dtype.itemsize
         if shape is not None and strides is not None and all(isinstance(s, IntImm) for s in strides):
             last = sum((n - 1) * s.value for n, s in zip(shape, strides, strict=True))  # type: ignore[attr-defined]

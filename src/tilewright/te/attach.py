@@ -1,4 +1,4 @@
-"""Where stages and groups of them are computed."""
+"""Attachment points of stages and groups of them."""
 
 from __future__ import annotations
 

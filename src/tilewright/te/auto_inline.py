@@ -31,7 +31,7 @@ def auto_inline_injective(schedule: Schedule) -> None:
 
 def is_elemwise(op: Operation) -> bool:
     """True if each element of `op` depends on the elements of its inputs at the same index."""
-    return is_injective(op) and all(_places(op, indices) == list(range(len(op.axis))) for _, indices in op.reads())
+    return is_injective(op) and all(_positions(op, indices) == list(range(len(op.axis))) for _, indices in op.reads())
 
 
 def is_broadcast(op: Operation) -> bool:
@@ -39,7 +39,7 @@ def is_broadcast(op: Operation) -> bool:
     if not is_injective(op):
         return False
     varying = [[index for index in indices if not isinstance(index, IntImm)] for _, indices in op.reads()]
-    return all(_places(op, indices) is not None for indices in varying)
+    return all(_positions(op, indices) is not None for indices in varying)
 
 
 def is_injective(op: Operation) -> bool:
@@ -47,11 +47,11 @@ def is_injective(op: Operation) -> bool:
     return isinstance(op, ComputeOp) and not op.is_reduction
 
 
-def _places(op: Operation, indices: Sequence[Expr | None]) -> list[int] | None:
-    """Which axes of `op` the indices are; None where one is no axis or they are in another order."""
+def _positions(op: Operation, indices: Sequence[Expr | None]) -> list[int] | None:
+    """The axes of `op` that the indices are; None where one is no axis or they are in another order."""
     own: list[Var] = [iv.var for iv in op.axis]
-    places = [own.index(i) if isinstance(i, Var) and i in own else -1 for i in indices]
-    return places if -1 not in places and places == sorted(set(places)) else None
+    positions = [own.index(i) if isinstance(i, Var) and i in own else -1 for i in indices]
+    return positions if -1 not in positions and positions == sorted(set(positions)) else None
 
 
 def _inline(schedule: Schedule, test: Callable[[Operation], bool]) -> None:

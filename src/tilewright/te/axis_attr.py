@@ -1,4 +1,4 @@
-"""What primitives note of the loops of a stage: how one runs, and what is read ahead of it."""
+"""Annotations of a stage's loops by primitives: the kind of each loop, and its prefetches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class AxisAttr:
-    """How the loop of one leaf axis is to run."""
+    """Annotations of the loop of one leaf axis."""
 
     kind: ForKind = ForKind.SERIAL
     thread: IterVar | None = None
@@ -26,7 +26,7 @@ class AxisAttr:
 
     @property
     def iter_type(self) -> Any:
-        """How the loop runs, as one of the marks of `IterVar`: `IterVar.Unrolled`, `IterVar.ThreadIndex`, …
+        """The kind of the loop, as one of the marks of `IterVar`: `IterVar.Unrolled`, `IterVar.ThreadIndex`, …
 
         A serial loop without a mark is `ForKind.SERIAL`.
         """
@@ -36,7 +36,7 @@ class AxisAttr:
 
     @property
     def tensor_intrin(self) -> TensorIntrin | None:
-        """What replaces the loop and those inside."""
+        """The intrinsic that replaces the loop and those inside."""
         return self.intrin
 
     @property
@@ -56,20 +56,20 @@ class AxisAttr:
 
 
 class HasAxisAttrs:
-    """What has loops of which `attrs` says how they run."""
+    """An object with loops annotated by `attrs`."""
 
     __slots__ = ()
     attrs: dict[IterVar, AxisAttr]
 
     @property
     def iter_var_attrs(self) -> dict[IterVar, AxisAttr]:
-        """How the loops run that a primitive marked, by axis."""
+        """The annotations of the loops that a primitive marked, by axis."""
         return dict(self.attrs)
 
 
 @dataclass(frozen=True, eq=False)
 class Prefetch:
-    """What is read of `tensor` `offset` iterations ahead on `axis`, or parts ahead: see `Stage.prefetch`."""
+    """A prefetch of `tensor` `offset` iterations ahead on `axis`, or parts ahead: see `Stage.prefetch`."""
 
     tensor: Tensor
     axis: IterVar

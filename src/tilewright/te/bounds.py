@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from tilewright.arith.linear import Linear
 from tilewright.errors import ScheduleError
 from tilewright.support.dtype import DType
 from tilewright.te.itervar import IterVar
@@ -24,6 +23,7 @@ from tilewright.te.scan import ScanOp
 from tilewright.te.scan_region import Dimension, scan_reads, spatial_axes
 from tilewright.te.stage import Stage, nested_in
 from tilewright.te.tensor import Tensor
+from tilewright.tir.arith.linear import Linear
 from tilewright.tir.expr import Expr, FloorMod, IntImm, Var
 from tilewright.tir.op import is_const
 
@@ -38,7 +38,8 @@ Indices = tuple[Expr | None, ...]  # of one read; None stands for all of a dimen
 
 @dataclass
 class StageBounds:
-    """What one stage computes: from `mins[axis]` on, `extents[axis]` iterations; `extents` has the derived axes too.
+    """The region computed by one stage: from `mins[axis]` on, `extents[axis]` iterations; `extents` has the derived
+    axes too.
 
     `inside[axis]` tells whether the region is known not to start before the tensor, and not to end after it. `spatial`
     has the axes of a scan that is computed in part (`scan_region`).
@@ -61,7 +62,7 @@ class Bounds:
 def infer_bounds(schedule: Schedule) -> Bounds:
     """The region and loop extents of every computed stage of a normalized schedule.
 
-    Raises ScheduleError where a stage is computed at a place that does not come before and around all its readers.
+    Raises ScheduleError where a stage is computed at a position that does not come before and around all its readers.
     """
     bounds = Bounds()
     readers: dict[Tensor, list[tuple[Stage, Indices]]] = {}
@@ -164,7 +165,7 @@ def _plus_one(interval: Interval, dtype: DType) -> Expr:
 
 
 def _stays_inside(interval: Interval, iv: IterVar, still: IndexEvaluator) -> tuple[bool, bool]:
-    """Whether the interval is known to start, and to end, in the axis's domain."""
+    """Two flags: the interval is known to start, and to end, in the axis's domain."""
     assert iv.dom is not None
     low = still.bounds(interval.lo)
     room = still.bounds(_least(still.affine(iv.dom.extent).minus(_end(interval)), still))
@@ -186,7 +187,7 @@ def _needed(
     bounds: Bounds,
     evaluators: dict[tuple[Stage, IterVar], IndexEvaluator],
 ) -> list[Interval | None] | None:
-    """What is read of `tensor` inside the loop that `stage`, which makes it, is attached to; None: nothing."""
+    """The region of `tensor` read inside the loop that `stage`, which makes it, is attached to; None: nothing."""
     path = nested_in(stage)
     fixed = _enclosing_loops(stage, path)
     needed: list[Interval | None] | None = None
@@ -246,7 +247,7 @@ def _clipped(interval: Interval | None, iv: IterVar, still: IndexEvaluator) -> I
 
 
 def _enclosing_loops(stage: Stage, path: Sequence[tuple[Stage, IterVar]]) -> set[Var]:
-    """The variables of the loops around the place where `stage` is computed that stand still for one copy of it.
+    """The variables of the loops around the position where `stage` is computed that stand still for one copy of it.
 
     A stage in ``"shared"`` memory has one copy for all threads of a block, so loops over those threads run; one in
     ``"warp"`` memory has one for the threads of threadIdx.x.
@@ -352,7 +353,7 @@ def _root_intervals(
 
 
 def _fused_sums(reader: Stage, its: StageBounds) -> dict[IterVar, Linear]:
-    """What each fused loop counts, as a sum of the reader's own axes, where these start at zero; axes of 1 left out."""
+    """The value of each fused loop as a sum of the reader's own axes, where these start at zero; axes of 1 left out."""
     sums: dict[IterVar, Linear] = {}
     for iv, low in its.mins.items():
         if not low.terms and low.constant == 0:

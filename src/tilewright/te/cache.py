@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.arith.range import Range
 from tilewright.errors import ScheduleError
 from tilewright.te.axis_attr import first_loops
 from tilewright.te.itervar import IterType, IterVar
@@ -16,6 +15,7 @@ from tilewright.te.scope import check_scope
 from tilewright.te.stage import Stage
 from tilewright.te.tensor import Tensor
 from tilewright.tir import op as tir_op
+from tilewright.tir.arith.range import Range
 from tilewright.tir.expr import Expr, IntImm, Reduce, Var
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ def cache_write(schedule: Schedule, tensors: Sequence[Tensor], scope: str) -> li
     if (stage.leaf_iter_vars, stage.attrs) == first_loops(op):
         axis = [IterVar(iv.dom, Var(f"{iv.name}.c", iv.var.dtype), iv.iter_type) for iv in op.axis]
         inner = ComputeOp(f"{stage.origin_op.name}.{scope}", axis, _over(axis, op), op.tag, op.attrs, op.position)
-        places: list[Expr] = [iv.var for iv in op.axis]
+        positions: list[Expr] = [iv.var for iv in op.axis]
     else:
-        inner, places = _in_loop_order(stage, op, f"{stage.origin_op.name}.{scope}")
+        inner, positions = _in_loop_order(stage, op, f"{stage.origin_op.name}.{scope}")
     cached = schedule.insert(schedule.stages.index(stage), inner)
     cached.scope = scope
-    copied = [t(*places) for t in inner.outputs]
+    copied = [t(*positions) for t in inner.outputs]
     plain = {key: value for key, value in op.attrs.items() if key != "intrin"}
     stage.leaf_iter_vars, stage.relations, stage.attrs = list(op.axis), [], {}
     _replace_op(schedule, stage, ComputeOp(op.name, op.axis, copied, op.tag, plain, op.position))
@@ -82,11 +82,11 @@ def _in_loop_order(stage: Stage, op: ComputeOp, name: str) -> tuple[ComputeOp, l
         if iv in extents
     }
     values, conditions = root_values(stage, extents, loops)
-    places = leaf_values(stage, extents)
+    positions = leaf_values(stage, extents)
     body = _renamed(op, values)
     if conditions:
         body = [_where(tir_op.all(*conditions), part) for part in body]
-    return ComputeOp(name, list(loops.values()), body, position=op.position), [places[iv] for iv in loops]
+    return ComputeOp(name, list(loops.values()), body, position=op.position), [positions[iv] for iv in loops]
 
 
 def _check_relayout(stage: Stage, op: ComputeOp) -> None:

@@ -1,6 +1,6 @@
 """Reverse-mode automatic differentiation of tensor expressions.
 
-The gradient of a stage with respect to a tensor it reads is a sum, over every place where the tensor is read, of the
+The gradient of a stage with respect to a tensor it reads is a sum, over every position where the tensor is read, of the
 output's gradient times the derivative of the expression with respect to that read. A read `T[f(i, k)]` gives the
 element at `x` a share from every (i, k) with f(i, k) = x: where f can be solved for some of its axes the others are
 summed over, under the condition that the solution is in range; an axis that cannot be solved for is summed over too,
@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.linear import Linear
 from tilewright.errors import UnsupportedError
 from tilewright.support.recursion import nested
 from tilewright.te import reducer
@@ -23,6 +21,8 @@ from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.tensor import Tensor
 from tilewright.tir import expr as e
 from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
+from tilewright.tir.arith.linear import Linear
 from tilewright.tir.expr import Expr, IntImm, ProducerLoad, Reduce, Var
 from tilewright.tir.visitor import children, collect_vars, substitute
 
@@ -258,11 +258,11 @@ _CALLS: dict[str, Callable[..., tuple[Expr | None, ...]]] = {
 
 # -------------------------------------------------------------------------------- gathering the shares of a read
 def _share(operation: ComputeOp, load: ProducerLoad, derivative: Expr, adjoint: Tensor, extra: int) -> Tensor:
-    """The gradient that `load.producer` gets through one read: element x sums over all places that read x."""
+    """The gradient that `load.producer` gets through one read: element x sums over all positions that read x."""
     producer = load.producer
     own = (*operation.axis, *(operation.reduce_axis if operation.is_reduction else ()))
-    place = [IterVar(None, Var(f"x{d}", i.dtype), IterType.DATA_PAR) for d, i in enumerate(load.indices)]
-    solved, conditions = _solve(load.indices, [p.var for p in place], own)
+    position = [IterVar(None, Var(f"x{d}", i.dtype), IterType.DATA_PAR) for d, i in enumerate(load.indices)]
+    solved, conditions = _solve(load.indices, [p.var for p in position], own)
     rest = {iv: _summed(iv) for iv in own if iv.var not in solved}
     fresh = {iv.var: new.var for iv, new in rest.items()}
     values = {v: substitute(x, fresh) for v, x in solved.items()} | dict(fresh)
@@ -274,7 +274,7 @@ def _share(operation: ComputeOp, load: ProducerLoad, derivative: Expr, adjoint: 
     axes = list(rest.values())
 
     def element(*i: Var) -> Expr:
-        head, where = i[:extra], dict(zip([p.var for p in place], i[extra:], strict=True))
+        head, where = i[:extra], dict(zip([p.var for p in position], i[extra:], strict=True))
         rename = BodyRewriter(where)
         term = BodyRewriter({v: rename(x) for v, x in values.items()})(derivative)
         term = adjoint(*head, *[rename(x) for x in at]) * term
@@ -292,16 +292,16 @@ def _summed(iv: IterVar) -> IterVar:
 
 
 def _solve(
-    indices: Sequence[Expr], place: Sequence[Var], axes: Sequence[IterVar]
+    indices: Sequence[Expr], position: Sequence[Var], axes: Sequence[IterVar]
 ) -> tuple[dict[Var, Expr], list[Expr]]:
-    """The axes' variables that `indices` = `place` determines, over the others, and the conditions that remain.
+    """The axes' variables that `indices` = `position` determines, over the others, and the conditions that remain.
 
     An index that is a sum with some unsolved axis at the coefficient 1 or -1 is solved for the first such axis.
     """
     solved: dict[Var, Expr] = {}
     conditions: list[Expr] = []
     variables = [iv.var for iv in axes]
-    for index, x in zip(indices, place, strict=True):
+    for index, x in zip(indices, position, strict=True):
         index = substitute(index, solved)
         form = Linear.of(index)
         unit = next((v for v in variables if v not in solved and abs(form.terms.get(v, 0)) == 1), None)

@@ -20,7 +20,7 @@ ROOT, AT = AttachType.ROOT, AttachType.AT
 
 
 class Group:
-    """Stages that are computed at one place: those of them that are not placed on their own go where the group goes.
+    """Stages that are computed at one position: those of them that are not placed on their own go where the group goes.
 
     A group that is not placed goes where the group goes that it is in.
     """

@@ -159,11 +159,11 @@ class _Translator(ast.NodeVisitor):
         return op_.outputs[0] if len(op_.outputs) == 1 else list(op_.outputs)
 
     def position(self, node: ast.AST) -> Position:
-        """Where `node` stands in the file."""
+        """The position of `node` in the file."""
         return Position(self.file, self.first_line + getattr(node, "lineno", 1) - 1)
 
     def visit(self, node: ast.AST) -> Any:
-        """What a node means; a statement's loop IR gets its line."""
+        """The meaning of a node; a statement's loop IR gets its line."""
         if isinstance(node, ast.stmt):
             self.builder.position = self.position(node)
         return super().visit(node)
@@ -174,7 +174,7 @@ class _Translator(ast.NodeVisitor):
         return ScheduleError(f"{self.name}, line {line}: {why}: {ast.unparse(node).splitlines()[0]}")
 
     def generic_visit(self, node: ast.AST) -> Any:
-        """What the language does not have."""
+        """Refuse a node that the language does not have."""
         raise self.fail(node, f"a hybrid function has no {type(node).__name__}")
 
     # -------------------------------------------------------------------------------------------- statements

@@ -8,15 +8,15 @@ from contextvars import ContextVar
 from enum import Enum
 from typing import Any
 
-from tilewright.arith.range import Range
 from tilewright.support.dtype import DType
 from tilewright.tir import op as tir_op
+from tilewright.tir.arith.range import Range
 from tilewright.tir.expr import Expr, SizeVar, Var
 from tilewright.tir.operators import ExprOp
 
 
 class IterType(Enum):
-    """What the iterations of an axis are to each other."""
+    """The relation of an axis's iterations to each other."""
 
     DATA_PAR = "data_par"  # independent: each makes its own elements
     REDUCE = "reduce"  # combined by a reducer
@@ -90,7 +90,7 @@ def index_type(dtype: str) -> Iterator[None]:
 
 
 def index_dtype() -> DType:
-    """What `index_type` says, int32 by default."""
+    """The dtype set by `index_type`, int32 by default."""
     return DType(_INDEX_TYPE.get())
 
 

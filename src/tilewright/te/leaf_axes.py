@@ -44,7 +44,9 @@ def axis_extents(stage: Stage, kind: IterType) -> dict[IterVar, Expr]:
 def root_values(
     stage: Stage, extents: Mapping[IterVar, Expr], leaves: Mapping[IterVar, IterVar]
 ) -> tuple[dict[Var, Expr], list[Expr]]:
-    """What the axes of the operation are over `leaves`, new ones that count from 0, and when they are in range."""
+    """The axes of the operation as expressions of `leaves`, new ones that count from 0, and the condition of being in
+    range.
+    """
     found: dict[IterVar, Expr] = {old: new.var for old, new in leaves.items()}
     conditions: list[Expr] = []
     for relation in reversed(stage.relations):
@@ -65,7 +67,7 @@ def root_values(
 
 
 def leaf_values(stage: Stage, extents: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
-    """What the loops are over the axes of the operation, each counted from 0."""
+    """The loops as expressions of the axes of the operation, each counted from 0."""
     found: dict[IterVar, Expr] = {}
     for iv in _roots(stage):
         if iv in extents and iv.dom is not None:

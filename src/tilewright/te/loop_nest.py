@@ -65,10 +65,10 @@ class Nest:
         self.derived: dict[IterVar, Expr] = {}
         self.depends: dict[IterVar, frozenset[int]] = {}
         self.guards: list[Guard] = []
-        for place, (iv, var) in enumerate(zip(self.leaves, self.loop_vars, strict=True)):
+        for position, (iv, var) in enumerate(zip(self.leaves, self.loop_vars, strict=True)):
             once = _is_one(bounds.extents[iv])
             self.derived[iv] = IntImm(var.dtype, 0) if once else var
-            self.depends[iv] = frozenset() if once else frozenset((place,))
+            self.depends[iv] = frozenset() if once else frozenset((position,))
         self.roots: dict[IterVar, Expr] = {}
         self.values: dict[Var, Expr] = {}
         self._read = read
@@ -144,25 +144,25 @@ class Nest:
 
     def first_reduction(self) -> int:
         """The position of the outermost reduction loop; the number of loops if there is none."""
-        for place, iv in enumerate(self.leaves):
+        for position, iv in enumerate(self.leaves):
             if iv.iter_type is IterType.REDUCE:
-                return place
+                return position
         return len(self.leaves)
 
     def wrap(
-        self, body: Stmt, places: Sequence[int], guards: Sequence[Guard], at_loop: Callable[[int, Stmt], Stmt] | None
+        self, body: Stmt, positions: Sequence[int], guards: Sequence[Guard], at_loop: Callable[[int, Stmt], Stmt] | None
     ) -> Stmt:
-        """`body` within the loops at `places` (ascending) and the guards; `at_loop` may add statements at a loop."""
+        """`body` within the loops at `positions` (ascending) and the guards; `at_loop` may add statements at a loop."""
         body.at(self.op.position)
-        for place in reversed(places):
+        for position in reversed(positions):
             if at_loop is not None:
-                body = at_loop(place, body)
-            body = guarded([g.condition for g in guards if g.level == place], body)
-            body = self._loop(place, body)
+                body = at_loop(position, body)
+            body = guarded([g.condition for g in guards if g.level == position], body)
+            body = self._loop(position, body)
         return body
 
-    def _loop(self, place: int, body: Stmt) -> Stmt:
-        iv = self.leaves[place]
+    def _loop(self, position: int, body: Stmt) -> Stmt:
+        iv = self.leaves[position]
         attr = self.stage.attr(iv)
         extent = self.bounds.extents[iv]
         if attr.kind in (ForKind.VECTORIZED, ForKind.UNROLLED) and not isinstance(extent, IntImm):
@@ -175,7 +175,7 @@ class Nest:
         thread = attr.thread.thread_tag if attr.thread is not None else ""
         zero = IntImm(extent.dtype, 0)
         notes = {key: value for key, value in attr.pragmas.items() if key != IMPORT_LLVM}
-        loop = For(self.loop_vars[place], zero, extent, attr.kind, body, thread, notes)
+        loop = For(self.loop_vars[position], zero, extent, attr.kind, body, thread, notes)
         return loop.at(self.positions.get(iv, self.op.position))
 
 

@@ -1,4 +1,4 @@
-"""How the loops of a stage came from its axes: splits, fusions and loops of none, in the order they were made."""
+"""The derivation of a stage's loops from its axes: splits, fusions and loops of none, in the order they were made."""
 
 from __future__ import annotations
 

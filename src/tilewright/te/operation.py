@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright.arith.range import Range
 from tilewright.support.dtype import DType
 from tilewright.te.itervar import IterType, IterVar, as_index
 from tilewright.te.tag import current_tag
 from tilewright.te.tensor import Tensor
 from tilewright.tir import op as tir_op
+from tilewright.tir.arith.range import Range
 from tilewright.tir.expr import Add, Expr, IntImm, Max, Min, Mul, ProducerLoad, Reduce, Var
 from tilewright.tir.position import Position, caller
 from tilewright.tir.visitor import post_order, rewrite_expr
@@ -57,7 +57,7 @@ class Operation:
 
     @property
     def num_outputs(self) -> int:
-        """How many tensors this operation makes."""
+        """The number of tensors this operation makes."""
         return len(self.outputs)
 
     @property
@@ -117,7 +117,7 @@ class ComputeOp(Operation):
         return self._inputs
 
     def _loads(self) -> list[ProducerLoad]:
-        """What the body reads, and the lengths of reductions."""
+        """The loads of the body and of the extents of reductions."""
         spans = [iv.dom for iv in self.reduce_axis if iv.dom is not None]
         return producer_loads([*self.body, *(end for span in spans for end in (span.min, span.extent))])
 
@@ -176,7 +176,7 @@ def compute(
     `fcompute` gets one variable per dimension (or all through `*indices`) and returns an expression, a reduction
     such as `te.sum(…, axis=k)`, or a tuple of them for several outputs; then a list of tensors is returned. It may also
     take fewer indices than there are dimensions and call a tensor intrinsic, which makes the rest of them.
-    Raises TypeError when the arity, the result or the place of a reduction is wrong.
+    Raises TypeError when the arity, the result or the position of a reduction is wrong.
     """
     dims = as_shape(shape)
     names = _axis_names(fcompute, len(dims), name)
@@ -201,7 +201,7 @@ def _data_axis(extent: Expr, name: str) -> IterVar:
 
 
 class IntrinsicCall:
-    """What calling a `TensorIntrin` on regions gives; its class is in `tensor_call.py`."""
+    """The result of calling a `TensorIntrin` on regions; its class is in `tensor_call.py`."""
 
     intrin: Any
     reduce_axis: tuple[IterVar, ...]

@@ -134,14 +134,14 @@ def _draw_stage(
 ) -> None:
     """One line for a stage, then those computed inside its loops, joined to it by lines."""
     x = _MARGIN + level * 2 * _INDENT
-    place = "at the root"
+    position = "at the root"
     if stage.attach_stage is not None and stage.attach_ivar is not None:
-        place = f"at {stage.attach_ivar.name} of {stage.attach_stage.name}"
+        position = f"at {stage.attach_ivar.name} of {stage.attach_stage.name}"
     loops = " > ".join(_loop_text(stage, axis, bounds) for axis in stage.leaf_iter_vars)
     top = canvas.y
     where = stage.op.position
     written = f"  ({PurePath(where.file).name}:{where.line})" if where else ""
-    canvas.text(x, f"{stage.name}: {place}{written}")
+    canvas.text(x, f"{stage.name}: {position}{written}")
     for line in _wrapped(f"loops {loops}" if loops else "", _LONGEST - 2 * level - 2):
         canvas.text(x + _INDENT, line, "faint")
     for child in children.get(stage, []):

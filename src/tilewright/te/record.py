@@ -105,7 +105,7 @@ class _Names:
                 self._learn_roots(stage, computed)
 
     def _learn_roots(self, stage: Stage, computed: Operation) -> None:
-        """Where the axes that no step made are found: the operation's own, in the stage that computes it now."""
+        """Record the axes that no step made: the operation's own, in the stage that computes it now."""
         if computed not in self.known:
             self.known.add(computed)
             for kind in ("axis", "reduce_axis"):
@@ -215,7 +215,7 @@ def _free_variables(outputs: Sequence[Operation]) -> dict[e.Var, str]:
 
 # ---------------------------------------------------------------------------------------------------- reading
 def graph_names(schedule: Schedule) -> dict[str, Any]:
-    """What the program of `Schedule.to_text` calls the tensors and shape variables of the graph."""
+    """The names of the graph's tensors and shape variables in the program of `Schedule.to_text`."""
     tensors = _tensor_names([s.origin_op for s in _first_stages(schedule)])
     variables = _free_variables(schedule.outputs)
     return {name: t for t, name in tensors.items()} | {name: v for v, name in variables.items()}

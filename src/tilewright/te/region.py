@@ -1,4 +1,4 @@
-"""Which indices an expression takes while some variables run: a lower end, exact and symbolic, and a width.
+"""The range of an expression while some variables run: a lower end, exact and symbolic, and a width.
 
 An index is kept as a sum of integer multiples of atoms (variables and whatever is not linear), so ends that differ by a
 constant are seen to, and the widths of affine accesses come out exact without a general simplifier.
@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tilewright.arith.linear import Linear
 from tilewright.support.dtype import DType
 from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import op as tir_op
+from tilewright.tir.arith.linear import Linear
 from tilewright.tir.expr import Expr, IntImm, Var
 
 Width = int | Expr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tilewright.arith.range import Range
 from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterType, IterVar
 from tilewright.te.leaf_axes import axis_extents, made_of, root_values
@@ -13,6 +12,7 @@ from tilewright.te.rewrite import BodyRewriter
 from tilewright.te.stage import Stage
 from tilewright.te.tensor import Tensor
 from tilewright.tir import op as tir_op
+from tilewright.tir.arith.range import Range
 from tilewright.tir.expr import Expr, IntImm, Reduce, Var
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int)
     _check(stage, axis)
     assert isinstance(op, ComputeOp)
     count = len(op.axis) + 1
-    place = factor_axis if factor_axis >= 0 else factor_axis + count
-    if not 0 <= place < count:
+    position = factor_axis if factor_axis >= 0 else factor_axis + count
+    if not 0 <= position < count:
         raise ScheduleError(f"rfactor of {stage.name}: factor_axis {factor_axis} is outside the {count} dimensions")
-    partial = _partial(stage, op, axis, place)
+    partial = _partial(stage, op, axis, position)
     new_stage = schedule.insert(schedule.stages.index(stage), partial)
     new_stage.scope = ""
-    again = IterVar(partial.axis[place].dom, Var(f"{axis.name}.v", axis.var.dtype), IterType.REDUCE)
-    loads = [t(*[iv.var for iv in (*op.axis[:place], again, *op.axis[place:])]) for t in partial.outputs]
+    again = IterVar(partial.axis[position].dom, Var(f"{axis.name}.v", axis.var.dtype), IterType.REDUCE)
+    loads = [t(*[iv.var for iv in (*op.axis[:position], again, *op.axis[position:])]) for t in partial.outputs]
     always = tir_op.const(True, "bool")
     reduce = op.body[0]
     assert isinstance(reduce, Reduce)
@@ -44,8 +44,8 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int)
     return list(partial.outputs)
 
 
-def _partial(stage: Stage, op: ComputeOp, axis: IterVar, place: int) -> ComputeOp:
-    """The partial results: `axis` is dimension `place` of them, the other axes of the reduction are reduced over."""
+def _partial(stage: Stage, op: ComputeOp, axis: IterVar, position: int) -> ComputeOp:
+    """The partial results: `axis` is dimension `position` of them, the other axes of the reduction are reduced over."""
     reduce = op.body[0]
     assert isinstance(reduce, Reduce)
     extents = axis_extents(stage, IterType.REDUCE)
@@ -61,7 +61,7 @@ def _partial(stage: Stage, op: ComputeOp, axis: IterVar, place: int) -> ComputeO
     source = [rename(x) for x in reduce.source]
     return ComputeOp(
         f"{op.name}.rf",
-        [*data[:place], factor, *data[place:]],
+        [*data[:position], factor, *data[position:]],
         _partial_body(reduce, source, tuple(rest.values()), condition, reduce.combiner.identity),
         op.tag,
         op.attrs,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.arith.range import Range
 from tilewright.te.itervar import IterType, IterVar
 from tilewright.te.operation import Operation, PlaceholderOp, Read
 from tilewright.te.tag import current_tag
 from tilewright.te.tensor import Tensor
+from tilewright.tir.arith.range import Range
 from tilewright.tir.expr import Var
 from tilewright.tir.position import Position, caller
 

@@ -1,15 +1,15 @@
-"""Which part of its states a scan needs to compute, where not all of the result is read."""
+"""The part of its states that a scan needs to compute, where not all of the result is read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.arith.range import Range
 from tilewright.te.itervar import IterType, IterVar
 from tilewright.te.operation import ComputeOp, Read
 from tilewright.te.scan import ScanOp
 from tilewright.te.stage import Stage
 from tilewright.te.tensor import Tensor
+from tilewright.tir.arith.range import Range
 from tilewright.tir.expr import Expr, Var
 
 Dimension = tuple[int, int]  # number of the state, and of its dimension
@@ -38,7 +38,7 @@ def spatial_axes(stages: Sequence[Stage], op: ScanOp) -> dict[Dimension, IterVar
 
 
 def scan_reads(op: ScanOp, axes: Mapping[Dimension, IterVar]) -> list[Read]:
-    """What the scan reads of its first steps and updates: of the dimensions in `axes` the part at hand."""
+    """The reads of the scan's first steps and updates: of the dimensions in `axes` the part at hand."""
     found: list[Read] = []
     for parts, time in ((op.init, None), (op.update, op.scan_axis.var)):
         for number, tensor in enumerate(parts):
@@ -71,18 +71,18 @@ class _Groups:
                 self.join(self._node(first, d), self._node(other, d))
         for tensor, indices in stage.op.reads():
             for d, index in enumerate(indices) if tensor in inside else ():
-                place = axes.get(index) if isinstance(index, Var) and isinstance(stage.op, ComputeOp) else None
-                if place is None:
+                position = axes.get(index) if isinstance(index, Var) and isinstance(stage.op, ComputeOp) else None
+                if position is None:
                     self.mix(self._node(tensor, d))
                 else:
-                    self.join(self._node(first, place), self._node(tensor, d))
+                    self.join(self._node(first, position), self._node(tensor, d))
 
     def _node(self, tensor: Tensor, d: int) -> object:
         number = self.numbers.get(tensor)
         return (tensor, d) if number is None else (number, d)
 
     def find(self, node: object) -> object:
-        """What stands for the group of `node`."""
+        """The representative of the group of `node`."""
         while node in self.parent:
             node = self.parent[node]
         return node

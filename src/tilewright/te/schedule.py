@@ -89,7 +89,7 @@ class Schedule:
     def rfactor(self, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> Any:
         """The reduction `tensor` in two: a new tensor with `axis` as a data axis, and `tensor` as its reduction.
 
-        `axis` is a loop of the reduction, `factor_axis` its place among the dimensions of the new tensor (a list of
+        `axis` is a loop of the reduction, `factor_axis` its position among the dimensions of the new tensor (a list of
         tensors for a reduction of a tuple).
 
         before: for i in range(4): (C[i] = 0.0; for k in range(16): C[i] = C[i] + A[i, k])
@@ -114,7 +114,7 @@ class Schedule:
         return create_group(self, as_list(outputs), as_list(inputs), include_inputs)
 
     def axis_positions(self) -> dict[IterVar, Position]:
-        """Where the axes that primitives made were made."""
+        """The source positions at which primitives made axes."""
         found: dict[IterVar, Position] = {}
         for one in self.steps:
             for made in as_list(one.result):
@@ -150,11 +150,11 @@ class Schedule:
                         f"prefetch of {prefetch.tensor.name} in stage {stage.name}: it is inlined and in no memory"
                     )
             around: list[Stage | Group] = [stage, *stage.groups]
-            places = [one for one in around if one.attach_type != ROOT]
-            place = stage if stage.attach_type == INLINE or not places else places[0]
-            stage_at = place.attach_stage
-            if place is not stage:
-                twin.attach_type, twin.attach_ivar = place.attach_type, place.attach_ivar
+            positions = [one for one in around if one.attach_type != ROOT]
+            position = stage if stage.attach_type == INLINE or not positions else positions[0]
+            stage_at = position.attach_stage
+            if position is not stage:
+                twin.attach_type, twin.attach_ivar = position.attach_type, position.attach_ivar
             if stage.attach_type == INLINE:
                 twin.attach_type = ROOT
             if stage_at is not None:

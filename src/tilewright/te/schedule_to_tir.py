@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright.arith.linear import Linear
 from tilewright.errors import ScheduleError
 from tilewright.te.axis_attr import Prefetch
 from tilewright.te.bounds import Bounds, infer_bounds
@@ -21,8 +20,9 @@ from tilewright.te.schedule import Schedule
 from tilewright.te.stage import Stage, nested_in
 from tilewright.te.tensor import Tensor
 from tilewright.te.tensorize import Tensorized, tensorized
-from tilewright.te.thread_reduction import reduce_by_threads, thread_guards, thread_places
+from tilewright.te.thread_reduction import reduce_by_threads, thread_guards, thread_positions
 from tilewright.tir import op as tir_op
+from tilewright.tir.arith.linear import Linear
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, Reduce, Var
 from tilewright.tir.stmt import (
@@ -240,13 +240,13 @@ class _Builder:
         shape, starts = self._box(stage, result)
         sizes = [first.shape[0], *shape[1:]]
         variables = [Var(f"i{d}", size.dtype) for d, size in enumerate(sizes)]
-        places = [
+        positions = [
             v + to_expr(start, v.dtype) if start.terms or start.constant else v
             for v, start in zip(variables, starts, strict=True)
         ]
-        copy: Stmt = BufferStore(self.buffers[result], self._read(first, tuple(places)), tuple(variables))
+        copy: Stmt = BufferStore(self.buffers[result], self._read(first, tuple(positions)), tuple(variables))
         inside = [
-            tir_op.all(p >= 0, p < n) for p, v, n in zip(places, variables, first.shape, strict=True) if p is not v
+            tir_op.all(p >= 0, p < n) for p, v, n in zip(positions, variables, first.shape, strict=True) if p is not v
         ]
         copy = guarded(inside, copy)
         for var, size in reversed(list(zip(variables, sizes, strict=True))):
@@ -260,7 +260,7 @@ class _Builder:
         inward = thread_guards(nest, nest.first_reduction())
         at_loop = self._children(nest, inward)  # makes the buffers that a tensorized loop may read
         match = tensorized(nest, self.buffers, self.whole, self._read)
-        last = len(nest.leaves) if match is None else match.place
+        last = len(nest.leaves) if match is None else match.position
         outer = range(last)
         if match is not None and (not op.is_reduction or match.covers_reduction):
             body = match.body
@@ -275,31 +275,31 @@ class _Builder:
         return guarded([g.condition for g in nest.guards if g.level < 0], body)
 
     def _children(self, nest: Nest, inward: Sequence[Guard] = ()) -> Callable[[int, Stmt], Stmt]:
-        """What puts the stages attached to the loops of `nest`, and their buffers, before a loop's body.
+        """A function that puts the stages attached to the loops of `nest`, and their buffers, before a loop's body.
 
         The guards `inward`, which do not stand at their loops, stand around each of these stages.
         """
         stage = nest.stage
-        places = {p: iv for p, iv in enumerate(nest.leaves) if (stage, iv) in self.attached}
-        children = {p: self.attached[stage, iv] for p, iv in places.items()}
+        positions = {p: iv for p, iv in enumerate(nest.leaves) if (stage, iv) in self.attached}
+        children = {p: self.attached[stage, iv] for p, iv in positions.items()}
         buffers = {p: self._buffers_at(stages) for p, stages in children.items()}
 
-        def at_loop(place: int, body: Stmt) -> Stmt:
-            if place in children:
-                conditions = [g.condition for g in inward if g.level <= place]
-                body = seq(*[guarded(conditions, self._marked(child)) for child in children[place]], body)
-                for buffer in reversed(buffers[place]):
+        def at_loop(position: int, body: Stmt) -> Stmt:
+            if position in children:
+                conditions = [g.condition for g in inward if g.level <= position]
+                body = seq(*[guarded(conditions, self._marked(child)) for child in children[position]], body)
+                for buffer in reversed(buffers[position]):
                     body = Allocate(buffer, body)
             for prefetch in stage.prefetches:
-                if prefetch.axis is nest.leaves[place]:
-                    self._check_prefetch(stage, prefetch, nest.leaves[place:])
+                if prefetch.axis is nest.leaves[position]:
+                    self._check_prefetch(stage, prefetch, nest.leaves[position:])
                     key = "prefetch_spread" if prefetch.spread else "prefetch"
                     body = AttrStmt(key, self._buffer(prefetch.tensor), prefetch.offset, body)
             return body
 
         intrin_places = [p for p, iv in enumerate(nest.leaves) if stage.attr(iv).intrin is not None]
-        if intrin_places and any(p >= intrin_places[0] for p in places):
-            inside = ", ".join(s.name for p in places if p >= intrin_places[0] for s in children[p])
+        if intrin_places and any(p >= intrin_places[0] for p in positions):
+            inside = ", ".join(s.name for p in positions if p >= intrin_places[0] for s in children[p])
             raise ScheduleError(f"tensorize in stage {stage.name}: {inside} is computed inside the replaced loops")
         return at_loop
 
@@ -309,7 +309,7 @@ class _Builder:
         return made + [b for s in stages if not isinstance(s.op, ScanOp) for b in self._make_buffers(s)]
 
     def _check_prefetch(self, stage: Stage, prefetch: Prefetch, inside: Sequence[IterVar]) -> None:
-        """What is made within the loop of a prefetch cannot be brought from memory ahead of it."""
+        """Refuse a prefetch of a tensor that is made within the loop of the prefetch."""
         source = self.schedule[prefetch.tensor]
         if any(at is stage and iv in inside for at, iv in nested_in(source)):
             raise ScheduleError(
@@ -336,7 +336,7 @@ class _Builder:
         inward: Sequence[Guard],
     ) -> Stmt:
         """Initialization, then the loops from `first` to `last` around the update."""
-        threads = thread_places(nest, first)
+        threads = thread_positions(nest, first)
         if threads:
             return self._thread_reduction(nest, range(first, last), threads, at_loop, inward)
         guards = [g for g in nest.guards if g.level >= first]
@@ -346,25 +346,25 @@ class _Builder:
         if match is None or match.reset is None:
             return seq(self._initialization(nest, first), update)
         reductions = frozenset(p for p, iv in enumerate(nest.leaves) if iv.iter_type is IterVar.REDUCE)
-        places = [p for p in range(first, last) if p not in reductions]
-        return seq(nest.wrap(match.reset, places, [g for g in guards if not g.depends & reductions], None), update)
+        positions = [p for p in range(first, last) if p not in reductions]
+        return seq(nest.wrap(match.reset, positions, [g for g in guards if not g.depends & reductions], None), update)
 
     def _initialization(self, nest: Nest, first: int) -> Stmt:
         """The accumulators set to the reduction's start, in loops of their own over the data axes."""
         op = nest.op
         reductions = frozenset(p for p, iv in enumerate(nest.leaves) if iv.iter_type is IterVar.REDUCE)
-        places = [p for p in range(first, len(nest.leaves)) if p not in reductions]
-        fresh = {nest.leaves[p]: Var(f"{nest.leaves[p].name}_init", nest.leaves[p].var.dtype) for p in places}
+        positions = [p for p in range(first, len(nest.leaves)) if p not in reductions]
+        fresh = {nest.leaves[p]: Var(f"{nest.leaves[p].name}_init", nest.leaves[p].var.dtype) for p in positions}
         own = Nest(nest.stage, op, self.bounds.stages[nest.stage], fresh, self.positions, self._read)
         guards = [g for g in own.guards if g.level >= first and not g.depends & reductions]
         reduce = _reduction_of(op)
         start = reduce.init or reduce.combiner.identity
-        return own.wrap(self._stores(own, BodyRewriter(own.values, self._read), start), places, guards, None)
+        return own.wrap(self._stores(own, BodyRewriter(own.values, self._read), start), positions, guards, None)
 
     def _thread_reduction(
         self,
         nest: Nest,
-        places: Sequence[int],
+        positions: Sequence[int],
         threads: Sequence[int],
         at_loop: Callable[[int, Stmt], Stmt],
         inward: Sequence[Guard],
@@ -378,12 +378,14 @@ class _Builder:
         def store(values: list[Expr]) -> Stmt:
             return self._stores(nest, BodyRewriter({}, self._read), values)
 
-        return reduce_by_threads(nest, places, threads, _reduction_of(nest.op), update, store, at_loop, inward)
+        return reduce_by_threads(nest, positions, threads, _reduction_of(nest.op), update, store, at_loop, inward)
 
     def _update(self, nest: Nest) -> Stmt:
         """The accumulators combined with the next element."""
         buffers = [self.buffers[t] for t in nest.stage.outputs]
-        return self._predicated(nest, self._combined(nest, buffers, [self._place(nest, t) for t in nest.stage.outputs]))
+        return self._predicated(
+            nest, self._combined(nest, buffers, [self._position(nest, t) for t in nest.stage.outputs])
+        )
 
     def _combined(self, nest: Nest, buffers: Sequence[Buffer], indices: Sequence[tuple[Expr, ...]]) -> Stmt:
         """`buffers` at `indices` combined with the next element."""
@@ -404,10 +406,10 @@ class _Builder:
 
     def _stores(self, nest: Nest, rewriter: BodyRewriter, values: Sequence[Expr]) -> Stmt:
         pairs = zip(nest.stage.outputs, values, strict=True)
-        stores = [BufferStore(self.buffers[t], rewriter(value), self._place(nest, t)) for t, value in pairs]
+        stores = [BufferStore(self.buffers[t], rewriter(value), self._position(nest, t)) for t, value in pairs]
         return self._predicated(nest, seq(*stores).at(nest.op.position))
 
-    def _place(self, nest: Nest, tensor: Tensor) -> tuple[Expr, ...]:
+    def _position(self, nest: Nest, tensor: Tensor) -> tuple[Expr, ...]:
         """The indices of the element at hand in the buffer of `tensor`."""
         if tensor in self.whole:
             return self._relative(tensor, [nest.values[iv.var] for iv in nest.op.axis])
@@ -429,7 +431,7 @@ class _Builder:
         return BufferLoad(self._buffer(tensor), self._relative(tensor, indices))
 
     def _relative(self, tensor: Tensor, indices: Sequence[Expr]) -> tuple[Expr, ...]:
-        """Where the element of the whole tensor at `indices` is in its buffer."""
+        """The indices in its buffer of the element of the whole tensor at `indices`."""
         starts = self.starts.get(tensor)
         if starts is None:
             return tuple(indices)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.arith.range import Range
 from tilewright.errors import ScheduleError
 from tilewright.te.attach import AttachType
 from tilewright.te.axis_attr import AxisAttr, HasAxisAttrs, Prefetch, first_loops
@@ -20,6 +19,7 @@ from tilewright.te.scope import check_scope
 from tilewright.te.step import step
 from tilewright.te.tensor import Tensor
 from tilewright.tir import op as tir_op
+from tilewright.tir.arith.range import Range
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.stmt import ForKind
 
@@ -81,7 +81,7 @@ class Stage(HasAxisAttrs):
         return f"Stage {self.name} ({', '.join(iv.name for iv in self.leaf_iter_vars)})"
 
     def attr(self, axis: IterVar) -> AxisAttr:
-        """How the loop of `axis` is to run."""
+        """The annotations of the loop of `axis`."""
         return self.attrs.get(axis) or AxisAttr()
 
     # ------------------------------------------------------------------------------------------ loop structure
@@ -167,9 +167,9 @@ class Stage(HasAxisAttrs):
         """
         if len(set(axes)) != len(axes):
             raise ScheduleError(f"reorder in stage {self.name}: an axis is given twice")
-        places = sorted(self._position(axis, "reorder") for axis in axes)
-        for place, axis in zip(places, axes, strict=True):
-            self.leaf_iter_vars[place] = axis
+        positions = sorted(self._position(axis, "reorder") for axis in axes)
+        for position, axis in zip(positions, axes, strict=True):
+            self.leaf_iter_vars[position] = axis
 
     @step
     def tile(
@@ -367,8 +367,8 @@ class Stage(HasAxisAttrs):
 
     @step
     def prefetch(self, tensor: Tensor, var: IterVar, offset: int = 1, spread: bool = False) -> None:
-        """What the loop `var` reads of `tensor` is brought to the cache `offset` iterations ahead; `spread`: the part
-        that a loop around it moves on to, to the level-2 cache, a little in each iteration.
+        """Bring the region of `tensor` that the loop `var` reads to the cache `offset` iterations ahead; `spread`: the
+        part that a loop around it moves on to, to the level-2 cache, a little in each iteration.
 
         before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
         call: s[C].prefetch(A, i, 2)
@@ -404,7 +404,8 @@ class Stage(HasAxisAttrs):
 
     @step
     def rolling_buffer(self) -> None:
-        """What the loop around the stage needs again in its next iteration is kept, in a buffer that wraps around.
+        """Keep the region that the loop around the stage needs again in its next iteration, in a buffer that wraps
+        around.
 
         before: for i in range(15): B in global[2]: (for i in range(2): B[i_1] = A[i + i_1] + 1.0; C[i] = B[0] *
             B[1])
@@ -455,7 +456,7 @@ class Stage(HasAxisAttrs):
             raise ScheduleError(f"{what} of {self._axis(axis)}: it is already {self.attr(axis).kind.value}")
 
     def _move_attached(self, old: Sequence[IterVar], new: IterVar) -> None:
-        """What is computed inside one of the loops `old` is computed inside `new`, which takes their place."""
+        """Move stages attached inside one of the loops `old` into `new`, which replaces them."""
         for stage in self.schedule.stages:
             placed: list[Stage | Group] = [stage, *stage.groups]
             for one in placed:
@@ -463,7 +464,7 @@ class Stage(HasAxisAttrs):
                     one.attach_ivar = new
 
     def check_may_move(self, what: str) -> None:
-        """Raises ScheduleError, naming the primitive `what`, if this stage has its place for good."""
+        """Raises ScheduleError, naming the primitive `what`, if this stage has its position for good."""
         if isinstance(self.op, PlaceholderOp):
             raise ScheduleError(f"{what} of {self.name}: a placeholder is given by the caller, not computed")
         if isinstance(self.op, ScanOp) and what != "compute_at":
@@ -496,7 +497,7 @@ class Stage(HasAxisAttrs):
 
 
 def nested_in(stage: Stage) -> Sequence[tuple[Stage, IterVar]]:
-    """Where `stage` is computed: (stage, loop) pairs from the innermost outwards.
+    """The (stage, loop) pairs inside which `stage` is computed, from the innermost outwards.
 
     Raises ScheduleError if a stage is computed, through others, inside itself.
     """

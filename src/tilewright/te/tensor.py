@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.errors import TypeMismatchError
 from tilewright.support.dtype import DType
 from tilewright.te.itervar import as_index
 from tilewright.tir import op as tir_op
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.expr import Expr, ProducerLoad
 from tilewright.tir.operators import Operators
 
@@ -115,7 +115,7 @@ class TensorSlice:
 class TensorRegion:
     """A box of `tensor`: `T[i, 0:16]`. What an intrinsic called within `te.compute` takes.
 
-    `shape` are the sizes of the dimensions that are given as slices; the others are at one place.
+    `shape` are the sizes of the dimensions that are given as slices; the others are at one position.
     """
 
     __slots__ = ("indices", "shape", "tensor")
@@ -139,14 +139,14 @@ class TensorRegion:
     def element(self, inner: tuple[Expr, ...]) -> ProducerLoad:
         """The read of the element at the indices `inner`, from the start of the region."""
         left = list(inner)
-        places = []
+        positions = []
         for index in self.indices:
             if isinstance(index, slice):
-                place = left.pop(0)
-                places.append(place if index.start is None else index.start + place)
+                position = left.pop(0)
+                positions.append(position if index.start is None else index.start + position)
             else:
-                places.append(index)
-        return self.tensor(*places)
+                positions.append(index)
+        return self.tensor(*positions)
 
     def as_region(self) -> TensorRegion:
         """Itself."""

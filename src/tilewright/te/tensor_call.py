@@ -70,7 +70,7 @@ class TensorCall(IntrinsicCall):
 
 
 def _region(given: Any, theirs: Tensor, intrin: TensorIntrin) -> TensorRegion:
-    """What is given for an input of the intrinsic, as a region of its size."""
+    """The argument for an input of the intrinsic, as a region of its size."""
     region = given.as_region() if hasattr(given, "as_region") else given
     if not isinstance(region, TensorRegion):
         raise ScheduleError(f"{intrin!r}: a region such as A[i, 0:16] is needed for {theirs.name}, not {given!r}")

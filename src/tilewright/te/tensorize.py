@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.arith.linear import Linear
 from tilewright.errors import ScheduleError
 from tilewright.te.itervar import IterVar
 from tilewright.te.loop_nest import Nest
@@ -17,6 +16,7 @@ from tilewright.te.tensor import Tensor
 from tilewright.te.tensor_intrin import TensorIntrin
 from tilewright.tir import expr as e
 from tilewright.tir import op as tir_op
+from tilewright.tir.arith.linear import Linear
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, ProducerLoad, Reduce, Var
 from tilewright.tir.stmt import BufferStore, Stmt
@@ -36,7 +36,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class View:
-    """Where an intrinsic's buffer lies in a real one: `offset[d]` in dimension d, `dims` those it runs along."""
+    """The position of an intrinsic's buffer in a real one: `offset[d]` in dimension d, `dims` those it runs along."""
 
     buffer: Buffer
     offset: tuple[Expr, ...]
@@ -45,9 +45,9 @@ class View:
 
 @dataclass
 class Tensorized:
-    """A stage's match with an intrinsic: the statements to put in place of the loops from `place` inwards."""
+    """A stage's match with an intrinsic: the statements to put in place of the loops from `position` inwards."""
 
-    place: int
+    position: int
     body: Stmt | None
     reset: Stmt | None
     update: Stmt | None
@@ -63,15 +63,15 @@ def tensorized(
     the stage's region; `read` turns a read of a tensor into the load of its buffer. Raises
     ScheduleError naming the axis, the intrinsic and the difference where they do not match.
     """
-    for place, iv in enumerate(nest.leaves):
+    for position, iv in enumerate(nest.leaves):
         intrin = nest.stage.attr(iv).intrin
         if intrin is not None:
-            return _Match(nest, buffers, whole, read, place, intrin).result()
+            return _Match(nest, buffers, whole, read, position, intrin).result()
     return None
 
 
 class _Match:
-    """One attempt to match the loops from `place` inwards with `intrin`."""
+    """One attempt to match the loops from `position` inwards with `intrin`."""
 
     def __init__(
         self,
@@ -79,13 +79,13 @@ class _Match:
         buffers: Mapping[Tensor, Buffer],
         whole: Collection[Tensor],
         read: Read,
-        place: int,
+        position: int,
         intrin: TensorIntrin,
     ) -> None:
         self.whole = whole
         assert isinstance(nest.op, ComputeOp)
         self.nest, self.stage, self.op, self.bounds = nest, nest.stage, nest.op, nest.bounds
-        self.buffers, self.read, self.place, self.intrin = buffers, read, place, intrin
+        self.buffers, self.read, self.position, self.intrin = buffers, read, position, intrin
         self.values: dict[Var, Linear] = {}  # of the stage's axes, over the intrinsic's
         self.pieces: dict[Tensor, Piece] = {}  # by the intrinsic's input
         self.scalars: dict[Expr, Expr] = {}  # by the intrinsic's scalar parameters
@@ -93,7 +93,7 @@ class _Match:
 
     def fail(self, why: str) -> ScheduleError:
         """The error that says why they do not match."""
-        axis = self.nest.leaves[self.place].name
+        axis = self.nest.leaves[self.position].name
         return ScheduleError(f"tensorize of axis {axis} in stage {self.stage.name} with {self.intrin.name}: {why}")
 
     def result(self) -> Tensorized:
@@ -108,27 +108,27 @@ class _Match:
         views = self._input_views() | self._output_views(starts)
         rewriter = _Instantiate(views)
         rewriter.memo.update(self.scalars)
-        reduce_places = {p for p, iv in enumerate(self.nest.leaves) if iv.iter_type is IterVar.REDUCE}
+        reduce_positions = {p for p, iv in enumerate(self.nest.leaves) if iv.iter_type is IterVar.REDUCE}
         parts = [None if s is None else rewriter(s) for s in (self.intrin.body, self.intrin.reset, self.intrin.update)]
-        inside = all(p >= self.place or self._once(p) for p in reduce_places)
+        inside = all(p >= self.position or self._once(p) for p in reduce_positions)
         if self.op.is_reduction and not (inside and parts[0] is not None) and parts[2] is None:
             raise self.fail("reduction loops lie outside, and the intrinsic has no update")
-        return Tensorized(self.place, parts[0], parts[1], parts[2], inside and parts[0] is not None)
+        return Tensorized(self.position, parts[0], parts[1], parts[2], inside and parts[0] is not None)
 
-    def _once(self, place: int) -> bool:
-        extent = self.bounds.extents[self.nest.leaves[place]]
+    def _once(self, position: int) -> bool:
+        extent = self.bounds.extents[self.nest.leaves[position]]
         return isinstance(extent, IntImm) and extent.value == 1
 
     def _axes(self) -> tuple[dict[Var, Linear], dict[IterVar, tuple[Linear, bool]]]:
         """Values of the stage's axes over the intrinsic's, and per axis (start in the buffer, whether it runs)."""
-        if any(g.level >= self.place for g in self.nest.guards):
+        if any(g.level >= self.position for g in self.nest.guards):
             raise self.fail("its loops are guarded, because a split does not divide; choose factors that divide")
         running, steps = IndexEvaluator(), 1
-        for place in range(self.place, len(self.nest.leaves)):
-            extent = self.bounds.extents[self.nest.leaves[place]]
+        for position in range(self.position, len(self.nest.leaves)):
+            extent = self.bounds.extents[self.nest.leaves[position]]
             if not isinstance(extent, IntImm):
-                raise self.fail(f"the extent of {self.nest.leaves[place].name} is not constant")
-            running.env[self.nest.loop_vars[place]] = Interval(Linear({}), extent.value - 1)
+                raise self.fail(f"the extent of {self.nest.leaves[position].name} is not constant")
+            running.env[self.nest.loop_vars[position]] = Interval(Linear({}), extent.value - 1)
             steps *= extent.value
         values: dict[Var, Linear] = {}
         starts: dict[IterVar, tuple[Linear, bool]] = {}
@@ -180,7 +180,7 @@ class _Match:
     def _same_scalar(self, theirs: Var, mine: Expr) -> bool:
         """True if the stage's expression may be what a scalar parameter is: one value in the loops replaced."""
         value = BodyRewriter(self.nest.values, self.read)(mine)
-        inside = set(self.nest.loop_vars[self.place :])
+        inside = set(self.nest.loop_vars[self.position :])
         if value.dtype is not theirs.dtype or not inside.isdisjoint(collect_vars(value)):
             self.difference = self.difference or f": {theirs.name} cannot be {mine!r}, which changes inside"
             return False

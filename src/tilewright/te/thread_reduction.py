@@ -26,7 +26,7 @@ from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, ForKind, Stmt, 
 REDUCE_THREADS = "reduce_threads"
 
 
-def thread_places(nest: Nest, first: int) -> list[int]:
+def thread_positions(nest: Nest, first: int) -> list[int]:
     """Positions among the loops of `nest`, from `first` on, of reduction axes bound to threads of a block."""
     return [
         p
@@ -40,7 +40,7 @@ def thread_guards(nest: Nest, first: int) -> list[Guard]:
 
     Empty where no reduction axis is bound to threads.
     """
-    if not thread_places(nest, first):
+    if not thread_positions(nest, first):
         return []
     threads = {
         p
@@ -52,7 +52,7 @@ def thread_guards(nest: Nest, first: int) -> list[Guard]:
 
 def reduce_by_threads(
     nest: Nest,
-    places: Sequence[int],
+    positions: Sequence[int],
     threads: Sequence[int],
     reduce: Reduce,
     update: Callable[[list[Buffer]], Stmt],
@@ -60,25 +60,25 @@ def reduce_by_threads(
     at_loop: Callable[[int, Stmt], Stmt],
     outer: Sequence[Guard] = (),
 ) -> Stmt:
-    """The loops at `places`, those at `threads` outermost, around a thread's own part and what combines the parts.
+    """The loops at `positions`, those at `threads` outermost, around a thread's own part and what combines the parts.
 
     `update(parts)` combines the next element into the buffers of the parts; `store(values)` stores the result. The
     guards `outer` of `thread_guards` stand around both, not around the combining, where all threads meet. Raises
     ScheduleError where a data axis stands among the reduction axes: the threads would need a part for each element.
     """
     stage = nest.stage
-    for place in places:
-        if nest.leaves[place].iter_type is not IterVar.REDUCE:
+    for position in positions:
+        if nest.leaves[position].iter_type is not IterVar.REDUCE:
             raise ScheduleError(
                 f"stage {stage.name}: the reduction over {nest.leaves[threads[0]].name}, bound to threads, has the "
-                f"data axis {nest.leaves[place].name} inside of it; reorder the data axes outwards"
+                f"data axis {nest.leaves[position].name} inside of it; reorder the data axes outwards"
             )
     parts = [Buffer(f"{t.name}_part", [1], t.dtype, "local") for t in stage.outputs]
     zero = tir_op.const(0)
     start = [BufferStore(b, x, (zero,)) for b, x in zip(parts, reduce.init or reduce.combiner.identity, strict=True)]
-    guards = [g for g in nest.guards if g.level >= places[0]]
-    inner = [p for p in places if p not in threads]
-    # The threads' loops move outwards past the others, so a guard's place is not where its level says.
+    guards = [g for g in nest.guards if g.level >= positions[0]]
+    inner = [p for p in positions if p not in threads]
+    # The threads' loops move outwards past the others, so a guard's position is not where its level says.
     innermost = [g.condition for g in guards if not g.depends.isdisjoint(inner)]
     outside = [g.condition for g in guards if g.depends.isdisjoint(inner)]
     around = [g.condition for g in outer]

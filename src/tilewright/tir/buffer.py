@@ -66,16 +66,16 @@ class Buffer:
 
     def vload(self, begin: Any, dtype: str | None = None) -> Expr:
         """The elements from `begin` on along the last dimension as one value of `dtype`, such as "float32x4"."""
-        return BufferLoad(self, self._places(begin, DType(dtype or self.dtype).lanes))
+        return BufferLoad(self, self._positions(begin, DType(dtype or self.dtype).lanes))
 
     def vstore(self, begin: Any, value: Expr) -> Stmt:
         """The statement that stores `value`, a scalar or vector, from `begin` on along the last dimension."""
         # stores are statements on buffers, so their module imports this one
         from tilewright.tir.stmt import BufferStore
 
-        return BufferStore(self, value, self._places(begin, value.dtype.lanes))
+        return BufferStore(self, value, self._positions(begin, value.dtype.lanes))
 
-    def _places(self, begin: Any, lanes: int) -> tuple[Expr, ...]:
+    def _positions(self, begin: Any, lanes: int) -> tuple[Expr, ...]:
         *outer, last = [_index(i) for i in (begin if isinstance(begin, (tuple, list)) else (begin,))]
         return (*outer, last if lanes == 1 else Ramp(last, IntImm(str(last.dtype), 1), lanes))
 

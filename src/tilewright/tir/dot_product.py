@@ -30,17 +30,17 @@ def expand_dot4(call: Call) -> Expr:
     """The value of a `dot4` by shifts and multiplications of 32-bit lanes."""
     acc, a, b = call.args
     total = acc
-    for place in range(GROUP):
-        total = total + _byte(a, acc, place) * _byte(b, acc, place)
+    for position in range(GROUP):
+        total = total + _byte(a, acc, position) * _byte(b, acc, position)
     return total
 
 
-def _byte(bytes_: Expr, like: Expr, place: int) -> Expr:
-    """Byte `place` of each group of four, as int32."""
+def _byte(bytes_: Expr, like: Expr, position: int) -> Expr:
+    """Byte `position` of each group of four, as int32."""
     word = op.call_intrin(like.dtype, "reinterpret", bytes_)
     bits = 8 * GROUP
     if bytes_.dtype.code == "int":
-        raised = op.call_intrin(like.dtype, "shift_left", word, op.const(bits - 8 * (place + 1), like.dtype))
+        raised = op.call_intrin(like.dtype, "shift_left", word, op.const(bits - 8 * (position + 1), like.dtype))
         return op.call_intrin(like.dtype, "shift_right", raised, op.const(bits - 8, like.dtype))
-    low = op.call_intrin(like.dtype, "shift_right", word, op.const(8 * place, like.dtype))
+    low = op.call_intrin(like.dtype, "shift_right", word, op.const(8 * position, like.dtype))
     return op.call_intrin(like.dtype, "bitwise_and", low, op.const(255, like.dtype))

@@ -189,21 +189,21 @@ def _shuffle(v: _Evaluator, x: e.Shuffle) -> Any:
     return lanes if len(x.indices) > 1 else _typed(lanes[0], x.dtype)
 
 
-def _place(v: _Evaluator, buffer: Any, indices: tuple[Expr, ...], what: Any) -> tuple[Any, tuple[Any, ...]]:
+def _position(v: _Evaluator, buffer: Any, indices: tuple[Expr, ...], what: Any) -> tuple[Any, tuple[Any, ...]]:
     """The array of `buffer` and the checked indices into it."""
     if buffer not in v.env:
         raise InternalError(f"{buffer.name} is accessed where it does not exist: {what!r}")
-    array, places = v.env[buffer], tuple([v(i) for i in indices])
-    for place, size in zip(places, array.shape, strict=True):
-        if np.any(np.asarray(place) < 0) or np.any(np.asarray(place) >= size):
-            shown = place.tolist() if isinstance(place, np.ndarray) else place
+    array, positions = v.env[buffer], tuple([v(i) for i in indices])
+    for position, size in zip(positions, array.shape, strict=True):
+        if np.any(np.asarray(position) < 0) or np.any(np.asarray(position) >= size):
+            shown = position.tolist() if isinstance(position, np.ndarray) else position
             raise InternalError(f"index {shown} is outside [0, {size}) in {what!r}")
-    return array, places
+    return array, positions
 
 
 def _load(v: _Evaluator, x: Any) -> Any:
-    array, places = _place(v, x.buffer if isinstance(x, e.BufferLoad) else x.producer, x.indices, x)
-    return _typed(array[places], x.dtype)
+    array, positions = _position(v, x.buffer if isinstance(x, e.BufferLoad) else x.producer, x.indices, x)
+    return _typed(array[positions], x.dtype)
 
 
 def _ramp(v: _Evaluator, x: e.Ramp) -> Any:
@@ -255,8 +255,8 @@ def _reinterpret(v: _Evaluator, x: Call) -> Any:
 def _address_of(v: _Evaluator, x: Call) -> Any:
     load = x.args[0]
     assert isinstance(load, e.BufferLoad)
-    array, places = _place(v, load.buffer, load.indices, load)
-    flat = int(np.ravel_multi_index(places, array.shape))
+    array, positions = _position(v, load.buffer, load.indices, load)
+    flat = int(np.ravel_multi_index(positions, array.shape))
     return array.reshape(-1).view(np.uint8), flat * array.itemsize
 
 
@@ -384,8 +384,8 @@ def _while(run: _Interpreter, stmt: s.While) -> None:
 def _store(run: _Interpreter, stmt: s.BufferStore) -> None:
     evaluator = _Evaluator(run.env, run)
     value = evaluator(stmt.value)
-    array, places = _place(evaluator, stmt.buffer, stmt.indices, stmt)
-    array[places] = value
+    array, positions = _position(evaluator, stmt.buffer, stmt.indices, stmt)
+    array[positions] = value
 
 
 def _allocate(run: _Interpreter, stmt: s.Allocate) -> None:

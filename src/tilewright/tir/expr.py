@@ -371,7 +371,7 @@ class BufferLoad(Expr):
 
 
 class IntrinsicName(str):
-    """What a `Call` calls: its short name, "exp"; `name` is the one by which registries know it, "tir.exp"."""
+    """The callee of a `Call`: its short name, "exp"; `name` is the one by which registries know it, "tir.exp"."""
 
     __slots__ = ()
 

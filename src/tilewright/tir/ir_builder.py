@@ -60,11 +60,11 @@ class BufferVar:
             raise TypeError(
                 f"{self.buffer.name} has {len(shape)} dimensions and is accessed with {len(indices)} indices"
             )
-        rest, places = indices[0], []
+        rest, positions = indices[0], []
         for size in reversed(shape[1:]):
-            places.append(rest % size)
+            positions.append(rest % size)
             rest = rest // size
-        return (rest, *reversed(places))
+        return (rest, *reversed(positions))
 
     def __getitem__(self, indices: Any) -> Expr:
         return BufferLoad(self.buffer, self._indices(indices))

@@ -1,4 +1,4 @@
-"""How a loop IR node is declared: once, as a class with annotated fields.
+"""Declaration of loop IR nodes: each a class with annotated fields.
 
 `@node` turns the annotations into slots, a constructor and a generic tuple of fields, so that the walker, rewriter,
 hasher, printer and checker are each written once over `FIELDS` and never per class.

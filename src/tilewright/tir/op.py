@@ -303,7 +303,7 @@ def negative(a: Any) -> Expr:
 
 
 eq = _operator(e.EQ, "eq", "a == b as an expression.")
-ne = _operator(e.NE, "ne", "a != b as an expression.")
+ne: Callable[[Any, Any], Expr] = _operator(e.NE, "ne", "a != b as an expression.")
 less = _operator(e.LT, "less", "a < b.")
 less_equal = _operator(e.LE, "less_equal", "a <= b.")
 greater = _operator(e.GT, "greater", "a > b.")
@@ -425,6 +425,16 @@ def _math(name: str, doc: str) -> Callable[[Any], Expr]:
     return named(build, name, doc)
 
 
+def _rounding(name: str, doc: str) -> Callable[[Any], Expr]:
+    of_float = _math(name, doc)
+
+    def build(x: Any) -> Expr:
+        x = convert(x)
+        return of_float(x) if x.dtype.is_float else x
+
+    return named(build, name, doc)
+
+
 exp = _math("exp", "e to the power of x.")
 expm1 = _math("expm1", "exp(x) - 1, exact to the last places near 0 too.")
 log = _math("log", "Natural logarithm.")
@@ -442,16 +452,16 @@ gelu_tanh = _math("gelu_tanh", "`gelu` in its approximation by tanh.")
 sin = _math("sin", "Sine of radians.")
 cos = _math("cos", "Cosine of radians.")
 tan = _math("tan", "Tangent of radians.")
-floor = _math("floor", "Largest integer not above x, as a float.")
-ceil = _math("ceil", "Smallest integer not below x, as a float.")
-trunc = _math("trunc", "x without its fraction, as a float.")
-round = _math("round", "Nearest integer, ties to even, as a float.")
+floor = _rounding("floor", "Largest integer not above x, as a float; an integer is itself.")
+ceil = _rounding("ceil", "Smallest integer not below x, as a float; an integer is itself.")
+trunc = _rounding("trunc", "x without its fraction, as a float; an integer is itself.")
+round = _rounding("round", "Nearest integer, ties to even, as a float; an integer is itself.")
 
 
 def isnan(x: Any) -> Expr:
-    """True where x is not a number."""
+    """True where x is not a number, which an integer always is."""
     x = convert(x)
-    return e.NE(x, x)
+    return e.NE(x, x) if x.dtype.is_float else const(False, DType("bool").with_lanes(x.dtype.lanes))
 
 
 def power(x: Any, y: Any) -> Expr:

@@ -1,4 +1,4 @@
-"""What Python's operators build: `a + b`, `a << b`, `a == b` on expressions, axes and tensors.
+"""Python's operators on expressions, axes and tensors: `a + b`, `a << b`, `a == b`.
 
 `a == b` builds the comparison wherever an expression is wanted: in `te.if_then_else(i == 2, …)`, in `tir.all`, as an
 operand. Where Python wants a truth value, in dicts and sets above all, it says whether `a` and `b` are one expression.
@@ -136,7 +136,7 @@ class Operators(Generic[T]):
 
 
 class ExprOp(Operators["Expr"]):
-    """What stands for one value in an expression: an expression, an axis, a comparison by `==`."""
+    """An operand of an expression: an expression, an axis, a comparison by `==`."""
 
     __slots__ = ()
     __hash__ = object.__hash__

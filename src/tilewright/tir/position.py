@@ -1,4 +1,4 @@
-"""Where in a program something was written: kept beside statements and operations, and no part of what they mean."""
+"""Source positions, kept beside statements and operations, and no part of their meaning."""
 
 from __future__ import annotations
 

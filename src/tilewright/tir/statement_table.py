@@ -1,4 +1,4 @@
-"""What the code generators share about statements: the table from class to emitter, and those that need no code."""
+"""The code generators' table from statement class to emitter, and the statements that need no code."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _NO_ANNOTATIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 class ForKind(StrEnum):
-    """How the iterations of a loop run."""
+    """The kind of a loop: serial, parallel, vectorized, unrolled or bound."""
 
     SERIAL = "serial"
     PARALLEL = "parallel"  # in static shares over the workers of the thread pool

@@ -189,11 +189,11 @@ def _access(c: _Checker, buffer: Buffer, indices: tuple[Expr, ...]) -> Complaint
         yield f"the buffer {buffer.name} is accessed outside its scope"
     if len(indices) != len(buffer.shape):
         yield f"{buffer.name} has {len(buffer.shape)} dimensions and gets {len(indices)} indices"
-    for place, index in enumerate(indices):
+    for position, index in enumerate(indices):
         if not index.dtype.is_int:
-            yield f"index {place} of {buffer.name} is {index.dtype}"
-        if index.dtype.lanes > 1 and place + 1 < len(indices):
-            yield f"index {place} of {buffer.name} is a vector; only the last may be"
+            yield f"index {position} of {buffer.name} is {index.dtype}"
+        if index.dtype.lanes > 1 and position + 1 < len(indices):
+            yield f"index {position} of {buffer.name} is a vector; only the last may be"
 
 
 def _load(c: _Checker, x: e.BufferLoad) -> Complaints:

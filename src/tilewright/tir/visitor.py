@@ -155,7 +155,7 @@ class Rewriter:
         return handler
 
     def _default(self, node_class: type) -> Any:
-        """What rewrites a node whose class has no method."""
+        """The rewriter of a node whose class has no method."""
         return type(self).generic
 
     def rebuild(self, node: Any) -> Any:
@@ -210,7 +210,7 @@ class Rewriter:
         return func if body is func.body else func.with_body(body)
 
     def visit_buffer(self, buffer: Buffer) -> Buffer:
-        """What stands in place of a buffer wherever a node names it; by default itself."""
+        """The replacement of a buffer wherever a node names it; by default itself."""
         return buffer
 
 
@@ -234,7 +234,7 @@ class StmtRewriter(Rewriter):
         return made
 
     def visit_Expr(self, node: Expr) -> Expr:
-        """What stands in place of an expression of a statement: itself."""
+        """The replacement of an expression of a statement: itself."""
         return node
 
 

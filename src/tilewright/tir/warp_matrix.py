@@ -1,7 +1,7 @@
 """Calls that the threads of a warp make together on fragments: 16 x 16 tiles of matrices spread over their registers.
 
 A fragment lies in a buffer of scope "wmma.matrix_a", "wmma.matrix_b" or "wmma.accumulator", whose sizes are multiples
-of 16; it is named by its first element. Every place comes with its stride, the elements between two rows. A call's
+of 16; it is named by its first element. Every position comes with its stride, the elements between two rows. A call's
 first argument is what it writes.
 
     fill_fragment(fragment, stride, value)              load_matrix_sync(fragment, stride, memory, stride)
@@ -35,10 +35,10 @@ def is_fragment_call(x: Any) -> bool:
     return isinstance(x, Call) and x.op in CALLS
 
 
-def fragment_call(name: str, *places: Buffer, value: float | None = None) -> Stmt:
-    """The call `name` on the tiles that `places`, matrices with a stride of rows, begin with."""
+def fragment_call(name: str, *positions: Buffer, value: float | None = None) -> Stmt:
+    """The call `name` on the tiles that `positions`, matrices with a stride of rows, begin with."""
     arguments: list[Expr] = []
-    for buffer in places:
+    for buffer in positions:
         assert buffer.strides is not None
         arguments += [buffer[0, 0], buffer.strides[0]]
     if value is not None:
@@ -46,8 +46,8 @@ def fragment_call(name: str, *places: Buffer, value: float | None = None) -> Stm
     return Evaluate(Call("int32", name, tuple(arguments)))
 
 
-def written_place(call: Call) -> BufferLoad:
-    """What a fragment call writes to."""
-    place = call.args[0]
-    assert isinstance(place, BufferLoad)
-    return place
+def written_position(call: Call) -> BufferLoad:
+    """The element that a fragment call writes to."""
+    position = call.args[0]
+    assert isinstance(position, BufferLoad)
+    return position

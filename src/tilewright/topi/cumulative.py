@@ -54,11 +54,11 @@ def _running(
             outer = [ib.let(f"i{d}", tir.convert(i)) for d, i in enumerate(unflatten_index(tile // tiles, before))]
             first = ib.let("first", tile % tiles * _LANES)
 
-            def place(k: Any, lane: Any) -> tuple[Any, ...]:
+            def position(k: Any, lane: Any) -> tuple[Any, ...]:
                 return (*outer, size - 1 - k if reverse else k, *unflatten_index(first + lane, behind))
 
             def run(width: Any, kind: str) -> None:
-                _Rows(ib, source, result, place, width, kind, dtype, combine, neutral, exclusive).run(size, levels)
+                _Rows(ib, source, result, position, width, kind, dtype, combine, neutral, exclusive).run(size, levels)
 
             if isinstance(neighbours, IntImm) and neighbours.value <= _LANES:
                 run(neighbours, "vectorized" if neighbours.value == _LANES else "serial")
@@ -73,7 +73,7 @@ def _running(
 
 
 def _levels(size: Any) -> int:
-    """How often the blocks of a row are taken for elements of greater blocks."""
+    """The number of times that the blocks of a row are grouped to greater blocks."""
     if not isinstance(size, IntImm):
         return _LEVELS
     level, reach = 0, _BLOCK
@@ -84,12 +84,14 @@ def _levels(size: Any) -> int:
 
 @dataclass(frozen=True)
 class _Rows:
-    """`width` neighbouring rows, their running values side by side; `place(k, lane)` is where element k of one is."""
+    """`width` neighbouring rows, their running values side by side; `position(k, lane)` is where element k of
+    one is.
+    """
 
     ib: IRBuilder
     source: BufferVar
     result: BufferVar
-    place: Callable[[Any, Any], tuple[Any, ...]]
+    position: Callable[[Any, Any], tuple[Any, ...]]
     width: Any
     kind: str
     dtype: str
@@ -134,11 +136,11 @@ class _Rows:
             self.ib.for_range(first, end, name="k") as k,
             self.ib.for_range(0, self.width, name="lane", kind=self.kind) as lane,
         ):
-            value = self.source[self.place(k, lane)].astype(total.dtype)
+            value = self.source[self.position(k, lane)].astype(total.dtype)
             later = self.combine(total[lane], value)
             shown = total[lane] if self.exclusive else later
             shown = self.combine(base[lane], shown) if before else shown
-            self.result[self.place(k, lane)] = shown.astype(self.dtype)
+            self.result[self.position(k, lane)] = shown.astype(self.dtype)
             total[lane] = later
 
     def _joined(self, parts: Sequence[Any]) -> Any:

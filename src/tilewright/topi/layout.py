@@ -112,7 +112,7 @@ def transform_shape(shape: Sequence[int], src: str, dst: str) -> tuple[int, ...]
 
 
 def transform_indices(indices: Sequence[Any], src: str, dst: str) -> list[Any]:
-    """Where element `indices` of the array in layout `dst` lies in the array in layout `src`.
+    """The indices in the array of layout `src` of the element at `indices` of the array in layout `dst`.
 
     Works on integers and on index expressions. Axes split alike in both layouts are passed through unchanged.
     """

@@ -88,12 +88,12 @@ def _xor(a: Any, mask: int) -> Any:
     return tir.call_intrin("int32", "bitwise_xor", a, _int(mask))
 
 
-def _left(a: Any, places: int) -> Any:
-    return tir.call_intrin("int32", "shift_left", a, _int(places))
+def _left(a: Any, positions: int) -> Any:
+    return tir.call_intrin("int32", "shift_left", a, _int(positions))
 
 
-def _right(a: Any, places: int) -> Any:
-    return tir.call_intrin("int32", "shift_right", a, _int(places))
+def _right(a: Any, positions: int) -> Any:
+    return tir.call_intrin("int32", "shift_right", a, _int(positions))
 
 
 def _code(v: Any) -> Any:
@@ -121,7 +121,7 @@ def _decode_exponent(v: Any) -> Any:
 
 
 def _decode_float(form: FloatFormat, v: Any) -> Any:
-    """The bits moved to their places in a float32, whose exponent a multiplication then corrects."""
+    """The bits moved to their positions in a float32, whose exponent a multiplication then corrects."""
     code = _code(v)
     magnitude = _and(code, form.sign - 1)
     shifted = _left(magnitude, _FLOAT32_MANTISSA - form.mantissa)

@@ -40,7 +40,7 @@ class Rows:
         """True if the elements of a row are neighbours in memory."""
         return all(op.is_const(op.convert(size), 1) for size in self.shape[self.axis + 1 :])
 
-    def places(self, ib: IRBuilder, row: Any) -> Callable[[Any], tuple[Any, ...]]:
+    def positions(self, ib: IRBuilder, row: Any) -> Callable[[Any], tuple[Any, ...]]:
         """For a row's number, the function from an element's number in it to its indices in the tensor."""
         found: Sequence[Any] = unflatten_index(row, self.others)
         held = [ib.let(f"i{d}", op.convert(index)) for d, index in enumerate(found)]

@@ -52,10 +52,10 @@ def scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, axis: int =
     def write(ib: IRBuilder, where: BufferVar, values: BufferVar, put: Put) -> None:
         before, behind = indices.shape[:at], indices.shape[at:]
         with for_each(ib, before, kind="parallel") as outer, for_each(ib, behind) as inner:
-            place = (*outer, *inner)
-            index = ib.let("index", _from_back(where[place], data.shape[at]))
+            position = (*outer, *inner)
+            index = ib.let("index", _from_back(where[position], data.shape[at]))
             with ib.if_scope(_inside(index, data.shape[at])):
-                put((*outer, as_index(index), *inner[1:]), values[place])
+                put((*outer, as_index(index), *inner[1:]), values[position])
 
     return _scattered(data, indices, updates, mode, indices.shape[at], write)
 
@@ -119,7 +119,7 @@ def _scattered(
 
 
 def _plain(result: BufferVar, mode: str) -> Put:
-    """What combines an element of `result` with an update as `mode` says."""
+    """A function that combines an element of `result` with an update as `mode` says."""
     combine = _COMBINE[mode]
 
     def put(element: tuple[Any, ...], update: Any) -> None:
@@ -129,7 +129,9 @@ def _plain(result: BufferVar, mode: str) -> Put:
 
 
 def _kahan(ib: IRBuilder, result: BufferVar) -> Put:
-    """What adds an update to an element of `result`; what its sum has lost is in memory as large as the result."""
+    """A function that adds an update to an element of `result`; the error of its sum is kept in memory as large as the
+    result.
+    """
     lost = ib.allocate(str(result.dtype), result.buffer.shape, "lost")
     clear_elements(ib, lost)
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tilewright.arith import Analyzer
 from tilewright.tir import op as tir_op
+from tilewright.tir.arith import Analyzer
 from tilewright.tir.expr import Expr, IntImm
 
 Size = Any
@@ -36,7 +36,7 @@ def larger(a: Size, b: Size) -> Size:
 
 
 def equal(a: Size, b: Size) -> bool | Expr:
-    """Whether two sizes are equal; a condition where one is symbolic."""
+    """True if two sizes are equal; a condition where one is symbolic."""
     return a == b if isinstance(a, int) and isinstance(b, int) else tir_op.eq(a, b)
 
 

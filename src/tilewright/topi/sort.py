@@ -50,14 +50,14 @@ def argsort(
         ib = tir.ir_builder.create()
         source, result = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
         with ib.for_range(0, rows.count, name="row", kind="parallel") as row:
-            place = rows.places(ib, row)
+            position = rows.positions(ib, row)
 
             def key(i: Any) -> Any:
-                return sort_key(source[place(i)], is_ascend)
+                return sort_key(source[position(i)], is_ascend)
 
             pairs = _best(ib, key, rows, count) if few and count is not None else _all(ib, key, rows.size)
             with ib.for_range(0, kept, name="rank") as rank:
-                result[place(rank)] = pairs.position(rank).astype(dtype)
+                result[position(rank)] = pairs.position(rank).astype(dtype)
         return ib.get()
 
     shape = (*x.shape[: rows.axis], kept, *x.shape[rows.axis + 1 :])
@@ -132,7 +132,7 @@ class _Pairs:
             self.insert(hole, key, position)
 
     def insert(self, hole: Any, key: Any, position: Any) -> None:
-        """Put a pair where it belongs among those before place hole[0], which move up; `hole` is used up."""
+        """Put a pair where it belongs among those before position hole[0], which move up; `hole` is used up."""
         keys, order = self.keys, self.order
         with self.ib.while_loop(tir.all(hole[0] > 0, key < keys[tir.maximum(hole[0] - 1, 0)])):
             keys[hole[0]] = keys[hole[0] - 1]
@@ -142,21 +142,21 @@ class _Pairs:
         order[hole[0]] = position
 
     def _digit(self, key: Any, digit: int) -> Any:
-        """The place, among all buckets, of the one that a key's digit names."""
+        """The position, among all buckets, of the one that a key's digit names."""
         shifted = tir.call_intrin(self.dtype, "shift_right", key, tir.const(digit * _DIGIT, self.dtype))
         own = tir.call_intrin(self.dtype, "bitwise_and", shifted, tir.const(self.buckets - 1, self.dtype))
         return own.astype(index_dtype()) + digit * self.buckets
 
     def _count(self, size: Any) -> None:
-        """How many keys have each digit."""
+        """Count the keys of each digit."""
         ib = self.ib
         with ib.for_range(0, self.digits * self.buckets, name="bucket") as bucket:
             self.ends[bucket] = 0
         with ib.for_range(0, size, name="i") as i:
             key = ib.let("key", self.keys[i])
             for digit in range(self.digits):
-                place = ib.let("place", self._digit(key, digit))
-                self.ends[place] = self.ends[place] + 1
+                position = ib.let("place", self._digit(key, digit))
+                self.ends[position] = self.ends[position] + 1
 
     def _deal(self, size: Any, digit: int) -> None:
         """Deal the pairs by one digit into the other half, unless all of them have the same."""
@@ -172,9 +172,9 @@ class _Pairs:
             target = ib.let("target", self.capacity - source)
             with ib.for_range(0, size, name="i") as i:
                 key = ib.let("key", self.keys[source + i])
-                place = ib.let("place", self._digit(key, digit))
-                end = ib.let("end", ends[place])
-                ends[place] = end + 1
+                position = ib.let("place", self._digit(key, digit))
+                end = ib.let("end", ends[position])
+                ends[position] = end + 1
                 self.keys[target + end] = key
                 self.order[target + end] = self.order[source + i]
             self.start[0] = target
@@ -257,7 +257,7 @@ class _Collected(_Sorted):
 
 
 def _holds_better(ib: IRBuilder, key: Key, first: Any, rows: Rows, block: int, kept: _Sorted) -> Any:
-    """Whether a block may hold a key below the limit: found out in vectors where its elements are neighbours."""
+    """The condition that a block may hold a key below the limit: tested in vectors if its elements are neighbours."""
     better = ib.allocate("int32", 1, "better", scope="local")
     better[0] = 1
     if block == _LANES:
@@ -279,9 +279,10 @@ def _holds_better(ib: IRBuilder, key: Key, first: Any, rows: Rows, block: int, k
 
 # --------------------------------------------------------------------------------------------------- searchsorted
 def searchsorted(rows: Tensor, values: Tensor, right: bool = False, dtype: str = "int32") -> Tensor:
-    """How many elements of the sorted last axis of `rows` lie before each value (with `right`, or are equal to it).
+    """The number of elements of the sorted last axis of `rows` that lie before each value (with `right`, or are equal
+    to it).
 
-    By halving the stretch that holds the place.
+    By halving the stretch that holds the position.
     """
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
@@ -289,9 +290,9 @@ def searchsorted(rows: Tensor, values: Tensor, right: bool = False, dtype: str =
         elements, wanted, result = (ib.buffer_ptr(buffer) for buffer in (*ins, *outs))
         queries = Rows((*values.shape, tir.const(1, index_dtype())), values.ndim)
         with ib.for_range(0, queries.count, name="query", kind="parallel") as query:
-            *place, _ = queries.places(ib, query)(0)
-            row = place[:-1] if rows.ndim > 1 else []
-            value = ib.let("value", wanted[tuple(place)])
+            *position, _ = queries.positions(ib, query)(0)
+            row = position[:-1] if rows.ndim > 1 else []
+            value = ib.let("value", wanted[tuple(position)])
             low, high = (ib.allocate(index_dtype(), 1, name, scope="local") for name in ("low", "high"))
             low[0], high[0] = 0, rows.shape[-1]
             with ib.while_loop(low[0] < high[0]):
@@ -305,7 +306,7 @@ def searchsorted(rows: Tensor, values: Tensor, right: bool = False, dtype: str =
                     low[0] = middle + 1
                 with ib.else_scope():
                     high[0] = middle
-            result[tuple(place)] = low[0].astype(dtype)
+            result[tuple(position)] = low[0].astype(dtype)
         return ib.get()
 
     return te.extern(values.shape, [rows, values], body, name="T_searchsorted", dtype=dtype, tag=tag.EXTERN)

@@ -43,7 +43,7 @@ _VANISHES = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Filter:
-    """One dimension of a convolution by minimal filtering: `outputs` results of `taps` taps at `stride` at a time.
+    """One dimension of a Winograd convolution: `outputs` results of `taps` taps at `stride` at a time.
 
     `kernel_matrix` is G [points, taps]; `to_points` is B^T, from `inputs` values; `from_points` is A^T. The costs are
     the additions and multiplications of both, a product that is added counted once.
@@ -70,7 +70,7 @@ class Filter:
 
     @property
     def step(self) -> int:
-        """How far apart the first inputs of neighbouring tiles are."""
+        """The distance of the first inputs of neighbouring tiles."""
         return self.outputs * self.stride
 
 

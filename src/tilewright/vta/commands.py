@@ -9,7 +9,7 @@
 
 `wait` makes the next instruction of a unit wait for a token, `signal` makes its last one give one; where an instruction
 has that flag already, one that only carries tokens is put in. Micro-ops are recorded once: a list that was used before
-keeps its place in DRAM, and, until their memory is full, its place on the chip.
+keeps its position in DRAM, and, until their memory is full, its position on the chip.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Simulator:
 
 
 def alu(op: str, left: np.ndarray, right: np.ndarray | np.int32) -> np.ndarray:
-    """What ALU computes on 32-bit integers, which wrap around.
+    """The result of ALU on 32-bit integers, which wrap around.
 
     SHR is arithmetic, and by a negative number shifts left; by 32 or more nothing but the sign (left: zero) is left.
     CLIP has two bounds in its right operand, each a byte with its sign, the lower one lowest; where they are the wrong

@@ -1,4 +1,5 @@
-"""What a chip has beside its configuration: the width of its memory port, bursts, depths of queues, the memory's delay.
+"""A chip's properties beside its configuration: the width of its memory port, bursts, depths of queues, the memory's
+delay.
 
 None of it changes what a program computes; all of it changes how long that takes.
 """

@@ -120,7 +120,7 @@ _UOP = (
 
 @dataclass(frozen=True)
 class Field:
-    """A field at its place: bits `low` to `high`, both counted in."""
+    """A field at its position: bits `low` to `high`, both counted in."""
 
     name: str
     low: int
@@ -142,7 +142,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Format:
-    """An instruction, or the micro-op: its fields at their places within `bits` bits."""
+    """An instruction, or the micro-op: its fields at their positions within `bits` bits."""
 
     name: str
     bits: int
@@ -174,7 +174,7 @@ class Memory:
         return int(np.prod(self.shape, dtype=int)) * self.dtype.itemsize
 
 
-def _place(name: str, rows: tuple[Row, ...], bits: int, config: Config) -> Format:
+def _position(name: str, rows: tuple[Row, ...], bits: int, config: Config) -> Format:
     word = _WORD_BITS[config.isa_version]
     fields, at, end = [], 0, min(bits, word)
     for row in rows:
@@ -196,7 +196,7 @@ def _place(name: str, rows: tuple[Row, ...], bits: int, config: Config) -> Forma
 
 
 def _wider(config: Config) -> str:
-    """What else helps where something does not fit."""
+    """Other remedies where something does not fit."""
     return "" if config.isa_version >= WIDE else f" or ISA_VERSION {WIDE}"
 
 
@@ -211,8 +211,8 @@ class Isa:
         self.config = config = Config() if config is None else config
         word = _WORD_BITS[config.isa_version]
         self.instruction_bits = 2 * word
-        self.formats = {name: _place(name, rows, 2 * word, config) for name, rows in _TABLE.items()}
-        self.uop = _place("UOP", _UOP, word // 2, config)
+        self.formats = {name: _position(name, rows, 2 * word, config) for name, rows in _TABLE.items()}
+        self.uop = _position("UOP", _UOP, word // 2, config)
         tile, inp = (config.batch, config.block), np.dtype(f"<i{1 << config.log_inp_width - 3}")
         wgt = np.dtype(f"<i{1 << config.log_wgt_width - 3}")
         acc = 1 << config.log_acc_depth

@@ -1,4 +1,4 @@
-"""What an instruction reaches: the elements that LOAD and STORE move, and the steps of the loops of GEMM and ALU."""
+"""Accesses of an instruction: the elements that LOAD and STORE move, and the steps of the loops of GEMM and ALU."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def steps(isa: Isa, instruction: Instruction, uops: UopMemory) -> Iterator[tuple
 
 
 def factors(instruction: Instruction) -> list[tuple[int, int]]:
-    """What an outer and an inner round add to dst, src and wgt; ALU has no weights."""
+    """The increments of dst, src and wgt by an outer and an inner iteration; ALU has no weights."""
     known = dict(instruction.values)
     return [(known.get(f"{x}_factor_out", 0), known.get(f"{x}_factor_in", 0)) for x in ("dst", "src", "wgt")]
 
 
 def accesses(isa: Isa, instruction: Instruction, uops: UopMemory) -> Iterator[Access]:
-    """What an instruction reads and writes, but for micro-ops, which one unit alone has."""
+    """The reads and writes of an instruction, but for micro-ops, which one unit alone has."""
     if instruction.name in ("LOAD", "STORE"):
         yield from _transfer_accesses(isa, instruction)
     elif instruction.name in ("GEMM", "ALU"):

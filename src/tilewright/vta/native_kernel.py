@@ -22,7 +22,7 @@ from tilewright.vta.isa import MEMORY_IDS, OPCODES, Isa, Memory
 
 #: The fields of all instructions, each once, in the order of the table of instructions.
 COLUMNS = tuple(dict.fromkeys(f.name for form in Isa(Config(isa_version=WIDE)).formats.values() for f in form.fields))
-#: What the function counts, by its place in `counters`: elements moved by memory, and steps.
+#: What the function counts, by its position in `counters`: elements moved by memory, and steps.
 COUNTED = (*MEMORY_IDS, "GEMM", "ALU")
 
 _LAST_BIT, _BYTE, _UPPER = 31, 8, 24
@@ -88,7 +88,7 @@ class _Kernel:
 
     @contextmanager
     def _admitted(self, *conditions: Any) -> Iterator[None]:
-        """What follows is done if all conditions hold; else the instruction is refused."""
+        """A scope whose statements run if all conditions hold; else the instruction is refused."""
         held = self.ib.let("held", tir.cast("int32", _all(*conditions)))
         with self.ib.if_scope(held < 1):
             self.status[0] = self.row
@@ -269,7 +269,7 @@ def _signed(word: int) -> int:
 
 
 def _alu(name: str, left: Any, right: Any) -> Any:
-    """What `functional.alu` computes, on numbers of the loop IR."""
+    """The result of `functional.alu`, on numbers of the loop IR."""
     if name == "MIN":
         return tir.minimum(left, right)
     if name == "MAX":

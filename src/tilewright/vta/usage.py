@@ -1,4 +1,4 @@
-"""What the units of a chip did in a run, whichever simulator counted it: cycles, waiting, a trace."""
+"""Usage of a chip's units in a run, whichever simulator counted it: cycles, waiting, a trace."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Usage:
     slices: list[Slice] = field(default_factory=list)
 
     def share(self, activity: str) -> float:
-        """What part of all cycles an activity had."""
+        """The share of an activity in all cycles."""
         return self.busy.get(activity, 0) / max(self.cycles, 1)
 
     def table(self) -> str:
@@ -53,6 +53,6 @@ class Usage:
         for name, number in tracks.items():
             events.append({"ph": "M", "pid": 1, "tid": number, "name": "thread_name", "args": {"name": name}})
         for s in self.slices:
-            place = {"pid": 1, "tid": tracks[s.track], "ts": s.start, "dur": s.end - s.start}
-            events.append({"ph": "X", "name": s.name, **place})
+            position = {"pid": 1, "tid": tracks[s.track], "ts": s.start, "dur": s.end - s.start}
+            events.append({"ph": "X", "name": s.name, **position})
         return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})

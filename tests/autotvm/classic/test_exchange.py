@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from tests.autotvm.tasks import conv_task
 from tilewright.autotvm.classic.exchange import ANSOR, read_log, write_log
-from tilewright.autotvm.record.entry import VERDICT, Entry
-from tilewright.autotvm.record.file import read_records, write_records
 from tilewright.cli.main import cli, guarded
 from tilewright.errors import ArtifactError
+from tilewright.records.entry import VERDICT, Entry
+from tilewright.records.file import read_records, write_records
 
 AUTOTVM = {
     "input": ["llvm -keys=cpu", "demo/matmul", [64, 64, "float32"], {}],

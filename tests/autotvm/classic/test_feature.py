@@ -20,7 +20,7 @@ def test_the_loops_of_a_product_are_told_by_hand() -> None:
     assert all(row[1][5:] == [0] * 9 + [1, 0] and row[2][1:] == [1.0, 1.0, 0.0] for row in rows)
 
 
-def test_annotations_have_places_and_numbers_names() -> None:
+def test_annotations_have_positions_and_numbers_names() -> None:
     schedule, tensors = product(16)
     c = tensors[2]
     y, x = schedule[c].op.axis

@@ -79,8 +79,8 @@ def test_a_line_that_would_run_something_is_refused_and_does_not(tmp_path: Path)
     victim = tmp_path / "ran"
     inp, result = pair()
     good = record.encode(inp, result, "pickle").split("\t")
-    for place in (1, 2, 3):
-        row = "\t".join([*good[:place], encoded(_Runs(victim)), *good[place + 1 :]])
+    for position in (1, 2, 3):
+        row = "\t".join([*good[:position], encoded(_Runs(victim)), *good[position + 1 :]])
         with pytest.raises(ArtifactError, match=r"asks for pathlib\S*, which no record of a measurement needs"):
             record.decode(row, "pickle")
     assert not victim.exists()
@@ -93,8 +93,8 @@ def test_what_is_no_record_is_refused() -> None:
     circle.append(circle)
     bad = ("", "!", base64.b64encode(b"\x80\x05").decode(), encoded(circle), encoded({1, 2}), encoded(5))
     for wrong in bad:
-        for place in (1, 2, 3):
+        for position in (1, 2, 3):
             with pytest.raises(ArtifactError, match=r"no line of a log|no part of a record|no configuration"):
-                record.decode("\t".join([*good[:place], wrong, *good[place + 1 :]]), "pickle")
+                record.decode("\t".join([*good[:position], wrong, *good[position + 1 :]]), "pickle")
     with pytest.raises(ArtifactError, match="as 'json' or 'pickle', not 'yaml'"):
         record.encode(inp, result, "yaml")

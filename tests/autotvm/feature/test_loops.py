@@ -50,10 +50,10 @@ def test_fused_loops_touch_what_their_parts_do() -> None:
     assert found.strides.tolist() == [16, 1]
 
 
-def test_several_places_of_a_buffer_count_together() -> None:
+def test_several_positions_of_a_buffer_count_together() -> None:
     (x,) = nest = loops(4)
     found = touched(Corners(nest), nest, Buffer("row", (64,)), [(x.var,), (x.var + 32,)], True, False, 64)
-    assert found.places == 2 and found.elements.tolist() == [8, 2]
+    assert found.positions == 2 and found.elements.tolist() == [8, 2]
 
 
 def product(n: int = 32, tile: int = 8) -> PrimFunc:
@@ -71,9 +71,9 @@ def product(n: int = 32, tile: int = 8) -> PrimFunc:
 def update(func: PrimFunc) -> tuple[Statement, dict[str, float], list[object]]:
     """The statement that adds, and its features by name."""
     nest = read_nest(func)
-    place = max(range(len(nest.statements)), key=lambda number: nest.statements[number].work)
-    row = statement_features(nest.statements[place], nest.around[place], MACHINE)
-    return nest.statements[place], dict(zip(STATEMENT_FEATURES, row.tolist())), list(nest.around[place])
+    position = max(range(len(nest.statements)), key=lambda number: nest.statements[number].work)
+    row = statement_features(nest.statements[position], nest.around[position], MACHINE)
+    return nest.statements[position], dict(zip(STATEMENT_FEATURES, row.tolist())), list(nest.around[position])
 
 
 def test_the_statement_of_a_product() -> None:
@@ -91,9 +91,9 @@ def test_the_statement_of_a_product() -> None:
 
 def test_smaller_caches_are_gone_beyond_more_often() -> None:
     nest = read_nest(product(128))
-    place = max(range(len(nest.statements)), key=lambda number: nest.statements[number].work)
-    statement = nest.statements[place]
-    inner = np.array([*(node.footprint for node in nest.around[place][1:]), 12.0])
+    position = max(range(len(nest.statements)), key=lambda number: nest.statements[number].work)
+    statement = nest.statements[position]
+    inner = np.array([*(node.footprint for node in nest.around[position][1:]), 12.0])
     tiny = replace(MACHINE, l1=Cache(1 << 10, 8), l2=Cache(1 << 15, 8), l3=Cache(1 << 30, 8))
     lines = traffic(statement, inner, tiny).sum(axis=0)
     assert lines[0] > lines[1] > lines[2]

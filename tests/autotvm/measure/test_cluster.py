@@ -18,9 +18,9 @@ from tests.onnx_models import convolution, saved
 from tests.rpc.conftest import fleet
 from tilewright.autotvm.measure.cluster import Cluster, ClusterMeasurer
 from tilewright.autotvm.measure.options import MeasureOptions
-from tilewright.autotvm.record.file import read_records
 from tilewright.cli.main import cli, guarded
 from tilewright.errors import EnvironmentError_, InputError, TargetError
+from tilewright.records.file import read_records
 from tilewright.target import Target
 
 __all__ = ["fleet"]  # a fixture
@@ -37,20 +37,20 @@ def cluster(fleet: Path, tmp_path: Path) -> Iterator[tuple[Cluster, Callable[...
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
 
     def start(bundle: str, *words: str) -> subprocess.Popen[bytes]:
-        place = fleet / bundle
+        position = fleet / bundle
         files = ("--tls-ca-file", "authority.pem", "--tls-cert", "certificate.pem", "--tls-key", "key.pem")
-        told = [str(place / word) if word.endswith(".pem") else word for word in files]
+        told = [str(position / word) if word.endswith(".pem") else word for word in files]
         command = [sys.executable, "-m", "dask", *words, *told, "--no-dashboard", "--host", "tls://127.0.0.1"]
         running.append(subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL))
         return running[-1]
 
-    place = tmp_path / "scheduler.json"
-    start("tracker-t", "scheduler", "--port", "0", "--protocol", "tls", "--scheduler-file", str(place))
+    position = tmp_path / "scheduler.json"
+    start("tracker-t", "scheduler", "--port", "0", "--protocol", "tls", "--scheduler-file", str(position))
     deadline = time.monotonic() + 60
-    while not place.exists() or not place.read_text().strip():
+    while not position.exists() or not position.read_text().strip():
         assert time.monotonic() < deadline and running[0].poll() is None, "the scheduler does not start"
         time.sleep(0.1)
-    address = json.loads(place.read_text())["address"]
+    address = json.loads(position.read_text())["address"]
 
     def worker(*words: str) -> subprocess.Popen[bytes]:
         return start("device-pi", "worker", address, "--no-nanny", "--nthreads", "1", *words)

@@ -68,16 +68,16 @@ def stand(task: OddTask, **options: int) -> Stand:
 
 def test_results_are_compared_with_the_references() -> None:
     task = OddTask()
-    place = stand(task)
-    place.check(compiled([task.lower({"behaviour": 1})], task.target))
+    position = stand(task)
+    position.check(compiled([task.lower({"behaviour": 1})], task.target))
     with pytest.raises(WrongResult, match="64 of 64"):
-        place.check(compiled([task.lower({"behaviour": 2})], task.target))
+        position.check(compiled([task.lower({"behaviour": 2})], task.target))
 
 
 def test_a_comparison_has_as_many_blocks_as_are_asked_for() -> None:
     task = OddTask()
-    place, code = stand(task), compiled([task.lower({"behaviour": 1})], task.target)
-    timing = place.compare(code, code, 5, patient=True)
+    position, code = stand(task), compiled([task.lower({"behaviour": 1})], task.target)
+    timing = position.compare(code, code, 5, patient=True)
     assert timing.blocks == 5
     assert timing.candidate > 0 and timing.incumbent > 0 and timing.loop > 0 and 0 <= timing.wins <= 1
 
@@ -92,8 +92,8 @@ def test_of_few_blocks_the_least_counts() -> None:
 def test_cold_weights_take_turns() -> None:
     task = OddTask()
     task.arguments = (Argument((64,), "float32", WEIGHT), task.arguments[1])
-    place = stand(task, cold_bytes=1000)
-    (copies,) = place.turns.values()
+    position = stand(task, cold_bytes=1000)
+    (copies,) = position.turns.values()
     assert len(copies) == 4
     assert all(np.array_equal(copy, copies[0]) for copy in copies)
     assert len({copy.__array_interface__["data"][0] for copy in copies}) == 4

@@ -32,13 +32,13 @@ def test_derivatives_are_those_of_differences() -> None:
     _, memory = forward(weights, batch)
     gradients = backward(weights, batch, memory, dscore)
     for name, value in weights.items():
-        place = tuple(int(generator.integers(size)) for size in value.shape)
+        position = tuple(int(generator.integers(size)) for size in value.shape)
         found = []
         for step in (1e-5, -1e-5):
             moved = {**weights, name: value.copy()}
-            moved[name][place] += step
+            moved[name][position] += step
             found.append(float(forward(moved, batch)[0] @ dscore))
-        assert gradients[name][place] == pytest.approx((found[0] - found[1]) / 2e-5, rel=1e-4, abs=1e-7), name
+        assert gradients[name][position] == pytest.approx((found[0] - found[1]) / 2e-5, rel=1e-4, abs=1e-7), name
 
 
 def test_the_loss_pushes_the_faster_one_up() -> None:

@@ -14,9 +14,10 @@ from tilewright.autotvm.network import layouts
 from tilewright.autotvm.network.compare import Comparison
 from tilewright.autotvm.network.settle import Verdict, settle_layouts
 from tilewright.autotvm.network.tune import TuneOptions, tune
-from tilewright.autotvm.record.database import Database
-from tilewright.autotvm.record.entry import VERDICT, Entry, TaskKey
-from tilewright.autotvm.record.file import read_records
+from tilewright.backend import backend_of
+from tilewright.records.database import Database
+from tilewright.records.entry import VERDICT, Entry, TaskKey
+from tilewright.records.file import read_records
 from tilewright.relay.transform.layout.layout_plan import Planner, text_of
 from tilewright.relay.transform.layout.recorded_layouts import CHOICES
 from tilewright.target import Target
@@ -36,7 +37,7 @@ def network() -> relay.IRModule:
 
 
 def planner() -> Planner:
-    return Planner(layouts.graph_before_layouts(network(), TARGET)["main"].body, TARGET)
+    return Planner(layouts.graph_before_layouts(network(), TARGET)["main"].body, backend_of(TARGET))
 
 
 def own_ways() -> set[str]:

@@ -20,12 +20,12 @@ from tilewright.autotvm.network import tune as tuning
 from tilewright.autotvm.network.scheduler import TaskScheduler
 from tilewright.autotvm.network.settle import settle
 from tilewright.autotvm.network.tune import TuneOptions, Watcher, tune
-from tilewright.autotvm.record.database import Database
-from tilewright.autotvm.record.entry import VERDICT, Entry
-from tilewright.autotvm.record.file import read_records
 from tilewright.autotvm.task.extract import network_calls, task_of_kernels
 from tilewright.autotvm.tuner.task_tuner import TaskTuner
 from tilewright.errors import ArtifactError, ShapeError, UnsupportedError
+from tilewright.records.database import Database
+from tilewright.records.entry import VERDICT, Entry
+from tilewright.records.file import read_records
 from tilewright.tir.expr import SizeVar
 
 QUICK = MeasureOptions(builders=2, blocks=4, block_seconds=1e-5)
@@ -187,7 +187,7 @@ def test_open_sizes_are_refused() -> None:
     y = relay.var("y", shape=(rows, 4))
     weight = relay.const(np.ones((32, 32, 1, 1), "float32"))
     body = relay.Tuple([relay.nn.conv2d(x, weight), relay.exp(y)])
-    with pytest.raises(ShapeError, match="has open sizes: give them, as by --input-shapes"):
+    with pytest.raises(ShapeError, match="has symbolic dimensions: give them, as by --input-shapes"):
         tune(relay.IRModule.from_expr(relay.Function([x, y], body)), options=TuneOptions(trials=1, measure=QUICK))
 
 

@@ -10,10 +10,10 @@ import pytest
 from tests.autotvm.tasks import conv_task
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.network.transfer import TransferPool, foreign_samples
-from tilewright.autotvm.record.entry import Entry
 from tilewright.autotvm.task.task import KernelTask
 from tilewright.autotvm.tuner.explorers import make_explorer
 from tilewright.autotvm.tuner.model_explorer import ModelExplorer
+from tilewright.records.entry import Entry
 from tilewright.target import Target
 
 ELSEWHERE = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512 -cores=1"

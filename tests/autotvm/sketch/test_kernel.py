@@ -17,13 +17,13 @@ from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.network.options import TuneOptions
 from tilewright.autotvm.network.scheduler import TaskScheduler
 from tilewright.autotvm.network.tune import tune
-from tilewright.autotvm.record.database import Database
-from tilewright.autotvm.record.entry import Entry
-from tilewright.autotvm.record.file import read_records
 from tilewright.autotvm.sketch.kernel import OWN, SketchKernel, kernel_explorer, sketch_kernels
 from tilewright.autotvm.task.extract import network_calls, task_of_kernels, tasks_of
 from tilewright.autotvm.tuner.explorers import make_explorer
 from tilewright.autotvm.tuner.task_tuner import TaskTuner
+from tilewright.records.database import Database
+from tilewright.records.entry import Entry
+from tilewright.records.file import read_records
 from tilewright.relay.ir.module import IRModule
 from tilewright.target import Target
 

@@ -15,11 +15,11 @@ from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.model.cost_model import AnalyticModel
-from tilewright.autotvm.record.entry import Entry
 from tilewright.autotvm.sketch.search import SketchExplorer, search
 from tilewright.autotvm.sketch.task import SketchTask
 from tilewright.autotvm.tuner.features import features_of
 from tilewright.errors import TargetError, UnsupportedError
+from tilewright.records.entry import Entry
 
 _QUICK = MeasureOptions(blocks=5, block_seconds=1e-4, builders=2)
 

@@ -9,9 +9,9 @@ import pytest
 from tests.autotvm.tasks import OddTask, conv_task
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
-from tilewright.autotvm.record.entry import VERDICT, Entry
 from tilewright.autotvm.tuner.explorers import make_explorer
 from tilewright.autotvm.tuner.task_tuner import TaskTuner
+from tilewright.records.entry import VERDICT, Entry
 
 QUICK = MeasureOptions(builders=2, blocks=4, block_seconds=1e-5, build_seconds=5.0, run_seconds=3.0)
 

@@ -203,9 +203,9 @@ def test_extremum_is_nan_where_an_operand_is(elementwise, dtype, lanes):
 def test_limits_that_are_constants_cost_no_test_for_nan(target, instructions):
     x, y = Buffer("x", (64,), "float32"), Buffer("y", (64,), "float32")
     i = e.Var("i")
-    place = (e.Ramp(i * 4, e.IntImm("int32", 1), 4),)
-    value = op.minimum(op.maximum(e.BufferLoad(x, place), op.const(0.0, "float32x4")), op.const(6.0, "float32x4"))
-    loop = For(i, e.IntImm("int32", 0), e.IntImm("int32", 16), ForKind.SERIAL, BufferStore(y, value, place))
+    position = (e.Ramp(i * 4, e.IntImm("int32", 1), 4),)
+    value = op.minimum(op.maximum(e.BufferLoad(x, position), op.const(0.0, "float32x4")), op.const(6.0, "float32x4"))
+    loop = For(i, e.IntImm("int32", 0), e.IntImm("int32", 16), ForKind.SERIAL, BufferStore(y, value, position))
     text = assembly(emit([PrimFunc("f", [x, y], loop)], Target(target)), Target(target))
     names = [line.split()[0] for line in text.splitlines() if line.startswith("\t") and line.strip()]
     assert all(name in names for name in instructions)
@@ -230,9 +230,9 @@ def test_every_half_precision_number(elementwise, monkeypatch, lanes):
     wide = elementwise(lambda a: e.Cast(DType("float32").with_lanes(a.dtype.lanes), a), halves, lanes=lanes)
     np.testing.assert_array_equal(wide, halves.astype("f4"))
     np.testing.assert_array_equal(np.signbit(wide), np.signbit(halves))
-    places = wide[np.isfinite(wide)].view("i4")
+    positions = wide[np.isfinite(wide)].view("i4")
     middles = np.concatenate(
-        [(places + step).view("f4") for step in (-0x1001, -0x1000, -1, 0, 1, 0xFFF, 0x1000, 0x1001)]
+        [(positions + step).view("f4") for step in (-0x1001, -0x1000, -1, 0, 1, 0xFFF, 0x1000, 0x1001)]
     )
     tiny = np.float32([2**-24, 2**-25, 2**-26, 3 * 2**-25, 65519.996, 65520, 1e-40, np.inf, np.nan, 1e30] * 16)
     values = np.concatenate([middles, -middles, tiny, -tiny])

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from tilewright import te, tir, topi
+from tilewright.backend.cpu.schedule.dispatch import schedule
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.target import Target
 from tilewright.topi.reference.layout import layout_transform
-from tilewright.topi.schedule.cpu.dispatch import schedule
 
 #: Reads all arrays from standard input, runs the kernel on one worker, writes all arrays back. System calls 63, 64 and
 #: 93 are read, write and exit on both architectures.
@@ -83,10 +83,10 @@ def execute(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         subprocess.run([*compiler, "driver.c", "kernel.o", "-o", "program"], cwd=tmp_path, check=True)
         given = b"".join(array.tobytes() for array in arrays)
         done = subprocess.run([emulator, str(tmp_path / "program")], input=given, capture_output=True, check=True)
-        place = 0
+        position = 0
         for array in arrays:
-            array[...] = np.frombuffer(done.stdout, array.dtype, array.size, place).reshape(array.shape)
-            place += array.nbytes
+            array[...] = np.frombuffer(done.stdout, array.dtype, array.size, position).reshape(array.shape)
+            position += array.nbytes
 
     return run
 

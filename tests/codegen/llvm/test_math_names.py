@@ -10,7 +10,7 @@ from tilewright.codegen import build
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("tan", "float64"), ("erf", "float64"), ("tan", "float32")])
-def test_a_kernel_does_not_call_itself_in_its_place(name: str, dtype: str) -> None:
+def test_a_kernel_does_not_call_itself_in_its_position(name: str, dtype: str) -> None:
 
     x = te.placeholder((5,), dtype, name="x")
     y = te.compute((5,), lambda i: getattr(tir, name)(x[i]), name="y")

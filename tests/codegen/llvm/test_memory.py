@@ -34,13 +34,13 @@ def test_strided_loads_and_stores(dtype, lanes, stride):
     x, y, a, b = buffers(dtype)
     low = 5 if stride > 0 else 5 - stride * (lanes - 1)
     index = Ramp(op.const(low), op.const(stride), lanes)
-    places = low + stride * np.arange(lanes)
+    positions = low + stride * np.arange(lanes)
     run(BufferStore(y, BufferLoad(x, (index,)), (Ramp(op.const(0), ONE, lanes),)), (x, a), (y, b))
-    np.testing.assert_array_equal(b[:lanes], a[places])
+    np.testing.assert_array_equal(b[:lanes], a[positions])
     b[:] = 0
     run(BufferStore(y, BufferLoad(x, (Ramp(op.const(0), ONE, lanes),)), (index,)), (x, a), (y, b))
     expected = np.zeros_like(b)
-    expected[places] = a[:lanes]
+    expected[positions] = a[:lanes]
     np.testing.assert_array_equal(b, expected)
 
 
@@ -149,7 +149,7 @@ def test_local_buffers_and_typed_views(loop):
     np.testing.assert_array_equal(b, ((a + 1) * 3)[::-1])
 
 
-def test_views_that_take_turns_at_one_place(loop):
+def test_views_that_take_turns_at_one_position(loop):
     space, y = Buffer("space", (64,), "float32"), Buffer("y", (8,))
     first, second = Buffer("first", (4,)), Buffer("second", (4,))
     address = Call("handle", "address_of", (BufferLoad(space, (op.const(0),)),))

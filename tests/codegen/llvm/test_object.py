@@ -24,15 +24,15 @@ def tiled_product(loop, rows, vectors, lanes, depth=64, tiles=2):
     c, tile = Buffer("C", (tiles * rows * width,)), Buffer("tile", (rows * width,), scope="local")
     m, k = Var("m"), Var("k")
     one = op.const(1)
-    places = [(r, v, Ramp(op.const(r * width + v * lanes), one, lanes)) for r in range(rows) for v in range(vectors)]
-    clear = [BufferStore(tile, op.const(0.0, f"float32x{lanes}"), (place,)) for _, _, place in places]
+    positions = [(r, v, Ramp(op.const(r * width + v * lanes), one, lanes)) for r in range(rows) for v in range(vectors)]
+    clear = [BufferStore(tile, op.const(0.0, f"float32x{lanes}"), (position,)) for _, _, position in positions]
     update, back = [], []
-    for r, v, place in places:
+    for r, v, position in positions:
         left = Broadcast(BufferLoad(a, (m * (rows * depth) + r * depth + k,)), lanes)
         right = BufferLoad(b, (Ramp(k * width + v * lanes, one, lanes),))
-        update.append(BufferStore(tile, BufferLoad(tile, (place,)) + left * right, (place,)))
+        update.append(BufferStore(tile, BufferLoad(tile, (position,)) + left * right, (position,)))
         out = Ramp(m * (rows * width) + r * width + v * lanes, one, lanes)
-        back.append(BufferStore(c, BufferLoad(tile, (place,)), (out,)))
+        back.append(BufferStore(c, BufferLoad(tile, (position,)), (out,)))
     return PrimFunc(
         "product", [a, b, c], loop(m, tiles, Allocate(tile, seq(*clear, loop(k, depth, seq(*update)), *back)))
     )
@@ -98,8 +98,8 @@ def test_odd_vectors_compile_for_every_processor(loop, dtype, cpu):
 def test_a_sum_in_memory_stays_in_a_register(loop):
     target = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")
     x, y, i, k, one = Buffer("x", (4096,)), Buffer("y", (64 * 16,)), Var("i"), Var("k"), op.const(1)
-    place = Ramp(i * 16, one, 4)
-    total = BufferStore(y, BufferLoad(y, (place,)) + BufferLoad(x, (Ramp(k * 4, one, 4),)), (place,))
+    position = Ramp(i * 16, one, 4)
+    total = BufferStore(y, BufferLoad(y, (position,)) + BufferLoad(x, (Ramp(k * 4, one, 4),)), (position,))
     code = assembly(emit([PrimFunc("f", [x, y], loop(i, 64, loop(k, 1024, total)))], target), target)
     inner = code[code.index("addps") :]
     inner = inner[: inner.index("\tj")]

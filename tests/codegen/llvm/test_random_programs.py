@@ -128,11 +128,11 @@ class Generator:
         if self.random.random() < 0.7:
             return s.BufferStore(target, self.expr(), (self.index(),))
         stride = self.random.choice([1, 1, 2, 3])
-        source, place = (
+        source, position = (
             e.Ramp(self.index(SIZE - 3 * t), op.const(t), LANES) for t in (self.random.choice([1, 2]), stride)
         )
         value = e.BufferLoad(self.random.choice(self.buffers), (source,)) + e.Broadcast(self.expr(), LANES)
-        return s.BufferStore(target, value, (place,))
+        return s.BufferStore(target, value, (position,))
 
     def block(self, depth: int) -> s.Stmt:
         self.scope.append([])

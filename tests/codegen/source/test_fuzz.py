@@ -63,10 +63,10 @@ def device_schedule(draw: Draw, output: te.Tensor) -> te.Schedule:
     x, block = te.thread_axis("threadIdx.x"), te.thread_axis("blockIdx.x")
     for stage in reversed([stage for stage in s.stages if isinstance(stage.op, te.ComputeOp)]):
         readers = [r for r in s.stages if any(t in stage.outputs for t in r.op.input_tensors)]
-        place = draw(st.integers(0, 3))
-        if not stage.is_output and place == 0 and not stage.op.is_reduction:
+        position = draw(st.integers(0, 3))
+        if not stage.is_output and position == 0 and not stage.op.is_reduction:
             stage.compute_inline()
-        elif not stage.is_output and place == 1 and len(readers) == 1 and readers[0].attach_type == AttachType.ROOT:
+        elif not stage.is_output and position == 1 and len(readers) == 1 and readers[0].attach_type == AttachType.ROOT:
             inside(draw, stage, readers[0], threads, x)
         else:
             on_the_grid(draw, stage, threads, x, block)

@@ -96,7 +96,7 @@ def test_devices_without_shuffles_are_refused(target):
         through_a_warp(64, lambda a, i: a[63 - i], 64, target, 64)
 
 
-def test_a_guard_of_threads_is_no_place_for_a_loop_over_reads():
+def test_a_guard_of_threads_is_no_position_for_a_loop_over_reads():
     def read(a, i):
         k = te.reduce_axis((0, 32), name="k")
         return te.sum(a[i // 32 * 32 + k], axis=k)

@@ -16,7 +16,6 @@ from tilewright.relay.op.host import empty_list, push, stack_list
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.vm.executable import VirtualMachine
 
-VECTOR = TensorType((4,), "float32")
 COUNT = TensorType((), "int64")
 
 
@@ -24,14 +23,15 @@ def _int(value: int) -> relay.Expr:
     return relay.const(np.int64(value))
 
 
-def loop_of(collects: bool = True, branch_inside: bool = False) -> relay.IRModule:
+def loop_of(collects: bool = True, branch_inside: bool = False, length: int = 4) -> relay.IRModule:
     """x := 0.5 x + y until its turns are over or x[0] is above 1.75; every other x is collected."""
+    vector = TensorType((length,), "float32")
     name = relay.GlobalVar("repeat")
     i, n = relay.var("i", COUNT), relay.var("n", COUNT)
-    x, y, spare = (relay.var(k, VECTOR) for k in ("x", "y", "spare"))
-    element = TypeCall(LIST, (VECTOR,))
+    x, y, spare = (relay.var(k, vector) for k in ("x", "y", "spare"))
+    element = TypeCall(LIST, (vector,))
     found = relay.var("found", element)
-    result = TupleType([VECTOR, VECTOR, *([element] if collects else [])])
+    result = TupleType([vector, vector, *([element] if collects else [])])
     params = [i, n, x, y, spare, *([found] if collects else [])]
     name.set_inferred_type(FuncType([p.type_annotation for p in params], result))
     new = relay.add(relay.multiply(x, relay.const(np.float32(0.5))), y)
@@ -42,11 +42,11 @@ def loop_of(collects: bool = True, branch_inside: bool = False) -> relay.IRModul
     arguments = [relay.add(i, _int(1)), n, new, y, x, *([push(found, x)] if collects else [])]
     after = relay.Tuple([relay.negative(x), spare, *([found] if collects else [])])
     body = relay.If(test, relay.Call(name, arguments), after)
-    start, turns = relay.var("start", VECTOR), relay.var("turns", COUNT)
-    rest = [empty_list(VECTOR)] if collects else []
-    whole = relay.Call(name, [_int(0), turns, start, relay.const(np.ones(4, "float32")), start, *rest])
+    start, turns = relay.var("start", vector), relay.var("turns", COUNT)
+    rest = [empty_list(vector)] if collects else []
+    whole = relay.Call(name, [_int(0), turns, start, relay.const(np.ones(length, "float32")), start, *rest])
     results = [relay.TupleGetItem(whole, 0), relay.TupleGetItem(whole, 1)]
-    results += [stack_list(relay.TupleGetItem(whole, 2), VECTOR)] if collects else []
+    results += [stack_list(relay.TupleGetItem(whole, 2), vector)] if collects else []
     functions = {name: relay.Function(params, body, result)}
     return infer_type(
         relay.IRModule({**functions, relay.GlobalVar("main"): relay.Function([start, turns], relay.Tuple(results))})

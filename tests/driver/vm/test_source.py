@@ -47,9 +47,9 @@ def call(library: Any, name: str, inputs: list[Any], outputs: list[Any], threads
     function, words = getattr(library, f"tilewright_{name}"), getattr(library, f"tilewright_{name}_error_text")
     bytes_of = getattr(library, f"tilewright_{name}_workspace_bytes")
     bytes_of.restype, words.restype = ctypes.c_int64, ctypes.c_char_p
-    places = [(ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays]) for arrays in (inputs, outputs)]
+    positions = [(ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays]) for arrays in (inputs, outputs)]
     workspace = np.full(bytes_of(threads), 0xA5, np.uint8)
-    return words(function(*places, ctypes.c_void_p(workspace.ctypes.data), threads)).decode()
+    return words(function(*positions, ctypes.c_void_p(workspace.ctypes.data), threads)).decode()
 
 
 def check(model: Any, inputs: dict[str, Any], path: Path, shapes: Any = None, reference: Any = None) -> None:
@@ -142,9 +142,9 @@ def decoder(steps: int = 24, width: int = 8, words: int = 11) -> onnx.ModelProto
           key = MatMul(row, wk)
           value = MatMul(row, wv)
           at2 = Constant <value_ints = [1, 1]>()
-          place = Reshape(i, at2)
-          k2 = ScatterND(k, place, key)
-          v2 = ScatterND(v, place, value)
+          position = Reshape(i, at2)
+          k2 = ScatterND(k, position, key)
+          v2 = ScatterND(v, position, value)
           kt = Transpose <perm = [1, 0]>(k2)
           scores = MatMul(q, kt)
           past = LessOrEqual(positions, i)
@@ -232,7 +232,7 @@ def test_random_programs(seeds: range, tmp_path: Path) -> None:
          "(bool d, float[2] z) { d = Identity(c) z = Neg(x) }> (n, yes) }",
          "what the node 'Loop_0' collects, whose sizes only a run knows, is needed"),
     ],
-    ids=["open sizes", "host operator", "growing tensor", "list of unknown length"],
+    ids=["symbolic dimensions", "host operator", "growing tensor", "list of unknown length"],
 )  # fmt: skip
 def test_what_cannot_be_written(text: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=f"C cannot be written of it: .*{words}.* all sizes within branches"):

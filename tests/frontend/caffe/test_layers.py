@@ -14,7 +14,7 @@ from tests.frontend.protobuf import encode
 from tests.frontend.running import run
 from tilewright.errors import ModelError, ShapeError, UnsupportedError
 from tilewright.frontend.caffe import from_caffe
-from tilewright.frontend.caffe.registry import converts
+from tilewright.frontend.caffe.node import converts
 from tilewright.frontend.caffe.schema import NET
 
 rng = np.random.default_rng(5)
@@ -138,7 +138,7 @@ def test_layers_of_several_inputs_and_results() -> None:
     np.testing.assert_allclose(found, a * factors[:, :, None, None] + b, rtol=1e-5, atol=1e-6)
 
 
-def test_reductions_and_the_places_of_the_greatest() -> None:
+def test_reductions_and_the_positions_of_the_greatest() -> None:
     x = random(3, 4, 5)
     for name, wanted in (("SUM", x.sum((1, 2))), ("ASUM", abs(x).sum((1, 2))), ("SUMSQ", (x * x).sum((1, 2))),
                          ("MEAN", x.mean((1, 2)))):  # fmt: skip

@@ -15,7 +15,7 @@ from tests.frontend.running import mutations, refused, run
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.caffe2 import from_caffe2
 from tilewright.frontend.caffe2.load import SCHEMA
-from tilewright.frontends import frontend_of
+from tilewright.frontend.formats.table import frontend_of
 
 rng = np.random.default_rng(5)
 

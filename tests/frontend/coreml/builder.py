@@ -69,12 +69,12 @@ def specification(inputs: Mapping[str, Sequence[int | None]], outputs: Sequence[
 
 def weights(*arrays: np.ndarray) -> tuple[bytes, list[int]]:
     """A file of blobs, and where each begins."""
-    out, places = bytearray(struct.pack("<II", len(arrays), 2).ljust(64, b"\0")), []
+    out, positions = bytearray(struct.pack("<II", len(arrays), 2).ljust(64, b"\0")), []
     for array in arrays:
-        places.append(len(out))
+        positions.append(len(out))
         head = struct.pack("<IIQQ", 0xDEADBEEF, 2, array.nbytes, len(out) + 64)
         out += head.ljust(64, b"\0") + array.tobytes().ljust(-(-array.nbytes // 64) * 64, b"\0")
-    return bytes(out), places
+    return bytes(out), positions
 
 
 def package(folder: Path, spec: bytes, data: bytes = b"", path: str = "com.apple.CoreML/model.mlmodel") -> Path:

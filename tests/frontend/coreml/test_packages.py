@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.frontend.coreml.builder import blob, operation, package, specification, weights
+from tests.frontend.coreml.builder import blob, kind, operation, package, specification, value, weights
 from tests.frontend.protobuf import encode
 from tests.frontend.running import mutations, refused, run
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.coreml import from_coreml
+from tilewright.frontend.coreml.metadata import read_metadata
 from tilewright.frontend.coreml.schema import SCHEMA
-from tilewright.frontends import frontend_of
+from tilewright.frontend.formats.table import frontend_of
 
 rng = np.random.default_rng(1)
 KERNEL = rng.standard_normal((4, 3, 3, 3)).astype("f")
@@ -47,6 +48,22 @@ def test_a_package_with_weights_beside_its_program_runs(tmp_path: Path) -> None:
     assert [found.name for found in frontend_of(path).companions(path)] == ["model.mlmodel", "weight.bin"]
 
 
+def test_a_classifier_gives_probabilities_and_its_metadata_the_labels() -> None:
+    texts = {
+        "type": {"listType": {}},
+        "immediateValue": {"list": {"values": [value("cat"), value("dog"), value("owl")]}},
+    }
+    made = operation("classify", "label", probabilities="%p", classes=texts)
+    made["outputs"].append({"name": "scores", "type": kind("float32", [])})
+    spec = specification({"x": (2, 3)}, ["label", "scores"], operation("softmax", "p", x="%x", axis=-1), made)
+    x = rng.standard_normal((2, 3)).astype("f")
+    mod, _ = from_coreml(spec)
+    (found,) = run(mod, {"x": x})
+    np.testing.assert_allclose(found, np.exp(x) / np.exp(x).sum(-1, keepdims=True), rtol=1e-5)
+    assert mod["main"].attrs["output_names"] == ("scores",)
+    assert read_metadata(spec).labels == {"scores": ["cat", "dog", "owl"]}
+
+
 def test_recurrent_gates_stand_in_the_order_of_mil() -> None:
     x, hidden = rng.standard_normal((3, 1, 2)).astype("f"), rng.standard_normal((1, 2)).astype("f")
     w, u, b = (rng.standard_normal(shape).astype("f") for shape in ((6, 2), (6, 2), (6,)))
@@ -64,8 +81,8 @@ def test_recurrent_gates_stand_in_the_order_of_mil() -> None:
 
 
 def test_weights_in_fewer_bits() -> None:
-    table, places = np.array([-1, 0.5, 2, 8], "f"), np.array([3, 1, 0, 2, 2])
-    packed = np.packbits((places[:, None] >> np.arange(2) & 1).astype(np.uint8).ravel(), bitorder="little")
+    table, positions = np.array([-1, 0.5, 2, 8], "f"), np.array([3, 1, 0, 2, 2])
+    packed = np.packbits((positions[:, None] >> np.arange(2) & 1).astype(np.uint8).ravel(), bitorder="little")
     spec = specification(
         {"x": (5,)}, ["out"],
         operation("constexpr_lut_to_dense", "w", indices=packed.astype("i4"), lut=table, shape=[5]),
@@ -75,7 +92,7 @@ def test_weights_in_fewer_bits() -> None:
     )  # fmt: skip
     mod, _ = from_coreml(spec)
     (found,) = run(mod, {"x": np.zeros(5, "f")})
-    np.testing.assert_array_equal(found, table[places] + np.array([0, 4, 0, 0, 5], "f"))
+    np.testing.assert_array_equal(found, table[positions] + np.array([0, 4, 0, 0, 5], "f"))
 
 
 @pytest.mark.parametrize(
@@ -116,14 +133,14 @@ def test_files_out_of_the_package_are_refused(tmp_path: Path) -> None:
 
 def test_blobs_that_are_not_there(tmp_path: Path) -> None:
     data, (offset,) = weights(KERNEL)
-    for index, (place, contents, says) in enumerate((
+    for index, (position, contents, says) in enumerate((
         (offset + 8, data, "where no blob begins"),
         (1 << 40, data, "names byte"),
         (offset, data[: offset + 80], "bytes at"),
         (offset, weights(KERNEL[:1])[0], "bytes at"),
     )):  # fmt: skip
         with pytest.raises(ModelError, match=says):
-            from_coreml(package(tmp_path / str(index), net(place), contents))
+            from_coreml(package(tmp_path / str(index), net(position), contents))
     with pytest.raises(ModelError, match="give the path of the"):
         from_coreml(net(offset))
 

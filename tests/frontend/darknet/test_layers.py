@@ -149,7 +149,7 @@ def test_connected_layers_with_normalization_whose_weights_come_in_another_order
     np.testing.assert_allclose(found, np.maximum(wanted, 0), rtol=1e-4, atol=1e-5)
 
 
-def test_local_layers_have_filters_of_their_own_at_every_place() -> None:
+def test_local_layers_have_filters_of_their_own_at_every_position() -> None:
     x = image(7, 9, 2)
     biases, filters = rng.standard_normal((3, 4, 5)), rng.standard_normal((4 * 5, 3, 2, 3, 3))
     cfg = NET.format(7, 9, 2) + "[local]\nfilters=3\nsize=3\nstride=2\npad=1\nactivation=linear\n"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.functions import ACTIVATIONS
+from tilewright.frontend.builders.functions import ACTIVATIONS
 
 IMAGE, SEQUENCE, VOLUME, VECTOR = (8, 9, 6), (7, 6), (5, 6, 7, 4), (10,)
 
@@ -93,7 +93,10 @@ def _core() -> list[Case]:
                {"height": 5, "width": 12, "interpolation": "bicubic"},
                {"height": 6, "width": 6, "crop_to_aspect_ratio": True},
                {"height": 5, "width": 12, "pad_to_aspect_ratio": True, "fill_value": 1.0},
-               {"height": 5, "width": 4, "antialias": True}),
+               {"height": 5, "width": 4, "antialias": True},
+               {"height": 4, "width": 3, "interpolation": "lanczos3"},
+               {"height": 12, "width": 5, "interpolation": "lanczos5", "antialias": True},
+               {"height": 4, "width": 3, "interpolation": "area"}, {"height": 12, "width": 5, "interpolation": "area"}),
         *_each("AutoContrast", IMAGE), *_each("STFTSpectrogram", (64, 2), {"frame_length": 16, "frame_step": 8},
                {"frame_length": 16, "mode": "psd", "expand_dims": True}, {"frame_length": 16, "mode": "angle"},
                {"frame_length": 16, "mode": "stft"}, {"frame_length": 16, "mode": "magnitude"}),
@@ -242,7 +245,7 @@ def build_model(keras: Any, case: Case, dtype: str = "float32", **more: Any) -> 
     """A functional model of the layer alone, with random weights."""
     name, settings, shapes = case
     layer = build_layer(keras, name, settings, **more)
-    inputs = [keras.Input(shape, dtype=dtype, name=f"x{place}") for place, shape in enumerate(shapes)]
+    inputs = [keras.Input(shape, dtype=dtype, name=f"x{position}") for position, shape in enumerate(shapes)]
     if name == "Normalization" and "mean" not in settings:
         layer.adapt(np.random.default_rng(1).normal(1, 2, (16, *shapes[0])).astype("float32"))
     separate = name in ("MultiHeadAttention", "GroupQueryAttention")

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tilewright.errors import EnvironmentError_, ModelError, UnsupportedError, UserError
+from tilewright.frontend.formats.table import frontend_of
 from tilewright.frontend.keras import from_keras
-from tilewright.frontends import frontend_of
 
 h5py = pytest.importorskip("h5py", reason="h5py, which reads the weights of Keras models, is not installed")
 
@@ -91,8 +91,8 @@ def test_mutated_archives_give_one_error_or_a_model() -> None:
     whole, rng, refused = archive(), np.random.default_rng(5), 0
     for _ in range(300):
         data = bytearray(whole)
-        for place in rng.integers(0, len(data), rng.integers(1, 20)):
-            data[place] = int(rng.choice([0, 1, 127, 128, 255, int(rng.integers(256))]))
+        for position in rng.integers(0, len(data), rng.integers(1, 20)):
+            data[position] = int(rng.choice([0, 1, 127, 128, 255, int(rng.integers(256))]))
         refused += not converts_or_refuses(bytes(data))
     assert refused > 50
 
@@ -121,8 +121,8 @@ def test_mutated_weights_give_one_error_or_a_model() -> None:
     whole, rng = weights(), np.random.default_rng(7)
     for _ in range(300):
         data = bytearray(whole)
-        for place in rng.integers(0, len(data), rng.integers(1, 12)):
-            data[place] = int(rng.integers(256))
+        for position in rng.integers(0, len(data), rng.integers(1, 12)):
+            data[position] = int(rng.integers(256))
         converts_or_refuses(archive(data=bytes(data)))
 
 

@@ -29,6 +29,8 @@ keras = pytest.importorskip("keras", reason="keras, which these numbers are comp
 #: What Keras computes on PyTorch in another way than on TensorFlow, which we follow.
 _OTHER_ON_TORCH = (
     "bicubic",
+    "interpolation=lanczos",
+    "interpolation=area",
     "ContrastLimited",
     "AveragePooling2D(pool_size=3, strides=2",
     "AveragePooling3D(pool_size=3, strides=2",
@@ -46,13 +48,13 @@ def check(model: Any, inputs: list[np.ndarray], tmp_path: Path, atol: float = 1e
     found: Any = interpret(mod, {spec.name: array for spec, array in zip(specs, inputs)})
     found = found if isinstance(found, list | tuple) else [found]
     assert len(found) == len(wanted)
-    for place, (ours, theirs) in enumerate(zip(found, wanted)):
+    for position, (ours, theirs) in enumerate(zip(found, wanted)):
         assert np.asarray(ours).dtype.name == theirs.dtype.name
         if theirs.dtype == object:
             assert np.asarray(ours).tolist() == np.char.decode(theirs.astype("S"), "utf-8").tolist()
             continue
         left, right = np.asarray(ours, "float64"), np.asarray(theirs, "float64")
-        np.testing.assert_allclose(left, right, rtol=max(1e-4, atol), atol=atol, err_msg=f"result {place}")
+        np.testing.assert_allclose(left, right, rtol=max(1e-4, atol), atol=atol, err_msg=f"result {position}")
 
 
 @pytest.mark.parametrize("case", CASES, ids=label_of)

@@ -13,8 +13,8 @@ import pytest
 import tilewright as tw
 from tests.frontend.running import mutations, refused, run
 from tilewright.errors import ModelError, ShapeError, UnsupportedError
+from tilewright.frontend.formats.table import frontend_of
 from tilewright.frontend.mxnet import from_mxnet
-from tilewright.frontends import frontend_of
 
 rng = np.random.default_rng(8)
 SHAPES = {"data": (2, 3, 6, 6)}
@@ -26,7 +26,7 @@ WEIGHTS = {
 
 
 def node(operator: str, name: str, *inputs: int, **attrs: str) -> dict[str, Any]:
-    return {"op": operator, "name": name, "attrs": attrs, "inputs": [[place, 0, 0] for place in inputs]}
+    return {"op": operator, "name": name, "attrs": attrs, "inputs": [[position, 0, 0] for position in inputs]}
 
 
 def symbol(*nodes: dict[str, Any], head: int | None = None) -> bytes:
@@ -116,7 +116,7 @@ def test_mutated_files() -> None:
 def gluon_lstm(**of_rnn: str) -> bytes:
     """As Gluon exports an LSTM of two units over [3, 2, 4]: its weights one by one, states whose batch is left open."""
     parts = [node("null", name) for name in ("w_i", "w_h", "b_i", "b_h")]
-    flat = [node("Reshape", f"flat{place}", place + 1, shape="(-1,)") for place in range(4)]
+    flat = [node("Reshape", f"flat{position}", position + 1, shape="(-1,)") for position in range(4)]
     zeros = [node("_zeros", name, shape="(1, 0, 2)") for name in ("h", "c")]
     joined = node("_rnn_param_concat", "joined", 5, 6, 7, 8, dim="0", num_args="4")
     settings = {"mode": "lstm", "state_size": "2", "num_layers": "1", "state_outputs": "True", **of_rnn}

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.frontend.running import run
+from tilewright.frontend.formats.table import frontend_of
 from tilewright.frontend.mxnet import from_mxnet
-from tilewright.frontends import frontend_of
 
 mx = pytest.importorskip("mxnet", reason="MXNet is not installed")
 S = mx.sym

@@ -56,7 +56,7 @@ def suite() -> dict[str, type[unittest.TestCase]]:
     """The test cases that the onnx package makes for our backend, by category."""
     from onnx.backend.test import BackendTest
 
-    from tilewright.frontend.onnx.backend import TilewrightBackend
+    from tilewright.onnx_backend import TilewrightBackend
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -153,7 +153,7 @@ def _latest_schemas() -> dict[tuple[str, str], Any]:
 def _is_supported(domain: str, name: str, schema: Any) -> bool:
     from tilewright.frontend.onnx import convert  # noqa: F401  (registers the converters)
     from tilewright.frontend.onnx.host import host_name
-    from tilewright.frontend.onnx.registry import find_converter
+    from tilewright.frontend.onnx.registry import converts
 
     defined = schema.has_function or schema.has_context_dependent_function
-    return bool(find_converter(domain, name, schema.since_version) or host_name(domain, name) or defined)
+    return bool(converts.find(name, schema.since_version, domain) or host_name(domain, name) or defined)

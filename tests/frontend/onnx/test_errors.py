@@ -316,8 +316,8 @@ def external(folder: Path, **entries: str) -> Path:
     path = folder / "model" / "m.onnx"
     path.parent.mkdir()
     path.write_bytes(model.SerializeToString())
-    for place in (folder, path.parent):
-        (place / "w.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    for position in (folder, path.parent):
+        (position / "w.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
     return path
 
 

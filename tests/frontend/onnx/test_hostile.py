@@ -15,7 +15,7 @@ import tilewright as tw
 from tests.onnx_models import make_model
 from tilewright.errors import InputError, ModelError, TypeMismatchError, UnsupportedError, UserError
 from tilewright.frontend.onnx import from_onnx
-from tilewright.frontend.onnx.functions import MOST_NODES
+from tilewright.frontend.onnx.schema import MOST_NODES
 from tilewright.frontend.onnx.tensors import array_of
 
 F, I64 = TensorProto.FLOAT, TensorProto.INT64
@@ -86,9 +86,9 @@ def test_nothing_of_a_size_that_numpy_refuses(dims: list[int]) -> None:
         array_of(TensorProto(name="w", data_type=F, dims=dims), None, "initializer")
 
 
-def sparse(places: Any, dims: tuple[int, ...] = (2, 3)) -> onnx.SparseTensorProto:
+def sparse(positions: Any, dims: tuple[int, ...] = (2, 3)) -> onnx.SparseTensorProto:
     values = numpy_helper.from_array(np.array([5, 7], np.float32), "s")
-    return helper.make_sparse_tensor(values, numpy_helper.from_array(np.asarray(places), "places"), dims)
+    return helper.make_sparse_tensor(values, numpy_helper.from_array(np.asarray(positions), "places"), dims)
 
 
 def sparse_model(tensor: onnx.SparseTensorProto, constant: bool) -> onnx.ModelProto:
@@ -102,20 +102,20 @@ def sparse_model(tensor: onnx.SparseTensorProto, constant: bool) -> onnx.ModelPr
 
 
 @pytest.mark.parametrize("constant", [False, True])
-@pytest.mark.parametrize("places", [[1, 5], [[0, 1], [1, 2]]])
-def test_sparse_tensors(places: Any, constant: bool) -> None:
+@pytest.mark.parametrize("positions", [[1, 5], [[0, 1], [1, 2]]])
+def test_sparse_tensors(positions: Any, constant: bool) -> None:
     x = np.ones((2, 3), np.float32)
-    found = run(sparse_model(sparse(places), constant), x=x)[0]
+    found = run(sparse_model(sparse(positions), constant), x=x)[0]
     np.testing.assert_array_equal(found, [[1, 6, 1], [1, 1, 8]])
 
 
 @pytest.mark.parametrize(
-    "places",
+    "positions",
     [[1, 6], [-1, 4], [4, 1], [1, 1], [1], [1.0, 4.0], [[0, 1], [0, 3]], [[0, 1], [-1, 2]], [[0, 1, 2], [1, 1, 1]]],
 )  # fmt: skip
-def test_sparse_tensors_with_places_that_are_none(places: Any) -> None:
+def test_sparse_tensors_with_positions_that_are_none(positions: Any) -> None:
     with pytest.raises(ModelError, match=r"'s' is a sparse tensor .* there must be an int64 place for each value"):
-        from_onnx(sparse_model(sparse(places), False))
+        from_onnx(sparse_model(sparse(positions), False))
 
 
 def test_sparse_tensors_of_a_few_bytes_that_would_fill_the_memory() -> None:

@@ -200,10 +200,10 @@ def test_resize_to_the_middle_of_two_elements(size: int, out: int, rounding: str
         coordinate_transformation_mode="asymmetric",
     )  # fmt: skip
     data, sizes = np.arange(size, dtype=np.float32).reshape(1, 1, 1, size), np.array([1, 1, 1, out])
-    places = [Fraction(i * size, out) for i in range(out)]
+    positions = [Fraction(i * size, out) for i in range(out)]
     half = Fraction(1, 2)
-    expected = [math.floor(x + half) if rounding == "round_prefer_ceil" else math.ceil(x - half) for x in places]
-    assert any(x.denominator == 2 for x in places)
+    expected = [math.floor(x + half) if rounding == "round_prefer_ceil" else math.ceil(x - half) for x in positions]
+    assert any(x.denominator == 2 for x in positions)
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, data.shape)]
     result = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
     held = [numpy_helper.from_array(sizes, "s")]
@@ -304,7 +304,7 @@ def test_convolutions_whose_result_has_no_elements(make_model: Callable[..., Any
     assert tw.compile(model, cache=False, threads=1)(x, w).shape == (2, 1, 0, 2, 3)
 
 
-def test_padding_wins_no_place_of_unsigned_maxima(check_node: Check) -> None:
+def test_padding_wins_no_position_of_unsigned_maxima(check_node: Check) -> None:
     x = RNG.integers(0, 2, (1, 2, 5, 4)).astype(np.uint8)
     check_node("MaxPool", [x], outputs=2, opset=12, kernel_shape=[2, 1], pads=[1, 0, 1, 0], strides=[1, 2])
     check_node("MaxPool", [-x.astype(np.float32)], outputs=2, opset=12, kernel_shape=[3, 3], pads=[1, 1, 1, 1])

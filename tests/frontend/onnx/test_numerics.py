@@ -72,7 +72,7 @@ def test_activations_of_16_bits_round_once(both, name: str, dtype: np.dtype) -> 
         exact = ACTIVATIONS[name](x.astype(np.float64))
     info = ml_dtypes.finfo(dtype)
     ulp = np.maximum(np.abs(exact) * float(info.eps), float(info.smallest_subnormal))
-    # Gelu and Swish vanish far below zero, where float32 has fewer places of them too.
+    # Gelu and Swish vanish far below zero, where float32 has fewer positions of them too.
     near = 1e-6 if name in ("Gelu", "Swish", "HardSwish", "HardSigmoid") else 0.0
     for got in both(name, x):
         assert got.dtype == dtype
@@ -162,11 +162,11 @@ def test_division_by_zero_ends_no_process(both, dtype: str) -> None:
 @pytest.mark.parametrize("name", ["ScatterElements", "ScatterND"])
 def test_a_sum_of_bools_is_whether_one_holds(both, name: str) -> None:
     data, updates = np.array([False, True, False, True]), np.array([True, True, False, True])
-    places = np.array([0, 0, 1, 2])
-    places = places if name == "ScatterElements" else places[:, None]
-    for got in both(name, data, places, updates, reduction="add"):
+    positions = np.array([0, 0, 1, 2])
+    positions = positions if name == "ScatterElements" else positions[:, None]
+    for got in both(name, data, positions, updates, reduction="add"):
         assert got.tolist() == [True, True, True, True]
-    for got in both(name, data, places, updates, reduction="mul"):
+    for got in both(name, data, positions, updates, reduction="mul"):
         assert got.tolist() == [False, False, False, True]
 
 

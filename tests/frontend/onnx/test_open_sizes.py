@@ -9,7 +9,7 @@ import pytest
 from onnx import ModelProto, parser
 from onnx.reference import ReferenceEvaluator
 
-from tilewright.compile import build
+from tilewright.driver.model.build import build_model
 from tilewright.errors import InputError, UserError
 from tilewright.frontend.onnx import from_onnx
 from tilewright.runtime.model import Model
@@ -39,7 +39,7 @@ def model_of(text: str) -> ModelProto:
 
 def built(model: ModelProto, executor: str = "auto", threads: int = 1) -> Model:
     module, _ = from_onnx(model)
-    return build(module, Target("cpu"), threads, executor, jobs=1)
+    return build_model(module, Target("cpu"), threads, executor, jobs=1)
 
 
 @pytest.mark.parametrize("executor", ["graph", "vm"])
@@ -111,6 +111,145 @@ def test_who_needs_a_fixed_size_says_how_to_give_it(text: str) -> None:
         from_onnx(model_of(text))
 
 
+#: Models, and sizes of their inputs that have no meaning though each operand by itself could have them.
+REFUSED = {
+    "samples of no pixels": (
+        "(float[n,3,h,w] x, float[n,2,2,2] g) => (float[a,b,c,d] y) { y = GridSample (x, g) }",
+        {"x": (1, 3, 0, 2), "g": (1, 2, 2, 2)},
+    ),
+    "moved taps of no pixels": (
+        "(float[n,1,h,w] x, float[1,1,1,1] k, float[n,2,3,4] o) => (float[a,b,c,d] y)"
+        " { y = DeformConv <kernel_shape=[1,1], pads=[3,2,0,2]> (x, k, o) }",
+        {"x": (1, 1, 0, 0), "k": (1, 1, 1, 1), "o": (1, 2, 3, 4)},
+    ),
+    "a window larger than its image": (
+        "(float[n,2,h,w] x) => (float[a,b,c,d] y)"
+        " { y = AveragePool <kernel_shape=[3,1], pads=[0,0,2,0], strides=[2,1]> (x) }",
+        {"x": (2, 2, 0, 4)},
+    ),
+    "a window larger than its image, before a result without elements": (
+        "(float[n,2,h,w] x) => (float[a,b,c,d] y) <int64[4] r = {3,1,1,0}>"
+        " { z = AveragePool <kernel_shape=[3,1], pads=[0,0,2,0], strides=[2,1]> (x)  y = Tile (z, r) }",
+        {"x": (2, 2, 0, 4)},
+    ),
+    "two such, joined": (
+        "(float[n,2,h,w] x, float16[n,2,h,w] u) => (float16[a,b,c,d] y) <int64[4] r = {3,1,1,0}> {"
+        " z = AveragePool <kernel_shape=[3,1]> (x)  t = Cast <to=10> (z)  s = AveragePool <kernel_shape=[3,1]> (u)"
+        " o = Tile (t, r)  p = Tile (s, r)  y = Concat <axis=3> (o, p) }",
+        {"x": (2, 2, 0, 4), "u": (2, 2, 0, 4)},
+    ),
+    "a bias of more values than channels": (
+        "(float[1,2,k] x, float[2,1,1] w, float[n] b) => (float[a,c,d] y) { y = ConvTranspose (x, w, b) }",
+        {"x": (1, 2, 3), "w": (2, 1, 1), "b": (2,)},
+    ),
+    "a bias of no values": (
+        "(float[1,2,k] x, float[2,1,1] w, float[n] b) => (float[a,c,d] y) { y = ConvTranspose (x, w, b) }",
+        {"x": (1, 2, 3), "w": (2, 1, 1), "b": (0,)},
+    ),
+    "a sum of more rows than the product": (
+        "(float[1,k] x, float[k,m] w, float[n,m] b) => (float[a,c] y) { y = Gemm (x, w, b) }",
+        {"x": (1, 3), "w": (3, 2), "b": (2, 2)},
+    ),
+    "a scale of more values than columns": (
+        "(float[n,1] x, float[k] s) => (float[a,b] y) { y = LayerNormalization (x, s) }",
+        {"x": (2, 1), "s": (3,)},
+    ),
+    "a grid of three coordinates for two axes": (
+        "(float[n,3,4,4] x, float[n,2,2,k] g) => (float[a,b,c,d] y) { y = GridSample (x, g) }",
+        {"x": (1, 3, 4, 4), "g": (1, 2, 2, 3)},
+    ),
+    "scales beside no columns": (
+        "(float[n,m] x, float[3] s) => (uint8[a,b] y) { y = QuantizeLinear <axis=0> (x, s) }",
+        {"x": (5, 0), "s": (3,)},
+    ),
+    "weights of no channels": (
+        "(float[1,8,h,3] x, float[k,k,1,m] w) => (float[a,b,c,d] y) { y = ConvTranspose (x, w) }",
+        {"x": (1, 8, 9, 3), "w": (0, 0, 1, 1)},
+    ),
+    "padding that takes all of a transposed convolution": (
+        "(float[1,1,h,v] x, float[1,k,3,1] w) => (float[a,b,c,d] y) { y = ConvTranspose <pads=[2,1,0,2]> (x, w) }",
+        {"x": (1, 1, 5, 1), "w": (1, 2, 3, 1)},
+    ),
+    "one mean for no channels": (
+        "(float[n,c,h] x, float[1] s) => (float[a,b,d] y) { y = BatchNormalization (x, s, s, s, s) }",
+        {"x": (1, 0, 2), "s": (1,)},
+    ),
+    "one mean for two channels": (
+        "(float[n,c,h] x, float[1] s) => (float[a,b,d] y) { y = BatchNormalization (x, s, s, s, s) }",
+        {"x": (1, 2, 2), "s": (1,)},
+    ),
+    "a diagonal of other columns than rows": (
+        '(float[n,3] x) => (float[a] y) { y = Einsum <equation="ii->i"> (x) }',
+        {"x": (0, 3)},
+    ),
+    "fewer sizes than parts": (
+        "(float[n,2] x) => (float[a,b] y, float[c,d] z) <int64[1] k = {3}>"
+        " { t = Shape <end=1> (x)  r = Div (t, k)  y, z = Split <axis=0> (x, r) }",
+        {"x": (3, 2)},
+    ),
+    "states of two samples for none": (
+        "(float[t,n,3] x, float[1,12,3] w, float[1,12,4] r, float[1,2,4] h) => (float[a,b,c,d] y)"
+        " { y = GRU <hidden_size=4> (x, w, r, , , h) }",
+        {"x": (2, 0, 3), "w": (1, 12, 3), "r": (1, 12, 4), "h": (1, 2, 4)},
+    ),
+    "states of two samples for none, weights of any size": (
+        "(float[t,n,3] x, float[1,k,3] w, float[1,k,4] r, float[1,2,4] h) => (float[a,b,c,d] y)"
+        " { y = GRU <hidden_size=4> (x, w, r, , , h) }",
+        {"x": (2, 0, 3), "w": (1, 12, 3), "r": (1, 12, 4), "h": (1, 2, 4)},
+    ),
+    "weights of fewer filters than groups": (
+        "(float[1,4,h,2] x, float[k,1,2,1] w) => (float[a,b,c,d] y) { y = Conv <group=4> (x, w) }",
+        {"x": (1, 4, 2, 2), "w": (1, 1, 2, 1)},
+    ),
+    "a bias of more values than filters": (
+        "(float[1,4,h,2] x, float[k,4,2,1] w, float[2] b) => (float[a,b,c,d] y) { y = Conv (x, w, b) }",
+        {"x": (1, 4, 2, 2), "w": (1, 4, 2, 1), "b": (2,)},
+    ),
+    "scales of a size that a reshape fixes": (
+        "(float[n,m] x, float[m] s) => (uint8[a,b] y) <int64[2] k = {0, 3}>"
+        " { z = Reshape (x, k)  y = QuantizeLinear <axis=1> (z, s) }",
+        {"x": (0, 2), "s": (2,)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_sizes_without_meaning_are_refused_open_and_fixed(name: str) -> None:
+    text, shapes = REFUSED[name]
+    model = model_of(text)
+    kinds = {given.name: given.type.tensor_type.elem_type for given in model.graph.input}
+    feeds = {key: np.ones(shape, np.float16 if kinds[key] == 10 else np.float32) for key, shape in shapes.items()}
+    with pytest.raises(InputError):
+        built(model).run(feeds)
+    with pytest.raises(UserError):
+        module, _ = from_onnx(model, shapes)
+        build_model(module, Target("cpu"), 1, "auto", jobs=1).run(feeds)
+
+
+def test_a_product_without_rows_whose_terms_a_run_checks() -> None:
+    model = model_of(
+        "(int8[4,n,0,k] x) => (int32[a,b,c,d] y) <uint8[2,8] w = {3,0,7,9,0,8,1,9,3,1,7,2,8,5,5,5}>"
+        " { y = MatMulInteger (x, w) }"
+    )
+    compiled = built(model)
+    assert compiled.run({"x": np.zeros((4, 3, 0, 2), np.int8)})[0].shape == (4, 3, 0, 8)
+    with pytest.raises(InputError):
+        compiled.run({"x": np.zeros((4, 3, 0, 3), np.int8)})
+
+
+@pytest.mark.parametrize("sizes", ["<int64[2] s = {0, -1}>", ""])
+@pytest.mark.parametrize("shape", [(0, 2), (0, 0), (2, 0), (3, 2)])
+def test_what_is_copied_leaves_the_same_for_a_derived_size(sizes: str, shape: tuple[int, int]) -> None:
+    """Also where it is 0: the sizes that are not copied decide, as they do at any other number of rows."""
+    model = model_of(
+        f"(float[n,m] x{'' if sizes else ', int64[2] s'}) => (float[a,b] y) {sizes} {{ y = Reshape (x, s) }}"
+    )
+    feeds = {"x": np.ones(shape, np.float32)} | ({} if sizes else {"s": np.array([0, -1])})
+    module, _ = from_onnx(model, {"x": shape})
+    for compiled in (built(model), build_model(module, Target("cpu"), 1, "auto", jobs=1)):
+        assert compiled.run(feeds)[0].shape == shape
+
+
 _TALL = "kernel_shape = [3, 2], strides = [2, 2], ceil_mode = 1, pads = [1, 0, 1, 1]"
 
 
@@ -138,7 +277,7 @@ def test_windows_whose_padding_open_sizes_decide(call: str) -> None:
     for height, width in ((7, 8), (8, 8), (4, 5)):
         x = rng.standard_normal((1, 2, height, width)).astype(np.float32)
         module, _ = from_onnx(model, {"x": x.shape})
-        fixed = build(module, Target("cpu"), 1, "auto", jobs=1)
+        fixed = build_model(module, Target("cpu"), 1, "auto", jobs=1)
         feeds = {"x": x, "w": weights}
         np.testing.assert_allclose(whole.run(feeds)[0], fixed.run(feeds)[0], rtol=1e-5, atol=1e-5)
 

@@ -11,7 +11,8 @@ import tilewright as tw
 from tests.frontend.onnx.conftest import build_model
 from tests.oracles import product_outputs
 from tests.relay.helpers import op_names
-from tilewright.compile import import_model, optimize_stages
+from tilewright.driver.optimize import optimize_stages
+from tilewright.frontend.formats.import_model import import_model
 from tilewright.target import Target
 
 RNG = np.random.default_rng(11)

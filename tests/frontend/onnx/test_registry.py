@@ -6,14 +6,14 @@ import onnx
 import pytest
 
 from tilewright.frontend.onnx import convert
-from tilewright.frontend.onnx.registry import find_converter, supported_operators
+from tilewright.frontend.onnx.registry import converts
 
 
 def test_every_entry_is_an_onnx_operator() -> None:
     assert convert.convert_model is not None  # importing it registers all converters
     known = {(schema.domain, schema.name) for schema in onnx.defs.get_all_schemas_with_history()}
     known.add(("", "SimplifiedLayerNormalization"))  # onnxruntime's, which its optimizer puts into ONNX's domain
-    entries = supported_operators()
+    entries = converts.entries()
     assert len(entries) > 140
     for domain, name, first in entries:
         if domain == "":
@@ -35,5 +35,5 @@ def test_every_entry_is_an_onnx_operator() -> None:
     ],
 )
 def test_the_highest_entry_reached_applies(operator: str, opset: int, expected: str | None) -> None:
-    found = find_converter("", operator, opset)
+    found = converts.find(operator, opset)
     assert getattr(found, "__name__", None) == expected

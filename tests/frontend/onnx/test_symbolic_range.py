@@ -1,4 +1,4 @@
-"""`Range` over the model's open sizes stays in the graph, as the causal masks that torch exports need."""
+"""`Range` over the model's symbolic dimensions stays in the graph, as the causal masks that torch exports need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converters that place, join, cut and index data, in every operator-set version whose form differs."""
+"""Converters that position, join, cut and index data, in every operator-set version whose form differs."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_several_outputs_keep_their_order(make_model: Make, run_model: Check) ->
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_scatter_at_constant_places(check_node: Check) -> None:
+def test_scatter_at_constant_positions(check_node: Check) -> None:
     x = floats(4, 5)
     check_node("ScatterElements", [x], [ints([0, -1], [2, 1]), floats(2, 2)], axis=1)
     data, rows = floats(4, 5, 2), ints([[1], [-4]], [[2], [3]])

@@ -14,8 +14,8 @@ import pytest
 
 import tilewright as tw
 from tests.frontend.running import run
+from tilewright.frontend.formats.table import frontend_of
 from tilewright.frontend.paddle import from_paddle
-from tilewright.frontends import frontend_of
 
 paddle = pytest.importorskip("paddle", reason="paddlepaddle is not installed")
 F = paddle.nn.functional

@@ -13,9 +13,9 @@ import pytest
 from tests.frontend.protobuf import encode
 from tests.frontend.running import mutations, refused, run
 from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.formats.table import frontend_of
 from tilewright.frontend.paddle import from_paddle
 from tilewright.frontend.paddle.schema import SCHEMA
-from tilewright.frontends import frontend_of
 
 rng = np.random.default_rng(2)
 WEIGHT, BIAS = rng.standard_normal((6, 3)).astype("f"), rng.standard_normal(3).astype("f")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tilewright.errors import InputError, ModelError, UnsupportedError, UserError
+from tilewright.frontend.formats.table import frontend_of
 from tilewright.frontend.tensorflow import from_tensorflow
-from tilewright.frontends import frontend_of
 from tilewright.relay import interpret
 
 MODEL = Path(__file__).resolve().parents[3].parent / "shared/models/real/tf_savedmodel/basic_pitch/nmp"
@@ -83,8 +83,8 @@ def test_mutated_graphs_give_one_error_or_a_model() -> None:
     whole, rng, refused = graph(), np.random.default_rng(2), 0
     for _ in range(400):
         data = bytearray(whole)
-        for place in rng.integers(0, len(data), rng.integers(1, 10)):
-            data[place] = int(rng.choice([0, 1, 127, 128, 255, int(rng.integers(256))]))
+        for position in rng.integers(0, len(data), rng.integers(1, 10)):
+            data[position] = int(rng.choice([0, 1, 127, 128, 255, int(rng.integers(256))]))
         refused += not converts_or_refuses(bytes(data))
     assert refused > 100
     for length in range(1, len(whole)):
@@ -101,8 +101,8 @@ def test_mutated_saved_models_give_one_error_or_a_model(tmp_path: Path) -> None:
         whole = file.read_bytes()
         for _ in range(count):
             data = bytearray(whole)
-            for place in rng.integers(0, len(data), rng.integers(1, 30)):
-                data[place] = int(rng.integers(256))
+            for position in rng.integers(0, len(data), rng.integers(1, 30)):
+                data[position] = int(rng.integers(256))
             file.write_bytes(bytes(data))
             converts_or_refuses(folder)
         for length in np.linspace(0, len(whole) - 1, 25).astype(int):

@@ -25,12 +25,12 @@ def old_loops() -> Iterator[None]:
 def agrees(build: Callable[..., Any], *inputs: np.ndarray) -> Any:
     """Whether a graph gives what TensorFlow says; the graph, frozen."""
     with tf.Graph().as_default() as graph:
-        places = [
+        positions = [
             tf.compat.v1.placeholder(value.dtype, value.shape, name=f"x{number}") for number, value in enumerate(inputs)
         ]
-        result = tf.identity(build(*places), name="y")
+        result = tf.identity(build(*positions), name="y")
         with tf.compat.v1.Session(graph=graph) as session:
-            wanted = session.run(result, dict(zip(places, inputs)))
+            wanted = session.run(result, dict(zip(positions, inputs)))
         frozen = graph.as_graph_def()
     assert any(node.op == "Exit" for node in frozen.node)
     module, specs = from_tensorflow(frozen.SerializeToString(), outputs=["y"])
@@ -102,8 +102,8 @@ def test_a_loop_that_is_not_whole_is_refused() -> None:
         for node in broken.node:
             if node.op == "Merge":
                 named = {one.name: one for one in broken.node}
-                for place, one in enumerate(node.input):
+                for position, one in enumerate(node.input):
                     if named[one.partition(":")[0]].op == kind:
-                        node.input[place] = "x0"
+                        node.input[position] = "x0"
         with pytest.raises(ModelError, match=says):
             from_tensorflow(broken.SerializeToString(), outputs=["y"])

@@ -18,14 +18,14 @@ def evaluate(operator: str, *arrays: Any, outputs: int = 1, **attributes: Any) -
     """The results of one operator, whose inputs are placeholders."""
     given = [np.asarray(array) for array in arrays]
     nodes: list[dict[str, Any]] = []
-    for place, array in enumerate(given):
+    for position, array in enumerate(given):
         shape = {"shape": {"dim": [{"size": extent} for extent in array.shape]}}
         kind = {"type": _TYPES[str(array.dtype)]}
-        nodes.append({"name": f"x{place}", "op": "Placeholder", "attr": {"dtype": kind, "shape": shape}})
+        nodes.append({"name": f"x{position}", "op": "Placeholder", "attr": {"dtype": kind, "shape": shape}})
     names = [node["name"] for node in nodes]
     attr = {"T": {"type": _TYPES[str(given[0].dtype)]}, **attributes}
     nodes.append({"name": "y", "op": operator, "input": names, "attr": attr})
-    wanted = [f"y:{place}" for place in range(outputs)]
+    wanted = [f"y:{position}" for position in range(outputs)]
     mod, _ = from_tensorflow(encode(SCHEMA, "GraphDef", {"node": nodes}), outputs=wanted)
     return run(mod, dict(zip(names, given)))
 
@@ -37,8 +37,8 @@ def test_crossed_ends_clip_to_the_lower_one() -> None:
 
 def test_shifts_stay_within_the_bits() -> None:
     x = np.array([-3, 7, 100], "int8")
-    for places, inside in (([-2, -1, -4], [0, 0, 0]), ([8, 9, 100], [7, 7, 7])):
-        many, within = np.array(places, "int8"), np.array(inside, "int8")
+    for positions, inside in (([-2, -1, -4], [0, 0, 0]), ([8, 9, 100], [7, 7, 7])):
+        many, within = np.array(positions, "int8"), np.array(inside, "int8")
         np.testing.assert_array_equal(evaluate("LeftShift", x, many)[0], np.left_shift(x, within))
         np.testing.assert_array_equal(evaluate("RightShift", x, many)[0], np.right_shift(x, within))
 
@@ -59,10 +59,10 @@ def test_hues_turn_outside_of_colours_too() -> None:
     np.testing.assert_allclose(found, np.roll(x, 1, axis=-1), rtol=1e-4, atol=1e-5)
 
 
-def test_places_outside_and_infinite_scores_are_in_no_top() -> None:
+def test_positions_outside_and_infinite_scores_are_in_no_top() -> None:
     scores = np.array([[1, 3, 2], [1, 3, 2], [1, 3, 2], [1, np.inf, 2]], "float32")
-    places = np.array([2, 3, -1, 2], "int32")
-    assert evaluate("InTopK", scores, places, k={"i": 2})[0].tolist() == [True, False, False, False]
+    positions = np.array([2, 3, -1, 2], "int32")
+    assert evaluate("InTopK", scores, positions, k={"i": 2})[0].tolist() == [True, False, False, False]
 
 
 def test_no_factor_is_not_a_number() -> None:

@@ -108,8 +108,8 @@ def _bytes_of(tensor: T) -> bytes:
     if tensor.dtype != "string":
         return np.ascontiguousarray(np.asarray(tensor.data, tensor.dtype)).tobytes()
     texts = [text.encode() for text in np.asarray(tensor.data, object).reshape(-1)]
-    places = np.cumsum([4 * (len(texts) + 2), *map(len, texts)])
-    return np.array([len(texts), *places], "<i4").tobytes() + b"".join(texts)
+    positions = np.cumsum([4 * (len(texts) + 2), *map(len, texts)])
+    return np.array([len(texts), *positions], "<i4").tobytes() + b"".join(texts)
 
 
 def _operator(model: Any, op: Op, codes: dict[str, int]) -> Any:
@@ -145,13 +145,15 @@ def single(
     intermediates: Sequence[T] = (),
 ) -> bytes:
     """A model of one operator; an input that it is not given is None."""
-    places = {index: place for place, index in enumerate(i for i, tensor in enumerate(inputs) if tensor is not None)}
+    positions = {
+        index: position for position, index in enumerate(i for i, tensor in enumerate(inputs) if tensor is not None)
+    }
     present = [tensor for tensor in inputs if tensor is not None]
     tensors = [*present, *outputs, *intermediates]
     given = [index for index, tensor in enumerate(present) if tensor.data is None and not tensor.variable]
     results = list(range(len(present), len(present) + len(outputs)))
     between = list(range(len(present) + len(outputs), len(tensors)))
-    operator = Op(name, [places.get(index, -1) for index in range(len(inputs))], results, options, between)
+    operator = Op(name, [positions.get(index, -1) for index in range(len(inputs))], results, options, between)
     return build(Graph(tensors, given, results, [operator]))
 
 

@@ -43,7 +43,7 @@ def test_mutated_files_give_one_error_or_a_model() -> None:
     refused = 0
     for _ in range(250):
         data = bytearray(whole)
-        for place in rng.integers(0, len(data), rng.integers(1, 30)):
-            data[place] = int(rng.choice([0, 1, 127, 128, 255, int(rng.integers(256))]))
+        for position in rng.integers(0, len(data), rng.integers(1, 30)):
+            data[position] = int(rng.choice([0, 1, 127, 128, 255, int(rng.integers(256))]))
         refused += not converts_or_refuses(bytes(data))
     assert refused > 50

@@ -147,7 +147,7 @@ def test_rows_found_by_keys() -> None:
 
 @pytest.mark.parametrize("combiner", [0, 1, 2])
 def test_sums_of_rows_that_a_list_names(combiner: int) -> None:
-    places = c([[0, 0, 0], [0, 0, 1], [0, 2, 0], [1, 1, 0]])
-    inputs = [c([1, 3, 0, 2]), places, c([2, 3, 2]), T((4,)), c(rng.standard_normal((4, 5)), "float32")]
+    positions = c([[0, 0, 0], [0, 0, 1], [0, 2, 0], [1, 1, 0]])
+    inputs = [c([1, 3, 0, 2]), positions, c([2, 3, 2]), T((4,)), c(rng.standard_normal((4, 5)), "float32")]
     options = ("EmbeddingLookupSparseOptions", {"combiner": combiner})
     compare(single("EMBEDDING_LOOKUP_SPARSE", inputs, [T((2, 3, 5))], options), [np.float32([1, 0.5, 2, 3])])

@@ -11,7 +11,7 @@ import pytest
 from tests.frontend.tflite.builder import T, check, single
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.tflite import from_tflite
-from tilewright.frontend.tflite.fixed_point_16 import sigmoid_16, tanh_16
+from tilewright.frontend.tflite.fixed_point import sigmoid_16, tanh_16
 
 rng = np.random.default_rng(3)
 STEPS, BATCH, WIDTH, UNITS = 5, 2, 6, 4

@@ -89,8 +89,8 @@ def test_values_lie_as_in_our_graph() -> None:
     graph = TfliteFrontend().reference(model).straight_line(inputs, "litert")
     found = graph.values(inputs, [node.name for node in graph.nodes], "litert")
     assert {"t4", "t5"} <= set(found)
-    for place, node in enumerate(graph.nodes):
+    for position, node in enumerate(graph.nodes):
         if node.name in found:
-            part = graph.model([place], [node.name], {name: found[name] for name in node.inputs}, found)
+            part = graph.model([position], [node.name], {name: found[name] for name in node.inputs}, found)
             given = {name: {**inputs, **found}[name] for name in graph.inputs(part)}
             np.testing.assert_allclose(interpret(part, given)[0], found[node.name], rtol=1e-5, atol=1e-5)

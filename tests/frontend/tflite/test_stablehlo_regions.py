@@ -43,8 +43,8 @@ def like(value: np.ndarray) -> T:
 
 def body(name: str, swapped: bool = False, options: Any = None, result: str = "float32") -> Graph:
     """Two scalars combined by one operator."""
-    places = [1, 0] if swapped else [0, 1]
-    return Graph([T(()), T(()), T((), result)], [0, 1], [2], [Op(name, places, [2], options)])
+    positions = [1, 0] if swapped else [0, 1]
+    return Graph([T(()), T(()), T((), result)], [0, 1], [2], [Op(name, positions, [2], options)])
 
 
 def with_body(name: str, inputs: list[T], outputs: list[T], options: Any, *graphs: Graph) -> bytes:
@@ -83,17 +83,17 @@ def test_dynamic_slice_is_moved_to_fit() -> None:
 
 
 def test_gather_of_windows() -> None:
-    x, places = floats(4, 5, 3), np.array([[0, 1], [3, 4], [2, 9]], np.int32)
+    x, positions = floats(4, 5, 3), np.array([[0, 1], [3, 4], [2, 9]], np.int32)
     options = {"offsetDims": [1, 2], "collapsedSliceDims": [0], "startIndexMap": [0, 1], "indexVectorDim": 1,
                "sliceSizes": [1, 2, 3]}  # fmt: skip
-    wanted = np.stack([x[a, min(b, 3) : min(b, 3) + 2] for a, b in places])
-    model = single("STABLEHLO_GATHER", [like(x), like(places)], [T((3, 2, 3))], ("StablehloGatherOptions", options))
-    compare(model, [x, places], [wanted])
-    compare(model, [x, places])
+    wanted = np.stack([x[a, min(b, 3) : min(b, 3) + 2] for a, b in positions])
+    model = single("STABLEHLO_GATHER", [like(x), like(positions)], [T((3, 2, 3))], ("StablehloGatherOptions", options))
+    compare(model, [x, positions], [wanted])
+    compare(model, [x, positions])
 
 
 def test_gather_of_single_elements() -> None:
-    x, places = floats(6), np.array([[4, 0], [5, 1]], np.int32)
+    x, positions = floats(6), np.array([[4, 0], [5, 1]], np.int32)
     options = {
         "offsetDims": [],
         "collapsedSliceDims": [0],
@@ -101,23 +101,23 @@ def test_gather_of_single_elements() -> None:
         "indexVectorDim": 2,
         "sliceSizes": [1],
     }
-    model = single("STABLEHLO_GATHER", [like(x), like(places)], [T((2, 2))], ("StablehloGatherOptions", options))
-    compare(model, [x, places], [x[places]])
+    model = single("STABLEHLO_GATHER", [like(x), like(positions)], [T((2, 2))], ("StablehloGatherOptions", options))
+    compare(model, [x, positions], [x[positions]])
 
 
 @pytest.mark.parametrize("function", ["STABLEHLO_ADD", "STABLEHLO_MAXIMUM", "STABLEHLO_MULTIPLY", "second"])
 def test_scatter(function: str) -> None:
-    x, places, updates = floats(5, 3), np.array([[0], [3], [7]], np.int32), floats(3, 3)
+    x, positions, updates = floats(5, 3), np.array([[0], [3], [7]], np.int32), floats(3, 3)
     options = {"updateWindowDims": [1], "insertedWindowDims": [0], "scatterDimsToOperandDims": [0],
                "indexVectorDim": 1, "updateComputationSubgraphIndex": 1}  # fmt: skip
     chosen = ("StablehloScatterOptions", options)
     combine = Graph([T(()), T(())], [0, 1], [1], []) if function == "second" else body(function)
-    model = with_body("STABLEHLO_SCATTER", [like(x), like(places), like(updates)], [like(x)], chosen, combine)
+    model = with_body("STABLEHLO_SCATTER", [like(x), like(positions), like(updates)], [like(x)], chosen, combine)
     made = {"STABLEHLO_ADD": np.add, "STABLEHLO_MAXIMUM": np.maximum, "STABLEHLO_MULTIPLY": np.multiply}
     wanted = x.copy()
     for row, update in ((0, updates[0]), (3, updates[1])):  # the third does not fit
         wanted[row] = update if function == "second" else made[function](x[row], update)
-    compare(model, [x, places, updates], [wanted])
+    compare(model, [x, positions, updates], [wanted])
 
 
 def test_dot_general() -> None:

@@ -61,9 +61,9 @@ def test_tables(to_text: bool) -> None:
 def test_damaged_texts_are_refused() -> None:
     words, numbers = T((3,), "string", WORDS), T((3,), "int64", NUMBERS)
     model = bytearray(table_model(words, numbers, T((1,), "string"), T((1,), "int64", [0])))
-    place = model.find(np.array([3, 20, 23, 23], "<i4").tobytes())
+    position = model.find(np.array([3, 20, 23, 23], "<i4").tobytes())
     for offset, value in ((0, 4), (4, -1), (8, 1 << 20), (16, 1 << 20)):
         damaged = bytearray(model)
-        damaged[place + offset : place + offset + 4] = np.array([value], "<i4").tobytes()
+        damaged[position + offset : position + offset + 4] = np.array([value], "<i4").tobytes()
         with pytest.raises(ModelError):
             from_tflite(bytes(damaged))

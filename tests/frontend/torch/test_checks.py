@@ -48,6 +48,15 @@ def fresh() -> Any:
         yield
 
 
+class _Of(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, a: Any) -> Any:
+        return self.function(a)
+
+
 def _error_of(function: Callable[..., Any], *args: Any) -> Exception:
     with pytest.raises((RuntimeError, IndexError)) as caught:
         function(*args)
@@ -86,6 +95,13 @@ MATRICES: dict[str, tuple[Callable[..., Any], list[list[float]]]] = {
     "solve": (lambda a: LA.solve(a, a[:, :1]), SINGULAR),
     "lu_factor": (LA.lu_factor, SINGULAR),
     "matrix_power": (lambda a: LA.matrix_power(a, -1), SINGULAR),
+    "cholesky_inverse": (lambda a: torch.cholesky_inverse(a), [[1.0, 0.0], [1.0, 0.0]]),
+    "cholesky_inverse of an upper one": (lambda a: torch.cholesky_inverse(a, upper=True), [[0.0, 1.0], [0.0, 1.0]]),
+    "tensorinv": (lambda a: LA.tensorinv(a.reshape(2, 2, 1), ind=1), SINGULAR),
+    "inv_ex": (lambda a: LA.inv_ex(a, check_errors=True), SINGULAR),
+    "cholesky_ex": (lambda a: LA.cholesky_ex(a, check_errors=True), INDEFINITE),
+    "solve_ex": (lambda a: LA.solve_ex(a, a[:, :1], check_errors=True), SINGULAR),
+    "lu_factor_ex": (lambda a: LA.lu_factor_ex(a, check_errors=True), SINGULAR),
     "svd of NaN": (LA.svdvals, [[float("nan"), 0.0], [0.0, 1.0]]),
 }
 
@@ -103,12 +119,8 @@ def test_matrices_that_are_refused(name: str) -> None:
 def test_exported_programs_refuse_them_too(name: str) -> None:
     function, wrong = MATRICES[name]
 
-    class Module(torch.nn.Module):
-        def forward(self, a: Any) -> Any:
-            return function(a)
-
     fine = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
-    model = tw.compile(Module(), (fine,))
+    model = tw.compile(_Of(function), (fine,))
     wanted = torch.utils._pytree.tree_leaves(function(fine))
     for found, right in zip(model.run({"a": fine.numpy()}), wanted):
         np.testing.assert_allclose(found, right.numpy(), rtol=1e-5, atol=1e-6)
@@ -119,3 +131,10 @@ def test_exported_programs_refuse_them_too(name: str) -> None:
 def test_inverses_of_what_is_not_finite() -> None:
     a = torch.tensor([[float("nan"), 1.0], [1.0, 1.0]])
     torch.testing.assert_close(torch.compile(LA.inv, backend=tilewright)(a), LA.inv(a), equal_nan=True)
+
+
+def test_exponentials_of_what_is_not_finite() -> None:
+    a = torch.stack([torch.eye(2), torch.tensor([[float("inf"), 1.0], [1.0, 1.0]])])
+    for run in (torch.compile(LA.matrix_exp, backend=tilewright), tw.compile(_Of(LA.matrix_exp), (a,))):
+        found = torch.as_tensor(np.asarray(run(a)))
+        torch.testing.assert_close(found, LA.matrix_exp(a), equal_nan=True)

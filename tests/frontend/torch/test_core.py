@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright.frontend.formats.table import FRONTENDS
 from tilewright.frontend.torch.core import CORE, missing_core, overload
-from tilewright.frontends import FRONTENDS
 
 
 def test_every_operator_of_the_list_has_a_way() -> None:

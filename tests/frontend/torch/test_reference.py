@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import tilewright
 from tilewright.cli.main import cli
 from tilewright.errors import UnsupportedError
-from tilewright.frontends import frontend_of
+from tilewright.frontend.formats.table import frontend_of
 
 torch = pytest.importorskip("torch", reason="needs the torch package")
 

@@ -65,8 +65,13 @@ def agree(function: Any, *tensors: Any, others: Any = ()) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_tensor_says_where_to_split(axis: int) -> None:
-    places = (torch.tensor([1, 3]), torch.tensor([2, 9]), torch.tensor([0, -1]), torch.tensor([4, 2]))
-    agree(lambda x, at: torch.tensor_split(x, at, axis), X, places[0], others=[(X, place) for place in places[1:]])
+    positions = (torch.tensor([1, 3]), torch.tensor([2, 9]), torch.tensor([0, -1]), torch.tensor([4, 2]))
+    agree(
+        lambda x, at: torch.tensor_split(x, at, axis),
+        X,
+        positions[0],
+        others=[(X, position) for position in positions[1:]],
+    )
 
 
 EQUATIONS = {

@@ -124,9 +124,9 @@ def test_integers_of_what_they_cannot_hold(name: str) -> None:
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_sampling_where_there_is_no_place(mode: str, padding: str, corners: bool) -> None:
-    places = [[NAN, 0.0], [0.0, NAN], [NAN, NAN], [INF, 0.0], [-INF, 0.2], [0.3, 0.1], [-2.0, 0.5], [0.9, -0.7]]
-    grid, image = torch.tensor([[places]]), torch.arange(1.0, 13).reshape(1, 1, 3, 4)
+def test_sampling_where_there_is_no_position(mode: str, padding: str, corners: bool) -> None:
+    positions = [[NAN, 0.0], [0.0, NAN], [NAN, NAN], [INF, 0.0], [-INF, 0.2], [0.3, 0.1], [-2.0, 0.5], [0.9, -0.7]]
+    grid, image = torch.tensor([[positions]]), torch.arange(1.0, 13).reshape(1, 1, 3, 4)
 
     def sampled(x: Any, g: Any) -> Any:
         return nn.grid_sample(x, g, mode=mode, padding_mode=padding, align_corners=corners)

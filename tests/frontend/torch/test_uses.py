@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tilewright as tw
-from tilewright.frontend.torch.foreach import foreach_rules
+from tilewright.frontend.torch.normalization import foreach_rules
 from tilewright.torch_backend import FallbackWarning, tilewright
 
 torch = pytest.importorskip("torch", reason="needs the torch package")

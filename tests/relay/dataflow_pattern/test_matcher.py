@@ -67,7 +67,7 @@ def test_arithmetic_on_patterns() -> None:
     assert not (x - y).match(relay.subtract(Y, X))
 
 
-def test_one_pattern_in_two_places_is_one_node() -> None:
+def test_one_pattern_in_two_positions_is_one_node() -> None:
     some = wildcard()
     assert (some * some).match(relay.multiply(X, X)) and not (some * some).match(relay.multiply(X, Y))
     either = is_op("exp")(some) | is_op("sqrt")(some)
@@ -84,7 +84,7 @@ def test_tuples_and_fields() -> None:
     pair = relay.Tuple([X, relay.exp(Y)])
     assert is_tuple([is_var(), is_op("exp")(wildcard())]).match(pair) and is_tuple().match(pair)
     assert not is_tuple([wildcard()]).match(pair) and not is_tuple().match(X)
-    first, second = (relay.TupleGetItem(pair, place) for place in (0, 1))
+    first, second = (relay.TupleGetItem(pair, position) for position in (0, 1))
     assert is_tuple_get_item(is_tuple(), 1).match(second) and is_tuple_get_item(wildcard()).match(first)
     assert not is_tuple_get_item(is_tuple(), 1).match(first)
 

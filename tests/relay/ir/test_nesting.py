@@ -1,4 +1,4 @@
-"""The innermost place around two, by depth and parent."""
+"""The innermost position around two, by depth and parent."""
 
 from __future__ import annotations
 

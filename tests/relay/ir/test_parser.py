@@ -275,3 +275,10 @@ def test_numbers_have_the_types_that_they_need() -> None:
         read = parse_expr(text)
         assert isinstance(read, relay.Constant) and str(read.data.dtype) == dtype
         assert read.data == float(text.split("f")[0])
+
+
+def test_a_data_type_whose_constructors_are_elsewhere() -> None:
+    mod = relay.parse("extern type T[A]\ndef @f[A](%x: T[A]) -> T[A] { %x }")
+    (data,) = mod.type_definitions.values()
+    assert (data.header.name, len(data.type_vars), data.constructors) == ("T", 1, ())
+    assert [gvar.name for gvar in mod.functions] == ["f"]

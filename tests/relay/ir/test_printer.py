@@ -80,7 +80,7 @@ def test_a_whole_program_has_its_constants_behind_it() -> None:
     assert "free_var %x: Tensor[(2,), float32];\nexp(%x)" in relay.astext(relay.exp(x))
 
 
-def test_excerpts_show_the_place_in_long_functions() -> None:
+def test_excerpts_show_the_position_in_long_functions() -> None:
     x = relay.var("x", shape=(2,))
     nodes: list[relay.Expr] = [x]
     for _ in range(20):
@@ -90,3 +90,18 @@ def test_excerpts_show_the_place_in_long_functions() -> None:
     assert lines[0] == "in @main:" and lines[1].startswith("   1 | def @main")
     assert lines[2] == "     | …" and lines[-2] == "  11 |   %9 = exp(%8);" and lines[-1] == "     |        ^^^^^^^"
     assert excerpt(mod, relay.var("elsewhere"), next(iter(mod))) == ""
+
+
+def test_a_program_leaves_out_attributes_that_have_their_defaults() -> None:
+    x = relay.var("x", shape=(1, 4, 8, 8))
+    body = relay.nn.relu(relay.nn.max_pool2d(x, pool_size=(2, 2), strides=(2, 2)))
+    text = relay.astext(body)
+    assert "nn.max_pool2d(%x, pool_size=[2, 2], strides=[2, 2])" in text and "padding=[" in relay.to_text(body)
+    assert relay.structural_equal(relay.fromtext(text), body)
+
+
+def test_an_operator_alone_is_a_program() -> None:
+    add = relay.fromtext("add")
+    assert (
+        relay.astext(add).splitlines() == ['#[version = "0.0.5"]', "add"] and relay.fromtext(relay.astext(add)) is add
+    )

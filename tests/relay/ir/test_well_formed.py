@@ -65,7 +65,7 @@ def ill_formed() -> list[tuple[str, relay.Function]]:
 
 
 @pytest.mark.parametrize("message, func", ill_formed(), ids=[str(i) for i in range(10)])
-def test_errors_name_and_show_the_place(message: str, func: relay.Function) -> None:
+def test_errors_name_and_show_the_position(message: str, func: relay.Function) -> None:
     data = list_type()
     with pytest.raises(IllFormedError, match=message) as error:
         check_well_formed(relay.IRModule.from_expr(func, None, {data.header: data}))

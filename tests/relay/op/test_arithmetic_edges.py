@@ -75,7 +75,7 @@ def test_division_never_faults(dtype: str) -> None:
 
 
 def numbers(dtype: str, size: int = 120) -> np.ndarray:
-    """Random numbers with NaN, infinities and both zeros in all places of a vector."""
+    """Random numbers with NaN, infinities and both zeros in all positions of a vector."""
     x = np.random.default_rng(5).standard_normal(size)
     for step, value in ((7, np.nan), (11, np.inf), (13, -np.inf), (17, 0.0), (19, -0.0)):
         x[::step] = value
@@ -115,7 +115,7 @@ def test_extremes_are_nan_where_one_is(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_reductions_are_nan_where_an_element_is(dtype: str, axis: int) -> None:
-    """A NaN in each place of a row, and rows without."""
+    """A NaN in each position of a row, and rows without."""
     x = np.random.default_rng(6).standard_normal((37, 40)).astype(numbers(dtype).dtype)
     x[np.arange(35), np.arange(35)] = np.nan
     wide = x.astype("float64")

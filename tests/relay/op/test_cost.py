@@ -6,7 +6,8 @@ import numpy as np
 
 from tests.onnx_models import convolution
 from tilewright import relay
-from tilewright.compile import import_model, optimize
+from tilewright.driver.optimize import optimize
+from tilewright.frontend.formats.import_model import import_model
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Var
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule

@@ -91,8 +91,8 @@ def test_slices_by_size() -> None:
 
 def test_argwhere_and_unique() -> None:
     data = np.array([3, 1, 3, 0, 1, 3], "int32")
-    (places,) = run(op.argwhere(const(data.reshape(2, 3))))
-    np.testing.assert_array_equal(places, np.argwhere(data.reshape(2, 3)))
+    (positions,) = run(op.argwhere(const(data.reshape(2, 3))))
+    np.testing.assert_array_equal(positions, np.argwhere(data.reshape(2, 3)))
     values, first, back, count, counts = run(op.unique(const(data), return_counts=True))
     np.testing.assert_array_equal(values, [0, 1, 3])
     np.testing.assert_array_equal(values[back], data)
@@ -108,9 +108,9 @@ def test_sparse_lists() -> None:
     np.testing.assert_array_equal(rows[:, 0], [0, 0, 1, 2, 3, 4])
     np.testing.assert_array_equal(filled[[2, 5]], [9, 9])
     np.testing.assert_array_equal(empty, [False, True, False, False, True])
-    places, shape = run(op.sparse_reshape(indices, ints(4, 6), ints(2, -1)))
+    positions, shape = run(op.sparse_reshape(indices, ints(4, 6), ints(2, -1)))
     np.testing.assert_array_equal(shape, [2, 12])
-    np.testing.assert_array_equal(places @ [12, 1], indices.data @ [6, 1])
+    np.testing.assert_array_equal(positions @ [12, 1], indices.data @ [6, 1])
 
 
 def test_sparse_transpose() -> None:
@@ -132,15 +132,15 @@ BOXES = np.array(
 
 
 def test_non_max_suppression() -> None:
-    counts, rows, places = run(op.vision.get_valid_counts(const(BOXES), 0.5))
+    counts, rows, positions = run(op.vision.get_valid_counts(const(BOXES), 0.5))
     assert counts == [4]
-    np.testing.assert_array_equal(places[0], [0, 1, 2, 4, -1])
-    call = op.vision.non_max_suppression(const(rows), const(counts), const(places), invalid_to_bottom=True)
+    np.testing.assert_array_equal(positions[0], [0, 1, 2, 4, -1])
+    call = op.vision.non_max_suppression(const(rows), const(counts), const(positions), invalid_to_bottom=True)
     kept, number = run(call)
     np.testing.assert_array_equal(kept[0], [0, 2, 4, -1, -1])
     assert number == [[3]]
     whole = op.vision.non_max_suppression(
-        const(rows), const(counts), const(places), 2, 0.5, True, return_indices=False, invalid_to_bottom=True
+        const(rows), const(counts), const(positions), 2, 0.5, True, return_indices=False, invalid_to_bottom=True
     )
     (best,) = run(whole)
     np.testing.assert_array_equal(best[0, :2], BOXES[0, [0, 4]])
@@ -150,11 +150,11 @@ def test_non_max_suppression() -> None:
 def test_boxes_stay_where_the_order_of_their_scores_puts_them() -> None:
     """Those that are suppressed leave a gap there; without a threshold all stay in the order that they come in."""
     rows = BOXES[:, [3, 1, 0, 4]]
-    counts, places = const(np.array([4], "int32")), const(np.arange(4, dtype="int32")[None])
-    (found,) = run(op.vision.non_max_suppression(const(rows), counts, places, -1, 0.5, True, return_indices=False))
+    counts, positions = const(np.array([4], "int32")), const(np.arange(4, dtype="int32")[None])
+    (found,) = run(op.vision.non_max_suppression(const(rows), counts, positions, -1, 0.5, True, return_indices=False))
     gap = np.full(6, -1)
     np.testing.assert_array_equal(found[0], [BOXES[0, 0], gap, BOXES[0, 4], BOXES[0, 3]])
-    (all_of_them,) = run(op.vision.non_max_suppression(const(rows), counts, places, 2, 0.0, return_indices=False))
+    (all_of_them,) = run(op.vision.non_max_suppression(const(rows), counts, positions, 2, 0.0, return_indices=False))
     np.testing.assert_array_equal(all_of_them, rows)
 
 

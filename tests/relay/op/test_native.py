@@ -10,7 +10,7 @@ import pytest
 
 from tests.relay.op.cases import CASES
 from tilewright import codegen
-from tilewright.driver import lower
+from tilewright.backend import lower
 from tilewright.driver.lower import lower_function
 from tilewright.relay.interpreter.interpreter import flatten, interpret
 from tilewright.relay.ir import registry

@@ -32,7 +32,7 @@ OTHER_NAMES = {
     "autotvm/feature/nest.py": "kinds of arithmetic in loops, which are counted",
     "cli/rounding.py": "operators of source models, as the formats spell them",
     "cli/calibrate.py": "instructions whose cycles are measured",
-    "driver/vta/patterns.py": "steps of the accelerator's vector unit, and the operators that they compute",
+    "backend/vta/patterns.py": "steps of the accelerator's vector unit, and the operators that they compute",
     "vta/explore/networks.py": "products as models and as quantizers spell them, of which the sizes are read",
     "relay/ir/literals.py": "the functions of symbolic sizes, min and max",
     "relay/ir/parse_types.py": "the functions of symbolic sizes, min and max",

@@ -50,15 +50,15 @@ def test_a_box_of_no_image_is_of_the_nearest_one_also_beyond_32_bits(check) -> N
     np.testing.assert_array_equal(cropped([-1, 2, 1 << 32, -(1 << 32) - 1]), cropped([0, 1, 1, 0]))
 
 
-@pytest.mark.parametrize("place", [np.nan, np.inf, -np.inf, 1e30])
+@pytest.mark.parametrize("position", [np.nan, np.inf, -np.inf, 1e30])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("method", ["bilinear", "nearest", "bicubic"])
-def test_no_place_reads_beside_the_image(place: float, padding: str, method: str) -> None:
-    """What such a place gives is not said; that memory beside the image, far away for NaN, is not touched, is."""
+def test_no_position_reads_beside_the_image(position: float, padding: str, method: str) -> None:
+    """What such a position gives is not said; that memory beside the image, far away for NaN, is not touched, is."""
     data, grid = relay.var("data", shape=IMAGES.shape), relay.var("grid", shape=(2, 2, 3, 3))
     sampled = op.image.grid_sample(data, grid, method, padding_mode=padding)
     model = tw.compile(IRModule.from_expr(Function([data, grid], sampled)), cache=False)
-    assert model(IMAGES, np.full((2, 2, 3, 3), place, "float32")).shape == (2, 3, 3, 3)
+    assert model(IMAGES, np.full((2, 2, 3, 3), position, "float32")).shape == (2, 3, 3, 3)
 
 
 def test_the_gradient_of_a_region_reaches_the_image_that_was_read() -> None:

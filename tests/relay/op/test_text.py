@@ -21,11 +21,11 @@ WORDS = np.array([["ham", "Eggs & ham!"], ["", "a-b\tHAM ham"]], object)
 def results(convert: Any, *arrays: np.ndarray) -> list[np.ndarray]:
     """What a function of text gives, interpreted; compiled it must give the same."""
     params = [
-        var(f"x{place}", TensorType(array.shape, "string" if array.dtype == object else array.dtype))
-        for place, array in enumerate(arrays)
+        var(f"x{position}", TensorType(array.shape, "string" if array.dtype == object else array.dtype))
+        for position, array in enumerate(arrays)
     ]
     mod = IRModule.from_expr(Function(params, convert(*params)))
-    feed = {f"x{place}": array for place, array in enumerate(arrays)}
+    feed = {f"x{position}": array for position, array in enumerate(arrays)}
     found = interpret(mod, feed)
     found = [np.asarray(one) for one in (found if isinstance(found, list | tuple) else [found])]
     for ours, again in zip(found, tw.compile(mod, cache=False).run(feed)):

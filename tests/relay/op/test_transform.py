@@ -70,7 +70,7 @@ def test_layout_transform(check, src, dst, shape):
     assert sorted(there.ravel()) == sorted(x.ravel())
 
 
-def test_layout_transform_places_elements(check):
+def test_layout_transform_positions_elements(check):
     x = counting(1, 32, 2, 2)
     blocked = check(op.layout_transform(const(x), "NCHW", "NCHW16c"))
     assert blocked.shape == (1, 2, 2, 2, 16) and blocked[0, 1, 0, 1, 3] == x[0, 19, 0, 1]

@@ -33,7 +33,7 @@ EXPECTED = np.concatenate([np.maximum(X, 0), X * 2])
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_results_go_where_the_caller_says(compiled: bool) -> None:
-    """`%z` is another view of the bytes that the call wrote, so neither the call nor its place may be dropped."""
+    """`%z` is another view of the bytes that the call wrote, so neither the call nor its position may be dropped."""
     mod = relay.parse(KERNEL + BY_DESTINATION)
     result, shape = tilewright.compile(mod).run({"x": X}) if compiled else relay.interpret(mod, [X])
     np.testing.assert_array_equal(result, EXPECTED)

@@ -188,7 +188,7 @@ def test_wrong_requests_are_refused_and_the_session_goes_on(board):
         library["double"](a, b)
 
 
-def test_a_worker_that_crashes_or_hangs_is_told_and_another_takes_its_place(board):
+def test_a_worker_that_crashes_or_hangs_is_told_and_another_takes_its_position(board):
     server = board(limits=Limits(8 << 30, request_seconds=1.0))
     with connect(*server.address) as remote:
         digest = remote.upload(functions(HERE))

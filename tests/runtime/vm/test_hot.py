@@ -13,7 +13,7 @@ from onnx import parser
 import tilewright as tw
 from tilewright import relay
 from tilewright.errors import InputError
-from tilewright.runtime.segment import Segment
+from tilewright.runtime.cpu.segment import Segment
 from tilewright.runtime.vm import hot, native_function
 from tilewright.runtime.vm.executable import VirtualMachine
 

@@ -45,13 +45,13 @@ reference_erf = np.vectorize(math.erf, otypes=[np.float64])
 
 UNARY = [
     # function, reference in float64, bound in ulp, ranges of the random points
-    (tmath.lower_exp, np.exp, 2, [(-104.5, 89.5), (-1, 1), (-90, -87)]),
+    (tmath.lower_exp, np.exp, 1, [(-104.5, 89.5), (-1, 1), (-90, -87)]),
     (tmath.lower_expm1, np.expm1, 2, [(-20, 89.5), (-1, 1), (-1e-3, 1e-3)]),
     (tmath.lower_log1p, np.log1p, 2, [(-1, 1), (-1e-3, 1e-3), (0, 1e9)]),
     (tmath.lower_log, np.log, 2, [(0, 4), (0.6, 1.5), (0, 1e-37), (0, 3e38)]),
-    (tmath.lower_tanh, np.tanh, 6, [(-10, 10), (-1, 1), (-1e-3, 1e-3)]),
-    (tmath.lower_sigmoid, reference_sigmoid, 4, [(-105, 105), (-1, 1)]),
-    (tmath.lower_erf, reference_erf, 6, [(-4.5, 4.5), (-1e-3, 1e-3)]),
+    (tmath.lower_tanh, np.tanh, 1.5, [(-10, 10), (-1, 1), (-1e-3, 1e-3)]),
+    (tmath.lower_sigmoid, reference_sigmoid, 2, [(-105, 105), (-1, 1)]),
+    (tmath.lower_erf, reference_erf, 1.5, [(-4.5, 4.5), (-1e-3, 1e-3)]),
     (tmath.lower_sin, np.sin, 2, [(-10, 10), (-1e7, 1e7), (-1e-3, 1e-3)]),
     (tmath.lower_cos, np.cos, 2, [(-10, 10), (-1e7, 1e7)]),
     (tmath.lower_tan, np.tan, 4, [(-10, 10), (-1e7, 1e7)]),

@@ -120,14 +120,14 @@ class Machine:
         """Run everything; `choose` picks, among the units whose next instruction may run, the one to go on."""
         waiting = {u: [i for i in self.program if i.unit == u] for u in NAMES}
         tokens: Counter[tuple[int, int]] = Counter()
-        place = dict.fromkeys(NAMES, 0)
-        while any(place[u] < len(waiting[u]) for u in NAMES):
-            heads = {u: waiting[u][place[u]] for u in NAMES if place[u] < len(waiting[u])}
+        position = dict.fromkeys(NAMES, 0)
+        while any(position[u] < len(waiting[u]) for u in NAMES):
+            heads = {u: waiting[u][position[u]] for u in NAMES if position[u] < len(waiting[u])}
             ready = [u for u, i in heads.items() if i.kind != "dep_pop" or tokens[i.queue]]
             if not ready:
                 raise Deadlock(f"units wait for tokens: {heads}")
             unit = choose(ready)
-            place[unit] += 1
+            position[unit] += 1
             heads[unit].action()
             tokens[heads[unit].queue] += {"dep_push": 1, "dep_pop": -1, "run": 0}[heads[unit].kind]
         if any(tokens.values()):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Var
 from tilewright.tir.op import const

@@ -51,7 +51,7 @@ def test_large_private_allocation_is_in_the_workers_workspace(interpret, scope):
     assert any(isinstance(s, DeclBuffer) for s in walk(func.body))
 
 
-def test_shared_allocations_get_places_of_their_own(interpret):
+def test_shared_allocations_get_positions_of_their_own(interpret):
     t, u = Buffer("t", [8]), Buffer("u", [3])
     first = For(I, const(0), const(8), ForKind.PARALLEL, BufferStore(t, BufferLoad(A, [I]), (I,)))
     second = For(J, const(0), const(8), ForKind.PARALLEL, BufferStore(C, BufferLoad(t, [7 - (7 - J)]), (J,)))

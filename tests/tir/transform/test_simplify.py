@@ -39,7 +39,7 @@ def test_condition_is_known_inside_its_branch():
     assert isinstance(body.body, IfThenElse) and isinstance(body.body.then_case, BufferStore)
 
 
-def test_places_that_both_sides_of_a_select_read_stay_within_the_buffer():
+def test_positions_that_both_sides_of_a_select_read_stay_within_the_buffer():
     """A select computes both sides; `if_then_else` only the one that its condition chooses."""
     read = A[op.minimum(I, 6)]
     either = run(loop(I, 8, BufferStore(A, op.select(I < 7, read, const(0.0)), (I,))))

@@ -1,4 +1,4 @@
-"""storage_rewrite: fewer bytes, the same values, barriers where one place holds two buffers."""
+"""storage_rewrite: fewer bytes, the same values, barriers where one position holds two buffers."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def flipped(buffer):
     return at(buffer, N - 1 - I)
 
 
-def test_disjoint_lives_share_a_place(interpret):
+def test_disjoint_lives_share_a_position(interpret):
     t = temporaries(4)
     func = func_of(t, over(t[0], flipped(A)), over(t[1], flipped(t[0])), over(t[2], flipped(t[1])),
                    over(t[3], flipped(t[2])), over(B, flipped(t[3])))  # fmt: skip
     check(interpret, func, 2)
 
 
-def test_an_element_that_depends_on_the_same_one_is_made_in_its_place(interpret):
+def test_an_element_that_depends_on_the_same_one_is_made_in_its_position(interpret):
     t = temporaries(3)
     chain = [over(t[0], at(A) + 1.0), over(t[1], at(t[0]) * at(t[0])), over(t[2], at(t[1]) - 3.0), over(B, at(t[2]))]
     check(interpret, func_of(t, *chain), 1)
@@ -136,7 +136,7 @@ def test_types_scopes_small_buffers_and_other_sizes_stay_apart():
     assert len(allocated(storage_rewrite(func_of([t, u], over(t, at(A)), over(B, at(t)), over(u, at(A)))))) == 1
 
 
-def test_workers_meet_where_a_place_changes_hands(interpret):
+def test_workers_meet_where_a_position_changes_hands(interpret):
     t, u = temporaries(2)
     kind = ForKind.PARALLEL
     parts = [over(t, at(A), kind=kind), over(A, flipped(t), kind=kind), over(u, at(B), kind=kind),

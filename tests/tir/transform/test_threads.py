@@ -79,9 +79,9 @@ def test_a_loop_of_distinct_stores_needs_none():
 @pytest.mark.parametrize(("step", "stride", "expected"), [(4, 1, 0), (3, 1, 1), (4, 2, 1), (8, 2, 0), (4, -1, 0)])
 def test_vectors_of_a_loop_that_do_not_overlap_need_none(step: int, stride: int, expected: int) -> None:
     """Each thread stores 4 lanes an iteration; threads are further apart than what a thread stores in all."""
-    places = Ramp(T * step * 2 + K * step, const(stride), 4)
+    positions = Ramp(T * step * 2 + K * step, const(stride), 4)
     value = Broadcast(load(A, T), 4)
-    body = serial(K, 2, BufferStore(S, value, (places,)))
+    body = serial(K, 2, BufferStore(S, value, (positions,)))
     assert barriers(synchronized(body).body) == expected
 
 

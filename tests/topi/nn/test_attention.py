@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tilewright import codegen, te
+from tilewright.backend.cpu.schedule.dispatch import schedule
 from tilewright.target import Target
 from tilewright.topi import nn
 from tilewright.topi.reference import nn as ref
-from tilewright.topi.schedule.cpu.dispatch import schedule
 
 #: Batch, heads, key heads, rows, columns, depth, width of the values.
 SHAPES = [
@@ -23,10 +23,10 @@ SHAPES = [
 
 
 def _run(inputs: list[np.ndarray], threads: int, **attrs: object) -> np.ndarray:
-    places = [te.placeholder(x.shape, str(x.dtype), f"in{i}") for i, x in enumerate(inputs)]
-    out = nn.attention(*places, **attrs)  # type: ignore[arg-type]
+    positions = [te.placeholder(x.shape, str(x.dtype), f"in{i}") for i, x in enumerate(inputs)]
+    out = nn.attention(*positions, **attrs)  # type: ignore[arg-type]
     target = Target("cpu")
-    func = te.lower(schedule([out], target), [*places, out], "attention")
+    func = te.lower(schedule([out], target), [*positions, out], "attention")
     result = np.empty([int(n.value) for n in out.shape], inputs[0].dtype)
     codegen.build([func], target, threads=threads)["attention"](*inputs, result)
     return result

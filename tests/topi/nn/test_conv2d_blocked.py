@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.topi.schedule.cpu.kernels import run, sample
+from tests.backend.cpu.schedule.kernels import run, sample
 from tilewright import te, topi
 from tilewright.topi.reference.conv import conv2d_nchw
 from tilewright.topi.reference.layout import layout_transform

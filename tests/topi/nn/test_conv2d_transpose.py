@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.topi.schedule.cpu.kernels import TARGET, placeholders, sample
+from tests.backend.cpu.schedule.kernels import TARGET, placeholders, sample
 from tilewright import codegen, te, topi
-from tilewright.topi.schedule.cpu.dispatch import schedule
+from tilewright.backend.cpu.schedule.dispatch import schedule
 
 
 def reference(data: np.ndarray, kernel: np.ndarray, stride: int, padding: int) -> np.ndarray:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.topi.schedule.cpu.kernels import run
+from tests.backend.cpu.schedule.kernels import run
 from tilewright import codegen, te, tir, topi
+from tilewright.backend.cpu.schedule.dispatch import schedule
 from tilewright.target import Target
 from tilewright.topi.reference.conv import conv2d_nchw
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.reference.winograd import conv2d_winograd, winograd_weight_transform
-from tilewright.topi.schedule.cpu.dispatch import schedule
 from tilewright.topi.winograd import FILTERS
 
 RNG = np.random.default_rng(5)

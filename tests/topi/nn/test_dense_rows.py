@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from tests.topi.schedule.cpu.kernels import run, sample
+from tests.backend.cpu.schedule.kernels import run, sample
 from tilewright import codegen, te, topi
+from tilewright.backend.cpu.schedule.dispatch import schedule
 from tilewright.target import Target
 from tilewright.topi import nn
-from tilewright.topi.schedule.cpu.dispatch import schedule
 
 
 @pytest.mark.parametrize(("rows", "depth", "padded"), [(13, 1024, True), (2, 1024, False), (13, 1000, False)])

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tilewright import codegen, te
+from tilewright.backend.cpu.schedule.dispatch import schedule, space_of
 from tilewright.runtime.host_ops.recurrent import ACTIVATIONS, DEFAULT_ACTIVATIONS, DIRECTIONS, GATES
 from tilewright.target import Target
 from tilewright.topi import nn
 from tilewright.topi.recurrent import Activation, Recurrence
 from tilewright.topi.reference import recurrent as ref
-from tilewright.topi.schedule.cpu.dispatch import schedule, space_of
 
 
 def _inputs(kind: str, steps: int, batch: int, directions: int, hidden: int) -> dict[str, np.ndarray]:
@@ -41,12 +41,14 @@ def _run(
     inputs: dict[str, np.ndarray], recurrence: Recurrence, threads: int = 2, position: int = 0
 ) -> list[np.ndarray]:
     """The outputs, computed by the configuration at `position` of the ranking (around its end: processors differ)."""
-    places = {name: te.placeholder(x.shape, str(x.dtype), name) for name, x in inputs.items()}
-    outs = nn.recurrent(recurrence=recurrence, **places)
+    positions = {name: te.placeholder(x.shape, str(x.dtype), name) for name, x in inputs.items()}
+    outs = nn.recurrent(recurrence=recurrence, **positions)
     target = Target("cpu")
     space = space_of(outs, target)
     assert space is not None
-    func = te.lower(schedule(outs, target, space.ranked[position % len(space)][1]), [*places.values(), *outs], "layer")
+    func = te.lower(
+        schedule(outs, target, space.ranked[position % len(space)][1]), [*positions.values(), *outs], "layer"
+    )
     results = [np.full([int(n.value) for n in out.shape], np.nan, "float32") for out in outs]
     codegen.build([func], target, threads=threads)["layer"](*inputs.values(), *results)
     return results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.topi.schedule.cpu.kernels import run
+from tests.backend.cpu.schedule.kernels import run
 from tilewright import topi
 
 TINY = np.finfo("float32").tiny

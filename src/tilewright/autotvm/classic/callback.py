@@ -1,4 +1,4 @@
-"""What a tuner calls after every batch: `callback(tuner, inputs, results)`."""
+"""Callbacks that a tuner calls after every batch: `callback(tuner, inputs, results)`."""
 
 from __future__ import annotations
 

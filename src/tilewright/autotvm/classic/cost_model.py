@@ -98,7 +98,7 @@ class XGBoostCostModel:
         return XGBoostCostModel(self.task, self.feature_type, self.loss_type, self.num_threads, self.log_interval, self)
 
     def _parts(self, records: Pairs) -> list[Samples]:
-        """What was measured, by task."""
+        """The measured configurations and times, by task."""
         by_task: dict[Task, dict[int, float]] = defaultdict(dict)
         tasks: dict[str, Task | None] = {}
         for inp, result in records:

@@ -3,10 +3,9 @@
     entries = read_log("resnet18.log")             # of either kind, line by line
     write_log("resnet18.log", entries)
 
-A line that was read comes out again with the same fields: what records have no place for is kept beside them. Kernels
-of this compiler are written as AutoTVM's lines with the workload as their one argument; verdicts are in no such log.
-The auto-scheduler's steps are kept, not followed: this compiler has no sketches to apply them to.
-"""
+A line that was read comes out again with the same fields: what records have no position for is kept beside them.
+Kernels of this compiler are written as AutoTVM's lines with the workload as their one argument; verdicts are in no such
+log. The auto-scheduler's steps are kept, not followed: this compiler has no sketches to apply them to."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ from typing import Any
 
 from tilewright.autotvm.classic.measure import ERROR_NUMBERS, FAILED, MeasureErrorNo
 from tilewright.autotvm.classic.record import AUTOTVM_LOG_VERSION, RecordedTask, decode
-from tilewright.autotvm.record.database import processor_of
-from tilewright.autotvm.record.entry import BUILD, RUN, TIMEOUT, TRIAL, WRONG, Entry, TaskKey, canonical, this_compiler
 from tilewright.errors import ArtifactError, TargetError
+from tilewright.records.database import processor_of
+from tilewright.records.entry import BUILD, RUN, TIMEOUT, TRIAL, WRONG, Entry, TaskKey, canonical, this_compiler
 from tilewright.support.cache import atomic_file
 from tilewright.target import Target
 

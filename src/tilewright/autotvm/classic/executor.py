@@ -1,4 +1,4 @@
-"""What runs the work of a `LocalRunner` for programs that bring an executor of their own.
+"""Executors of the work of a `LocalRunner`, for programs that bring one of their own.
 
 class Mine(Executor):
     def submit(self, func, *args, **kwargs): ...       # a future of func(*args, **kwargs)
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class FutureError(RuntimeError):
-    """What a future raises in place of a result."""
+    """The exception that a future raises in place of a result."""
 
 
 class TimeoutError(FutureError):

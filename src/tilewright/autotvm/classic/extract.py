@@ -57,7 +57,7 @@ class ExtractedTask(KernelTask):
 
     @property
     def workload(self) -> tuple[Any, ...]:
-        """What it is known by."""
+        """The workload that identifies it."""
         return (self.name, *self.args)
 
     @property

@@ -4,7 +4,7 @@
     flatten_itervar_feature(rows)                                # all numbers of all rows
 
 A row has the loop (`_itervar_`), its length, depth, the iterations of it and all around it, those of it and all in it,
-and a place for each annotation (`_attr_`), additions, multiplications and other operations below it (`_arith_`), and
+and a position for each annotation (`_attr_`), additions, multiplications and other operations below it (`_arith_`), and
 for each access to a buffer below it the stride, -1, the elements touched, how often each is, and 0, 0 (a modulus and
 threads are not told), as in "Learning to Optimize Tensor Programs" (NeurIPS 2018), appendix 1.
 """
@@ -23,7 +23,7 @@ from tilewright import te
 from tilewright.autotvm.feature.nest import Nest, Node, Statement, read_nest
 from tilewright.tir.stmt import ForKind
 
-#: The place of each annotation: block and thread indices, then what is here, then virtual threads.
+#: The position of each annotation: block and thread indices, then what is here, then virtual threads.
 _ANNOTATIONS = 11
 _PLACES = {
     ForKind.THREAD_BINDING: 3, ForKind.UNROLLED: 6, ForKind.VECTORIZED: 7, ForKind.PARALLEL: 8, ForKind.SERIAL: 9,
@@ -56,14 +56,14 @@ def get_itervar_feature_flatten(
 
 def get_flatten_name(fea: Sequence[Row]) -> list[str]:
     """A name for each number of `flatten_itervar_feature`."""
-    return [f"{row[0][1]}.{part[0]}.{place}" for row in fea for part in row[1:] for place in range(len(part) - 1)]
+    return [f"{row[0][1]}.{part[0]}.{position}" for row in fea for part in row[1:] for position in range(len(part) - 1)]
 
 
 def get_buffer_curve_sample_flatten(
     sch: te.Schedule, args: Sequence[te.Tensor], sample_n: int = 30
 ) -> NDArray[np.float32]:
     """For each buffer curves of the elements that loops touch and how often, against the iterations of the loops from
-    the innermost out and from the outermost in: `sample_n` pairs of a place and a value of each, as logarithms."""
+    the innermost out and from the outermost in: `sample_n` pairs of a position and a value of each, as logarithms."""
     nest = read_nest(te.schedule_to_tir(sch, list(args), "main"))
     names = sorted({one.buffer.name for statement in nest.statements for one in statement.touched})
     curves = [curve for name in names for curve in _curves(nest, name)]
@@ -91,15 +91,15 @@ def _row(nest: Nest, node: Node, depth: int) -> Row:
     return [*head, ["_arith_", *kinds], *_accesses([one for one, _ in below], depth - 1, inside)]
 
 
-def _accesses(statements: Sequence[Statement], place: int, inside: int) -> list[list[Any]]:
+def _accesses(statements: Sequence[Statement], position: int, inside: int) -> list[list[Any]]:
     """A part for each access of statements to a buffer, named by the buffer and its number among those of it."""
     numbers: Counter[str] = Counter()
     found = []
     for statement in statements:
         for one in statement.touched:
             for _ in range(int(one.reads) + int(one.writes)):
-                name, count = one.buffer.name, int(one.elements[place])
-                stride = int(one.strides[place])
+                name, count = one.buffer.name, int(one.elements[position])
+                stride = int(one.strides[position])
                 found.append([f"{name}_{numbers[name]}", stride, -1, count, inside // max(count, 1), 0, 0])
                 numbers[name] += 1
     return sorted(found, key=lambda part: str(part[0]))
@@ -114,16 +114,16 @@ def _curves(nest: Nest, name: str) -> Iterator[list[tuple[float, float]]]:
     around = [float(math.prod(extents[:depth])) for depth in range(len(extents) + 1)]
     elements = [float(count) for count in one.elements]
     reuse = [iterations / max(count, 1.0) for iterations, count in zip(within, elements)]
-    for places in (within, around):
+    for positions in (within, around):
         for values in (elements, reuse):
-            yield list(zip(places, values))
+            yield list(zip(positions, values))
 
 
 def _sampled(curve: Sequence[tuple[float, float]], count: int) -> NDArray[np.float64]:
     points = np.array(sorted((math.log2(1.0 + x), math.log2(1.0 + y)) for x, y in curve))
-    places = np.linspace(points[0, 0], points[-1, 0], count)
-    values = np.interp(places, points[:, 0], points[:, 1])
-    return np.stack([places, values], axis=1).reshape(-1)
+    positions = np.linspace(points[0, 0], points[-1, 0], count)
+    values = np.interp(positions, points[:, 0], points[:, 1])
+    return np.stack([positions, values], axis=1).reshape(-1)
 
 
 def _logarithms(row: Row) -> Row:

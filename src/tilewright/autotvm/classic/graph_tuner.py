@@ -24,13 +24,13 @@ from tilewright.autotvm.classic.extract import bind_arrays
 from tilewright.autotvm.classic.measure import MeasureErrorNo, MeasureInput, MeasureResult
 from tilewright.autotvm.classic.record import ApplyHistoryBest, RecordedTask, Records, encode
 from tilewright.autotvm.network.options import TuneOptions, Watcher
-from tilewright.autotvm.network.place import Here
 from tilewright.autotvm.network.session import Session
-from tilewright.autotvm.record.database import processor_of
-from tilewright.autotvm.record.entry import Entry
+from tilewright.autotvm.network.site import Here
 from tilewright.autotvm.template.entities import OtherOptionEntity
 from tilewright.autotvm.template.space import ConfigEntity
 from tilewright.errors import InputError
+from tilewright.records.database import processor_of
+from tilewright.records.entry import Entry
 from tilewright.relay.ir.expr import Function
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule

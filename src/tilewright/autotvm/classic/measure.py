@@ -23,9 +23,9 @@ from tilewright.autotvm.classic.executor import Executor, result_of_future
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.trial import Trial
-from tilewright.autotvm.record.entry import BUILD, CRASH, RUN, TIMEOUT, WRONG
 from tilewright.autotvm.task.task import Task
 from tilewright.errors import InputError, TargetError
+from tilewright.records.entry import BUILD, CRASH, RUN, TIMEOUT, WRONG
 from tilewright.support.dtype import DType
 from tilewright.target import CpuTarget
 
@@ -55,7 +55,7 @@ ERROR_NUMBERS = {
 
 
 class MeasureInput(NamedTuple):
-    """What is measured: `config` of `task`, for `target`."""
+    """One configuration to measure: `config` of `task`, for `target`."""
 
     target: Any
     task: Any
@@ -63,7 +63,8 @@ class MeasureInput(NamedTuple):
 
 
 class MeasureResult(NamedTuple):
-    """What came of it: seconds a call, an `error_no` of `MeasureErrorNo`, the seconds it all took, and when.
+    """The result of a measurement: seconds a call, an `error_no` of `MeasureErrorNo`, the seconds it all took, and the
+    time of day.
 
     `costs` of a failure are what is known of it.
     """
@@ -75,7 +76,7 @@ class MeasureResult(NamedTuple):
 
 
 class BuildResult(NamedTuple):
-    """What a builder gives a runner: the `filename` of code (none here, it stays in memory), or an error."""
+    """The result of a build: the `filename` of code (none here, it stays in memory), or an error."""
 
     filename: str
     arg_info: Any
@@ -111,7 +112,7 @@ class Runner:
         self.task = task
 
     def get_build_kwargs(self) -> dict[str, Any]:
-        """What the builder has to know of the device."""
+        """The properties of the device that the builder needs."""
         return {}
 
     def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
@@ -138,7 +139,7 @@ class LocalBuilder(Builder):
             )
 
     def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
-        """Whether each input lowers, for runners that run nothing of it."""
+        """The result of lowering each input, for runners that run nothing of it."""
         results = []
         for given in measure_inputs:
             begun, error = time.perf_counter(), None
@@ -225,7 +226,7 @@ def run_one(
 
 
 def measure_option(builder: Any = "local", runner: Any = "local") -> dict[str, Any]:
-    """How to measure: a builder and a runner, or "local" for those of this machine."""
+    """Options of measuring: a builder and a runner, or "local" for those of this machine."""
     builder = LocalBuilder() if builder == "local" else builder
     runner = LocalRunner() if runner == "local" else runner
     for given, kind in ((builder, Builder), (runner, Runner)):
@@ -265,7 +266,9 @@ class MeasureBatch:
 
 
 def create_measure_batch(task: Any, option: dict[str, Any]) -> MeasureBatch:
-    """What measures inputs of `task` by a `measure_option`. Raises `TargetError` where this machine cannot run them."""
+    """A function that measures inputs of `task` by a `measure_option`. Raises `TargetError` where this machine cannot
+    run them.
+    """
     return MeasureBatch(task, option)
 
 

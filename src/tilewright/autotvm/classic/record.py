@@ -19,13 +19,13 @@ from typing import Any
 
 from tilewright.autotvm.classic.measure import FAILED, MeasureErrorNo, MeasureInput, MeasureResult
 from tilewright.autotvm.classic.pickled import pickled_row, unpickled_row
-from tilewright.autotvm.record.context import applied
-from tilewright.autotvm.record.database import Database, processor_of
-from tilewright.autotvm.record.entry import Entry, TaskKey, canonical, this_compiler
 from tilewright.autotvm.template.dispatch import ApplyBest
 from tilewright.autotvm.template.space import ConfigEntity
 from tilewright.autotvm.template.template import args_to_workload
 from tilewright.errors import ArtifactError
+from tilewright.records.context import applied
+from tilewright.records.database import Database, processor_of
+from tilewright.records.entry import Entry, TaskKey, canonical, this_compiler
 from tilewright.target import Target
 
 #: The format of the lines, and the first version of the stack that wrote it.
@@ -33,7 +33,7 @@ AUTOTVM_LOG_VERSION = 0.2
 
 
 class RecordedTask:
-    """What a log says of a task: its name, arguments, workload and target."""
+    """A task as a log describes it: its name, arguments, workload and target."""
 
     def __init__(self, name: str, args: Sequence[Any], kwargs: Any, target: Any) -> None:
         self.name, self.args, self.kwargs, self.target = name, tuple(args), kwargs or {}, target
@@ -46,7 +46,7 @@ class RecordedTask:
 
     @property
     def key(self) -> TaskKey:
-        """What records of this package know it by."""
+        """The key in records of this package."""
         if self.is_kernel:
             return TaskKey(self.name, canonical(self.args[0]), int(self.kwargs.get("version", 1)))
         return TaskKey(self.name, canonical({"args": self.args}))

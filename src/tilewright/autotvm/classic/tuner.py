@@ -19,11 +19,11 @@ from tilewright.autotvm.classic.measure import (
     create_measure_batch,
 )
 from tilewright.autotvm.measure.trial import Trial
-from tilewright.autotvm.record.entry import RUN
 from tilewright.autotvm.task.points import Points, Position
 from tilewright.autotvm.tuner.explorer import Explorer, GeneticExplorer, GridExplorer, RandomExplorer
 from tilewright.autotvm.tuner.model_explorer import ModelExplorer
 from tilewright.errors import InputError
+from tilewright.records.entry import RUN
 
 
 class Tuner:
@@ -143,7 +143,7 @@ class IndexTuner(Tuner):
 
     @property
     def counter(self) -> int:
-        """How many configurations were given out."""
+        """The number of configurations proposed so far."""
         return len(self.visited)
 
     def next_batch(self, batch_size: int) -> list[Any]:

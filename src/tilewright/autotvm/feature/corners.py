@@ -1,13 +1,12 @@
 """Index expressions at the corners of a loop nest: how far each loop moves them, and what part of a buffer loops touch.
 
     corners = Corners([y, x, c])                 # loops, the outermost first
-    corners.values(index)                        # one array, an entry for each of the places below
+    corners.values(index)                        # one array, an entry for each of the positions below
 
 At depth d the loops outside of it stand still and those from number d on run; the far corner has each of these at its
 last iteration. Indices are sums of products in nearly all programs, so that the corner is where they are largest; a
-remainder that wraps on the way there is taken as its largest value. The places are the origin, the corner of each depth
-from 0 on, the far end of each loop by itself, and one step of each; all are computed at once.
-"""
+remainder that wraps on the way there is taken as its largest value. The positions are the origin, the corner of each
+depth from 0 on, the far end of each loop by itself, and one step of each; all are computed at once."""
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ _BINARY: Mapping[type, Callable[[Places, Places], Places]] = {
 
 
 class Corners:
-    """Values of expressions at the places of a nest; `depth` is the number of its loops."""
+    """Values of expressions at the positions of a nest; `depth` is the number of its loops."""
 
     def __init__(self, loops: Sequence[Loop]) -> None:
         self.depth = len(loops)
@@ -61,17 +60,17 @@ class Corners:
         self.far = slice(1, self.depth + 2)
         self._known: dict[Expr, Places] = {}
         for number, loop in enumerate(loops):
-            places = np.zeros(self.steps.stop, np.int64)
-            places[1 : number + 2] = places[self.ends.start + number] = loop.extent - 1
-            places[self.steps.start + number] = loop.extent > 1
-            self._known[loop.var] = places
+            positions = np.zeros(self.steps.stop, np.int64)
+            positions[1 : number + 2] = positions[self.ends.start + number] = loop.extent - 1
+            positions[self.steps.start + number] = loop.extent > 1
+            self._known[loop.var] = positions
 
     def bind(self, var: Var, value: Expr) -> None:
         """`var` is `value` from now on."""
         self._known[var] = self.values(value)
 
     def values(self, expr: Expr) -> Places:
-        """An expression at all places."""
+        """An expression at all positions."""
         found = self._known.get(expr)
         if found is None:
             found = self._known[expr] = self._computed(expr)
@@ -106,12 +105,11 @@ class Corners:
 
 @dataclass
 class Touched:
-    """What one statement does to one buffer.
+    """The accesses of one statement to one buffer.
 
     By depth, from all loops running to none: `elements`, `nbytes` and `lines` (of `line` bytes) that are different.
-    `strides` has the elements that a step of each loop moves by, `moves` whether it gets to other ones at all. `places`
-    counts the different expressions that it is read or written at.
-    """
+    `strides` has the elements that a step of each loop moves by, `moves` whether it gets to other ones at all.
+    `positions` counts the different expressions that it is read or written at."""
 
     buffer: Buffer
     elements: NDArray[np.float64]
@@ -119,7 +117,7 @@ class Touched:
     lines: NDArray[np.float64]
     strides: Places
     moves: NDArray[np.bool_]
-    places: int
+    positions: int
     reads: bool
     writes: bool
 
@@ -133,7 +131,7 @@ def touched(
     writes: bool,
     line: int,
 ) -> Touched:
-    """What the `accesses` to a buffer in one statement touch together, each a list of indices."""
+    """The memory that the `accesses` to a buffer in one statement touch together, each a list of indices."""
     shape = np.array([extent_of(size) for size in buffer.shape], np.int64)[:, None]
     at = np.array([[corners.values(index) for index in indices] for indices in accesses], np.int64)
     at = at.reshape(len(accesses), len(shape), corners.steps.stop)
@@ -153,7 +151,7 @@ def touched(
 
 
 def _running(factors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For each row the products from each place on to its end, and 1 at the last."""
+    """For each row the products from each position on to its end, and 1 at the last."""
     rows = np.ones((factors.shape[0], factors.shape[1] + 1))
     rows[:, :-1] = np.cumprod(factors[:, ::-1], axis=1)[:, ::-1]
     return rows

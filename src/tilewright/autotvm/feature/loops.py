@@ -22,10 +22,10 @@ from tilewright.autotvm.feature.statement import STATEMENT_FEATURES, log, statem
 from tilewright.machine import Machine
 from tilewright.tir.stmt import ForKind, PrimFunc
 
-#: Statements that have a place of their own in a row: those that work most.
+#: Statements that have a position of their own in a row: those that work most.
 _STATEMENTS = 2
 
-_PLACE = {name: place for place, name in enumerate(STATEMENT_FEATURES)}
+_PLACE = {name: position for position, name in enumerate(STATEMENT_FEATURES)}
 _LEVELS = ("l1", "l2", "l3")
 
 _OF_FUNCTION = (
@@ -57,7 +57,7 @@ class LoopTree:
 
 @dataclass(frozen=True)
 class LoopFeatures:
-    """What cost models see of a function."""
+    """The features of a function for cost models."""
 
     row: NDArray[np.float32]
     tree: LoopTree
@@ -122,9 +122,9 @@ def _tree(nest: Nest, rows: Sequence[NDArray[np.float32]], machine: Machine) -> 
     row_of = {id(statement): row for statement, row in zip(nest.statements, rows)}
     work = [(nest.root, 0)]
     while work:
-        node, place = work.pop()
+        node, position = work.pop()
         for part in node.parts:
-            parents.append(place)
+            parents.append(position)
             if isinstance(part, Node):
                 work.append((part, len(features)))
                 features.append(_loop_row(part, machine))

@@ -59,12 +59,12 @@ class Statement:
 
     @property
     def written(self) -> Touched:
-        """What it does to the buffer that it writes."""
+        """The accesses to the buffer that it writes."""
         return self.touched[0]
 
     @property
     def iterations(self) -> float:
-        """How often it runs."""
+        """The number of its executions."""
         return math.prod([float(loop.extent) for loop in self.loops])
 
     @property
@@ -213,10 +213,10 @@ def _set_footprints(nest: Nest) -> None:
     most: dict[Node, dict[Buffer, float]] = {}
     for statement, around in zip(nest.statements, nest.around):
         for depth, node in enumerate(around):
-            place = max(0, depth - 1) if node.loop is not None else 0
+            position = max(0, depth - 1) if node.loop is not None else 0
             seen = most.setdefault(node, {})
             for one in statement.touched:
-                seen[one.buffer] = max(seen.get(one.buffer, 0.0), float(one.nbytes[place]))
+                seen[one.buffer] = max(seen.get(one.buffer, 0.0), float(one.nbytes[position]))
     for node, buffers in most.items():
         node.footprint = sum(buffers.values())
 

@@ -1,4 +1,4 @@
-"""What cost models learn from and judge by: configurations of tasks with their features, and times where known.
+"""Samples for cost models: configurations of tasks with their features, and times where known.
 
 samples = Features(task).of([0, 5, 17])                  # lowered once each, and kept
 samples.rows, samples.trees, samples.prior
@@ -104,7 +104,9 @@ class Features:
 
 
 def read_loops(task: Task, point: int) -> LoopFeatures:
-    """What the loops of a configuration do; those of nothing where it has none, as measuring it will say why."""
+    """The features of a configuration's loops; those of an empty function where it has none, as measuring it will say
+    why.
+    """
     try:
         return loop_features(task.loops(task.points.config(point)), _machine(task))
     except TilewrightError:
@@ -112,7 +114,7 @@ def read_loops(task: Task, point: int) -> LoopFeatures:
 
 
 def read_nothing(task: Task) -> LoopFeatures:
-    """What a function without loops does."""
+    """The features of a function without loops."""
     return loop_features(PrimFunc("nothing", (), Evaluate(const(0))), _machine(task))
 
 

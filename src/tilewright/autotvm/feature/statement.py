@@ -1,4 +1,4 @@
-"""What cost models see of one statement: its loops, the memory that it touches, and what of that comes from where.
+"""Features of one statement: its loops, the memory that it touches, and the level of memory that each part comes from.
 
     features, names = statement_features(statement, around, machine), STATEMENT_FEATURES
 
@@ -29,7 +29,7 @@ CURVE = 8
 _LEVELS = ("l1", "l2", "l3")
 
 _OF_SLOT = (
-    "read", "written", "accessed_bytes", "unique_bytes", "unique_lines", "places", "stride_inner", "stride_vector",
+    "read", "written", "accessed_bytes", "unique_bytes", "unique_lines", "positions", "stride_inner", "stride_vector",
     "reuse_kind", "reuse_count", "reuse_iterations", "reuse_bytes", *(f"lines_beyond_{level}" for level in _LEVELS),
 )  # fmt: skip
 
@@ -41,11 +41,11 @@ _OF_LOOPS = (
 
 #: The name of each feature.
 STATEMENT_FEATURES = (
-    *_OF_LOOPS, *(f"intensity_{place}" for place in range(CURVE)),
+    *_OF_LOOPS, *(f"intensity_{position}" for position in range(CURVE)),
     *(f"buffer_{slot}_{name}" for slot in range(SLOTS) for name in _OF_SLOT),
 )  # fmt: skip
 
-#: Kinds of reuse: none, by a loop that stands still on the buffer, by several places read in one iteration.
+#: Kinds of reuse: none, by a loop that stands still on the buffer, by several positions read in one iteration.
 _NO_REUSE, _BY_LOOP, _AT_ONCE = 0.0, 1.0, 2.0
 
 
@@ -57,7 +57,7 @@ def statement_features(statement: Statement, around: Sequence[Node], machine: Ma
         *_loops_row(statement, inner, beyond, machine),
         *_curve(statement, inner),
     ]
-    order = np.argsort([-one.nbytes[0] * one.places for one in statement.touched], kind="stable")[:SLOTS]
+    order = np.argsort([-one.nbytes[0] * one.positions for one in statement.touched], kind="stable")[:SLOTS]
     for number in order:
         row += _slot_row(statement, statement.touched[number], inner, beyond[number])
     row += [0.0] * (len(_OF_SLOT) * (SLOTS - len(order)))
@@ -145,15 +145,15 @@ def _curve(statement: Statement, inner: NDArray[np.float64]) -> list[float]:
     """Operations for a byte touched, from all loops down to the innermost, at equal distances in iterations."""
     counts = np.cumprod([1.0, *(float(loop.extent) for loop in reversed(statement.loops))])[::-1]
     intensity = np.log2(1.0 + counts * (1.0 + sum(statement.operations)) / np.maximum(inner, 1.0))
-    places = np.linspace(np.log2(counts[0]), 0.0, CURVE)
-    return [float(value) for value in np.interp(places, np.log2(counts)[::-1], intensity[::-1])]
+    positions = np.linspace(np.log2(counts[0]), 0.0, CURVE)
+    return [float(value) for value in np.interp(positions, np.log2(counts)[::-1], intensity[::-1])]
 
 
 def _slot_row(
     statement: Statement, one: Touched, inner: NDArray[np.float64], beyond: NDArray[np.float64]
 ) -> list[float]:
     width = one.nbytes[-1] / max(1.0, one.elements[-1])
-    accessed = statement.iterations * one.places * width
+    accessed = statement.iterations * one.positions * width
     vector = next((int(s) for s, loop in zip(one.strides, statement.loops) if loop.kind is ForKind.VECTORIZED), 0)
     moving = [int(s) for s, loop in zip(one.strides, statement.loops) if loop.extent > 1]
     kind, count, iterations, nbytes = _reuse(statement, one, inner)
@@ -163,7 +163,7 @@ def _slot_row(
         log(accessed),
         log(float(one.nbytes[0])),
         log(float(one.lines[0])),
-        log(one.places),
+        log(one.positions),
         log(moving[-1] if moving else 0),
         log(vector),
         kind,
@@ -175,13 +175,13 @@ def _slot_row(
 
 
 def _reuse(statement: Statement, one: Touched, inner: NDArray[np.float64]) -> tuple[float, float, float, float]:
-    """How the buffer is reused by the innermost loop that does so: kind, how often, iterations and bytes between."""
+    """The reuse of the buffer by the innermost loop that reuses it: kind, count, iterations and bytes between."""
     between = 1.0
     for depth in range(len(statement.loops) - 1, -1, -1):
         extent = statement.loops[depth].extent
         if not one.moves[depth] and extent > 1:
             return _BY_LOOP, float(extent), between, float(inner[depth + 1])
         between *= extent
-    if one.places > 1:
-        return _AT_ONCE, float(one.places), 1.0, float(inner[-1])
+    if one.positions > 1:
+        return _AT_ONCE, float(one.positions), 1.0, float(inner[-1])
     return _NO_REUSE, 0.0, 0.0, 0.0

@@ -23,9 +23,9 @@ from tilewright.autotvm.measure.fleet import Judgement, check_target
 from tilewright.autotvm.measure.measurer import Incumbent, Measurer
 from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.trial import Trial
-from tilewright.autotvm.record.entry import BUILD, CRASH, TIMEOUT
 from tilewright.autotvm.task.task import Task
 from tilewright.errors import EnvironmentError_, InputError, UserError
+from tilewright.records.entry import BUILD, CRASH, TIMEOUT
 from tilewright.target import Target
 
 #: What a worker that measures has one of.
@@ -60,9 +60,9 @@ class Cluster:
             raise EnvironmentError_(
                 "measuring on a cluster needs dask.distributed: pip install 'tilewright[cluster]'"
             ) from None
-        place = Path(self.bundle)
+        position = Path(self.bundle)
         files = {"ca_file": "authority.pem", "client_cert": "certificate.pem", "client_key": "key.pem"}
-        told = {f"tls_{name}": str(place / file) for name, file in files.items()}
+        told = {f"tls_{name}": str(position / file) for name, file in files.items()}
         try:
             security = distributed.Security(require_encryption=True, **told)
             client = distributed.Client(self.address, security=security, timeout=_CONNECT_SECONDS, set_as_default=False)
@@ -103,7 +103,7 @@ class ClusterMeasurer(Measurer):
         self._client = client
 
     def measure(self, task: Task, points: Sequence[int]) -> list[Trial]:
-        """What each of `points` takes, in order. Raises `EnvironmentError_` where not even the reference runs."""
+        """The trial of each of `points`, in order. Raises `EnvironmentError_` where not even the reference runs."""
         if task not in self._references:
             self._references[task] = self._build(task, None), self._build(task, None, loop=True)
         trials = [Trial(point, task.points.plain(point), time=time.time()) for point in points]

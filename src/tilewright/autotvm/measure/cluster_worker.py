@@ -1,4 +1,4 @@
-"""What the workers of a dask cluster do: build configurations, and measure them in confined processes of their own.
+"""Workers of a dask cluster: they build configurations, and measure them in confined processes of their own.
 
 A worker that measures runs the server of a device for itself alone, on loopback, with leases that nobody else knows; a
 configuration that crashes or hangs costs that server a process, and the worker nothing.
@@ -46,7 +46,7 @@ def build(task: Task, config: Mapping[str, Any] | None, loop: bool = False) -> U
 
 
 def describe() -> dict[str, Any]:
-    """What this machine is."""
+    """The description of this machine."""
     return _server().capability
 
 

@@ -25,10 +25,10 @@ from tilewright.autotvm.measure.remote_stand import RemoteStand, Upload
 from tilewright.autotvm.measure.stand import WrongResult
 from tilewright.autotvm.measure.timing import Timing, judge
 from tilewright.autotvm.measure.trial import Trial
-from tilewright.autotvm.record.entry import CRASH, RUN, TIMEOUT, WRONG
 from tilewright.autotvm.task.task import Task
 from tilewright.codegen.build import Compiled
 from tilewright.errors import EnvironmentError_, TargetError, UserError
+from tilewright.records.entry import CRASH, RUN, TIMEOUT, WRONG
 from tilewright.rpc.board.library import packed_for
 from tilewright.rpc.client import Session
 from tilewright.rpc.frames import ConnectionLost
@@ -45,7 +45,7 @@ _PAUSE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Fleet:
-    """Which devices to measure on: those of a `key`, at most `devices` at a time.
+    """The devices to measure on: those of a `key`, at most `devices` at a time.
 
     `wait_seconds` is how long a batch waits for one until that is told; a job is given to `tries` devices at most.
     """
@@ -62,12 +62,12 @@ class Fleet:
         return self.tracker.request(self.key, self.priority, wait=self.wait_seconds, answer_seconds=answer_seconds)
 
     def describe(self) -> dict[str, Any]:
-        """What one of the devices is: all of a key load the same kind of file."""
+        """The description of one of the devices: all of a key load the same kind of file."""
         with self.session() as remote:
             return remote.describe()
 
     def check(self, target: Target) -> dict[str, Any]:
-        """What the devices are. Raises `TargetError` where code for `target` does not run on them."""
+        """The description of the devices. Raises `TargetError` where code for `target` does not run on them."""
         found = self.describe()
         check_target(found, f"devices of key {self.key!r}", target)
         return found
@@ -208,7 +208,7 @@ class FleetMeasurer(Measurer):
     def _compared(
         self, remote: Session, stand: RemoteStand, task: Task, trial: Trial, code: Upload, incumbent: Incumbent | None
     ) -> Trial:
-        """The trial beside an incumbent, whose place it takes if that still is the incumbent."""
+        """The trial beside an incumbent, whose position it takes if that still is the incumbent."""
         begun = time.perf_counter()
         found = judged(stand, code, None if incumbent is None else incumbent.code, self.options)
         trial = replace(trial, run_seconds=time.perf_counter() - begun)
@@ -249,7 +249,7 @@ class FleetMeasurer(Measurer):
 
 @dataclass(frozen=True)
 class Judgement:
-    """What running a configuration beside the incumbent came to: its timing, or why there is none.
+    """The result of running a configuration beside the incumbent: its timing, or the reason for having none.
 
     `gone` says that the process on the device went down with it.
     """

@@ -53,7 +53,7 @@ class Jobs:
 
     @property
     def over(self) -> bool:
-        """Whether every job has a value or was lost for good, or nobody wants them any more."""
+        """True if every job has a value or was lost for good, or nobody wants them any more."""
         return self._closed or len(self.values) + len(self.lost_for_good) == len(self._jobs)
 
     def take(self, device: str, seconds: float = float("inf")) -> Attempt | None:

@@ -20,10 +20,10 @@ from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.stand import Stand, WrongResult
 from tilewright.autotvm.measure.timing import Timing, judge
 from tilewright.autotvm.measure.trial import Trial
-from tilewright.autotvm.record.entry import BUILD, CRASH, RUN, TIMEOUT, WRONG
 from tilewright.autotvm.task.task import Task
 from tilewright.codegen.build import Compiled, compiled
 from tilewright.errors import EnvironmentError_
+from tilewright.records.entry import BUILD, CRASH, RUN, TIMEOUT, WRONG
 from tilewright.support.worker_pool import DIED, Outcome, WorkerPool
 from tilewright.support.worker_pool import TIMEOUT as LATE
 
@@ -36,7 +36,7 @@ _REPEATED = 3
 
 @dataclass(frozen=True)
 class _Run:
-    """What the runner is asked: the number of a task, what belongs to it, and the code to run."""
+    """A request to the runner: the number of a task, its data, and the code to run."""
 
     task: int
     reference: Compiled
@@ -92,7 +92,7 @@ class Measurer:
         self._runner.close()
 
     def measure(self, task: Task, points: Sequence[int]) -> list[Trial]:
-        """What each of `points` takes, in order; of devices elsewhere, those that one took.
+        """The trials of `points`, in order; of devices elsewhere, those that one took.
 
         Raises `EnvironmentError_` where not even the reference can be run.
         """

@@ -1,4 +1,4 @@
-"""How configurations are measured: limits, numbers of blocks, what counts as faster."""
+"""Options of measuring: limits, numbers of blocks, the threshold of being faster."""
 
 from __future__ import annotations
 

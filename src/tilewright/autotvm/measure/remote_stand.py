@@ -99,7 +99,7 @@ class RemoteStand:
         return Turn(self._of(code, part), code.function, args)
 
     def _results(self, code: Upload, part: str = "") -> list[Array]:
-        """What code makes of the arrays, into which nothing of an earlier run is left."""
+        """The arrays after the code ran on them; nothing of an earlier run is left in them."""
         for index, untouched in self._untouched.items():
             self.arrays[index].copyfrom(untouched)
         library = self._of(code, part) if part else self._load(code)

@@ -124,7 +124,7 @@ def _prepared(module: Module, arrays: list[Array], turns: dict[int, list[Array]]
 
 
 def generator_for(arguments: Sequence[Argument]) -> np.random.Generator:
-    """What draws the values of these arguments: the same wherever a task is measured."""
+    """The random generator of the values of these arguments: the same wherever a task is measured."""
     return np.random.default_rng(zlib.crc32(repr(arguments).encode()))
 
 
@@ -182,10 +182,11 @@ def compare_results(found: Array, expected: Array, tolerance: float | None) -> N
         allowed = largest * (_tolerance(found.dtype) if tolerance is None else tolerance)
         wrong = ~((np.abs(a - b) <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b)))
     if wrong.any():
-        place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+        position = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
         raise WrongResult(
-            f"{int(wrong.sum())} of {wrong.size} results differ; at {[int(i) for i in place]} it is {found[place]}, "
-            f"should be {expected[place]}"
+            f"{int(wrong.sum())} of {wrong.size} results differ; at {[int(i) for i in position]} "
+            f"it is {found[position]}, "
+            f"should be {expected[position]}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What comparing two configurations in turns comes to, wherever they run: how many calls, when to stop, who is ahead.
+"""Comparison of two configurations in turns, wherever they run: numbers of calls, when to stop, who is ahead.
 
 Blocks of calls of the candidate, the incumbent and the reference loop alternate, so that what disturbs the machine
 meets all of them; of each the tenth percentile is told, which other programs on the machine move least.
@@ -46,7 +46,7 @@ class Timing:
 
 
 class Comparing(Protocol):
-    """A place where configurations are compared; `Compiled` or whatever else names code there."""
+    """A position where configurations are compared; `Compiled` or whatever else names code there."""
 
     def check(self, code: Any) -> None:
         """Run a configuration once. Raises `WrongResult` where its results are not the reference's."""
@@ -59,24 +59,25 @@ class Comparing(Protocol):
 
 
 def calls_a_block(once: float, options: MeasureOptions) -> int:
-    """How many calls of `once` seconds are timed together."""
+    """The number of calls of `once` seconds that are timed together."""
     return max(1, int(options.block_seconds / max(once, 1e-9)))
 
 
 def block_count(wanted: int, round_seconds: float, options: MeasureOptions) -> int:
-    """How many blocks of each are timed: `wanted`, or fewer where calls are long."""
+    """The number of blocks that are timed of each: `wanted`, or fewer where calls are long."""
     return min(wanted, max(options.fewest_blocks, int(options.compare_seconds / max(round_seconds, 1e-9))))
 
 
 def is_hopeless(candidate: Sequence[float], incumbent: Sequence[float]) -> bool:
-    """Whether the blocks so far are enough to give the candidate up."""
+    """True if the blocks so far are enough to give the candidate up."""
     done = len(candidate)
     return any(done == rounds and min(candidate) > worse * min(incumbent) for rounds, worse in HOPELESS)
 
 
 def timing_of(candidate: Sequence[float], incumbent: Sequence[float], loop: Sequence[float]) -> Timing:
-    """What the seconds of all blocks tell. Of few blocks the tenth percentile is the least: between them is nothing,
-    and one that was disturbed would count."""
+    """The timing from the seconds of all blocks. Of few blocks the tenth percentile is the least: nothing lies between
+    them, and a disturbed one would count.
+    """
     wins = sum(a < b for a, b in zip(candidate, incumbent, strict=True)) / len(candidate)
     ours, other, clock = (float(np.quantile(taken, 0.1, method="lower")) for taken in (candidate, incumbent, loop))
     typical = float(np.median(candidate) / np.median(incumbent))

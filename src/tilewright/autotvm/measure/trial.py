@@ -1,4 +1,4 @@
-"""What measuring one configuration gives."""
+"""The result of measuring one configuration."""
 
 from __future__ import annotations
 

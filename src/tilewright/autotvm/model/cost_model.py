@@ -1,4 +1,4 @@
-"""What every cost model can do: learn from measured configurations, and say which of others are faster.
+"""The interface of cost models: learn from measured configurations, and rank others.
 
     model = TreesModel()                                # or GruModel(), AnalyticModel(), Transferred(trained)
     model.fit(samples)                                  # rows that have times, by task
@@ -44,7 +44,7 @@ class CostModel(ABC):
 
 
 class AnalyticModel(CostModel):
-    """What the schedule templates themselves expect (docs/performance.md); it learns nothing."""
+    """The expectation of the schedule templates themselves (docs/findings.md); it learns nothing."""
 
     name = "analytic"
 

@@ -30,7 +30,8 @@ _GATES = ("keep", "reset", "new")
 
 @dataclass(frozen=True)
 class Level:
-    """The nodes of one height; those of them that have a parent (`inner`, in the order of their parents), the places in
+    """The nodes of one height; those of them that have a parent (`inner`, in the order of their parents), the positions
+    in
     that list where another parent begins, and these parents."""
 
     nodes: Whole

@@ -78,9 +78,9 @@ def _whole(values: Any) -> NDArray[np.int32]:
 
 def _add(tree: Mapping[str, Any], rows: list[tuple[int, float, int, int, float]]) -> int:
     """Add the nodes of a tree, its root first; its depth."""
-    place = len(rows)
+    position = len(rows)
     if "leaf" in tree:
-        rows.append((0, 0.0, place, place, float(tree["leaf"])))
+        rows.append((0, 0.0, position, position, float(tree["leaf"])))
         return 0
     rows.append((0, 0.0, 0, 0, 0.0))
     kids = {kid["nodeid"]: kid for kid in tree["children"]}
@@ -88,5 +88,5 @@ def _add(tree: Mapping[str, Any], rows: list[tuple[int, float, int, int, float]]
     left = _add(kids[tree["yes"]], rows)
     no = len(rows)
     right = _add(kids[tree["no"]], rows)
-    rows[place] = (int(str(tree["split"]).removeprefix("f")), float(tree["split_condition"]), yes, no, 0.0)
+    rows[position] = (int(str(tree["split"]).removeprefix("f")), float(tree["split_condition"]), yes, no, 0.0)
     return 1 + max(left, right)

@@ -107,7 +107,7 @@ def median_interval(ratios: Sequence[float] | np.ndarray[Any, Any]) -> Interval:
 
 
 def _outside(count: int) -> int:
-    """How many of `count` sorted values may be left out at each end for the rest to hold the median."""
+    """The number of `count` sorted values that may be left out at each end for the rest to hold the median."""
     missed, skipped = 0.0, -1
     while skipped + 1 < count // 2:
         missed += 2 * math.comb(count, skipped + 1) / 2**count

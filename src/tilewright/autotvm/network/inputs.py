@@ -14,7 +14,7 @@ from tilewright.runtime.signature import TensorSpec, ValueSpec
 def timing_inputs(specs: Iterable[TensorSpec]) -> dict[str, np.ndarray[Any, Any]]:
     """An array for each input: random floats, and zeros of other types, which are valid as indices and as lengths.
 
-    Raises `ShapeError` for an input with open sizes, `UnsupportedError` for one that is no array of numbers.
+    Raises `ShapeError` for an input with symbolic dimensions, `UnsupportedError` for one that is no array of numbers.
     """
     generator = np.random.default_rng(0)
     made = {}
@@ -23,7 +23,7 @@ def timing_inputs(specs: Iterable[TensorSpec]) -> dict[str, np.ndarray[Any, Any]
             raise UnsupportedError(f"input {spec} is no array of numbers: a model that takes it cannot be tuned")
         if not spec.is_static:
             raise ShapeError(
-                f"input {spec} has open sizes: give them, as by --input-shapes, to tune the model for them"
+                f"input {spec} has symbolic dimensions: give them, as by --input-shapes, to tune the model for them"
             )
         if spec.dtype.is_float:
             made[spec.name] = generator.standard_normal(spec.static_shape, np.float32).astype(spec.numpy)

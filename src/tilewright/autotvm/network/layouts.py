@@ -3,7 +3,7 @@
     entry, trials = choose_layouts(mod, target, 60, …)   # an Entry that `tw.compile(records=…)` follows
     entry.config                                         # None: what the compiler chooses by itself is as fast
 
-Each distinct convolution is measured in every way that it may run in (blocked or plain, by sums or minimal filtering),
+Each distinct convolution is measured in every way that it may run in (blocked or plain, by sums or Winograd),
 of each the first configurations of the analytic ranking. With these prices, and the expected ones of changes of layout,
 the choice is made again for the graph as a whole (`plan_layouts`). What comes of it is run in turns with the
 network as the compiler has it, and kept if it is faster.
@@ -19,14 +19,15 @@ import numpy as np
 
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.network.compare import Comparison
-from tilewright.autotvm.record.database import Database, processor_of
-from tilewright.autotvm.record.entry import TRIAL, VERDICT, Entry, this_compiler
 from tilewright.autotvm.task.extract import network_calls, tasks_of
 from tilewright.autotvm.task.task import KernelTask
 from tilewright.autotvm.tuner.explorer import GridExplorer
 from tilewright.autotvm.tuner.task_tuner import TaskTuner
-from tilewright.compile import optimize_stages
+from tilewright.backend import backend_of
+from tilewright.driver.optimize import optimize_stages
 from tilewright.errors import TilewrightError
+from tilewright.records.database import Database, processor_of
+from tilewright.records.entry import TRIAL, VERDICT, Entry, this_compiler
 from tilewright.relay.ir.expr import Call, Constant, Function, Var
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -85,7 +86,7 @@ class Ways:
         return choice.cost * (self.slowness(one) or general) if taken is None else taken / one
 
     def slowness(self, one: float) -> float:
-        """How many times the expected seconds the measured choices take; 0 where none was measured."""
+        """The ratio of measured to expected seconds of the choices; 0 where none was measured."""
         known = [c for c in self.choices if text_of(c) in self.seconds]
         return float(np.median([self.seconds[text_of(c)] / (c.cost * one) for c in known])) if known else 0.0
 
@@ -126,7 +127,7 @@ def way_task(call: Call, choice: LayoutChoice, target: Target) -> KernelTask | N
     args = [arg if isinstance(arg, Constant) else next(left) for arg in call.args]
     mod = infer_type(IRModule.from_expr(Function(params, Call(call.op, args, call.attrs))))
     single = graph_before_layouts(mod, target)["main"].body
-    key = layouts_key(Planner(single, target))
+    key = layouts_key(Planner(single, backend_of(target).rules()))
     entry = Entry(key, processor_of(target), {CHOICES: [text_of(choice)]}, kind=VERDICT)
     calls = network_calls(mod, target, Database([entry]))
     return next(iter(tasks_of(calls, target)), None)
@@ -184,9 +185,8 @@ def _tasks(ways: Ways, target: Target) -> Iterator[tuple[LayoutChoice, KernelTas
 
 
 def prices_of(planner: Planner, ways: Mapping[Call, Ways]) -> Callable[[Call, LayoutChoice], float]:
-    """What choices cost, in cycles, as far as they were measured."""
-    target = planner.target
-    assert target is not None
+    """The cost of choices, in cycles, as far as they were measured."""
+    target = planner.backend.target
     one = target.machine.seconds(1.0)
     known = [slowness for way in ways.values() if (slowness := way.slowness(one))]
     general = float(np.median(known)) if known else 1.0
@@ -199,16 +199,15 @@ def prices_of(planner: Planner, ways: Mapping[Call, Ways]) -> Callable[[Call, La
 
 def priced_plan(planner: Planner, ways: Mapping[Call, Ways]) -> tuple[LayoutPlan, float]:
     """The plan of least cost by measured prices, and how many times that the compiler's own plan costs."""
-    target, price = planner.target, prices_of(planner, ways)
-    assert target is not None
-    own = plan_layouts(planner.root, target)
+    backend, price = planner.backend, prices_of(planner, ways)
+    own = plan_layouts(planner.root, backend)
 
     def careful(call: Call, choice: LayoutChoice) -> float:
         as_own = text_of(own.choices.get(call)) == text_of(choice)
         return price(call, choice) * (1.0 if as_own else _OTHER_WAY)
 
-    plan = plan_layouts(planner.root, target, careful)
-    costs = [follow_texts(Planner(planner.root, target, price), texts) for texts in (own.texts, plan.texts)]
+    plan = plan_layouts(planner.root, backend, careful)
+    costs = [follow_texts(Planner(planner.root, backend, price), texts) for texts in (own.texts, plan.texts)]
     known = [one.cost for one in costs if one is not None]
     return plan, known[0] / known[1] if len(known) == 2 and known[1] else 1.0
 
@@ -227,7 +226,7 @@ def choose_layouts(
     No record where nothing is to be chosen. `compared` compiles the module with records and compares it, for so
     many seconds, with the module without them.
     """
-    planner = Planner(graph_before_layouts(mod, target)["main"].body, target)
+    planner = Planner(graph_before_layouts(mod, target)["main"].body, backend_of(target).rules())
     key, processor = layouts_key(planner), processor_of(target)
     before = None if known is None else known.best(key, processor)
     if before is not None and before.kind == VERDICT:

@@ -1,4 +1,4 @@
-"""What tuning a network is asked for, who looks on, and what it came to."""
+"""Options of tuning a network, its observers, and its result."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.network.settle import Verdict
-from tilewright.autotvm.record.database import Database
 from tilewright.autotvm.tuner.explorers import KNOBS
 from tilewright.autotvm.tuner.task_tuner import TaskTuner
+from tilewright.records.database import Database
 from tilewright.target import Target
 
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """How long to tune, and how: until `seconds` have passed or `trials` were measured, whichever comes first.
+    """The budget and options of tuning: it ends after `seconds` have passed or `trials` were measured, whichever comes
+    first.
 
     With neither, until tuning no longer pays. `batch` configurations of a task are measured at a time. `model` is what
     the explorer that learns does it by (`make_explorer`). With `sketches` kernels without choices of a template are
@@ -51,7 +52,7 @@ class Watcher:
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What tuning a network came to. `trials` were measured in `seconds`; `interrupted` says that a user ended it.
+    """The result of tuning a network. `trials` were measured in `seconds`; `interrupted` says that a user ended it.
 
     `failures` counts configurations that did not work, by kind and reason; `before` are those chosen by default.
     """

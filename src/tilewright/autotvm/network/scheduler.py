@@ -1,4 +1,4 @@
-"""Which task of a network to work at next: the one whose next batch is expected to save the network the most time.
+"""The choice of the next task of a network: the one whose next batch is expected to save the network the most time.
 
 As in Ansor (OSDI 2020, section 6), by the gradient of the network's time: what a task has gained of late, and what it
 may still gain by the analytic model, times the calls of it, over the seconds that a batch of it takes. Every task has
@@ -26,7 +26,7 @@ _WORTH_PATIENCE, _MOST_PATIENT = 0.02, 4
 
 @dataclass
 class _Spent:
-    """What was put into a task: seconds and batches, and the best time after each of these."""
+    """The effort put into a task: seconds and batches, and the best time after each of these."""
 
     seconds: float = 0.0
     bests: list[float] = field(default_factory=list)
@@ -46,7 +46,7 @@ class TaskScheduler:
         return all(tuner.finished for tuner in self.tuners)
 
     def seconds(self) -> float:
-        """What the tasks take of a run of the network."""
+        """The tasks' share of a run of the network, in seconds."""
         return sum(self._calls[id(tuner)] * tuner.seconds for tuner in self.tuners if tuner.history)
 
     def step(self, batch: int | None = None) -> tuple[TaskTuner, list[Trial]]:

@@ -1,6 +1,6 @@
 """One run of tuning a network, step by step: layouts, search, verdict.
 
-session = Session(mod, target, options, watcher, place, known, record)
+session = Session(mod, target, options, watcher, position, known, record)
 layouts = session.choose_layouts()
 tuners = session.search(layouts)
 verdict = session.compare(layouts, tuners)
@@ -21,13 +21,10 @@ from tilewright.autotvm.network.compare import compare
 from tilewright.autotvm.network.inputs import timing_inputs
 from tilewright.autotvm.network.layouts import choose_layouts
 from tilewright.autotvm.network.options import TuneOptions, Watcher
-from tilewright.autotvm.network.place import Here
 from tilewright.autotvm.network.scheduler import TaskScheduler, run
 from tilewright.autotvm.network.settle import Verdict, settle_layouts
+from tilewright.autotvm.network.site import Here
 from tilewright.autotvm.network.transfer import TransferPool
-from tilewright.autotvm.record.database import Database
-from tilewright.autotvm.record.entry import TRIAL, Entry, TaskKey
-from tilewright.autotvm.record.tophub import top_hub
 from tilewright.autotvm.sketch.kernel import SketchKernel, kernel_explorer, sketch_kernels
 from tilewright.autotvm.task.extract import network_calls, task_of_kernels, tasks_of, weight_bytes
 from tilewright.autotvm.task.task import KernelTask
@@ -35,9 +32,12 @@ from tilewright.autotvm.tuner.explorer import Explorer
 from tilewright.autotvm.tuner.explorers import KNOBS, make_explorer
 from tilewright.autotvm.tuner.model_explorer import ModelExplorer
 from tilewright.autotvm.tuner.task_tuner import TaskTuner, entry_of
-from tilewright.compile import build as compiled
+from tilewright.driver.model.build import build_model as compiled
 from tilewright.driver.vm.build import needs_machine
 from tilewright.errors import UnsupportedError
+from tilewright.records.database import Database
+from tilewright.records.entry import TRIAL, Entry, TaskKey
+from tilewright.records.tophub import top_hub
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
@@ -84,8 +84,8 @@ class Session:
         self._calls = network_calls(mod, target)
         if not self._tasks(options):
             raise UnsupportedError(
-                "the model has no kernel with a search space: its operators have one schedule each, or open sizes "
-                "(give them, as by --input-shapes)"
+                "the model has no kernel with a search space: its operators have one schedule each, or symbolic "
+                "dimensions (give them, as by --input-shapes)"
             )
         cold = options.measure.cold_bytes or min(_MOST_COLD, weight_bytes(self._calls))
         self.options = replace(options, measure=replace(options.measure, cold_bytes=cold))
@@ -95,7 +95,7 @@ class Session:
 
     @property
     def seconds(self) -> float:
-        """How long it has taken so far."""
+        """The seconds since the beginning."""
         return time.monotonic() - self._begun
 
     # ------------------------------------------------------------------------------------------------- layouts

@@ -1,4 +1,4 @@
-"""What of tuning a network keeps: the tuned network against the default one, run in turns.
+"""The tuned kernels that a network keeps: the tuned network against the default one, run in turns.
 
 Kernels are measured one at a time, and in a network they may do otherwise: its caches hold other things. So each tuned
 kernel is timed where it runs, in both networks in turns, and those that do not pay take the default again. What is left
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.autotvm.network.compare import Comparison, Network, compare, round_count
-from tilewright.autotvm.record.database import Database
-from tilewright.autotvm.record.entry import VERDICT, Entry, TaskKey
 from tilewright.errors import UnsupportedError
+from tilewright.records.database import Database
+from tilewright.records.entry import VERDICT, Entry, TaskKey
 
 #: A kernel stays tuned where the network spends at least this share less in it.
 _KERNEL_GAIN = 0.005
@@ -29,7 +29,8 @@ _ALONE = 12
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the comparison found: seconds of a run by default and tuned, which tasks stay tuned, and which do not.
+    """The result of the comparison: seconds of a run by default and tuned, the tasks that stay tuned, and those that do
+    not.
 
     `entries` are what records are to say of it; `comparison` is what was measured, None where there was nothing to
     compare.
@@ -44,7 +45,7 @@ class Verdict:
 
     @property
     def speedup(self) -> float:
-        """How many times as fast the tuned network is; 1 where nothing stays tuned."""
+        """The speed of the tuned network relative to the default; 1 where nothing stays tuned."""
         return self.default_seconds / self.tuned_seconds
 
 

@@ -1,4 +1,4 @@
-"""What tuning one task of a network tells of the others: a general model of all that was measured so far.
+"""Transfer between the tasks of a network: a general model of all that was measured so far.
 
     pool = TransferPool("trees")
     explorer = make_explorer(..., general=pool.general)      # asked when the task has its first batch
@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from tilewright.autotvm.feature.samples import Features, Samples, concatenate
 from tilewright.autotvm.model.cost_model import CostModel
 from tilewright.autotvm.model.models import make_model
-from tilewright.autotvm.record.entry import TRIAL, Entry
 from tilewright.autotvm.task.task import OUTPUT, KernelTask
 from tilewright.autotvm.tuner.model_explorer import ModelExplorer
 from tilewright.errors import TilewrightError
+from tilewright.records.entry import TRIAL, Entry
 from tilewright.target import Target
 
 #: Measurements from which on there is a general model, and by how many more it is trained again.
@@ -42,7 +42,7 @@ class TransferPool:
         self._explorers.append(explorer)
 
     def add_foreign(self, tasks: Iterable[KernelTask], entries: Mapping[str, Iterable[Entry]]) -> None:
-        """What `entries`, by processor, know of these tasks elsewhere."""
+        """Add the entries of these tasks from other processors."""
         for task in tasks:
             for processor, known in entries.items():
                 samples = foreign_samples(task, processor, [entry for entry in known if entry.task == task.key])

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tilewright.autotvm.network.options import TuneOptions, TuneResult, Watcher
-from tilewright.autotvm.network.place import Here
 from tilewright.autotvm.network.session import Session
-from tilewright.autotvm.record.database import Database
-from tilewright.autotvm.record.entry import Entry
-from tilewright.autotvm.record.file import RecordFile
+from tilewright.autotvm.network.site import Here
 from tilewright.errors import ShapeError, UnsupportedError
+from tilewright.records.database import Database
+from tilewright.records.entry import Entry
+from tilewright.records.file import RecordFile
 from tilewright.relay.ir.module import IRModule
 from tilewright.target import Target
 
@@ -37,7 +37,7 @@ def tune(
 ) -> TuneResult:
     """Tune a Relay module as imported, keeping what is learned in the file `records`, where there is one.
 
-    `place` is where it is measured, and what `target` describes: this machine, or devices elsewhere. Raises
+    `position` is where it is measured, and what `target` describes: this machine, or devices elsewhere. Raises
     `UnsupportedError` where none of its kernels has a search space, `ShapeError` where sizes are open, and
     `ArtifactError` for a file that is no file of records.
     """
@@ -55,7 +55,7 @@ def tune(
 
 @contextmanager
 def _recorder(path: str | os.PathLike[str] | None) -> Iterator[tuple[Database, Callable[[Entry], None]]]:
-    """What a file of records knows already, and how to add to it; without a file, nothing and nowhere."""
+    """The entries of a file of records, and a function that adds to it; without a file, nothing and nowhere."""
     if path is None:
         yield Database(), lambda entry: None
         return
@@ -68,7 +68,7 @@ _FEW = 4
 
 
 def tuned_records(mod: IRModule, target: Target, seconds: float, records: Database | None = None) -> Database:
-    """What tuning for about `seconds` seconds finds, as records beside those that are there.
+    """The records found by tuning for about `seconds` seconds, beside those that are there.
 
     A model without anything to tune, or without values to time it by, keeps the latter.
     """

@@ -18,16 +18,17 @@ from typing import Any
 
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.trial import Trial
-from tilewright.autotvm.record.entry import TaskKey
 from tilewright.autotvm.sketch.points import SketchPoints
 from tilewright.autotvm.sketch.search import SketchExplorer
 from tilewright.autotvm.sketch.task import SketchTask
 from tilewright.autotvm.task.extract import roles_of
 from tilewright.autotvm.task.task import OUTPUT
 from tilewright.autotvm.tuner.features import features_of
+from tilewright.backend.lower import to_compute
 from tilewright.driver.apply_records import has_sketch, sketch_config_of, sketch_key_of
 from tilewright.driver.build import extract_tasks
-from tilewright.driver.lower import loops_of, lower_function, schedule_choice, to_compute
+from tilewright.driver.lower import loops_of, lower_function, schedule_choice
+from tilewright.records.entry import TaskKey
 from tilewright.relay.ir.expr import Call, Function
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -98,7 +99,7 @@ class SketchKernel(SketchTask):
 
     @property
     def roofline(self) -> float:
-        """What arithmetic alone takes on all cores, or loading each vector of the arrays once."""
+        """The seconds of the arithmetic alone on all cores, or of loading each vector of the arrays once."""
         machine = self.target.machine
         nbytes = sum(math.prod(one.shape) * DType(one.dtype).itemsize for one in self.arguments)
         loads = nbytes / (machine.lanes(8) * machine.vector_loads * machine.cores)
@@ -135,7 +136,7 @@ class KernelExplorer(SketchExplorer):
 
 
 def kernel_explorer(task: SketchKernel, generator: Random, measurer: Measurer | None) -> KernelExplorer:
-    """What proposes configurations of a task; loops are read by the builders of `measurer`."""
+    """An explorer that proposes configurations of a task; loops are read by the builders of `measurer`."""
     return KernelExplorer(task.points, generator, features_of(task, measurer, guess=True).of)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from tilewright.autotvm.task.points import UnrestrictedPoints
 from tilewright.target import Target
-from tilewright.topi.schedule.sketch.config import open_knobs, places_of, plain
+from tilewright.topi.schedule.sketch.config import open_knobs, plain, positions_of
 from tilewright.topi.schedule.sketch.derive import PLACES, REGISTER_TILE, derive
 from tilewright.topi.schedule.sketch.structure import MOVABLE, TILED, Part
 
@@ -42,15 +42,15 @@ class SketchPoints(UnrestrictedPoints):
         return min(self.size, sys.maxsize)
 
     def config(self, point: int) -> dict[str, Any]:
-        places = self.position(point)
-        return {**self._fixed, **{name: self.values[name][place] for name, place in zip(self.knobs, places)}}
+        positions = self.position(point)
+        return {**self._fixed, **{name: self.values[name][position] for name, position in zip(self.knobs, positions)}}
 
     def plain(self, point: int) -> Mapping[str, Any]:
         return {name: plain(value) for name, value in self.config(point).items() if name in self.knobs}
 
     def find(self, config: Any) -> int | None:
-        places = places_of(self.values, config)
-        return None if places is None else self.at(places)
+        positions = positions_of(self.values, config)
+        return None if positions is None else self.at(positions)
 
     def random(self, generator: Random) -> int:
         """A point; of tiles that do not fit registers or leave workers idle fewer than there are."""
@@ -69,10 +69,10 @@ class SketchPoints(UnrestrictedPoints):
     def tiles(self, point: int) -> tuple[int, ...]:
         """The numbers of the knobs that say how large tiles are: what decides most of the time."""
         pairs = zip(self.knobs, self.position(point))
-        return tuple(place for name, place in pairs if name.rpartition(".")[2].startswith(("tile", "sum")))
+        return tuple(position for name, position in pairs if name.rpartition(".")[2].startswith(("tile", "sum")))
 
     def strain(self, point: int) -> float:
-        """How ill the tiles of a point suit registers and workers: 0 where they do."""
+        """The misfit of a point's tiles to registers and workers: 0 where they fit."""
         config = self.config(point)
         again = sum(config.get(f"{part.name}.at") in _AGAIN for part in self.parts if part.role == MOVABLE)
         return sum(self._strain(part, config) for part in self._tiled) + 2.0 * again

@@ -26,12 +26,12 @@ from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.model.cost_model import AnalyticModel, CostModel
 from tilewright.autotvm.model.trees_model import TreesModel, has_xgboost
-from tilewright.autotvm.record.entry import Entry
 from tilewright.autotvm.sketch.points import SketchPoints
 from tilewright.autotvm.sketch.task import SketchTask
 from tilewright.autotvm.tuner.explorer import Explorer
 from tilewright.autotvm.tuner.features import features_of
 from tilewright.autotvm.tuner.task_tuner import TaskTuner
+from tilewright.records.entry import Entry
 
 #: Trials from which on the model is trained, and by how many they must have grown for it to be trained again.
 _ENOUGH, _MORE = 12, 6
@@ -99,7 +99,7 @@ class SketchExplorer(Explorer):
         self._learned = len(timed)
 
     def _evolved(self) -> dict[int, float]:
-        """What the model thinks of the members of all generations."""
+        """The model's scores of the members of all generations."""
         size = min(_LATER if self.trials else _FIRST, self.sketches.size)
         members = [trial.point for trial in self.fastest(_ELITE)]
         members += [self.points.random(self.generator) for _ in range(size - len(members))]
@@ -128,7 +128,7 @@ class SketchExplorer(Explorer):
 
 @dataclass(frozen=True)
 class Found:
-    """What a search came to: the best configuration with its seconds, and all trials."""
+    """The result of a search: the best configuration with its seconds, and all trials."""
 
     task: SketchTask
     config: dict[str, Any] | None

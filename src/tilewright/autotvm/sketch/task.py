@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright import te
-from tilewright.autotvm.record.entry import TaskKey, canonical
 from tilewright.autotvm.sketch.points import SketchPoints
 from tilewright.autotvm.task.task import INPUT, OUTPUT, Argument, KernelTask, Task
 from tilewright.autotvm.template.count_flops import count_flops
-from tilewright.driver.lower import to_compute
+from tilewright.backend.lower import to_compute
 from tilewright.errors import InputError, TargetError, UnsupportedError
+from tilewright.records.entry import TaskKey, canonical
 from tilewright.target import CpuTarget, Target
 from tilewright.te.operation import reduces_by_lanes
 from tilewright.tir.stmt import PrimFunc
@@ -86,7 +86,7 @@ class SketchTask(ScheduledTask):
         return cls([*compute.inputs, *compute.outputs], task.target, task.name, task, roles)
 
     def _hash(self) -> str:
-        """What the computation is, whatever its variables are called."""
+        """A hash of the computation that does not depend on the names of its variables."""
         text = te.lower(te.create_schedule([tensor.op for tensor in self.outputs]), self.tensors, "main")
         return hashlib.sha256(str(text).encode()).hexdigest()[:16]
 
@@ -142,5 +142,5 @@ def arguments_of(
 def _argument(tensor: te.Tensor, role: str, values: Any) -> Argument:
     sizes = [int(size.value) if hasattr(size, "value") else -1 for size in tensor.shape]
     if -1 in sizes:
-        raise InputError(f"{tensor.name} has an open size; sketches need all sizes: give it a number")
+        raise InputError(f"{tensor.name} has a symbolic dimension; sketches need all sizes: give it a number")
     return Argument(tuple(sizes), str(tensor.dtype), role, values)

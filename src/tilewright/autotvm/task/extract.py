@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tilewright.autotvm.record.database import Database
-from tilewright.autotvm.record.entry import TaskKey
 from tilewright.autotvm.task.task import INPUT, WEIGHT, KernelTask
-from tilewright.compile import optimize
 from tilewright.driver.apply_records import sketch_key_of, task_key_of
 from tilewright.driver.build import extract_tasks
+from tilewright.driver.optimize import optimize
 from tilewright.driver.vm.build import needs_machine, segment_modules
+from tilewright.records.database import Database
+from tilewright.records.entry import TaskKey
 from tilewright.relay.ir.expr import Call, Constant, Function
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.symbolic import close_dims
@@ -76,7 +76,7 @@ def tasks_of(calls: Sequence[Call], target: Target) -> list[KernelTask]:
 
 
 def roles_of(call: Call) -> list[str]:
-    """What each array is that a call of a kernel gives it: the same from run to run, or not."""
+    """The role of each array in a call of a kernel: the same from run to run, or not."""
     return [WEIGHT if isinstance(arg, Constant) else INPUT for arg in call.args for _ in tensor_types(arg.checked_type)]
 
 

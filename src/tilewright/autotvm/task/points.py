@@ -28,7 +28,7 @@ class Points(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many points there are."""
+        """The number of points."""
 
     @abstractmethod
     def config(self, point: int) -> Any:
@@ -90,18 +90,18 @@ class UnrestrictedPoints(Points):
     """A space in which all values of the knobs go together: points are numbers whose digits are those of the values."""
 
     def position(self, point: int) -> Position:
-        places = []
+        indices = []
         for size in self.knobs.values():
-            point, place = divmod(point, size)
-            places.append(place)
-        return tuple(places)
+            point, index = divmod(point, size)
+            indices.append(index)
+        return tuple(indices)
 
     def at(self, position: Position) -> int | None:
         point = 0
-        for place, size in zip(reversed(position), reversed(list(self.knobs.values())), strict=True):
-            if not 0 <= place < size:
+        for index, size in zip(reversed(position), reversed(list(self.knobs.values())), strict=True):
+            if not 0 <= index < size:
                 return None
-            point = point * size + place
+            point = point * size + index
         return point
 
 
@@ -132,14 +132,14 @@ class EnumeratedPoints(Points):
         return tuple(values[config[name]] for name, values in self._values.items())
 
     def at(self, position: Position) -> int | None:
-        return self._places.get(tuple(position))
+        return self._positions.get(tuple(position))
 
     def find(self, config: Any) -> int | None:
         try:
             found = self.space.config(config)
         except (ScheduleError, TypeError):
             return None
-        return self._places.get(tuple(values[found[name]] for name, values in self._values.items()))
+        return self._positions.get(tuple(values[found[name]] for name, values in self._values.items()))
 
     def expected(self, point: int) -> float:
         return float(self._seconds(self.space.ranked[point][0].cycles))
@@ -148,5 +148,5 @@ class EnumeratedPoints(Points):
         return list(range(min(count, len(self))))
 
     @cached_property
-    def _places(self) -> dict[Position, int]:
+    def _positions(self) -> dict[Position, int]:
         return {self.position(point): point for point in range(len(self))}

@@ -1,4 +1,4 @@
-"""What is tuned: a computation with a search space, any configuration of which it lowers to the loop IR."""
+"""A tuning task: a computation with a search space, any configuration of which it lowers to the loop IR."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.autotvm.record.database import processor_of
-from tilewright.autotvm.record.entry import TaskKey
 from tilewright.autotvm.task.points import EnumeratedPoints, Points
+from tilewright.backend.lower import to_compute
 from tilewright.driver.apply_records import task_key_of
-from tilewright.driver.lower import loops_of, lower_function, schedule_choice, search_space, to_compute
+from tilewright.driver.lower import loops_of, lower_function, schedule_choice, search_space
+from tilewright.records.database import processor_of
+from tilewright.records.entry import TaskKey
 from tilewright.relay.ir.expr import Function
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -49,7 +50,7 @@ class Task(ABC):
     begin_seconds: float = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs to lower configurations: the search space stays behind."""
+        """The state that another process needs to lower configurations: the search space stays behind."""
         left_behind = ("points", "default", "roofline")
         return {name: value for name, value in self.__dict__.items() if name not in left_behind}
 

@@ -58,7 +58,7 @@ def _of(op: te.ComputeOp) -> int:
 
 
 def _points(axes: Sequence[te.IterVar]) -> int:
-    """Iterations of a loop nest; an open size counts for one."""
+    """Iterations of a loop nest; a symbolic dimension counts for one."""
     extents: list[Any] = [1 if axis.dom is None else as_const(axis.dom.extent) for axis in axes]
     return math.prod([int(extent or 1) for extent in extents])
 

@@ -1,4 +1,4 @@
-"""Which configuration a template gets when it is called: contexts, the innermost of which is asked first.
+"""Dispatch of configurations to templates: contexts, the innermost of which is asked first.
 
     with apply_history_best("matmul.log"):           # the best of a log, by workload
         s, args = matmul(512, 512, 512, "float32")

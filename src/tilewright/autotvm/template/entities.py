@@ -1,4 +1,4 @@
-"""What the knobs of a user's template can take: lengths of a split, an order of loops, annotations, any value.
+"""The values of a user template's knobs: lengths of a split, an order of loops, annotations, any value.
 
 Each entity applies itself to a schedule, and has the two codes by which logs of the classic stack name it.
 """
@@ -68,7 +68,7 @@ class ReorderEntity(Entity):
         """Reorder `axes`; them in their new order."""
         if len(axes) != len(self.perm):
             raise ScheduleError(f"the order {list(self.perm)} is one of {len(self.perm)} loops, {len(axes)} are given")
-        ordered = [axes[place] for place in self.perm]
+        ordered = [axes[position] for position in self.perm]
         sch[op].reorder(*ordered)
         return ordered
 
@@ -78,7 +78,7 @@ class ReorderEntity(Entity):
 
 @dataclass
 class AnnotateEntity(Entity):
-    """What is done with each loop: "none", "unroll", "vec", or the name of a thread axis, "threadIdx.x"."""
+    """The annotation of each loop: "none", "unroll", "vec", or the name of a thread axis, "threadIdx.x"."""
 
     anns: Sequence[str]
     code: ClassVar[str] = "an"

@@ -54,7 +54,7 @@ def _length_of(axis: Any) -> int:
 
 
 class _Definitions(ABC):
-    """What templates call, in a space and in a configuration alike."""
+    """The methods that templates call, in a space and in a configuration alike."""
 
     is_fallback = False
 
@@ -143,8 +143,8 @@ class ConfigSpace(_Definitions):
             raise InputError(f"the space has the configurations 0 to {len(self) - 1}, not {index}")
         left, chosen = index, {}
         for name, values in self.space_map.items():
-            left, place = divmod(left, len(values))
-            chosen[name] = values[place]
+            left, position = divmod(left, len(values))
+            chosen[name] = values[position]
         return ConfigEntity(index, self.code_hash, chosen)
 
     def __str__(self) -> str:
@@ -219,7 +219,7 @@ class ConfigEntity(_Definitions):
 
 
 class FallbackConfigEntity(ConfigSpace):
-    """What a template gets where nothing is known of its workload: the first value of each knob, or what it sets."""
+    """The configuration of a workload without records: the first value of each knob, or the one the template sets."""
 
     is_fallback = True
 
@@ -323,7 +323,7 @@ def _orders(
     **_: Any,
 ) -> list[list[int]]:
     every = list(range(len(axes)))
-    places = {id(axis): number for number, axis in enumerate(axes)}
+    positions = {id(axis): number for number, axis in enumerate(axes)}
     if policy == "identity":
         return [every]
     if policy == "all":
@@ -337,12 +337,12 @@ def _orders(
             [*every[:i], *reversed(every[i:j]), *every[j:]] for i in every for j in range(i + 2, len(axes) + 1)
         ] or [every]
     if policy == "candidate":
-        return [[places[id(axis)] for axis in order] for order in candidate or ()]
+        return [[positions[id(axis)] for axis in order] for order in candidate or ()]
     if policy == "interleave":
-        spaces = [[places[id(axis)] for axis in level] for level in spatial]
-        sums = [[places[id(axis)] for axis in level] for level in reduce]
+        spaces = [[positions[id(axis)] for axis in level] for level in spatial]
+        sums = [[positions[id(axis)] for axis in level] for level in reduce]
         levels = itertools.chain(*itertools.zip_longest(spaces, sums, fillvalue=[]))
-        return [[place for level in levels for place in level]]
+        return [[position for level in levels for position in level]]
     raise ScheduleError(
         f"knob {name!r}: there is no policy {policy!r} of orders; there are: all, identity, interval, interval_all, "
         "candidate, interleave"

@@ -22,13 +22,13 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tilewright import te
-from tilewright.autotvm.record.entry import TaskKey, canonical
 from tilewright.autotvm.task.points import Points, UnrestrictedPoints
 from tilewright.autotvm.task.task import INPUT, OUTPUT, Argument, Task
 from tilewright.autotvm.template.count_flops import count_flops
 from tilewright.autotvm.template.dispatch import ApplyConfig, Workload, current_context
 from tilewright.autotvm.template.space import ConfigEntity, ConfigSpace
 from tilewright.errors import InputError, ScheduleError
+from tilewright.records.entry import TaskKey, canonical
 from tilewright.target import Target
 from tilewright.tir.op import as_const
 from tilewright.tir.stmt import PrimFunc
@@ -82,7 +82,7 @@ def serialize_args(args: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def args_to_workload(args: Sequence[Any], task_name: str | None = None) -> Workload:
-    """What a call of a template is known by: its name and its arguments."""
+    """The workload of a template's call: its name and its arguments."""
     plain = serialize_args(args)
     return (task_name, *plain) if task_name is not None else plain
 
@@ -167,7 +167,7 @@ def _lowered(schedule: te.Schedule, tensors: list[te.Tensor], target: Target) ->
 def _argument(tensor: te.Tensor) -> Argument:
     extents = [as_const(extent) for extent in tensor.shape]
     if None in extents:
-        raise ScheduleError(f"{tensor} has an open size: a task to tune needs all sizes")
+        raise ScheduleError(f"{tensor} has a symbolic dimension: a task to tune needs all sizes")
     role = INPUT if isinstance(tensor.op, te.PlaceholderOp) else OUTPUT
     return Argument(tuple(int(extent or 0) for extent in extents), str(tensor.dtype), role)
 
@@ -189,10 +189,10 @@ class TemplatePoints(UnrestrictedPoints):
         return {name: [code, data] for name, code, data in self.config(point).to_json_dict()["entity"]}
 
     def find(self, config: Any) -> int | None:
-        places = []
+        positions = []
         for name, values in self.space.space_map.items():
             known = [value.to_json() for value in values]
             if not isinstance(config, Mapping) or list(config.get(name, ())) not in known:
                 return None
-            places.append(known.index(list(config[name])))
-        return self.at(tuple(places)) if len(config) == len(places) else None
+            positions.append(known.index(list(config[name])))
+        return self.at(tuple(positions)) if len(config) == len(positions) else None

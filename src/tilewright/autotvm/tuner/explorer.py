@@ -47,7 +47,7 @@ class Explorer(ABC):
         """Points in the order in which they should be measured; those seen are skipped."""
 
     def learn(self, trials: Iterable[Trial]) -> None:
-        """What was measured, of points that it proposed or not (as from records of before)."""
+        """Learn from measured trials, of points that it proposed or not (as from earlier records)."""
         for trial in trials:
             self.seen.add(trial.point)
             self.trials.append(trial)
@@ -174,8 +174,8 @@ def diverse(points: Points, ranked: Sequence[int], count: int) -> list[int]:
     left = list(ranked)
     while left and len(chosen) < count:
         near = [sum(_apart(points, point, other) <= 1 for other in chosen) for point in left[: 4 * count]]
-        place = min(range(len(near)), key=lambda i: i + 2 * near[i])
-        chosen.append(left.pop(place))
+        position = min(range(len(near)), key=lambda i: i + 2 * near[i])
+        chosen.append(left.pop(position))
     return chosen
 
 

@@ -41,7 +41,7 @@ _FIRST_ONES, _OTHERS = 96, 32
 
 @dataclass(frozen=True)
 class View:
-    """What a model sees of points: their samples; `all_points` says whether it is cheap enough to see all of them."""
+    """A model's view of points: their samples; `all_points` says that it is cheap enough to see all of them."""
 
     samples: Callable[[Sequence[int]], Samples]
     all_points: bool = True
@@ -155,7 +155,7 @@ class ModelExplorer(Explorer):
         self._learned = len(timed)
 
     def timed_samples(self) -> Samples:
-        """What was measured, as the model sees it."""
+        """The measured trials as samples of the model's view."""
         timed = [trial for trial in self.trials if trial.seconds is not None]
         samples = self.view.samples([trial.point for trial in timed])
         return samples.timed([float(trial.seconds or 0.0) for trial in timed])

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 
 from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.trial import Trial
-from tilewright.autotvm.record.entry import TRIAL, Entry, this_compiler
 from tilewright.autotvm.task.task import Task
 from tilewright.autotvm.tuner.explorer import Explorer
+from tilewright.records.entry import TRIAL, Entry, this_compiler
 
 #: Tuning a task ends at this share of its roofline, or after so many batches that brought nothing. One that is faster
 #: than its roofline by as much shows that to be none, and it ends nothing.
@@ -59,7 +59,7 @@ class TaskTuner:
 
     @property
     def seconds(self) -> float:
-        """What the best takes; infinite before anything was measured."""
+        """The best time in seconds; infinite before anything was measured."""
         found = self.measurer.incumbents.get(self.task)
         return float("inf") if found is None else found.seconds
 
@@ -123,7 +123,7 @@ class TaskTuner:
 
 
 def entry_of(task: Task, trial: Trial) -> Entry:
-    """What is recorded of a trial."""
+    """The record of a trial."""
     return Entry(
         task.key, task.processor, trial.config, trial.seconds, trial.failure, trial.reason, trial.accepted,
         trial.blocks, TRIAL, this_compiler(), trial.time,

@@ -275,7 +275,7 @@ def shuffle(b: FunctionBuilder, expr: e.Shuffle) -> Value:
     """Lanes picked from concatenated vectors."""
     parts = [b.value(v) for v in expr.vectors]
     lanes = [v.dtype.lanes for v in expr.vectors]
-    places = [(part, lane) for part, count in enumerate(lanes) for lane in range(count)]
+    positions = [(part, lane) for part, count in enumerate(lanes) for lane in range(count)]
     element = register_type(expr.dtype.element)
     if len(expr.indices) > 1 and len(parts) <= 2 and len(set(lanes)) == 1 and lanes[0] > 1:
         kind = register_type(expr.vectors[0].dtype)
@@ -283,7 +283,7 @@ def shuffle(b: FunctionBuilder, expr: e.Shuffle) -> Value:
         return permute(b, parts[0], second, kind, expr.indices, *parts)
     picked = []
     for index in expr.indices:
-        part, lane = places[index]
+        part, lane = positions[index]
         kind = register_type(expr.vectors[part].dtype)
         picked.append(
             parts[part]

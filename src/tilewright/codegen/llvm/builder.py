@@ -1,9 +1,9 @@
 """The state of emitting one function: blocks of text, nested scopes, and which expressions have a value already.
 
 An expression is computed once, in the outermost open scope where all its inputs exist (so loop-invariant code never
-stands inside the loop), and its value is reused wherever that place dominates. Loads take part too: a load moves out of
-the loops that do not write its buffer, and its value, with all that was computed from it, is forgotten when the buffer
-is written.
+stands inside the loop), and its value is reused wherever that position dominates. Loads take part too: a load moves out
+of the loops that do not write its buffer, and its value, with all that was computed from it, is forgotten when the
+buffer is written.
 
     for i:                          entry:  %v0 = ... n * 16
       for k:                 ->     i:      %v1 = load x[i]
@@ -88,7 +88,7 @@ def symbol_of(name: str) -> str:
 
 
 class Module:
-    """What the functions of one module share: declarations, assertion messages and loop metadata."""
+    """The shared state of one module's functions: declarations, assertion messages and loop metadata."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -109,7 +109,7 @@ class Module:
         return f"@{name}"
 
     def message_code(self, message: str) -> int:
-        """The return code of an assertion with this message: its 1-based place in the module's message table."""
+        """The return code of an assertion with this message: its 1-based position in the module's message table."""
         if message not in self.messages:
             self.messages.append(message)
         return self.messages.index(message) + 1
@@ -206,7 +206,7 @@ class FunctionBuilder:
         return len(self.scopes) - 1
 
     def root(self, buffer: Buffer) -> Any:
-        """What stands for the memory of `buffer`: itself, unless it is a parameter that may overlap others."""
+        """The pointer to the memory of `buffer`: itself, unless it is a parameter that may overlap others."""
         return self.roots.get(buffer, buffer)
 
     def load_depth(self, buffer: Buffer) -> int:

@@ -72,7 +72,7 @@ class FunctionLines:
         self._info, self.subprogram, self.first = info, subprogram, first
 
     def attachment(self, position: Position) -> str:
-        """What is written behind an instruction that was made of the line at `position`."""
+        """The debug attachment of an instruction that was made of the line at `position`."""
         node, scope = self._info._node, self.subprogram
         if position.file != self.first.file:
             file = self._info._file(position.file)

@@ -1,4 +1,4 @@
-"""What is known of integers where code is generated: constants in every lane, and signs."""
+"""Facts about integers during code generation: constants in every lane, and signs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """float16 from and to float32 in integer arithmetic, for processors that do not convert it themselves.
 
 A float16 has 5 bits of exponent with bias 15 and 10 of fraction, a float32 8 with bias 127 and 23 (IEEE 754). Values
-keep their place within the wider pattern; only the bias, subnormal numbers, infinities and NaN need more than a shift.
-"""
+keep their position within the wider pattern; only the bias, subnormal numbers, infinities and NaN need more than a
+shift."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tilewright.codegen.llvm.types import float_constant, register_type, splat
 from tilewright.support.dtype import DType
 
 _SHIFT = 23 - 10
-_EXPONENT = 0x1F << 23  # all ones in a float16, at a float32's place
+_EXPONENT = 0x1F << 23  # all ones in a float16, at a float32's position
 _REBIAS = (127 - 15) << 23
 _SMALLEST_NORMAL = (127 - 14) << 23  # 2^-14, below which a float16 is subnormal
 _OVERFLOW = (127 + 16) << 23  # 2^16

@@ -20,7 +20,7 @@ from tilewright.tir.stmt import IMPORT_LLVM, PrimFunc
 
 
 def imports_of(funcs: Sequence[PrimFunc]) -> list[str]:
-    """What the functions of a module bring along, each text once."""
+    """The imports of the functions of a module, each text once."""
     return list(dict.fromkeys(text for func in funcs for text in func.attrs.get(IMPORT_LLVM, ())))
 
 

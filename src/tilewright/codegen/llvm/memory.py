@@ -222,7 +222,7 @@ def load(b: FunctionBuilder, expr: e.BufferLoad) -> Value:
         low, high = _move_in(b, buffer, base, 0, lanes), _move_in(b, buffer, base, lanes - 1, lanes)
         picks = [2 * i if 2 * i < lanes else 2 * i + 1 for i in range(lanes)]
         return permute(b, low, high.text, register_type(expr.dtype), picks, low, high)
-    return _gather(b, expr, _lane_places(b, index))
+    return _gather(b, expr, _lane_positions(b, index))
 
 
 def _move_in(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int, lanes: int) -> Value:
@@ -234,7 +234,7 @@ def _move_in(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int, lanes:
 def load_from(b: FunctionBuilder, pointer: Value, dtype: DType, align: int, depth: int, root: Any) -> Value:
     """A value of `dtype` read at `pointer`, in memory `root`, no further out than `depth`."""
     kind = memory_type(dtype)
-    key = (root, kind, pointer.text)  # views of one place with lifetimes apart are different memory
+    key = (root, kind, pointer.text)  # views of one position with lifetimes apart are different memory
     found = b.memo.get(key)
     if found is None:
         value = b.define(f"load {kind}, ptr {pointer.text}, align {align}", pointer, depth=depth)
@@ -246,7 +246,7 @@ def load_from(b: FunctionBuilder, pointer: Value, dtype: DType, align: int, dept
     return found
 
 
-def _lane_places(b: FunctionBuilder, index: Expr) -> list[tuple[Expr, int]]:
+def _lane_positions(b: FunctionBuilder, index: Expr) -> list[tuple[Expr, int]]:
     """The scalar index and constant of each lane of a vector index."""
     lanes = index.dtype.lanes
     if isinstance(index, e.Ramp):
@@ -255,19 +255,19 @@ def _lane_places(b: FunctionBuilder, index: Expr) -> list[tuple[Expr, int]]:
         return [(op.add(index.base, op.multiply(index.stride, i)), 0) for i in range(lanes)]
     vector = b.value(index)
     kind = register_type(index.dtype)
-    places: list[tuple[Expr, int]] = []
+    positions: list[tuple[Expr, int]] = []
     for lane in range(lanes):
         value = b.defined_once(f"extractelement {kind} {vector.text}, i64 {lane}", vector)
         var = b.lanes.get((index, lane))
         if var is None:
             var = b.lanes[index, lane] = e.Var("lane", index.dtype.element)
         b.remember(var, value)
-        places.append((var, 0))
-    return places
+        positions.append((var, 0))
+    return positions
 
 
-def _gather(b: FunctionBuilder, expr: e.BufferLoad, places: list[tuple[Expr, int]]) -> Value:
-    lanes = [_move_in(b, expr.buffer, index, extra, 1) for index, extra in places]
+def _gather(b: FunctionBuilder, expr: e.BufferLoad, positions: list[tuple[Expr, int]]) -> Value:
+    lanes = [_move_in(b, expr.buffer, index, extra, 1) for index, extra in positions]
     return gather_lanes(b, lanes, register_type(expr.dtype), register_type(expr.dtype.element))
 
 
@@ -282,9 +282,9 @@ def store(b: FunctionBuilder, buffer: Buffer, index: Expr, value: Value, dtype: 
     elif isinstance(index, e.Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
         _move_out(b, buffer, index.base, 0, value, dtype)
     else:
-        for lane, (place, extra) in enumerate(_lane_places(b, index)):
+        for lane, (position, extra) in enumerate(_lane_positions(b, index)):
             part = b.define(f"extractelement {memory_type(dtype)} {value.text}, i64 {lane}", value)
-            _move_out(b, buffer, place, extra, part, dtype.element)
+            _move_out(b, buffer, position, extra, part, dtype.element)
     b.forget(b.root(buffer))
 
 

@@ -19,12 +19,13 @@ from tilewright.codegen.llvm.imports import imports_of, with_imports
 from tilewright.codegen.llvm.statements import fact, statement
 from tilewright.codegen.llvm.types import memory_type
 from tilewright.errors import InternalError
+from tilewright.runtime.native import KINDS
 from tilewright.support import knobs
 from tilewright.target import Target
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import SizeVar, Var
 from tilewright.tir.stmt import PrimFunc
-from tilewright.tir.transform.run_regions import KINDS, by_region, regions_of
+from tilewright.tir.transform.run_regions import by_region, regions_of
 
 _SYMBOL = re.compile(r"[A-Za-z_$.][\w$.]*", re.ASCII)
 
@@ -131,7 +132,7 @@ define i32 @{name}__entry(ptr %args, ptr %ctx) #0 {{
 
 
 def _regions(func: PrimFunc, module: Module) -> str:
-    """What the runtime calls to run a run loop."""
+    """The entry point by which the runtime runs a run loop."""
     module.declare("tilewright_run", "i32", "ptr, ptr, i32, ptr, i32, ptr")
     module.declare("tilewright_regions", "i32", "ptr, i32, ptr, ptr")
     numbers = [f"i8 {KINDS[kind]}" for kind, _ in regions_of(func)]

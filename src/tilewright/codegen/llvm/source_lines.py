@@ -32,13 +32,13 @@ def _lines(assembly: str, comment: str) -> Iterator[str]:
             number, directory, name = found.groups()
             files[number] = os.path.join(directory or "", name)
             continue
-        place = _LOCATION.match(line)
-        if place and place[2] != "0":
-            told = _told(files.get(place[1], "?"), int(place[2]))
+        position = _LOCATION.match(line)
+        if position and position[2] != "0":
+            told = _told(files.get(position[1], "?"), int(position[2]))
             if told != shown:
                 yield f"{comment} {told}"
             shown = told
-        elif kept and not place and not _FOR_DEBUGGERS.match(line):
+        elif kept and not position and not _FOR_DEBUGGERS.match(line):
             yield line
 
 

@@ -212,7 +212,7 @@ def _loop_body(b: FunctionBuilder, stmt: s.For, first: Value, end: Value, writes
 
 
 def _loop_properties(b: FunctionBuilder, stmt: s.For) -> list[str]:
-    """What LLVM may do to this loop: nothing, unless an annotation asks for it."""
+    """The loop properties passed to LLVM: none, unless an annotation asks for one."""
     unroll = int(stmt.annotations.get("unroll", 0))
     properties = ['!"llvm.loop.vectorize.enable", i1 false']
     if unroll > 1:

@@ -195,4 +195,16 @@ launch:
   call void @ran_shared(ptr %state, i64 %start, i64 %end, i64 %stolen)
   ret i32 %code
 }
+
+; %task: { function, arguments, kind (a byte), 7 bytes, the state of `tilewright_run` }: a function that is one region.
+%Task = type { ptr, ptr, i8, [7 x i8], [8 x i64] }
+define i32 @tilewright_run_task(ptr %task, i32 %wanted) {
+  %args.p = getelementptr %Task, ptr %task, i32 0, i32 1
+  %kind.p = getelementptr %Task, ptr %task, i32 0, i32 2
+  %state = getelementptr %Task, ptr %task, i32 0, i32 4
+  %fn = load ptr, ptr %task
+  %args = load ptr, ptr %args.p
+  %code = call i32 @tilewright_run(ptr %fn, ptr %kind.p, i32 1, ptr %args, i32 %wanted, ptr %state)
+  ret i32 %code
+}
 """

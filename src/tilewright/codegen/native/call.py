@@ -80,18 +80,18 @@ def _body(interface: CInterface) -> Iterator[str]:
         yield _PLAN.format(entry=interface.entry, first=len(INTERFACE_ERRORS), table=interface.table)
     else:
         yield f"  %scratch = getelementptr i8, ptr %arena, i64 {interface.arena_bytes}"
-    place = 0
+    position = 0
     for array, specs in (("inputs", interface.inputs), ("outputs", interface.outputs)):
         for index in range(len(specs)):
             yield f"  %{array}{index}.p = getelementptr ptr, ptr %{array}, i64 {index}"
             yield f"  %{array}{index} = load ptr, ptr %{array}{index}.p"
-            yield from _store(place, f"%{array}{index}")
-            place += 1
+            yield from _store(position, f"%{array}{index}")
+            position += 1
     for value in ("%weights", "%arena", "%scratch", *(("%plan",) if interface.is_symbolic else ())):
-        yield from _store(place, value)
-        place += 1
+        yield from _store(position, value)
+        position += 1
 
 
-def _store(place: int, value: str) -> Iterator[str]:
-    yield f"  %slot{place} = getelementptr ptr, ptr %slots, i64 {place}"
-    yield f"  store ptr {value}, ptr %slot{place}"
+def _store(position: int, value: str) -> Iterator[str]:
+    yield f"  %slot{position} = getelementptr ptr, ptr %slots, i64 {position}"
+    yield f"  store ptr {value}, ptr %slot{position}"

@@ -4,17 +4,22 @@
     i32 packed_barrier(i32 worker, ptr environment)
 
 The environment is what the interface says, a handle and the number of workers; the handle is the pool's own context.
-With 0 tasks there are as many workers as `packed_workers` holds.
+With 0 tasks there are up to `packed_workers` workers, as many as come: a library is given their number and divides its
+work by it. Nobody waits for one that has no core then.
 """
 
 from __future__ import annotations
+
+from tilewright.runtime.native import KINDS
 
 TEXT = """\
 %Context = type { i32, i32, ptr }
 %Environment = type { ptr, i32 }
 @packed_workers = global i32 1
+@meeting = internal constant i8 $MEETING$
 
 declare i32 @tilewright_parallel_run(ptr, ptr, i32)
+declare i32 @tilewright_run(ptr, ptr, i32, ptr, i32, ptr)
 declare void @tilewright_barrier(ptr)
 
 define internal i32 @packed_work(ptr %call, ptr %ctx) {
@@ -39,8 +44,14 @@ define i32 @packed_launch(ptr %fn, ptr %data, i32 %tasks) {
   store ptr %data, ptr %data.p
   %own = load i32, ptr @packed_workers
   %any = icmp sle i32 %tasks, 0
-  %count = select i1 %any, i32 %own, i32 %tasks
-  %code = call i32 @tilewright_parallel_run(ptr @packed_work, ptr %call, i32 %count)
+  br i1 %any, label %free, label %counted
+free:
+  %state = alloca [8 x i64], align 16
+  store [8 x i64] zeroinitializer, ptr %state
+  %code.free = call i32 @tilewright_run(ptr @packed_work, ptr @meeting, i32 1, ptr %call, i32 %own, ptr %state)
+  ret i32 %code.free
+counted:
+  %code = call i32 @tilewright_parallel_run(ptr @packed_work, ptr %call, i32 %tasks)
   ret i32 %code
 }
 
@@ -49,4 +60,4 @@ define i32 @packed_barrier(i32 %worker, ptr %env) {
   call void @tilewright_barrier(ptr %ctx)
   ret i32 0
 }
-"""
+""".replace("$MEETING$", str(KINDS["meeting"]))

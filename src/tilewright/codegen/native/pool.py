@@ -10,8 +10,9 @@ How it works
 *Regions.* A model is a function of regions, one a kernel: `tilewright_run(fn, kinds, regions, args, n, state)` calls
 `fn(args, ctx)` for each region and each of its n shares, and a region begins when the one before is done (`regions.py`,
 with the order of everything in docs/runtime.md). Who does a share is open: a worker claims its own first, then those
-that nobody has begun. `tilewright_parallel_run(fn, args, n)` is a launch of one region whose shares wait for each other
-and so are done by n workers, the caller being worker 0.
+that nobody has begun. `tilewright_run_task(task, n)` is the same for a function that is one region, and the turns of
+`tilewright_repeat(loop, n)` are such launches too. `tilewright_parallel_run(fn, args, n)` is a launch of one region
+that just n workers do, the caller being worker 0, whoever has to be waited for: for measurements.
 
 *Launch.* Every other worker has its own cache line with a `ticket` word: a launch adds one to the tickets of the
 workers it needs, and leaves the others asleep. Launches from several Python threads take turns (`@lock`); a launch
@@ -45,8 +46,8 @@ from tilewright.codegen.native.regions import REGIONS
 from tilewright.codegen.native.repeat import REPEAT
 from tilewright.codegen.native.steps import steps_text
 from tilewright.codegen.native.waiting import WAITING
+from tilewright.runtime.native import KINDS
 from tilewright.runtime.threads import MAX_WORKERS
-from tilewright.tir.transform.run_regions import KINDS
 
 # name -> (numbers of the system calls futex and gettid, intrinsic that tells the core that it is in a spin loop, its
 # parameter, its argument)

@@ -3,41 +3,45 @@
 from __future__ import annotations
 
 REPEAT = """\
-; %loop: { entry, slots, most turns, turns done, the test, number of pairs, number of rows, goes on, failed }, then
-; pairs of slots that are swapped after a turn, then slots and the bytes that they move on by. Calls entry(slots, ctx)
-; until the byte at the address of the test is 0 or there have been as many turns. Worker 0 makes the turns' changes.
-%Loop = type { ptr, ptr, i64, i64, ptr, i64, i64, i64, i64 }
-define i32 @tilewright_repeat(ptr %loop, ptr %ctx) {
+; %loop: { entry, run, slots, most turns, turns done, the test, number of pairs, number of rows }, then pairs of slots
+; that are swapped after a turn, then slots and the bytes that they move on by. Calls run(slots, threads), or for one
+; worker entry(slots, ctx), until the byte at the address of the test is 0 or there have been as many turns. Each turn
+; is a launch of its own, and the caller makes the changes behind it.
+%Loop = type { ptr, ptr, ptr, i64, i64, ptr, i64, i64 }
+define i32 @tilewright_repeat(ptr %loop, i32 %threads) {
 entry:
-  %slots.p = getelementptr %Loop, ptr %loop, i32 0, i32 1
-  %most.p = getelementptr %Loop, ptr %loop, i32 0, i32 2
-  %done.p = getelementptr %Loop, ptr %loop, i32 0, i32 3
-  %test.p = getelementptr %Loop, ptr %loop, i32 0, i32 4
-  %pairs.p = getelementptr %Loop, ptr %loop, i32 0, i32 5
-  %rows.p = getelementptr %Loop, ptr %loop, i32 0, i32 6
-  %goes.p = getelementptr %Loop, ptr %loop, i32 0, i32 7
-  %failed.p = getelementptr %Loop, ptr %loop, i32 0, i32 8
+  %ctx = alloca %Context, align 16
+  %run.p = getelementptr %Loop, ptr %loop, i32 0, i32 1
+  %slots.p = getelementptr %Loop, ptr %loop, i32 0, i32 2
+  %most.p = getelementptr %Loop, ptr %loop, i32 0, i32 3
+  %done.p = getelementptr %Loop, ptr %loop, i32 0, i32 4
+  %test.p = getelementptr %Loop, ptr %loop, i32 0, i32 5
+  %pairs.p = getelementptr %Loop, ptr %loop, i32 0, i32 6
+  %rows.p = getelementptr %Loop, ptr %loop, i32 0, i32 7
   %numbers = getelementptr %Loop, ptr %loop, i32 1
   %fn = load ptr, ptr %loop
+  %run = load ptr, ptr %run.p
   %slots = load ptr, ptr %slots.p
   %most = load i64, ptr %most.p
   %test = load ptr, ptr %test.p
   %pairs = load i64, ptr %pairs.p
   %rows = load i64, ptr %rows.p
   %all = add i64 %pairs, %rows
-  %worker = load i32, ptr %ctx
-  %leads = icmp eq i32 %worker, 0
+  %shares = icmp sgt i32 %threads, 1
+  call void @by_oneself(ptr %ctx)
   br label %turn
 turn:
-  %code = call i32 %fn(ptr %slots, ptr %ctx)
-  %ok = icmp eq i32 %code, 0
-  br i1 %ok, label %finished, label %failed
-failed:                                           ; the others leave too: the barrier will not hold them any more
-  store atomic i64 1, ptr %failed.p seq_cst, align 8
-  ret i32 %code
+  br i1 %shares, label %share, label %alone
+share:
+  %code.shared = call i32 %run(ptr %slots, i32 %threads)
+  br label %finished
+alone:
+  %code.alone = call i32 %fn(ptr %slots, ptr %ctx)
+  br label %finished
 finished:
-  call void @tilewright_barrier(ptr %ctx)         ; nobody works on this turn any more
-  br i1 %leads, label %change, label %meet
+  %code = phi i32 [ %code.shared, %share ], [ %code.alone, %alone ]
+  %ok = icmp eq i32 %code, 0
+  br i1 %ok, label %change, label %leave
 change:
   %before = load i64, ptr %done.p
   %done = add i64 %before, 1
@@ -75,18 +79,8 @@ decide:
   %true = icmp ne i8 %byte, 0
   %room = icmp slt i64 %done, %most
   %goes = and i1 %true, %room
-  %goes.64 = zext i1 %goes to i64
-  store atomic i64 %goes.64, ptr %goes.p seq_cst, align 8
-  br label %meet
-meet:
-  call void @tilewright_barrier(ptr %ctx)
-  %again = load atomic i64, ptr %goes.p seq_cst, align 8
-  %broken = load atomic i64, ptr %failed.p seq_cst, align 8
-  %fine = icmp eq i64 %broken, 0
-  %some = icmp ne i64 %again, 0
-  %go = and i1 %fine, %some
-  br i1 %go, label %turn, label %leave
+  br i1 %goes, label %turn, label %leave
 leave:
-  ret i32 0
+  ret i32 %code
 }
 """

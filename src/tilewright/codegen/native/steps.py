@@ -2,11 +2,11 @@
 
     i32 tilewright_steps(ptr frame)
 
-runs the steps that `runtime/vm/encode.py` wrote down as 64-bit words. The frame is an array of 64-bit cells: the place
-in the words, turns of loops that are left, workers, the address of the words, that of the slots that segments are
-called with, what happened, 0; then the bases of addresses and the variables. An address is four words: the cell of its
-base, an offset, the cell of a count and the bytes that it moves on by. All that a run knows is in the frame, so that it
-can be left at any loop's end, for signals, and wherever a list has to grow, and entered again.
+runs the steps that `runtime/vm/encode.py` wrote down as 64-bit words. The frame is an array of 64-bit cells: the
+position in the words, turns of loops that are left, workers, the address of the words, that of the slots that segments
+are called with, what happened, 0; then the bases of addresses and the variables. An address is four words: the cell of
+its base, an offset, the cell of a count and the bytes that it moves on by. All that a run knows is in the frame, so
+that it can be left at any loop's end, for signals, and wherever a list has to grow, and entered again.
 
 The result says why it was left: 0 at the end, 1 where no turns are left, 2 where the list whose number is in the cell
 "what happened" is full, 3 where a segment failed with the code there, 4 on the program's error of that number.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.codegen.native.pool_code import compile_text
 
 #: %record: { entry, slots, times }: calls entry(slots, ctx) between two readings of the clock, which is Python's
-#: `perf_counter`, and puts them, in ns, at times[2 * worker] and the place behind.
+#: `perf_counter`, and puts them, in ns, at times[2 * worker] and the position behind.
 _TEXT = """\
 declare i32 @clock_gettime(i32, ptr)
 define internal i64 @now() {

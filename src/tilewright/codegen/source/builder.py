@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.codegen.source.dialect import Dialect
 from tilewright.errors import UnsupportedError
 from tilewright.support import knobs
 from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Expr, Var
 from tilewright.tir.position import Position

@@ -101,7 +101,7 @@ def emit_static_c(funcs: Sequence[PrimFunc]) -> EmittedSource:
 
 
 def c_prelude(one_worker: bool = False) -> str:
-    """What stands before functions; with `one_worker` the barrier too, which then waits for nobody."""
+    """The text before functions; with `one_worker` the barrier too, which then waits for nobody."""
     q = "TILEWRIGHT_MAYBE "
     bits = []
     for dtype, spelled, other_dtype, other in _BITS:

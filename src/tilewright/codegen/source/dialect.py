@@ -1,4 +1,4 @@
-"""What differs between the C-like languages that kernels are written in: spellings, as data.
+"""Differences between the C-like languages in which kernels are written: spellings, as data.
 
 One `Dialect` per language (`c.py`, `opencl.py`, `cuda.py`, `metal.py`, `wgsl.py`); `builder.py`, `expressions.py` and
 `statements.py` turn loop IR into text by these tables and hold no knowledge of any one language.

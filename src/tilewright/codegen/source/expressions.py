@@ -128,7 +128,7 @@ def _load(b: SourceBuilder, x: e.BufferLoad) -> str:
 
 
 def from_memory(b: SourceBuilder, dtype: Any, text: str) -> str:
-    """What was loaded, in its register type."""
+    """A loaded value in its register type."""
     stored = dtype.is_bool and "bool" in b.dialect.memory_types
     return f"({text} != {b.dialect.literal(DType('int32'), 0)})" if stored else text
 

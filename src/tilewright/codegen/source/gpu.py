@@ -1,4 +1,4 @@
-"""What the GPU languages share: a program of kernels as one text, and the checks before it is written."""
+"""The shared part of the GPU languages: a program of kernels as one text, and the checks before it is written."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Language:
 
 
 def parameter_list(launch: Launch, b: SourceBuilder, buffer: str, scalar: str) -> list[str]:
-    """The declarations of a kernel's parameters, by templates of {const}, {type}, {name} and {place}."""
+    """The declarations of a kernel's parameters, by templates of {const}, {type}, {name} and {position}."""
     declared = []
     flags = zip(launch.kernel.params, launch.kernel.attrs["written"], strict=True)
-    for place, (param, written) in enumerate(flags):
+    for position, (param, written) in enumerate(flags):
         is_buffer = isinstance(param, Buffer)
         kind = b.dialect.memory_type(param.dtype) if is_buffer else b.dialect.type_name(param.dtype)
         template, const = (buffer if is_buffer else scalar), ("" if written else "const ")
-        declared.append(template.format(const=const, type=kind, name=b.name(param), place=place))
+        declared.append(template.format(const=const, type=kind, name=b.name(param), position=position))
     return declared
 
 

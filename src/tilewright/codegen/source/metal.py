@@ -55,7 +55,8 @@ inline long tilewright_take(long value, ushort lane) { return (long)tilewright_t
 
 
 def _head(launch: Launch, b: SourceBuilder) -> str:
-    buffer, scalar = "device {const}{type}* {name} [[buffer({place})]]", "constant {type}& {name} [[buffer({place})]]"
+    buffer = "device {const}{type}* {name} [[buffer({position})]]"
+    scalar = "constant {type}& {name} [[buffer({position})]]"
     parameters = parameter_list(launch, b, buffer, scalar)
     parameters.append("uint3 blockIdx [[threadgroup_position_in_grid]]")
     parameters.append("uint3 threadIdx [[thread_position_in_threadgroup]]")

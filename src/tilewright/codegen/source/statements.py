@@ -19,7 +19,7 @@ _SERIAL = (s.ForKind.SERIAL, s.ForKind.VECTORIZED, s.ForKind.UNROLLED)
 
 @nested
 def statement(b: SourceBuilder, stmt: s.Stmt) -> None:
-    """Write `stmt` at the current place."""
+    """Write `stmt` at the current position."""
     emit = _STATEMENTS.get(type(stmt))
     if emit is None:
         raise InternalError(f"no {b.dialect.name} code for statement {type(stmt).__name__}")

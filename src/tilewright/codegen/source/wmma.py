@@ -29,20 +29,20 @@ def fragment_array(b: SourceBuilder, buffer: Buffer) -> str:
     return f"{_WMMA}fragment<{_WMMA}{arguments}> {b.name(buffer)}[{size // SIDE**2}];"
 
 
-def _fragment(b: SourceBuilder, place: Expr, stride: Expr) -> str:
-    """The fragment that begins at `place`; fragments are numbered row by row."""
-    assert isinstance(place, BufferLoad) and isinstance(stride, IntImm)
-    index, row = flat_index(place.buffer, place.indices), SIDE * stride.value
+def _fragment(b: SourceBuilder, position: Expr, stride: Expr) -> str:
+    """The fragment that begins at `position`; fragments are numbered row by row."""
+    assert isinstance(position, BufferLoad) and isinstance(stride, IntImm)
+    index, row = flat_index(position.buffer, position.indices), SIDE * stride.value
     number = (
         FloorDiv(index, IntImm(index.dtype, row)) * (stride.value // SIDE)
         + FloorMod(index, IntImm(index.dtype, stride.value)) // SIDE
     )
-    return f"{b.name(place.buffer)}[{b.value(b.analyzer.simplify(number))}]"
+    return f"{b.name(position.buffer)}[{b.value(b.analyzer.simplify(number))}]"
 
 
-def _address(b: SourceBuilder, place: Expr) -> str:
-    assert isinstance(place, BufferLoad)
-    return f"&{b.name(place.buffer)}[{b.value(flat_index(place.buffer, place.indices))}]"
+def _address(b: SourceBuilder, position: Expr) -> str:
+    assert isinstance(position, BufferLoad)
+    return f"&{b.name(position.buffer)}[{b.value(flat_index(position.buffer, position.indices))}]"
 
 
 def _fill(b: SourceBuilder, call: Call) -> None:

@@ -21,7 +21,7 @@ from tilewright.compat.auto_scheduler.workload import workload_key_to_tensors
 
 
 class CostModel:
-    """What says which states are fast. `own` is this compiler's model behind it, None where there is none."""
+    """A model that scores states. `own` is this compiler's model behind it, None where there is none."""
 
     own: OwnModel | None = None
 

@@ -13,7 +13,9 @@ from tilewright.errors import InputError
 
 
 class LayoutRewriteOption:
-    """Whether inputs may be stored in the order in which a schedule reads them; networks' weights always are."""
+    """The layouts that inputs may be stored in: the order in which a schedule reads them; networks' weights
+    always are.
+    """
 
     NO_REWRITE = 0
     INSERT_TRANSFORM_STAGE = 1
@@ -21,7 +23,7 @@ class LayoutRewriteOption:
 
     @staticmethod
     def get_target_default(target: Any, in_relay_integration: bool = False) -> int:
-        """What is done where nothing is said."""
+        """The default option."""
         return LayoutRewriteOption.NO_REWRITE
 
 

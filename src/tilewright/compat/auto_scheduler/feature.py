@@ -1,4 +1,4 @@
-"""What cost models see of states: a row of named features."""
+"""Features of states for cost models: a row of named features."""
 
 from __future__ import annotations
 

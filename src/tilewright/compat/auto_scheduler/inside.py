@@ -57,7 +57,9 @@ def SearchPolicyUtilsGetConsumers(task: Any, state: Any, stage_id: int) -> Consu
 
 
 def SearchPolicyUtilsIsElementwiseMatch(task: Any, state: Any, stage_id: int, target_stage_id: int) -> bool:
-    """True if an element of a stage is needed for that at the same place of another alone, and both have one shape."""
+    """True if an element of a stage is needed for that at the same position of another alone, and both have one
+    shape.
+    """
     stages = state.replay.stages
     while stage_id != target_stage_id:
         source = stages[stage_id].op

@@ -11,11 +11,11 @@ from tilewright.autotvm.classic.measure import BuildResult as BuiltResult
 from tilewright.autotvm.classic.measure import MeasureErrorNo as Numbers
 from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.trial import Trial
-from tilewright.autotvm.record.entry import TIMEOUT
 from tilewright.compat.auto_scheduler.state import State
-from tilewright.compat.classic.rpc_runner import RPCRunner as Devices
-from tilewright.compat.classic.rpc_runner import request_remote
+from tilewright.compat.autotvm.rpc_runner import RPCRunner as Devices
+from tilewright.compat.autotvm.rpc_runner import request_remote
 from tilewright.errors import InputError
+from tilewright.records.entry import TIMEOUT
 
 
 class MeasureErrorNo(Numbers):
@@ -23,7 +23,7 @@ class MeasureErrorNo(Numbers):
 
 
 class MeasureInput:
-    """What is measured: `state` of `task`."""
+    """One state to measure: `state` of `task`."""
 
     def __init__(self, task: Any, state: Any) -> None:
         self.task, self.state = task, state if isinstance(state, State) else getattr(state, "state_object", state)
@@ -39,7 +39,9 @@ class Seconds(float):
 
 
 class MeasureResult:
-    """What came of it: seconds of calls, `error_no` and `error_msg`, the seconds it all took, and when."""
+    """The result of a measurement: seconds of calls, `error_no` and `error_msg`, the seconds it all took, and the time
+    of day.
+    """
 
     def __init__(
         self, costs: Sequence[float], error_no: int, error_msg: str | None, all_cost: float, timestamp: float
@@ -53,7 +55,7 @@ class MeasureResult:
 
 
 class BuildResult:
-    """What a builder gives a runner."""
+    """The result of a builder, for a runner."""
 
     def __init__(self, filename: str | None, args: Any, error_no: int, error_msg: str | None, time_cost: float) -> None:
         self.filename, self.args, self.error_no = filename or "", args, error_no
@@ -67,7 +69,7 @@ class ProgramBuilder:
         self.timeout, self.n_parallel, self.build_func = timeout, n_parallel, build_func
 
     def build(self, measure_inputs: Sequence[MeasureInput], verbose: int = 1) -> list[BuildResult]:
-        """Whether the schedule of each input lowers."""
+        """The result of lowering the schedule of each input."""
         found = []
         for given in measure_inputs:
             begun, number, message = time.perf_counter(), Numbers.NO_ERROR, ""
@@ -176,7 +178,7 @@ class LocalRPCMeasureContext:
 
 
 class MeasureCallback:
-    """What is called after every batch."""
+    """A callback after every batch."""
 
 
 class PythonBasedMeasureCallback(MeasureCallback):
@@ -188,7 +190,7 @@ class PythonBasedMeasureCallback(MeasureCallback):
 
 
 class TuningOptions:
-    """How long to search, and how to measure."""
+    """The budget of a search, and options of measuring."""
 
     def __init__(
         self,
@@ -230,7 +232,7 @@ _BESIDE = 3
 
 
 def options_of(builder: ProgramBuilder, runner: Any) -> MeasureOptions:
-    """How this compiler measures by what a program wishes."""
+    """The options of this compiler's measuring that match a program's."""
     repeat = max(MeasureOptions.blocks, getattr(runner, "repeat", 1))
     cold = 64 << 20 if getattr(runner, "enable_cpu_cache_flush", False) else 0
     return MeasureOptions(

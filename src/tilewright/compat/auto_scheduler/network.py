@@ -16,14 +16,12 @@ from typing import Any
 
 from tilewright import te
 from tilewright.autotvm.classic.extract import extract_from_program, module_of
-from tilewright.autotvm.record.context import applied
-from tilewright.autotvm.record.database import Database, processor_of
-from tilewright.autotvm.record.entry import Entry, TaskKey, canonical
 from tilewright.autotvm.sketch.kernel import SketchKernel, kernel_explorer, sketch_kernels
 from tilewright.autotvm.task.extract import network_calls
 from tilewright.autotvm.task.task import KernelTask, Task
 from tilewright.autotvm.tuner.explorer import Explorer
 from tilewright.autotvm.tuner.explorers import make_explorer
+from tilewright.backend.lower import to_compute
 from tilewright.compat.auto_scheduler.cost_model import XGBModel
 from tilewright.compat.auto_scheduler.dag import ComputeDAG
 from tilewright.compat.auto_scheduler.measure import MeasureInput, MeasureResult, TuningOptions
@@ -32,10 +30,12 @@ from tilewright.compat.auto_scheduler.record import RecordReader
 from tilewright.compat.auto_scheduler.state import State
 from tilewright.compat.auto_scheduler.steps import SKETCH
 from tilewright.compat.auto_scheduler.task import HardwareParams, SearchTask
-from tilewright.compat.classic.meanings import only
-from tilewright.compat.classic.target import Target
-from tilewright.driver.lower import to_compute
+from tilewright.compat.ir.meanings import only
+from tilewright.compat.target.target import Target
 from tilewright.errors import InputError
+from tilewright.records.context import applied
+from tilewright.records.database import Database, processor_of
+from tilewright.records.entry import Entry, TaskKey, canonical
 
 #: The prefix of the workload keys of kernels of networks.
 _KERNEL = "kernel"
@@ -80,7 +80,7 @@ class KernelSearchTask(SearchTask):
         return self.kernel.lower(self.kernel.points.config(self.point(state)))
 
     def network_explorer(self, generator: Random) -> Explorer:
-        """What a search begins with where a policy has nothing of its own."""
+        """The explorer that a search begins with where a policy has nothing of its own."""
         if isinstance(self.kernel, SketchKernel):
             return kernel_explorer(self.kernel, generator, None)
         return make_explorer("auto", self.kernel.points, generator)

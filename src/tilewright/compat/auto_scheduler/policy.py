@@ -31,7 +31,7 @@ _SKETCHES = 16
 
 
 class SearchCallback:
-    """What is called before a search."""
+    """A callback before a search."""
 
 
 class PreloadMeasuredStates(SearchCallback):
@@ -60,7 +60,7 @@ class SearchPolicy:
         self._explorer: Explorer | None = None
 
     def explorer(self, measurer: Any) -> Explorer:
-        """What proposes points of the task, with what logs have told it; one for all of a policy's searches."""
+        """An explorer of the task's points that has learned from logs; one for all of a policy's searches."""
         if self._explorer is None:
             self._explorer = self.made_explorer(measurer)
             for callback in self.callbacks:
@@ -81,7 +81,7 @@ class SearchPolicy:
         """A batch was measured."""
 
     def set_verbose(self, verbose: int) -> None:
-        """How much is told."""
+        """Set the amount of output."""
         self.verbose = verbose
 
     def search(
@@ -224,7 +224,7 @@ class _ByStates(SketchExplorer):
 
 
 class _RulesByStates(RandomExplorer):
-    """What a program's own model says of the states of rules."""
+    """A program's own model that scores the states of rules."""
 
     def __init__(self, own: RuleTask, task: Any, model: Any) -> None:
         super().__init__(own.points)
@@ -237,7 +237,7 @@ class _RulesByStates(RandomExplorer):
 
 
 def _measured(task: Any, filename: str) -> list[Trial]:
-    """What a log has of a task, as trials."""
+    """The trials that a log has of a task."""
     found = []
     for inp, res in load_records(filename):
         steps = inp.state.transform_steps

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright.compat.auto_scheduler.measure import MeasureCallback, MeasureInput, MeasureResult
 from tilewright.compat.auto_scheduler.workload import calc_workload_dis_factor, decode_workload_key
-from tilewright.compat.classic.target import Target
+from tilewright.compat.target.target import Target
 from tilewright.errors import ArtifactError
 
 LOG_VERSION = "v0.6"
@@ -48,7 +48,7 @@ class RecordedState:
 
 
 class RecordedTask:
-    """What a line says of its task: the key, the target, and the rest of what stands there."""
+    """The description of a task in a line: the key, the target, and the rest of the line."""
 
     def __init__(self, fields: Sequence[Any]) -> None:
         self.workload_key, self.fields = fields[0], list(fields)
@@ -59,12 +59,12 @@ class RecordedTask:
 
     @property
     def target(self) -> Any:
-        """What it is for. Raises `TargetError` where this compiler has no such."""
+        """The target. Raises `TargetError` where this compiler has no such."""
         return Target(self.fields[1], self._host or None)
 
     @property
     def target_host(self) -> Any:
-        """Where the host's part of it runs; None where that is not said."""
+        """The target of the host's part; None where the line has none."""
         return Target(self._host) if self._host else None
 
     @property

@@ -14,12 +14,12 @@ from random import Random
 from typing import Any
 
 from tilewright import te
-from tilewright.autotvm.record.entry import TaskKey, canonical
 from tilewright.autotvm.sketch.task import ScheduledTask, arguments_of
 from tilewright.autotvm.task.points import UnrestrictedPoints
 from tilewright.compat.auto_scheduler.state import State
 from tilewright.compat.auto_scheduler.steps import ANNOTATIONS, Step
 from tilewright.errors import InputError, ScheduleError
+from tilewright.records.entry import TaskKey, canonical
 from tilewright.te.auto_inline import is_injective
 from tilewright.te.itervar import IterType
 from tilewright.te.operation import producer_loads
@@ -112,7 +112,7 @@ def _sketches(task: Any, policy: Any, rules: Sequence[Any]) -> list[State]:
 
 
 def _pairs(answer: Sequence[Any]) -> list[tuple[State, int]]:
-    """What a rule gives: pairs of a state and the stage to go on with, or one such pair."""
+    """The result of a rule: pairs of a state and the stage to go on with, or one such pair."""
     pairs = [answer] if answer and isinstance(answer[0], State) else answer
     return [(state, int(stage)) for state, stage in pairs]
 
@@ -142,9 +142,9 @@ def _completed(sketch: State, generator: Random) -> list[Step] | None:
     try:
         for step in sketch.transform_steps:
             state.replay.add(_filled(state, step, generator))
-        for place, stage in enumerate(state.replay.stages):
+        for position, stage in enumerate(state.replay.stages):
             if isinstance(stage.op, te.ComputeOp) and stage.attach_type != te.stage.INLINE:
-                _marked(state, place, generator)
+                _marked(state, position, generator)
     except ScheduleError:
         return None
     return state.transform_steps
@@ -153,8 +153,8 @@ def _completed(sketch: State, generator: Random) -> list[Step] | None:
 def _filled(state: State, step: Step, generator: Random) -> Step:
     if step[0] != "SP" or None not in step[4]:
         return step
-    kind, place, axis, _, lengths, *rest = step
-    extent = state.replay.extent(place, state.replay.axes(place)[axis])
+    kind, position, axis, _, lengths, *rest = step
+    extent = state.replay.extent(position, state.replay.axes(position)[axis])
     left, drawn = extent, []
     for length in lengths:
         if length is None:
@@ -162,13 +162,13 @@ def _filled(state: State, step: Step, generator: Random) -> Step:
             length = generator.choice(choices)
         left = None if left is None else -(-left // length)
         drawn.append(length)
-    return [kind, place, axis, extent, drawn, *rest]
+    return [kind, position, axis, extent, drawn, *rest]
 
 
-def _marked(state: State, place: int, generator: Random) -> None:
+def _marked(state: State, position: int, generator: Random) -> None:
     """Loops of a stage that stands by itself shared by workers, up to where others are computed; a vector within."""
     replay = state.replay
-    stage, axes = replay.stages[place], replay.axes(place)
+    stage, axes = replay.stages[position], replay.axes(position)
     if not axes or any(stage.attr(axis).kind is not ForKind.SERIAL for axis in axes):
         return
     users = [one.attach_ivar for one in replay.stages if one.attach_stage is stage]
@@ -177,12 +177,12 @@ def _marked(state: State, place: int, generator: Random) -> None:
         last = min((axes.index(axis) + 1 for axis in users if axis in axes), default=max(1, data - 1))
         shared = min(generator.randint(1, max(1, last)), data)
         if shared > 1:
-            replay.add(["FU", place, list(range(shared))])
+            replay.add(["FU", position, list(range(shared))])
         if shared:
-            replay.add(["AN", place, 0, ANNOTATIONS["parallel"]])
-    axes = replay.axes(place)
-    inner = max((i for i, axis in enumerate(axes) if replay.extent(place, axis) != 1), default=0)
-    extent = replay.extent(place, axes[inner])
+            replay.add(["AN", position, 0, ANNOTATIONS["parallel"]])
+    axes = replay.axes(position)
+    inner = max((i for i, axis in enumerate(axes) if replay.extent(position, axis) != 1), default=0)
+    extent = replay.extent(position, axes[inner])
     free = axes[inner].iter_type is IterType.DATA_PAR and stage.attr(axes[inner]).kind is ForKind.SERIAL
     if inner and free and axes[inner] not in users and extent is not None and 1 < extent <= _WIDEST:
-        replay.add(["AN", place, inner, ANNOTATIONS["vectorize"]])
+        replay.add(["AN", position, inner, ANNOTATIONS["vectorize"]])

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright import te
-from tilewright.arith.range import Range
 from tilewright.compat.auto_scheduler.steps import ANNOTATIONS, SKETCH, Replay, Step
 from tilewright.errors import ScheduleError
 from tilewright.te.bounds import infer_bounds
+from tilewright.tir.arith.range import Range
 from tilewright.tir.op import as_const, const
 from tilewright.tir.stmt import ForKind
 
@@ -35,7 +35,7 @@ class Iterator_:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the stage."""
         return self.axis.name
 
     @property
@@ -78,9 +78,9 @@ class State:
         for theirs, own in zip(other.replay.stages, self.replay.stages, strict=True):
             self._same_stage[theirs.op] = own
             self._same_loop |= dict(zip(theirs.leaf_iter_vars, own.leaf_iter_vars, strict=True))
-        places = {stage: place for place, stage in enumerate(other.replay.stages)}
+        positions = {stage: position for position, stage in enumerate(other.replay.stages)}
         known = other.replay.schedule.stage_map | other._same_stage
-        self._same_stage |= {op: self.replay.stages[places[at]] for op, at in known.items() if at in places}
+        self._same_stage |= {op: self.replay.stages[positions[at]] for op, at in known.items() if at in positions}
         for loop, same in other._same_loop.items():
             self._same_loop[loop] = self._same_loop.get(same, same)
 
@@ -105,28 +105,28 @@ class State:
 
     @property
     def transform_steps(self) -> list[Step]:
-        """What was done."""
+        """The steps taken so far."""
         return self.replay.steps
 
     @property
     def stages(self) -> list[Stage]:
         """All stages in the order of the computation, inputs too."""
-        places = {te.stage.ROOT: "root", te.stage.INLINE: "inlined", te.stage.AT: "iter"}
+        positions = {te.stage.ROOT: "root", te.stage.INLINE: "inlined", te.stage.AT: "iter"}
         return [
             Stage(
                 stage.op,
                 [self._iterator(i, axis) for axis in self.replay.axes(i)],
-                Stage.COMPUTE_AT_TRANS_TABLE[places[stage.attach_type]],
+                Stage.COMPUTE_AT_TRANS_TABLE[positions[stage.attach_type]],
             )
             for i, stage in enumerate(self.replay.stages)
         ]
 
-    def _iterator(self, place: int, axis: te.IterVar) -> Iterator_:
-        """A loop of the stage at a place."""
-        stage = self.replay.stages[place]
+    def _iterator(self, position: int, axis: te.IterVar) -> Iterator_:
+        """A loop of the stage at a position."""
+        stage = self.replay.stages[position]
         attr = stage.attr(axis)
         name = _KINDS.get(attr.kind, "none") if attr.thread is None else attr.thread.thread_tag
-        extent = self._extents.get(axis, self.replay.extent(place, axis))
+        extent = self._extents.get(axis, self.replay.extent(position, axis))
         return Iterator_(axis, extent, ANNOTATIONS.get(name, 0))
 
     @property
@@ -146,31 +146,31 @@ class State:
         self, stage: Any, iterator: Any, lengths: Sequence[int | None], inner_to_outer: bool = True
     ) -> list[Iterator_]:
         """Split a loop into one more than there are lengths; those that a search is to choose are None."""
-        place, axis = self._at(stage, iterator)
-        extent = self.replay.extent(place, self.replay.axes(place)[axis])
-        return self._made(place, ["SP", place, axis, extent, list(lengths), int(inner_to_outer)])
+        position, axis = self._at(stage, iterator)
+        extent = self.replay.extent(position, self.replay.axes(position)[axis])
+        return self._made(position, ["SP", position, axis, extent, list(lengths), int(inner_to_outer)])
 
     def follow_split(self, stage: Any, iterator: Any, src_step_id: int, n_split: int) -> list[Iterator_]:
         """Split as an earlier step did, into `n_split` lengths."""
-        place, axis = self._at(stage, iterator)
-        return self._made(place, ["FSP", place, axis, src_step_id, n_split])
+        position, axis = self._at(stage, iterator)
+        return self._made(position, ["FSP", position, axis, src_step_id, n_split])
 
     def follow_fused_split(
         self, stage: Any, iterator: Any, src_step_ids: Sequence[int], level: int, factor_or_nparts: bool
     ) -> list[Iterator_]:
         """Split by the product of what earlier steps have at a level."""
-        place, axis = self._at(stage, iterator)
-        return self._made(place, ["FFSP", place, axis, list(src_step_ids), level, int(factor_or_nparts)])
+        position, axis = self._at(stage, iterator)
+        return self._made(position, ["FFSP", position, axis, list(src_step_ids), level, int(factor_or_nparts)])
 
     def fuse(self, stage: Any, iters: Sequence[Any]) -> Iterator_:
         """Make neighbouring loops one."""
-        place = self._stage(stage)
-        return self._made(place, ["FU", place, [self._axis(place, one) for one in iters]])
+        position = self._stage(stage)
+        return self._made(position, ["FU", position, [self._axis(position, one) for one in iters]])
 
     def reorder(self, stage: Any, order: Sequence[Any]) -> None:
         """Put all loops into another order."""
-        place = self._stage(stage)
-        self.replay.add(["RE", place, [self._axis(place, one) for one in order]])
+        position = self._stage(stage)
+        self.replay.add(["RE", position, [self._axis(position, one) for one in order]])
 
     def parallel(self, stage: Any, iterator: Any) -> Iterator_:
         """Have workers share a loop."""
@@ -182,10 +182,10 @@ class State:
 
     def unroll(self, stage: Any, iterator: Any, max_unroll: int | None = None) -> Iterator_:
         """Unroll a loop, unless it has more than `max_unroll` iterations."""
-        place, axis = self._at(stage, iterator)
-        extent = self.replay.extent(place, self.replay.axes(place)[axis])
+        position, axis = self._at(stage, iterator)
+        extent = self.replay.extent(position, self.replay.axes(position)[axis])
         if max_unroll is not None and extent is not None and extent > max_unroll:
-            return self.stages[place].iters[axis]
+            return self.stages[position].iters[axis]
         return self._annotated(stage, iterator, "unroll")
 
     def bind(self, stage: Any, iterator: Any, thread_name: str) -> Iterator_:
@@ -198,13 +198,13 @@ class State:
 
     def pragma(self, stage: Any, iterator: Any, pragma_type: str) -> None:
         """A hint, such as "auto_unroll_max_step$64"."""
-        place, axis = self._at(stage, iterator)
-        self.replay.add(["PR", place, axis, pragma_type])
+        position, axis = self._at(stage, iterator)
+        self.replay.add(["PR", position, axis, pragma_type])
 
     def storage_align(self, stage: Any, iterator: Any, factor: int, offset: int) -> None:
         """Align what lies along a loop."""
-        place, axis = self._at(stage, iterator)
-        self.replay.add(["SA", place, axis, factor, offset])
+        position, axis = self._at(stage, iterator)
+        self.replay.add(["SA", position, axis, factor, offset])
 
     def compute_at(self, stage: Any, target_stage: Any, target_iter: Any) -> None:
         """Compute a stage within a loop of another."""
@@ -221,8 +221,8 @@ class State:
 
     def cache_write(self, stage: Any, scope_name: str) -> te.Tensor:
         """Compute a stage into memory of another scope; the tensor there."""
-        place = self.replay.add(["CHW", self._stage(stage), scope_name])
-        return self.replay.stages[place].op.output(0)
+        position = self.replay.add(["CHW", self._stage(stage), scope_name])
+        return self.replay.stages[position].op.output(0)
 
     def cache_read(self, stage: Any, scope_name: str, reader_stages: Sequence[Any]) -> te.Tensor:
         """Have readers read a stage from a copy; the copy."""
@@ -232,20 +232,20 @@ class State:
 
     def rfactor(self, stage: Any, iterator: Any, factor_iter_id: int) -> te.Tensor:
         """Reduce in two steps; the tensor of partial results."""
-        place, axis = self._at(stage, iterator)
-        made = self.replay.add(["RF", place, axis, factor_iter_id])
+        position, axis = self._at(stage, iterator)
+        made = self.replay.add(["RF", position, axis, factor_iter_id])
         return self.replay.stages[made].op.output(0)
 
     # ----------------------------------------------------------------------------------------------------- names
     def _annotated(self, stage: Any, iterator: Any, name: str) -> Iterator_:
-        place, axis = self._at(stage, iterator)
-        return self._made(place, ["AN", place, axis, ANNOTATIONS[name]])
+        position, axis = self._at(stage, iterator)
+        return self._made(position, ["AN", position, axis, ANNOTATIONS[name]])
 
-    def _made(self, place: int, step: Step) -> Any:
+    def _made(self, position: int, step: Step) -> Any:
         made = self.replay.add(step)
         if isinstance(made, te.IterVar):
-            return self._iterator(place, made)
-        return [self._iterator(place, axis) for axis in made]
+            return self._iterator(position, made)
+        return [self._iterator(position, axis) for axis in made]
 
     def _stage(self, key: Any) -> int:
         if isinstance(key, int):
@@ -253,25 +253,27 @@ class State:
         op = key.op if isinstance(key, te.Tensor | Stage) else key
         names = [stage.op.name for stage in self.replay.stages]
         wanted = self.replay.schedule.stage_map.get(op) or self._same_stage.get(op)
-        for place, stage in enumerate(self.replay.stages):
+        for position, stage in enumerate(self.replay.stages):
             if stage.op is op or wanted is stage:
-                return place
+                return position
         raise ScheduleError(f"{getattr(op, 'name', key)!r} is no stage of this state; there are: {', '.join(names)}")
 
-    def _axis(self, place: int, iterator: Any) -> int:
-        axes = self.replay.axes(place)
+    def _axis(self, position: int, iterator: Any) -> int:
+        axes = self.replay.axes(position)
         wanted = iterator.axis if isinstance(iterator, Iterator_) else iterator
         if isinstance(wanted, int):
             return wanted
         wanted = wanted if wanted in axes else self._same_loop.get(wanted, wanted)
         if wanted not in axes:
             names = ", ".join(axis.name for axis in axes)
-            raise ScheduleError(f"{wanted} is no loop of {self.replay.stages[place].op.name}; its loops are: {names}")
+            raise ScheduleError(
+                f"{wanted} is no loop of {self.replay.stages[position].op.name}; its loops are: {names}"
+            )
         return axes.index(wanted)
 
     def _at(self, stage: Any, iterator: Any) -> tuple[int, int]:
-        place = self._stage(stage)
-        return place, self._axis(place, iterator)
+        position = self._stage(stage)
+        return position, self._axis(position, iterator)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, State) and self.transform_steps == other.transform_steps

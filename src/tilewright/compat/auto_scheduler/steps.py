@@ -148,8 +148,8 @@ class Replay:
         copy = self.schedule.cache_read(stages[stage].op.output(0), scope, [stages[i].op for i in readers])
         return self.stages.index(self.schedule[copy])
 
-    def _rfactor(self, stage: int, axis: int, place: int) -> int:
-        self.schedule.rfactor(self.stages[stage].op.output(0), self.axes(stage)[axis], place)
+    def _rfactor(self, stage: int, axis: int, position: int) -> int:
+        self.schedule.rfactor(self.stages[stage].op.output(0), self.axes(stage)[axis], position)
         return stage
 
     def _sketch(self, config: dict[str, Any]) -> None:

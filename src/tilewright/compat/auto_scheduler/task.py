@@ -39,7 +39,7 @@ from tilewright.compat.auto_scheduler.workload import (
     make_workload_key,
     register_workload_tensors,
 )
-from tilewright.compat.classic.target import Target
+from tilewright.compat.target.target import Target
 from tilewright.errors import ArtifactError, InputError, UnsupportedError
 from tilewright.tir.op import as_const
 
@@ -173,7 +173,7 @@ class SearchTask:
             return [result_of(trial) for trial in measurer.measure(self.own, [self.point(one) for one in states])]
 
     def job_of(self, state: Any) -> Any:
-        """What a runner of devices takes for a state."""
+        """The job of a state for a runner of devices."""
         return Job(self.target, self.own, self.own.points.config(self.point(state)))
 
     def tune(
@@ -277,21 +277,21 @@ def _values_of(tensors: Sequence[te.Tensor], inputs: Mapping[str, Any]) -> dict[
     Names of no placeholder are registered for whoever asks for them, and nothing is measured with them.
     """
     found: dict[te.Tensor, Any] = {}
-    places = [tensor for tensor in tensors if isinstance(tensor.op, te.PlaceholderOp)]
+    positions = [tensor for tensor in tensors if isinstance(tensor.op, te.PlaceholderOp)]
     for name, value in inputs.items():
         array = value.numpy()
         fitting = [
             tensor
-            for tensor in places
+            for tensor in positions
             if tensor not in found and tuple(map(as_const, tensor.shape)) == array.shape and tensor.dtype == array.dtype
         ]
         named = [tensor for tensor in fitting if tensor.op.name == name]
         part = name.rsplit("_", 1)[-1] in _PARTS and all(tensor.op.name == "placeholder" for tensor in fitting)
         chosen = named or (fitting if part else [])
-        if not chosen and not part and name not in {tensor.op.name for tensor in places}:
+        if not chosen and not part and name not in {tensor.op.name for tensor in positions}:
             continue
         if len(chosen) != 1:
-            known = ", ".join(f"{t.op.name} {t.dtype} {list(map(as_const, t.shape))}" for t in places)
+            known = ", ".join(f"{t.op.name} {t.dtype} {list(map(as_const, t.shape))}" for t in positions)
             raise InputError(
                 f"task_inputs: {name!r}, {array.dtype} of shape {list(array.shape)}, is not one of the inputs, "
                 f"or several; there are: {known}"

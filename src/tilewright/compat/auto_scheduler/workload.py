@@ -26,7 +26,7 @@ WORKLOAD_FUNC_REGISTRY: dict[str, Any] = {}
 
 
 def get_func_name(func: Callable[..., Any]) -> str:
-    """What a function is registered as where nothing else is said."""
+    """The default name under which a function is registered."""
     return str(getattr(func, "func_name", None) or getattr(func, "__qualname__", func.__class__.__name__))
 
 
@@ -107,7 +107,7 @@ def get_const_tuple(shape: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def calc_workload_dis_factor(target_workload_pair: Any, workload_pair: Any) -> float:
-    """How many times as large the first of two workloads of one function is as the second; infinite for others.
+    """The ratio of the sizes of two workloads of one function, the first over the second; infinite for others.
 
     Infinite too where a size is no multiple, or where the first is smaller.
     """
@@ -130,7 +130,7 @@ def calc_workload_dis_factor(target_workload_pair: Any, workload_pair: Any) -> f
 def call_func_with_timeout(
     worker_timeout: float, func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Any = None
 ) -> Any:
-    """What a function returns; a `TimeoutError` where it takes longer, the exception where it raises one.
+    """The return value of a function; a `TimeoutError` where it takes longer, the exception where it raises one.
 
     It runs in a thread, which goes on where it is late.
     """

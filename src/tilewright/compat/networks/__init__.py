@@ -1,1 +1,1 @@
-"""The networks of `relay.testing`, each a `get_workload` that gives a module and random parameters."""
+"""The networks of `relay.testing`, each a `get_workload` that returns a module and random parameters."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import relay
-from tilewright.compat.classic.meanings import only
+from tilewright.compat.ir.meanings import only
 from tilewright.compat.networks.layers import conv2d, dense_add_bias, image, network
 from tilewright.compat.networks.workload import create_workload
 

@@ -29,8 +29,8 @@ def _halving(channels: int) -> Conv:
 
 
 def _chain(data: relay.Expr, name: str, *specs: Conv) -> relay.Expr:
-    for place, spec in enumerate(specs):
-        data = _conv(data, f"{name}_{place}", spec)
+    for position, spec in enumerate(specs):
+        data = _conv(data, f"{name}_{position}", spec)
     return data
 
 
@@ -90,15 +90,15 @@ def get_net(batch_size: int, num_classes: int, image_shape: Any, dtype: str) -> 
     plain = (32, (3, 3), (1, 1), (0, 0))
     body = _pooled(_chain(body, "stem", _halving(32), plain, _same(64, 3)), "max", 2)
     body = _pooled(_chain(body, "stem2", _same(80), (192, (3, 3), (1, 1), (0, 0))), "max", 2)
-    for place, projection in enumerate((32, 64, 64)):
-        body = _narrow(body, projection, f"narrow{place}")
+    for position, projection in enumerate((32, 64, 64)):
+        body = _narrow(body, projection, f"narrow{position}")
     body = _beside(
         _chain(body, "half_a", _halving(384)),
         _chain(body, "half_b", _same(64), _same(96, 3), _halving(96)),
         _pooled(body, "max", 2),
     )
-    for place, width in enumerate((128, 160, 160, 192)):
-        body = _long(body, width, f"long{place}")
+    for position, width in enumerate((128, 160, 160, 192)):
+        body = _long(body, width, f"long{position}")
     body = _beside(
         _chain(body, "quarter_a", _same(192), _halving(320)),
         _chain(body, "quarter_b", _same(192), _same(192, 1, 7), _same(192, 7, 1), _halving(192)),

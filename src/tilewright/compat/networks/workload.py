@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright import relay
-from tilewright.compat.classic.array import NDArray, array
-from tilewright.compat.classic.meanings import only
-from tilewright.compat.classic.module import IRModule, as_module
+from tilewright.compat.ir.meanings import only
+from tilewright.compat.ir.module import IRModule, as_module
+from tilewright.compat.runtime.array import NDArray, array
 from tilewright.relay.ir.infer_type import infer_type
 
 #: The parameters with these endings start as a constant.

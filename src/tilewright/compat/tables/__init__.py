@@ -6,7 +6,7 @@ from tilewright.compat.tables import (
     autotvm,
     contrib,
     ir,
-    oldest,
+    makers,
     relay,
     relay_parts,
     relay_testing,
@@ -27,7 +27,7 @@ ROOTS = ("tvm", "topi", "vta")
 TABLES: dict[str, Table] = {
     table.name: table
     for module in (
-        *(root, ir, runtime, target, testing, contrib, oldest),
+        *(root, ir, runtime, target, testing, contrib, makers),
         *(relay, relay_parts, relay_testing, te, tir, topi, arith, autotvm, auto_scheduler, vta),
     )
     for table in module.TABLES

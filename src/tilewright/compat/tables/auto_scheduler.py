@@ -105,8 +105,6 @@ TABLES = (
             *("softmax_nm_auto_scheduler_test", "zero_rank_compute_auto_scheduler_test"),
             "zero_rank_reduce_auto_scheduler_test",
         ),
-        refused={
-            "conv2d_winograd_nhwc_auto_scheduler_test": "relay.nn.conv2d is computed by minimal filtering where it pays"
-        },
+        refused={"conv2d_winograd_nhwc_auto_scheduler_test": "relay.nn.conv2d is computed by Winograd where it pays"},
     ),
 )

@@ -4,9 +4,9 @@ from tilewright.compat.tables.table import Table, leads_to
 
 _CLASSIC = "tilewright.autotvm.classic"
 _TEMPLATE = "tilewright.autotvm.template"
-_CONTEXTS = "tilewright.compat.classic.tuning_contexts"
-_RPC = leads_to("tilewright.compat.classic.rpc_runner", "RPCRunner")
-_REMOTE = leads_to("tilewright.compat.classic.rpc_runner", "request_remote")
+_CONTEXTS = "tilewright.compat.autotvm.tuning_contexts"
+_RPC = leads_to("tilewright.compat.autotvm.rpc_runner", "RPCRunner")
+_REMOTE = leads_to("tilewright.compat.autotvm.rpc_runner", "request_remote")
 _OWN = "operators have templates of their own; write one on te by @autotvm.template"
 
 _MEASURE = _RPC | leads_to(

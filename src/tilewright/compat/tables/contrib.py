@@ -2,16 +2,16 @@
 
 from tilewright.compat.tables.table import Table, leads_to
 
-_CLASSIC = "tilewright.compat.classic"
-_EXECUTOR = leads_to(f"{_CLASSIC}.executor", "GraphModule", "create")
-_DEBUG = leads_to(f"{_CLASSIC}.debug_executor", "GraphModuleDebug", "create")
+_COMPAT = "tilewright.compat"
+_EXECUTOR = leads_to(f"{_COMPAT}.relay.executor", "GraphModule", "create")
+_DEBUG = leads_to(f"{_COMPAT}.relay.debug_executor", "GraphModuleDebug", "create")
 
 TABLES = (
     *[
         Table(
             f"tvm.contrib.{name}",
             "Products of matrices.",
-            names=leads_to(f"{_CLASSIC}.linear_algebra", "batch_matmul", "matmul"),
+            names=leads_to(f"{_COMPAT}.topi.linear_algebra", "batch_matmul", "matmul"),
         )
         for name in ("cblas", "mkl", "mkldnn", "cublas", "cublaslt")
     ],
@@ -19,7 +19,7 @@ TABLES = (
         "tvm.contrib.sparse",
         "Matrices as lists of their non-zero elements.",
         names=leads_to(
-            f"{_CLASSIC}.sparse_arrays",
+            f"{_COMPAT}.runtime.sparse_arrays",
             *("CSRNDArray", "CSRPlaceholderOp", "SparsePlaceholderOp", "array", "csr", "float32", "itype"),
             "placeholder",
         ),
@@ -34,13 +34,15 @@ TABLES = (
     Table(
         "tvm.contrib.cc",
         "The C compiler.",
-        names=leads_to(f"{_CLASSIC}.compilers", "create_executable", "create_shared", "cross_compiler", "get_cc"),
+        names=leads_to(
+            f"{_COMPAT}.runtime.compilers", "create_executable", "create_shared", "cross_compiler", "get_cc"
+        ),
     ),
-    Table("tvm.contrib.clang", "Clang.", names=leads_to(f"{_CLASSIC}.compilers", "create_llvm", "find_clang")),
+    Table("tvm.contrib.clang", "Clang.", names=leads_to(f"{_COMPAT}.runtime.compilers", "create_llvm", "find_clang")),
     Table(
         "tvm.contrib.download",
         "Files from the net.",
-        names=leads_to(f"{_CLASSIC}.compilers", "download", "download_testdata"),
+        names=leads_to(f"{_COMPAT}.runtime.compilers", "download", "download_testdata"),
     ),
     Table("tvm.contrib", "What the classic stack kept beside its core."),
     Table("tvm.contrib.graph_executor", "The graph executor.", names=_EXECUTOR),
@@ -48,23 +50,29 @@ TABLES = (
     Table("tvm.contrib.debugger", "The graph executor with looking inside."),
     Table("tvm.contrib.debugger.debug_executor", "The graph executor with looking inside.", names=_DEBUG),
     Table(
-        "tvm.contrib.utils", "Temporary directories.", names=leads_to(f"{_CLASSIC}.utils", "tempdir", "TempDirectory")
+        "tvm.contrib.utils",
+        "Temporary directories.",
+        names=leads_to(f"{_COMPAT}.runtime.utils", "tempdir", "TempDirectory"),
     ),
     Table(
         "tvm.contrib.util",
         "Temporary directories, by their oldest name.",
-        names=leads_to(f"{_CLASSIC}.utils", "tempdir", "TempDirectory"),
+        names=leads_to(f"{_COMPAT}.runtime.utils", "tempdir", "TempDirectory"),
     ),
     Table(
         "tvm.contrib.pickle_memoize",
         "Results kept between calls.",
-        names=leads_to(f"{_CLASSIC}.utils", "memoize"),
+        names=leads_to(f"{_COMPAT}.runtime.utils", "memoize"),
     ),
     Table(
         "tvm.contrib.nvcc",
         "CUDA's compiler.",
         names=leads_to(
-            f"{_CLASSIC}.utils", have_fp16="no_gpu", have_int8="no_gpu", have_bf16="no_gpu", have_tensorcore="no_gpu"
+            f"{_COMPAT}.runtime.utils",
+            have_fp16="no_gpu",
+            have_int8="no_gpu",
+            have_bf16="no_gpu",
+            have_tensorcore="no_gpu",
         ),
         absent={"compile_cuda": "there is no CUDA compiler here"},
     ),

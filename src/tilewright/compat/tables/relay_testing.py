@@ -2,7 +2,7 @@
 
 from tilewright.compat.tables.table import Table, leads_to
 
-_CLASSIC = "tilewright.compat.classic"
+_COMPAT = "tilewright.compat"
 _NETWORKS = "tilewright.compat.networks"
 _NAMES = (
     "dcgan",
@@ -24,7 +24,7 @@ TABLES = (
         "Networks and helpers of test suites.",
         names={
             **leads_to(
-                f"{_CLASSIC}.relay_testing",
+                f"{_COMPAT}.relay.testing",
                 "TempOpAttr",
                 "check_grad",
                 "_np_randn_from_type",
@@ -35,17 +35,17 @@ TABLES = (
                 "run_opt_pass",
             ),
             **leads_to(f"{_NETWORKS}.workload", "create_workload"),
-            **leads_to(f"{_CLASSIC}.prelude", "add_nat_definitions", "count", "make_nat_expr", "make_nat_value"),
-            **leads_to(f"{_CLASSIC}.testing_targets", "enabled_targets"),
-            **leads_to(f"{_CLASSIC}.prelude", "Prelude"),
-            **leads_to(f"{_CLASSIC}.oldest", "ctx_list"),
+            **leads_to(f"{_COMPAT}.relay.prelude", "add_nat_definitions", "count", "make_nat_expr", "make_nat_value"),
+            **leads_to(f"{_COMPAT}.testing.targets", "enabled_targets"),
+            **leads_to(f"{_COMPAT}.relay.prelude", "Prelude"),
+            **leads_to(f"{_COMPAT}.driver.top_level", "ctx_list"),
         },
         refused={"to_python": "programs are not written as Python; run_as_python runs one by NumPy references"},
     ),
     Table(
         "tvm.relay.testing.temp_op_attr",
         "Operators with other properties for a while.",
-        names=leads_to(f"{_CLASSIC}.relay_testing", "TempOpAttr"),
+        names=leads_to(f"{_COMPAT}.relay.testing", "TempOpAttr"),
     ),
     Table("tvm.relay.testing.layers", "Layers.", open=(f"{_NETWORKS}.layers",)),
     Table(

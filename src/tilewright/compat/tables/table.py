@@ -1,4 +1,4 @@
-"""What a table of classic names is."""
+"""The type of a table of classic names."""
 
 from __future__ import annotations
 

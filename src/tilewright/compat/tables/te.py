@@ -2,7 +2,7 @@
 
 from tilewright.compat.tables.table import Table, leads_to
 
-_CLASSIC = "tilewright.compat.classic"
+_COMPAT = "tilewright.compat"
 #: Functions of expressions that the classic `te` has from `tir`.
 MATH = (
     *("abs", "all", "any", "ceil", "cos", "erf", "exp", "floor", "floordiv", "floormod", "if_then_else", "isnan"),
@@ -11,12 +11,12 @@ MATH = (
 )
 MORE_MATH = (
     *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "cosh", "exp10", "exp2", "fmod"),
-    *("hypot", "log10", "log1p", "log2", "popcount", "sinh", "clz", "nearbyint"),
+    *("hypot", "log10", "log1p", "log2", "popcount", "sinh", "clz", "ldexp", "nearbyint", "nextafter"),
 )
 
 #: Schedules, and the steps of lowering them.
 SCHEDULE = {
-    **leads_to(f"{_CLASSIC}.te_ops", "InferBound", "ScheduleOps"),
+    **leads_to(f"{_COMPAT}.te.ops", "InferBound", "ScheduleOps"),
     **leads_to(
         "tilewright.te",
         AutoInlineBroadcast="auto_inline_broadcast",
@@ -34,7 +34,7 @@ TABLES = (
         "The tensor language.",
         names={
             **leads_to(
-                f"{_CLASSIC}.te_ops",
+                f"{_COMPAT}.te.ops",
                 "comm_reducer",
                 "div",
                 "indexdiv",
@@ -44,10 +44,10 @@ TABLES = (
                 "min",
                 "min_value",
             ),
-            **leads_to(f"{_CLASSIC}.tensor_intrin", "decl_tensor_intrin"),
-            **leads_to(f"{_CLASSIC}.tensor_function", "create_prim_func"),
+            **leads_to(f"{_COMPAT}.te.tensor_intrin", "decl_tensor_intrin"),
+            **leads_to(f"{_COMPAT}.te.tensor_function", "create_prim_func"),
             **leads_to("tilewright.tir", *MATH),
-            **leads_to(f"{_CLASSIC}.tir_math", *MORE_MATH),
+            **leads_to(f"{_COMPAT}.tir.math", *MORE_MATH),
         },
         open=("tilewright.te",),
     ),

@@ -2,7 +2,7 @@
 
 from tilewright.compat.tables.table import Table, leads_to
 
-_CLASSIC = "tilewright.compat.classic"
+_COMPAT = "tilewright.compat"
 _REQUIREMENTS = (
     *("cuda", "cudagraph", "gpu", "llvm", "metal", "micro", "nvptx", "opencl", "package", "rocm", "rpc", "tensorcore"),
     *("vulkan", "corstone300", "ethosn", "hexagon", "x86", "x86_vnni", "x86_avx512", "skylake_avx512", "cascadelake"),
@@ -20,20 +20,20 @@ _REQUIREMENTS = (
 )
 _NAMES = {
     **leads_to(
-        f"{_CLASSIC}.testing",
+        f"{_COMPAT}.testing.asserts",
         *("assert_allclose", "assert_prim_expr_equal", "check_bool_expr_is_true", "check_numerical_grads"),
     ),
-    **leads_to(f"{_CLASSIC}.testing_targets", *(f"requires_{name}" for name in _REQUIREMENTS)),
+    **leads_to(f"{_COMPAT}.testing.targets", *(f"requires_{name}" for name in _REQUIREMENTS)),
     **leads_to(
-        f"{_CLASSIC}.testing_targets",
+        f"{_COMPAT}.testing.targets",
         *("device_enabled", "enabled_targets", "exclude_targets", "known_failing_targets", "parametrize_targets"),
         *("slow", "uses_gpu", "skip_if_32bit", "skip_if_wheel_test"),
     ),
-    **leads_to(f"{_CLASSIC}.testing_fixtures", "fixture", "main", "parameter", "parameters"),
-    **leads_to(f"{_CLASSIC}.testing_values", "device_test", "echo", "test_check_eq_callback", "test_wrap_callback"),
+    **leads_to(f"{_COMPAT}.testing.fixtures", "fixture", "main", "parameter", "parameters"),
+    **leads_to(f"{_COMPAT}.testing.values", "device_test", "echo", "test_check_eq_callback", "test_wrap_callback"),
 }
 _PLUGIN = leads_to(
-    f"{_CLASSIC}.testing_plugin",
+    f"{_COMPAT}.testing.plugin",
     *("dev", "pytest_collection_modifyitems", "pytest_configure", "pytest_generate_tests", "pytest_runtest_teardown"),
 )
 
@@ -43,14 +43,14 @@ TABLES = (
         "tvm.testing.autotvm",
         "A task, records and a runner to try tuners with.",
         names=leads_to(
-            f"{_CLASSIC}.testing_autotvm",
+            f"{_COMPAT}.autotvm.testing",
             *("DummyRunner", "bad_matmul", "get_sample_records", "get_sample_task", "matmul"),
         ),
     ),
     Table(
         "tvm.testing.utils",
         "The same helpers.",
-        names={**_NAMES, **leads_to(f"{_CLASSIC}.testing_targets", "install_request_hook")},
+        names={**_NAMES, **leads_to(f"{_COMPAT}.testing.targets", "install_request_hook")},
     ),
     Table("tvm.testing.plugin", "Hooks for pytest.", names=_PLUGIN),
 )

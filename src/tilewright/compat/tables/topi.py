@@ -2,11 +2,11 @@
 
 from tilewright.compat.tables.table import Table, leads_to
 
-_CLASSIC = "tilewright.compat.classic"
+_COMPAT = "tilewright.compat"
 _OWN_TILES = "templates choose their tiles themselves; topi.testing.get_conv2d_nchw_implement gives a schedule"
-_WORKLOAD = f"{_CLASSIC}.conv2d_workload"
+_WORKLOAD = f"{_COMPAT}.topi.conv2d_workload"
 _UTILS = leads_to(
-    f"{_CLASSIC}.topi_ops",
+    f"{_COMPAT}.topi.ops",
     *(
         "get_const_int",
         "get_const_tuple",
@@ -19,17 +19,17 @@ _UTILS = leads_to(
     ),
 )
 _ARRAYS = {
-    **leads_to(f"{_CLASSIC}.topi_arrays", "arange", "concatenate", "gather_nd", "one_hot", "take", "where"),
-    **leads_to(f"{_CLASSIC}.topi_slices", "strided_set", "strided_slice"),
+    **leads_to(f"{_COMPAT}.topi.arrays", "arange", "concatenate", "gather_nd", "one_hot", "take", "where"),
+    **leads_to(f"{_COMPAT}.topi.slices", "strided_set", "strided_slice"),
 }
 _NN = leads_to(
-    f"{_CLASSIC}.topi_ops",
+    f"{_COMPAT}.topi.ops",
     *("adaptive_pool", "conv2d", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "dense"),
     *("depthwise_conv2d_nchw", "dilate", "global_pool", "pool", "pool2d"),
 )
 #: Computations made of Relay operators (`classic/through_relay.py`).
 _COMPUTES = leads_to(
-    f"{_CLASSIC}.topi_computes",
+    f"{_COMPAT}.topi.computes",
     *(
         "acos",
         "acosh",
@@ -59,9 +59,9 @@ _COMPUTES = leads_to(
         "sparse_to_dense",
     ),
     *("tensordot", "topk", "trilu", "unravel_index"),
-) | leads_to(f"{_CLASSIC}.counted_results", "argwhere", "unique")
+) | leads_to(f"{_COMPAT}.topi.counted_results", "argwhere", "unique")
 _NN_COMPUTES = leads_to(
-    f"{_CLASSIC}.topi_computes",
+    f"{_COMPAT}.topi.computes",
     *(
         "adaptive_pool3d",
         "batch_matmul",
@@ -77,9 +77,9 @@ _NN_COMPUTES = leads_to(
     *("scale_shift_nchw", "scale_shift_nhwc", "space_to_batch_nd", "space_to_depth", "sparse_add"),
     *("group_conv1d_ncw", "group_conv1d_nwc", "group_norm", "instance_norm", "layer_norm", "rms_norm"),
     *("sparse_transpose", "upsampling", "upsampling3d"),
-) | leads_to(f"{_CLASSIC}.topi_sparse", "sparse_conv2d", "sparse_dense")
+) | leads_to(f"{_COMPAT}.topi.sparse", "sparse_conv2d", "sparse_dense")
 _VISION = leads_to(
-    f"{_CLASSIC}.topi_computes",
+    f"{_COMPAT}.topi.computes",
     *(
         "get_valid_counts",
         "multibox_detection",
@@ -94,7 +94,7 @@ _VISION = leads_to(
 #: Operators whose result is as long as its values say.
 _COUNTED = {"all_class_non_max_suppression": "its result has no size before it runs: relay.vision has it"}
 _IMAGE = leads_to(
-    f"{_CLASSIC}.topi_computes", "affine_grid", "crop_and_resize", "grid_sample", "resize", "resize2d", "resize3d"
+    f"{_COMPAT}.topi.computes", "affine_grid", "crop_and_resize", "grid_sample", "resize", "resize2d", "resize3d"
 )
 #: Computations that the classic library has once more for a kind of device, by another name or the same.
 _FOR_DEVICES = {
@@ -102,7 +102,7 @@ _FOR_DEVICES = {
     **_NN_COMPUTES,
     **_VISION,
     **leads_to(
-        f"{_CLASSIC}.topi_ops",
+        f"{_COMPAT}.topi.ops",
         conv2d_nchw_spatial_pack="conv2d_nchw",
         conv2d_nchw_winograd="conv2d_nchw",
         conv2d_nhwc_spatial_pack="conv2d_nhwc",
@@ -119,7 +119,7 @@ _FOR_DEVICES = {
         depthwise_conv2d_nchw_spatial_pack="depthwise_conv2d_nchw",
     ),
     **leads_to(
-        f"{_CLASSIC}.topi_computes",
+        f"{_COMPAT}.topi.computes",
         *("cumprod", "cumsum", "dft", "scatter", "scatter_add", "searchsorted", "sort", "topk"),
         batch_matmul_int8="batch_matmul",
         batch_matmul_tensorcore="batch_matmul",
@@ -128,7 +128,7 @@ _FOR_DEVICES = {
         conv3d_ndhwc_tensorcore="conv3d_ndhwc",
     ),
     **leads_to("tilewright.topi", "argsort", "scatter_nd"),
-    **leads_to(f"{_CLASSIC}.counted_results", "argwhere", "unique"),
+    **leads_to(f"{_COMPAT}.topi.counted_results", "argwhere", "unique"),
 }
 _OPERATORS = (
     *("adaptive_pool", "argsort", "batch_norm", "broadcast", "concatenate", "conv2d", "conv2d_NCHWc", "elemwise"),
@@ -143,7 +143,7 @@ _OPERATORS = (
     *_VISION,
     *("argwhere", "l2_normalize", "scan", "sort", "topk", "unique"),
 )
-_SCHEDULES = {f"schedule_{name}": f"{_CLASSIC}.topi_schedule:schedule" for name in _OPERATORS}
+_SCHEDULES = {f"schedule_{name}": f"{_COMPAT}.topi.schedule:schedule" for name in _OPERATORS}
 #: The classic packages of operators for a kind of device each; "generic" has schedules only.
 _DEVICES = ("x86", "arm_cpu", "cuda", "gpu", "mali", "bifrost", "rocm", "hls", "intel_graphics")
 _REFERENCES = (
@@ -155,7 +155,7 @@ _REFERENCES = (
 )
 #: References made of the same Relay operators as the computations.
 _FROM_RELAY = leads_to(
-    f"{_CLASSIC}.topi_numpy",
+    f"{_COMPAT}.topi.numpy_references",
     *("conv1d_transpose_ncw_python", "conv3d_transpose_ncdhw_python", "crop_and_resize_python"),
     *("depth_to_space_python", "depthwise_conv2d_python_nhwc", "matrix_set_diag", "nll_loss", "pool_grad_nchw"),
     *("poolnd_python", "resize1d_python", "resize3d_python", "roi_align_nchw_python", "roi_align_nhwc_python"),
@@ -186,7 +186,7 @@ _FROM_RELAY = leads_to(
     strided_set_python="strided_set",
 )
 _GET_SCHEDULE = {
-    f"get_{kind}_schedule": f"{_CLASSIC}.topi_schedule:get_schedule"
+    f"get_{kind}_schedule": f"{_COMPAT}.topi.schedule:get_schedule"
     for kind in ("broadcast", "conv2d_nhwc", "elemwise", "injective", "reduce", "softmax")
 }
 
@@ -194,7 +194,7 @@ TABLES = (
     Table(
         "tvm.topi",
         "The operator library.",
-        names={**leads_to(f"{_CLASSIC}.topi_ops", "elemwise_sum", "flip", "get_const_tuple"), **_COMPUTES, **_ARRAYS},
+        names={**leads_to(f"{_COMPAT}.topi.ops", "elemwise_sum", "flip", "get_const_tuple"), **_COMPUTES, **_ARRAYS},
         open=("tilewright.topi",),
     ),
     Table("tvm.topi.math", "Element by element.", open=("tilewright.topi.elemwise",)),
@@ -213,11 +213,11 @@ TABLES = (
         Table(
             f"tvm.topi.nn.{name}",
             "Padding.",
-            names=leads_to(f"{_CLASSIC}.topi_ops", "get_pad_tuple", "get_pad_tuple1d", "get_pad_tuple3d"),
+            names=leads_to(f"{_COMPAT}.topi.ops", "get_pad_tuple", "get_pad_tuple1d", "get_pad_tuple3d"),
         )
         for name in ("utils", "util")
     ],
-    Table("tvm.topi.nn.pooling", "Pooling.", names={**_NN, **leads_to(f"{_CLASSIC}.topi_ops", "pool")}),
+    Table("tvm.topi.nn.pooling", "Pooling.", names={**_NN, **leads_to(f"{_COMPAT}.topi.ops", "pool")}),
     Table(
         "tvm.topi.nn.depthwise_conv2d",
         "Convolutions by channel.",
@@ -237,13 +237,13 @@ TABLES = (
     Table(
         "tvm.topi.sparse",
         "Products of sparse matrices.",
-        names=leads_to(f"{_CLASSIC}.topi_sparse", "csrmm", "csrmv", "dense"),
+        names=leads_to(f"{_COMPAT}.topi.sparse", "csrmm", "csrmv", "dense"),
     ),
     Table(
         "tvm.topi.sparse.utils",
         "Sparse matrices to try programs with, and sparse models.",
         names=leads_to(
-            f"{_CLASSIC}.sparse_models",
+            f"{_COMPAT}.relay.sparse_models",
             *("convert_model_dense_to_sparse", "random_bsr_matrix", "random_sparse_dense_params"),
         ),
         refused={
@@ -264,13 +264,13 @@ TABLES = (
     Table(
         "tvm.topi.random",
         "Random numbers.",
-        names=leads_to(f"{_CLASSIC}.topi_computes", "threefry_generate", "threefry_split", "uniform"),
+        names=leads_to(f"{_COMPAT}.topi.computes", "threefry_generate", "threefry_split", "uniform"),
     ),
     Table("tvm.topi.generic", "Schedules.", names=_SCHEDULES),
     Table(
         "tvm.topi.generic.conv2d",
         "Schedules of convolutions.",
-        names={"schedule_depthwise_conv2d_nhwc": f"{_CLASSIC}.topi_schedule:schedule"},
+        names={"schedule_depthwise_conv2d_nhwc": f"{_COMPAT}.topi.schedule:schedule"},
         refused=dict.fromkeys(
             ("fallback_schedule_cpu_1x1_int8", "fallback_schedule_cpu_common_int8"),
             "templates choose their tiles themselves",
@@ -289,9 +289,9 @@ TABLES = (
         "tvm.topi.testing",
         "References in NumPy, and schedules by target.",
         names={
-            **leads_to(f"{_CLASSIC}.topi_references", *_REFERENCES),
+            **leads_to(f"{_COMPAT}.topi.references", *_REFERENCES),
             **_FROM_RELAY,
-            **leads_to(f"{_CLASSIC}.topi_schedule", "compare_numpy_tvm", "dispatch", "get_conv2d_nchw_implement"),
+            **leads_to(f"{_COMPAT}.topi.schedule", "compare_numpy_tvm", "dispatch", "get_conv2d_nchw_implement"),
             **_GET_SCHEDULE,
         },
     ),

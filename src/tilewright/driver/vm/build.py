@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tilewright.codegen.kernel_code import Form
-from tilewright.codegen.native.contract import with_contract
-from tilewright.driver.assemble import common_manifest, weights_manifest
-from tilewright.driver.build import BuiltSegments, Keep, build_segments, foreign_model, objects
+from tilewright.backend import Backend
+from tilewright.driver.build import BuiltSegments, Keep, build_segments, finished
+from tilewright.driver.plan import common_manifest, weights_manifest
 from tilewright.driver.vm.bytecode import compile_program
 from tilewright.driver.vm.program import ProgramBuilder
 from tilewright.driver.vm.segments import is_tensor_operator
-from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.adt import Match
 from tilewright.relay.ir.expr import (
     Call,
@@ -32,11 +30,8 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.visitor import post_order
-from tilewright.runtime.artifact import weights_bytes
-from tilewright.runtime.c_source import CModel
 from tilewright.runtime.manifest import LoadedConstant, Manifest
 from tilewright.runtime.model import Model
-from tilewright.runtime.vm.c_program import program_model
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.support import trace
@@ -47,7 +42,7 @@ Optimize = Callable[[IRModule, Target], IRModule]
 
 def build_virtual_machine(
     mod: IRModule,
-    target: Target,
+    backend: Backend,
     optimize: Optimize,
     threads: int | None = None,
     jobs: int | None = None,
@@ -58,45 +53,30 @@ def build_virtual_machine(
 
     `kind` may be `DebugMachine`; every operator then is a segment of its own. `keep` is that of `build_executable`.
     """
-    built, manifest = build_program(mod, target, optimize, jobs, kind)
-    weights = [c.data for c in built.constants]
-    code = with_contract(built.code, manifest, weights_bytes(manifest, weights))
-    if not target.is_host:
-        return foreign_model(code, manifest, weights, target, _c_model(manifest))
-    kept = keep(manifest, code, weights) if keep is not None else None
-    if kept is not None:
-        return kept
-    with trace.span("link"):
-        return kind(code, manifest, weights, threads)
-
-
-def _c_model(manifest: Manifest) -> CModel | None:
-    """How C programs call the program; None where they cannot, which exporting then says."""
-    try:
-        return program_model(manifest, alone=False)
-    except UnsupportedError:
-        return None
+    built, manifest = build_program(mod, backend, optimize, jobs, kind)
+    return finished(built, manifest, backend, threads, keep)
 
 
 def build_program(
     mod: IRModule,
-    target: Target,
+    backend: Backend,
     optimize: Optimize,
     jobs: int | None = None,
     kind: type[VirtualMachine] = VirtualMachine,
-    form: Form = objects,
 ) -> tuple[BuiltSegments, Manifest]:
-    """The code of a module's segments in the given form, and the manifest with its bytecode."""
+    """The code of a module's segments, and the manifest with its bytecode."""
     with trace.span("bytecode"):
         builder = ProgramBuilder(mod, one_by_one=kind is DebugMachine)
         program = compile_program(builder)
-    segments = [(f"segment{i}", optimize(IRModule.from_expr(body), target)) for i, body in enumerate(builder.segments)]
+    segments = [
+        (f"segment{i}", optimize(IRModule.from_expr(body), backend.target)) for i, body in enumerate(builder.segments)
+    ]
     loaded = [constant for constant in builder.constants if constant.data.dtype != object]
-    built = build_segments(segments, target, jobs, loaded, form=form)
+    built = build_segments(segments, backend, jobs, loaded)
     manifest = Manifest(
-        **common_manifest(mod["main"], target),
+        **common_manifest(mod["main"], backend),
         executor=kind.executor,
-        segments=tuple(built.segments),
+        segments=tuple(built.plans),
         program=program,
         packed=tuple(builder.packed),
         constants=tuple(_constant(constant, built.constants) for constant in builder.constants),
@@ -121,7 +101,9 @@ def _constant(constant: Constant, offsets: Mapping[Constant, int]) -> LoadedCons
 
 
 def needs_machine(mod: IRModule) -> str:
-    """What in `main` needs the virtual machine first, in words; empty for a straight graph of tensor operators."""
+    """The first construct in `main` that needs the virtual machine, in words; empty for a straight graph of tensor
+    operators.
+    """
     main = mod["main"]
     for param in main.params:
         if not isinstance(param.checked_type, TensorType):
@@ -153,7 +135,7 @@ _CONSTRUCTS: dict[type, str] = {
 
 
 def _words(call: Call) -> str:
-    """What a call does that no kernel can."""
+    """A description of a call that no kernel can compute."""
     if isinstance(call.op, GlobalVar):
         return f"the call of @{call.op.name}{_where(call)}"
     if not isinstance(call.op, Op):

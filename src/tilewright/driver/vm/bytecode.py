@@ -314,16 +314,16 @@ class _Writer:
         declared = op.checked_type if isinstance(op, Expr) and not isinstance(op, Constructor) else None
         if not isinstance(declared, FuncType):
             return registers
-        for place, (arg, type_) in enumerate(zip(node.args, declared.arg_types, strict=True)):
+        for position, (arg, type_) in enumerate(zip(node.args, declared.arg_types, strict=True)):
             given = arg.checked_type
             if not (isinstance(type_, TensorType) and isinstance(given, TensorType)):
                 continue
             if any(isinstance(d, int) and not isinstance(g, int) for d, g in zip(type_.shape, given.shape)):
                 callee = f"the function {node.op.name!r}" if isinstance(node.op, GlobalVar) else "a closure"
-                number = self.builder.check_number(type_, callee, place)
+                number = self.builder.check_number(type_, callee, position)
                 checked = self.register()
-                self.emit(Opcode.INVOKE_PACKED, number, 1, checked, registers[place])
-                registers[place] = checked
+                self.emit(Opcode.INVOKE_PACKED, number, 1, checked, registers[position])
+                registers[position] = checked
         return registers
 
     def flat(self, arg: Expr) -> list[int]:

@@ -1,4 +1,4 @@
-"""What the functions of a program share: numbers of functions, segments, host operators and constants."""
+"""The shared tables of a program: numbers of functions, segments, host operators and constants."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def assign_registers(code: list[list[int]], params: int) -> tuple[list[list[int]
     for position, instruction in enumerate(code):
         for index in _register_positions(instruction):
             last[instruction[index]] = position
-    places = {register: register for register in range(params)}
+    positions = {register: register for register in range(params)}
     free: list[int] = []
     count = params
     ends: dict[int, list[int]] = {}
@@ -28,16 +28,16 @@ def assign_registers(code: list[list[int]], params: int) -> tuple[list[list[int]
         fresh = list(instruction)
         for index in _register_positions(instruction):
             register = instruction[index]
-            if register not in places:
+            if register not in positions:
                 if free:
-                    places[register] = heapq.heappop(free)
+                    positions[register] = heapq.heappop(free)
                 else:
-                    places[register] = count
+                    positions[register] = count
                     count += 1
-            fresh[index] = places[register]
+            fresh[index] = positions[register]
         renumbered.append(fresh)
         for register in ends.get(position, ()):
-            heapq.heappush(free, places[register])
+            heapq.heappush(free, positions[register])
     return renumbered, count
 
 

@@ -1,4 +1,4 @@
-"""Which region of a function computes each of its values, and in what order.
+"""The region of a function that computes each of its values, and their order.
 
 A function body, a branch of an `If`, a clause of a `Match` is a *scope*: its values are computed when control gets
 there.
@@ -69,11 +69,11 @@ def find_scopes(body: Expr) -> Scopes:
         if isinstance(node, Let):
             scopes.alias[node.var] = node.value
         for kid, opens in operands(node):
-            place = home
+            position = home
             if opens:
-                place = Scope(kid, home, node, home.depth + 1)
-                scopes.inner[node] = (*scopes.inner.get(node, ()), place)
-            scopes.of[kid] = place if kid not in scopes.of else innermost_around(scopes.of[kid], place)
+                position = Scope(kid, home, node, home.depth + 1)
+                scopes.inner[node] = (*scopes.inner.get(node, ()), position)
+            scopes.of[kid] = position if kid not in scopes.of else innermost_around(scopes.of[kid], position)
     for node in order:
         if not isinstance(node, Var | Let | Constant | Constructor | GlobalVar):
             scopes.of[node].nodes.append(node)

@@ -37,7 +37,7 @@ class SegmentNodes:
 
 @dataclass(eq=False)
 class Steps:
-    """What happens in every scope of one function, in order: segments, and nodes for the virtual machine itself."""
+    """The steps of every scope of one function, in order: segments, and nodes for the virtual machine itself."""
 
     scopes: Scopes
     steps: dict[Scope, list[SegmentNodes | Expr]]
@@ -219,7 +219,7 @@ def leaf_types(type_: Type) -> Sequence[Type]:
 
 
 def _leaves(value: Expr, type_: Type) -> list[Expr]:
-    """What a segment gives for `value`, one expression for each of `leaf_types`."""
+    """The results of a segment for `value`, one expression for each of `leaf_types`."""
     if not isinstance(type_, TupleType):
         return [value]
     return [TupleGetItem(value, index) for index in range(len(type_.fields))]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tilewright.codegen.kernel_code import c_source
-from tilewright.driver.assemble import input_specs
+from tilewright.backend.c.backend import SourceBackend
 from tilewright.driver.build_source import write_files
+from tilewright.driver.plan import input_specs
 from tilewright.driver.vm.build import Optimize, build_program
 from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.export import c_name
 from tilewright.runtime.vm.c_program import program_model
-from tilewright.runtime.vm.places import require_fixed
+from tilewright.runtime.vm.positions import require_fixed
 from tilewright.target import Target
 
 
@@ -25,5 +25,5 @@ def write_program_source(
     """
     name = c_name(path, name)
     require_fixed(input_specs(mod["main"]))
-    built, manifest = build_program(mod, target, optimize, form=c_source)
+    built, manifest = build_program(mod, SourceBackend(target), optimize)
     return write_files(path, name, built, manifest, program_model(manifest, alone=True))

@@ -6,34 +6,39 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import ModelError
-from tilewright.frontend.caffe import (  # noqa: F401  (importing a family registers its converters)
-    detection,
-    elementwise,
-    nn,
-    shapes,
-)
 from tilewright.frontend.caffe.load import Net, load_net
-from tilewright.frontend.caffe.node import CaffeNode
-from tilewright.frontend.caffe.registry import converts
+from tilewright.frontend.caffe.node import CaffeNode, converts
+from tilewright.frontend.converters import import_families
 from tilewright.frontend.graph_walk import GraphWalk
 from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
 from tilewright.frontend.messages import Record
+from tilewright.frontend.outputs import module_of
 from tilewright.frontend.two_files import Part
-from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, var
+from tilewright.relay.ir.expr import var
 from tilewright.relay.ir.module import IRModule
 from tilewright.support.dtype import DType
 
+import_families("tilewright.frontend.caffe", "detection elementwise nn shapes")
+
 #: Layers that read data from elsewhere: their results become inputs of the model.
 _DATA = ("Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "AnnotatedData", "Input")
-#: Layers of training and testing, which have no place in a model that runs.
+#: Layers of training and testing, which have no position in a model that runs.
 _LEFT_OUT = ("Accuracy", "EuclideanLoss", "HingeLoss", "InfogainLoss", "ContrastiveLoss", "SigmoidCrossEntropyLoss",
              "MultinomialLogisticLoss", "MultiBoxLoss", "SmoothL1Loss", "DetectionEvaluate", "HDF5Output")  # fmt: skip
 
 
-def convert_model(
-    prototxt: Part, caffemodel: Part | None, input_shapes: Mapping[str, Sequence[Any]] | None
+def from_caffe(
+    prototxt: Part, caffemodel: Part | None = None, input_shapes: Mapping[str, Sequence[Any]] | None = None
 ) -> tuple[IRModule, list[InputSpec]]:
-    """See `tilewright.frontend.caffe.from_caffe`."""
+    """A Relay module for a Caffe network in the phase TEST, and the specs of its inputs in order.
+
+    `caffemodel` holds the weights; without it that of the same name beside the prototxt, or the only one there. A
+    caffemodel alone is a network too. The results are the blobs that no layer reads. `input_shapes` gives other
+    extents than the file, or names for those that stay open.
+
+    Raises `ModelError` for a bad file, `ShapeError` for a wrong shape, `UnsupportedError` naming every layer that
+    cannot be converted.
+    """
     net = load_net(prototxt, caffemodel)
     layers = [layer for layer in net.layers if layer.type not in _LEFT_OUT]
     declared = _declared(net, layers, input_shapes)
@@ -54,9 +59,7 @@ def convert_model(
         walk.missing.refuse(net.label)
         raise ModelError(f"{net.label} has no results: every blob is read by a layer")
     results = walk.results(names)
-    body = results[0] if len(results) == 1 else Tuple(results)
-    main = Function(params, body, attrs={"output_names": tuple(names)})
-    return IRModule({GlobalVar("main"): main}), specs
+    return module_of(params, results, names), specs
 
 
 def _declared(net: Net, layers: Sequence[Record], input_shapes: Mapping[str, Sequence[Any]] | None) -> list[Declared]:

@@ -9,8 +9,7 @@ import math
 
 import numpy as np
 
-from tilewright.frontend.caffe.node import CaffeNode
-from tilewright.frontend.caffe.registry import converts
+from tilewright.frontend.caffe.node import CaffeNode, converts
 from tilewright.frontend.idioms import constant
 from tilewright.frontend.messages import Record
 from tilewright.relay import op
@@ -24,8 +23,8 @@ def convert_prior_box(node: CaffeNode) -> Expr:
     (height, width), image = node.fixed(0)[2:], node.fixed(1)[2:]
     image = (param.img_h or param.img_size or image[0], param.img_w or param.img_size or image[1])
     sizes = _sizes(node, param)
-    steps = [getattr(param, f"step_{axis}") or param.step or image[place] / (height, width)[place]
-             for place, axis in enumerate("hw")]  # fmt: skip
+    steps = [getattr(param, f"step_{axis}") or param.step or image[position] / (height, width)[position]
+             for position, axis in enumerate("hw")]  # fmt: skip
     rows = (np.arange(height) + param.offset) * steps[0]
     columns = (np.arange(width) + param.offset) * steps[1]
     centres = np.stack(np.meshgrid(columns, rows), -1)[:, :, None, :]  # [height, width, 1, x and y]

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend import functions
-from tilewright.frontend.caffe.node import CaffeNode
-from tilewright.frontend.caffe.registry import converts
+from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.windows import pool
+from tilewright.frontend.caffe.node import CaffeNode, converts
 from tilewright.frontend.idioms import broadcast_to, constant, like, reshape, scale_shift, shape_of
-from tilewright.frontend.windows import pool
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
@@ -57,7 +56,7 @@ def convert_elu(node: CaffeNode) -> Expr:
 @converts("Swish")
 def convert_swish(node: CaffeNode) -> Expr:
     """x * sigmoid(beta * x)."""
-    return op.multiply(node[0], op.sigmoid(_linear(node[0], node.layer.swish_param.beta, 0)))
+    return node[0] * op.sigmoid(functions.linear(node[0], node.layer.swish_param.beta))
 
 
 @converts("Clip")
@@ -69,25 +68,17 @@ def convert_clip(node: CaffeNode) -> Expr:
 @converts("Threshold")
 def convert_threshold(node: CaffeNode) -> Expr:
     """1 above the threshold, 0 else."""
-    return op.where(
-        op.greater(node[0], like(node.layer.threshold_param.threshold, node[0])), like(1, node[0]), like(0, node[0])
-    )
-
-
-def _linear(value: Expr, scale: float, shift: float) -> Expr:
-    if scale != 1:
-        value = op.multiply(value, like(scale, value))
-    return value if shift == 0 else op.add(value, like(shift, value))
+    return op.where(node[0] > node.layer.threshold_param.threshold, like(1, node[0]), like(0, node[0]))
 
 
 @converts("Power")
 def convert_power(node: CaffeNode) -> Expr:
     """(shift + scale * x) ^ power."""
     param = node.layer.power_param
-    inner = _linear(node[0], param.scale, param.shift)
+    inner = functions.linear(node[0], param.scale, param.shift)
     if param.power == 1:
         return inner
-    return op.multiply(inner, inner) if param.power == 2 else op.power(inner, like(param.power, inner))
+    return inner * inner if param.power == 2 else op.power(inner, like(param.power, inner))
 
 
 @converts("Exp")
@@ -95,7 +86,7 @@ def convert_exp(node: CaffeNode) -> Expr:
     """base ^ (shift + scale * x), of e where the base is -1."""
     param = node.layer.exp_param
     factor = 1.0 if param.base == -1 else _log(node, param.base)
-    return op.exp(_linear(node[0], param.scale * factor, param.shift * factor))
+    return op.exp(functions.linear(node[0], param.scale * factor, param.shift * factor))
 
 
 @converts("Log")
@@ -103,7 +94,7 @@ def convert_log(node: CaffeNode) -> Expr:
     """log(shift + scale * x) to the base, e where that is -1."""
     param = node.layer.log_param
     factor = 1.0 if param.base == -1 else 1 / _log(node, param.base)
-    return _linear(op.log(_linear(node[0], param.scale, param.shift)), factor, 0)
+    return functions.linear(op.log(functions.linear(node[0], param.scale, param.shift)), factor, 0)
 
 
 def _log(node: CaffeNode, base: float) -> float:
@@ -136,19 +127,19 @@ def convert_scale(node: CaffeNode) -> Expr:
     param = node.layer.scale_param
     second = len(node.inputs) > 1
     factors = _spread(node, param, node[1] if second else node.blob(0))
-    made = op.multiply(node[0], factors)
+    made = node[0] * factors
     if param.bias_term:
         values = node.blob(0 if second else 1, what="biases")
         if second:
-            return op.add(made, reshape(constant(values), shape_of(factors)))
-        return op.add(made, _spread(node, param, values))
+            return made + reshape(constant(values), shape_of(factors))
+        return made + _spread(node, param, values)
     return made
 
 
 @converts("Bias")
 def convert_bias(node: CaffeNode) -> Expr:
     """Plus learned addends, or a second input."""
-    return op.add(node[0], _spread(node, node.layer.bias_param, node[1] if len(node.inputs) > 1 else node.blob(0)))
+    return node[0] + _spread(node, node.layer.bias_param, node[1] if len(node.inputs) > 1 else node.blob(0))
 
 
 @converts("BatchNorm")
@@ -158,9 +149,9 @@ def convert_batch_norm(node: CaffeNode) -> Expr:
     channels = node.shape()[1] if node.rank() > 1 else 1
     if param.has("use_global_stats") and not param.use_global_stats:
         axes = tuple(axis for axis in range(node.rank()) if axis != 1)
-        centred = op.subtract(node[0], op.mean(node[0], axis=axes, keepdims=True))
-        variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
-        return op.divide(centred, op.sqrt(op.add(variance, constant(param.eps))))
+        centred = node[0] - op.mean(node[0], axis=axes, keepdims=True)
+        variance = op.mean(centred * centred, axis=axes, keepdims=True)
+        return centred / op.sqrt(variance + constant(param.eps))
     mean, variance = node.blob(0, channels, what="means"), node.blob(1, channels, what="variances")
     factor = node.blob(2, 1, what="factors").item() if len(node.blobs) > 2 else 1.0
     factor = 0.0 if factor == 0 else 1 / factor
@@ -185,9 +176,9 @@ def convert_lrn(node: CaffeNode) -> Expr:
     if param.norm_region == "ACROSS_CHANNELS":
         return op.nn.lrn(node[0], size=size, axis=1, bias=param.k, alpha=param.alpha, beta=param.beta)
     half = (size - 1) // 2
-    squares = pool(op.multiply(node[0], node[0]), "mean", [size] * 2, [1, 1], [half] * 2, padding_counts=True)
-    norm = op.power(_linear(squares, param.alpha, 1), like(-param.beta, node[0]))
-    return op.multiply(node[0], norm)
+    squares = pool(node[0] * node[0], "mean", [size] * 2, [1, 1], [half] * 2, padding_counts=True)
+    norm = op.power(functions.linear(squares, param.alpha, 1), like(-param.beta, node[0]))
+    return node[0] * norm
 
 
 @converts("Normalize")
@@ -195,8 +186,8 @@ def convert_normalize(node: CaffeNode) -> Expr:
     """Divided by the length over channels, or over all, times learned factors."""
     param = node.layer.norm_param
     axes = tuple(range(1, node.rank())) if param.across_spatial else (1,)
-    squares = op.sum(op.multiply(node[0], node[0]), axis=axes, keepdims=True)
-    made = op.divide(node[0], op.sqrt(op.add(squares, like(param.eps, node[0]))))
+    squares = op.sum(node[0] * node[0], axis=axes, keepdims=True)
+    made = node[0] / op.sqrt(squares + param.eps)
     factors = node.blob(0).reshape(-1)
     if factors.size not in (1, node.shape()[1]):
         node.bad(f"{factors.size} factors for {node.shape()[1]} channels")
@@ -210,7 +201,7 @@ def convert_eltwise(node: CaffeNode) -> Expr:
     if len(param.coeff) and (len(param.coeff) != len(values) or param.operation != "SUM"):
         node.bad(f"{len(param.coeff)} coefficients of {len(values)} inputs")
     if len(param.coeff):
-        values = [_linear(value, float(factor), 0) for value, factor in zip(values, param.coeff)]
+        values = [functions.linear(value, float(factor), 0) for value, factor in zip(values, param.coeff)]
     function = {"PROD": op.multiply, "SUM": op.add, "MAX": op.maximum}.get(param.operation)
     if function is None:
         node.unsupported(f"the operation {param.operation} is not supported")
@@ -224,12 +215,12 @@ def convert_eltwise(node: CaffeNode) -> Expr:
 def convert_axpy(node: CaffeNode) -> Expr:
     """A factor a channel times one input, plus another."""
     batch, channels = node.shape(0)[:2]
-    return op.add(op.multiply(reshape(node[0], (batch, channels, 1, 1)), node[1]), node[2])
+    return reshape(node[0], (batch, channels, 1, 1)) * node[1] + node[2]
 
 
 @converts("Dropout", "Split")
 def convert_nothing(node: CaffeNode) -> Any:
-    """What changes nothing outside of training."""
+    """The input of a layer that changes nothing outside of training."""
     return [node[0]] * max(len(node.tops), 1)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.caffe.node import CaffeNode
-from tilewright.frontend.caffe.registry import converts
+from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution, window_count
+from tilewright.frontend.caffe.node import CaffeNode, converts
 from tilewright.frontend.idioms import (
     cast,
     concatenate,
@@ -21,7 +21,6 @@ from tilewright.frontend.idioms import (
     transpose,
 )
 from tilewright.frontend.messages import Record
-from tilewright.frontend.windows import convolution, pool, transposed_convolution, window_count
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -109,7 +108,7 @@ def convert_inner_product(node: CaffeNode) -> Expr:
     outer, inner = node.shape()[:axis], product(node.shape()[axis:])
     units = int(param.num_output)
     if not isinstance(inner, int):
-        node.unsupported("its weights depend on an open extent; give its size")
+        node.unsupported("its weights depend on a symbolic dimension; give its size")
     matrix = node.blob(0, inner, units).T if param.transpose else node.blob(0, units, inner)
     made: Expr = op.nn.dense(reshape(node[0], (product(outer), inner)), constant(matrix))
     if param.bias_term:
@@ -160,9 +159,7 @@ def convert_pooling(node: CaffeNode) -> Expr:
         return pool(data, "max", kernel, strides, pad, counts)
     if param.pool == "AVE":
         return _means(data, kernel, strides, pad, counts)
-    return op.divide(
-        _means(op.multiply(data, data), kernel, strides, pad, counts), _means(data, kernel, strides, pad, counts)
-    )
+    return _means(data * data, kernel, strides, pad, counts) / _means(data, kernel, strides, pad, counts)
 
 
 def _pair(node: CaffeNode, param: Record, name: str) -> list[int]:
@@ -226,7 +223,7 @@ def convert_recurrent(node: CaffeNode) -> Any:
     if node.has(2):
         still = flatten(node[2])
         extra = op.nn.dense(still, constant(node.blob(2, wide, shape_of(still)[1])))
-        sums = op.add(sums, reshape(extra, (1, batch, wide)))
+        sums = sums + reshape(extra, (1, batch, wide))
     rest_of = node.blobs[3 if node.has(2) else 2 :]
     cont = reshape(cast(node[1], "float32"), (steps, batch, 1))
     body = _lstm_step if node.operator == "LSTM" else _rnn_step
@@ -242,18 +239,18 @@ def convert_recurrent(node: CaffeNode) -> Any:
 def _lstm_step(node: CaffeNode, given: Expr, kept: Expr, state: Any, blobs: list[np.ndarray]) -> tuple[Expr, Any]:
     hidden, cell = state
     units = shape_of(hidden)[1]
-    gates = op.add(given, op.nn.dense(op.multiply(hidden, kept), constant(blobs[0].reshape(4 * units, units))))
-    i, f, o, g = (slice_axis(gates, 1, place * units, (place + 1) * units) for place in range(4))
-    forgotten = op.multiply(op.multiply(op.sigmoid(f), kept), cell)
-    cell = op.add(forgotten, op.multiply(op.sigmoid(i), op.tanh(g)))
-    hidden = op.multiply(op.sigmoid(o), op.tanh(cell))
+    gates = given + op.nn.dense(hidden * kept, constant(blobs[0].reshape(4 * units, units)))
+    i, f, o, g = (slice_axis(gates, 1, position * units, (position + 1) * units) for position in range(4))
+    forgotten = op.sigmoid(f) * kept * cell
+    cell = forgotten + op.sigmoid(i) * op.tanh(g)
+    hidden = op.sigmoid(o) * op.tanh(cell)
     return hidden, (hidden, cell)
 
 
 def _rnn_step(node: CaffeNode, given: Expr, kept: Expr, state: Any, blobs: list[np.ndarray]) -> tuple[Expr, Any]:
     hidden = state[0]
     units = shape_of(hidden)[1]
-    inner = op.add(given, op.nn.dense(op.multiply(hidden, kept), constant(blobs[0].reshape(units, units))))
+    inner = given + op.nn.dense(hidden * kept, constant(blobs[0].reshape(units, units)))
     hidden = op.tanh(inner)
     out = op.nn.dense(hidden, constant(blobs[1].reshape(units, units)))
     return op.tanh(scale_shift(out, None, blobs[2].reshape(units))), (hidden, state[1])
@@ -264,11 +261,11 @@ def convert_mvn(node: CaffeNode) -> Expr:
     """Mean 0 and, unless it says otherwise, variance 1 of each channel or of all."""
     param = node.layer.mvn_param
     axes = tuple(range(1 if param.across_channels else 2, node.rank()))
-    centred = op.subtract(node[0], op.mean(node[0], axis=axes, keepdims=True))
+    centred = node[0] - op.mean(node[0], axis=axes, keepdims=True)
     if not param.normalize_variance:
         return centred
-    variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
-    return op.divide(centred, op.add(op.sqrt(variance), constant(param.eps)))
+    variance = op.mean(centred * centred, axis=axes, keepdims=True)
+    return centred / (op.sqrt(variance) + constant(param.eps))
 
 
 @converts("ShuffleChannel")

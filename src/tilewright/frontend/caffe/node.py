@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.frontend.converters import Converters
 from tilewright.frontend.graph_node import GraphNode
 from tilewright.frontend.messages import Record
 from tilewright.relay.ir.expr import Expr
+
+#: The one table of converters of the format.
+converts = Converters("caffe")
 
 
 class CaffeNode(GraphNode):
@@ -24,7 +28,7 @@ class CaffeNode(GraphNode):
 
     @property
     def label(self) -> str:
-        """How messages name the layer."""
+        """The layer as messages name it."""
         return f"layer {self.name!r} ({self.operator})"
 
     @property

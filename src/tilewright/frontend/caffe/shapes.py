@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.caffe.node import CaffeNode
-from tilewright.frontend.caffe.registry import converts
+from tilewright.frontend.caffe.node import CaffeNode, converts
 from tilewright.frontend.idioms import (
     cast,
     concatenate,
     constant,
     flatten,
-    like,
     product,
     reshape,
     shape_of,
@@ -44,7 +42,7 @@ def convert_slice(node: CaffeNode) -> list[Expr]:
     elif extent % count:
         node.bad(f"{extent} elements do not make {count} parts")
     else:
-        bounds = [place * (extent // count) for place in range(count + 1)]
+        bounds = [position * (extent // count) for position in range(count + 1)]
     if len(bounds) != count + 1 or any(low >= high for low, high in itertools.pairwise(bounds)):
         node.bad(f"slice points {bounds[1:-1]} of {extent} elements for {count} results")
     return [slice_axis(node[0], axis, low, high) for low, high in itertools.pairwise(bounds)]
@@ -70,10 +68,10 @@ def convert_reshape(node: CaffeNode) -> Expr:
     if not 0 <= begin <= end <= len(shape) or any(extent < -1 for extent in dims) or dims.count(-1) > 1:
         node.bad(f"shape {dims} in place of the axes {begin} to {end} of {list(shape)}")
     inner: list[Any] = []
-    for place, extent in enumerate(dims):
-        if extent == 0 and begin + place >= len(shape):
-            node.bad(f"shape {dims} copies the axis {begin + place} of {list(shape)}")
-        inner.append(shape[begin + place] if extent == 0 else extent)
+    for position, extent in enumerate(dims):
+        if extent == 0 and begin + position >= len(shape):
+            node.bad(f"shape {dims} copies the axis {begin + position} of {list(shape)}")
+        inner.append(shape[begin + position] if extent == 0 else extent)
     return op.reshape(node[0], newshape=(*shape[:begin], *inner, *shape[end:]))
 
 
@@ -111,7 +109,7 @@ def convert_tile(node: CaffeNode) -> Expr:
     axis = node.axis(param.axis)
     if not 1 <= param.tiles < 1 << 20:
         node.bad(f"tiles={param.tiles}")
-    return op.tile(node[0], reps=tuple(param.tiles if place == axis else 1 for place in range(node.rank())))
+    return op.tile(node[0], reps=tuple(param.tiles if position == axis else 1 for position in range(node.rank())))
 
 
 @converts("Reduction")
@@ -122,9 +120,9 @@ def convert_reduction(node: CaffeNode) -> Expr:
     if param.operation == "ASUM":
         data = op.abs(data)
     elif param.operation == "SUMSQ":
-        data = op.multiply(data, data)
+        data = data * data
     made: Expr = (op.mean if param.operation == "MEAN" else op.sum)(data, axis=axes)
-    return made if param.coeff == 1 else op.multiply(made, like(param.coeff, made))
+    return made if param.coeff == 1 else made * param.coeff
 
 
 @converts("Softmax", "SoftmaxWithLoss")
@@ -135,7 +133,7 @@ def convert_softmax(node: CaffeNode) -> Expr:
 
 @converts("ArgMax")
 def convert_argmax(node: CaffeNode) -> Expr:
-    """The places of the greatest, their values, or both, as floats."""
+    """The positions of the greatest, their values, or both, as floats."""
     param, data = node.layer.argmax_param, node[0]
     batch = node.shape()[0]
     along_axis = param.has("axis")
@@ -145,13 +143,13 @@ def convert_argmax(node: CaffeNode) -> Expr:
     if not 1 <= param.top_k <= shape_of(data)[axis]:
         node.bad(f"top_k={param.top_k} of {shape_of(data)[axis]} elements")
     found = op.topk(data, k=int(param.top_k), axis=axis, ret_type="both", dtype="int32")
-    values, places = found[0], cast(found[1], "float32")
+    values, positions = found[0], cast(found[1], "float32")
     if along_axis:
-        return values if param.out_max_val else places
+        return values if param.out_max_val else positions
     count = int(param.top_k)
     if not param.out_max_val:
-        return reshape(places, (batch, 1, count))
-    return concatenate([reshape(part, (batch, 1, count)) for part in (places, values)], 1)
+        return reshape(positions, (batch, 1, count))
+    return concatenate([reshape(part, (batch, 1, count)) for part in (positions, values)], 1)
 
 
 @converts("Interp")

@@ -7,21 +7,28 @@ from typing import Any
 
 from tilewright.errors import ModelError
 from tilewright.frontend.caffe2.load import arguments, load
-from tilewright.frontend.caffe2.operators import Caffe2Node
-from tilewright.frontend.caffe2.registry import converts
+from tilewright.frontend.caffe2.operators import Caffe2Node, converts
 from tilewright.frontend.graph_walk import GraphWalk
 from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
+from tilewright.frontend.outputs import module_of
 from tilewright.frontend.two_files import Part
-from tilewright.relay.ir.expr import Constant, Function, GlobalVar, Tuple, var
+from tilewright.relay.ir.expr import Constant, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.support.dtype import DType
 
 
-def convert_model(
-    predict: Part, init: Part | None, input_shapes: Mapping[str, Sequence[Any]] | None
+def from_caffe2(
+    predict_net: Part, init_net: Part | None = None, input_shapes: Mapping[str, Sequence[Any]] | None = None
 ) -> tuple[IRModule, list[InputSpec]]:
-    """See `tilewright.frontend.caffe2.from_caffe2`."""
-    label, net, weights = load(predict, init)
+    """A Relay module for a Caffe2 model, and the specs of its inputs in order.
+
+    `init_net` fills the weights; without it the file beside `predict_net` is taken that has `init` in its name instead.
+    Nets do not say what shapes their inputs have: `input_shapes` must.
+
+    Raises `ModelError` for a bad file, `ShapeError` for a missing or wrong shape, `UnsupportedError` naming every
+    operator that cannot be converted.
+    """
+    label, net, weights = load(predict_net, init_net)
     read = {name for op in net.op for name in op.input}
     given = {name for op in net.op for name in op.output}
     free = [name for name in dict.fromkeys([*net.external_input, *sorted(read)]) if name in read]
@@ -39,5 +46,4 @@ def convert_model(
     if not names:
         raise ModelError(f"{label} has no results")
     results = walk.results(names)
-    body = results[0] if len(results) == 1 else Tuple(results)
-    return IRModule({GlobalVar("main"): Function(params, body, attrs={"output_names": tuple(names)})}), specs
+    return module_of(params, results, names), specs

@@ -74,7 +74,7 @@ def init_beside(path: Path) -> Path | None:
 
 
 def load(predict: Part, init: Part | None) -> tuple[str, Record, dict[str, np.ndarray]]:
-    """What to call the model, the net that runs, and the weights by name."""
+    """The name of the model, the net that runs, and the weights by name."""
     source = Source.of(predict)
     net = read_message(source.contents, SCHEMA, "NetDef", source.label, _WHAT)
     if init is None and source.path is not None:

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilewright.frontend import functions
-from tilewright.frontend.caffe2.registry import converts
+from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.slicing import split_axis
+from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution
+from tilewright.frontend.converters import Converters
 from tilewright.frontend.graph_node import GraphNode
 from tilewright.frontend.idioms import (
     cast,
     concatenate,
     flatten,
-    like,
     product,
     reshape,
     scale_shift,
     shape_of,
-    slice_axis,
     transpose,
 )
-from tilewright.frontend.windows import convolution, pool, transposed_convolution
+from tilewright.frontend.signature import Axis
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
+
+converts = Converters("caffe2")
 
 
 class Caffe2Node(GraphNode):
@@ -35,6 +36,10 @@ class Caffe2Node(GraphNode):
         super().__init__(operator, name, inputs)
         self.args = args
         self.count = count
+
+    def attribute(self, name: str) -> Any:
+        """As `NodeInputs`."""
+        return self.args.get(name)
 
     def integer(self, name: str, default: int) -> int:
         """An argument that is a whole number."""
@@ -64,53 +69,46 @@ def _window(node: Caffe2Node) -> tuple[list[int], list[int], list[int]]:
 
 
 @converts("Conv")
-def convert_conv(node: Caffe2Node) -> Expr:
+def convert_conv(node: Caffe2Node, group: int = 1) -> Expr:
     _, strides, pads = _window(node)
-    made = convolution(node[0], node[1], strides, pads, node.pair("dilation", 1), node.integer("group", 1))
+    made = convolution(node[0], node[1], strides, pads, node.pair("dilation", 1), group)
     return op.nn.bias_add(made, node[2], axis=1) if node.has(2) else made
 
 
 @converts("ConvTranspose")
-def convert_conv_transpose(node: Caffe2Node) -> Expr:
+def convert_conv_transpose(node: Caffe2Node, group: int = 1) -> Expr:
     _, strides, pads = _window(node)
     adjust = node.pair("adj", 0)
-    made = transposed_convolution(node[0], node[1], strides, pads, [1, 1], node.integer("group", 1), adjust)
+    made = transposed_convolution(node[0], node[1], strides, pads, [1, 1], group, adjust)
     return op.nn.bias_add(made, node[2], axis=1) if node.has(2) else made
 
 
 @converts("MaxPool", "AveragePool")
-def convert_pool(node: Caffe2Node) -> Expr:
+def convert_pool(node: Caffe2Node, global_pooling: int = 0, count_include_pad: bool = False) -> Expr:
     kind = "max" if node.operator == "MaxPool" else "mean"
-    if node.integer("global_pooling", 0):
+    if global_pooling:
         return (op.max if kind == "max" else op.mean)(node[0], axis=(2, 3), keepdims=True)
     kernel, strides, pads = _window(node)
-    counted = bool(node.integer("count_include_pad", 0))
-    return pool(node[0], kind, kernel, strides, pads[:2], None, pads[2:], padding_counts=counted)
+    return pool(node[0], kind, kernel, strides, pads[:2], None, pads[2:], padding_counts=count_include_pad)
 
 
 @converts("FC")
-def convert_fc(node: Caffe2Node) -> Expr:
+def convert_fc(node: Caffe2Node, x: Expr, y: Expr, z: Expr, axis: int = 1) -> Expr:
     """All axes from `axis` on times a matrix."""
-    axis = node.integer("axis", 1)
     outer, units = node.shape()[:axis], node.shape(1)[0]
-    flat = reshape(node[0], (product(outer), product(node.shape()[axis:])))
-    return reshape(op.nn.bias_add(op.nn.dense(flat, flatten(node[1])), node[2], axis=1), (*outer, units))
+    flat = reshape(x, (product(outer), product(node.shape()[axis:])))
+    return reshape(op.nn.bias_add(op.nn.dense(flat, flatten(y)), z, axis=1), (*outer, units))
 
 
-_UNARY: dict[str, Callable[[Expr], Expr]] = {
+# Functions of one operand.
+converts.unary({
     "Relu": op.nn.relu, "Sigmoid": op.sigmoid, "Tanh": op.tanh, "Exp": op.exp, "Log": op.log, "Sqrt": op.sqrt,
     "Abs": op.abs, "Negative": op.negative, "Floor": op.floor, "Ceil": op.ceil, "Sin": op.sin, "Cos": op.cos,
-    "Softsign": lambda x: op.divide(x, op.add(op.abs(x), like(1, x))),
-    "Softplus": lambda x: op.add(op.nn.relu(x), op.log1p(op.exp(op.negative(op.abs(x))))),
-    "Sqr": lambda x: op.multiply(x, x), "Copy": lambda x: x, "StopGradient": lambda x: x, "Alias": lambda x: x,
-    "Dropout": lambda x: x, "EnsureCPUOutput": lambda x: x, "Swish": lambda x: op.multiply(x, op.sigmoid(x)),
-}  # fmt: skip
-
-
-@converts(*_UNARY)
-def convert_unary(node: Caffe2Node) -> Expr:
-    """Functions of one operand."""
-    return _UNARY[node.operator](node[0])
+    "Softsign": lambda x: x / (op.abs(x) + 1),
+    "Softplus": lambda x: op.nn.relu(x) + op.log1p(op.exp(-op.abs(x))),
+    "Sqr": lambda x: x * x, "Copy": lambda x: x, "StopGradient": lambda x: x, "Alias": lambda x: x,
+    "Dropout": lambda x: x, "EnsureCPUOutput": lambda x: x, "Swish": lambda x: x * op.sigmoid(x),
+})  # fmt: skip
 
 
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
@@ -121,22 +119,20 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
 
 
 @converts(*_BINARY)
-def convert_binary(node: Caffe2Node) -> Expr:
+def convert_binary(node: Caffe2Node, axis: int = -1, broadcast: int = 0, exponent: float = 1.0) -> Expr:
     """Functions of two operands, or of more, one after another; the second may begin at an axis of the first."""
     total, *rest = node.given()
     for value in rest:
-        behind = node.rank() - node.integer("axis", -1) - len(shape_of(value))
-        if node.integer("broadcast", 0) and node.integer("axis", -1) >= 0 and behind > 0:
+        behind = node.rank() - axis - len(shape_of(value))
+        if broadcast and axis >= 0 and behind > 0:
             value = reshape(value, (*shape_of(value), *[1] * behind))
         total = _BINARY[node.operator](total, value)
     if node.operator == "Pow" and not rest:
-        return op.power(total, like(float(node.args.get("exponent", 1.0)), total))
+        return op.power(total, exponent)
     return total
 
 
-@converts("LeakyRelu")
-def convert_leaky_relu(node: Caffe2Node) -> Expr:
-    return op.nn.leaky_relu(node[0], alpha=float(node.args.get("alpha", 0.01)))
+converts.functions({"LeakyRelu": functions.leaky_relu, "Elu": functions.elu})
 
 
 @converts("PRelu")
@@ -146,64 +142,48 @@ def convert_prelu(node: Caffe2Node) -> Expr:
     return op.nn.prelu(node[0], Constant(np.array(np.broadcast_to(slopes, (channels,)))), axis=1)
 
 
-@converts("Elu")
-def convert_elu(node: Caffe2Node) -> Expr:
-    return functions.elu(node[0], float(node.args.get("alpha", 1.0)))
-
-
 @converts("Clip")
-def convert_clip(node: Caffe2Node) -> Expr:
-    return op.clip(node[0], float(node.args.get("min", -3.4e38)), float(node.args.get("max", 3.4e38)))
+def convert_clip(x: Expr, min_: float = -3.4e38, max_: float = 3.4e38) -> Expr:
+    return op.clip(x, min_, max_)
 
 
 @converts("SpatialBN")
-def convert_spatial_bn(node: Caffe2Node) -> Expr:
+def convert_spatial_bn(node: Caffe2Node, x: Expr, epsilon: float = 1e-5) -> Expr:
     """By the statistics of training."""
     gamma, beta, mean, variance = (node.static(index, "statistics") for index in range(1, 5))
-    scale = gamma / np.sqrt(np.maximum(variance, 0) + float(node.args.get("epsilon", 1e-5)))
-    return scale_shift(node[0], scale, beta - mean * scale)
+    scale = gamma / np.sqrt(np.maximum(variance, 0) + epsilon)
+    return scale_shift(x, scale, beta - mean * scale)
 
 
 @converts("InstanceNorm")
-def convert_instance_norm(node: Caffe2Node) -> Expr:
-    return op.nn.instance_norm(node[0], node[1], node[2], axis=1, epsilon=float(node.args.get("epsilon", 1e-5)))
+def convert_instance_norm(x: Expr, y: Expr, z: Expr, epsilon: float = 1e-5) -> Expr:
+    return op.nn.instance_norm(x, y, z, axis=1, epsilon=epsilon)
 
 
 @converts("LRN")
-def convert_lrn(node: Caffe2Node) -> Expr:
-    return op.nn.lrn(
-        node[0], size=node.integer("size", 5), axis=1, bias=float(node.args.get("bias", 1.0)),
-        alpha=float(node.args.get("alpha", 1e-4)), beta=float(node.args.get("beta", 0.75)),
-    )  # fmt: skip
+def convert_lrn(x: Expr, size: int = 5, bias: float = 1.0, alpha: float = 1e-4, beta: float = 0.75) -> Expr:
+    return op.nn.lrn(x, size=size, axis=1, bias=bias, alpha=alpha, beta=beta)
 
 
 @converts("Softmax", "LogSoftmax")
-def convert_softmax(node: Caffe2Node) -> Expr:
+def convert_softmax(node: Caffe2Node, x: Expr, axis: Axis = 1) -> Expr:
     """Over all axes from one on."""
-    axis = node.axis(node.integer("axis", 1))
-    flat = flatten(node[0], axis)
+    flat = flatten(x, axis)
     return reshape((op.nn.softmax if node.operator == "Softmax" else op.nn.log_softmax)(flat, axis=-1), node.shape())
 
 
 @converts("Concat")
-def convert_concat(node: Caffe2Node) -> list[Expr]:
+def convert_concat(node: Caffe2Node, axis: Axis = 1, add_axis: int = 0) -> list[Expr]:
     """And the extents of its parts, a second result."""
-    axis = node.axis(node.integer("axis", 1))
     extents = np.array([shape_of(value)[axis] for value in node.given()], np.int32)
-    if node.integer("add_axis", 0):
+    if add_axis:
         return [op.stack(node.given(), axis=axis), Constant(np.ones_like(extents))]
     return [concatenate(node.given(), axis), Constant(extents)]
 
 
 @converts("Split")
-def convert_split(node: Caffe2Node) -> list[Expr]:
-    axis = node.axis(node.integer("axis", 1))
-    extent = node.shape()[axis]
-    sizes = [int(value) for value in node.args.get("split", [])] or [extent // node.count] * node.count
-    bounds = np.cumsum([0, *sizes])
-    if bounds[-1] != extent or min(sizes) < 0:
-        node.bad(f"parts of {sizes} of {extent} elements")
-    return [slice_axis(node[0], axis, int(low), int(high)) for low, high in itertools.pairwise(bounds)]
+def convert_split(node: Caffe2Node, axis: Axis = 1) -> list[Expr]:
+    return split_axis(node, node[0], axis, [int(value) for value in node.args.get("split", [])] or node.count)
 
 
 @converts("Reshape")
@@ -221,10 +201,9 @@ def convert_transpose(node: Caffe2Node) -> Expr:
 
 
 @converts("Flatten", "FlattenToVec")
-def convert_flatten(node: Caffe2Node) -> Expr:
+def convert_flatten(node: Caffe2Node, axis: int = 1) -> Expr:
     if node.operator == "FlattenToVec":
         return reshape(node[0], (product(node.shape()),))
-    axis = node.integer("axis", 1)
     return reshape(node[0], (product(node.shape()[:axis]), product(node.shape()[axis:])))
 
 
@@ -240,37 +219,36 @@ def convert_dims(node: Caffe2Node) -> Expr:
 
 
 @converts("ChannelShuffle")
-def convert_channel_shuffle(node: Caffe2Node) -> Expr:
+def convert_channel_shuffle(node: Caffe2Node, x: Expr, group: int = 1) -> Expr:
     """Channels of groups in turn."""
     batch, channels, *extents = node.shape()
-    groups = node.integer("group", 1)
-    if groups < 1 or channels % groups:
-        node.bad(f"{channels} channels do not make {groups} groups")
-    split = reshape(node[0], (batch, groups, channels // groups, *extents))
+    if group < 1 or channels % group:
+        node.bad(f"{channels} channels do not make {group} groups")
+    split = reshape(x, (batch, group, channels // group, *extents))
     return reshape(transpose(split, (0, 2, 1, *range(3, 3 + len(extents)))), node.shape())
 
 
 @converts("ResizeNearest")
-def convert_resize(node: Caffe2Node) -> Expr:
+def convert_resize(node: Caffe2Node, x: Expr, height_scale: float = 1.0, width_scale: float = 1.0) -> Expr:
     _, _, height, width = node.fixed()
-    size = (int(height * float(node.args.get("height_scale", 1))), int(width * float(node.args.get("width_scale", 1))))
+    size = (int(height * height_scale), int(width * width_scale))
     if min(size) < 1 or max(size) > 1 << 16:
         node.bad(f"an image of {size}")
     return op.image.resize2d(
-        node[0], size=size, method="nearest_neighbor", coordinate_transformation_mode="asymmetric",
+        x, size=size, method="nearest_neighbor", coordinate_transformation_mode="asymmetric",
         rounding_method="floor",
     )  # fmt: skip
 
 
 @converts("PadImage")
-def convert_pad_image(node: Caffe2Node) -> Expr:
+def convert_pad_image(node: Caffe2Node, value: float = 0.0) -> Expr:
     _, _, pads = _window(node)
     mode, width = node.args.get("mode", "constant"), ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3]))
     if mode == "reflect":
         return op.nn.mirror_pad(node[0], pad_width=width, mode="REFLECT")
     if mode == "edge":
         return op.nn.pad(node[0], pad_width=width, pad_mode="edge")
-    return op.nn.pad(node[0], pad_width=width, pad_value=float(node.args.get("value", 0.0)))
+    return op.nn.pad(node[0], pad_width=width, pad_value=value)
 
 
 @converts("MatMul", "BatchMatMul")
@@ -281,14 +259,14 @@ def convert_matmul(node: Caffe2Node) -> Expr:
 
 
 @converts("Gather")
-def convert_gather(node: Caffe2Node) -> Expr:
-    return op.take(node[0], cast(node[1], "int32"), axis=node.integer("axis", 0))
+def convert_gather(x: Expr, y: Expr, axis: int = 0) -> Expr:
+    return op.take(x, cast(y, "int32"), axis=axis)
 
 
 @converts("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
-def convert_reduction(node: Caffe2Node) -> Expr:
+def convert_reduction(node: Caffe2Node, x: Expr, keepdims: bool = True) -> Expr:
     axes = tuple(node.axis(int(axis)) for axis in node.args.get("axes", [])) or tuple(range(node.rank()))
     function: Any = {"ReduceMean": op.mean, "ReduceSum": op.sum, "ReduceMax": op.max, "ReduceMin": op.min}[
         node.operator
     ]
-    return function(node[0], axis=axes, keepdims=bool(node.integer("keepdims", 1)))
+    return function(x, axis=axes, keepdims=keepdims)

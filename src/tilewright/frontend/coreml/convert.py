@@ -9,35 +9,37 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InputError, ModelError, UnsupportedError
-from tilewright.frontend.coreml import (  # noqa: F401  (importing a family registers its converters)
-    math,
-    network_elementwise,
-    network_nn,
-    network_shapes,
-    nn,
-    shapes,
-)
+from tilewright.frontend.converters import import_families
 from tilewright.frontend.coreml.load import MlModel, load_model, value_array
 from tilewright.frontend.coreml.network import convert_network, network_of
-from tilewright.frontend.coreml.node import MilNode
-from tilewright.frontend.coreml.registry import converts
+from tilewright.frontend.coreml.node import MilNode, converts
 from tilewright.frontend.coreml.schema import DTYPES
 from tilewright.frontend.graph_walk import UNAVAILABLE, GraphWalk
 from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
 from tilewright.frontend.messages import Record
-from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar, Tuple, var
+from tilewright.frontend.outputs import module_of
+from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.support.dtype import DType
+
+import_families("tilewright.frontend.coreml", "control math network_elementwise network_nn network_shapes nn shapes")
 
 _MOST_DEPTH = 50
 
 
-def convert_model(
+def from_coreml(
     model: str | os.PathLike[str] | bytes,
-    input_shapes: Mapping[str, Sequence[Any]] | None,
+    input_shapes: Mapping[str, Sequence[Any]] | None = None,
     signature: str | None = None,
 ) -> tuple[IRModule, list[InputSpec]]:
-    """See `tilewright.frontend.coreml.from_coreml`."""
+    """A Relay module for a Core ML model and the specs of its inputs.
+
+    A model is an .mlpackage, the specification within or an .mlmodel: an ML program or a neural network. Of a
+    classifier the result is the array of probabilities. `signature` names a function of an ML program.
+
+    No package is needed. Raises `ModelError` for a bad file, `ShapeError` for a wrong shape, `UnsupportedError` naming
+    every operation that cannot be converted, and for pipelines and other kinds of models.
+    """
     loaded = load_model(model)
     network = network_of(loaded)
     if network is not None:
@@ -51,14 +53,18 @@ def convert_model(
     program.walk.values.update(zip((spec.name for spec in specs), params))
     block = _block(function, loaded)
     program.operations(block, 0)
-    if not block.outputs:
+    labels = {
+        operation.outputs[0].name
+        for operation in block.operations
+        if operation.type == "classify" and operation.outputs
+    }
+    names = [name for name in block.outputs if name not in labels]  # labels are texts, which metadata has
+    if not names:
         raise ModelError(f"{loaded.label}: its program has no outputs")
-    results = program.walk.results(block.outputs)
+    results = program.walk.results(names)
     if not all(isinstance(result, Expr) for result in results):
         raise ModelError(f"{loaded.label}: an output of its program is no tensor")
-    body = results[0] if len(results) == 1 else Tuple(results)
-    main = Function(params, body, attrs={"output_names": tuple(block.outputs)})
-    return IRModule({GlobalVar("main"): main}), specs
+    return module_of(params, results, names, program.functions), specs
 
 
 def _function(model: MlModel, signature: str | None) -> Record:
@@ -100,6 +106,7 @@ class _Program:
     def __init__(self, model: MlModel) -> None:
         self._model = model
         self.walk = GraphWalk(model.label, converts)
+        self.functions: dict[GlobalVar, Function] = {}
 
     def operations(self, block: Record, depth: int) -> None:
         """Convert the operations of a block in order."""
@@ -116,19 +123,8 @@ class _Program:
                 if key not in ("name", "op_version") and key not in args:
                     args[key] = self._value(value, f"{operation.type} {name!r}")
 
-            def nested(index: int, arguments: Sequence[Expr], operation: Record = operation) -> Sequence[Expr]:
-                return self._nested(operation.blocks[index], arguments, depth)
-
-            self.walk.step(MilNode(operation, name, args, nested if operation.blocks else None), names)
-
-    def _nested(self, block: Record, arguments: Sequence[Expr], depth: int) -> Sequence[Expr]:
-        """The outputs of a block of an operation."""
-        self.walk.values.update(zip((entry.name for entry in block.inputs), arguments))
-        self.operations(block, depth + 1)
-        found = [self.walk.value(name, "an output of a block") for name in block.outputs]
-        if any(value is UNAVAILABLE for value in found):
-            raise UnsupportedError("an operation of its block is not supported")
-        return found
+            blocks = _Blocks(self, operation, depth) if operation.blocks else None
+            self.walk.step(MilNode(operation, name, args, blocks), names)
 
     def _constant(self, operation: Record, name: str) -> None:
         value = operation.attributes.get("val")
@@ -144,12 +140,55 @@ class _Program:
         return _expression(value_array(value, self._model, f"{self._model.label}: {where}"))
 
     def _argument(self, argument: Record, where: str) -> Any:
-        """What an argument is bound to: one value, or a list of them."""
+        """The values bound to an argument: one value, or a list of them."""
         found = [
             self._value(binding.value, where) if binding.has("value") else self.walk.value(binding.name, where)
             for binding in argument.arguments
         ]
         return found[0] if len(found) == 1 else found
+
+
+class _Blocks:
+    """`node.Blocks` of an operation of a program."""
+
+    def __init__(self, program: _Program, operation: Record, depth: int) -> None:
+        self._program, self._blocks, self._depth = program, operation.blocks, depth
+        self.count, self.functions = len(operation.blocks), program.functions
+
+    def results(self, index: int, arguments: Sequence[Expr], outer: Mapping[str, Expr] | None = None) -> list[Expr]:
+        """Convert the block in the scope of its program, which is as before afterwards."""
+        walk, block = self._program.walk, self._blocks[index]
+        around = dict(walk.values)
+        walk.values.update(outer or {})
+        walk.values.update(zip((entry.name for entry in block.inputs), arguments))
+        self._program.operations(block, self._depth + 1)
+        found = [walk.value(name, "an output of a block") for name in block.outputs]
+        walk.values.clear()
+        walk.values.update(around)
+        if any(value is UNAVAILABLE for value in found):
+            raise UnsupportedError("an operation of its block is not supported")
+        return found
+
+    def outer(self) -> dict[str, Expr]:
+        """By the names that the blocks read and do not define."""
+        values = self._program.walk.values
+        names = dict.fromkeys(name for block in self._blocks for name in _free_names(block))
+        found = {name: values[name] for name in names if name in values}
+        return {
+            name: value for name, value in found.items() if isinstance(value, Expr) and not isinstance(value, Constant)
+        }
+
+
+def _free_names(block: Record) -> list[str]:
+    """The names that a block reads from around it, those of the blocks within included."""
+    own, found = {entry.name for entry in block.inputs}, []
+    for operation in block.operations:
+        bound = [binding for argument in operation.inputs.values() for binding in argument.arguments]
+        read = [binding.name for binding in bound if not binding.has("value")]
+        read += [name for inner in operation.blocks for name in _free_names(inner)]
+        found += [name for name in read if name not in own]
+        own |= {entry.name for entry in operation.outputs}
+    return found + [name for name in block.outputs if name not in own]
 
 
 def _expression(value: Any) -> Any:

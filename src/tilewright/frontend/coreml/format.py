@@ -13,8 +13,7 @@ from tilewright.frontend.coreml.load import MANIFEST, is_specification, specific
 from tilewright.frontend.coreml.metadata import read_metadata
 from tilewright.frontend.coreml.schema import MIL_OPERATIONS, SCHEMA
 from tilewright.frontend.inputs import InputSpec
-from tilewright.frontend.interface import Frontend, Shapes
-from tilewright.frontend.metadata import Metadata
+from tilewright.frontend.interface import Frontend, Metadata, Shapes
 from tilewright.frontend.source import Source
 from tilewright.relay.ir.module import IRModule
 
@@ -52,7 +51,7 @@ class CoremlFrontend(Frontend):
         return CoremlFrontend(signature)
 
     def metadata(self, model: str | os.PathLike[str]) -> Metadata:
-        """What the description says, and the labels of a classifier."""
+        """The metadata of the description, and the labels of a classifier."""
         return read_metadata(model)
 
     def operators(self) -> dict[str, list[str]]:

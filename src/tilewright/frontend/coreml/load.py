@@ -46,10 +46,10 @@ class MlModel:
     folder: Path | None
 
     def blob(self, name: str, offset: int, dtype: str, shape: tuple[int, ...], where: str) -> np.ndarray:
-        """The numbers at `offset` of the file `name`. Raises `ModelError` for another folder, or a bad place."""
+        """The numbers at `offset` of the file `name`. Raises `ModelError` for another folder, or a bad position."""
         path = self._blob_path(name, where)
         contents = Source.of(path).contents
-        begin, size = _place(contents, offset, where)
+        begin, size = _position(contents, offset, where)
         wanted = int(np.prod(shape, dtype=object)) * DType(dtype).numpy.itemsize
         if size != wanted or begin + size > len(contents):
             raise ModelError(
@@ -71,8 +71,8 @@ class MlModel:
         return path
 
 
-def _place(contents: memoryview, offset: int, where: str) -> tuple[int, int]:
-    """Where the data of the blob at `offset` begins, and how many bytes it has."""
+def _position(contents: memoryview, offset: int, where: str) -> tuple[int, int]:
+    """The offset of the data of the blob at `offset`, and its number of bytes."""
     if not 0 <= offset <= len(contents) - 64:
         raise ModelError(f"{where} names byte {offset} of a file of weights of {len(contents)} bytes")
     sentinel, _, size, begin = struct.unpack_from("<IIQQ", contents, offset)
@@ -97,7 +97,7 @@ def load_model(model: str | os.PathLike[str] | bytes) -> MlModel:
 
 
 def specification_path(folder: Path) -> Path:
-    """Where the specification of an .mlpackage lies, by its manifest. Raises `ModelError`."""
+    """The path of the specification of an .mlpackage, by its manifest. Raises `ModelError`."""
     manifest = folder / MANIFEST
     try:
         if manifest.stat().st_size > _MOST_MANIFEST:

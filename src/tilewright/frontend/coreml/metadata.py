@@ -1,24 +1,47 @@
-"""What a Core ML file says for people: its description, and the classes of a classifier."""
+"""Metadata of a Core ML file: its description, and the classes of a classifier."""
 
 from __future__ import annotations
 
 import os
 
-from tilewright.frontend.coreml.load import load_model
-from tilewright.frontend.metadata import Metadata
+from tilewright.frontend.coreml.load import MlModel, load_model, value_array
+from tilewright.frontend.interface import Metadata
+from tilewright.frontend.messages import Record
 
 
 def read_metadata(model: str | os.PathLike[str] | bytes) -> Metadata:
     """The metadata of a package or specification. Raises `ModelError` where it is damaged."""
-    spec = load_model(model).spec
+    loaded = load_model(model)
+    spec = loaded.spec
     said = spec.description.metadata
     about = {
         "description": said.shortDescription, "version": said.versionString, "author": said.author,
         "license": said.license, **said.userDefined,
     }  # fmt: skip
+    labels = _network_labels(spec) if spec.has("neuralNetworkClassifier") else _program_labels(loaded)
+    return Metadata(labels, {}, {key: text for key, text in about.items() if text})
+
+
+def _network_labels(spec: Record) -> dict[str, list[str]]:
+    """The classes of a neural network's classifier, by the name of its probabilities."""
     classifier = spec.neuralNetworkClassifier
-    names = list(classifier.stringClassLabels.vector) if spec.has("neuralNetworkClassifier") else []
-    output = classifier.labelProbabilityLayerName or (
-        spec.description.output[0].name if spec.description.output else ""
-    )
-    return Metadata({output: names} if names else {}, {}, {key: text for key, text in about.items() if text})
+    names = list(classifier.stringClassLabels.vector)
+    first = spec.description.output[0].name if spec.description.output else ""
+    return {classifier.labelProbabilityLayerName or first: names} if names else {}
+
+
+def _program_labels(model: MlModel) -> dict[str, list[str]]:
+    """The classes of each `classify` of an ML program's functions, by the name of its probabilities."""
+    found: dict[str, list[str]] = {}
+    for function in model.spec.mlProgram.functions.values():
+        for block in function.block_specializations.values():
+            constants = {op.outputs[0].name: op for op in block.operations if op.type == "const" and op.outputs}
+            for operation in block.operations:
+                bound = operation.inputs["classes"].arguments if "classes" in operation.inputs else []
+                if operation.type != "classify" or len(operation.outputs) != 2 or len(bound) != 1:
+                    continue
+                constant = constants.get(bound[0].name)
+                value = constant.attributes.get("val") if constant is not None else bound[0].value
+                classes = value_array(value, model, f"classes of {operation.outputs[1].name!r}") if value else []
+                found[operation.outputs[1].name] = [str(name) for name in classes]
+    return found

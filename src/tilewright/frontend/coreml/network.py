@@ -19,8 +19,8 @@ from tilewright.frontend.graph_walk import GraphWalk
 from tilewright.frontend.idioms import cast, constant, reshape, shape_of
 from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
 from tilewright.frontend.messages import Record
-from tilewright.relay import op
-from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, var
+from tilewright.frontend.outputs import module_of
+from tilewright.relay.ir.expr import Expr, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.support.dtype import DType
 
@@ -52,9 +52,7 @@ def convert_network(
         _layer(layer, walk)
     names = _results(model, network)
     results = [_given(value, name, model, five) for name, value in zip(names, walk.results(names))]
-    body = results[0] if len(results) == 1 else Tuple(results)
-    main = Function(params, body, attrs={"output_names": tuple(names)})
-    return IRModule({GlobalVar("main"): main}), specs
+    return module_of(params, results, names), specs
 
 
 def _declared(entry: Record, model: MlModel) -> Declared:
@@ -103,12 +101,12 @@ def _preprocessed(value: Expr, step: Record, colours: str, model: MlModel) -> Ex
         shape = shape_of(value)
         if mean.size != int(np.prod(shape)):
             raise ModelError(f"{model.label}: a mean image of {mean.size} numbers for images of {list(shape)}")
-        return op.subtract(value, constant(mean.reshape(shape)))
+        return value - constant(mean.reshape(shape))
     scaler = step.scaler
     red, green, blue = scaler.redBias, scaler.greenBias, scaler.blueBias
     bias = {"RGB": [red, green, blue], "BGR": [blue, green, red]}.get(colours, [scaler.grayBias])
-    scaled = op.multiply(value, constant(scaler.channelScale))
-    return op.add(scaled, constant(np.reshape(bias, (-1, 1, 1))))
+    scaled = value * constant(scaler.channelScale)
+    return scaled + constant(np.reshape(bias, (-1, 1, 1)))
 
 
 def _layer(layer: Record, walk: GraphWalk) -> None:
@@ -121,7 +119,7 @@ def _layer(layer: Record, walk: GraphWalk) -> None:
 
 
 def _results(model: MlModel, network: Record) -> list[str]:
-    """What the network gives: of a classifier its probabilities, as labels and dictionaries are no tensors."""
+    """The results of the network: of a classifier its probabilities, as labels and dictionaries are no tensors."""
     if model.spec.has("neuralNetworkClassifier"):
         last = network.layers[-1].output if network.layers else []
         names = [network.labelProbabilityLayerName] if network.labelProbabilityLayerName else list(last)[:1]

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from tilewright.frontend import functions
+from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.reductions import REDUCTIONS
 from tilewright.frontend.coreml.network_node import LayerNode, layers, weights
-from tilewright.frontend.idioms import cast, constant, like
+from tilewright.frontend.idioms import cast, constant
 from tilewright.frontend.messages import Record
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
-_UNARY: dict[str, Callable[[Expr], Expr]] = {
+layers.unary({
     "ceil": op.ceil, "floor": op.floor, "sign": op.sign, "round": op.round, "sin": op.sin, "cos": op.cos, "tan": op.tan,
     "asin": op.asin, "acos": op.acos, "atan": op.atan, "sinh": op.sinh, "cosh": op.cosh, "tanh": op.tanh,
     "asinh": op.asinh, "acosh": op.acosh, "atanh": op.atanh, "erf": op.erf,
-    "exp2": lambda x: op.power(like(2, x), x), "copy": lambda x: x,
-}  # fmt: skip
-_BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "exp2": lambda x: op.power(2, x), "copy": lambda x: x,
+})  # fmt: skip
+layers.binary({
     "addBroadcastable": op.add, "subtractBroadcastable": op.subtract, "multiplyBroadcastable": op.multiply,
     "divideBroadcastable": op.divide, "powBroadcastable": op.power, "minBroadcastable": op.minimum,
     "maxBroadcastable": op.maximum, "modBroadcastable": op.floor_mod, "floorDivBroadcastable": op.floor_divide,
-}  # fmt: skip
+})  # fmt: skip
 _COMPARE: dict[str, Callable[[Expr, Expr], Expr]] = {
     "equal": op.equal, "notEqual": op.not_equal, "lessThan": op.less, "lessEqual": op.less_equal,
     "greaterThan": op.greater, "greaterEqual": op.greater_equal,
@@ -37,16 +37,6 @@ _MANY: dict[str, Callable[[Expr, Expr], Expr]] = {
 }  # fmt: skip
 
 
-@layers(*_UNARY)
-def convert_unary(node: LayerNode) -> Expr:
-    return _UNARY[node.operator](node[0])
-
-
-@layers(*_BINARY)
-def convert_binary(node: LayerNode) -> Expr:
-    return _BINARY[node.operator](node[0], node[1])
-
-
 @layers(*_COMPARE)
 def convert_compare(node: LayerNode) -> Expr:
     other = node[1] if node.has(1) else constant(node.p.alpha)
@@ -55,7 +45,7 @@ def convert_compare(node: LayerNode) -> Expr:
 
 @layers(*_LOGIC, "logicalNot")
 def convert_logic(node: LayerNode) -> Expr:
-    truths = [op.not_equal(value, like(0, value)) for value in node.given()]
+    truths = [op.not_equal(value, 0) for value in node.given()]
     made = op.logical_not(truths[0]) if node.operator == "logicalNot" else _LOGIC[node.operator](*truths[:2])
     return cast(made, "float32")
 
@@ -69,22 +59,22 @@ def convert_many(node: LayerNode) -> Expr:
     made = values[0]
     for value in values[1:]:
         made = function(made, value)
-    return op.divide(made, constant(len(values))) if node.operator == "average" else made
+    return made / constant(len(values)) if node.operator == "average" else made
 
 
 @layers("unary")
 def convert_unary_function(node: LayerNode) -> Expr:
     """A function of the input scaled and moved."""
     p = node.p
-    x: Expr = op.add(op.multiply(node[0], constant(p.scale if p.has("scale") else 1.0)), constant(p.shift))
+    x: Expr = node[0] * constant(p.scale if p.has("scale") else 1.0) + constant(p.shift)
     epsilon = constant(p.epsilon if p.has("epsilon") else 1e-6)
     kinds: dict[str, Callable[[], Expr]] = {
         "SQRT": lambda: op.sqrt(x),
-        "RSQRT": lambda: op.rsqrt(op.add(x, epsilon)),
-        "INVERSE": lambda: op.divide(constant(1.0), op.add(x, epsilon)),
+        "RSQRT": lambda: op.rsqrt(x + epsilon),
+        "INVERSE": lambda: constant(1.0) / (x + epsilon),
         "POWER": lambda: op.power(x, constant(p.alpha)),
         "EXP": lambda: op.exp(x),
-        "LOG": lambda: op.log(op.add(x, epsilon)),
+        "LOG": lambda: op.log(x + epsilon),
         "ABS": lambda: op.abs(x),
         "THRESHOLD": lambda: op.maximum(x, constant(p.alpha)),
     }
@@ -98,10 +88,10 @@ def convert_activation(node: LayerNode) -> Expr:
     kind = next(iter(node.p.given()), "")
     if kind == "PReLU":
         slope = _per_channel(node, node.p.PReLU.alpha)
-        return op.add(op.nn.relu(node[0]), op.multiply(slope, op.minimum(node[0], constant(0.0))))
+        return op.nn.relu(node[0]) + slope * op.minimum(node[0], constant(0.0))
     if kind == "parametricSoftplus":
         alpha, beta = (_per_channel(node, getattr(node.p.parametricSoftplus, name)) for name in ("alpha", "beta"))
-        return op.multiply(alpha, functions.softplus(op.multiply(beta, node[0])))
+        return alpha * functions.softplus(beta * node[0])
     return activation(node, node.p)(node[0])
 
 
@@ -115,14 +105,14 @@ def activation(node: LayerNode, params: Record) -> Callable[[Expr], Expr]:
     kind = next(iter(params.given()), "")
     p = getattr(params, kind) if kind else params
     known: dict[str, Callable[[Expr], Expr]] = {
-        "linear": lambda x: op.add(op.multiply(x, constant(p.alpha)), constant(p.beta)),
+        "linear": lambda x: x * constant(p.alpha) + constant(p.beta),
         "ReLU": op.nn.relu,
         "leakyReLU": lambda x: op.nn.leaky_relu(x, alpha=p.alpha),
-        "thresholdedReLU": lambda x: op.where(op.greater_equal(x, constant(p.alpha)), x, constant(0.0)),
+        "thresholdedReLU": lambda x: op.where(x >= constant(p.alpha), x, constant(0.0)),
         "tanh": op.tanh,
-        "scaledTanh": lambda x: op.multiply(op.tanh(op.multiply(x, constant(p.beta))), constant(p.alpha)),
+        "scaledTanh": lambda x: op.tanh(x * constant(p.beta)) * constant(p.alpha),
         "sigmoid": op.sigmoid,
-        "sigmoidHard": lambda x: op.clip(op.add(op.multiply(x, constant(p.alpha)), constant(p.beta)), 0.0, 1.0),
+        "sigmoidHard": lambda x: op.clip(x * constant(p.alpha) + constant(p.beta), 0.0, 1.0),
         "ELU": lambda x: functions.elu(x, p.alpha),
         "softsign": functions.softsign,
         "softplus": functions.softplus,
@@ -140,25 +130,19 @@ def convert_bounded(node: LayerNode) -> Expr:
     if node.operator == "clampedReLU":
         return op.minimum(op.nn.leaky_relu(node[0], alpha=p.alpha), constant(p.beta))
     if p.mode == "SIGMOID_APPROXIMATION":
-        return op.multiply(node[0], op.sigmoid(op.multiply(node[0], constant(1.702))))
+        return node[0] * op.sigmoid(node[0] * constant(1.702))
     return functions.gelu(node[0], approximate=p.mode == "TANH_APPROXIMATION")
 
 
 @layers("whereBroadcastable")
 def convert_where(node: LayerNode) -> Expr:
-    return op.where(op.not_equal(node[0], like(0, node[0])), node[1], node[2])
+    return op.where(op.not_equal(node[0], 0), node[1], node[2])
 
 
 # --------------------------------------------------------------------------------------------------------- reductions
-def _square_sum(x: Expr, **k: Any) -> Expr:
-    return op.sum(op.multiply(x, x), **k)
-
-
-_REDUCTIONS: dict[str, Callable[..., Expr]] = {
-    "Sum": op.sum, "Prod": op.prod, "Mean": op.mean, "Max": op.max, "Min": op.min, "SumSquare": _square_sum,
-    "L1": lambda x, **k: op.sum(op.abs(x), **k), "L2": lambda x, **k: op.sqrt(_square_sum(x, **k)),
-    "LogSum": lambda x, **k: op.log(op.sum(x, **k)),
-    "LogSumExp": lambda x, axis, keepdims: functions.log_sum_exp(x, tuple(axis), keepdims),
+_REDUCTIONS = {
+    "Sum": "sum", "Prod": "prod", "Mean": "mean", "Max": "max", "Min": "min", "SumSquare": "sum_square", "L1": "l1",
+    "L2": "l2", "LogSum": "log_sum", "LogSumExp": "log_sum_exp",
 }  # fmt: skip
 
 
@@ -167,11 +151,15 @@ def convert_reduction(node: LayerNode) -> Expr:
     axes = [node.axis(int(axis)) for axis in node.p.axes]
     if node.p.reduceAll or not axes:
         axes = list(range(node.rank()))
-    return _REDUCTIONS[node.operator.removeprefix("reduce")](node[0], axis=axes, keepdims=bool(node.p.keepDims))
+    return REDUCTIONS[_REDUCTIONS[node.operator.removeprefix("reduce")]](
+        node[0], axis=axes, keepdims=bool(node.p.keepDims)
+    )
 
 
-_OF_CHW = {"SUM": "Sum", "AVG": "Mean", "PROD": "Prod", "SUMSQUARE": "SumSquare", "L1": "L1", "L2": "L2", "MAX": "Max",
-           "MIN": "Min"}  # fmt: skip
+_OF_CHW = {
+    "SUM": "sum", "AVG": "mean", "PROD": "prod", "SUMSQUARE": "sum_square", "L1": "l1", "L2": "l2", "MAX": "max",
+    "MIN": "min",
+}  # fmt: skip
 
 
 @layers("reduce")
@@ -184,12 +172,12 @@ def convert_reduce(node: LayerNode) -> Expr:
     axes = [axis + rank for axis in axes]
     if node.p.mode == "LOGSUM":
         epsilon = constant(node.p.epsilon if node.p.has("epsilon") else 1e-6)
-        return op.sum(op.log(op.add(node[0], epsilon)), axis=axes, keepdims=True)
+        return op.sum(op.log(node[0] + epsilon), axis=axes, keepdims=True)
     if node.p.mode == "ARGMAX" and len(axes) == 1:
         return cast(op.argmax(node[0], axis=axes[0], keepdims=True), "float32")
     if node.p.mode not in _OF_CHW or not axes:
         node.bad(f"its reduction {node.p.mode} of {node.p.axis}")
-    return _REDUCTIONS[_OF_CHW[node.p.mode]](node[0], axis=axes, keepdims=True)
+    return REDUCTIONS[_OF_CHW[node.p.mode]](node[0], axis=axes, keepdims=True)
 
 
 @layers("argMax", "argMin")

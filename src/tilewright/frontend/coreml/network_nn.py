@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend import windows
+from tilewright.frontend.builders import windows
+from tilewright.frontend.builders.product import matmul
+from tilewright.frontend.builders.windows import same_padding
 from tilewright.frontend.coreml.network_elementwise import activation
 from tilewright.frontend.coreml.network_node import LayerNode, layers, weights
 from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, reshape, slice_axis, transpose
 from tilewright.frontend.messages import Record
-from tilewright.frontend.product import matmul
-from tilewright.frontend.windows import same_padding
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -54,7 +54,7 @@ def convert_convolution(node: LayerNode) -> Expr:
         kernel = constant(node.weights("weights", (filters, int(p.kernelChannels), *size)))
         made = windows.convolution(data, kernel, strides, (*before, *behind), dilation, groups)
     if p.hasBias:
-        made = op.add(made, node.vector("bias", filters))
+        made = made + node.vector("bias", filters)
     return node.unfolded(made, lead)
 
 
@@ -103,11 +103,11 @@ def convert_pooling(node: LayerNode) -> Expr:
     else:
         before, behind = _pads(node, extents, size, strides, [1, 1])
     if p.type == "L2":
-        data = op.multiply(data, data)
+        data = data * data
     counting = p.type == "L2" or not p.avgPoolExcludePadding
     made = windows.pool(data, kind, size, strides, before, counts, behind, padding_counts=counting)
     if p.type == "L2":
-        made = op.sqrt(op.multiply(made, constant(float(np.prod(size)))))
+        made = op.sqrt(made * constant(float(np.prod(size))))
     return node.unfolded(made, lead)
 
 
@@ -146,7 +146,7 @@ def convert_convolution3d(node: LayerNode) -> Expr:
     else:
         kernel = constant(node.weights("weights", (filters, taken // groups, *size)))
         made = windows.convolution(data, kernel, strides, (*before, *behind), dilation, groups)
-    return node.unfolded(op.add(made, node.vector("bias", filters, 4)) if p.hasBias else made, lead)
+    return node.unfolded(made + node.vector("bias", filters, 4) if p.hasBias else made, lead)
 
 
 @layers("pooling3d", "globalPooling3d")
@@ -193,7 +193,7 @@ def convert_embedding(node: LayerNode) -> Expr:
     lead = (shape[:-3] if len(shape) > 2 else shape[:-1]) if wide else shape[:-1]
     made: Expr = op.take(constant(table), reshape(cast(node[0], "int32"), lead), axis=0, mode="clip")
     if p.hasBias:
-        made = op.add(made, constant(node.weights("bias", (width,))))
+        made = made + constant(node.weights("bias", (width,)))
     return reshape(made, (*lead, width, 1, 1) if wide and len(shape) > 2 else (*lead, width))
 
 
@@ -210,7 +210,7 @@ def convert_batched_matmul(node: LayerNode) -> Expr:
     # stored column by column
     kernel = node.weights("weights", (columns, rows)).T
     made = matmul(node[0], constant(np.ascontiguousarray(kernel)))
-    return op.add(made, constant(node.weights("bias", (columns,)))) if p.hasBias else made
+    return made + constant(node.weights("bias", (columns,))) if p.hasBias else made
 
 
 @layers("dot")
@@ -219,11 +219,11 @@ def convert_dot(node: LayerNode) -> Expr:
     axis = node.rank() - 3
 
     def along(a: Expr, b: Expr) -> Expr:
-        return op.sum(op.multiply(a, b), axis=(axis,), keepdims=True)
+        return op.sum(a * b, axis=(axis,), keepdims=True)
 
     made = along(node[0], node[1])
     if node.p.cosineSimilarity:
-        made = op.divide(made, op.sqrt(op.multiply(along(node[0], node[0]), along(node[1], node[1]))))
+        made = made / op.sqrt(along(node[0], node[0]) * along(node[1], node[1]))
     return made
 
 
@@ -238,18 +238,18 @@ def convert_scale(node: LayerNode) -> Expr:
         return constant(data.reshape(-1, 1, 1) if len(extents) == 1 else data)
 
     if node.operator == "bias":
-        return op.add(node[0], part("bias", p.shape))
-    made: Expr = op.multiply(node[0], part("scale", p.shapeScale))
-    return op.add(made, part("bias", p.shapeBias)) if p.hasBias else made
+        return node[0] + part("bias", p.shape)
+    made: Expr = node[0] * part("scale", p.shapeScale)
+    return made + part("bias", p.shapeBias) if p.hasBias else made
 
 
 # ------------------------------------------------------------------------------------------------------- normalization
 def _normalized(value: Expr, axes: Sequence[int], epsilon: float, variance: bool = True) -> Expr:
-    centred = op.subtract(value, op.mean(value, axis=axes, keepdims=True))
+    centred = value - op.mean(value, axis=axes, keepdims=True)
     if not variance:
         return centred
-    spread = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
-    return op.multiply(centred, op.rsqrt(op.add(spread, constant(epsilon))))
+    spread = op.mean(centred * centred, axis=axes, keepdims=True)
+    return centred * op.rsqrt(spread + constant(epsilon))
 
 
 @layers("batchnorm")
@@ -264,10 +264,10 @@ def convert_batchnorm(node: LayerNode) -> Expr:
         if not p.instanceNormalization:
             node.unsupported("mean and variance of the batch, computed while it runs")
         made = _normalized(node[0], axes, epsilon)
-        return op.add(op.multiply(made, constant(gamma)), constant(beta))
+        return made * constant(gamma) + constant(beta)
     mean = node.weights("mean", (channels,)).reshape(-1, 1, 1)
     scale = gamma / np.sqrt(node.weights("variance", (channels,)).reshape(-1, 1, 1) + np.float32(epsilon))
-    return op.add(op.multiply(node[0], constant(scale)), constant(beta - mean * scale))
+    return node[0] * constant(scale) + constant(beta - mean * scale)
 
 
 @layers("mvn")
@@ -285,14 +285,14 @@ def convert_layer_normalization(node: LayerNode) -> Expr:
         node.bad(f"it normalizes {shape} of data of {list(node.shape())}")
     made = _normalized(node[0], axes, node.p.eps if node.p.has("eps") else 1e-5)
     gamma, beta = node.weights("gamma", shape), node.weights("beta", shape)
-    return op.add(op.multiply(made, constant(gamma)), constant(beta))
+    return made * constant(gamma) + constant(beta)
 
 
 @layers("l2normalize")
 def convert_l2normalize(node: LayerNode) -> Expr:
     axes = list(range(node.rank() - 3, node.rank()))
-    total = op.sum(op.multiply(node[0], node[0]), axis=axes, keepdims=True)
-    return op.divide(node[0], op.sqrt(op.add(total, constant(node.p.epsilon if node.p.has("epsilon") else 1e-6))))
+    total = op.sum(node[0] * node[0], axis=axes, keepdims=True)
+    return node[0] / op.sqrt(total + constant(node.p.epsilon if node.p.has("epsilon") else 1e-6))
 
 
 @layers("lrn")
@@ -350,8 +350,8 @@ def convert_recurrent(node: LayerNode) -> list[Expr]:
     hidden = _state(node, 1, batch, units)
     step = _gru_step(node, rows, width, units) if node.operator == "gru" else _rnn_step(node, rows, width, units)
     found: list[Expr] = [hidden] * steps
-    for place in reversed(range(steps)) if p.reverseInput else range(steps):
-        found[place] = hidden = step(place, hidden)
+    for position in reversed(range(steps)) if p.reverseInput else range(steps):
+        found[position] = hidden = step(position, hidden)
     results = op.stack(found, axis=0) if p.sequenceOutput else op.expand_dims(hidden, axis=0)
     return [_shaped(results), _shaped(op.expand_dims(hidden, axis=0))]
 
@@ -360,9 +360,9 @@ def _rnn_step(node: LayerNode, rows: Expr, width: int, units: int) -> Any:
     p = node.p
     fresh: Expr = matmul(rows, transpose(_matrices(node, [p.weightMatrix], width, units), (1, 0)))
     if p.hasBiasVector:
-        fresh = op.add(fresh, constant(node.weights("biasVector", (units,))))
+        fresh = fresh + constant(node.weights("biasVector", (units,)))
     recurrent, function = _matrices(node, [p.recursionMatrix], units, units), activation(node, p.activation)
-    return lambda place, hidden: function(op.add(index_axis(fresh, 0, place), op.nn.dense(hidden, recurrent)))
+    return lambda position, hidden: function(index_axis(fresh, 0, position) + op.nn.dense(hidden, recurrent))
 
 
 def _gru_step(node: LayerNode, rows: Expr, width: int, units: int) -> Any:
@@ -373,17 +373,17 @@ def _gru_step(node: LayerNode, rows: Expr, width: int, units: int) -> Any:
     fresh: Expr = matmul(rows, transpose(own, (1, 0)))
     if p.hasBiasVectors:
         biases = [node.weights(f"{gate}BiasVector", (units,)) for gate in gates]
-        fresh = op.add(fresh, constant(np.concatenate(biases)))
+        fresh = fresh + constant(np.concatenate(biases))
     recurrent = [_matrices(node, [getattr(p, f"{gate}RecursionMatrix")], units, units) for gate in gates]
     if len(p.activations) != 2:
         node.bad(f"it names {len(p.activations)} activations; two are needed")
     inner, outer = (activation(node, one) for one in p.activations)
 
-    def step(place: int, hidden: Expr) -> Expr:
-        part = [slice_axis(index_axis(fresh, 0, place), 1, k * units, (k + 1) * units) for k in range(3)]
-        z, r = (inner(op.add(part[k], op.nn.dense(hidden, recurrent[k]))) for k in range(2))
-        candidate = outer(op.add(part[2], op.nn.dense(op.multiply(r, hidden), recurrent[2])))
-        return op.add(op.multiply(op.subtract(constant(1.0), z), candidate), op.multiply(z, hidden))
+    def step(position: int, hidden: Expr) -> Expr:
+        part = [slice_axis(index_axis(fresh, 0, position), 1, k * units, (k + 1) * units) for k in range(3)]
+        z, r = (inner(part[k] + op.nn.dense(hidden, recurrent[k])) for k in range(2))
+        candidate = outer(part[2] + op.nn.dense(r * hidden, recurrent[2]))
+        return (constant(1.0) - z) * candidate + z * hidden
 
     return step
 
@@ -435,7 +435,7 @@ def _lstm(node: LayerNode, w: Record, functions_: Sequence[Record], states: list
         bias = np.concatenate([weights(node, getattr(w, f"{g}BiasVector"), "bias", (units,)) for g in _LSTM_GATES])
     if options.forgetBias:
         bias[units : 2 * units] += 1
-    fresh = op.add(fresh, constant(bias))
+    fresh = fresh + constant(bias)
     peepholes: dict[str, Expr] = {}
     if options.hasPeepholeVectors:
         for name in ("inputGate", "forgetGate", "outputGate"):
@@ -443,19 +443,19 @@ def _lstm(node: LayerNode, w: Record, functions_: Sequence[Record], states: list
     hidden, cell = states
     steps = node.shape(rows)[0]
     found: list[Expr] = [hidden] * steps
-    for place in reversed(range(steps)) if backwards else range(steps):
-        gates = op.add(index_axis(fresh, 0, place), op.nn.dense(hidden, recurrent))
+    for position in reversed(range(steps)) if backwards else range(steps):
+        gates = index_axis(fresh, 0, position) + op.nn.dense(hidden, recurrent)
         part = {name: slice_axis(gates, 1, k * units, (k + 1) * units) for k, name in enumerate(_LSTM_GATES)}
 
         def gate(name: str, seen: Expr, part: dict[str, Expr] = part) -> Expr:
             value = part[name]
-            return inner(op.add(value, op.multiply(peepholes[name], seen)) if name in peepholes else value)
+            return inner(value + peepholes[name] * seen if name in peepholes else value)
 
         forget = gate("forgetGate", cell)
-        let_in = op.subtract(constant(1.0), forget) if options.coupledInputAndForgetGate else gate("inputGate", cell)
-        cell = op.add(op.multiply(forget, cell), op.multiply(let_in, candidate(part["blockInput"])))
+        let_in = constant(1.0) - forget if options.coupledInputAndForgetGate else gate("inputGate", cell)
+        cell = forget * cell + let_in * candidate(part["blockInput"])
         if options.cellClipThreshold > 0:
             cell = op.clip(cell, -options.cellClipThreshold, options.cellClipThreshold)
-        hidden = op.multiply(gate("outputGate", cell), outer(cell))
-        found[place] = hidden
+        hidden = gate("outputGate", cell) * outer(cell)
+        found[position] = hidden
     return op.stack(found, axis=0), hidden, cell

@@ -74,8 +74,8 @@ def convert_permute(node: LayerNode) -> Expr:
     order = [int(axis) for axis in node.p.axis]
     if node.rank() != 5 or sorted(order) != [0, 1, 2, 3]:
         node.bad(f"it permutes {list(node.shape())} by {order}; five axes are needed")
-    places = (0, 2, 3, 4)
-    return transpose(node[0], [places[order[0]], 1, *(places[axis] for axis in order[1:])])
+    positions = (0, 2, 3, 4)
+    return transpose(node[0], [positions[order[0]], 1, *(positions[axis] for axis in order[1:])])
 
 
 @layers("transpose")
@@ -192,16 +192,16 @@ def convert_slice_static(node: LayerNode) -> Expr:
     if not len(begin) == len(end) == len(strides) == len(shape) or 0 in strides:
         node.bad(f"it takes {begin} to {end} by {strides} of {list(shape)}")
     masks = [list(values) or [False] * len(shape) for values in (p.beginMasks, p.endMasks, p.squeezeMasks)]
-    places = []
+    positions = []
     for axis, extent in enumerate(shape):
         if masks[2][axis]:
-            places.append(np.arange(extent)[begin[axis] : (begin[axis] + 1) or None])
+            positions.append(np.arange(extent)[begin[axis] : (begin[axis] + 1) or None])
             continue
         first = None if masks[0][axis] else begin[axis]
         last = None if masks[1][axis] else end[axis]
-        places.append(np.arange(extent)[slice(first, last, strides[axis])])
+        positions.append(np.arange(extent)[slice(first, last, strides[axis])])
     made = node[0]
-    for axis, found in enumerate(places):
+    for axis, found in enumerate(positions):
         if len(found) != shape[axis] or (found[1:] < found[:-1]).any():
             made = op.take(made, constant(found, "int32"), axis=axis, mode="fast")
     squeezed = tuple(axis for axis in range(len(shape)) if masks[2][axis])
@@ -216,8 +216,8 @@ def convert_slice_by_size(node: LayerNode) -> Expr:
     if not 0 <= size <= extent:
         node.bad(f"it takes {size} of {extent}")
     first = reshape(cast(node[1], "int32"), ())
-    first = op.where(op.less(first, constant(0, "int32")), op.add(first, constant(extent, "int32")), first)
-    return op.take(node[0], op.add(constant(np.arange(size), "int32"), first), axis=axis, mode="clip")
+    first = op.where(first < constant(0, "int32"), first + constant(extent, "int32"), first)
+    return op.take(node[0], constant(np.arange(size), "int32") + first, axis=axis, mode="clip")
 
 
 @layers("slidingWindows")
@@ -226,8 +226,8 @@ def convert_sliding_windows(node: LayerNode) -> Expr:
     size, step, extent = int(p.windowSize), int(p.step) or 1, node.shape()[axis]
     if not 0 < size <= extent:
         node.bad(f"windows of {size} of {extent}")
-    places = np.arange(0, extent - size + 1, step)[:, None] + np.arange(size)
-    return op.take(node[0], constant(places, "int32"), axis=axis, mode="fast")
+    positions = np.arange(0, extent - size + 1, step)[:, None] + np.arange(size)
+    return op.take(node[0], constant(positions, "int32"), axis=axis, mode="fast")
 
 
 @layers("reverse")
@@ -385,27 +385,27 @@ def convert_one_hot(node: LayerNode) -> Expr:
 @layers("gather", "gatherAlongAxis")
 def convert_gather(node: LayerNode) -> Expr:
     axis = node.axis(int(node.p.axis))
-    places = _counted(node, cast(node[1], "int32"), axis)
+    positions = _counted(node, cast(node[1], "int32"), axis)
     if node.operator == "gather":
-        return op.take(node[0], places, axis=axis, mode="clip")
-    return op.gather(node[0], axis, places)
+        return op.take(node[0], positions, axis=axis, mode="clip")
+    return op.gather(node[0], axis, positions)
 
 
-def _counted(node: LayerNode, places: Expr, axis: int) -> Expr:
+def _counted(node: LayerNode, positions: Expr, axis: int) -> Expr:
     """Places counted from the front."""
     extent = node.shape()[axis]
-    return op.where(op.less(places, constant(0, "int32")), op.add(places, constant(extent, "int32")), places)
+    return op.where(positions < constant(0, "int32"), positions + constant(extent, "int32"), positions)
 
 
 @layers("gatherND", "scatterND")
 def convert_nd(node: LayerNode) -> Expr:
-    """Inputs of gathering: data, places; of scattering: data, places, updates."""
-    places = cast(node[1], "int32")
-    rank = node.rank(places)
-    places = transpose(places, (rank - 1, *range(rank - 1)))
+    """Inputs of gathering: data, positions; of scattering: data, positions, updates."""
+    positions = cast(node[1], "int32")
+    rank = node.rank(positions)
+    positions = transpose(positions, (rank - 1, *range(rank - 1)))
     if node.operator == "gatherND":
-        return op.gather_nd(node[0], places)
-    return op.scatter_nd(node[0], places, node[2], mode=_scatter_mode(node))
+        return op.gather_nd(node[0], positions)
+    return op.scatter_nd(node[0], positions, node[2], mode=_scatter_mode(node))
 
 
 def _scatter_mode(node: LayerNode) -> str:
@@ -420,22 +420,22 @@ def _scatter_mode(node: LayerNode) -> str:
 
 @layers("scatterAlongAxis")
 def convert_scatter_along_axis(node: LayerNode) -> Expr:
-    """Inputs: data, places, updates."""
+    """Inputs: data, positions, updates."""
     axis, mode = node.axis(int(node.p.axis)), _scatter_mode(node)
     shape = node.shape(2)
     coordinates = [
-        _counted(node, cast(node[1], "int32"), axis) if place == axis
+        _counted(node, cast(node[1], "int32"), axis) if position == axis
         else broadcast_to(
-            constant(np.arange(extent).reshape([-1 if i == place else 1 for i in range(len(shape))]), "int32"), shape
+            constant(np.arange(extent).reshape([-1 if i == position else 1 for i in range(len(shape))]), "int32"), shape
         )
-        for place, extent in enumerate(shape)
+        for position, extent in enumerate(shape)
     ]  # fmt: skip
     return op.scatter_nd(node[0], op.stack(coordinates, axis=0), node[2], mode=mode)
 
 
 @layers("topK")
 def convert_top_k(node: LayerNode) -> list[Expr]:
-    """Results: the largest, or smallest, and their places."""
+    """Results: the largest, or smallest, and their positions."""
     axis, count = node.axis(int(node.p.axis)), int(node.p.K)
     if node.has(1):
         known = node.inputs[1]

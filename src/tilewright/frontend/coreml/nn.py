@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.normalization import normalized, scaled_over
+from tilewright.frontend.builders.windows import convolution, pool, same_padding, transposed_convolution, window_count
 from tilewright.frontend.coreml.math import product
-from tilewright.frontend.coreml.node import MilNode
-from tilewright.frontend.coreml.registry import converts
-from tilewright.frontend.idioms import cast, constant, dtype_of, like, rank_of, reshape, shape_of, slice_axis
-from tilewright.frontend.windows import convolution, pool, same_padding, transposed_convolution, window_count
+from tilewright.frontend.coreml.node import MilNode, converts
+from tilewright.frontend.idioms import cast, constant, dtype_of, rank_of, reshape, shape_of, slice_axis
+from tilewright.frontend.signature import Ints
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
 
@@ -28,7 +29,7 @@ def _padding(node: MilNode, extents: tuple[Any, ...], size: list[int], strides: 
     if kind not in ("same", "same_lower"):
         node.bad(f"pad_type={kind}")
     if not all(isinstance(extent, int) for extent in extents):
-        node.unsupported(f"pad_type={kind} with open extents is not supported")
+        node.unsupported(f"pad_type={kind} with symbolic dimensions is not supported")
     pairs = [same_padding(*one) for one in zip(extents, size, strides, dilation)]
     if kind == "same_lower":
         pairs = [(behind, before) for before, behind in pairs]
@@ -40,29 +41,26 @@ def _biased(node: MilNode, made: Expr) -> Expr:
 
 
 @converts("conv")
-def convert_conv(node: MilNode) -> Expr:
+def convert_conv(node: MilNode, x: Expr, weight: Expr, groups: int = 1) -> Expr:
     """Over 1, 2 or 3 axes, with groups and dilation."""
-    x, weight = node.arg(), node.arg("weight")
     count = rank_of(x) - 2
     size = [int(extent) for extent in shape_of(weight)[2:]]
     strides, dilation = node.numbers("strides", [1] * count), node.numbers("dilations", [1] * count)
     before, behind = _padding(node, shape_of(x)[2:], size, strides, dilation)
-    made = convolution(x, weight, strides, (*before, *behind), dilation, int(node.number("groups", 1)))
+    made = convolution(x, weight, strides, (*before, *behind), dilation, groups)
     return _biased(node, made)
 
 
 @converts("conv_transpose")
-def convert_conv_transpose(node: MilNode) -> Expr:
+def convert_conv_transpose(node: MilNode, x: Expr, weight: Expr, pad_type: str = "valid", groups: int = 1) -> Expr:
     """The transposed convolution; `output_shape` says which of several sizes its result has."""
-    x, weight = node.arg(), node.arg("weight")
     count = rank_of(x) - 2
     size = [int(extent) for extent in shape_of(weight)[2:]]
     strides, dilation = node.numbers("strides", [1] * count), node.numbers("dilations", [1] * count)
-    kind = node.text("pad_type", "valid")
     extents = shape_of(x)[2:]
-    if kind in ("same", "same_lower"):
+    if pad_type in ("same", "same_lower"):
         if not all(isinstance(extent, int) for extent in extents):
-            node.unsupported(f"pad_type={kind} with open extents is not supported")
+            node.unsupported(f"pad_type={pad_type} with symbolic dimensions is not supported")
         excess = [max((k - 1) * d + 1 - s, 0) for k, d, s in zip(size, dilation, strides)]
         halves = [(total // 2, total - total // 2) for total in excess]
         before, behind = [pair[0] for pair in halves], [pair[1] for pair in halves]
@@ -78,33 +76,33 @@ def convert_conv_transpose(node: MilNode) -> Expr:
         more = [want - got for want, got in zip(wanted, made)]
         if any(value < 0 or value >= max(s, 1) for value, s in zip(more, strides)):
             node.bad(f"output_shape={wanted}, and {made} follows from its input")
-    groups = int(node.number("groups", 1))
     return _biased(node, transposed_convolution(x, weight, strides, (*before, *behind), dilation, groups, more))
 
 
 @converts("avg_pool", "max_pool", "l2_pool")
-def convert_pool(node: MilNode) -> Expr:
+def convert_pool(
+    node: MilNode, x: Expr, kernel_sizes: Ints, ceil_mode: bool = False, exclude_padding_from_average: bool = False
+) -> Expr:
     """Means, maxima and lengths of windows."""
-    x = node.arg()
-    size = node.numbers("kernel_sizes")
+    size = kernel_sizes
     strides = node.numbers("strides", [1] * len(size))
     before, behind = _padding(node, shape_of(x)[2:], size, strides, [1] * len(size))
     counts = None
-    if bool(node.number("ceil_mode", False)):
+    if ceil_mode:
         extents = shape_of(x)[2:]
         if not all(isinstance(extent, int) for extent in extents):
-            node.unsupported("ceil_mode with open extents is not supported")
+            node.unsupported("ceil_mode with symbolic dimensions is not supported")
         counts = [
             window_count(e, k, s, a, b, True, inside=True)
             for e, k, s, a, b in zip(extents, size, strides, before, behind)
         ]
     if node.operator == "max_pool":
         return pool(x, "max", size, strides, before, counts, behind)
-    counted = node.operator == "l2_pool" or not bool(node.number("exclude_padding_from_average", False))
+    counted = node.operator == "l2_pool" or not exclude_padding_from_average
     if node.operator == "avg_pool":
         return pool(x, "mean", size, strides, before, counts, behind, padding_counts=counted)
-    squares = pool(op.multiply(x, x), "mean", size, strides, before, counts, behind, padding_counts=True)
-    return op.sqrt(op.multiply(squares, like(float(np.prod(size)), squares)))
+    squares = pool(x * x, "mean", size, strides, before, counts, behind, padding_counts=True)
+    return op.sqrt(squares * float(np.prod(size)))
 
 
 @converts("linear")
@@ -142,69 +140,48 @@ def convert_matmul(node: MilNode) -> Expr:
 
 
 @converts("einsum")
-def convert_einsum(node: MilNode) -> Expr:
-    return op.einsum(node.listed("values"), equation=node.text("equation"))
+def convert_einsum(node: MilNode, equation: str) -> Expr:
+    return op.einsum(node.listed("values"), equation=equation)
 
 
 @converts("batch_norm")
-def convert_batch_norm(node: MilNode) -> Expr:
+def convert_batch_norm(node: MilNode, x: Expr, epsilon: float = 1e-5) -> Expr:
     """By given means and variances, with factors and addends a channel."""
-    x = node.arg()
     dtype = dtype_of(x)
     spread = (shape_of(x)[1], *[1] * (rank_of(x) - 2))
     mean, variance = (cast(node.arg(name), dtype) for name in ("mean", "variance"))
-    factor: Expr = op.rsqrt(op.add(variance, like(node.number("epsilon", 1e-5), variance)))
+    factor: Expr = op.rsqrt(variance + epsilon)
     if node.has_arg("gamma"):
-        factor = op.multiply(factor, cast(node.arg("gamma"), dtype))
-    shift: Expr = op.negative(op.multiply(mean, factor))
+        factor = factor * cast(node.arg("gamma"), dtype)
+    shift: Expr = -(mean * factor)
     if node.has_arg("beta"):
-        shift = op.add(shift, cast(node.arg("beta"), dtype))
-    return op.add(op.multiply(x, reshape(factor, spread)), reshape(shift, spread))
-
-
-def _normalized(x: Expr, axes: tuple[int, ...], epsilon: float) -> Expr:
-    centred = op.subtract(x, op.mean(x, axis=axes, keepdims=True))
-    variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
-    return op.multiply(centred, op.rsqrt(op.add(variance, like(epsilon, x))))
+        shift = shift + cast(node.arg("beta"), dtype)
+    return x * reshape(factor, spread) + reshape(shift, spread)
 
 
 @converts("instance_norm")
-def convert_instance_norm(node: MilNode) -> Expr:
-    x = node.arg()
-    made = _normalized(x, tuple(range(2, rank_of(x))), node.number("epsilon", 1e-5))
-    spread = (shape_of(x)[1], *[1] * (rank_of(x) - 2))
-    for name, function in (("gamma", op.multiply), ("beta", op.add)):
-        if node.has_arg(name):
-            made = function(made, reshape(node.arg(name), spread))
-    return made
+def convert_instance_norm(x: Expr, gamma: Expr | None = None, beta: Expr | None = None, epsilon: float = 1e-5) -> Expr:
+    return scaled_over(normalized(x, tuple(range(2, rank_of(x))), epsilon), (1,), gamma, beta)
 
 
 @converts("layer_norm")
-def convert_layer_norm(node: MilNode) -> Expr:
-    x, axes = node.arg(), node.axes()
-    made = _normalized(x, axes, node.number("epsilon", 1e-5))
-    spread = tuple(shape_of(x)[axis] if axis in axes else 1 for axis in range(rank_of(x)))
-    for name, function in (("gamma", op.multiply), ("beta", op.add)):
-        if node.has_arg(name):
-            made = function(made, reshape(node.arg(name), spread))
-    return made
+def convert_layer_norm(
+    node: MilNode, x: Expr, gamma: Expr | None = None, beta: Expr | None = None, epsilon: float = 1e-5
+) -> Expr:
+    return scaled_over(normalized(x, node.axes(), epsilon), node.axes(), gamma, beta)
 
 
 @converts("l2_norm")
-def convert_l2_norm(node: MilNode) -> Expr:
+def convert_l2_norm(x: Expr, epsilon: float = 1e-6) -> Expr:
     """Divided by the length over the last three axes."""
-    x = node.arg()
     axes = tuple(range(max(rank_of(x) - 3, 0), rank_of(x)))
-    squares = op.sum(op.multiply(x, x), axis=axes, keepdims=True)
-    return op.multiply(x, op.rsqrt(op.add(squares, like(node.number("epsilon", 1e-6), x))))
+    squares = op.sum(x * x, axis=axes, keepdims=True)
+    return x * op.rsqrt(squares + epsilon)
 
 
 @converts("local_response_norm")
-def convert_local_response_norm(node: MilNode) -> Expr:
-    return op.nn.lrn(
-        node.arg(), size=int(node.number("size")), axis=1, bias=node.number("k", 1.0), alpha=node.number("alpha", 1e-4),
-        beta=node.number("beta", 0.75),
-    )  # fmt: skip
+def convert_local_response_norm(x: Expr, size: int, k: float = 1.0, alpha: float = 1e-4, beta: float = 0.75) -> Expr:
+    return op.nn.lrn(x, size=size, axis=1, bias=k, alpha=alpha, beta=beta)
 
 
 def _gates(values: Expr, order: tuple[int, ...], hidden: int) -> Expr:
@@ -212,7 +189,7 @@ def _gates(values: Expr, order: tuple[int, ...], hidden: int) -> Expr:
     return parts[0] if len(parts) == 1 else op.concatenate(parts, axis=0)
 
 
-#: Gates in the order of Relay's layers, by their place in MIL: input, forget, output, cell; reset, new, update.
+#: Gates in the order of Relay's layers, by their position in MIL: input, forget, output, cell; reset, new, update.
 _ORDER = {"lstm": (0, 2, 1, 3), "gru": (2, 0, 1), "rnn": (0,)}
 _ACTIVATIONS = {
     "lstm": ("recurrent_activation", "cell_activation", "activation"),
@@ -223,19 +200,20 @@ _LAYERS: dict[str, Any] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn": op.nn.rn
 
 
 @converts("lstm", "gru", "rnn")
-def convert_recurrent(node: MilNode) -> list[Expr]:
+def convert_recurrent(
+    node: MilNode, x: Expr, initial_h: Expr, weight_hh: Expr, direction: str = "forward", output_sequence: bool = False
+) -> list[Expr]:
     """All steps or the last one, then the last states."""
-    kind, x, initial = node.operator, node.arg(), node.arg("initial_h")
+    kind = node.operator
     for name in _ACTIVATIONS[kind]:
         usual = "sigmoid" if name == "recurrent_activation" else "tanh"
         if node.text(name, usual) != usual:
             node.unsupported(f"{name}={node.text(name)} is not supported")
     if node.has_arg("peephole") or node.has_arg("clip") or node.has_arg("input_bias"):
         node.unsupported("peepholes, clipping and biases of the input are not supported")
-    direction = node.text("direction", "forward")
     both = direction == "bidirectional"
     suffixes = ("", "_back") if both else ("",)
-    hidden = shape_of(node.arg("weight_hh"))[1]
+    hidden = shape_of(weight_hh)[1]
     steps, batch, width = shape_of(x)
     order = _ORDER[kind]
     given, recurrent = [], []
@@ -248,7 +226,7 @@ def convert_recurrent(node: MilNode) -> list[Expr]:
         given.append(reshape(gates, (steps, batch, len(order) * hidden)))
         recurrent.append(_gates(node.arg(f"weight_hh{suffix}"), order, hidden))
     states = [_by_direction(state, len(suffixes), hidden) for state in
-              ([initial, node.arg("initial_c")] if kind == "lstm" else [initial])]  # fmt: skip
+              ([initial_h, node.arg("initial_c")] if kind == "lstm" else [initial_h])]  # fmt: skip
     options: dict[str, Any] = {"direction": direction}
     if kind == "gru":
         options["linear_before_reset"] = True
@@ -257,7 +235,7 @@ def convert_recurrent(node: MilNode) -> list[Expr]:
     every: Expr = op.transpose(TupleGetItem(layer, 0), axes=(0, 2, 1, 3))
     every = reshape(every, (steps, batch, len(suffixes) * hidden))
     ends = [_from_directions(TupleGetItem(layer, index + 1), batch, hidden) for index in range(len(states))]
-    if not bool(node.number("output_sequence", False)):
+    if not output_sequence:
         every = reshape(ends[0], (1, batch, len(suffixes) * hidden))
     return [every, *ends]
 

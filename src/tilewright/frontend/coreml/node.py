@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
+from tilewright.frontend.converters import Converters
 from tilewright.frontend.graph_node import GraphNode
 from tilewright.frontend.messages import Record
-from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar
+
+#: The one table of converters of the format.
+converts = Converters("coreml")
 
 Argument = Any  # an expression, a text, or a list of them
+
+
+class Blocks(Protocol):
+    """The blocks of an operation, programs that see the values of the one around."""
+
+    count: int
+    #: Functions of the module beside `main`, to which control flow adds.
+    functions: dict[GlobalVar, Function]
+
+    def results(self, index: int, arguments: Sequence[Expr], outer: Mapping[str, Expr] | None = None) -> list[Expr]:
+        """The outputs of block `index`; `outer` replaces values from around it, by name."""
+
+    def outer(self) -> dict[str, Expr]:
+        """The values from around the blocks that they read, by name; constants are left out."""
 
 
 class MilNode(GraphNode):
     """`args` are expressions, texts, or lists of them, by the names that the operation's definition gives them."""
 
     def __init__(
-        self, operation: Record, name: str, args: Mapping[str, Argument], block: Callable[..., Sequence[Expr]] | None
+        self, operation: Record, name: str, args: Mapping[str, Argument], blocks: Blocks | None = None
     ) -> None:
         super().__init__(operation.type, name, [])
         self.inputs = [value for value in args.values() if not isinstance(value, str)]
         self.operation = operation
         self.args = dict(args)
-        self.block = block  # converts a block of the operation, given its number and arguments
+        self.blocks = blocks
 
     def has_arg(self, name: str) -> bool:
         """True where the argument is given."""
@@ -36,6 +54,15 @@ class MilNode(GraphNode):
         if not isinstance(value, Expr):
             self.bad(f"its argument {name} is {'missing' if value is None else 'no tensor'}")
         return value
+
+    def operand(self, name: str, index: int, optional: bool) -> Expr | None:
+        """As `NodeInputs`, by the name of the argument."""
+        return None if optional and not self.has_arg(name) else self.arg(name)
+
+    def attribute(self, name: str) -> Any:
+        """As `NodeInputs`: a text, a number or a list of numbers, which must be known now."""
+        value = self.args.get(name)
+        return value if value is None or isinstance(value, str) else self.array(name).tolist()
 
     def listed(self, name: str) -> list[Expr]:
         """An argument of several tensors."""

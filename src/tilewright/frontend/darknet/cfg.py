@@ -121,7 +121,7 @@ class Weights:
 
 
 def _header(data: memoryview, label: str) -> tuple[int, bool]:
-    """How many bytes stand before the numbers, and whether matrices are transposed."""
+    """The number of bytes before the numbers, and True if matrices are transposed."""
     if len(data) < 16:
         raise ModelError(f"{label} ({len(data)} bytes) is truncated: it has no header of Darknet's weights")
     major, minor, _ = struct.unpack_from("<3i", data)

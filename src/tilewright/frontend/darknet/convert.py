@@ -9,26 +9,21 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.darknet import (  # noqa: F401  (importing a family registers its converters)
-    activation,
-    combine,
-    heads,
-    nn,
-    recurrent,
-    windows,
-)
+from tilewright.frontend.converters import import_families
 from tilewright.frontend.darknet.cfg import Section, Weights, read_cfg
-from tilewright.frontend.darknet.node import DarknetNode, States
-from tilewright.frontend.darknet.registry import converts
+from tilewright.frontend.darknet.node import DarknetNode, States, converts
 from tilewright.frontend.graph_walk import GraphWalk
 from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
+from tilewright.frontend.outputs import module_of
 from tilewright.frontend.source import Source
 from tilewright.frontend.two_files import Part, beside, text_of
-from tilewright.relay.ir.expr import Function, GlobalVar, Tuple, var
+from tilewright.relay.ir.expr import var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type_of import type_of
 from tilewright.support.dtype import DType
 from tilewright.support.open_sizes import shapes_by_name
+
+import_families("tilewright.frontend.darknet", "activation heads nn recurrent ")
 
 INPUT = "data"
 SUFFIXES = (".weights",)
@@ -40,10 +35,19 @@ def weights_beside(path: Path) -> Path | None:
     return beside(path, SUFFIXES)
 
 
-def convert_model(
-    cfg: Part, weights: Part | None, input_shapes: Mapping[str, Sequence[Any]] | None, decode: bool
+def from_darknet(
+    cfg: Part, weights: Part | None = None, input_shapes: Mapping[str, Sequence[Any]] | None = None, decode: bool = True
 ) -> tuple[IRModule, list[InputSpec]]:
-    """See `tilewright.frontend.darknet.from_darknet`."""
+    """A Relay module for a Darknet network, and the specs of its inputs: `data`, [batch, channels, height, width].
+
+    `weights` is the file that goes with the cfg; without it that of the same name beside it, or the only one there.
+    The results are the detection heads and the last layer. With `decode` a head gives rows: the centre, width and
+    height of a box as fractions of the image, its objectness, and the scores of its classes, those not above the
+    threshold as zero. Without it, what the layer itself leaves: its input with the activations applied.
+
+    The states of recurrent layers are inputs and outputs, as `initial_states` says. Raises `ModelError` for a bad file,
+    `ShapeError` for a wrong shape, `UnsupportedError` naming every layer that cannot be converted.
+    """
     source = Source.of(cfg)
     net, layers = read_cfg(text_of(source), source.label)
     numbers = Weights(*_contents(source, weights))
@@ -54,25 +58,25 @@ def convert_model(
     walk.values[-1] = data
     size = spec.shape[2:] if len(spec.shape) == 4 else (1, 1)
     for index, section in enumerate(layers):
-        inputs = [walk.values[place] for place in _reads(section, index)]
+        inputs = [walk.values[position] for position in _reads(section, index)]
         if section.kind == "cost":
             walk.values[index] = inputs[0]
         else:
             walk.step(DarknetNode(section, index, inputs, numbers, states, size, decode), [index])
-    places = _results(layers)
-    results = walk.results(places)
+    positions = _results(layers)
+    results = walk.results(positions)
     numbers.check_end()
-    names = [f"{layers[place].kind}_{place}" for place in places] + [f"{name}:next" for name in states.inputs]
+    names = [f"{layers[position].kind}_{position}" for position in positions] + [
+        f"{name}:next" for name in states.inputs
+    ]
     results += [states.results[name] for name in states.inputs]
     specs = [spec, *[InputSpec(name, type_of(state)) for name, state in states.inputs.items()]]
-    body = results[0] if len(results) == 1 else Tuple(results)
-    main = Function([data, *states.inputs.values()], body, attrs={"output_names": tuple(names)})
-    return IRModule({GlobalVar("main"): main}), specs
+    return module_of([data, *states.inputs.values()], results, names), specs
 
 
-def initial_states(cfg: Part, weights: Part | None) -> dict[str, np.ndarray]:
-    """See `tilewright.frontend.darknet.initial_states`."""
-    _, specs = convert_model(cfg, weights, None, True)
+def initial_states(cfg: Part, weights: Part | None = None) -> dict[str, np.ndarray]:
+    """The zeros that recurrent layers begin with, by the names of the inputs that they are."""
+    specs = from_darknet(cfg, weights)[1]
     return {spec.name: np.zeros(spec.shape, np.float32) for spec in specs[1:]}
 
 
@@ -110,11 +114,11 @@ def _reads(section: Section, index: int) -> list[int]:
     name = {"route": "layers", "shortcut": "from", "scale_channels": "from", "sam": "from"}.get(section.kind)
     if name is None:
         return [index - 1]
-    listed = [int(place) for place in section.numbers(name)]
-    places = [index + place if place < 0 else place for place in listed]
-    if not places or any(not 0 <= place < index for place in places):
+    listed = [int(position) for position in section.numbers(name)]
+    positions = [index + position if position < 0 else position for position in listed]
+    if not positions or any(not 0 <= position < index for position in positions):
         raise ModelError(f"{section.label}: {name}={section.text(name, '')} names no layer before it")
-    return places if section.kind == "route" else [index - 1, *places]
+    return positions if section.kind == "route" else [index - 1, *positions]
 
 
 def _results(layers: Sequence[Section]) -> list[int]:

@@ -1,7 +1,7 @@
 """Detection heads: [yolo], [region] and [detection], as boxes with scores or as the layer itself leaves them.
 
 Boxes: https://arxiv.org/abs/1804.02767 (YOLOv3) and https://arxiv.org/abs/1612.08242 (YOLO9000). The centre of a box is
-a place within its cell, width and height are factors of an anchor; the score of a class is its probability times the
+a position within its cell, width and height are factors of an anchor; the score of a class is its probability times the
 objectness.
 """
 
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.frontend.darknet.node import DarknetNode
-from tilewright.frontend.darknet.registry import converts
-from tilewright.frontend.idioms import concatenate, constant, like, reshape, shape_of, slice_axis, transpose
+from tilewright.frontend.darknet.node import DarknetNode, converts
+from tilewright.frontend.idioms import concatenate, constant, reshape, shape_of, slice_axis, transpose
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -25,8 +24,8 @@ def _anchors(node: DarknetNode, count: int, masked: bool) -> np.ndarray:
     if len(anchors) != 2 * count:
         node.bad(f"num={count} anchors, and {len(anchors)} numbers of them")
     pairs = np.array(anchors, np.float32).reshape(-1, 2)
-    mask = [int(place) for place in node.section.numbers("mask")] if masked else []
-    if any(not 0 <= place < count for place in mask):
+    mask = [int(position) for position in node.section.numbers("mask")] if masked else []
+    if any(not 0 <= position < count for position in mask):
         node.bad(f"mask={mask} of {count} anchors")
     return pairs[mask] if mask else pairs
 
@@ -48,14 +47,14 @@ def _boxes(node: DarknetNode, centres: Expr, sizes: Expr, scale: np.ndarray) -> 
     height, width = node.known(*shape_of(centres)[3:])
     columns, rows = np.meshgrid(np.arange(width), np.arange(height))
     grid = np.stack([columns, rows]).astype(np.float32)[None, None]
-    places = op.divide(op.add(centres, constant(grid)), constant(np.array([width, height]).reshape(1, 1, 2, 1, 1)))
-    return concatenate([places, op.multiply(sizes, constant(scale[None, :, :, None, None]))], 2)
+    positions = (centres + constant(grid)) / constant(np.array([width, height]).reshape(1, 1, 2, 1, 1))
+    return concatenate([positions, sizes * constant(scale[None, :, :, None, None])], 2)
 
 
 def _rows(node: DarknetNode, boxes: Expr, objectness: Expr, classes: Expr, threshold: float) -> Expr:
     """[batch * cells * anchors, 5 + classes], cell by cell, the anchors of each in order."""
-    scores = op.multiply(objectness, classes)
-    kept = op.where(op.greater(scores, like(threshold, scores)), scores, like(0, scores))
+    scores = objectness * classes
+    kept = op.where(scores > threshold, scores, 0)
     joined = concatenate([boxes, objectness, kept], 2)
     batch, anchors, fields, height, width = shape_of(joined)
     return reshape(transpose(joined, (0, 3, 4, 1, 2)), (batch * height * width * anchors, fields))
@@ -73,12 +72,12 @@ def convert_yolo(node: DarknetNode) -> Expr:
     if not new:
         centres, objectness, scores = (op.sigmoid(part) for part in (centres, objectness, scores))
     if stretch != 1:
-        centres = op.subtract(op.multiply(centres, constant(stretch)), constant(0.5 * (stretch - 1)))
+        centres = centres * constant(stretch) - constant(0.5 * (stretch - 1))
     if not node.decode:
         return reshape(concatenate([centres, sizes, objectness, scores], 2), shape_of(node.image()))
     if new:
-        doubled = op.multiply(sizes, like(2, sizes))
-        factors = op.multiply(doubled, doubled)
+        doubled = sizes * 2
+        factors = doubled * doubled
     else:
         factors = op.exp(sizes)
     height, width = node.known(*node.size)

@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.converters import Converters
 from tilewright.frontend.darknet.cfg import Section, Weights
 from tilewright.frontend.graph_node import GraphNode
 from tilewright.frontend.idioms import flatten, reshape
 from tilewright.relay.ir.expr import Expr, Var, var
 from tilewright.relay.ir.type import TensorType
+
+#: The one table of converters of the format.
+converts = Converters("darknet")
 
 
 class States:
@@ -49,7 +53,7 @@ class DarknetNode(GraphNode):
 
     @property
     def label(self) -> str:
-        """How messages name the layer."""
+        """The layer as messages name it."""
         return self.section.label
 
     def image(self, index: int = 0) -> Expr:
@@ -68,5 +72,5 @@ class DarknetNode(GraphNode):
     def known(self, *extents: Any) -> tuple[int, ...]:
         """Extents that weights depend on, which must be numbers."""
         if not all(isinstance(extent, int) for extent in extents):
-            self.unsupported("its weights depend on an open extent of the input; give its size")
+            self.unsupported("its weights depend on a symbolic dimension of the input; give its size")
         return extents

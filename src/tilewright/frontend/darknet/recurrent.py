@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.frontend.darknet.nn import Layer, connected, convolution
-from tilewright.frontend.darknet.node import DarknetNode
-from tilewright.frontend.darknet.registry import converts
-from tilewright.frontend.idioms import like, shape_of
+from tilewright.frontend.darknet.node import DarknetNode, converts
+from tilewright.frontend.idioms import shape_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -61,9 +60,9 @@ def convert_crnn(node: DarknetNode) -> Expr:
 def _step(node: DarknetNode, data: Expr, layers: Sequence[Layer], shape: Sequence[object]) -> Expr:
     name = f"{node.name}.state"
     before = node.states.begin(name, shape)
-    state = op.add(layers[0](data), layers[1](before))
+    state = layers[0](data) + layers[1](before)
     if node.section.integer("shortcut", 0):
-        state = op.add(before, state)
+        state = before + state
     node.states.results[name] = state
     return layers[2](state)
 
@@ -76,12 +75,12 @@ def convert_gru(node: DarknetNode) -> Expr:
     state_z, state_r, state_h = _products(node, ("z of the state", "r of the state", "h of the state"), units, units)
     name = f"{node.name}.state"
     state = node.states.begin(name, (shape_of(data)[0], units))
-    update = op.sigmoid(op.add(input_z(data), state_z(state)))
-    reset = op.sigmoid(op.add(input_r(data), state_r(state)))
-    memory = op.add(input_h(data), state_h(op.multiply(reset, state)))
+    update = op.sigmoid(input_z(data) + state_z(state))
+    reset = op.sigmoid(input_r(data) + state_r(state))
+    memory = input_h(data) + state_h(reset * state)
     memory = op.tanh(memory) if node.section.integer("tanh", 0) else op.sigmoid(memory)
-    kept = op.multiply(op.subtract(like(1, update), update), memory)
-    node.states.results[name] = result = op.add(op.multiply(update, state), kept)
+    kept = (1 - update) * memory
+    node.states.results[name] = result = update * state + kept
     return result
 
 
@@ -94,8 +93,8 @@ def convert_lstm(node: DarknetNode) -> Expr:
     of_input = _products(node, [f"{gate} of the input" for gate in "figo"], inputs, units)
     hidden_name, cell_name = f"{node.name}.state", f"{node.name}.cell"
     hidden, cell = node.states.begin(hidden_name, shape), node.states.begin(cell_name, shape)
-    forget, enter, memory, out = (op.add(w(hidden), u(data)) for w, u in zip(of_state, of_input))
-    kept = op.multiply(op.sigmoid(forget), cell)
-    node.states.results[cell_name] = cell = op.add(kept, op.multiply(op.sigmoid(enter), op.tanh(memory)))
-    node.states.results[hidden_name] = result = op.multiply(op.sigmoid(out), op.tanh(cell))
+    forget, enter, memory, out = (w(hidden) + u(data) for w, u in zip(of_state, of_input))
+    kept = op.sigmoid(forget) * cell
+    node.states.results[cell_name] = cell = kept + op.sigmoid(enter) * op.tanh(memory)
+    node.states.results[hidden_name] = result = op.sigmoid(out) * op.tanh(cell)
     return result

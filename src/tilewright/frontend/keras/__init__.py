@@ -21,8 +21,9 @@ def from_keras(
     """A Relay module for a Keras model, and the specs of its inputs in order.
 
     `model` is the path or bytes of a `.keras` archive (Keras 3) or of a legacy `.h5` file (Keras 2 and 3), or a
-    `keras.Model` in memory. Layers compute as in inference. `input_shapes` fixes open extents by the input's name; the
-    first of all inputs is one size, `batch`. The attribute `output_names` of `main` holds the names of its results.
+    `keras.Model` in memory. Layers compute as in inference. `input_shapes` fixes symbolic dimensions by the input's
+    name; the first of all inputs is one size, `batch`. The attribute `output_names` of `main` holds the names of its
+    results.
 
     The states of layers with `stateful=True` are inputs of `main` behind the model's own, and outputs behind the
     model's own, under the same name with `:next`; the first run is given zeros.

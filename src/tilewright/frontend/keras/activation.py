@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.frontend import functions
+from tilewright.frontend.builders import functions
 from tilewright.frontend.idioms import cast, constant, dtype_of, like, rank_of
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
@@ -54,9 +54,9 @@ def relu(x: Expr, slope: float = 0.0, top: float | None = None, bottom: float = 
         made: Expr = op.nn.relu(x)
     else:
         low = like(bottom, x)
-        below = op.multiply(op.subtract(x, low), like(slope, x)) if slope else like(0, x)
-        made = op.where(op.greater_equal(x, low) if slope else op.greater(x, low), x, below)
-    return made if top is None else op.minimum(made, like(float(top), x))
+        below = (x - low) * slope if slope else like(0, x)
+        made = op.where(x >= low if slope else x > low, x, below)
+    return made if top is None else op.minimum(made, float(top))
 
 
 @converts("LeakyReLU", passes_mask=True)
@@ -73,8 +73,8 @@ def convert_elu(layer: Layer, inputs: Expr) -> Expr:
 @converts("PReLU", passes_mask=True)
 def convert_prelu(layer: Layer, inputs: Expr) -> Expr:
     (alpha,) = layer.weight("alpha")
-    below = op.multiply(alpha, op.negative(op.nn.relu(op.negative(inputs))))
-    return op.add(op.nn.relu(inputs), below)
+    below = alpha * -op.nn.relu(-inputs)
+    return op.nn.relu(inputs) + below
 
 
 @converts("ThresholdedReLU", passes_mask=True)
@@ -94,7 +94,7 @@ def masked_softmax(inputs: Expr, mask: Any, axes: tuple[int, ...]) -> Expr:
     axes = tuple(axis % rank for axis in axes)
     if not isinstance(mask, Expr):
         return functions.stable_softmax(inputs, axes)
-    mask = mask if dtype_of(mask) == "bool" else op.greater(mask, like(0.5, mask))
+    mask = mask if dtype_of(mask) == "bool" else mask > 0.5
     large = -3e4 if dtype_of(inputs) == "float16" else -1e9
     made = functions.stable_softmax(op.where(mask, inputs, like(large, inputs)), axes)
     return op.where(mask, made, cast(constant(0, "float32"), dtype_of(made)))

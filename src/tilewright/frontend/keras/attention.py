@@ -9,26 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend import functions
+from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.product import einsum, matmul
 from tilewright.frontend.idioms import cast, dtype_of, full, like, rank_of, shape_of, transpose
 from tilewright.frontend.keras.activation import masked_softmax
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
-from tilewright.frontend.product import einsum, matmul
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
 
 def causal_mask(rows: Any, columns: Any) -> Expr:
-    """[1, rows, columns]: True where the place of the key is not behind that of the query."""
+    """[1, rows, columns]: True where the position of the key is not behind that of the query."""
     if isinstance(rows, int) and isinstance(columns, int):
         return Constant(np.tri(rows, columns, dtype=bool)[None])
     first, second = (op.cumsum(full(1, (extent,), "int32"), axis=0) for extent in (rows, columns))
-    return op.expand_dims(op.greater_equal(op.expand_dims(first, axis=1), op.expand_dims(second, axis=0)), axis=0)
+    return op.expand_dims(op.expand_dims(first, axis=1) >= op.expand_dims(second, axis=0), axis=0)
 
 
 def both(first: Expr | None, second: Expr | None) -> Expr | None:
-    """What two masks allow, either of which may be missing."""
+    """The conjunction of two masks, either of which may be missing."""
     if first is None or second is None:
         return second if first is None else first
     return op.logical_and(first, second)
@@ -54,12 +54,12 @@ def convert_attention(
     if allowed is not None:
         large = 65504.0 if dtype_of(scores) == "float16" else 1e9
         hidden = op.logical_not(allowed)
-        scores = op.subtract(scores, op.multiply(cast(hidden, dtype_of(scores)), like(large, scores)))
+        scores = scores - cast(hidden, dtype_of(scores)) * large
     weights = op.nn.softmax(scores, axis=-1)
     result = matmul(weights, value)
     if masks[0] is not None:
         kept = op.expand_dims(masks[0], axis=2)
-        result = op.multiply(result, cast(kept, dtype_of(result)))
+        result = result * cast(kept, dtype_of(result))
         layer.give_mask(masks[0])
     return (result, weights) if return_attention_scores else result
 
@@ -69,20 +69,20 @@ def _dot(layer: Layer, query: Expr, key: Expr) -> Expr:
     mode = layer.get("score_mode", "dot")
     if mode == "dot":
         scores = matmul(query, transpose(key, (0, 2, 1)))
-        return op.multiply(scores, layer.cast(scale)) if scale is not None else scores
+        return scores * layer.cast(scale) if scale is not None else scores
     if mode != "concat":
         layer.wrong(f"score_mode {mode!r}; there are dot and concat")
     names = ["scale", "concat_score_weight"] if layer.get("use_scale") else ["concat_score_weight"]
     *scales, weight = layer.weight(*names)
-    total = op.add(op.expand_dims(query, axis=2), op.expand_dims(key, axis=1))
-    total = op.multiply(total, scales[0]) if scales else total
-    return op.multiply(weight, op.sum(op.tanh(total), axis=(-1,)))
+    total = op.expand_dims(query, axis=2) + op.expand_dims(key, axis=1)
+    total = total * scales[0] if scales else total
+    return weight * op.sum(op.tanh(total), axis=(-1,))
 
 
 def _additive(layer: Layer, query: Expr, key: Expr) -> Expr:
-    total = op.tanh(op.add(op.expand_dims(query, axis=2), op.expand_dims(key, axis=1)))
+    total = op.tanh(op.expand_dims(query, axis=2) + op.expand_dims(key, axis=1))
     if layer.get("use_scale", True):
-        total = op.multiply(total, layer.weight("scale")[0])
+        total = total * layer.weight("scale")[0]
     return op.sum(total, axis=(-1,))
 
 
@@ -137,20 +137,20 @@ def convert_multi_head_attention(
     scale = like(1 / math.sqrt(int(layer["key_dim"])), q)
     letters = string.ascii_letters
     head, width = letters[rank], letters[rank + 1]
-    other = {axis: letters[rank + 2 + place] for place, axis in enumerate(axes)}
+    other = {axis: letters[rank + 2 + position] for position, axis in enumerate(axes)}
     own = letters[: rank - 1]
     keys = "".join(other.get(axis, own[axis]) for axis in range(rank - 1))
     kept = "".join(own[axis] for axis in range(rank - 1) if axis not in axes)
     score_term = kept + head + "".join(own[axis] for axis in axes) + "".join(other[axis] for axis in axes)
-    scores = einsum(f"{keys}{head}{width},{own}{head}{width}->{score_term}", [k, op.multiply(q, scale)])
+    scores = einsum(f"{keys}{head}{width},{own}{head}{width}->{score_term}", [k, q * scale])
     if allowed is not None:
         missing = rank_of(scores) - rank_of(allowed)
-        place = rank_of(allowed) - 2 * len(axes)
-        allowed = op.expand_dims(allowed, axis=place, num_newaxis=missing) if missing > 0 else allowed
+        position = rank_of(allowed) - 2 * len(axes)
+        allowed = op.expand_dims(allowed, axis=position, num_newaxis=missing) if missing > 0 else allowed
     over = tuple(range(rank_of(scores) - len(axes), rank_of(scores)))
     weights = _shares(layer, scores, allowed, over, return_attention_scores or rank_of(q) != 4)
     made = einsum(f"{score_term},{keys}{head}{width}->{own}{head}{width}", [weights, v])
-    made = op.multiply(made, op.sigmoid(gate)) if gate is not None else made
+    made = made * op.sigmoid(gate) if gate is not None else made
     return _with_scores(_output(layer, made, query), weights, return_attention_scores)
 
 
@@ -175,7 +175,7 @@ def _with_scores(made: Expr, scores: Expr, wanted: bool) -> Any:
 
 
 def _attribute(layer: Layer, name: str) -> str:
-    """How Keras calls the layer inside: the public name, or the private one where there is no other."""
+    """The attribute of the layer inside: the public name, or the private one where there is no other."""
     private = layer.class_name != "MultiHeadAttention" or name == "gate_dense"
     return f"_{name}" if private else name
 
@@ -188,7 +188,7 @@ def _project(layer: Layer, value: Expr, name: str) -> Expr:
     kernel, *bias = inner.weight("kernel", *(["bias"] if layer.get("use_bias", True) else []))
     lead = string.ascii_lowercase[: rank_of(value) - 1]
     made = einsum(f"{lead}X,XYZ->{lead}YZ", [value, kernel])
-    return op.add(made, bias[0]) if bias else made
+    return made + bias[0] if bias else made
 
 
 def _output(layer: Layer, value: Expr, query: Expr) -> Expr:
@@ -198,7 +198,7 @@ def _output(layer: Layer, value: Expr, query: Expr) -> Expr:
     lead = string.ascii_lowercase[: rank_of(query) - 1]
     tail = "UVW"[: rank_of(kernel) - 2]
     made = einsum(f"{lead}YZ,YZ{tail}->{lead}{tail}", [value, kernel])
-    return op.add(made, bias[0]) if bias else made
+    return made + bias[0] if bias else made
 
 
 @converts("GroupQueryAttention", "GroupedQueryAttention", passes_mask=True)
@@ -225,10 +225,10 @@ def convert_grouped_attention(
     times = int(layer["num_query_heads"]) // int(layer["num_key_value_heads"])
     k, v = (op.repeat(part, repeats=times, axis=2) if times > 1 else part for part in (k, v))
     scale = like(1 / math.sqrt(int(layer["head_dim"])), q)
-    scores = einsum("bquh,bkuh->buqk", [op.multiply(q, scale), k])
+    scores = einsum("bquh,bkuh->buqk", [q * scale, k])
     if allowed is not None and rank_of(allowed) == 3:
         allowed = op.expand_dims(allowed, axis=1)
     weights = _shares(layer, scores, allowed, (3,), return_attention_scores)
     made = einsum("buqk,bkuh->bquh", [weights, v])
-    made = op.multiply(made, op.sigmoid(gate)) if gate is not None else made
+    made = made * op.sigmoid(gate) if gate is not None else made
     return _with_scores(_output(layer, made, query), weights, return_attention_scores)

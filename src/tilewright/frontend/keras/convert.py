@@ -14,8 +14,8 @@ from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
 from tilewright.frontend.keras import families, graph  # noqa: F401  (importing a family registers its converters)
 from tilewright.frontend.keras.archive import Archive, open_archive, saved
 from tilewright.frontend.keras.importer import Importer
+from tilewright.frontend.keras.layer import flatten
 from tilewright.frontend.keras.models import Body
-from tilewright.frontend.keras.tree import flatten
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type_of import tensor_type_of

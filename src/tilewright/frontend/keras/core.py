@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from tilewright.frontend.builders.product import einsum, matmul
 from tilewright.frontend.idioms import cast, dtype_of, like, rank_of, transpose
 from tilewright.frontend.keras.activation import activated
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.quantized import dequantized, quantized_product
 from tilewright.frontend.keras.registry import converts
-from tilewright.frontend.product import einsum, matmul
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -21,7 +22,7 @@ def convert_dense(layer: Layer, inputs: Expr) -> Expr:
     inputs = layer.cast(inputs)  # whole numbers too, which no layer casts by itself
     if layer.get("use_bias", True):
         kernel, bias = layer.weight("kernel", "bias")
-        return activated(layer, op.add(matmul(inputs, kernel), bias))
+        return activated(layer, matmul(inputs, kernel) + bias)
     (kernel,) = layer.weight("kernel")
     return activated(layer, matmul(inputs, kernel))
 
@@ -34,15 +35,15 @@ def convert_einsum_dense(layer: Layer, inputs: Expr) -> Expr:
     axes = layer.get("bias_axes")
     kernel, *bias = layer.weight("kernel", *(["bias"] if axes else []))
     made = einsum(equation, [layer.cast(inputs), kernel])
-    return activated(layer, op.add(made, bias[0]) if bias else made)
+    return activated(layer, made + bias[0] if bias else made)
 
 
 @converts("Embedding")
 def convert_embedding(layer: Layer, inputs: Expr) -> Expr:
-    places = inputs if dtype_of(inputs) in ("int32", "int64") else cast(inputs, "int32")
+    positions = inputs if dtype_of(inputs) in ("int32", "int64") else cast(inputs, "int32")
     if layer.get("mask_zero"):
-        layer.give_mask(op.not_equal(places, like(0, places)))
-    return op.take(_table(layer), places, axis=0)
+        layer.give_mask(op.not_equal(positions, 0))
+    return op.take(_table(layer), positions, axis=0)
 
 
 def _table(layer: Layer) -> Expr:
@@ -58,10 +59,10 @@ def convert_reversible_embedding(layer: Layer, inputs: Expr, reverse: bool = Fal
         layer.unsupported("a quantized ReversibleEmbedding")
     table, *back = layer.weight("embeddings", *([] if tied else ["reverse_embeddings"]))
     if not reverse:
-        places = inputs if dtype_of(inputs) in ("int32", "int64") else cast(inputs, "int32")
+        positions = inputs if dtype_of(inputs) in ("int32", "int64") else cast(inputs, "int32")
         if layer.get("mask_zero"):
-            layer.give_mask(op.not_equal(places, like(0, places)))
-        return op.take(table, places, axis=0)
+            layer.give_mask(op.not_equal(positions, 0))
+        return op.take(table, positions, axis=0)
     kernel = back[0] if back else transpose(table, (1, 0))
     wanted = layer.get("reverse_dtype")
     if wanted:
@@ -71,7 +72,7 @@ def convert_reversible_embedding(layer: Layer, inputs: Expr, reverse: bool = Fal
     if cap is None:
         return logits
     limit = like(float(cap), logits)
-    return op.multiply(op.tanh(op.divide(logits, limit)), limit)
+    return op.tanh(logits / limit) * limit
 
 
 @converts("Masking")
@@ -81,7 +82,7 @@ def convert_masking(layer: Layer, inputs: Expr) -> Expr:
         axis=(rank_of(inputs) - 1,), keepdims=True,
     )  # fmt: skip
     layer.give_mask(op.squeeze(kept, axis=(rank_of(inputs) - 1,)))
-    return op.where(kept, inputs, like(0, inputs))
+    return op.where(kept, inputs, 0)
 
 
 @converts("Identity", "ActivityRegularization", passes_mask=True)
@@ -104,4 +105,57 @@ def convert_foreign(layer: Layer, *inputs: Any, **more: Any) -> Any:
 
 @converts("InputLayer")
 def convert_input(layer: Layer, inputs: Any = None) -> Any:
+    return inputs
+
+
+# --------------------------------------------- Layers that act in training alone: in inference they pass their input on
+@converts(
+    "Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "GaussianNoise", "GaussianDropout",
+    "AlphaDropout", passes_mask=True,
+)  # fmt: skip
+def convert_dropout(layer: Layer, inputs: Any) -> Any:
+    return inputs
+
+
+# The layers that networks of keras.applications bring along: `LayerScale` and others, which `keras.layers` has not.
+@converts("LayerScale")
+def convert_layer_scale(layer: Layer, x: Expr) -> Expr:
+    """A factor for each channel (ConvNeXt)."""
+    (gamma,) = layer.weight("variable")
+    return x * gamma
+
+
+@converts("StochasticDepth")
+def convert_stochastic_depth(layer: Layer, x: Expr) -> Expr:
+    """The input of a layer that drops branches in training (ConvNeXt)."""
+    return x
+
+
+@converts("CustomScaleLayer")
+def convert_custom_scale(layer: Layer, inputs: Sequence[Expr]) -> Expr:
+    """A branch, scaled, on what goes past it (InceptionResNetV2)."""
+    if not isinstance(inputs, list | tuple) or len(inputs) != 2:
+        layer.wrong("it takes a list of two tensors")
+    past, branch = inputs
+    return past + branch * float(layer.get("scale"))
+
+
+# ----------------------- Augmentation of images: what draws random numbers in training passes its input on in inference
+@converts(
+    "AugMix", "CutMix", "Equalization", "MixUp", "RandAugment", "RandomBrightness", "RandomColorDegeneration",
+    "RandomColorJitter", "RandomContrast", "RandomCrop", "RandomElasticTransform", "RandomErasing", "RandomFlip",
+    "RandomGaussianBlur", "RandomGrayscale", "RandomHue", "RandomInvert", "RandomPerspective", "RandomPosterization",
+    "RandomRotation", "RandomSaturation", "RandomSharpness", "RandomShear", "RandomTranslation", "RandomZoom",
+    "Solarization", "MaxNumBoundingBoxes",
+)  # fmt: skip
+def convert_augmentation(layer: Layer, data: Any) -> Any:
+    """Images as they are, in the type in which the layer computes."""
+    return cast(data, layer.compute_dtype) if isinstance(data, Expr) else data
+
+
+@converts("Pipeline")
+def convert_pipeline(layer: Layer, inputs: Any) -> Any:
+    """Layers one behind the other."""
+    for part in layer.list_inside(layer["layers"], "layers"):
+        inputs = part(inputs)
     return inputs

@@ -1,32 +1,11 @@
 """All families of converters: importing this registers them."""
 
-from tilewright.frontend.keras import (  # noqa: F401
-    activation,
-    applications,
-    attention,
-    augmentation,
-    conv_lstm,
-    convolution,
-    core,
-    equalization,
-    image,
-    image_operations,
-    index_operations,
-    merging,
-    models,
-    nn_operations,
-    normalization,
-    numeric_operations,
-    pooling,
-    preprocessing,
-    product_operations,
-    quantized,
-    recurrent,
-    reduce_operations,
-    regularization,
-    reshaping,
-    shape_operations,
-    signal,
-    text,
-    wrappers,
+from tilewright.frontend.converters import import_families
+
+import_families(
+    "tilewright.frontend.keras",
+    "activation attention convolution core image "
+    "image_operations index_operations merging models nn_operations normalization numeric_operations "
+    "preprocessing product_operations quantized recurrent reduce_operations reshaping "
+    "shape_operations signal text ",
 )

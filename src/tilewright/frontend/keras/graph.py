@@ -1,7 +1,7 @@
 """Functional and Sequential models: what their configurations say of layers, of nodes, and of what goes in and out.
 
 A functional model lists its layers; a layer lists its nodes, one for each time it was called, with the arguments of
-that call. A tensor in them is named by layer, node and place among the results.
+that call. A tensor in them is named by layer, node and position among the results.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.frontend.keras.layer import flatten
 from tilewright.frontend.keras.registry import find_operation
-from tilewright.frontend.keras.tree import flatten
 from tilewright.relay.ir.expr import Constant
 from tilewright.support.dtype import DType
 
@@ -30,7 +30,7 @@ class Reference:
 
     layer: str
     node: int
-    place: int
+    position: int
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def nodes_of(layers: Mapping[str, dict[str, Any]], label: str) -> list[GraphNode
 
 
 def _node(name: str, index: int, node: Any, label: str) -> GraphNode:
-    """A node as Keras 3 writes it, or as Keras 2 did: [[layer, node, place, keyword arguments], …]."""
+    """A node as Keras 3 writes it, or as Keras 2 did: [[layer, node, position, keyword arguments], …]."""
     needs: set[tuple[str, int]] = set()
     if isinstance(node, dict):
         args, kwargs = node.get("args", []), node.get("kwargs", {})
@@ -167,7 +167,7 @@ def _old_reference(entry: Any, label: str, needs: set[tuple[str, int]]) -> tuple
 
 
 def reference(entry: Any, label: str, needs: set[tuple[str, int]] | None = None) -> Reference:
-    """The tensor that [layer, node, place] names."""
+    """The tensor that [layer, node, position] names."""
     fits = isinstance(entry, list) and len(entry) == 3 and isinstance(entry[0], str)
     if not fits or not all(isinstance(number, int) and number >= 0 for number in entry[1:]):
         raise ModelError(f"{label}: {str(entry)[:80]} names no tensor")
@@ -220,9 +220,11 @@ def resolve(value: Any, values: Mapping[tuple[str, int], Any], label: str) -> An
             raise ModelError(f"{label}: node {value.node} of {value.layer!r} is read before it is computed")
         if len(leaves) == 1:
             return leaves[0]
-        if value.place >= len(leaves):
-            raise ModelError(f"{label}: {value.layer!r} gives {len(leaves)} results, and number {value.place} is read")
-        return leaves[value.place]
+        if value.position >= len(leaves):
+            raise ModelError(
+                f"{label}: {value.layer!r} gives {len(leaves)} results, and number {value.position} is read"
+            )
+        return leaves[value.position]
     if isinstance(value, list | tuple):
         return type(value)(resolve(item, values, label) for item in value)
     if isinstance(value, dict):

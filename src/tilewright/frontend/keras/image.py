@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, like, rank_of, shape_of
+from tilewright.frontend.builders.resizing import area_matrix, by_matrices, extents, resize
+from tilewright.frontend.idioms import (
+    cast,
+    channels_first,
+    channels_last,
+    constant,
+    dtype_of,
+    is_float,
+    rank_of,
+    reshape,
+    shape_of,
+)
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
-from tilewright.frontend.resizing import resize
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.expr import Constant, Expr
 
 
 @converts("Rescaling", passes_mask=True)
@@ -21,7 +32,7 @@ def convert_rescaling(layer: Layer, inputs: Expr) -> Expr:
     scale, offset = (
         np.asarray(layer.get(key, default), "float64") for key, default in (("scale", 1.0), ("offset", 0.0))
     )
-    return op.add(op.multiply(value, constant(scale, layer.compute_dtype)), constant(offset, layer.compute_dtype))
+    return value * constant(scale, layer.compute_dtype) + constant(offset, layer.compute_dtype)
 
 
 @converts("Resizing")
@@ -53,7 +64,11 @@ def resized(
     first = 1 if last else 2
     if crop or pad:
         value = _to_ratio(value, size, first, crop, fill)
-    made = resize(value, size, method, antialias, last)
+    if method == "area":
+        sides = [area_matrix(before, after) for before, after in zip(extents(value, first, method), size)]
+        made = by_matrices(value, first, sides)
+    else:
+        made = resize(value, size, method, antialias, last)
     return made if is_float(dtype) else saturated(op.round(made), dtype)
 
 
@@ -69,7 +84,7 @@ def _to_ratio(images: Expr, size: tuple[int, int], first: int, crop: bool, fill:
     """The largest part in the middle of the ratio of `size`, or the smallest frame around of that ratio."""
     height, width = shape_of(images)[first : first + 2]
     if not isinstance(height, int) or not isinstance(width, int):
-        raise UnsupportedError("resizing to a ratio of an image of open size; give it with input_shapes")
+        raise UnsupportedError("resizing to a ratio of an image of symbolic size; give it with input_shapes")
     ratio = size[1] / size[0]
     if crop:
         rows = min(height, max(int(float(width) / ratio), 1))
@@ -94,7 +109,7 @@ def convert_center_crop(layer: Layer, inputs: Expr) -> Expr:
     first = 1 if layer.last else 2
     extents = shape_of(value)[first : first + 2]
     if not all(isinstance(extent, int) for extent in extents):
-        layer.unsupported("an image of open size; give it with input_shapes")
+        layer.unsupported("an image of symbolic size; give it with input_shapes")
     start = [(extent - wanted) // 2 for extent, wanted in zip(extents, size)]
     if min(start) >= 0:
         end = [before + wanted for before, wanted in zip(start, size)]
@@ -112,8 +127,8 @@ def convert_auto_contrast(layer: Layer, inputs: Expr) -> Expr:
     axes = (0, 1) if single else (1, 2)
     whole = in_range(value, low, high, 0.0, 255.0)
     least, most = op.min(whole, axis=axes, keepdims=True), op.max(whole, axis=axes, keepdims=True)
-    scale = op.divide(like(255.0, whole), op.subtract(most, least))
-    made = op.add(op.multiply(whole, scale), op.multiply(op.negative(least), scale))
+    scale = 255.0 / (most - least)
+    made = whole * scale + -least * scale
     made = in_range(op.clip(made, 0.0, 255.0), 0.0, 255.0, low, high)
     return op.where(op.isnan(made), value, made)
 
@@ -123,5 +138,90 @@ def in_range(value: Expr, low: float, high: float, to_low: float, to_high: float
     if (low, high) == (to_low, to_high):
         return value
     factor = (to_high - to_low) / (high - low)
-    moved = op.multiply(op.subtract(value, like(low, value)), like(factor, value))
-    return op.add(moved, like(to_low, value))
+    moved = (value - low) * factor
+    return moved + to_low
+
+
+# ----------------------------------------- Contrast limited adaptive histogram equalization (Zuiderveld 1994) of images
+_LEVELS = 256
+
+
+class _Axis(NamedTuple):
+    """An axis in tiles: their size, what is added behind; for each position two tiles, and the share of the second."""
+
+    tile: int
+    more: int
+    first: np.ndarray
+    second: np.ndarray
+    share: np.ndarray
+
+
+def _axis(extent: int, tiles: int) -> _Axis:
+    tile = -(-extent // tiles)
+    position = (np.arange(tile * tiles) - tile / 2) / tile + 1
+    low = np.floor(position)
+    first, second = (np.clip(one, 0, tiles + 1).astype(np.int32) for one in (low, low + 1))
+    return _Axis(tile, tile * tiles - extent, first, second, (position - low).astype(np.float32))
+
+
+@converts("ContrastLimitedAdaptiveHistogramEqualization", "CLAHE")
+def convert_clahe(layer: Layer, inputs: Expr) -> Expr:
+    low, high = (float(end) for end in layer.get("value_range", (0, 255)))
+    rows, columns = (int(count) for count in layer.get("tile_grid_size", (8, 8)))
+    single = rank_of(inputs) == 3
+    value = op.expand_dims(inputs, axis=0) if single else inputs
+    value = value if layer.last else channels_last(value)
+    images = in_range(cast(value, "float32"), low, high, 0.0, 255.0)
+    height, width = shape_of(images)[1:3]
+    if not isinstance(height, int) or not isinstance(width, int):
+        layer.unsupported("an image of symbolic size; give it with input_shapes")
+    down, along = _axis(height, rows), _axis(width, columns)
+    if down.more or along.more:
+        images = op.nn.mirror_pad(images, mode="SYMMETRIC", pad_width=((0, 0), (0, down.more), (0, along.more), (0, 0)))
+    tables = _tables(images, (rows, columns), (down.tile, along.tile), float(layer.get("clip_limit", 4.0)))
+    made = _mapped(images, tables, down, along)
+    made = op.strided_slice(made, begin=(0, 0), end=(height, width), strides=(1, 1), axes=(1, 2))
+    made = in_range(made, 0.0, 255.0, low, high)
+    made = made if layer.last else channels_first(made)
+    made = cast(made, layer.compute_dtype)
+    return op.squeeze(made, axis=(0,)) if single else made
+
+
+def _tables(images: Expr, grid: tuple[int, int], tile: tuple[int, int], limit: float) -> Expr:
+    """[N, rows + 2, columns + 2, C, levels]: what each tile maps a level to; those at the edge twice."""
+    batch, channels = shape_of(images)[0], shape_of(images)[3]
+    parts = reshape(images, (batch, grid[0], tile[0], grid[1], tile[1], channels))
+    flat = reshape(op.transpose(parts, axes=(0, 1, 3, 5, 2, 4)), (batch, *grid, channels, tile[0] * tile[1]))
+    codes = op.clip(cast(flat, "int32"), 0, _LEVELS - 1)
+    one, zero = constant(1, "float32"), constant(0, "float32")
+    counts = op.sum(op.one_hot(codes, one, zero, depth=_LEVELS, axis=-1, dtype="float32"), axis=(4,))
+    if limit > 0:
+        kept = op.clip(counts, 0.0, limit * tile[0] * tile[1] / _LEVELS)
+        excess = op.sum(counts - kept, axis=(4,), keepdims=True)
+        counts = kept + excess / constant(_LEVELS, "float32")
+    sums = op.cumsum(counts, axis=4)
+    least = op.min(sums, axis=(4,), keepdims=True)
+    rest = constant(tile[0] * tile[1], "float32") - least
+    rest = op.where(op.equal(rest, zero), one, rest)
+    made = (sums - least) * constant(255, "float32") / rest
+    made = op.clip(made, 0.0, 255.0)
+    return op.nn.pad(made, pad_width=((0, 0), (1, 1), (1, 1), (0, 0), (0, 0)), pad_mode="edge")
+
+
+def _mapped(images: Expr, tables: Expr, down: _Axis, along: _Axis) -> Expr:
+    """Each pixel between what the four tiles around it make of its level."""
+    batch, height, width, channels = shape_of(images)
+    rows, columns = shape_of(tables)[1:3]
+    codes = cast(op.clip(images, 0.0, 255.0), "int32")
+    whole = reshape(tables, (batch, rows * columns * channels * _LEVELS))
+    made: Expr | None = None
+    for row, up in ((down.first, 1 - down.share), (down.second, down.share)):
+        for column, left in ((along.first, 1 - along.share), (along.second, along.share)):
+            position = (row[:, None] * columns + column[None, :])[..., None] * channels + np.arange(channels)
+            positions = codes + Constant((position * _LEVELS).astype(np.int32))
+            flat = reshape(positions, (batch, height * width * channels))
+            found = reshape(op.gather(whole, 1, flat), (batch, height, width, channels))
+            part = found * Constant((up[:, None] * left[None, :])[..., None].astype(np.float32))
+            made = part if made is None else made + part
+    assert made is not None
+    return made

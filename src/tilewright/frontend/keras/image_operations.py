@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.sliding import Window, patches
 from tilewright.frontend.idioms import cast, constant, dtype_of, index_axis, like, rank_of, shape_of
 from tilewright.frontend.keras.convolution import per_axis
 from tilewright.frontend.keras.image import resized
-from tilewright.frontend.keras.layer import Operation
-from tilewright.frontend.keras.promotion import as_float, tensors
+from tilewright.frontend.keras.layer import Operation, as_float, tensors
 from tilewright.frontend.keras.registry import operation
-from tilewright.frontend.sliding import Window, patches
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -45,7 +44,7 @@ def convert_grayscale(_item: Operation, images: Any, data_format: Any = None) ->
     shape[axis] = 3
     share = np.asarray([0.2989, 0.587, 0.114]).reshape(shape)
     whole = as_float(value)
-    made = op.sum(op.multiply(whole, constant(share, dtype_of(whole))), axis=(axis,), keepdims=True)
+    made = op.sum(whole * constant(share, dtype_of(whole)), axis=(axis,), keepdims=True)
     return cast(made, dtype_of(value))
 
 
@@ -55,18 +54,18 @@ def convert_rgb_to_hsv(_item: Operation, images: Any, data_format: Any = None) -
     axis = rank_of(value) - 1 if _last(data_format) else rank_of(value) - 3
     red, green, blue = (index_axis(value, axis, one) for one in range(3))
     high, low = op.maximum(red, op.maximum(green, blue)), op.minimum(red, op.minimum(green, blue))
-    width = op.subtract(high, low)
+    width = high - low
     zero, one = like(0, value), like(1, value)
-    saturation = op.where(op.greater(high, zero), op.divide(width, op.where(op.greater(high, zero), high, one)), zero)
-    safe = op.divide(like(1 / 6, value), op.where(op.greater(width, zero), width, one))
+    saturation = op.where(high > zero, width / op.where(high > zero, high, one), zero)
+    safe = 1 / 6 / op.where(width > zero, width, one)
     turns = [
-        op.multiply(safe, op.subtract(green, blue)),
-        op.add(op.multiply(safe, op.subtract(blue, red)), like(2 / 6, value)),
-        op.add(op.multiply(safe, op.subtract(red, green)), like(4 / 6, value)),
+        safe * (green - blue),
+        safe * (blue - red) + 2 / 6,
+        safe * (red - green) + 4 / 6,
     ]
     hue = op.where(op.equal(red, high), turns[0], op.where(op.equal(green, high), turns[1], turns[2]))
-    hue = op.where(op.greater(width, zero), hue, zero)
-    hue = op.add(hue, op.where(op.less(hue, zero), one, zero))
+    hue = op.where(width > zero, hue, zero)
+    hue = hue + op.where(hue < zero, one, zero)
     return op.stack([hue, saturation, high], axis=axis)
 
 
@@ -75,15 +74,15 @@ def convert_hsv_to_rgb(_item: Operation, images: Any, data_format: Any = None) -
     value = as_float(images)
     axis = rank_of(value) - 1 if _last(data_format) else rank_of(value) - 3
     hue, saturation, brightness = (index_axis(value, axis, one) for one in range(3))
-    turns = op.multiply(hue, like(6, value))
+    turns = hue * 6
     one = like(1, value)
     parts = [
-        op.clip(op.subtract(op.abs(op.subtract(turns, like(3, value))), one), 0.0, 1.0),
-        op.clip(op.subtract(like(2, value), op.abs(op.subtract(turns, like(2, value)))), 0.0, 1.0),
-        op.clip(op.subtract(like(2, value), op.abs(op.subtract(turns, like(4, value)))), 0.0, 1.0),
+        op.clip(op.abs(turns - 3) - one, 0.0, 1.0),
+        op.clip(2 - op.abs(turns - 2), 0.0, 1.0),
+        op.clip(2 - op.abs(turns - 4), 0.0, 1.0),
     ]
-    faded = op.subtract(one, saturation)
-    made = [op.multiply(op.add(faded, op.multiply(saturation, part)), brightness) for part in parts]
+    faded = one - saturation
+    made = [(faded + saturation * part) * brightness for part in parts]
     return op.stack(made, axis=axis)
 
 

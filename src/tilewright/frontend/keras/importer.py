@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
-from tilewright.frontend.finish import Finisher
-from tilewright.frontend.folding import fold_call
+from tilewright.frontend.finish import Finisher, fold_call
 from tilewright.frontend.graph_walk import UNAVAILABLE, Unavailable
 from tilewright.frontend.keras import graph
 from tilewright.frontend.keras.archive import Archive
-from tilewright.frontend.keras.layer import Layer, LayerImporter, Operation
+from tilewright.frontend.keras.layer import Layer, LayerImporter, Operation, flatten, map_tensors
 from tilewright.frontend.keras.registry import find_layer, find_operation
-from tilewright.frontend.keras.tree import flatten, map_tensors
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.expr import Expr, Var, var
 from tilewright.relay.ir.type import TensorType
@@ -174,7 +172,7 @@ class Importer(LayerImporter):
                 self._attach(part, one)
 
     def _run(self, item: Layer | Operation, convert: Callable[[], Any]) -> Any:
-        """What a converter gives, finished; `UNAVAILABLE` where it is not supported."""
+        """The finished result of a converter; `UNAVAILABLE` where it is not supported."""
         self._calls += 1
         if self._calls > _MOST_CALLS:
             raise ModelError(f"{self.archive.label}: its layers call each other more than {_MOST_CALLS} times")

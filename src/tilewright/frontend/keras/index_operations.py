@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.product import broadcast_shape, diagonal
 from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
     dtype_of,
     full,
     index_axis,
-    like,
     move_axis,
     product,
     rank_of,
@@ -20,11 +20,9 @@ from tilewright.frontend.idioms import (
     shape_of,
     transpose,
 )
-from tilewright.frontend.keras.layer import Operation
-from tilewright.frontend.keras.promotion import tensors
+from tilewright.frontend.keras.layer import Operation, tensors
 from tilewright.frontend.keras.registry import operation
 from tilewright.frontend.keras.shape_operations import whole_numbers
-from tilewright.frontend.product import broadcast_shape, diagonal
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
@@ -35,8 +33,8 @@ def convert_get_item(item: Operation, x: Any, key: Any) -> Expr:
     keys = list(key) if isinstance(key, list | tuple) else [key]
     used = sum(1 for one in keys if one is not None and one is not Ellipsis)
     if Ellipsis in [one for one in keys if not isinstance(one, Expr)]:
-        place = next(index for index, one in enumerate(keys) if one is Ellipsis)
-        keys[place : place + 1] = [slice(None)] * (rank_of(value) - used)
+        position = next(index for index, one in enumerate(keys) if one is Ellipsis)
+        keys[position : position + 1] = [slice(None)] * (rank_of(value) - used)
     axis = 0
     for one in keys:
         if one is None:
@@ -47,11 +45,11 @@ def convert_get_item(item: Operation, x: Any, key: Any) -> Expr:
             axis += 1
         elif isinstance(one, int):
             extent = shape_of(value)[axis]
-            place = one
-            if place < 0 and not isinstance(extent, int):
-                value = index_axis(op.reverse(value, axis=axis), axis, -place - 1)
+            position = one
+            if position < 0 and not isinstance(extent, int):
+                value = index_axis(op.reverse(value, axis=axis), axis, -position - 1)
             else:
-                value = index_axis(value, axis, place % extent if isinstance(extent, int) else place)
+                value = index_axis(value, axis, position % extent if isinstance(extent, int) else position)
         elif isinstance(one, Expr) and sum(isinstance(k, Expr) for k in keys) == 1:
             value = op.take(value, one, axis=axis)
             axis += rank_of(one)
@@ -69,11 +67,11 @@ def _sliced(item: Operation, value: Expr, key: slice, axis: int) -> Expr:
     if isinstance(extent, int):
         start, stop, step = key.indices(extent)
         if step < 0:
-            places = np.arange(start, stop, step, dtype=np.int32)
-            return op.take(value, Constant(places), axis=axis)
+            positions = np.arange(start, stop, step, dtype=np.int32)
+            return op.take(value, Constant(positions), axis=axis)
         return op.strided_slice(value, begin=(start,), end=(max(stop, start),), strides=(step,), axes=(axis,))
     if (key.step or 1) < 0 or (key.start or 0) < 0:
-        item.unsupported("a slice from the end of an axis of open extent; give it with input_shapes")
+        item.unsupported("a slice from the end of a symbolic dimension; give it with input_shapes")
     stop = extent if key.stop is None else extent + key.stop if key.stop < 0 else key.stop
     return op.strided_slice(value, begin=(key.start or 0,), end=(stop,), strides=(key.step or 1,), axes=(axis,))
 
@@ -81,32 +79,34 @@ def _sliced(item: Operation, value: Expr, key: slice, axis: int) -> Expr:
 @operation("Take")
 def convert_take(_item: Operation, x: Any, indices: Any, axis: Any = None) -> Expr:
     (value,) = tensors(x)
-    (places,) = tensors(indices)
+    (positions,) = tensors(indices)
     if axis is None:
         value, axis = reshape(value, (product(shape_of(value)),)), 0
-    place = int(axis) % rank_of(value)
-    return op.take(value, _from_front(places, shape_of(value)[place]), axis=place)
+    position = int(axis) % rank_of(value)
+    return op.take(value, _from_front(positions, shape_of(value)[position]), axis=position)
 
 
-def _from_front(places: Expr, extent: Any) -> Expr:
+def _from_front(positions: Expr, extent: Any) -> Expr:
     """Places counted from the end as counted from the front."""
-    if not isinstance(extent, int) or dtype_of(places).startswith("u"):
-        return places
-    return op.where(op.less(places, like(0, places)), op.add(places, like(extent, places)), places)
+    if not isinstance(extent, int) or dtype_of(positions).startswith("u"):
+        return positions
+    return op.where(positions < 0, positions + extent, positions)
 
 
 @operation("TakeAlongAxis")
 def convert_take_along_axis(_item: Operation, x: Any, indices: Any, axis: Any = None) -> Expr:
-    (value,), (places,) = tensors(x), tensors(indices)
+    (value,), (positions,) = tensors(x), tensors(indices)
     if axis is None:
-        value, places, axis = *(reshape(one, (product(shape_of(one)),)) for one in (value, places)), 0
-    place = int(axis) % rank_of(value)
+        value, positions, axis = *(reshape(one, (product(shape_of(one)),)) for one in (value, positions)), 0
+    position = int(axis) % rank_of(value)
     wide = broadcast_shape(
-        *[[1 if one == place else n for one, n in enumerate(shape_of(part))] for part in (value, places)]
+        *[[1 if one == position else n for one, n in enumerate(shape_of(part))] for part in (value, positions)]
     )
-    value = broadcast_to(value, [shape_of(value)[place] if one == place else n for one, n in enumerate(wide)])
-    places = broadcast_to(places, [shape_of(places)[place] if one == place else n for one, n in enumerate(wide)])
-    return op.gather(value, place, _from_front(places, shape_of(value)[place]))
+    value = broadcast_to(value, [shape_of(value)[position] if one == position else n for one, n in enumerate(wide)])
+    positions = broadcast_to(
+        positions, [shape_of(positions)[position] if one == position else n for one, n in enumerate(wide)]
+    )
+    return op.gather(value, position, _from_front(positions, shape_of(value)[position]))
 
 
 @operation("Slice")
@@ -141,8 +141,8 @@ def convert_scatter(item: Operation, *args: Any, shape: Any = None, reduction: s
         inputs, indices, updates = args
         table, fresh = tensors(inputs, updates)
         mode = {None: "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}[reduction]
-    (places,) = tensors(indices)
-    return op.scatter_nd(table, move_axis(places, rank_of(places) - 1, 0), fresh, mode=mode)
+    (positions,) = tensors(indices)
+    return op.scatter_nd(table, move_axis(positions, rank_of(positions) - 1, 0), fresh, mode=mode)
 
 
 @operation("Tril", "Triu")
@@ -154,7 +154,7 @@ def convert_triangle(_item: Operation, x: Any, k: int = 0) -> Expr:
         if _item.class_name == "Tril"
         else ~np.tri(rows, columns, k - 1, dtype=bool)
     )
-    return op.where(Constant(kept), value, like(0, value))
+    return op.where(Constant(kept), value, 0)
 
 
 @operation("Diagonal", "Trace")
@@ -185,4 +185,4 @@ def convert_diag(item: Operation, x: Any, k: int = 0) -> Expr:
     flat = reshape(value, (product(shape_of(value)),))
     extent = shape_of(flat)[0] + abs(k)
     wide = op.nn.pad(flat, pad_width=[(max(k, 0), max(-k, 0))])
-    return op.where(Constant(np.eye(extent, k=k, dtype=bool)), op.expand_dims(wide, axis=0), like(0, value))
+    return op.where(Constant(np.eye(extent, k=k, dtype=bool)), op.expand_dims(wide, axis=0), 0)

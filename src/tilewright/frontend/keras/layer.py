@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 import numpy as np
 
 from tilewright.errors import ModelError, UnsupportedError
-from tilewright.frontend.idioms import cast, dtype_of, is_float
+from tilewright.frontend.idioms import cast, constant, dtype_of, is_float
 from tilewright.frontend.keras.weights import Weights
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.support.dtype import DType
@@ -19,7 +19,7 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class LayerImporter(ABC):
-    """What the layers of one model share while it is imported."""
+    """The state shared by the layers of one model while it is imported."""
 
     #: What variables that live between runs become, by name.
     next_states: dict[str, Expr]
@@ -56,7 +56,7 @@ class LayerImporter(ABC):
 
 
 class Described:
-    """What messages and converters say of a layer or an operation."""
+    """A layer or an operation as messages and converters describe it."""
 
     def __init__(self, class_name: str, name: str, config: Mapping[str, Any], scope: str) -> None:
         self.class_name = class_name
@@ -89,7 +89,7 @@ class Operation(Described):
 
 
 class Layer(Described):
-    """A layer of one place in the model; layers inside it have weights below its own."""
+    """A layer of one position in the model; layers inside it have weights below its own."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class Layer(Described):
 
     @property
     def asset_path(self) -> str:
-        """Where files that belong to the layer are, within the assets."""
+        """The path of files that belong to the layer, within the assets."""
         return self.weights.path
 
     @property
@@ -208,7 +208,7 @@ class Layer(Described):
         return self.importer.state(f"{self.span}/{name}", shape, dtype)
 
     def keep(self, name: str, value: Expr) -> None:
-        """What the variable `name` is when the run ends."""
+        """Set the value of the variable `name` at the end of the run."""
         self.importer.next_states[f"{self.span}/{name}"] = value
 
 
@@ -233,3 +233,84 @@ def _policy(given: Any) -> str:
             return f"{mode}_from_{config.get('source_name') or name}"
         return name if not config.get("source_name") else f"{config.get('mode')}_from_{config['source_name']}"
     return str(given) if given else "float32"
+
+
+# ------------------------------------- Lists, tuples and dictionaries of values, as arguments and results of layers are
+def flatten(value: Any) -> list[Any]:
+    """The leaves in order; those of a dictionary by its sorted keys."""
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in flatten(item)]
+    if isinstance(value, dict):
+        return [leaf for key in sorted(value) for leaf in flatten(value[key])]
+    return [value]
+
+
+def map_tensors(value: Any, function: Callable[[Expr], Any]) -> Any:
+    """The same structure with `function` of each expression; other leaves stay."""
+    if isinstance(value, list | tuple):
+        return type(value)(map_tensors(item, function) for item in value)
+    if isinstance(value, dict):
+        return {key: map_tensors(item, function) for key, item in value.items()}
+    return function(value) if isinstance(value, Expr) else value
+
+
+# -------------- The element types in which `keras.ops` computes: the lattice of JAX, Python's numbers being of any type
+_SIGNED = ("int8", "int16", "int32", "int64")
+_UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+_FLOATS_of_promotion = ("float16", "bfloat16", "float32", "float64")
+
+
+def promote(*dtypes: str) -> str:
+    """The type of a result of operands of these types."""
+    kinds = set(dtypes)
+    floats = [name for name in _FLOATS_of_promotion if name in kinds]
+    if floats:
+        return "float32" if floats == ["float16", "bfloat16"] else floats[-1]
+    kinds.discard("bool")
+    if not kinds:
+        return "bool"
+    signed = [name for name in _SIGNED if name in kinds]
+    unsigned = [name for name in _UNSIGNED if name in kinds]
+    if not signed or not unsigned:
+        return (signed or unsigned)[-1]
+    wider = _UNSIGNED.index(unsigned[-1]) + 1
+    if wider == len(_SIGNED):
+        return "float32"
+    return _SIGNED[max(wider, _SIGNED.index(signed[-1]))]
+
+
+def _python_kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    return "int32" if isinstance(value, int) else "float32"
+
+
+def tensors(*values: Any, at_least_float: bool = False) -> list[Expr]:
+    """Operands, tensors or Python's numbers, in the type that they are computed in."""
+    arrays = [Constant(np.asarray(value)) if isinstance(value, list | tuple) else value for value in values]
+    known = [dtype_of(value) for value in arrays if isinstance(value, Expr)]
+    dtype = promote(*known) if known else promote(*[_python_kind(value) for value in arrays])
+    if known and not is_float(dtype):
+        weak = {_python_kind(value) for value in arrays if not isinstance(value, Expr)}
+        if "float32" in weak:
+            dtype = "float32"
+        elif "int32" in weak and dtype == "bool":
+            dtype = "int32"
+    if at_least_float and not is_float(dtype):
+        dtype = "float32"
+    return [cast(value, dtype) if isinstance(value, Expr) else constant(value, dtype) for value in arrays]
+
+
+def as_float(value: Any) -> Expr:
+    """A tensor of floats: whole numbers become float32."""
+    (made,) = tensors(value, at_least_float=True)
+    return made
+
+
+def on_floats(function: Callable[[Expr], Expr]) -> Callable[[Any, Any], Expr]:
+    """The converter of an operation of one argument that computes in floats."""
+
+    def convert(_operation: Any, x: Any) -> Expr:
+        return function(as_float(x))
+
+    return convert

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from tilewright.frontend.idioms import broadcast_to, concatenate, full, like, product, rank_of, reshape, shape_of
-from tilewright.frontend.keras.layer import Layer
+from tilewright.frontend.builders.product import matmul
+from tilewright.frontend.idioms import broadcast_to, concatenate, full, product, rank_of, reshape, shape_of
+from tilewright.frontend.keras.layer import Layer, tensors
 from tilewright.frontend.keras.normalization import normalized
-from tilewright.frontend.keras.promotion import tensors
 from tilewright.frontend.keras.registry import converts
-from tilewright.frontend.product import matmul
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -39,17 +38,17 @@ def convert_merge(layer: Layer, inputs: Sequence[Expr]) -> Expr:
     if all(mask is not None for mask in masks):
         layer.give_mask(reduce(op.logical_or, masks) if together is None else together)
     if layer.class_name == "Average":
-        made = op.divide(made, like(len(parts), made))
+        made = made / len(parts)
     return made
 
 
 def _multiplied(parts: Sequence[Expr], masks: Sequence[Expr | None]) -> Expr:
     """The product, in which what is masked counts as 1; 0 where everything is masked."""
     wide = [None if mask is None else _wide(mask, part) for part, mask in zip(parts, masks)]
-    kept = [part if mask is None else op.where(mask, part, like(1, part)) for part, mask in zip(parts, wide)]
+    kept = [part if mask is None else op.where(mask, part, 1) for part, mask in zip(parts, wide)]
     made = reduce(op.multiply, kept)
     seen = [mask for mask in wide if mask is not None]
-    return op.where(reduce(op.logical_or, seen), made, like(0, made)) if len(seen) == len(parts) else made
+    return op.where(reduce(op.logical_or, seen), made, 0) if len(seen) == len(parts) else made
 
 
 def _wide(mask: Expr, part: Expr) -> Expr:

@@ -7,8 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend import functions
-from tilewright.frontend.fourier import complex_transform, frames_of, hann_window, real_inverse, real_transform
+from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.fourier import complex_transform, frames_of, hann_window, real_inverse, real_transform
+from tilewright.frontend.builders.product import einsum
+from tilewright.frontend.builders.sliding import (
+    Window,
+    adaptive_pool,
+    channel_kernel,
+    convolution,
+    depthwise_kernel,
+    pool,
+    transposed_convolution,
+)
 from tilewright.frontend.idioms import (
     cast,
     channels_first,
@@ -23,20 +33,9 @@ from tilewright.frontend.idioms import (
 )
 from tilewright.frontend.keras.attention import causal_mask
 from tilewright.frontend.keras.convolution import per_axis, transposed_cut
-from tilewright.frontend.keras.layer import Operation
+from tilewright.frontend.keras.layer import Operation, as_float, on_floats, tensors
 from tilewright.frontend.keras.normalization import as_axes, layer_norm, normalized, rms_norm
-from tilewright.frontend.keras.promotion import as_float, on_floats, tensors
 from tilewright.frontend.keras.registry import operation
-from tilewright.frontend.product import einsum
-from tilewright.frontend.sliding import (
-    Window,
-    adaptive_pool,
-    channel_kernel,
-    convolution,
-    depthwise_kernel,
-    pool,
-    transposed_convolution,
-)
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -95,7 +94,7 @@ def convert_softmax(item: Operation, x: Any, axis: Any = -1) -> Expr:
     if item.class_name == "LogSoftmax":
         if len(axes) == 1:
             return op.nn.log_softmax(value, axis=axes[0])
-        return op.subtract(value, functions.log_sum_exp(value, axes, True))
+        return value - functions.log_sum_exp(value, axes, True)
     return functions.stable_softmax(value, axes)
 
 
@@ -187,18 +186,19 @@ def convert_batch_norm(
     epsilon: float = 1e-3,
 ) -> Expr:  # fmt: skip
     value = as_float(x)
-    place = int(axis) % rank_of(value)
+    position = int(axis) % rank_of(value)
 
     def wide(part: Any) -> Expr:
         (one,) = tensors(part)
         return reshape(
-            cast(one, dtype_of(value)), [shape_of(value)[place] if a == place else 1 for a in range(rank_of(value))]
+            cast(one, dtype_of(value)),
+            [shape_of(value)[position] if a == position else 1 for a in range(rank_of(value))],
         )
 
-    factor = op.rsqrt(op.add(wide(variance), like(epsilon, value)))
-    factor = factor if scale is None else op.multiply(factor, wide(scale))
-    made = op.multiply(op.subtract(value, wide(mean)), factor)
-    return made if offset is None else op.add(made, wide(offset))
+    factor = op.rsqrt(wide(variance) + epsilon)
+    factor = factor if scale is None else factor * wide(scale)
+    made = (value - wide(mean)) * factor
+    return made if offset is None else made + wide(offset)
 
 
 @operation("DotProductAttention")
@@ -211,11 +211,11 @@ def convert_attention(
     times = shape_of(q)[2] // shape_of(k)[2]
     k, v = (op.repeat(part, repeats=times, axis=2) if times > 1 else part for part in (k, v))
     factor = 1 / math.sqrt(shape_of(q)[3]) if scale is None else scale
-    scores = op.multiply(einsum("btnh,bsnh->bnts", [q, k]), like(factor, q))
+    scores = einsum("btnh,bsnh->bnts", [q, k]) * factor
     if attn_logits_soft_cap is not None:
         limit = like(float(attn_logits_soft_cap), scores)
-        scores = op.multiply(op.tanh(op.divide(scores, limit)), limit)
-    scores = scores if bias is None else op.add(scores, cast(tensors(bias)[0], dtype_of(scores)))
+        scores = op.tanh(scores / limit) * limit
+    scores = scores if bias is None else scores + cast(tensors(bias)[0], dtype_of(scores))
     least = -0.7 * (65504.0 if dtype_of(q) == "float16" else 3.4028234663852886e38)
     if is_causal:
         scores = op.where(op.expand_dims(causal_mask(*shape_of(scores)[2:]), axis=0), scores, like(least, scores))
@@ -254,14 +254,12 @@ def convert_multi_hot(
 def convert_binary_crossentropy(_item: Operation, target: Any, output: Any, from_logits: bool = False) -> Expr:
     truth, guess = tensors(target, output, at_least_float=True)
     if from_logits:
-        return op.add(
-            op.subtract(op.nn.relu(guess), op.multiply(guess, truth)), op.log1p(op.exp(op.negative(op.abs(guess))))
-        )
+        return op.nn.relu(guess) - guess * truth + op.log1p(op.exp(-op.abs(guess)))
     guess = op.clip(guess, 1e-7, 1 - 1e-7)
     one = like(1, guess)
-    right = op.multiply(truth, op.log(guess))
-    wrong = op.multiply(op.subtract(one, truth), op.log(op.subtract(one, guess)))
-    return op.negative(op.add(right, wrong))
+    right = truth * op.log(guess)
+    wrong = (one - truth) * op.log(one - guess)
+    return -(right + wrong)
 
 
 @operation("CategoricalCrossentropy", "SparseCategoricalCrossentropy")
@@ -269,37 +267,37 @@ def convert_categorical_crossentropy(
     item: Operation, target: Any, output: Any, from_logits: bool = False, axis: int = -1
 ) -> Expr:
     guess = as_float(output)
-    place = int(axis) % rank_of(guess)
+    position = int(axis) % rank_of(guess)
     if from_logits:
-        logs = op.nn.log_softmax(guess, axis=place)
+        logs = op.nn.log_softmax(guess, axis=position)
     else:
         if item.class_name == "CategoricalCrossentropy":
-            guess = op.divide(guess, op.sum(guess, axis=(place,), keepdims=True))
+            guess = guess / op.sum(guess, axis=(position,), keepdims=True)
         logs = op.log(op.clip(guess, 1e-7, 1 - 1e-7))
     if item.class_name == "CategoricalCrossentropy":
         truth = cast(tensors(target)[0], dtype_of(guess))
     else:
         codes = cast(tensors(target)[0], "int32")
-        codes = op.squeeze(codes, axis=(place,)) if rank_of(codes) == rank_of(guess) else codes
+        codes = op.squeeze(codes, axis=(position,)) if rank_of(codes) == rank_of(guess) else codes
         kind = dtype_of(guess)
         truth = op.one_hot(
-            codes, constant(1, kind), constant(0, kind), depth=shape_of(guess)[place], axis=place, dtype=kind
+            codes, constant(1, kind), constant(0, kind), depth=shape_of(guess)[position], axis=position, dtype=kind
         )
-    return op.negative(op.sum(op.multiply(truth, logs), axis=(place,)))
+    return -op.sum(truth * logs, axis=(position,))
 
 
 @operation("PSNR")
 def convert_psnr(_item: Operation, x1: Any, x2: Any, max_val: float) -> Expr:
     left, right = tensors(x1, x2, at_least_float=True)
-    apart = op.subtract(left, right)
-    error = op.mean(op.multiply(apart, apart))
-    return op.subtract(like(20 * math.log10(max_val), error), op.multiply(like(10, error), op.log10(error)))
+    apart = left - right
+    error = op.mean(apart * apart)
+    return 20 * math.log10(max_val) - 10 * op.log10(error)
 
 
 # -------------------------------------------------------------------------------------------------------------- blocks
 @operation("DepthToSpace", "SpaceToDepth")
 def convert_blocks(item: Operation, x: Any, block_size: int, data_format: str = "channels_last") -> Expr:
-    """Blocks of pixels as channels, the block's place varying slower than the channel, or back."""
+    """Blocks of pixels as channels, the block's position varying slower than the channel, or back."""
     (value,) = tensors(x)
     last = _last(data_format)
     plain = value if last else channels_last(value)

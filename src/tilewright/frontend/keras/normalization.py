@@ -64,15 +64,15 @@ def layer_norm(
         made: Expr = op.nn.layer_norm(data, cast(gamma, dtype), cast(beta, dtype), axis=axes[0], epsilon=epsilon)
         return cast(made, dtype_of(inputs))
     mean = op.mean(data, axis=axes, keepdims=True)
-    centred = op.subtract(data, mean)
-    variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
-    factor = op.rsqrt(op.add(variance, like(epsilon, data)))
-    made = op.multiply(data if rms else centred, factor)
+    centred = data - mean
+    variance = op.mean(centred * centred, axis=axes, keepdims=True)
+    factor = op.rsqrt(variance + epsilon)
+    made = (data if rms else centred) * factor
     shape = [extent if axis in axes else 1 for axis, extent in enumerate(shape_of(data))]
     if gamma is not None:
-        made = op.multiply(made, reshape(cast(gamma, dtype), shape))
+        made = made * reshape(cast(gamma, dtype), shape)
     if beta is not None:
-        made = op.add(made, reshape(cast(beta, dtype), shape))
+        made = made + reshape(cast(beta, dtype), shape)
     return cast(made, dtype_of(inputs))
 
 
@@ -86,11 +86,11 @@ def convert_rms_normalization(layer: Layer, inputs: Expr) -> Expr:
 def rms_norm(inputs: Expr, scale: Expr | None, axes: tuple[int, ...], epsilon: float) -> Expr:
     """Numbers divided by the root of the mean of their squares over axes."""
     data = widened(inputs)
-    squares = op.mean(op.multiply(data, data), axis=axes, keepdims=True)
-    made = op.multiply(data, op.rsqrt(op.add(squares, like(epsilon, data))))
+    squares = op.mean(data * data, axis=axes, keepdims=True)
+    made = data * op.rsqrt(squares + epsilon)
     if scale is not None:
         shape = [extent if axis in axes else 1 for axis, extent in enumerate(shape_of(data))]
-        made = op.multiply(made, reshape(cast(scale, dtype_of(data)), shape))
+        made = made * reshape(cast(scale, dtype_of(data)), shape)
     return cast(made, dtype_of(inputs))
 
 
@@ -107,16 +107,16 @@ def convert_group_normalization(layer: Layer, inputs: Expr) -> Expr:
         layer.wrong(f"{channels} channels do not divide into {groups} groups")
     data = reshape(widened(inputs), (*shape[:axis], groups, channels // groups, *shape[axis + 1 :]))
     axes = tuple(one for one in range(1, len(shape) + 1) if one != axis)
-    centred = op.subtract(data, op.mean(data, axis=axes, keepdims=True))
-    variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
-    made = op.multiply(centred, op.rsqrt(op.add(variance, like(layer.get("epsilon", 1e-3), data))))
+    centred = data - op.mean(data, axis=axes, keepdims=True)
+    variance = op.mean(centred * centred, axis=axes, keepdims=True)
+    made = centred * op.rsqrt(variance + layer.get("epsilon", 1e-3))
     made = reshape(made, shape)
     along = [1] * len(shape)
     along[axis] = channels
     if "gamma" in found:
-        made = op.multiply(made, reshape(cast(found["gamma"], dtype_of(made)), along))
+        made = made * reshape(cast(found["gamma"], dtype_of(made)), along)
     if "beta" in found:
-        made = op.add(made, reshape(cast(found["beta"], dtype_of(made)), along))
+        made = made + reshape(cast(found["beta"], dtype_of(made)), along)
     return cast(made, layer.compute_dtype)
 
 
@@ -128,12 +128,12 @@ def convert_unit_normalization(layer: Layer, inputs: Expr) -> Expr:
 def normalized(x: Expr, axes: Sequence[int], order: float, epsilon: float) -> Expr:
     """`x` divided by its norm of an order over axes, which counts as `epsilon` at least."""
     if order == 2:
-        squares = op.sum(op.multiply(x, x), axis=axes, keepdims=True)
-        return op.multiply(x, op.minimum(op.rsqrt(squares), like(1 / epsilon, x)))
+        squares = op.sum(x * x, axis=axes, keepdims=True)
+        return x * op.minimum(op.rsqrt(squares), 1 / epsilon)
     size = op.abs(x)
     if order == float("inf"):
         norm: Expr = op.max(size, axis=axes, keepdims=True)
     else:
         total = op.sum(op.power(size, like(order, x)), axis=axes, keepdims=True)
         norm = op.power(total, like(1 / order, x))
-    return op.divide(x, op.maximum(norm, like(epsilon, x)))
+    return x / op.maximum(norm, epsilon)

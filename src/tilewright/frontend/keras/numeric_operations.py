@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.frontend import functions
+from tilewright.frontend.builders import functions
 from tilewright.frontend.idioms import cast, constant, dtype_of, full, is_float, like, shape_of
 from tilewright.frontend.keras.image import saturated
-from tilewright.frontend.keras.layer import Operation
-from tilewright.frontend.keras.promotion import as_float, on_floats, tensors
+from tilewright.frontend.keras.layer import Operation, as_float, on_floats, tensors
 from tilewright.frontend.keras.registry import operation
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -46,8 +45,8 @@ def convert_divide(_item: Operation, x1: Any, x2: Any) -> Expr:
 @operation("DivideNoNan")
 def convert_divide_no_nan(_item: Operation, x1: Any, x2: Any) -> Expr:
     left, right = tensors(x1, x2, at_least_float=True)
-    zero = op.equal(right, like(0, right))
-    return op.where(zero, like(0, left), op.divide(left, op.where(zero, like(1, right), right)))
+    zero = op.equal(right, 0)
+    return op.where(zero, 0, left / op.where(zero, 1, right))
 
 
 @operation("Power")
@@ -83,22 +82,22 @@ def convert_hypot(_item: Operation, x1: Any, x2: Any) -> Expr:
 def convert_logaddexp(item: Operation, x1: Any, x2: Any) -> Expr:
     left, right = tensors(x1, x2, at_least_float=True)
     base = math.log(2) if item.class_name == "Logaddexp2" else 1.0
-    distance = op.multiply(op.abs(op.subtract(left, right)), like(-base, left))
-    more = op.divide(op.log1p(op.exp(distance)), like(base, left))
-    return op.add(op.maximum(left, right), op.where(op.isnan(distance), like(0, left), more))
+    distance = op.abs(left - right) * -base
+    more = op.log1p(op.exp(distance)) / base
+    return op.maximum(left, right) + op.where(op.isnan(distance), 0, more)
 
 
 @operation("Heaviside")
 def convert_heaviside(_item: Operation, x1: Any, x2: Any) -> Expr:
     left, right = tensors(x1, x2)
-    step = cast(op.greater(left, like(0, left)), dtype_of(left))
-    return op.where(op.equal(left, like(0, left)), right, step)
+    step = cast(left > 0, dtype_of(left))
+    return op.where(op.equal(left, 0), right, step)
 
 
 @operation("Ldexp")
 def convert_ldexp(_item: Operation, x1: Any, x2: Any) -> Expr:
     value = as_float(x1)
-    return op.multiply(value, op.power(like(2, value), cast(tensors(x2)[0], dtype_of(value))))
+    return value * op.power(2, cast(tensors(x2)[0], dtype_of(value)))
 
 
 @operation("LogicalAnd", "LogicalOr", "LogicalXor")
@@ -111,7 +110,7 @@ def convert_logical(item: Operation, x1: Any, x2: Any) -> Expr:
 
 def _truth(value: Any) -> Expr:
     (made,) = tensors(value)
-    return made if dtype_of(made) == "bool" else op.not_equal(made, like(0, made))
+    return made if dtype_of(made) == "bool" else op.not_equal(made, 0)
 
 
 @operation("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseLeftShift", "LeftShift", "BitwiseRightShift", "RightShift")
@@ -136,8 +135,8 @@ def convert_isclose(
     _item: Operation, x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Expr:
     left, right = tensors(x1, x2, at_least_float=True)
-    bound = op.add(like(atol, right), op.multiply(like(rtol, right), op.abs(right)))
-    near = op.less_equal(op.abs(op.subtract(left, right)), bound)
+    bound = like(atol, right) + like(rtol, right) * op.abs(right)
+    near = op.abs(left - right) <= bound
     made = op.logical_or(op.logical_and(near, op.isfinite(right)), op.equal(left, right))
     return op.logical_or(made, op.logical_and(op.isnan(left), op.isnan(right))) if equal_nan else made
 
@@ -155,16 +154,16 @@ _ON_FLOATS: dict[str, Callable[[Expr], Expr]] = {
     "Arctanh": op.atanh, "Cos": op.cos, "Cosh": op.cosh, "Exp": op.exp, "Expm1": op.expm1, "Log": op.log,
     "Log10": op.log10, "Log1p": op.log1p, "Log2": op.log2, "Sin": op.sin, "Sinh": op.sinh, "Sqrt": op.sqrt,
     "Tan": op.tan, "Tanh": op.tanh, "Rsqrt": op.rsqrt, "Erf": op.erf, "Erfinv": functions.erfinv,
-    "Exp2": lambda x: op.power(like(2, x), x),
-    "Erfc": lambda x: op.subtract(like(1, x), op.erf(x)),
-    "Cbrt": lambda x: op.multiply(op.sign(x), op.power(op.abs(x), like(1 / 3, x))),
-    "Deg2rad": lambda x: op.multiply(x, like(math.pi / 180, x)),
-    "Rad2deg": lambda x: op.multiply(x, like(180 / math.pi, x)),
-    "Reciprocal": lambda x: op.divide(like(1, x), x),
+    "Exp2": lambda x: op.power(2, x),
+    "Erfc": lambda x: 1 - op.erf(x),
+    "Cbrt": lambda x: op.sign(x) * op.power(op.abs(x), 1 / 3),
+    "Deg2rad": lambda x: x * (math.pi / 180),
+    "Rad2deg": lambda x: x * (180 / math.pi),
+    "Reciprocal": lambda x: 1 / x,
     "Fabs": op.abs,
     "Sinc": lambda x: op.where(
-        op.equal(x, like(0, x)), like(1, x),
-        op.divide(op.sin(op.multiply(x, like(math.pi, x))), op.multiply(x, like(math.pi, x))),
+        op.equal(x, 0), 1,
+        op.sin(x * math.pi) / (x * math.pi),
     ),
 }  # fmt: skip
 for _name, _function in _ON_FLOATS.items():
@@ -179,7 +178,7 @@ def convert_unary(item: Operation, x: Any) -> Expr:
             return value
         value = cast(value, "int32")
     if item.class_name == "Square":
-        return op.multiply(value, value)
+        return value * value
     return {"Absolute": op.abs, "Abs": op.abs, "Negative": op.negative, "Sign": op.sign}[item.class_name](value)
 
 
@@ -198,7 +197,7 @@ def convert_round(_item: Operation, x: Any, decimals: int = 0) -> Expr:
         return value
     whole = as_float(value)
     factor = like(10.0**decimals, whole)
-    made = op.divide(op.round(op.multiply(whole, factor)), factor) if decimals else op.round(whole)
+    made = op.round(whole * factor) / factor if decimals else op.round(whole)
     return cast(made, dtype_of(value))
 
 
@@ -214,12 +213,12 @@ def convert_test(item: Operation, x: Any) -> Expr:
     if item.class_name == "Isreal":
         return full(True, shape_of(value), "bool")
     if item.class_name == "Signbit":  # the sign of zero shows in its reciprocal
-        return op.logical_or(op.less(value, zero), op.less(op.divide(like(1, value), value), zero))
+        return op.logical_or(value < zero, 1 / value < zero)
     infinite = op.isinf(value)
     return {
         "Isfinite": lambda: op.isfinite(value), "Isinf": lambda: infinite, "Isnan": lambda: op.isnan(value),
-        "Isneginf": lambda: op.logical_and(infinite, op.less(value, zero)),
-        "Isposinf": lambda: op.logical_and(infinite, op.greater(value, zero)),
+        "Isneginf": lambda: op.logical_and(infinite, value < zero),
+        "Isposinf": lambda: op.logical_and(infinite, value > zero),
     }[item.class_name]()  # fmt: skip
 
 
@@ -243,7 +242,7 @@ def convert_imaginary(item: Operation, x: Any) -> Expr:
     value = as_float(x)
     if item.class_name == "Imag":
         return op.zeros_like(value)
-    return op.where(op.less(value, like(0, value)), like(math.pi, value), like(0, value))
+    return op.where(value < 0, like(math.pi, value), like(0, value))
 
 
 @operation("NanToNum")
@@ -257,8 +256,8 @@ def convert_nan_to_num(
     high, low = (most if posinf is None else posinf), (least if neginf is None else neginf)
     made = op.where(op.isnan(value), like(nan, value), value)
     infinite = op.isinf(value)
-    made = op.where(op.logical_and(infinite, op.greater(value, like(0, value))), like(high, value), made)
-    return op.where(op.logical_and(infinite, op.less(value, like(0, value))), like(low, value), made)
+    made = op.where(op.logical_and(infinite, value > 0), like(high, value), made)
+    return op.where(op.logical_and(infinite, value < 0), like(low, value), made)
 
 
 @operation("Cast")

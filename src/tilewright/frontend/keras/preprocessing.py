@@ -40,8 +40,8 @@ def convert_normalization(layer: Layer, inputs: Expr) -> Expr:
     deviation = np.maximum(np.sqrt(variance), 1e-7)
     middle, width = constant(mean, layer.compute_dtype), constant(deviation, layer.compute_dtype)
     if layer.get("invert"):
-        return op.add(middle, op.multiply(value, width))
-    return op.divide(op.subtract(value, middle), width)
+        return middle + value * width
+    return (value - middle) / width
 
 
 @converts("Discretization")
@@ -51,8 +51,8 @@ def convert_discretization(layer: Layer, inputs: Expr) -> Expr:
         layer.wrong("it has no bin_boundaries; call adapt before the model is saved")
     edges = np.asarray(bounds, "float64")
     whole = cast(inputs, "float32") if not is_float(dtype_of(inputs)) else inputs
-    places = op.searchsorted(constant(edges, dtype_of(whole)), whole, right=True)
-    return encoded(layer, places, len(edges) + 1, str(layer.get("output_mode", "int")))
+    positions = op.searchsorted(constant(edges, dtype_of(whole)), whole, right=True)
+    return encoded(layer, positions, len(edges) + 1, str(layer.get("output_mode", "int")))
 
 
 @converts("CategoryEncoding")
@@ -60,13 +60,13 @@ def convert_category_encoding(layer: Layer, inputs: Expr, count_weights: Any = N
     return encoded(layer, inputs, int(layer["num_tokens"]), str(layer.get("output_mode", "multi_hot")), count_weights)
 
 
-def encoded(layer: Layer, places: Expr, depth: int, mode: str, weights: Any = None) -> Expr:
-    """Categories as they are, or as vectors with a place for each: one hot, all that occur, or how often they do."""
+def encoded(layer: Layer, positions: Expr, depth: int, mode: str, weights: Any = None) -> Expr:
+    """Categories as they are, or as vectors with a position for each: one hot, all that occur, or how often they do."""
     if layer.get("sparse"):
         layer.unsupported("a sparse result; make the layer with sparse=False")
     if mode == "int":
-        return cast(places, "int32" if layer.class_name == "Discretization" else "int64")
-    codes = places if dtype_of(places) in ("int32", "int64") else cast(places, "int32")
+        return cast(positions, "int32" if layer.class_name == "Discretization" else "int64")
+    codes = positions if dtype_of(positions) in ("int32", "int64") else cast(positions, "int32")
     if not rank_of(codes):
         codes = op.expand_dims(codes, axis=0)
     dtype = layer.compute_dtype
@@ -82,7 +82,7 @@ def encoded(layer: Layer, places: Expr, depth: int, mode: str, weights: Any = No
     if mode == "multi_hot":
         return op.max(hot, axis=(axis,))
     if isinstance(weights, Expr):
-        hot = op.multiply(hot, op.expand_dims(cast(weights, dtype), axis=rank_of(weights)))
+        hot = hot * op.expand_dims(cast(weights, dtype), axis=rank_of(weights))
     return op.sum(hot, axis=(axis,))
 
 
@@ -92,7 +92,7 @@ def _one_hot(codes: Expr, depth: int, dtype: str) -> Expr:
 
 @converts("IntegerLookup")
 def convert_integer_lookup(layer: Layer, inputs: Expr) -> Expr:
-    """The place of each number in a vocabulary, found in a sorted copy of it."""
+    """The position of each number in a vocabulary, found in a sorted copy of it."""
     words = _vocabulary(layer)
     unknown = int(layer.get("num_oov_indices", 1))
     mask_token, mode = layer.get("mask_token"), str(layer.get("output_mode", "int"))
@@ -102,14 +102,14 @@ def convert_integer_lookup(layer: Layer, inputs: Expr) -> Expr:
     if mode == "tf_idf":
         layer.unsupported("output_mode 'tf_idf'")
     codes = cast(inputs, "int64")
-    places = _lookup(codes, words, first, unknown)
+    positions = _lookup(codes, words, first, unknown)
     if unknown > 1:
-        places = op.where(op.less(places, constant(0, "int64")), _bins(layer, codes, first - unknown, unknown), places)
+        positions = op.where(positions < constant(0, "int64"), _bins(layer, codes, first - unknown, unknown), positions)
     depth = int(layer["max_tokens"]) if mode != "int" and layer.get("pad_to_max_tokens") else len(words) + first
     if mask_token is not None:  # counted nowhere
         masked = constant(0 if mode == "int" else depth, "int64")
-        places = op.where(op.equal(codes, constant(int(mask_token), "int64")), masked, places)
-    return cast(encoded(layer, places, depth, mode), "int64")
+        positions = op.where(op.equal(codes, constant(int(mask_token), "int64")), masked, positions)
+    return cast(encoded(layer, positions, depth, mode), "int64")
 
 
 def _lookup(codes: Expr, words: np.ndarray, first: int, unknown: int) -> Expr:
@@ -117,17 +117,17 @@ def _lookup(codes: Expr, words: np.ndarray, first: int, unknown: int) -> Expr:
     ordered = words[order]
     found = op.minimum(op.searchsorted(Constant(ordered), codes, dtype="int64"), constant(len(words) - 1, "int64"))
     known = op.equal(op.take(Constant(ordered), found, axis=0), codes)
-    place = op.take(Constant((order + first).astype(np.int64)), found, axis=0)
-    return op.where(known, place, constant(first - 1 if unknown == 1 else -1, "int64"))
+    position = op.take(Constant((order + first).astype(np.int64)), found, axis=0)
+    return op.where(known, position, constant(first - 1 if unknown == 1 else -1, "int64"))
 
 
 def _bins(layer: Layer, codes: Expr, first: int, count: int) -> Expr:
-    """The places of unknown numbers, of which there are several."""
+    """The positions of unknown numbers, of which there are several."""
     if layer.get("oov_method", "floormod") == "farmhash":
         chosen: Expr = text.text_hash(codes, count, layer.get("salt"))
     else:
         chosen = op.floor_mod(codes, constant(count, "int64"))
-    return op.add(chosen, constant(first, "int64"))
+    return chosen + constant(first, "int64")
 
 
 def _vocabulary(layer: Layer) -> np.ndarray:
@@ -146,5 +146,5 @@ def _words_at(layer: Layer, inputs: Expr, words: np.ndarray, mask_token: Any) ->
     lead = ([int(mask_token)] if mask_token is not None else []) + [unknown] * int(layer.get("num_oov_indices", 1))
     table = np.concatenate([np.asarray(lead, np.int64), words])
     codes = cast(inputs, "int64")
-    known = op.logical_and(op.greater_equal(codes, constant(0, "int64")), op.less(codes, constant(len(table), "int64")))
+    known = op.logical_and(codes >= constant(0, "int64"), codes < constant(len(table), "int64"))
     return op.where(known, op.take(Constant(table), codes, axis=0), constant(unknown, "int64"))

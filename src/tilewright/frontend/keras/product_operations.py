@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.product import broadcast_shape, einsum, matmul
 from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
@@ -22,11 +23,9 @@ from tilewright.frontend.idioms import (
     shape_of,
     transpose,
 )
-from tilewright.frontend.keras.layer import Operation
-from tilewright.frontend.keras.promotion import as_float, tensors
+from tilewright.frontend.keras.layer import Operation, as_float, tensors
 from tilewright.frontend.keras.registry import operation
 from tilewright.frontend.keras.shape_operations import whole_numbers
-from tilewright.frontend.product import broadcast_shape, einsum, matmul
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
@@ -51,7 +50,7 @@ def convert_dot(item: Operation, x1: Any, x2: Any) -> Expr:
         return op.sum(op.multiply(*(reshape(one, (product(shape_of(one)),)) for one in (left, right))))
     a, b = rank_of(left), rank_of(right)
     if not a or not b:
-        return op.multiply(left, right)
+        return left * right
     letters = "abcdefghijkl"
     first, second = letters[: a - 1] + "z", letters[a - 1 : a + b - 2]
     other = second[:-1] + "z" + second[-1:] if item.class_name == "Dot" and b > 1 else second + "z"
@@ -79,11 +78,11 @@ def convert_outer(item: Operation, x1: Any, x2: Any) -> Expr:
     left, right = tensors(x1, x2)
     if item.class_name == "Outer":
         left, right = (reshape(one, (product(shape_of(one)),)) for one in (left, right))
-        return op.multiply(op.expand_dims(left, axis=1), op.expand_dims(right, axis=0))
+        return op.expand_dims(left, axis=1) * op.expand_dims(right, axis=0)
     rank = max(rank_of(left), rank_of(right))
     left, right = (reshape(one, (*[1] * (rank - rank_of(one)), *shape_of(one))) for one in (left, right))
     a, b = shape_of(left), shape_of(right)
-    wide = op.multiply(reshape(left, [n for x in a for n in (x, 1)]), reshape(right, [n for x in b for n in (1, x)]))
+    wide = reshape(left, [n for x in a for n in (x, 1)]) * reshape(right, [n for x in b for n in (1, x)])
     return reshape(wide, [x * y for x, y in zip(a, b)])
 
 
@@ -101,7 +100,7 @@ def convert_cross(
     if shape_of(left)[-1] != 3 or shape_of(right)[-1] != 3:
         item.unsupported("the cross product of vectors of other than three elements")
     a, b = ([index_axis(part, rank_of(part) - 1, one) for one in range(3)] for part in (left, right))
-    parts = [op.subtract(op.multiply(a[i], b[j]), op.multiply(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
+    parts = [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
     made = op.stack(parts, axis=rank_of(parts[0]))
     return move_axis(made, rank_of(made) - 1, axisc % rank_of(made))
 
@@ -109,30 +108,30 @@ def convert_cross(
 @operation("Diff")
 def convert_diff(_item: Operation, a: Any, n: int = 1, axis: int = -1) -> Expr:
     (value,) = tensors(a)
-    place = int(axis) % rank_of(value)
+    position = int(axis) % rank_of(value)
     for _ in range(n):
-        extent = shape_of(value)[place]
+        extent = shape_of(value)[position]
         late, early = (
-            op.strided_slice(value, begin=(b,), end=(e,), strides=(1,), axes=(place,))
+            op.strided_slice(value, begin=(b,), end=(e,), strides=(1,), axes=(position,))
             for b, e in ((1, extent), (0, extent - 1))
         )
-        value = op.not_equal(late, early) if dtype_of(value) == "bool" else op.subtract(late, early)
+        value = op.not_equal(late, early) if dtype_of(value) == "bool" else late - early
     return value
 
 
 @operation("Trapezoid")
 def convert_trapezoid(_item: Operation, y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Expr:
     value = as_float(y)
-    place = int(axis) % rank_of(value)
-    extent = shape_of(value)[place]
+    position = int(axis) % rank_of(value)
+    extent = shape_of(value)[position]
     late, early = (
-        op.strided_slice(value, begin=(b,), end=(e,), strides=(1,), axes=(place,))
+        op.strided_slice(value, begin=(b,), end=(e,), strides=(1,), axes=(position,))
         for b, e in ((1, extent), (0, extent - 1))
     )
     step = like(float(dx), value) if x is None else convert_diff(_item, cast(tensors(x)[0], dtype_of(value)), 1, -1)
     if rank_of(step) == 1:
-        step = reshape(step, [extent - 1 if one == place else 1 for one in range(rank_of(value))])
-    return op.sum(op.multiply(op.multiply(op.add(late, early), like(0.5, value)), step), axis=(place,))
+        step = reshape(step, [extent - 1 if one == position else 1 for one in range(rank_of(value))])
+    return op.sum((late + early) * 0.5 * step, axis=(position,))
 
 
 @operation("Vander")
@@ -146,7 +145,7 @@ def convert_vander(_item: Operation, x: Any, N: Any = None, increasing: bool = F
 @operation("UnravelIndex")
 def convert_unravel_index(_item: Operation, indices: Any, shape: Sequence[int]) -> list[Expr]:
     (value,) = tensors(indices)
-    value = op.where(op.less(value, like(0, value)), op.add(value, like(math.prod(shape), value)), value)
+    value = op.where(value < 0, value + math.prod(shape), value)
     parts = []
     for extent in list(shape)[::-1]:
         parts.append(op.floor_mod(value, like(extent, value)))
@@ -165,11 +164,11 @@ def convert_linspace(
     parts = max(num - 1, 1) if endpoint else max(num, 1)
     shape = broadcast_shape(shape_of(first), shape_of(last))
     first, last = broadcast_to(first, shape), broadcast_to(last, shape)
-    step = op.divide(op.subtract(last, first), like(parts, first))
+    step = (last - first) / parts
     ramp = constant(np.arange(num).reshape(num, *[1] * len(shape)), dtype_of(first))
-    made = op.add(op.expand_dims(first, axis=0), op.multiply(ramp, op.expand_dims(step, axis=0)))
+    made: Expr = op.expand_dims(first, axis=0) + ramp * op.expand_dims(step, axis=0)
     if item.class_name != "Linspace":
-        made = op.exp(made) if item.class_name == "Geomspace" else op.power(like(float(base), made), made)
+        made = op.exp(made) if item.class_name == "Geomspace" else op.power(float(base), made)
     made = move_axis(made, 0, int(axis) % rank_of(made))
     made = cast(made, str(dtype)) if dtype else made
     return [made, step] if retstep else made
@@ -204,7 +203,7 @@ def convert_gcd(item: Operation, x1: Any, x2: Any) -> Expr:
         a, b = op.where(done, a, b), op.where(done, zero, op.floor_mod(a, op.where(done, one, b)))
     if item.class_name == "Gcd":
         return a
-    size = op.abs(op.multiply(left, right))
+    size = op.abs(left * right)
     return op.where(op.equal(a, zero), zero, op.floor_divide(size, op.where(op.equal(a, zero), one, a)))
 
 
@@ -220,12 +219,12 @@ def convert_is_in(_item: Operation, x1: Any, x2: Any, assume_unique: bool = Fals
 def convert_extract_sequences(_item: Operation, x: Any, sequence_length: int, sequence_stride: int) -> Expr:
     (value,) = tensors(x)
     count = (shape_of(value)[-1] - sequence_length) // sequence_stride + 1
-    places = np.arange(count)[:, None] * sequence_stride + np.arange(sequence_length)
-    return op.take(value, Constant(places.astype(np.int32)), axis=rank_of(value) - 1)
+    positions = np.arange(count)[:, None] * sequence_stride + np.arange(sequence_length)
+    return op.take(value, Constant(positions.astype(np.int32)), axis=rank_of(value) - 1)
 
 
 @operation("CDist")
 def convert_cdist(_item: Operation, x: Any, y: Any) -> Expr:
     left, right = tensors(x, y, at_least_float=True)
-    apart = op.subtract(op.expand_dims(left, axis=rank_of(left) - 1), op.expand_dims(right, axis=rank_of(right) - 2))
-    return op.sqrt(op.sum(op.multiply(apart, apart), axis=(-1,)))
+    apart = op.expand_dims(left, axis=rank_of(left) - 1) - op.expand_dims(right, axis=rank_of(right) - 2)
+    return op.sqrt(op.sum(apart * apart, axis=(-1,)))

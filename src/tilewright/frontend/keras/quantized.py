@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.frontend.builders.product import einsum
 from tilewright.frontend.idioms import cast, constant, rank_of
 from tilewright.frontend.keras.layer import Layer
-from tilewright.frontend.product import einsum
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
@@ -24,8 +24,8 @@ def _rounded(inputs: Expr, axes: tuple[int, ...]) -> tuple[Expr, Expr]:
     """Integers of -127 … 127, and the factor by which the numbers were multiplied."""
     whole = cast(inputs, "float32")
     peak = op.max(op.abs(whole), axis=axes, keepdims=True)
-    scale = op.divide(constant(127, "float32"), op.add(peak, constant(1e-7, "float32")))
-    return cast(op.clip(op.round(op.multiply(whole, scale)), -127.0, 127.0), "int8"), scale
+    scale = constant(127, "float32") / (peak + constant(1e-7, "float32"))
+    return cast(op.clip(op.round(whole * scale), -127.0, 127.0), "int8"), scale
 
 
 def quantized_product(layer: Layer, inputs: Expr, equation: str | None) -> Expr:
@@ -47,9 +47,9 @@ def quantized_product(layer: Layer, inputs: Expr, equation: str | None) -> Expr:
     sums = einsum(f"{first},{second}->{result}", [cast(codes, "int32"), cast(kernel, "int32")])
     factor = _spread(factor, first, inner, result)
     kernel_scale = _kernel_scale(layer, scale.data, second, result)
-    made = op.divide(cast(sums, "float32"), op.multiply(factor, kernel_scale))
+    made: Expr = cast(sums, "float32") / (factor * kernel_scale)
     made = cast(made, layer.compute_dtype)
-    return op.add(made, layer.cast(bias)) if bias is not None else made
+    return made + layer.cast(bias) if bias is not None else made
 
 
 def _spread(factor: Expr, labels: str, inner: list[str], result: str) -> Expr:
@@ -59,9 +59,9 @@ def _spread(factor: Expr, labels: str, inner: list[str], result: str) -> Expr:
     value = op.squeeze(factor, axis=axes) if axes else factor
     order = [label for label in result if label in kept]
     value = op.transpose(value, axes=[kept.index(label) for label in order])
-    for place, label in enumerate(result):
+    for position, label in enumerate(result):
         if label not in kept:
-            value = op.expand_dims(value, axis=place)
+            value = op.expand_dims(value, axis=position)
     return value
 
 
@@ -73,9 +73,9 @@ def _kernel_scale(layer: Layer, scale: np.ndarray, labels: str, result: str) -> 
     sizes = iter(plain.shape)
     if plain.size > 1 and len(plain.shape) != len(kept):
         layer.unsupported("a kernel whose scale does not have one axis for each of its columns'")
-    for place, label in enumerate(result):
+    for position, label in enumerate(result):
         if label in kept and plain.size > 1:
-            shape[place] = next(sizes)
+            shape[position] = next(sizes)
     return Constant(plain.reshape(shape).astype(np.float32))
 
 

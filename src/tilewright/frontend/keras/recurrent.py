@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.frontend import functions
+from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.product import matmul
+from tilewright.frontend.builders.sliding import Window, channel_kernel, convolution
 from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
@@ -27,9 +29,9 @@ from tilewright.frontend.idioms import (
     transpose,
 )
 from tilewright.frontend.keras.activation import activation_name
+from tilewright.frontend.keras.convolution import window
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
-from tilewright.frontend.product import matmul
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
 from tilewright.topi.recurrent import Activation
@@ -40,7 +42,7 @@ _KNOWN: dict[str, Activation] = {
     "softplus": Activation("Softplus"), "softsign": Activation("Softsign"), "elu": Activation("Elu", 1.0),
     "linear": Activation("Affine", 1.0, 0.0), "hard_sigmoid": Activation("HardSigmoid", 1 / 6, 0.5),
 }  # fmt: skip
-#: Gates in the order of Relay's layers (that of ONNX), by their place in Keras's weights.
+#: Gates in the order of Relay's layers (that of ONNX), by their position in Keras's weights.
 _ORDER = {"lstm": (0, 3, 1, 2), "gru": (0, 1, 2), "rnn": (0,)}
 _KINDS = {
     "LSTM": "lstm",
@@ -65,7 +67,7 @@ class Steps(NamedTuple):
 class Masked(NamedTuple):
     """Of a mask [B, T]: where the steps that count stand, how many there are, and the last one up to each step."""
 
-    places: Expr  # [T, B]
+    positions: Expr  # [T, B]
     lengths: Expr  # [B]
     last: Expr  # [T, B], -1 before the first
 
@@ -75,28 +77,26 @@ class Masked(NamedTuple):
         steps = shape_of(mask)[1]
         counts = transpose(cast(mask, "int32"), (1, 0))
         order = op.cumsum(full(1, (steps,), "int32"), axis=0)
-        late = op.multiply(
-            op.subtract(constant(1, "int32"), counts), broadcast_to(constant(1 << 24, "int32"), (steps, 1))
-        )
-        places = op.argsort(op.add(op.expand_dims(order, axis=1), late), axis=0)
-        return cls(places, op.sum(counts, axis=(0,)), op.subtract(op.cumsum(counts, axis=0), constant(1, "int32")))
+        late = (constant(1, "int32") - counts) * broadcast_to(constant(1 << 24, "int32"), (steps, 1))
+        positions = op.argsort(op.expand_dims(order, axis=1) + late, axis=0)
+        return cls(positions, op.sum(counts, axis=(0,)), op.cumsum(counts, axis=0) - constant(1, "int32"))
 
     def packed(self, data: Expr) -> Expr:
         """[T, B, …] with the steps that count in front."""
-        return _steps_at(data, self.places)
+        return _steps_at(data, self.positions)
 
     def spread(self, outputs: Expr, zero: bool, mask: Expr) -> Expr:
         """[T, B, …] of results of packed steps as those of all steps."""
         found = _steps_at(outputs, op.maximum(self.last, constant(0, "int32")))
-        kept = transpose(mask, (1, 0)) if zero else op.greater_equal(self.last, constant(0, "int32"))
+        kept = transpose(mask, (1, 0)) if zero else self.last >= constant(0, "int32")
         wide = op.expand_dims(kept, axis=2, num_newaxis=rank_of(outputs) - 2)
-        return op.where(wide, found, like(0, found))
+        return op.where(wide, found, 0)
 
 
-def _steps_at(data: Expr, places: Expr) -> Expr:
-    """data[places[t, b], b] for each t and b."""
+def _steps_at(data: Expr, positions: Expr) -> Expr:
+    """data[positions[t, b], b] for each t and b."""
     shape = shape_of(data)
-    wide = op.expand_dims(places, axis=2, num_newaxis=len(shape) - 2)
+    wide = op.expand_dims(positions, axis=2, num_newaxis=len(shape) - 2)
     return op.gather(data, 0, broadcast_to(wide, shape))
 
 
@@ -123,7 +123,7 @@ def _stacked(cell: Layer) -> list[Layer]:
 
 
 def recurrent(layer: Layer, cells: Sequence[Layer], sequences: Expr, initial_state: Any, mask: Any) -> Any:
-    """What a recurrent layer gives: all steps or the last, and its states where they are asked for."""
+    """The result of a recurrent layer: all steps or the last, and its states where they are asked for."""
     mask = mask[0] if isinstance(mask, list | tuple) else mask
     axes = (1, 0, *range(2, rank_of(sequences)))
     data = transpose(sequences, axes)
@@ -173,18 +173,18 @@ def _initial(layer: Layer, cells: Sequence[Layer], given: Any, batch: Any, data:
     if flat and len(flat) != sum(counts):
         layer.wrong(f"{len(flat)} initial states are given for {sum(counts)}")
     result: list[list[Expr]] = []
-    place = 0
+    position = 0
     for cell, count in zip(cells, counts):
         states = []
         for _ in range(count):
             shape = (batch, int(cell["units"]))
             if flat:
-                states.append(cell.cast(flat[place]))
+                states.append(cell.cast(flat[position]))
             elif layer.get("stateful"):
-                states.append(layer.state(f"state_{place}", shape, cell.compute_dtype))
+                states.append(layer.state(f"state_{position}", shape, cell.compute_dtype))
             else:
                 states.append(full(0, shape, cell.compute_dtype))
-            place += 1
+            position += 1
         result.append(states)
     return result
 
@@ -212,7 +212,7 @@ def apply_cell(cell: Layer, data: Expr, states: Sequence[Expr], lengths: Expr | 
     gates = reshape(matmul(reshape(cell.cast(data), (product((steps, batch)), features)), weights.kernel),
                     (steps, batch, shape_of(weights.kernel)[1]))  # fmt: skip
     if weights.bias is not None:
-        gates = op.add(gates, weights.bias)
+        gates = gates + weights.bias
     if all(name in _KNOWN for name in spelled) and cell.compute_dtype in ("float32", "float64"):
         found = [_KNOWN[str(name)] for name in spelled]
         return _operator(kind, gates, weights, states, lengths, found)
@@ -290,7 +290,7 @@ def _written_out(
     for step in range(steps):
         after = _step(kind, index_axis(gates, 0, step), weights, current, found)
         if lengths is not None:
-            runs = op.expand_dims(op.greater(lengths, constant(step, "int32")), axis=1)
+            runs = op.expand_dims(lengths > constant(step, "int32"), axis=1)
             after = [op.where(runs, new, old) for new, old in zip(after, current)]
         current = after
         outputs.append(after[0])
@@ -304,21 +304,21 @@ def _step(
     parts = op.split(x, indices_or_sections=len(_ORDER[kind]), axis=1) if kind != "rnn" else None
     moved = matmul(states[0], weights.recurrent)
     if parts is None:
-        return [found[0](op.add(x, moved))]
+        return [found[0](x + moved)]
     own = op.split(moved, indices_or_sections=len(_ORDER[kind]), axis=1)
     if kind == "lstm":
-        i, o, f = (found[0](op.add(parts[k], own[k])) for k in range(3))
-        c = op.add(op.multiply(f, states[1]), op.multiply(i, found[1](op.add(parts[3], own[3]))))
-        return [op.multiply(o, found[2](c)), c]
-    z, r = (found[0](op.add(parts[k], own[k])) for k in range(2))
+        i, o, f = (found[0](parts[k] + own[k]) for k in range(3))
+        c = f * states[1] + i * found[1](parts[3] + own[3])
+        return [o * found[2](c), c]
+    z, r = (found[0](parts[k] + own[k]) for k in range(2))
     if weights.reset_after:
-        late = own[2] if weights.late is None else op.add(own[2], weights.late)
-        part = op.multiply(r, late)
+        late = own[2] if weights.late is None else own[2] + weights.late
+        part: Expr = r * late
     else:
         columns = op.strided_slice(weights.recurrent, begin=(2 * units,), end=(3 * units,), strides=(1,), axes=(1,))
-        part = matmul(op.multiply(r, states[0]), columns)
-    candidate = found[1](op.add(parts[2], part))
-    return [op.add(op.multiply(z, states[0]), op.multiply(op.subtract(like(1, z), z), candidate))]
+        part = matmul(r * states[0], columns)
+    candidate = found[1](parts[2] + part)
+    return [z * states[0] + (1 - z) * candidate]
 
 
 @converts("LSTMCell", "GRUCell", "SimpleRNNCell")
@@ -337,3 +337,83 @@ def convert_stack(layer: Layer, inputs: Expr, states: Any) -> Any:
         inputs = made.states[0]
         after.append(made.states)
     return [inputs, after]
+
+
+# ----------------- ConvLSTM layers (Shi et al. 2015): an LSTM whose products are convolutions, one step after the other
+#: Steps written out at most.
+_MOST_STEPS_of_conv_lstm = 256
+
+
+@converts("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
+def convert_conv_lstm(layer: Layer, sequences: Expr, initial_state: Any = None, mask: Any = None) -> Any:
+    cell = layer.inner("ConvLSTMCell", "cell", "conv_lstm_cell", layer.config)
+    has_bias = bool(layer.get("use_bias", True))
+    kernel, recurrent, *bias = cell.weight("kernel", "recurrent_kernel", *(["bias"] if has_bias else []))
+    steps = shape_of(sequences)[1]
+    if not isinstance(steps, int) or steps > _MOST_STEPS_of_conv_lstm:
+        layer.unsupported(
+            f"an open number of steps, or more than {_MOST_STEPS_of_conv_lstm}; give it with input_shapes"
+        )
+    data = transpose(sequences, (1, 0, *range(2, rank_of(sequences))))
+    mask = mask if isinstance(mask, Expr) else None
+    if layer.get("go_backwards"):
+        data = op.reverse(data, axis=0)
+        mask = None if mask is None else op.reverse(mask, axis=1)
+    gates = _input_gates(layer, data, kernel, bias)
+    states = _states(layer, initial_state, gates)
+    outputs: list[Expr] = []
+    for step in range(steps):
+        after = _step_of_conv_lstm(layer, index_axis(gates, 0, step), states, channel_kernel(recurrent))
+        output = after[0]
+        if mask is not None:
+            kept = op.expand_dims(cast(index_axis(mask, 1, step), "bool"), axis=1, num_newaxis=rank_of(output) - 1)
+            before = outputs[-1] if outputs and not layer.get("zero_output_for_mask") else like(0, output)
+            output = op.where(kept, output, before)
+            after = [op.where(kept, new, old) for new, old in zip(after, states)]
+        states = after
+        outputs.append(output)
+    return _results_of_conv_lstm(layer, outputs, states, mask)
+
+
+def _results_of_conv_lstm(layer: Layer, outputs: list[Expr], states: list[Expr], mask: Any) -> Any:
+    if layer.get("stateful"):
+        for index, state in enumerate(states):
+            layer.keep(f"state_{index}", state)
+    made = op.stack(outputs, axis=1) if layer.get("return_sequences") else outputs[-1]
+    layer.give_mask(mask if layer.get("return_sequences") else None)
+    return [made, *states] if layer.get("return_state") else made
+
+
+def _input_gates(layer: Layer, data: Expr, kernel: Expr, bias: list[Expr]) -> Expr:
+    """The convolutions of all steps' inputs at once: steps are samples."""
+    steps, batch = shape_of(data)[:2]
+    shape = window(layer, shape_of(kernel)[:-2])
+    flat = reshape(data, (steps * batch, *shape_of(data)[2:]))
+    made = convolution(flat, channel_kernel(kernel), shape, 1, layer.last)
+    if bias:
+        made = op.nn.bias_add(made, bias[0], axis=rank_of(made) - 1 if layer.last else 1)
+    return reshape(made, (steps, batch, *shape_of(made)[1:]))
+
+
+def _states(layer: Layer, given: Any, gates: Expr) -> list[Expr]:
+    if isinstance(given, list | tuple) and given:
+        return [layer.cast(state) for state in given]
+    shape = list(shape_of(gates)[1:])
+    shape[-1 if layer.last else 1] = int(layer["filters"])
+    if layer.get("stateful"):
+        return [layer.state(f"state_{index}", shape, layer.compute_dtype) for index in range(2)]
+    return [full(0, shape, layer.compute_dtype)] * 2
+
+
+def _step_of_conv_lstm(layer: Layer, gates: Expr, states: list[Expr], recurrent: Expr) -> list[Expr]:
+    ones = (1,) * (rank_of(gates) - 2)
+    size = tuple(int(extent) for extent in shape_of(recurrent)[2:])
+    moved = convolution(states[0], recurrent, Window(size, ones, ones, "same"), 1, layer.last)
+    total = op.split(gates + moved, indices_or_sections=4, axis=rank_of(gates) - 1 if layer.last else 1)
+    names = [activation_name(layer.get(key, default)) for key, default in (("recurrent_activation", "sigmoid"),
+                                                                           ("activation", "tanh"))]  # fmt: skip
+    if any(name not in functions.ACTIVATIONS for name in names):
+        layer.unsupported(f"the activations {names}")
+    gate, squash = (functions.ACTIVATIONS[str(name)] for name in names)
+    carry = gate(total[1]) * states[1] + gate(total[0]) * squash(total[2])
+    return [gate(total[3]) * squash(carry), carry]

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend import functions
+from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.product import matmul
 from tilewright.frontend.idioms import (
     cast,
     constant,
@@ -18,10 +19,8 @@ from tilewright.frontend.idioms import (
     reshape,
     shape_of,
 )
-from tilewright.frontend.keras.layer import Operation
-from tilewright.frontend.keras.promotion import as_float, tensors
+from tilewright.frontend.keras.layer import Operation, as_float, tensors
 from tilewright.frontend.keras.registry import operation
-from tilewright.frontend.product import matmul
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType
@@ -69,20 +68,20 @@ def convert_extreme(item: Operation, x: Any, axis: Any = None, keepdims: bool = 
 def convert_ptp(_item: Operation, x: Any, axis: Any = None, keepdims: bool = False) -> Expr:
     (value,) = tensors(x)
     axes = axes_of(value, axis)
-    return op.subtract(op.max(value, axis=axes, keepdims=keepdims), op.min(value, axis=axes, keepdims=keepdims))
+    return op.max(value, axis=axes, keepdims=keepdims) - op.min(value, axis=axes, keepdims=keepdims)
 
 
 @operation("Any", "All")
 def convert_any(item: Operation, x: Any, axis: Any = None, keepdims: bool = False) -> Expr:
     (value,) = tensors(x)
-    value = value if dtype_of(value) == "bool" else op.not_equal(value, like(0, value))
+    value = value if dtype_of(value) == "bool" else op.not_equal(value, 0)
     return (op.any if item.class_name == "Any" else op.all)(value, axis=axes_of(value, axis), keepdims=keepdims)
 
 
 @operation("CountNonzero")
 def convert_count_nonzero(_item: Operation, x: Any, axis: Any = None) -> Expr:
     (value,) = tensors(x)
-    return op.sum(cast(op.not_equal(value, like(0, value)), "int32"), axis=axes_of(value, axis))
+    return op.sum(cast(op.not_equal(value, 0), "int32"), axis=axes_of(value, axis))
 
 
 @operation("Mean", "Var", "Std")
@@ -97,8 +96,8 @@ def convert_moment(item: Operation, x: Any, axis: Any = None, keepdims: bool = F
 
 
 def _variance(value: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
-    centred = op.subtract(value, op.mean(value, axis=axes, keepdims=True))
-    return op.mean(op.multiply(centred, centred), axis=axes, keepdims=keepdims)
+    centred = value - op.mean(value, axis=axes, keepdims=True)
+    return op.mean(centred * centred, axis=axes, keepdims=keepdims)
 
 
 @operation("Moments")
@@ -122,7 +121,7 @@ def convert_average(_item: Operation, x: Any, axis: Any = None, weights: Any = N
         shape[axes[0]] = shape_of(share)[0]
         share = reshape(share, shape)
     wide = op.broadcast_to(share, shape=shape_of(value))
-    return op.divide(op.sum(op.multiply(value, wide), axis=axes), op.sum(wide, axis=axes))
+    return op.sum(value * wide, axis=axes) / op.sum(wide, axis=axes)
 
 
 @operation("Logsumexp")
@@ -138,7 +137,7 @@ def convert_norm(item: Operation, x: Any, ord: Any = None, axis: Any = None, kee
     size = op.abs(value)
     kind = float(ord) if ord not in (None, "fro", "nuc") else ord
     if kind in (None, "fro") or (kind == 2 and len(axes) == 1):
-        return op.sqrt(op.sum(op.multiply(value, value), axis=axes, keepdims=keepdims))
+        return op.sqrt(op.sum(value * value, axis=axes, keepdims=keepdims))
     if len(axes) == 1 and isinstance(kind, float):
         return _vector_norm(size, kind, axes, keepdims)
     if len(axes) == 2 and kind in (1.0, -1.0, float("inf"), float("-inf")):
@@ -153,7 +152,7 @@ def _vector_norm(size: Expr, kind: float, axes: tuple[int, ...], keepdims: bool)
     if abs(kind) == float("inf"):
         return (op.max if kind > 0 else op.min)(size, axis=axes, keepdims=keepdims)
     if kind == 0:
-        return op.sum(cast(op.not_equal(size, like(0, size)), dtype_of(size)), axis=axes, keepdims=keepdims)
+        return op.sum(cast(op.not_equal(size, 0), dtype_of(size)), axis=axes, keepdims=keepdims)
     total = op.sum(op.power(size, like(kind, size)), axis=axes, keepdims=keepdims)
     return op.power(total, like(1 / kind, total))
 
@@ -176,13 +175,13 @@ def convert_nan_reduction(item: Operation, x: Any, axis: Any = None, keepdims: b
         made = getattr(op, kind)(filled, axis=axes, keepdims=keepdims)
         if kind in ("sum", "prod"):
             return made
-        return op.where(op.all(missing, axis=axes, keepdims=keepdims), like(float("nan"), made), made)
+        return op.where(op.all(missing, axis=axes, keepdims=keepdims), float("nan"), made)
     count = op.sum(cast(op.logical_not(missing), dtype_of(value)), axis=axes, keepdims=True)
-    mean = op.divide(op.sum(filled, axis=axes, keepdims=True), count)
+    mean = op.sum(filled, axis=axes, keepdims=True) / count
     if kind == "mean":
         return mean if keepdims else op.squeeze(mean, axis=axes)
-    centred = op.where(missing, like(0, value), op.subtract(value, mean))
-    made = op.divide(op.sum(op.multiply(centred, centred), axis=axes, keepdims=True), count)
+    centred = op.where(missing, 0, value - mean)
+    made = op.sum(centred * centred, axis=axes, keepdims=True) / count
     made = op.sqrt(made) if kind == "std" else made
     return made if keepdims else op.squeeze(made, axis=axes)
 
@@ -193,12 +192,12 @@ def convert_argmax(item: Operation, x: Any, axis: Any = None, keepdims: bool = F
     (value,) = tensors(x)
     largest = item.class_name.endswith("max")
     if item.class_name.startswith("Nan") and is_float(dtype_of(value)):
-        value = op.where(op.isnan(value), like(float("-inf" if largest else "inf"), value), value)
+        value = op.where(op.isnan(value), float("-inf" if largest else "inf"), value)
     value = cast(value, "int32") if dtype_of(value) == "bool" else value
     whole = axis is None
     flat = reshape(value, (product(shape_of(value)),)) if whole else value
-    place = 0 if whole else int(axis) % rank_of(value)
-    made = (op.argmax if largest else op.argmin)(flat, axis=place, keepdims=keepdims and not whole)
+    position = 0 if whole else int(axis) % rank_of(value)
+    made = (op.argmax if largest else op.argmin)(flat, axis=position, keepdims=keepdims and not whole)
     made = reshape(made, (1,) * rank_of(value)) if whole and keepdims else made
     return cast(made, "int32")
 
@@ -208,10 +207,10 @@ def convert_sort(item: Operation, x: Any, axis: Any = -1) -> Expr:
     (value,) = tensors(x)
     if axis is None:
         value, axis = reshape(value, (product(shape_of(value)),)), 0
-    place = int(axis) % rank_of(value)
+    position = int(axis) % rank_of(value)
     if item.class_name == "Sort":
-        return op.sort(value, axis=place)
-    return op.argsort(cast(value, "int32") if dtype_of(value) == "bool" else value, axis=place, dtype="int32")
+        return op.sort(value, axis=position)
+    return op.argsort(cast(value, "int32") if dtype_of(value) == "bool" else value, axis=position, dtype="int32")
 
 
 @operation("TopK")
@@ -224,13 +223,11 @@ def convert_top_k(_item: Operation, x: Any, k: int, sorted: bool = True) -> list
 @operation("InTopK")
 def convert_in_top_k(_item: Operation, targets: Any, predictions: Any, k: int) -> Expr:
     scores = as_float(predictions)
-    places = op.expand_dims(cast(targets, "int32"), axis=1)
-    own = op.gather(scores, 1, places)
-    above = op.sum(cast(op.greater(scores, own), "int32"), axis=(1,))
-    inside = op.logical_and(
-        op.greater_equal(places, constant(0, "int32")), op.less(places, constant(shape_of(scores)[1], "int32"))
-    )
-    return op.logical_and(op.less(above, constant(int(k), "int32")), op.squeeze(inside, axis=(1,)))
+    positions = op.expand_dims(cast(targets, "int32"), axis=1)
+    own = op.gather(scores, 1, positions)
+    above = op.sum(cast(scores > own, "int32"), axis=(1,))
+    inside = op.logical_and(positions >= constant(0, "int32"), positions < constant(shape_of(scores)[1], "int32"))
+    return op.logical_and(above < constant(int(k), "int32"), op.squeeze(inside, axis=(1,)))
 
 
 @operation("SearchSorted")
@@ -269,7 +266,7 @@ def convert_quantile(
     rest = [one for one in range(rank_of(value)) if one not in axes]
     count = product([shape_of(value)[one] for one in axes])
     if not isinstance(count, int):
-        item.unsupported("an axis of open extent; give it with input_shapes")
+        item.unsupported("a symbolic dimension; give it with input_shapes")
     rows = reshape(op.transpose(value, axes=(*rest, *axes)), (*(shape_of(value)[one] for one in rest), count))
     ordered = op.sort(rows, axis=-1)
     parts = [_at_level(item, ordered, float(level), count, method) for level in levels.reshape(-1)]
@@ -280,28 +277,28 @@ def convert_quantile(
 
 
 def _at_level(item: Operation, ordered: Expr, level: float, count: int, method: str) -> Expr:
-    place = level * (count - 1)
-    low, high = int(np.floor(place)), int(np.ceil(place))
+    position = level * (count - 1)
+    low, high = int(np.floor(position)), int(np.ceil(position))
     if method == "nearest":
-        low = high = int(np.round(place))
+        low = high = int(np.round(position))
     elif method == "lower":
         high = low
     elif method == "higher":
         low = high
-    share = {"linear": place - low, "midpoint": 0.5 if low != high else 0.0}.get(method, 0.0)
+    share = {"linear": position - low, "midpoint": 0.5 if low != high else 0.0}.get(method, 0.0)
     if method not in ("linear", "midpoint", "nearest", "lower", "higher"):
         item.unsupported(f"method {method!r}")
     first, second = (op.take(ordered, constant(one, "int32"), axis=rank_of(ordered) - 1) for one in (low, high))
-    return op.add(first, op.multiply(op.subtract(second, first), like(share, first))) if share else first
+    return first + (second - first) * share if share else first
 
 
 @operation("Corrcoef")
 def convert_corrcoef(_item: Operation, x: Any) -> Expr:
     value = as_float(x)
-    centred = op.subtract(value, op.mean(value, axis=(1,), keepdims=True))
+    centred = value - op.mean(value, axis=(1,), keepdims=True)
     cover = matmul(centred, op.transpose(centred, axes=(1, 0)))
-    scale = op.sqrt(op.sum(op.multiply(centred, centred), axis=(1,)))
-    return op.divide(op.divide(cover, op.expand_dims(scale, axis=1)), op.expand_dims(scale, axis=0))
+    scale = op.sqrt(op.sum(centred * centred, axis=(1,)))
+    return cover / op.expand_dims(scale, axis=1) / op.expand_dims(scale, axis=0)
 
 
 @operation("SegmentSum", "SegmentMax", "SegmentMin", "SegmentProd")
@@ -317,6 +314,6 @@ def convert_segment(
         start = DType(dtype_of(value)).extremes()[0 if kind == "max" else 1]
     shape = (int(num_segments), *shape_of(value)[1:])
     table = op.full(like(start, value), shape=shape, dtype=dtype_of(value))
-    places = cast(segment_ids, "int32")
+    positions = cast(segment_ids, "int32")
     mode = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[kind]
-    return op.scatter_nd(table, op.expand_dims(places, axis=0), value, mode=mode)
+    return op.scatter_nd(table, op.expand_dims(positions, axis=0), value, mode=mode)

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.frontend.builders.resizing import resize
 from tilewright.frontend.idioms import cast, channels_last, product, rank_of, reshape, shape_of
 from tilewright.frontend.keras.convolution import per_axis
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
-from tilewright.frontend.resizing import resize
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -98,5 +98,5 @@ def convert_upsampling(layer: Layer, inputs: Expr) -> Expr:
     first = _first(layer)
     size = [extent * times for extent, times in zip(shape_of(inputs)[first : first + 2], per_axis(layer["size"], 2))]
     if not all(isinstance(extent, int) for extent in size):
-        layer.unsupported(f"interpolation {method!r} of an image of open size; give it with input_shapes")
+        layer.unsupported(f"interpolation {method!r} of an image of symbolic size; give it with input_shapes")
     return cast(resize(inputs, size, method, last=layer.last), layer.compute_dtype)

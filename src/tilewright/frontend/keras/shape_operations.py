@@ -19,8 +19,7 @@ from tilewright.frontend.idioms import (
     shape_of,
     transpose,
 )
-from tilewright.frontend.keras.layer import Operation
-from tilewright.frontend.keras.promotion import tensors
+from tilewright.frontend.keras.layer import Operation, tensors
 from tilewright.frontend.keras.registry import operation
 from tilewright.frontend.keras.reshaping import filled
 from tilewright.relay import op
@@ -39,11 +38,11 @@ def whole_numbers(value: Any) -> list[int]:
 def convert_reshape(_item: Operation, x: Any, newshape: Any = None) -> Expr:
     (value,) = tensors(x)
     target = list(newshape) if isinstance(newshape, list | tuple) else [newshape]
-    open_places = [place for place, extent in enumerate(target) if not isinstance(extent, int) or extent == -1]
-    if len(open_places) > 1 and open_places[0] == 0:  # the batch, and one more
+    open_positions = [position for position, extent in enumerate(target) if not isinstance(extent, int) or extent == -1]
+    if len(open_positions) > 1 and open_positions[0] == 0:  # the batch, and one more
         target[0] = shape_of(value)[0]
         known = product([extent for extent in target[1:] if extent not in (-1, None)])
-        target[open_places[1]] = product(shape_of(value)[1:]) // known
+        target[open_positions[1]] = product(shape_of(value)[1:]) // known
         return reshape(value, target)
     return reshape(value, filled([extent if isinstance(extent, int) else -1 for extent in target], shape_of(value)))
 
@@ -71,7 +70,7 @@ def convert_expand_dims(_item: Operation, x: Any, axis: Any) -> Expr:
     (value,) = tensors(x)
     axes = whole_numbers(axis)
     rank = rank_of(value) + len(axes)
-    for one in sorted(place % rank for place in axes):
+    for one in sorted(position % rank for position in axes):
         value = op.expand_dims(value, axis=one)
     return value
 
@@ -106,7 +105,7 @@ def convert_moveaxis(_item: Operation, x: Any, source: Any, destination: Any) ->
 def convert_broadcast_to(_item: Operation, x: Any, shape: Any) -> Expr:
     (value,) = tensors(x)
     own = shape_of(value)
-    target = [own[place - len(shape)] if extent in (None, -1) else extent for place, extent in enumerate(shape)]
+    target = [own[position - len(shape)] if extent in (None, -1) else extent for position, extent in enumerate(shape)]
     return broadcast_to(value, target)
 
 
@@ -168,8 +167,8 @@ def convert_repeat(item: Operation, x: Any, repeats: Any, axis: Any = None) -> E
     counts = whole_numbers(repeats)
     if len(counts) == 1:
         return op.repeat(value, repeats=counts[0], axis=int(axis) % rank_of(value))
-    places = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    return op.take(value, Constant(places), axis=int(axis) % rank_of(value))
+    positions = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    return op.take(value, Constant(positions), axis=int(axis) % rank_of(value))
 
 
 @operation("Tile")
@@ -232,33 +231,34 @@ def _at_least(value: Expr, rank: int) -> Expr:
 def convert_split(item: Operation, x: Any, indices_or_sections: Any, axis: int = 0) -> list[Expr]:
     (value,) = tensors(x)
     default = {"Hsplit": 1 if rank_of(value) > 1 else 0, "Vsplit": 0, "Dsplit": 2}.get(item.class_name, axis)
-    place = int(default) % rank_of(value)
+    position = int(default) % rank_of(value)
     cuts = indices_or_sections.data.tolist() if isinstance(indices_or_sections, Constant) else indices_or_sections
     if isinstance(cuts, int):
-        extent = shape_of(value)[place]
+        extent = shape_of(value)[position]
         sizes = [extent // cuts + (1 if part < extent % cuts else 0) for part in range(cuts)]
         cuts = np.cumsum(sizes)[:-1].tolist()
-    edges = [0, *whole_numbers(cuts), shape_of(value)[place]]
+    edges = [0, *whole_numbers(cuts), shape_of(value)[position]]
     return [
-        op.strided_slice(value, begin=(b,), end=(e,), strides=(1,), axes=(place,)) for b, e in itertools.pairwise(edges)
+        op.strided_slice(value, begin=(b,), end=(e,), strides=(1,), axes=(position,))
+        for b, e in itertools.pairwise(edges)
     ]
 
 
 @operation("Unstack")
 def convert_unstack(_item: Operation, x: Any, num: Any = None, axis: int = 0) -> list[Expr]:
     (value,) = tensors(x)
-    place = int(axis) % rank_of(value)
-    return [index_axis(value, place, one) for one in range(int(num or shape_of(value)[place]))]
+    position = int(axis) % rank_of(value)
+    return [index_axis(value, position, one) for one in range(int(num or shape_of(value)[position]))]
 
 
 @operation("Meshgrid")
 def convert_meshgrid(_item: Operation, *x: Any, indexing: str = "xy") -> list[Expr]:
     parts = [reshape(part, (product(shape_of(part)),)) for part in tensors(*x)]
     order = [1, 0, *range(2, len(parts))] if indexing == "xy" and len(parts) > 1 else list(range(len(parts)))
-    shape = [shape_of(parts[place])[0] for place in order]
+    shape = [shape_of(parts[position])[0] for position in order]
     made = []
-    for place, part in enumerate(parts):
+    for position, part in enumerate(parts):
         along = [1] * len(parts)
-        along[order.index(place)] = shape_of(part)[0]
+        along[order.index(position)] = shape_of(part)[0]
         made.append(broadcast_to(reshape(part, along), shape))
     return made

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.frontend import functions
-from tilewright.frontend.fourier import frames_of, hann_window, real_transform
+from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.fourier import frames_of, hann_window, real_transform
+from tilewright.frontend.builders.product import matmul
+from tilewright.frontend.builders.sliding import Window, channel_kernel, convolution
 from tilewright.frontend.idioms import (
     cast,
     constant,
@@ -19,8 +21,6 @@ from tilewright.frontend.idioms import (
 )
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
-from tilewright.frontend.product import matmul
-from tilewright.frontend.sliding import Window, channel_kernel, convolution
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -37,10 +37,10 @@ def convert_stft_spectrogram(layer: Layer, inputs: Expr) -> Expr:
         return _arranged(layer, functions.atan2(parts[1], parts[0]))
     if mode == "stft":
         return _arranged(layer, op.concatenate(parts, axis=2))
-    power = op.add(*[op.multiply(part, part) for part in parts])
+    power = op.add(*[part * part for part in parts])
     if mode == "psd":
         inner = op.strided_slice(power, begin=(1,), end=(shape_of(power)[2] - 1,), strides=(1,), axes=(2,))
-        return _arranged(layer, op.add(power, op.nn.pad(inner, pad_width=((0, 0), (0, 0), (1, 1), (0, 0)))))
+        return _arranged(layer, power + op.nn.pad(inner, pad_width=((0, 0), (0, 0), (1, 1), (0, 0))))
     least = like(1e-7, power)
     size = _arranged(layer, op.sqrt(op.maximum(power, least)))
     if mode not in ("magnitude", "log"):
@@ -79,7 +79,7 @@ def convert_mel_spectrogram(layer: Layer, inputs: Expr) -> Expr:
     shape = hann_window(frames, window) if window else np.ones(frames)
     parts = frames_of(data, frames, int(layer.get("sequence_stride", 512)), length, shape)
     real, imaginary = real_transform(parts, length)
-    size = op.sqrt(op.add(op.multiply(real, real), op.multiply(imaginary, imaginary)))
+    size = op.sqrt(real * real + imaginary * imaginary)
     exponent = float(layer.get("mag_exp", 1.0))
     size = size if exponent == 1 else op.power(size, like(exponent, size))
     high = layer.get("max_freq")
@@ -97,9 +97,9 @@ def convert_mel_spectrogram(layer: Layer, inputs: Expr) -> Expr:
 def _decibels(layer: Layer, value: Expr) -> Expr:
     least = float(layer.get("min_power", 1e-10))
     top, reference = float(layer.get("top_db", 80.0)), abs(float(layer.get("ref_power", 1.0)))
-    made = op.multiply(like(10.0, value), op.log10(op.maximum(value, like(least, value))))
-    made = op.subtract(made, like(10 * np.log10(max(reference, least)), made))
-    return op.maximum(made, op.subtract(op.max(made), like(top, made)))
+    made = 10.0 * op.log10(op.maximum(value, like(least, value)))
+    made = made - 10 * np.log10(max(reference, least))
+    return op.maximum(made, op.max(made) - top)
 
 
 def _mel_matrix(bins: int, lines: int, rate: float, low: float, high: float) -> np.ndarray:
@@ -108,8 +108,8 @@ def _mel_matrix(bins: int, lines: int, rate: float, low: float, high: float) -> 
     def mel(frequency: np.ndarray) -> np.ndarray:
         return 1127.0 * np.log1p(frequency / 700.0)
 
-    places = mel(np.linspace(0.0, rate / 2, lines))[1:, None]
+    positions = mel(np.linspace(0.0, rate / 2, lines))[1:, None]
     edges = np.linspace(mel(np.asarray(low)), mel(np.asarray(high)), bins + 2)
-    below = (places - edges[:-2]) / (edges[1:-1] - edges[:-2])
-    above = (edges[2:] - places) / (edges[2:] - edges[1:-1])
+    below = (positions - edges[:-2]) / (edges[1:-1] - edges[:-2])
+    above = (edges[2:] - positions) / (edges[2:] - edges[1:-1])
     return np.concatenate([np.zeros((1, bins)), np.maximum(0.0, np.minimum(below, above))])

@@ -22,12 +22,12 @@ def convert_hashing(layer: Layer, inputs: Expr) -> Expr:
     mode, salt = str(layer.get("output_mode", "int")), layer.get("salt")
     masked = mask is not None and bins > 1
     values = cast(inputs, "int64") if is_float(dtype_of(inputs)) else inputs
-    places: Expr = text.text_hash(values, bins - masked, [salt, salt] if isinstance(salt, int) else salt)
+    positions: Expr = text.text_hash(values, bins - masked, [salt, salt] if isinstance(salt, int) else salt)
     if masked:
-        places = op.where(_equal(inputs, mask), constant(0, "int64"), op.add(places, constant(1, "int64")))
+        positions = op.where(_equal(inputs, mask), constant(0, "int64"), positions + constant(1, "int64"))
     if mode == "int":
-        return cast(places, layer.compute_dtype)
-    return encoded(layer, places, bins, mode)
+        return cast(positions, layer.compute_dtype)
+    return encoded(layer, positions, bins, mode)
 
 
 def _equal(values: Expr, wanted: Any) -> Expr:
@@ -41,10 +41,10 @@ def _equal(values: Expr, wanted: Any) -> Expr:
 def convert_hashed_crossing(layer: Layer, inputs: Sequence[Expr]) -> Expr:
     bins, mode = int(layer["num_bins"]), str(layer.get("output_mode", "int"))
     columns = [one if dtype_of(one) == "string" else cast(one, "int64") for one in inputs]
-    places: Expr = text.text_cross(columns, bins)
+    positions: Expr = text.text_cross(columns, bins)
     if mode == "int":
-        return cast(places, layer.compute_dtype)
-    return encoded(layer, places, bins, mode)
+        return cast(positions, layer.compute_dtype)
+    return encoded(layer, positions, bins, mode)
 
 
 @converts("StringLookup")
@@ -54,8 +54,8 @@ def convert_string_lookup(layer: Layer, inputs: Expr) -> Expr:
     lead = 1 if mask is not None and mode == "int" else 0
     words = _words(layer, [mask] * lead + [layer.get("oov_token", "[UNK]")] * unknown)
     if layer.get("invert"):
-        places = range(lead + unknown, lead + unknown + len(words))
-        keys, found = [*([0] * lead), *places], [*([mask] * lead), *words]
+        positions = range(lead + unknown, lead + unknown + len(words))
+        keys, found = [*([0] * lead), *positions], [*([mask] * lead), *words]
         return text.look_up(cast(inputs, "int64"), keys, found, layer.get("oov_token", "[UNK]"), "string")
     return _looked_up(layer, inputs, words, mask, unknown, mode)
 
@@ -79,28 +79,28 @@ def _words(layer: Layer, lead: list[Any]) -> list[str]:
 
 
 def _looked_up(layer: Layer, inputs: Expr, words: list[str], mask: str | None, unknown: int, mode: str) -> Expr:
-    """The place of each text in the vocabulary, behind those of the mask and of unknown texts."""
+    """The position of each text in the vocabulary, behind those of the mask and of unknown texts."""
     lead = 1 if mask is not None and mode == "int" else 0
     first = lead + unknown
-    keys, places = list(words), list(range(first, first + len(words)))
+    keys, positions = list(words), list(range(first, first + len(words)))
     depth = int(layer["max_tokens"]) if layer.get("pad_to_max_tokens") else len(words) + first
     if mask is not None:  # counted nowhere
         keys.append(mask)
-        places.append(0 if mode == "int" else depth)
+        positions.append(0 if mode == "int" else depth)
     default = None if not unknown else lead if unknown == 1 else -1
-    found: Expr = text.look_up(inputs, keys, places, default)
+    found: Expr = text.look_up(inputs, keys, positions, default)
     if unknown > 1:
-        chosen = op.add(text.text_hash(inputs, unknown, layer.get("salt")), constant(lead, "int64"))
+        chosen = text.text_hash(inputs, unknown, layer.get("salt")) + constant(lead, "int64")
         found = op.where(op.equal(found, constant(-1, "int64")), chosen, found)
     if mode == "int":
         return found
     if mode != "tf_idf":
         return cast(encoded(layer, found, depth, mode), "int64")
-    return op.multiply(cast(encoded(layer, found, depth, "count"), "float32"), _weights(layer, words, first, depth))
+    return cast(encoded(layer, found, depth, "count"), "float32") * _weights(layer, words, first, depth)
 
 
 def _weights(layer: Layer, words: list[str], first: int, depth: int) -> Expr:
-    """What counts of words are multiplied by: those of the special tokens, which have none, are their mean."""
+    """The multipliers of counts of words: those of the special tokens, which have none, are their mean."""
     given = layer.get("idf_weights")
     if isinstance(given, dict):
         given = (given.get("config") or {}).get("value")

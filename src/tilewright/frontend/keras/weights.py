@@ -59,7 +59,7 @@ class Weights(ABC):
 
 
 def group_names(kinds: Sequence[str]) -> list[str]:
-    """How the groups of a list of layers are called: by class, numbered from the second on."""
+    """The names of the groups of a list of layers: by class, numbered from the second on."""
     used: dict[str, int] = {}
     result = []
     for kind in kinds:

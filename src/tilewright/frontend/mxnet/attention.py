@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from tilewright.frontend.idioms import index_axis, like, reshape, transpose
-from tilewright.frontend.mxnet.node import MxnetNode
-from tilewright.frontend.mxnet.registry import converts
+from tilewright.frontend.idioms import index_axis, reshape, transpose
+from tilewright.frontend.mxnet.node import MxnetNode, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
 
-def _part(node: MxnetNode, index: int, place: int, parts: int) -> Expr:
+def _part(node: MxnetNode, index: int, position: int, parts: int) -> Expr:
     """[batch * heads, length, width]: one of the `parts` of each head of input `index` [length, batch, all]."""
     heads = int(node.needed("heads"))
     length, batch, width = node.shape(index)
     if heads < 1 or width % (heads * parts):
         node.bad(f"{width} numbers are no {parts} parts of {heads} heads")
     split = reshape(node[index], (length, batch, heads, parts, width // (heads * parts)))
-    turned = transpose(index_axis(split, 3, place), (1, 2, 0, 3))
+    turned = transpose(index_axis(split, 3, position), (1, 2, 0, 3))
     return reshape(turned, (batch * heads, length, width // (heads * parts)))
 
 
 def _scores(queries: Expr, keys: Expr, width: int) -> Expr:
-    return op.nn.batch_matmul(op.multiply(queries, like(width**-0.5, queries)), keys, transpose_b=True)
+    return op.nn.batch_matmul(queries * width**-0.5, keys, transpose_b=True)
 
 
 def _mixed(node: MxnetNode, values: Expr) -> Expr:

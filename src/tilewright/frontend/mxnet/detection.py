@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.frontend.idioms import concatenate, constant, like, slice_axis
-from tilewright.frontend.mxnet.node import MxnetNode
-from tilewright.frontend.mxnet.registry import converts
+from tilewright.frontend.mxnet.node import MxnetNode, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
 
@@ -21,12 +20,12 @@ def _several(node: MxnetNode, name: str, usual: Sequence[float]) -> tuple[float,
 
 
 @converts("_contrib_MultiBoxPrior")
-def convert_anchors(node: MxnetNode) -> Expr:
+def convert_anchors(node: MxnetNode, x: Expr, clip: bool = False) -> Expr:
     """[1, anchors, 4]: corners of anchors as fractions of the image; they depend on the shape alone."""
     return op.vision.multibox_prior(
-        node[0], sizes=_several(node, "sizes", (1.0,)), ratios=_several(node, "ratios", (1.0,)),
+        x, sizes=_several(node, "sizes", (1.0,)), ratios=_several(node, "ratios", (1.0,)),
         steps=_several(node, "steps", (-1.0, -1.0)), offsets=_several(node, "offsets", (0.5, 0.5)),
-        clip=node.flag("clip"),
+        clip=clip,
     )  # fmt: skip
 
 
@@ -41,9 +40,9 @@ def convert_detection(node: MxnetNode) -> Expr:
     )  # fmt: skip
     rows = TupleGetItem(moved, 0)
     batch, count = node.shape(rows)[:2]
-    places = constant([list(range(count))] * batch, "int32")
+    positions = constant([list(range(count))] * batch, "int32")
     return op.vision.non_max_suppression(
-        rows, TupleGetItem(moved, 1), places, iou_threshold=float(node.attr("nms_threshold", 0.5)),
+        rows, TupleGetItem(moved, 1), positions, iou_threshold=float(node.attr("nms_threshold", 0.5)),
         force_suppress=node.flag("force_suppress"), top_k=int(node.attr("nms_topk", -1)), coord_start=2, score_index=1,
         id_index=0, return_indices=False, invalid_to_bottom=True,
     )  # fmt: skip
@@ -72,7 +71,7 @@ def convert_suppression(node: MxnetNode) -> Expr:
     )  # fmt: skip
     if given == "corner":
         return made
-    kept = op.greater_equal(slice_axis(made, 2, score, score + 1), like(0.0, made))
+    kept = slice_axis(made, 2, score, score + 1) >= 0.0
     return op.where(kept, _with_boxes(node, made, first, to_corners=False), made)
 
 
@@ -81,10 +80,10 @@ def _with_boxes(node: MxnetNode, rows: Expr, first: int, to_corners: bool) -> Ex
     low, high = slice_axis(rows, 2, first, first + 2), slice_axis(rows, 2, first + 2, first + 4)
     half = like(0.5, rows)
     if to_corners:
-        reach = op.multiply(high, half)
-        boxes = [op.subtract(low, reach), op.add(low, reach)]
+        reach = high * half
+        boxes = [low - reach, low + reach]
     else:
-        boxes = [op.multiply(op.add(low, high), half), op.subtract(high, low)]
+        boxes = [(low + high) * half, high - low]
     width = node.shape(rows)[2]
     parts = [(0, first), (first + 4, width)]
     before, behind = ([slice_axis(rows, 2, a, b)] if a < b else [] for a, b in parts)
@@ -92,11 +91,19 @@ def _with_boxes(node: MxnetNode, rows: Expr, first: int, to_corners: bool) -> Ex
 
 
 @converts("_contrib_ROIAlign")
-def convert_roi_align(node: MxnetNode) -> Expr:
+def convert_roi_align(
+    node: MxnetNode,
+    x: Expr,
+    y: Expr,
+    spatial_scale: float,
+    position_sensitive: bool = False,
+    aligned: bool = False,
+    sample_ratio: int = -1,
+) -> Expr:
     """Means of interpolated samples on a grid in each region."""
-    if node.flag("position_sensitive") or node.flag("aligned"):
+    if position_sensitive or aligned:
         node.unsupported("position_sensitive and aligned are not supported")
     return op.vision.roi_align(
-        node[0], node[1], pooled_size=tuple(node.numbers("pooled_size")),
-        spatial_scale=float(node.needed("spatial_scale")), sample_ratio=int(node.attr("sample_ratio", -1)),
+        x, y, pooled_size=tuple(node.numbers("pooled_size")),
+        spatial_scale=spatial_scale, sample_ratio=sample_ratio,
     )  # fmt: skip

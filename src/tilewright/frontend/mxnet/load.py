@@ -68,7 +68,7 @@ def read_symbol(contents: memoryview, label: str) -> Symbol:
         heads = [(int(head[0]), int(head[1])) for head in graph["heads"]]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError, OverflowError) as error:
         raise ModelError(f"{label} is a truncated or damaged MXNet symbol: {type(error).__name__}: {error}") from None
-    if not heads or any(not 0 <= place < len(nodes) for place, _ in heads):
+    if not heads or any(not 0 <= position < len(nodes) for position, _ in heads):
         raise ModelError(f"{label} is a damaged MXNet symbol: its heads are {heads} of {len(nodes)} nodes")
     return Symbol(label, nodes, heads)
 
@@ -76,7 +76,7 @@ def read_symbol(contents: memoryview, label: str) -> Symbol:
 def _node(entry: Mapping[str, Any], index: int) -> SymbolNode:
     attrs = entry.get("attrs", entry.get("attr", entry.get("param", {})))
     inputs = [(int(one[0]), int(one[1])) for one in entry["inputs"]]
-    if any(not 0 <= place < index for place, _ in inputs):
+    if any(not 0 <= position < index for position, _ in inputs):
         raise ValueError(f"node {index} reads {inputs}")
     return SymbolNode(str(entry["op"]), str(entry["name"]), inputs, {str(k): str(v) for k, v in attrs.items()})
 

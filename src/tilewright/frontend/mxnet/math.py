@@ -7,20 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend import functions
+from tilewright.frontend.builders import functions
 from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, rank_of, reshape, shape_of
-from tilewright.frontend.mxnet.node import MxnetNode
-from tilewright.frontend.mxnet.registry import converts
+from tilewright.frontend.mxnet.node import MxnetNode, converts
+from tilewright.frontend.signature import Axis
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
 
-
-def _scaled(x: Expr, alpha: float, beta: float = 0.0) -> Expr:
-    made = op.multiply(x, like(alpha, x))
-    return made if beta == 0 else op.add(made, like(beta, x))
-
-
-_UNARY: dict[str, Callable[[Expr], Expr]] = {
+# Functions of one operand; of a loss, what it is taken of.
+converts.unary({
     "relu": op.nn.relu, "sigmoid": op.sigmoid, "tanh": op.tanh, "exp": op.exp, "log": op.log,
     "softsign": functions.softsign,
     "log2": op.log2, "log10": op.log10, "log1p": op.log1p, "expm1": op.expm1, "sqrt": op.sqrt, "rsqrt": op.rsqrt,
@@ -28,24 +23,18 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "rint": op.round, "erf": op.erf, "negative": op.negative, "sin": op.sin, "cos": op.cos, "tan": op.tan,
     "arcsin": op.asin, "arccos": op.acos, "arctan": op.atan, "sinh": op.sinh, "cosh": op.cosh, "arcsinh": op.asinh,
     "arccosh": op.acosh, "arctanh": op.atanh, "zeros_like": op.zeros_like, "ones_like": op.ones_like,
-    "square": lambda x: op.multiply(x, x),
-    "reciprocal": lambda x: op.divide(like(1, x), x),
-    "cbrt": lambda x: op.multiply(op.sign(x), op.power(op.abs(x), like(1 / 3, x))),
-    "rcbrt": lambda x: op.divide(op.sign(x), op.power(op.abs(x), like(1 / 3, x))),
-    "logical_not": lambda x: cast(op.equal(x, like(0, x)), dtype_of(x)),
-    "round": lambda x: op.multiply(op.sign(x), op.floor(op.add(op.abs(x), like(0.5, x)))),
-    "degrees": lambda x: _scaled(x, 180 / np.pi), "radians": lambda x: _scaled(x, np.pi / 180),
+    "square": lambda x: x * x,
+    "reciprocal": lambda x: 1 / x,
+    "cbrt": lambda x: op.sign(x) * op.power(op.abs(x), 1 / 3),
+    "rcbrt": lambda x: op.sign(x) / op.power(op.abs(x), 1 / 3),
+    "logical_not": lambda x: cast(op.equal(x, 0), dtype_of(x)),
+    "round": lambda x: op.sign(x) * op.floor(op.abs(x) + 0.5),
+    "degrees": lambda x: functions.linear(x, 180 / np.pi), "radians": lambda x: functions.linear(x, np.pi / 180),
     **dict.fromkeys(("_copy", "identity", "BlockGrad", "stop_gradient", "MakeLoss", "make_loss", "Dropout",
                      "LinearRegressionOutput", "MAERegressionOutput", "_identity_with_attr_like_rhs"),
                     lambda x: x),
     "LogisticRegressionOutput": op.sigmoid,
-}  # fmt: skip
-
-
-@converts(*_UNARY)
-def convert_unary(node: MxnetNode) -> Expr:
-    """Functions of one operand; of a loss, what it is taken of."""
-    return _UNARY[node.operator](node[0])
+})  # fmt: skip
 
 
 _ACTIVATIONS = {
@@ -58,35 +47,38 @@ _ACTIVATIONS = {
 
 
 @converts("Activation")
-def convert_activation(node: MxnetNode) -> Expr:
-    kind = str(node.needed("act_type"))
-    if kind not in _ACTIVATIONS:
-        node.unsupported(f"the activation {kind!r} is not supported")
-    return _ACTIVATIONS[kind](node[0])
+def convert_activation(node: MxnetNode, x: Expr, act_type: str) -> Expr:
+    if act_type not in _ACTIVATIONS:
+        node.unsupported(f"the activation {act_type!r} is not supported")
+    return _ACTIVATIONS[act_type](x)
 
 
 @converts("LeakyReLU")
-def convert_leaky_relu(node: MxnetNode) -> Expr:
+def convert_leaky_relu(
+    node: MxnetNode,
+    x: Expr,
+    act_type: str = "leaky",
+    slope: float = 0.25,
+    lower_bound: float = 0.125,
+    upper_bound: float = 0.334,
+) -> Expr:
     """Leaky, with learned slopes, or one of three smooth functions."""
-    kind, x, slope = str(node.attr("act_type", "leaky")), node[0], float(node.attr("slope", 0.25))
-    if kind == "leaky":
+    if act_type == "leaky":
         return op.nn.leaky_relu(x, alpha=slope)
-    if kind == "rrelu":  # outside of training, the mean of the slopes that are drawn
-        mean = (float(node.attr("lower_bound", 0.125)) + float(node.attr("upper_bound", 0.334))) / 2
+    if act_type == "rrelu":  # outside of training, the mean of the slopes that are drawn
+        mean = (lower_bound + upper_bound) / 2
         return op.nn.leaky_relu(x, alpha=mean)
-    if kind == "prelu":
+    if act_type == "prelu":
         slopes = broadcast_to(reshape(node[1], (shape_of(node[1])[0],)), (node.shape()[1],))
         return op.nn.prelu(x, slopes, axis=1)
-    if kind == "gelu":
+    if act_type == "gelu":
         return functions.gelu(x)
-    if kind not in ("elu", "selu"):
-        node.unsupported(f"the function {kind!r} is not supported")
-    return functions.elu(x, slope) if kind == "elu" else functions.selu(x)
+    if act_type not in ("elu", "selu"):
+        node.unsupported(f"the function {act_type!r} is not supported")
+    return functions.elu(x, slope) if act_type == "elu" else functions.selu(x)
 
 
-@converts("hard_sigmoid")
-def convert_hard_sigmoid(node: MxnetNode) -> Expr:
-    return op.clip(_scaled(node[0], float(node.attr("alpha", 0.2)), float(node.attr("beta", 0.5))), 0.0, 1.0)
+converts.functions({"hard_sigmoid": functions.hard_linear})
 
 
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
@@ -97,9 +89,9 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
 _COMPARISONS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "equal": op.equal, "not_equal": op.not_equal, "greater": op.greater, "greater_equal": op.greater_equal,
     "lesser": op.less, "lesser_equal": op.less_equal,
-    "logical_and": lambda a, b: op.logical_and(op.not_equal(a, like(0, a)), op.not_equal(b, like(0, b))),
-    "logical_or": lambda a, b: op.logical_or(op.not_equal(a, like(0, a)), op.not_equal(b, like(0, b))),
-    "logical_xor": lambda a, b: op.logical_xor(op.not_equal(a, like(0, a)), op.not_equal(b, like(0, b))),
+    "logical_and": lambda a, b: op.logical_and(op.not_equal(a, 0), op.not_equal(b, 0)),
+    "logical_or": lambda a, b: op.logical_or(op.not_equal(a, 0), op.not_equal(b, 0)),
+    "logical_xor": lambda a, b: op.logical_xor(op.not_equal(a, 0), op.not_equal(b, 0)),
 }  # fmt: skip
 
 
@@ -131,37 +123,37 @@ def convert_binary(node: MxnetNode) -> Expr:
 
 
 @converts(*(f"_{name}_scalar" for name in _EVERY), *(f"_r{name}_scalar" for name in _BINARY))
-def convert_with_number(node: MxnetNode) -> Expr:
+def convert_with_number(node: MxnetNode, x: Expr, scalar: float) -> Expr:
     """Functions of an operand and a number."""
     name, reverse = _stem(node.operator)
-    number = like(float(node.needed("scalar")), node[0])
-    return _binary(name, number, node[0]) if reverse else _binary(name, node[0], number)
+    number = like(scalar, x)
+    return _binary(name, number, x) if reverse else _binary(name, x, number)
 
 
 @converts("add_n", "ElementWiseSum")
 def convert_add_n(node: MxnetNode) -> Expr:
     total, *rest = node.given()
     for value in rest:
-        total = op.add(total, value)
+        total = total + value
     return total
 
 
 @converts("clip")
-def convert_clip(node: MxnetNode) -> Expr:
-    return op.clip(node[0], float(node.needed("a_min")), float(node.needed("a_max")))
+def convert_clip(x: Expr, a_min: float, a_max: float) -> Expr:
+    return op.clip(x, a_min, a_max)
 
 
 @converts("smooth_l1")
-def convert_smooth_l1(node: MxnetNode) -> Expr:
-    x, scale = node[0], float(node.attr("scalar", 1.0)) ** 2
-    near = _scaled(op.multiply(x, x), 0.5 * scale)
-    far = op.subtract(op.abs(x), like(0.5 / scale, x))
-    return op.where(op.less(op.abs(x), like(1 / scale, x)), near, far)
+def convert_smooth_l1(x: Expr, scalar: float = 1.0) -> Expr:
+    scale = scalar**2
+    near = functions.linear(x * x, 0.5 * scale)
+    far = op.abs(x) - 0.5 / scale
+    return op.where(op.abs(x) < 1 / scale, near, far)
 
 
 @converts("Cast", "cast", "amp_cast")
-def convert_cast(node: MxnetNode) -> Expr:
-    return cast(node[0], _dtype(node, str(node.needed("dtype"))))
+def convert_cast(node: MxnetNode, x: Expr, dtype: str) -> Expr:
+    return cast(x, _dtype(node, dtype))
 
 
 def _dtype(node: MxnetNode, name: str) -> str:
@@ -172,30 +164,32 @@ def _dtype(node: MxnetNode, name: str) -> str:
 
 @converts("where")
 def convert_where(node: MxnetNode) -> Expr:
-    condition = op.not_equal(node[0], like(0, node[0]))
+    condition = op.not_equal(node[0], 0)
     if node.rank(0) == 1 and node.rank(1) > 1:
         condition = reshape(condition, (*shape_of(condition), *[1] * (node.rank(1) - 1)))
     return op.where(condition, node[1], node[2])
 
 
 @converts("softmax", "log_softmax", "softmin")
-def convert_softmax(node: MxnetNode) -> Expr:
-    data, axis = node[0], node.axis(int(node.attr("axis", -1)))
-    temperature = float(node.attr("temperature", 1.0))
-    if node.flag("use_length"):
+def convert_softmax(
+    node: MxnetNode, data: Expr, axis: Axis = -1, temperature: float = 1.0, use_length: bool = False
+) -> Expr:
+    if use_length:
         node.unsupported("lengths of sequences are not supported")
     if temperature != 1:
-        data = _scaled(data, 1 / temperature)
+        data = functions.linear(data, 1 / temperature)
     if node.operator == "log_softmax":
         return op.nn.log_softmax(data, axis=axis)
-    return op.nn.softmax(op.negative(data) if node.operator == "softmin" else data, axis=axis)
+    return op.nn.softmax(-data if node.operator == "softmin" else data, axis=axis)
 
 
 @converts("SoftmaxOutput", "Softmax", "SoftmaxActivation")
-def convert_softmax_output(node: MxnetNode) -> Expr:
-    """Over the channels of every place where asked for, else over all that follow the batch."""
-    channels = node.flag("multi_output") or str(node.attr("mode", "instance")) == "channel"
-    if channels or node.flag("preserve_shape") or node.rank() == 2:
+def convert_softmax_output(
+    node: MxnetNode, multi_output: bool = False, mode: str = "instance", preserve_shape: bool = False
+) -> Expr:
+    """Over the channels of every position where asked for, else over all that follow the batch."""
+    channels = multi_output or mode == "channel"
+    if channels or preserve_shape or node.rank() == 2:
         return op.nn.softmax(node[0], axis=1 if channels else -1)
     batch, rest = node.shape()[0], int(np.prod(node.fixed()[1:], dtype=object))
     return reshape(op.nn.softmax(reshape(node[0], (batch, rest)), axis=1), node.shape())
@@ -208,55 +202,54 @@ _REDUCTIONS: dict[str, Callable[..., Expr]] = {
 
 
 @converts(*_REDUCTIONS)
-def convert_reduction(node: MxnetNode) -> Expr:
+def convert_reduction(node: MxnetNode, x: Expr, exclude: bool = False, keepdims: bool = False) -> Expr:
     """Over axes, or all others; what is left of a tensor of no axes has one element."""
-    axes, keep = node.axes("axis", node.flag("exclude")), node.flag("keepdims")
-    made = _REDUCTIONS[node.operator](node[0], axis=axes, keepdims=keep)
+    axes = node.axes("axis", exclude)
+    made = _REDUCTIONS[node.operator](x, axis=axes, keepdims=keepdims)
     return reshape(made, (1,)) if not shape_of(made) else made
 
 
 @converts("norm")
-def convert_norm(node: MxnetNode) -> Expr:
-    axes, keep, order = node.axes(), node.flag("keepdims"), int(node.attr("ord", 2))
-    if order == 1:
-        made = op.sum(op.abs(node[0]), axis=axes, keepdims=keep)
+def convert_norm(node: MxnetNode, keepdims: bool = False, ord: int = 2) -> Expr:
+    axes = node.axes()
+    if ord == 1:
+        made = op.sum(op.abs(node[0]), axis=axes, keepdims=keepdims)
     else:
-        made = op.sqrt(op.sum(op.multiply(node[0], node[0]), axis=axes, keepdims=keep))
+        made = op.sqrt(op.sum(node[0] * node[0], axis=axes, keepdims=keepdims))
     return reshape(made, (1,)) if not shape_of(made) else made
 
 
 @converts("argmax", "argmin", "argmax_channel")
-def convert_places(node: MxnetNode) -> Expr:
-    """The places of the greatest or least, as floats."""
+def convert_positions(node: MxnetNode, keepdims: bool = False) -> Expr:
+    """The positions of the greatest or least, as floats."""
     function: Any = op.argmin if node.operator == "argmin" else op.argmax
     axis = 1 if node.operator == "argmax_channel" else node.attr("axis")
     data = op.reshape(node[0], newshape=(-1,)) if axis is None else node[0]
-    place = 0 if axis is None else node.axis(int(axis))
-    made = cast(function(data, axis=place, keepdims=node.flag("keepdims"), dtype="int32"), "float32")
+    position = 0 if axis is None else node.axis(int(axis))
+    made = cast(function(data, axis=position, keepdims=keepdims, dtype="int32"), "float32")
     return reshape(made, (1,)) if not shape_of(made) else made
 
 
 @converts("topk")
 def convert_topk(node: MxnetNode) -> list[Expr]:
-    """Values, places, or both."""
+    """Values, positions, or both."""
     axis, kind = node.axis(int(node.attr("axis", -1))), str(node.attr("ret_typ", "indices"))
     dtype = _dtype(node, str(node.attr("dtype", "float32")))
     count = int(node.attr("k", 1)) or node.fixed()[axis]
     found = op.topk(node[0], k=count, axis=axis, is_ascend=node.flag("is_ascend"), dtype="int32")
-    values, places = TupleGetItem(found, 0), cast(TupleGetItem(found, 1), dtype)
+    values, positions = TupleGetItem(found, 0), cast(TupleGetItem(found, 1), dtype)
     if kind not in ("value", "indices", "both"):
         node.unsupported(f"ret_typ={kind} is not supported")
-    return [values, places] if kind == "both" else [values if kind == "value" else places]
+    return [values, positions] if kind == "both" else [values if kind == "value" else positions]
 
 
 @converts("sort", "argsort")
-def convert_sort(node: MxnetNode) -> Expr:
-    axis, ascending = node.axis(int(node.attr("axis", -1))), node.flag("is_ascend", True)
+def convert_sort(node: MxnetNode, axis: Axis = -1, is_ascend: bool = True, dtype: str = "float32") -> Expr:
     if node.operator == "sort":
-        return op.sort(node[0], axis=axis, is_ascend=ascending)
+        return op.sort(node[0], axis=axis, is_ascend=is_ascend)
     return cast(
-        op.argsort(node[0], axis=axis, is_ascend=ascending, dtype="int32"),
-        _dtype(node, str(node.attr("dtype", "float32"))),
+        op.argsort(node[0], axis=axis, is_ascend=is_ascend, dtype="int32"),
+        _dtype(node, dtype),
     )
 
 
@@ -276,10 +269,11 @@ def convert_numbers(node: MxnetNode) -> Expr:
 
 
 @converts("dot", "batch_dot", "_linalg_gemm2")
-def convert_dot(node: MxnetNode) -> Expr:
+def convert_dot(
+    node: MxnetNode, a: Expr, b: Expr, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0
+) -> Expr:
     """The last axis of one times the first of the other; of batches, matrix by matrix."""
-    a, b = node[0], node[1]
-    flags = node.flag("transpose_a"), node.flag("transpose_b")
+    flags = transpose_a, transpose_b
     if node.operator == "dot":
         if rank_of(a) != 2 or rank_of(b) != 2:
             node.unsupported(f"a product of {rank_of(a)} and {rank_of(b)} axes is not supported")
@@ -287,4 +281,4 @@ def convert_dot(node: MxnetNode) -> Expr:
     if rank_of(a) != 3 or rank_of(b) != 3:
         node.unsupported(f"a product of {rank_of(a)} and {rank_of(b)} axes is not supported")
     made = op.nn.batch_matmul(a, b, transpose_a=flags[0], transpose_b=flags[1])
-    return _scaled(made, float(node.attr("alpha", 1.0))) if "alpha" in node.attrs else made
+    return functions.linear(made, alpha) if "alpha" in node.attrs else made

@@ -7,23 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.normalization import normalized, scaled_over
+from tilewright.frontend.builders.recurrent_layers import gate_count, known_modes, recurrent_layers
+from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution, window_count
 from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
     constant,
     flatten,
     index_axis,
-    like,
     move_axis,
     product,
     rank_of,
     reshape,
     shape_of,
 )
-from tilewright.frontend.mxnet.node import MxnetNode
-from tilewright.frontend.mxnet.registry import converts
-from tilewright.frontend.recurrent_layers import gate_count, known_modes, recurrent_layers
-from tilewright.frontend.windows import convolution, pool, transposed_convolution, window_count
+from tilewright.frontend.mxnet.node import MxnetNode, converts
+from tilewright.frontend.signature import Axis
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
@@ -49,14 +49,14 @@ def _biased(node: MxnetNode, made: Expr, index: int = 2, no_bias: bool = False) 
 
 
 @converts("Convolution", "Convolution_v1")
-def convert_convolution(node: MxnetNode) -> Expr:
+def convert_convolution(node: MxnetNode, x: Expr, weight: Expr, num_group: int = 1) -> Expr:
     _, strides, pad, dilation = _window(node)
-    made = convolution(node[0], node[1], strides, (*pad, *pad), dilation, int(node.attr("num_group", 1)))
+    made = convolution(x, weight, strides, (*pad, *pad), dilation, num_group)
     return _biased(node, made)
 
 
 @converts("Deconvolution")
-def convert_deconvolution(node: MxnetNode) -> Expr:
+def convert_deconvolution(node: MxnetNode, x: Expr, weight: Expr, num_group: int = 1) -> Expr:
     """`adj` adds to the result, `target_shape` says how large it is and takes the place of the padding."""
     kernel, strides, pad, dilation = _window(node)
     adjust = node.numbers("adj", [0] * len(kernel)) or [0] * len(kernel)
@@ -68,16 +68,14 @@ def convert_deconvolution(node: MxnetNode) -> Expr:
         pad = [(value + 1) // 2 for value in total]
         if min(pad) < 0:
             node.bad(f"target_shape={target} is larger than its input makes")
-    groups = int(node.attr("num_group", 1))
-    made = transposed_convolution(node[0], node[1], strides, (*pad, *pad), dilation, groups, adjust)
+    made = transposed_convolution(x, weight, strides, (*pad, *pad), dilation, num_group, adjust)
     return _biased(node, made, no_bias=True)
 
 
 @converts("FullyConnected")
-def convert_fully_connected(node: MxnetNode) -> Expr:
+def convert_fully_connected(node: MxnetNode, data: Expr, flatten_: bool = True) -> Expr:
     """All axes behind the batch, or the last one alone, times a matrix."""
-    data = node[0]
-    if node.flag("flatten", True):
+    if flatten_:
         return _biased(node, op.nn.dense(flatten(data), node[1]))
     outer = shape_of(data)[:-1]
     made = _biased(node, op.nn.dense(reshape(data, (product(outer), shape_of(data)[-1])), node[1]))
@@ -85,17 +83,23 @@ def convert_fully_connected(node: MxnetNode) -> Expr:
 
 
 @converts("Pooling", "Pooling_v1")
-def convert_pooling(node: MxnetNode) -> Expr:
+def convert_pooling(
+    node: MxnetNode,
+    data: Expr,
+    pool_type: str = "max",
+    global_pool: bool = False,
+    pooling_convention: str = "valid",
+    count_include_pad: bool = True,
+) -> Expr:
     """Windows; by the convention `full` they may reach behind the data."""
-    kind, data = str(node.attr("pool_type", "max")), node[0]
-    if node.flag("global_pool"):
+    if global_pool:
         axes = tuple(range(2, node.rank()))
-        function: Any = {"max": op.max, "avg": op.mean, "sum": op.sum}.get(kind)
+        function: Any = {"max": op.max, "avg": op.mean, "sum": op.sum}.get(pool_type)
         if function is None:
-            node.unsupported(f"pool_type={kind} of all is not supported")
+            node.unsupported(f"pool_type={pool_type} of all is not supported")
         return function(data, axis=axes, keepdims=True)
     kernel, strides, pad, _ = _window(node)
-    convention = str(node.attr("pooling_convention", "valid"))
+    convention = pooling_convention
     counts = None
     if convention != "valid":
         extents = node.fixed()[2:]
@@ -103,92 +107,76 @@ def convert_pooling(node: MxnetNode) -> Expr:
             counts = [math.ceil(extent / step) for extent, step in zip(extents, strides)]
         else:
             counts = [window_count(e, k, s, p, p, True) for e, k, s, p in zip(extents, kernel, strides, pad)]
-    if kind == "max":
+    if pool_type == "max":
         return pool(data, "max", kernel, strides, pad, counts, pad)
-    counted = node.flag("count_include_pad", True)
-    if kind == "avg":
-        return pool(data, "mean", kernel, strides, pad, counts, pad, padding_counts=counted)
-    if kind != "sum" or counts is not None:
-        node.unsupported(f"pool_type={kind} by the convention {convention} is not supported")
+    if pool_type == "avg":
+        return pool(data, "mean", kernel, strides, pad, counts, pad, padding_counts=count_include_pad)
+    if pool_type != "sum" or counts is not None:
+        node.unsupported(f"pool_type={pool_type} by the convention {convention} is not supported")
     means = pool(data, "mean", kernel, strides, pad, None, pad, padding_counts=True)
-    return op.multiply(means, like(float(np.prod(kernel)), means))
+    return means * float(np.prod(kernel))
 
 
 @converts("BatchNorm", "BatchNorm_v1", "CuDNNBatchNorm", "_contrib_SyncBatchNorm")
-def convert_batch_norm(node: MxnetNode) -> Expr:
+def convert_batch_norm(node: MxnetNode, x: Expr, axis: Axis = 1, eps: float = 1e-3, fix_gamma: bool = True) -> Expr:
     """By the statistics of training; with `fix_gamma`, which is the default, the factor is 1."""
-    x, axis = node[0], node.axis(int(node.attr("axis", 1)))
     gamma, beta, mean, variance = (node[index] for index in range(1, 5))
-    factor: Expr = op.rsqrt(op.add(variance, like(float(node.attr("eps", 1e-3)), variance)))
-    if not node.flag("fix_gamma", True):
-        factor = op.multiply(factor, gamma)
-    shift = op.subtract(beta, op.multiply(mean, factor))
-    spread = [node.shape()[axis] if place == axis else 1 for place in range(node.rank())]
+    factor: Expr = op.rsqrt(variance + eps)
+    if not fix_gamma:
+        factor = factor * gamma
+    shift = beta - mean * factor
+    spread = [node.shape()[axis] if position == axis else 1 for position in range(node.rank())]
     factor, moved = (cast(reshape(value, spread), node.dtype()) for value in (factor, shift))
-    return op.add(op.multiply(x, factor), moved)
-
-
-def _normalized(x: Expr, axes: tuple[int, ...], epsilon: float) -> Expr:
-    centred = op.subtract(x, op.mean(x, axis=axes, keepdims=True))
-    variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
-    return op.multiply(centred, op.rsqrt(op.add(variance, like(epsilon, x))))
+    return x * factor + moved
 
 
 @converts("LayerNorm")
-def convert_layer_norm(node: MxnetNode) -> Expr:
-    axis = node.axis(int(node.attr("axis", -1)))
-    made = _normalized(node[0], (axis,), float(node.attr("eps", 1e-5)))
-    spread = [node.shape()[axis] if place == axis else 1 for place in range(node.rank())]
-    return op.add(op.multiply(made, reshape(node[1], spread)), reshape(node[2], spread))
+def convert_layer_norm(x: Expr, weight: Expr, bias: Expr, axis: Axis = -1, eps: float = 1e-5) -> Expr:
+    return scaled_over(normalized(x, (axis,), eps), (axis,), weight, bias)
 
 
 @converts("InstanceNorm", "GroupNorm")
-def convert_group_norm(node: MxnetNode) -> Expr:
+def convert_group_norm(node: MxnetNode, x: Expr, weight: Expr, bias: Expr, num_groups: int = 1) -> Expr:
     """Over each channel, or each group of them."""
     shape = node.shape()
-    groups = int(node.attr("num_groups", 1)) if node.operator == "GroupNorm" else shape[1]
+    groups = num_groups if node.operator == "GroupNorm" else shape[1]
     if groups < 1 or shape[1] % groups:
         node.bad(f"{shape[1]} channels do not make {groups} groups")
-    split = reshape(node[0], (shape[0], groups, product((shape[1] // groups, *shape[2:]))))
+    split = reshape(x, (shape[0], groups, product((shape[1] // groups, *shape[2:]))))
     usual = 1e-5 if node.operator == "GroupNorm" else 1e-3
-    made = reshape(_normalized(split, (2,), float(node.attr("eps", usual))), shape)
-    if shape_of(node[1])[0] != shape[1]:  # factors of groups, as some versions store them
+    made = reshape(normalized(split, (2,), float(node.attr("eps", usual))), shape)
+    if shape_of(weight)[0] != shape[1]:  # factors of groups, as some versions store them
         node.unsupported("factors of groups are not supported")
-    spread = [1, shape[1], *[1] * (len(shape) - 2)]
-    return op.add(op.multiply(made, reshape(node[1], spread)), reshape(node[2], spread))
+    return scaled_over(made, (1,), weight, bias)
 
 
 @converts("L2Normalization")
-def convert_l2_normalization(node: MxnetNode) -> Expr:
-    mode = str(node.attr("mode", "instance"))
+def convert_l2_normalization(node: MxnetNode, x: Expr, mode: str = "instance", eps: float = 1e-10) -> Expr:
     axes = {"instance": tuple(range(1, node.rank())), "channel": (1,), "spatial": tuple(range(2, node.rank()))}.get(
         mode
     )
     if axes is None:
         node.bad(f"mode={mode}")
-    squares = op.sum(op.multiply(node[0], node[0]), axis=axes, keepdims=True)
-    return op.divide(node[0], op.sqrt(op.add(squares, like(float(node.attr("eps", 1e-10)), node[0]))))
+    squares = op.sum(x * x, axis=axes, keepdims=True)
+    return x / op.sqrt(squares + eps)
 
 
 @converts("LRN")
-def convert_lrn(node: MxnetNode) -> Expr:
-    return op.nn.lrn(
-        node[0], size=int(node.needed("nsize")), axis=1, bias=float(node.attr("knorm", 2.0)),
-        alpha=float(node.attr("alpha", 1e-4)), beta=float(node.attr("beta", 0.75)),
-    )  # fmt: skip
+def convert_lrn(x: Expr, nsize: int, knorm: float = 2.0, alpha: float = 1e-4, beta: float = 0.75) -> Expr:
+    return op.nn.lrn(x, size=nsize, axis=1, bias=knorm, alpha=alpha, beta=beta)
 
 
 @converts("Embedding")
-def convert_embedding(node: MxnetNode) -> Expr:
-    return op.take(node[1], cast(node[0], "int32"), axis=0)
+def convert_embedding(x: Expr, weight: Expr) -> Expr:
+    return op.take(weight, cast(x, "int32"), axis=0)
 
 
 @converts("UpSampling")
-def convert_upsampling(node: MxnetNode) -> Expr:
+def convert_upsampling(node: MxnetNode, scale: int) -> Expr:
     """Every pixel repeated."""
     if str(node.needed("sample_type")) != "nearest" or len(node.inputs) != 1:
         node.unsupported("learned and joined upsampling is not supported")
-    scale, (_, _, height, width) = int(node.needed("scale")), node.fixed()
+    (_, _, height, width) = node.fixed()
     return op.image.resize2d(
         node[0], size=(height * scale, width * scale), method="nearest_neighbor",
         coordinate_transformation_mode="asymmetric", rounding_method="floor",
@@ -215,23 +203,26 @@ def convert_adaptive(node: MxnetNode) -> Expr:
 
 
 @converts("ROIPooling")
-def convert_roi_pooling(node: MxnetNode) -> Expr:
+def convert_roi_pooling(node: MxnetNode, x: Expr, weight: Expr, spatial_scale: float) -> Expr:
     size = tuple(node.numbers("pooled_size"))
-    return op.vision.roi_pool(node[0], node[1], pooled_size=size, spatial_scale=float(node.needed("spatial_scale")))
+    return op.vision.roi_pool(x, weight, pooled_size=size, spatial_scale=spatial_scale)
 
 
 @converts("RNN")
-def convert_rnn(node: MxnetNode) -> list[Expr]:
+def convert_rnn(
+    node: MxnetNode, x: Expr, weight: Expr, mode: str, state_size: int, num_layers: int, bidirectional: bool = False
+) -> list[Expr]:
     """Layers in one or both directions, whose weights are one vector: all matrices, then all biases."""
-    mode, hidden, layers = str(node.needed("mode")), int(node.needed("state_size")), int(node.needed("num_layers"))
     if mode not in known_modes() or node.attr("projection_size") is not None:
         node.unsupported(f"mode={mode}, or a projection, is not supported")
-    directions = 2 if node.flag("bidirectional") else 1
-    if not isinstance(node[1], Constant):
+    directions = 2 if bidirectional else 1
+    if not isinstance(weight, Constant):
         node.unsupported("its parameters are computed at run time")
-    weights = _split_weights(node, mode, hidden, layers, directions)
-    states = [_state(node, index, layers * directions, hidden) for index in range(2, 4 if mode == "lstm" else 3)]
-    return recurrent_layers(mode, node[0], weights, states, layers)
+    weights = _split_weights(node, mode, state_size, num_layers, directions)
+    states = [
+        _state(node, index, num_layers * directions, state_size) for index in range(2, 4 if mode == "lstm" else 3)
+    ]
+    return recurrent_layers(mode, x, weights, states, num_layers)
 
 
 def _state(node: MxnetNode, index: int, count: int, hidden: int) -> Expr:
@@ -266,46 +257,46 @@ def _split_weights(node: MxnetNode, mode: str, hidden: int, layers: int, directi
 
 
 @converts("_rnn_param_concat")
-def convert_rnn_parameters(node: MxnetNode) -> Expr:
+def convert_rnn_parameters(node: MxnetNode, dim: Axis = 1) -> Expr:
     """The weights of Gluon's recurrent layers, one behind the other, as RNN takes them."""
     parts = [node.static(index, "parameters") for index in range(len(node.given()))]
-    return Constant(np.concatenate(parts, node.axis(int(node.attr("dim", 1)))))
+    return Constant(np.concatenate(parts, dim))
 
 
 @converts("SequenceMask")
-def convert_sequence_mask(node: MxnetNode) -> Expr:
-    if not node.flag("use_sequence_length"):
+def convert_sequence_mask(
+    node: MxnetNode, use_sequence_length: bool = False, value: float = 0.0, axis: int = 0
+) -> Expr:
+    if not use_sequence_length:
         return node[0]
-    return op.sequence_mask(
-        node[0], cast(node[1], "int32"), mask_value=float(node.attr("value", 0.0)), axis=int(node.attr("axis", 0))
-    )
+    return op.sequence_mask(node[0], cast(node[1], "int32"), mask_value=value, axis=axis)
 
 
 @converts("SequenceReverse")
-def convert_sequence_reverse(node: MxnetNode) -> Expr:
+def convert_sequence_reverse(node: MxnetNode, axis: int = 0, use_sequence_length: bool = False) -> Expr:
     """Each sequence of [T, B, …] turned around, as far as it is long; the rest stays."""
-    if int(node.attr("axis", 0)):
+    if axis:
         node.unsupported("an axis of steps other than the first")
-    if not node.flag("use_sequence_length"):
+    if not use_sequence_length:
         return op.reverse(node[0], axis=0)
     return op.reverse_sequence(node[0], cast(node[1], "int32"), seq_axis=0, batch_axis=1)
 
 
 @converts("SequenceLast")
-def convert_sequence_last(node: MxnetNode) -> Expr:
+def convert_sequence_last(node: MxnetNode, axis: int = 0, use_sequence_length: bool = False) -> Expr:
     """The last step of each sequence, [B, …] of [T, B, …] or, with axis 1, of [B, T, …]."""
-    data = node[0] if int(node.attr("axis", 0)) == 0 else move_axis(node[0], 0, 1)
+    data = node[0] if axis == 0 else move_axis(node[0], 0, 1)
     steps, batch = shape_of(data)[:2]
-    if not node.flag("use_sequence_length"):
+    if not use_sequence_length:
         return index_axis(data, 0, steps - 1)
-    places = op.subtract(cast(node[1], "int32"), constant(1, "int32"))
-    wide = op.expand_dims(reshape(places, (1, batch)), axis=2, num_newaxis=rank_of(data) - 2)
+    positions = cast(node[1], "int32") - constant(1, "int32")
+    wide = op.expand_dims(reshape(positions, (1, batch)), axis=2, num_newaxis=rank_of(data) - 2)
     return op.squeeze(op.gather(data, 0, broadcast_to(wide, (1, *shape_of(data)[1:]))), axis=(0,))
 
 
 @converts("_contrib_div_sqrt_dim")
 def convert_div_sqrt_dim(node: MxnetNode) -> Expr:
-    return op.multiply(node[0], like(float(node.fixed()[-1]) ** -0.5, node[0]))
+    return node[0] * float(node.fixed()[-1]) ** -0.5
 
 
 @converts("depth_to_space", "space_to_depth")

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.frontend.converters import Converters
 from tilewright.frontend.graph_node import GraphNode
 from tilewright.frontend.mxnet.load import SymbolNode, parsed
 from tilewright.relay.ir.expr import Expr
+
+#: The one table of converters of the format.
+converts = Converters("mxnet")
 
 
 class MxnetNode(GraphNode):
@@ -16,6 +20,10 @@ class MxnetNode(GraphNode):
     def __init__(self, node: SymbolNode, inputs: Sequence[Expr]) -> None:
         super().__init__(node.operator, node.name, inputs)
         self.attrs = {name: parsed(text) for name, text in node.attrs.items()}
+
+    def attribute(self, name: str) -> Any:
+        """As `NodeInputs`."""
+        return self.attrs.get(name)
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute; where it is missing or None, the default."""

@@ -15,24 +15,24 @@ from tilewright.frontend.idioms import (
     slice_axis,
     transpose,
 )
-from tilewright.frontend.mxnet.node import MxnetNode
-from tilewright.frontend.mxnet.registry import converts
+from tilewright.frontend.mxnet.node import MxnetNode, converts
+from tilewright.frontend.signature import Axis
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
 
 @converts("Flatten", "flatten")
-def convert_flatten(node: MxnetNode) -> Expr:
-    return flatten(node[0])
+def convert_flatten(x: Expr) -> Expr:
+    return flatten(x)
 
 
 @converts("Reshape", "reshape")
-def convert_reshape(node: MxnetNode) -> Expr:
+def convert_reshape(node: MxnetNode, reverse: bool = False) -> Expr:
     """With the codes 0 and -1 to -4."""
     target = tuple(node.numbers("shape", []) or node.numbers("target_shape", []))
     if not target:
         node.bad("it gives no shape")
-    if node.flag("reverse"):
+    if reverse:
         return op.contrib_reverse_reshape(node[0], newshape=target)
     return op.reshape(node[0], newshape=target)
 
@@ -51,18 +51,17 @@ def convert_transpose(node: MxnetNode) -> Expr:
 
 
 @converts("SwapAxis", "swapaxes")
-def convert_swap(node: MxnetNode) -> Expr:
+def convert_swap(node: MxnetNode, x: Expr, dim1: Axis = 0, dim2: Axis = 0) -> Expr:
     order = list(range(node.rank()))
-    a, b = node.axis(int(node.attr("dim1", 0))), node.axis(int(node.attr("dim2", 0)))
-    order[a], order[b] = b, a
-    return transpose(node[0], order)
+    order[dim1], order[dim2] = dim2, dim1
+    return transpose(x, order)
 
 
 @converts("expand_dims")
-def convert_expand_dims(node: MxnetNode) -> Expr:
+def convert_expand_dims(node: MxnetNode, x: Expr, axis: int) -> Expr:
     shape = list(node.shape())
-    shape.insert(node.axis(int(node.needed("axis")), len(shape) + 1), 1)
-    return reshape(node[0], shape)
+    shape.insert(node.axis(axis, len(shape) + 1), 1)
+    return reshape(x, shape)
 
 
 @converts("squeeze")
@@ -74,26 +73,26 @@ def convert_squeeze(node: MxnetNode) -> Expr:
 
 
 @converts("Concat", "concat")
-def convert_concat(node: MxnetNode) -> Expr:
-    return concatenate(node.given(), node.axis(int(node.attr("dim", 1))))
+def convert_concat(node: MxnetNode, dim: Axis = 1) -> Expr:
+    return concatenate(node.given(), dim)
 
 
 @converts("stack")
-def convert_stack(node: MxnetNode) -> Expr:
-    return op.stack(node.given(), axis=node.axis(int(node.attr("axis", 0)), node.rank() + 1))
+def convert_stack(node: MxnetNode, axis: int = 0) -> Expr:
+    return op.stack(node.given(), axis=node.axis(axis, node.rank() + 1))
 
 
 @converts("SliceChannel", "split")
-def convert_split(node: MxnetNode) -> list[Expr]:
+def convert_split(node: MxnetNode, num_outputs: int, axis: Axis = 1, squeeze_axis: bool = False) -> list[Expr]:
     """Parts of one size, whose axis is taken away where asked for."""
-    axis, count = node.axis(int(node.attr("axis", 1))), int(node.needed("num_outputs"))
+    count = num_outputs
     extent = node.shape()[axis]
     if count < 1 or extent % count:
         node.bad(f"{extent} elements do not make {count} parts")
     size = extent // count
-    if node.flag("squeeze_axis"):
-        return [index_axis(node[0], axis, place) for place in range(count)]
-    return [slice_axis(node[0], axis, place * size, (place + 1) * size) for place in range(count)]
+    if squeeze_axis:
+        return [index_axis(node[0], axis, position) for position in range(count)]
+    return [slice_axis(node[0], axis, position * size, (position + 1) * size) for position in range(count)]
 
 
 @converts("slice", "crop")
@@ -116,14 +115,13 @@ def convert_slice(node: MxnetNode) -> Expr:
 
 
 @converts("slice_axis")
-def convert_slice_axis(node: MxnetNode) -> Expr:
-    axis = node.axis(int(node.needed("axis")))
+def convert_slice_axis(node: MxnetNode, x: Expr, axis: Axis, begin: int = 0) -> Expr:
     extent = node.shape()[axis]
-    begin, end = int(node.attr("begin", 0)), node.attr("end")
+    end = node.attr("end")
     if not isinstance(extent, int):
         node.unsupported("a slice of an open axis is not supported")
     low, high, _ = slice(begin, None if end is None else int(end)).indices(extent)
-    return slice_axis(node[0], axis, low, max(low, high))
+    return slice_axis(x, axis, low, max(low, high))
 
 
 @converts("slice_like")
@@ -131,20 +129,20 @@ def convert_slice_like(node: MxnetNode) -> Expr:
     axes = node.numbers("axes", []) or list(range(min(node.rank(0), node.rank(1))))
     x = node[0]
     for axis in axes:
-        place = node.axis(axis)
-        x = slice_axis(x, place, 0, node.shape(1)[place])
+        position = node.axis(axis)
+        x = slice_axis(x, position, 0, node.shape(1)[position])
     return x
 
 
 @converts("Crop")
-def convert_crop(node: MxnetNode) -> Expr:
+def convert_crop(node: MxnetNode, center_crop: bool = False) -> Expr:
     """As large as the second input or `h_w`, from an offset or in the middle."""
     size = node.shape(1)[2:] if node.has(1) else node.numbers("h_w")
     offsets = node.numbers("offset", [0, 0])
     x = node[0]
     for axis, (extent, offset) in enumerate(zip(size, offsets, strict=True), 2):
         whole = node.fixed()[axis]
-        begin = (whole - extent) // 2 if node.flag("center_crop") else offset
+        begin = (whole - extent) // 2 if center_crop else offset
         if begin < 0 or begin + extent > whole:
             node.bad(f"{extent} elements from {begin} on of {whole}")
         x = slice_axis(x, axis, begin, begin + extent)
@@ -172,13 +170,13 @@ def convert_reverse(node: MxnetNode) -> Expr:
 
 
 @converts("Pad", "pad")
-def convert_pad(node: MxnetNode) -> Expr:
-    width, mode = node.numbers("pad_width"), str(node.needed("mode"))
+def convert_pad(node: MxnetNode, mode: str, constant_value: float = 0.0) -> Expr:
+    width = node.numbers("pad_width")
     pairs = tuple(zip(width[::2], width[1::2]))
     if len(pairs) != node.rank() or min(width) < 0:
         node.bad(f"pad_width={width} of {node.rank()} axes")
     if mode == "constant":
-        return op.nn.pad(node[0], pad_width=pairs, pad_value=float(node.attr("constant_value", 0.0)))
+        return op.nn.pad(node[0], pad_width=pairs, pad_value=constant_value)
     if mode == "reflect":
         return op.nn.mirror_pad(node[0], pad_width=pairs, mode="REFLECT")
     if mode != "edge":
@@ -209,41 +207,38 @@ def convert_broadcast_like(node: MxnetNode) -> Expr:
 
 
 @converts("take")
-def convert_take(node: MxnetNode) -> Expr:
-    mode = str(node.attr("mode", "clip"))
+def convert_take(node: MxnetNode, x: Expr, indices: Expr, mode: str = "clip", axis: Axis = 0) -> Expr:
     if mode not in ("clip", "wrap"):
         node.unsupported(f"mode={mode} is not supported")
-    return op.take(node[0], cast(node[1], "int32"), axis=node.axis(int(node.attr("axis", 0))), mode=mode)
+    return op.take(x, cast(indices, "int32"), axis=axis, mode=mode)
 
 
 @converts("pick")
-def convert_pick(node: MxnetNode) -> Expr:
-    """One element along an axis for each place of the others."""
-    axis = node.axis(int(node.attr("axis", -1)))
-    indices = cast(node[1], "int32")
+def convert_pick(node: MxnetNode, x: Expr, updates: Expr, axis: Axis = -1, keepdims: bool = False) -> Expr:
+    """One element along an axis for each position of the others."""
+    indices = cast(updates, "int32")
     if rank_of(indices) < node.rank():
         shape = list(shape_of(indices))
         shape.insert(axis, 1)
         indices = reshape(indices, shape)
-    made = op.gather(node[0], axis=axis, indices=indices)
-    return made if node.flag("keepdims") else op.squeeze(made, axis=(axis,))
+    made = op.gather(x, axis=axis, indices=indices)
+    return made if keepdims else op.squeeze(made, axis=(axis,))
 
 
 @converts("gather_nd")
-def convert_gather_nd(node: MxnetNode) -> Expr:
+def convert_gather_nd(x: Expr, indices: Expr) -> Expr:
     """Coordinates along the first axis of the indices."""
-    return op.gather_nd(node[0], cast(node[1], "int32"))
+    return op.gather_nd(x, cast(indices, "int32"))
 
 
 @converts("one_hot")
-def convert_one_hot(node: MxnetNode) -> Expr:
-    depth, dtype = int(node.needed("depth")), str(node.attr("dtype", "float32"))
+def convert_one_hot(node: MxnetNode, x: Expr, depth: int, dtype: str = "float32") -> Expr:
     if not 0 < depth < 1 << 24:
         node.bad(f"depth={depth}")
     on, off = (
         constant(float(node.attr(name, usual)), dtype) for name, usual in (("on_value", 1.0), ("off_value", 0.0))
     )
-    return op.one_hot(cast(node[0], "int32"), on, off, depth=depth, axis=-1, dtype=dtype)
+    return op.one_hot(cast(x, "int32"), on, off, depth=depth, axis=-1, dtype=dtype)
 
 
 @converts("shape_array")

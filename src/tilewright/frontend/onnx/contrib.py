@@ -6,18 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tilewright.frontend.functions import gelu
-from tilewright.frontend.onnx import quantized_lstm
-from tilewright.frontend.onnx.build import (
-    cast,
-    constant,
-    scalar_like,
-    slice_axis,
-    transpose,
-)
+from tilewright.frontend.builders.functions import gelu
+from tilewright.frontend.idioms import cast, constant, like, slice_axis
 from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.nn import convert_conv, convert_gemm, matmul
-from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.node import OnnxNode, transpose
+from tilewright.frontend.onnx.recurrent import convert_quantized_lstm
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -28,22 +22,22 @@ from tilewright.relay.ir.expr import Expr
 @in_float32
 def convert_gelu(node: OnnxNode) -> Expr:
     """Gelu by the error function, of the sum with a bias if there is one."""
-    return gelu(op.add(node[0], node[1]) if node.has(1) else node[0])
+    return gelu(node[0] + node[1] if node.has(1) else node[0])
 
 
 @converts("FastGelu", domain=MICROSOFT)
 @in_float32
 def convert_fast_gelu(node: OnnxNode) -> Expr:
     """Gelu by the hyperbolic tangent, of the sum with a bias if there is one."""
-    return gelu(op.add(node[0], node[1]) if node.has(1) else node[0], approximate=True)
+    return gelu(node[0] + node[1] if node.has(1) else node[0], approximate=True)
 
 
 @converts("QuickGelu", domain=MICROSOFT)
 @in_float32
 def convert_quick_gelu(node: OnnxNode) -> Expr:
     """x * sigmoid(alpha x)."""
-    alpha = scalar_like(node, float(node.attr("alpha", 1.702)), node[0])
-    return op.multiply(node[0], op.sigmoid(op.multiply(node[0], alpha)))
+    alpha = like(float(node.attr("alpha", 1.702)), node[0])
+    return node[0] * op.sigmoid(node[0] * alpha)
 
 
 _ACTIVATIONS: dict[str, Callable[[OnnxNode, Expr, list[float]], Expr]] = {
@@ -52,9 +46,7 @@ _ACTIVATIONS: dict[str, Callable[[OnnxNode, Expr, list[float]], Expr]] = {
     "Sigmoid": lambda node, x, p: op.sigmoid(x),
     "LeakyRelu": lambda node, x, p: op.nn.leaky_relu(x, alpha=p[0] if p else 0.01),
     "Clip": lambda node, x, p: op.clip(x, a_min=p[0], a_max=p[1]),
-    "HardSigmoid": lambda node, x, p: op.clip(
-        op.add(op.multiply(x, scalar_like(node, p[0], x)), scalar_like(node, p[1], x)), a_min=0.0, a_max=1.0
-    ),
+    "HardSigmoid": lambda node, x, p: op.clip(x * p[0] + p[1], a_min=0.0, a_max=1.0),
 }
 
 
@@ -63,7 +55,7 @@ def convert_fused_conv(node: OnnxNode) -> Expr:
     """A convolution, an optional sum with a fourth input, and an activation."""
     result = convert_conv(node)
     if node.has(3):
-        result = op.add(result, node[3])
+        result = result + node[3]
     name = node.attr("activation")
     parameters = [float(value) for value in node.attr("activation_params") or []]
     if not name:
@@ -72,7 +64,7 @@ def convert_fused_conv(node: OnnxNode) -> Expr:
 
 
 @converts("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
-def convert_fused_matmul(node: OnnxNode) -> Expr:
+def convert_fused_matmul(node: OnnxNode, alpha: float = 1.0) -> Expr:
     """alpha A' B' with either operand transposed in its last axes, or in its batch axes."""
     node.choice("transBatchA", 0, (0,))
     node.choice("transBatchB", 0, (0,))
@@ -82,14 +74,13 @@ def convert_fused_matmul(node: OnnxNode) -> Expr:
         order = [*range(rank - 2), rank - 1, rank - 2] if node.attr(name, 0) and rank > 1 else list(range(rank))
         operands.append(transpose(node[index], order))
     product = matmul(node, operands[0], operands[1])
-    alpha = float(node.attr("alpha", 1.0))
-    return product if alpha == 1 else op.multiply(product, scalar_like(node, alpha, product))
+    return product if alpha == 1 else product * alpha
 
 
 @converts("FusedGemm", domain=MICROSOFT)
-def convert_fused_gemm(node: OnnxNode) -> Expr:
+def convert_fused_gemm(node: OnnxNode, activation_alpha: float = 0.01, activation_beta: float = 0.0) -> Expr:
     """Gemm and an activation."""
-    parameters = [float(node.attr("activation_alpha", 0.01)), float(node.attr("activation_beta", 0.0))]
+    parameters = [activation_alpha, activation_beta]
     result = convert_gemm(node)
     return _ACTIVATIONS[node.choice("activation", "Relu", tuple(_ACTIVATIONS))](node, result, parameters)
 
@@ -102,13 +93,13 @@ def _layer_norm(node: OnnxNode, x: Expr, gamma: Expr, beta: Expr | None, epsilon
 
 def _rms_norm(node: OnnxNode, x: Expr, gamma: Expr, epsilon: float) -> Expr:
     """x / sqrt(mean of squares + epsilon) * gamma over the last axis."""
-    squares = op.mean(op.multiply(x, x), axis=(node.rank(x) - 1,), keepdims=True)
-    return op.multiply(op.divide(x, op.sqrt(op.add(squares, scalar_like(node, epsilon, x)))), gamma)
+    squares = op.mean(x * x, axis=(node.rank(x) - 1,), keepdims=True)
+    return x / op.sqrt(squares + epsilon) * gamma
 
 
 def _skip_sum(node: OnnxNode, bias: int) -> Expr:
-    total = op.add(node[0], node[1])
-    return op.add(total, node[bias]) if node.has(bias) else total
+    total = node[0] + node[1]
+    return total + node[bias] if node.has(bias) else total
 
 
 def _with_sum(node: OnnxNode, result: Expr, total: Expr) -> list[Expr | None]:
@@ -120,19 +111,19 @@ def _with_sum(node: OnnxNode, result: Expr, total: Expr) -> list[Expr | None]:
 
 @converts("SkipLayerNormalization", domain=MICROSOFT)
 @in_float32
-def convert_skip_layer_normalization(node: OnnxNode) -> list[Expr | None]:
+def convert_skip_layer_normalization(node: OnnxNode, epsilon: float = 1e-12) -> list[Expr | None]:
     """The sum of input, skip and bias, normalized over the last axis."""
     total = _skip_sum(node, 4)
     beta = node[3] if node.has(3) else None
-    return _with_sum(node, _layer_norm(node, total, node[2], beta, float(node.attr("epsilon", 1e-12))), total)
+    return _with_sum(node, _layer_norm(node, total, node[2], beta, epsilon), total)
 
 
 @converts("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 @in_float32
-def convert_skip_simplified_layer_normalization(node: OnnxNode) -> list[Expr | None]:
+def convert_skip_simplified_layer_normalization(node: OnnxNode, epsilon: float = 1e-12) -> list[Expr | None]:
     """The sum of input, skip and bias over its root mean square."""
     total = _skip_sum(node, 3)
-    return _with_sum(node, _rms_norm(node, total, node[2], float(node.attr("epsilon", 1e-12))), total)
+    return _with_sum(node, _rms_norm(node, total, node[2], epsilon), total)
 
 
 @converts("SimplifiedLayerNormalization")
@@ -140,7 +131,7 @@ def convert_skip_simplified_layer_normalization(node: OnnxNode) -> list[Expr | N
 @in_float32
 def convert_simplified_layer_normalization(node: OnnxNode) -> list[Expr]:
     """The input over its root mean square in the last axis."""
-    if node.axis(-1) != node.rank() - 1:
+    if node.named_axis(-1) != node.rank() - 1:
         node.unsupported("an axis that is not the last")
     return [_rms_norm(node, node[0], node[1], float(node.attr("epsilon", 1e-5)))]
 
@@ -154,24 +145,24 @@ def convert_embed_layer_normalization(node: OnnxNode) -> list[Expr | None]:
 
 
 def embedded(node: OnnxNode, tables: Sequence[Expr | None], mask: int, positions: int | None) -> list[Expr | None]:
-    """The outputs of an `EmbedLayerNormalization` with these tables: words, places, segments, gamma and beta.
+    """The outputs of an `EmbedLayerNormalization` with these tables: words, positions, segments, gamma and beta.
 
     `mask` and `positions` are numbers of inputs.
     """
-    words, places, segments, gamma, beta = tables
-    assert words is not None and places is not None and gamma is not None
+    words, indices, segments, gamma, beta = tables
+    assert words is not None and indices is not None and gamma is not None
     (batch, length) = node.shape()
     total: Expr = op.take(words, node[0], axis=0, mode="clip")
     if positions is not None:
-        total = op.add(total, op.take(places, node[positions], axis=0, mode="clip"))
+        total = total + op.take(indices, node[positions], axis=0, mode="clip")
     else:
-        total = op.add(total, slice_axis(node, places, 0, 0, length))
+        total = total + slice_axis(indices, 0, 0, length)
     if node.has(1) and segments is not None:
-        total = op.add(total, op.take(segments, node[1], axis=0, mode="clip"))
+        total = total + op.take(segments, node[1], axis=0, mode="clip")
     result = _layer_norm(node, total, gamma, beta, float(node.attr("epsilon", 1e-12)))
     node.ignore("mask_index_type")
     if node.has(mask):
-        counts = op.sum(cast(node, node[mask], "int32"), axis=(1,), keepdims=False)
+        counts = op.sum(cast(node[mask], "int32"), axis=(1,), keepdims=False)
     else:
         counts = constant(np.zeros(batch), "int32")
     return [result, counts, total]
@@ -181,11 +172,11 @@ def embedded(node: OnnxNode, tables: Sequence[Expr | None], mask: int, positions
 @converts("DynamicQuantizeLSTM", domain=MICROSOFT)
 def convert_dynamic_quantize_lstm(node: OnnxNode) -> list[Expr]:
     """An LSTM with weights of bytes."""
-    return quantized_lstm.convert(node)
+    return convert_quantized_lstm(node)
 
 
 @converts("ExpandDims", domain=MICROSOFT)
 def convert_expand_dims(node: OnnxNode) -> Expr:
     """An axis of extent 1 put in."""
     axis = int(node.static(1, "axis").reshape(-1)[0])
-    return op.expand_dims(node[0], axis=node.normalize_axis(axis, node.rank() + 1), num_newaxis=1)
+    return op.expand_dims(node[0], axis=node.axis(axis, node.rank() + 1), num_newaxis=1)

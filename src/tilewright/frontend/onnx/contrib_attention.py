@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from tilewright.frontend.onnx.build import cast, concatenate, constant, reshape, scalar_like, slice_axis, transpose
+from tilewright.frontend.builders.functions import gelu
+from tilewright.frontend.idioms import cast, concatenate, constant, like, slice_axis
 from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.nn import matmul
-from tilewright.frontend.onnx.node import OnnxNode
-from tilewright.frontend.onnx.quantize import integer_product
+from tilewright.frontend.onnx.node import OnnxNode, reshape, transpose
+from tilewright.frontend.onnx.quantize import code_bits, integer_product
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.expr import Constant, Expr
 
 
 def heads_first(node: OnnxNode, x: Expr, heads: int) -> Expr:
@@ -29,49 +33,49 @@ def attend(
     """
     batch, heads, rows, depth = node.shape(query)
     scores = matmul(node, query, transpose(key, (0, 1, 3, 2)))
-    scores = op.multiply(scores, scalar_like(node, scale, scores))
+    scores = scores * scale
     if limit:
-        bound = scalar_like(node, limit, scores)
-        scores = op.multiply(op.tanh(op.divide(scores, bound)), bound)
+        bound = like(limit, scores)
+        scores = op.tanh(scores / bound) * bound
     if mask is not None:
-        scores = op.add(scores, mask)
+        scores = scores + mask
     mixed = matmul(node, op.nn.softmax(scores, axis=-1), value)
     depth = node.shape(value)[3]
     return reshape(node, transpose(mixed, (0, 2, 1, 3)), (batch, rows, heads * depth))
 
 
 def padding_mask(node: OnnxNode, mask: Expr, lowest: float, columns: int, like: Expr) -> Expr:
-    """What to add to the scores [batch, heads, rows, columns] for a mask of tokens to keep, or for their places.
+    """The addend of the scores [batch, heads, rows, columns] for a mask of tokens to keep, or for their positions.
 
     A vector holds the end of each sequence, or of all sequences the ends and then the beginnings.
     """
     rank, shape = node.rank(mask), node.shape(mask)
     if rank == 1:
-        kept_tokens = _between(node, cast(node, mask, "int64"), columns)
+        kept_tokens = _between(node, cast(mask, "int64"), columns)
         mask, rank, shape = kept_tokens, 2, node.shape(kept_tokens)
     wide = reshape(node, mask, {2: (shape[0], 1, 1, shape[-1]), 3: (shape[0], 1, *shape[1:])}.get(rank, shape))
-    kept = cast(node, cast(node, wide, "bool"), node.dtype(like))
-    return op.multiply(op.subtract(scalar_like(node, 1, like), kept), scalar_like(node, lowest, like))
+    kept = cast(cast(wide, "bool"), node.dtype(like))
+    return (1 - kept) * lowest
 
 
-def _between(node: OnnxNode, places: Expr, columns: int) -> Expr:
+def _between(node: OnnxNode, positions: Expr, columns: int) -> Expr:
     """[batch, columns]: true from the beginning of a sequence up to its end."""
-    (count,), batch = node.shape(places), node.shape()[0]
+    (count,), batch = node.shape(positions), node.shape()[0]
     if count not in (batch, 2 * batch):
         node.unsupported(
             f"a mask of {count} numbers for {batch} sequences: their ends, or ends and beginnings, are needed"
         )
     column = constant(np.arange(columns)[None], "int64")
-    ends = reshape(node, slice_axis(node, places, 0, 0, batch), (batch, 1))
-    kept = op.less(column, ends)
+    ends = reshape(node, slice_axis(positions, 0, 0, batch), (batch, 1))
+    kept = column < ends
     if count == batch:
         return kept
-    begins = reshape(node, slice_axis(node, places, 0, batch, 2 * batch), (batch, 1))
-    return op.logical_and(kept, op.greater_equal(column, begins))
+    begins = reshape(node, slice_axis(positions, 0, batch, 2 * batch), (batch, 1))
+    return op.logical_and(kept, column >= begins)
 
 
 def causal_mask(node: OnnxNode, rows: int, columns: int, like: Expr, lowest: float) -> Expr:
-    """What to add so that row i sees the columns up to columns - rows + i."""
+    """The addend that lets row i see the columns up to columns - rows + i."""
     visible = np.tril(np.ones((rows, columns), bool), columns - rows)
     return constant(np.where(visible, 0.0, lowest)[None, None], node.dtype(like))
 
@@ -81,7 +85,7 @@ def _total_mask(node: OnnxNode, masks: list[Expr | None]) -> Expr | None:
     total = found[0] if found else None
     for mask in found[1:]:
         assert total is not None
-        total = op.add(total, mask)
+        total = total + mask
     return total
 
 
@@ -90,7 +94,7 @@ def convert_attention(node: OnnxNode) -> list[Expr | None]:
     """One product for query, key and value, then attention; with the keys and values of earlier steps if given."""
     projected = matmul(node, node[0], node[1])
     if node.has(2):
-        projected = op.add(projected, node[2])
+        projected = projected + node[2]
     return _attention(node, projected, 3, 4, 5)
 
 
@@ -98,8 +102,8 @@ def convert_attention(node: OnnxNode) -> list[Expr | None]:
 def convert_qattention(node: OnnxNode) -> list[Expr | None]:
     """`Attention` whose first product is of quantized input and weights."""
     product = integer_product(node, node[0], node[1], 6, 7)
-    scale = op.multiply(node[3], node[4])
-    return _attention(node, op.add(op.multiply(op.cast(product, dtype="float32"), scale), node[2]), 5, 8, None)
+    scale = node[3] * node[4]
+    return _attention(node, op.cast(product, dtype="float32") * scale + node[2], 5, 8, None)
 
 
 def _attention(node: OnnxNode, projected: Expr, mask_at: int, past_at: int, bias_at: int | None) -> list[Expr | None]:
@@ -112,12 +116,12 @@ def _attention(node: OnnxNode, projected: Expr, mask_at: int, past_at: int, bias
     sizes = node.attr("qkv_hidden_sizes") or [width // 3] * 3
     ends = np.cumsum(sizes).tolist()
     query, key, value = (
-        heads_first(node, slice_axis(node, projected, 2, end - size, end), heads) for size, end in zip(sizes, ends)
+        heads_first(node, slice_axis(projected, 2, end - size, end), heads) for size, end in zip(sizes, ends)
     )
     present: Expr | None = None
     if node.has(past_at):
         past = node[past_at]
-        parts = [reshape(node, slice_axis(node, past, 0, i, i + 1), node.shape(past)[1:]) for i in (0, 1)]
+        parts = [reshape(node, slice_axis(past, 0, i, i + 1), node.shape(past)[1:]) for i in (0, 1)]
         key, value = concatenate([parts[0], key], 2), concatenate([parts[1], value], 2)
     if node.wants(1):
         present = concatenate([op.expand_dims(part, axis=0, num_newaxis=1) for part in (key, value)], 0)
@@ -152,7 +156,7 @@ def _projected(node: OnnxNode, heads: int) -> tuple[Expr, Expr, Expr]:
         batch, length, count, _, depth = node.shape()
         packed = transpose(node[0], (3, 0, 2, 1, 4))
         query, key, value = (
-            reshape(node, slice_axis(node, packed, 0, i, i + 1), (batch, count, length, depth)) for i in range(3)
+            reshape(node, slice_axis(packed, 0, i, i + 1), (batch, count, length, depth)) for i in range(3)
         )
         return query, key, value
     if node.has(2):
@@ -160,14 +164,14 @@ def _projected(node: OnnxNode, heads: int) -> tuple[Expr, Expr, Expr]:
     else:
         batch, length, count, _, depth = node.shape(1)
         packed = transpose(node[1], (3, 0, 2, 1, 4))
-        halves = [slice_axis(node, packed, 0, i, i + 1) for i in range(2)]
+        halves = [slice_axis(packed, 0, i, i + 1) for i in range(2)]
         inputs = [node[0], *[reshape(node, half, (batch, count, length, depth)) for half in halves]]
     if node.has(3):
         begin = 0
         for index, part in enumerate(inputs):
             if node.rank(part) == 3:
                 width = node.shape(part)[2]
-                inputs[index] = op.add(part, slice_axis(node, node[3], 0, begin, begin + width))
+                inputs[index] = part + slice_axis(node[3], 0, begin, begin + width)
                 begin += width
     split = [heads_first(node, part, heads) if node.rank(part) == 3 else part for part in inputs]
     return split[0], split[1], split[2]
@@ -186,17 +190,19 @@ def convert_rotary_embedding(node: OnnxNode) -> Expr:
         depth = node.shape()[2] // heads if heads else 2 * node.shape(2)[1]
         data = heads_first(node, data, node.shape()[2] // depth)
     length = node.shape(data)[2]
-    places = cast(node, node[1], "int64")
+    positions = cast(node[1], "int64")
     if node.rank(1) == 1:
-        places = op.add(reshape(node, places, (1, 1)), constant(np.arange(length)[None], "int64"))
-    result = rotate(node, data, places, node[2], node[3], pairs, turned)
+        positions = reshape(node, positions, (1, 1)) + constant(np.arange(length)[None], "int64")
+    result = rotate(node, data, positions, node[2], node[3], pairs, turned)
     if node.rank() == 4:
         return result
     batch, heads, rows, depth = node.shape(result)
     return reshape(node, transpose(result, (0, 2, 1, 3)), (batch, rows, heads * depth))
 
 
-def rotate(node: OnnxNode, data: Expr, places: Expr, cosines: Expr, sines: Expr, pairs: bool, turned: int = 0) -> Expr:
+def rotate(
+    node: OnnxNode, data: Expr, positions: Expr, cosines: Expr, sines: Expr, pairs: bool, turned: int = 0
+) -> Expr:
     """The first `turned` elements (0: all) of the last axis of [batch, heads, length, depth] turned in pairs.
 
     The caches [positions, turned / 2] hold the angles; neighbours are a pair, or elements of the two halves.
@@ -204,26 +210,202 @@ def rotate(node: OnnxNode, data: Expr, places: Expr, cosines: Expr, sines: Expr,
     batch, heads, length, depth = node.shape(data)
     turned = turned or depth
     half = turned // 2
-    part = slice_axis(node, data, 3, 0, turned)
-    rows = node.shape(places)[0]
+    part = slice_axis(data, 3, 0, turned)
+    rows = node.shape(positions)[0]
     cosine, sine = (
-        reshape(
-            node, op.take(slice_axis(node, cache, 1, 0, half), places, axis=0, mode="clip"), (rows, 1, length, half)
-        )
+        reshape(node, op.take(slice_axis(cache, 1, 0, half), positions, axis=0, mode="clip"), (rows, 1, length, half))
         for cache in (cosines, sines)
     )
     if pairs:
         split = reshape(node, part, (batch, heads, length, half, 2))
-        first, second = (
-            reshape(node, slice_axis(node, split, 4, i, i + 1), (batch, heads, length, half)) for i in (0, 1)
-        )
+        first, second = (reshape(node, slice_axis(split, 4, i, i + 1), (batch, heads, length, half)) for i in (0, 1))
     else:
-        first, second = slice_axis(node, part, 3, 0, half), slice_axis(node, part, 3, half, turned)
-    real = op.subtract(op.multiply(first, cosine), op.multiply(second, sine))
-    imaginary = op.add(op.multiply(second, cosine), op.multiply(first, sine))
+        first, second = slice_axis(part, 3, 0, half), slice_axis(part, 3, half, turned)
+    real = first * cosine - second * sine
+    imaginary = second * cosine + first * sine
     if pairs:
         stacked = concatenate([op.expand_dims(value, axis=4, num_newaxis=1) for value in (real, imaginary)], 4)
         result = reshape(node, stacked, (batch, heads, length, turned))
     else:
         result = concatenate([real, imaginary], 3)
-    return result if turned == depth else concatenate([result, slice_axis(node, data, 3, turned, depth)], 3)
+    return result if turned == depth else concatenate([result, slice_axis(data, 3, turned, depth)], 3)
+
+
+# GroupQueryAttention of onnxruntime's domain: causal attention on fewer key heads, over a cache of earlier steps.
+_LOWEST = float(np.finfo(np.float32).min)
+
+
+@converts("GroupQueryAttention", domain=MICROSOFT)
+def convert_group_query_attention(node: OnnxNode) -> list[Expr]:
+    """Attention over the past and this step's keys and values; the caches that it returns hold both.
+
+    `seqlens_k` says how long each sequence is, less one; where it is shorter than the cache, this step's keys follow
+    the used part of it. A `total_sequence_length` that only a run can tell is taken to be past and step together.
+    """
+    node.ignore("kv_cache_bit_width")
+    node.choice("smooth_softmax", 0, (0, -1))
+    heads, shared = int(node.require("num_heads")), int(node.require("kv_num_heads"))
+    query, key, value = _grouped(node, heads, shared)
+    rows, past = node.shape(query)[2], node.shape(3)[2] if node.has(3) else 0
+    used = _used(node, rows, past)
+    if node.attr("do_rotary", 0):
+        steps = constant(np.arange(rows)[None], "int64")
+        positions = steps + (constant(past, "int64") if used is None else reshape(node, used, (-1, 1)))
+        pairs = bool(node.attr("rotary_interleaved", 0))
+        query, key = (rotate(node, part, positions, node[7], node[8], pairs) for part in (query, key))
+    length = max(_total(node, rows, past), past)
+    if used is not None:
+        key, value = (_placed(node, *pair, used, length) for pair in ((node[3], key), (node[4], value)))
+    elif past:
+        key, value = concatenate([node[3], key], 2), concatenate([node[4], value], 2)
+    mask = _mask(node, query, used, node.shape(key)[2])
+    scale = float(node.attr("scale", 0.0)) or node.shape(query)[3] ** -0.5
+    repeated = [_repeat_heads(node, part, heads // shared) for part in (key, value)]
+    limit = float(node.attr("softcap", 0.0))
+    return [attend(node, query, repeated[0], repeated[1], mask, scale, limit), key, value]
+
+
+def _total(node: OnnxNode, rows: Any, past: Any) -> Any:
+    """The length of the longest sequence, this step included."""
+    given = node.inputs[6] if node.has(6) else None
+    return int(given.data.reshape(-1)[0]) if isinstance(given, Constant) else past + rows
+
+
+def _used(node: OnnxNode, rows: Any, past: Any) -> Expr | None:
+    """The used length of each sequence's cache, [batch] int64; None where it is all of it."""
+    if not past or not node.has(5):
+        return None
+    lengths, total = node[5], _total(node, rows, past)
+    whole = isinstance(lengths, Constant) and bool((lengths.data == past + rows - 1).all())
+    if whole or (node.shape()[0] == 1 and total == past + rows):
+        return None
+    if total == rows:
+        return constant(np.zeros(node.shape()[0]), "int64")
+    counted = cast(reshape(node, lengths, (node.shape()[0],)), "int64")
+    return op.maximum(counted - constant(rows - 1, "int64"), constant(0, "int64"))
+
+
+def _placed(node: OnnxNode, past: Expr, fresh: Expr, used: Expr, length: int) -> Expr:
+    """[batch, heads, length, depth]: the used part of the cache, `fresh` behind it, then zeros."""
+    batch, heads, rows, depth = node.shape(fresh)
+    stored = node.shape(past)[2]
+    column, first = constant(np.arange(length)[None], "int64"), reshape(node, used, (batch, 1))
+    moved = column - first + constant(stored, "int64")
+    source = op.where(column < first, column, moved)
+    inside = column < first + constant(rows, "int64")
+    last = constant(stored + rows - 1, "int64")
+    wide = op.broadcast_to(
+        reshape(node, op.minimum(source, last), (batch, 1, length, 1)), shape=(batch, heads, length, depth)
+    )
+    picked = op.gather(concatenate([past, fresh], 2), axis=2, indices=wide)
+    return op.where(reshape(node, inside, (batch, 1, length, 1)), picked, constant(0, node.dtype(fresh)))
+
+
+def _mask(node: OnnxNode, query: Expr, used: Expr | None, columns: Any) -> Expr:
+    """The addend of the scores: row i of a sequence sees the used part of its cache and this step up to i."""
+    rows, window = node.shape(query)[2], int(node.attr("local_window_size", -1))
+    if used is None:
+        mask = causal_mask(node, rows, columns, query, _LOWEST)
+        if window > 0:
+            near = np.tril(np.ones((rows, columns), bool), columns - rows - window)
+            mask = mask + constant(np.where(near, -1e30, 0.0)[None, None], node.dtype(query))
+        return mask
+    position = reshape(node, used, (-1, 1, 1, 1)) + constant(np.arange(rows).reshape(1, 1, -1, 1), "int64")
+    column = constant(np.arange(columns).reshape(1, 1, 1, -1), "int64")
+    seen = column <= position
+    if window > 0:
+        seen = op.logical_and(seen, column > position - constant(window, "int64"))
+    return op.where(seen, constant(0, node.dtype(query)), constant(_LOWEST, node.dtype(query)))
+
+
+def _grouped(node: OnnxNode, heads: int, shared: int) -> tuple[Expr, Expr, Expr]:
+    """Query, key and value by heads, from three inputs or one packed one."""
+    if node.has(1):
+        return heads_first(node, node[0], heads), heads_first(node, node[1], shared), heads_first(node, node[2], shared)
+    depth = node.shape()[2] // (heads + 2 * shared)
+    ends = np.cumsum([heads * depth, shared * depth, shared * depth]).tolist()
+    starts = [0, *ends[:2]]
+    parts = [slice_axis(node[0], 2, begin, end) for begin, end in zip(starts, ends)]
+    return heads_first(node, parts[0], heads), heads_first(node, parts[1], shared), heads_first(node, parts[2], shared)
+
+
+def _repeat_heads(node: OnnxNode, x: Expr, times: int) -> Expr:
+    """Each head `times` times in a row."""
+    if times == 1:
+        return x
+    picked = np.repeat(np.arange(node.shape(x)[1]), times)
+    return op.take(x, constant(picked, "int64"), axis=1, mode="clip")
+
+
+# ------------ Mixtures of experts of onnxruntime's domain: each token goes through the few networks that a router picks
+_ACTIVATIONS: dict[str, Callable[[OnnxNode, Expr], Expr]] = {
+    "relu": lambda node, x: op.nn.relu(x),
+    "gelu": lambda _node, x: gelu(x, approximate=True),
+    "silu": lambda node, x: op.nn.silu(x),
+    "identity": lambda node, x: x,
+}
+
+
+@converts("MoE", domain=MICROSOFT)
+def convert_moe(node: OnnxNode) -> Expr:
+    """act(x W1' + b1) [* (x W3' + b3)] W2' + b2 of the picked experts, weighed by the router's probabilities."""
+    return _mixture(node, [(node[2], 3), (node[4], 5), (node[6] if node.has(6) else None, 7)])
+
+
+@converts("QMoE", domain=MICROSOFT)
+def convert_qmoe(node: OnnxNode, expert_weight_bits: int = 4) -> Expr:
+    """`MoE` with weights of 4 or 8 bits and a scale for each output of each expert; unpacked when compiling."""
+    if any(node.has(index) for index in range(11, len(node.inputs))):
+        node.unsupported("zero points of the experts' weights")
+    node.choice("block_size", 0, (0,))
+    weights = [_unpacked(node, index, expert_weight_bits) if node.has(index) else None for index in (2, 5, 8)]
+    return _mixture(node, list(zip(weights, (4, 7, 10), strict=True)))
+
+
+def _unpacked(node: OnnxNode, index: int, bits: int) -> Expr:
+    packed, scales = node.static(index, "weights"), node.static(index + 1, "scales")
+    if bits not in (4, 8):
+        node.unsupported(f"attribute expert_weight_bits={bits}; supported: 4, 8")
+    codes = code_bits(packed.reshape(-1, packed.shape[-1]), bits).reshape(*packed.shape[:-1], -1)
+    values = (codes.astype(np.float32) - float(1 << (bits - 1))) * scales.astype(np.float32)[..., None]
+    return constant(values, node.dtype())
+
+
+def _mixture(node: OnnxNode, layers: list[tuple[Expr | None, int]]) -> Expr:
+    """The mixture of experts with three layers of weights, each [experts, out, in] and its bias by input number."""
+    (first, first_bias), (second, second_bias), (gate, gate_bias) = layers
+    assert first is not None and second is not None
+    activation = _ACTIVATIONS[node.choice("activation_type", "relu", tuple(_ACTIVATIONS))]
+    node.choice("use_sparse_mixer", 0, (0,))
+    node.ignore("swiglu_fusion", "swiglu_limit", "activation_alpha", "activation_beta")
+    shape = node.shape()
+    tokens, experts = node.shape(1)
+    flat = reshape(node, node[0], (1, tokens, shape[-1]))
+    data = op.broadcast_to(flat, shape=(experts, tokens, shape[-1]))
+    inner = activation(node, _layer(node, data, first, first_bias))
+    if gate is not None:
+        inner = inner * _layer(node, data, gate, gate_bias)
+    result = _layer(node, inner, second, second_bias)
+    weights = reshape(node, op.transpose(_routed(node), axes=(1, 0)), (experts, tokens, 1))
+    mixed = op.sum(result * weights, axis=(0,), keepdims=False)
+    return reshape(node, mixed, shape)
+
+
+def _layer(node: OnnxNode, data: Expr, weight: Expr, bias: int) -> Expr:
+    """[experts, tokens, out]."""
+    product = op.nn.batch_matmul(data, weight)
+    return product + op.expand_dims(node[bias], axis=1) if node.has(bias) else product
+
+
+def _routed(node: OnnxNode) -> Expr:
+    """[tokens, experts]: the probabilities of the `k` most likely experts of each token, 0 for the others."""
+    tokens, experts = node.shape(1)
+    count = int(node.attr("k", 1))
+    chances = op.nn.softmax(cast(node[1], "float32"), axis=-1)
+    best = op.topk(chances, k=count, axis=-1, ret_type="indices", dtype="int32")
+    positions = constant(np.arange(experts).reshape(1, 1, -1), "int32")
+    picked = op.any(op.equal(reshape(node, best, (tokens, count, 1)), positions), axis=(1,))
+    chances = op.where(picked, chances, constant(0.0, "float32"))
+    if node.attr("normalize_routing_weights", 0):
+        chances = chances / op.sum(chances, axis=(1,), keepdims=True)
+    return cast(chances, node.dtype())

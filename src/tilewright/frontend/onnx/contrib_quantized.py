@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.frontend.onnx.build import cast, constant, transpose
+from tilewright.frontend.idioms import cast, constant
 from tilewright.frontend.onnx.contrib import embedded
 from tilewright.frontend.onnx.nn import matmul_with
-from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.node import OnnxNode, transpose
 from tilewright.frontend.onnx.pooling import average_pool, max_pool, windows
 from tilewright.frontend.onnx.quantize import (
     code_bits,
@@ -36,9 +36,9 @@ def _channels_last(node: OnnxNode, data: Expr) -> Expr:
 
 
 @converts("QLinearConv", domain=MICROSOFT)
-def convert_qlinear_conv(node: OnnxNode) -> Expr:
+def convert_qlinear_conv(node: OnnxNode, channels_last: int = 0) -> Expr:
     """ONNX's QLinearConv; with `channels_last` of data and a result [N, …, C], the weights as ever."""
-    if not node.attr("channels_last", 0):
+    if not channels_last:
         return qlinear_conv(node, node[0])
     return _channels_last(node, qlinear_conv(node, _channels_first(node, node[0])))
 
@@ -50,13 +50,12 @@ def convert_nhwc_max_pool(node: OnnxNode) -> Expr:
 
 
 @converts("QLinearAveragePool", domain=MICROSOFT)
-def convert_qlinear_average_pool(node: OnnxNode) -> Expr:
+def convert_qlinear_average_pool(node: OnnxNode, channels_last: bool = False) -> Expr:
     """The mean of each window of the real numbers that a quantized tensor stands for."""
-    last = bool(node.attr("channels_last", 0))
     data = real_of(node, 0)
-    data = _channels_first(node, data) if last else data
+    data = _channels_first(node, data) if channels_last else data
     pooled = average_pool(node, data, windows(node, node.shape(data)[2:], node.require("kernel_shape")))
-    return quantized_like(node, _channels_last(node, pooled) if last else pooled, 3, 0)
+    return quantized_like(node, _channels_last(node, pooled) if channels_last else pooled, 3, 0)
 
 
 @converts("QLinearWhere", domain=MICROSOFT)
@@ -70,7 +69,7 @@ def convert_qembed_layer_normalization(node: OnnxNode) -> list[Expr | None]:
     """`EmbedLayerNormalization` of quantized tables, normalization included."""
     tables: list[Expr | None] = []
     for index in range(2, 7):
-        zero = cast(node, node[index + 11], "int32") if node.has(index + 11) else constant(0, "int32")
+        zero = cast(node[index + 11], "int32") if node.has(index + 11) else constant(0, "int32")
         real = node.has(index) and node.has(index + 6)
         tables.append(qnn.dequantize(node[index], node[index + 6], zero) if real else None)
     return embedded(node, tables, mask=7, positions=None)[:2]
@@ -78,22 +77,24 @@ def convert_qembed_layer_normalization(node: OnnxNode) -> list[Expr | None]:
 
 # ----------------------------------------------------------------------------------------------------- packed tables
 @converts("GatherBlockQuantized", domain=MICROSOFT)
-def convert_gather_block_quantized(node: OnnxNode) -> Expr:
+def convert_gather_block_quantized(
+    node: OnnxNode, quantize_axis: int = 1, block_size: int = 128, bits: int = 4, gather_axis: int = 0
+) -> Expr:
     """Rows of a table of 4 or 8 bits with a scale for each block along an axis; unpacked when compiling."""
-    axis, block = int(node.attr("quantize_axis", 1)), int(node.attr("block_size", 128))
-    bits, packed = int(node.attr("bits", 4)), node.static(0, "data")
+    axis = quantize_axis
+    packed = node.static(0, "data")
     if packed.dtype == np.uint8 and bits == 4:
         codes = code_bits(packed.reshape(-1, packed.shape[-1]), 4).reshape(*packed.shape[:-1], -1)
         middle = 8
     else:
         codes, middle = packed, 128 if packed.dtype == np.uint8 else 0
-    axis = node.normalize_axis(axis, codes.ndim)
+    axis = node.axis(axis, codes.ndim)
     scales = node.static(2, "scales")
-    groups = np.arange(codes.shape[axis]) // block
+    groups = np.arange(codes.shape[axis]) // block_size
     zeros = np.float32(middle) if not node.has(3) else _table_zeros(node, scales.shape, bits, packed.dtype)
     zeros = zeros if zeros.ndim == 0 else np.take(zeros, groups, axis)
     table = (codes.astype(np.float32) - zeros) * np.take(scales, groups, axis).astype(np.float32)
-    gathered = node.normalize_axis(int(node.attr("gather_axis", 0)), table.ndim)
+    gathered = node.axis(gather_axis, table.ndim)
     return op.take(constant(table, node.dtype(2)), node[1], axis=gathered, mode="wrap")
 
 

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import concatenate, constant, index_axis
-from tilewright.frontend.onnx.choice import Fork, choose, differ_in_rank
+from tilewright.frontend.idioms import concatenate, constant, index_axis
 from tilewright.frontend.onnx.loop import Body, Slices, as_scalar, recursive_loop
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.schema import join_types
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.expr import Constant, Expr, If, Tuple
+from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.op.host import shape_of
+from tilewright.relay.op.onnx_host import host_call
 
 _MOST_UNROLLED = 16  # iterations
 
@@ -98,7 +101,7 @@ def _unroll(node: OnnxNode, graph: Any, carried: list[Expr], trips: int) -> list
 
 
 def stacked(rows: list[list[Expr]], axes: Sequence[int]) -> list[Expr]:
-    """What each step gave, along a new axis."""
+    """The results of each step, along a new axis."""
     columns = zip(*rows)
     return [
         concatenate([op.expand_dims(value, axis=axis, num_newaxis=1) for value in column], axis)
@@ -108,17 +111,17 @@ def stacked(rows: list[list[Expr]], axes: Sequence[int]) -> list[Expr]:
 
 # ---------------------------------------------------------------------------------------------------------- Scan
 @converts("Scan")
-def convert_scan_8(node: OnnxNode) -> Sequence[Expr | None]:
+def convert_scan_8(node: OnnxNode, num_scan_inputs: int) -> Sequence[Expr | None]:
     """With a batch axis in front (opset 8): each sample by itself."""
     if node.has(0):
         node.unsupported("sequence lengths that differ between samples")
     inputs = [node[index] for index in range(1, len(node.inputs))]
-    scanned = int(node.require("num_scan_inputs"))
+    scanned = num_scan_inputs
     states, sequences = inputs[: len(inputs) - scanned], inputs[len(inputs) - scanned :]
     directions = node.attr("directions") or [0] * scanned
     samples = []
     for sample in range(node.shape(inputs[0])[0]):
-        own = [[index_axis(node, value, 0, sample) for value in group] for group in (states, sequences)]
+        own = [[index_axis(value, 0, sample) for value in group] for group in (states, sequences)]
         part = _scan(node, own[0], own[1], [0] * scanned, directions, None, None)
         if part is None or any(value is None for value in part):
             return [None] * len(node.proto.output)
@@ -127,9 +130,9 @@ def convert_scan_8(node: OnnxNode) -> Sequence[Expr | None]:
 
 
 @converts("Scan", since=9)
-def convert_scan_9(node: OnnxNode) -> Sequence[Expr | None]:
+def convert_scan_9(node: OnnxNode, num_scan_inputs: int) -> Sequence[Expr | None]:
     """A body over the slices of some inputs, carrying states along and collecting what each step gives."""
-    scanned = int(node.require("num_scan_inputs"))
+    scanned = num_scan_inputs
     inputs = node.given()
     states, sequences = inputs[: len(inputs) - scanned], inputs[len(inputs) - scanned :]
     axes = node.attr("scan_input_axes") or [0] * scanned
@@ -151,7 +154,7 @@ def _scan(
     out_directions: Sequence[int] | None,
 ) -> Sequence[Expr | None]:
     graph = node.require("body")
-    axes = [node.normalize_axis(axis, node.rank(value)) for axis, value in zip(axes, sequences)]
+    axes = [node.axis(axis, node.rank(value)) for axis, value in zip(axes, sequences)]
     steps = node.shape(sequences[0])[axes[0]]
     if not isinstance(steps, int) or not 0 < steps <= _MOST_UNROLLED:
         along = [Slices(*entry) for entry in zip(sequences, axes, map(bool, directions))]
@@ -164,7 +167,7 @@ def _scan(
     current = list(states)
     for step in range(steps):
         slices = [
-            index_axis(node, value, axis, steps - 1 - step if backwards else step)
+            index_axis(value, axis, steps - 1 - step if backwards else step)
             for value, axis, backwards in zip(sequences, axes, directions)
         ]
         outputs = node.importer.subgraph(graph, node, dict(zip(names, [*current, *slices])))
@@ -184,7 +187,7 @@ def _collected(
     for index, column in enumerate(zip(*rows)):
         ordered = list(column)[::-1] if directions and directions[index] else list(column)
         rank = node.rank(column[0]) + 1
-        axis = node.normalize_axis(axes[index] if axes else 0, rank)
+        axis = node.axis(axes[index] if axes else 0, rank)
         found += stacked([[value] for value in ordered], [axis])
     return found
 
@@ -192,10 +195,67 @@ def _collected(
 def _turned(
     values: Sequence[Expr | None], states: int, axes: Sequence[int] | None, directions: Sequence[int] | None
 ) -> Sequence[Expr | None]:
-    """What a loop collected, reversed where the scan collects from the back."""
+    """The values collected by a loop, reversed where the scan collects from the back."""
     turned = list(values)
     for index, backwards in enumerate(directions or ()):
         value = turned[states + index]
         if backwards and value is not None:
             turned[states + index] = op.reverse(value, axis=axes[index] if axes else 0)
     return turned
+
+
+# --------- Values that a condition chooses at run time, under one type; and forks, where no type of a tensor holds both
+class Fork(Exception):
+    """The outputs of a node are those of one of two branches, by `condition`, and differ in rank."""
+
+    def __init__(self, label: str, condition: Expr, branches: Sequence[list[Expr] | ModelError]) -> None:
+        super().__init__(label)
+        self.label = label
+        self.condition = condition
+        self.branches = branches
+
+
+def choose(label: str, condition: Expr, branches: Sequence[list[Expr] | ModelError]) -> list[Expr]:
+    """The values of the first branch where `condition` is true, else of the second.
+
+    A branch that is a `ModelError` stops the model with it when it is taken; the first is raised where both are.
+    """
+    first, second = _sound(branches)
+    if len(first) != len(second):
+        raise ModelError(f"{label}: its branches give {len(first)} and {len(second)} values")
+    pairs = [_of_one_type(label, a, b) for a, b in zip(first, second)]
+    then_value, else_value = (Tuple([pair[side] for pair in pairs]) for side in (0, 1))
+    chosen = If(condition, then_value, else_value)
+    return [chosen[index] for index in range(len(pairs))]
+
+
+def differ_in_rank(branches: Sequence[list[Expr] | ModelError]) -> bool:
+    """True if both branches give a tensor in the same position, of another rank."""
+    first, second = _sound(branches)
+    pairs = [(type_of(a), type_of(b)) for a, b in zip(first, second)]
+    return any(isinstance(a, TensorType) and isinstance(b, TensorType) and a.ndim != b.ndim for a, b in pairs)
+
+
+def _sound(branches: Sequence[list[Expr] | ModelError]) -> list[list[Expr]]:
+    """The branches with values whose evaluation raises the error in place of each that is one."""
+    sound = [values for values in branches if not isinstance(values, ModelError)]
+    if not sound:
+        raise next(error for error in branches if isinstance(error, ModelError))
+    return [_failing(values, sound[0]) if isinstance(values, ModelError) else values for values in branches]
+
+
+def _failing(error: ModelError, like: list[Expr]) -> list[Expr]:
+    """Values of the types of `like` whose evaluation raises `error`."""
+    return [host_call("Fail", [], type_of(value), message=str(error)) for value in like]
+
+
+def _of_one_type(label: str, a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """Both values under one type; where extents, rank or kind differ, one that leaves them open."""
+    a_type, b_type = type_of(a), type_of(b)
+    joined = join_types(a_type, b_type)
+    if joined is None:
+        raise ModelError(f"{label}: its branches give {a_type} and {b_type}, which no type holds both")
+    if joined in (a_type, b_type) and isinstance(joined, TensorType):
+        return a, b
+    opaque = [value if type_of(value) == joined else host_call("Identity", [value], joined) for value in (a, b)]
+    return opaque[0], opaque[1]

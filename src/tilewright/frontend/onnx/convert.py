@@ -10,41 +10,23 @@ import numpy as np
 from onnx import ModelProto
 
 from tilewright.errors import ModelError
+from tilewright.frontend.converters import import_families
+from tilewright.frontend.graph_walk import Unavailable
 from tilewright.frontend.inputs import InputSpec, resolve_inputs
-from tilewright.frontend.onnx import (  # noqa: F401  (importing a family registers its converters)
-    activation,
-    contrib,
-    contrib_attention,
-    contrib_quantized,
-    control,
-    experts,
-    fourier,
-    grouped_attention,
-    image,
-    indexing,
-    logic,
-    math,
-    ml,
-    ml_tables,
-    nn,
-    normalization,
-    pooling,
-    quantize,
-    recurrent,
-    reduce,
-    sampling,
-    shape,
-    tensor,
-    training,
-)
 from tilewright.frontend.onnx.importer import GraphImporter
-from tilewright.frontend.onnx.inputs import declared_inputs
-from tilewright.frontend.onnx.load import load_model
-from tilewright.frontend.onnx.node import Environment, Unavailable
-from tilewright.frontend.onnx.well_formed import check_graph
-from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar, Tuple, Var, var
+from tilewright.frontend.onnx.load import check_graph, declared_inputs, load_model
+from tilewright.frontend.onnx.node import Environment
+from tilewright.frontend.outputs import module_of
+from tilewright.relay.ir.expr import Constant, Expr, Tuple, Var, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.visitor import post_order, substitute
+
+import_families(
+    "tilewright.frontend.onnx",
+    "activation contrib contrib_attention contrib_quantized control fourier image "
+    "indexing math ml ml_tables nn normalization pooling quantize recurrent reduce sampling shape tensor "
+    "training",
+)
 
 
 def convert_model(
@@ -69,25 +51,26 @@ def convert_model(
     importer.run(graph.node, env, model.opsets, [output.name for output in graph.output])
     importer.problems.refuse(model.label)
     results = [_result(env, output.name, model.label) for output in graph.output]
-    body = results[0] if len(results) == 1 else Tuple(results)
     if weights is not None:
-        body = _with_weights(body, initializers, params, weights)
-    attrs = {"output_names": tuple(output.name for output in graph.output)}
-    main = Function(params, body, attrs=attrs)
-    return IRModule({**importer.functions, GlobalVar("main"): main}), specs
+        results = _with_weights(results, initializers, params, weights)
+    return module_of(params, results, [output.name for output in graph.output], importer.functions), specs
 
 
 def _with_weights(
-    body: Expr, initializers: Mapping[str, Constant], params: list[Var], weights: dict[str, np.ndarray[Any, Any]]
-) -> Expr:
-    """`body` with variables for the initializers it reads; these are added to `params`, their values to `weights`."""
+    results: list[Expr],
+    initializers: Mapping[str, Constant],
+    params: list[Var],
+    weights: dict[str, np.ndarray[Any, Any]],
+) -> list[Expr]:
+    """`results` with variables for the initializers read; these are added to `params`, their values to `weights`."""
+    body = Tuple(results)
     used, variables = set(post_order(body)), dict[Expr, Expr]()
     for name, constant in initializers.items():
         if constant in used:
             variables[constant] = param = var(name, constant.tensor_type)
             params.append(param)
             weights[name] = constant.data
-    return substitute(body, variables)
+    return list(substitute(body, variables).fields)  # type: ignore[attr-defined]
 
 
 def _result(env: Environment, name: str, label: str) -> Expr:

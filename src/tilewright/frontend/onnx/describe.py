@@ -1,4 +1,4 @@
-"""What an ONNX file says of itself, whether or not it is supported."""
+"""The description of an ONNX file, whether or not it is supported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from onnx import helper
 
 from tilewright.frontend.description import Description
-from tilewright.frontend.metadata import Metadata
+from tilewright.frontend.interface import Metadata
 from tilewright.frontend.onnx.index_limits import nodes_of
 from tilewright.frontend.onnx.load import load_model
 from tilewright.frontend.onnx.reference.submodel import tensors_of

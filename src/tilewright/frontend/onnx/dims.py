@@ -24,6 +24,11 @@ def is_known(dims: Iterable[Dim]) -> bool:
     return not any(isinstance(dim, Any) for dim in dims)
 
 
+def is_one(dim: Dim) -> bool:
+    """True if `dim` is the integer 1."""
+    return isinstance(dim, int) and dim == 1
+
+
 def product(dims: Iterable[Dim]) -> Dim:
     """The product of `dims`; `Any()` if one is unknown."""
     listed = list(dims)
@@ -63,7 +68,7 @@ def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
 
 def _common(dims: Sequence[Dim]) -> Dim:
     """The extent that `dims` broadcast to."""
-    others = [dim for dim in dims if not (isinstance(dim, int) and dim == 1)]
+    others = [dim for dim in dims if not is_one(dim)]
     if not others:
         return 1
     fixed = {dim for dim in others if isinstance(dim, int)}

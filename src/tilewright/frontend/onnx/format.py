@@ -10,8 +10,7 @@ from typing import Any
 from tilewright.errors import ModelError
 from tilewright.frontend.description import Description
 from tilewright.frontend.inputs import Declared, InputSpec
-from tilewright.frontend.interface import Frontend, Shapes
-from tilewright.frontend.metadata import Metadata
+from tilewright.frontend.interface import Frontend, Metadata, Shapes
 from tilewright.frontend.onnx import from_onnx
 from tilewright.frontend.onnx.reference.reference import OnnxReference
 from tilewright.frontend.onnx.wire import fields
@@ -54,10 +53,11 @@ class OnnxFrontend(Frontend):
         return from_onnx(model, input_shapes)
 
     def declared(self, model: str | os.PathLike[str]) -> list[Declared]:
-        """What the file says; nothing is converted. As some exporters mean it, 0 is an open extent."""
+        """The inputs declared in the file; nothing is converted. 0 is a symbolic dimension, as some exporters
+        mean it.
+        """
         # what reads messages needs the onnx package, which is optional
-        from tilewright.frontend.onnx.inputs import declared_inputs
-        from tilewright.frontend.onnx.load import load_model
+        from tilewright.frontend.onnx.load import declared_inputs, load_model
 
         return [
             entry if entry.dims is None else replace(entry, dims=tuple(dim or "?" for dim in entry.dims))

@@ -6,8 +6,8 @@ import numpy as np
 from onnx import TensorProto
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import cast, concatenate, constant, index_axis, reshape, slice_axis, transpose
-from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, slice_axis
+from tilewright.frontend.onnx.node import OnnxNode, reshape, transpose
 from tilewright.frontend.onnx.registry import converts
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
@@ -17,9 +17,9 @@ from tilewright.support.memory_limit import require_memory
 
 
 @converts("DFT", since=17)
-def convert_dft_17(node: OnnxNode) -> Expr:
+def convert_dft_17(node: OnnxNode, axis: int = 1) -> Expr:
     """The axis as an attribute (opsets 17 to 19)."""
-    return _dft(node, int(node.attr("axis", 1)))
+    return _dft(node, axis)
 
 
 @converts("DFT", since=20)
@@ -30,7 +30,7 @@ def convert_dft_20(node: OnnxNode) -> Expr:
 
 def _dft(node: OnnxNode, axis: int) -> Expr:
     inverse, onesided = bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
-    axis = node.normalize_axis(axis, node.rank())
+    axis = node.axis(axis, node.rank())
     shape = node.shape()
     length = int(node.static(1, "dft_length").reshape(-1)[0]) if node.has(1) else shape[axis]
     if inverse and onesided and not node.has(1):
@@ -39,7 +39,7 @@ def _dft(node: OnnxNode, axis: int) -> Expr:
         return _real_inverse(node, axis, length)
     turns = transform(node, node[0], axis, length, inverse)
     kept = length // 2 + 1 if onesided else length
-    return slice_axis(node, turns, axis, 0, kept)
+    return slice_axis(turns, axis, 0, kept)
 
 
 def transform(node: OnnxNode, data: Expr, axis: int, length: int, inverse: bool = False) -> Expr:
@@ -52,32 +52,30 @@ def transform(node: OnnxNode, data: Expr, axis: int, length: int, inverse: bool 
         raise ModelError(f"{node.label}: the last axis holds real and imaginary parts, and so 1 or 2, not {shape[-1]}")
     used = min(shape[axis], length)
     require_memory(2 * 8 * length * used, f"{node.label}: its matrix of {length} by {used} cosines and sines")
-    data = slice_axis(node, data, axis, 0, used)
+    data = slice_axis(data, axis, 0, used)
     angles = 2 * np.pi * np.outer(np.arange(length), np.arange(used)) / length
     cosine, sine = np.cos(angles), np.sin(angles) * (1 if inverse else -1)
     scale = 1 / length if inverse else 1.0
-    real = index_axis(node, data, len(shape) - 1, 0)
+    real = index_axis(data, len(shape) - 1, 0)
     parts = [_along(node, real, axis, cosine * scale), _along(node, real, axis, sine * scale)]
     if shape[-1] == 2:
-        imaginary = index_axis(node, data, len(shape) - 1, 1)
-        parts[0] = op.subtract(parts[0], _along(node, imaginary, axis, sine * scale))
-        parts[1] = op.add(parts[1], _along(node, imaginary, axis, cosine * scale))
+        imaginary = index_axis(data, len(shape) - 1, 1)
+        parts[0] = parts[0] - _along(node, imaginary, axis, sine * scale)
+        parts[1] = parts[1] + _along(node, imaginary, axis, cosine * scale)
     return concatenate([op.expand_dims(part, axis=len(shape) - 1, num_newaxis=1) for part in parts], len(shape) - 1)
 
 
 def _real_inverse(node: OnnxNode, axis: int, length: int) -> Expr:
     """The real signal of `length` whose transform begins with the lines given: the others mirror them."""
-    data = slice_axis(node, node[0], axis, 0, min(node.shape()[axis], length // 2 + 1))
+    data = slice_axis(node[0], axis, 0, min(node.shape()[axis], length // 2 + 1))
     shape = node.shape(data)
     lines = shape[axis]
     require_memory(2 * 8 * length * lines, f"{node.label}: its matrix of {length} by {lines} cosines and sines")
     angles = 2 * np.pi * np.outer(np.arange(length), np.arange(lines)) / length
     weight = np.where((np.arange(lines) == 0) | (2 * np.arange(lines) == length), 1.0, 2.0) / length
-    real = index_axis(node, data, len(shape) - 1, 0)
-    imaginary = index_axis(node, data, len(shape) - 1, 1)
-    signal = op.subtract(
-        _along(node, real, axis, np.cos(angles) * weight), _along(node, imaginary, axis, np.sin(angles) * weight)
-    )
+    real = index_axis(data, len(shape) - 1, 0)
+    imaginary = index_axis(data, len(shape) - 1, 1)
+    signal = _along(node, real, axis, np.cos(angles) * weight) - _along(node, imaginary, axis, np.sin(angles) * weight)
     return op.expand_dims(signal, axis=len(shape) - 1, num_newaxis=1)
 
 
@@ -86,14 +84,14 @@ def _along(node: OnnxNode, data: Expr, axis: int, matrix: np.ndarray) -> Expr:
     rank = node.rank(data)
     order = [*(other for other in range(rank) if other != axis), axis]
     moved = transpose(data, order)
-    rows = cast(node, moved if rank > 1 else reshape(node, moved, (1, node.shape(moved)[0])), "float64")
-    result = cast(node, op.nn.dense(rows, constant(matrix, "float64"), units=matrix.shape[0]), node.dtype(data))
+    rows = cast(moved if rank > 1 else reshape(node, moved, (1, node.shape(moved)[0])), "float64")
+    result = cast(op.nn.dense(rows, constant(matrix, "float64"), units=matrix.shape[0]), node.dtype(data))
     result = result if rank > 1 else reshape(node, result, (matrix.shape[0],))
     return transpose(result, np.argsort(order).tolist())
 
 
 @converts("STFT", since=17)
-def convert_stft(node: OnnxNode) -> Expr:
+def convert_stft(node: OnnxNode, onesided: int = 1) -> Expr:
     """Transforms of windowed frames: (batch, frames, lines, 2) of a signal (batch, length, 1 or 2)."""
     step = int(node.static(1, "frame_step").reshape(-1)[0])
     shape = node.shape()
@@ -105,18 +103,18 @@ def convert_stft(node: OnnxNode) -> Expr:
         raise ModelError(f"{node.label} has neither a window nor a frame length")
     count = (shape[1] - length) // step + 1
     require_memory(8 * count * length, f"{node.label}: its {count} frames of {length} samples")
-    places = np.arange(count)[:, None] * step + np.arange(length)
-    frames = op.take(node[0], Constant(places), axis=1, mode="clip")
+    positions = np.arange(count)[:, None] * step + np.arange(length)
+    frames = op.take(node[0], Constant(positions), axis=1, mode="clip")
     if node.has(2):
-        frames = op.multiply(frames, reshape(node, node[2], (1, 1, length, 1)))
+        frames = frames * reshape(node, node[2], (1, 1, length, 1))
     turned = transform(node, frames, 2, length)
-    return slice_axis(node, turned, 2, 0, length // 2 + 1 if node.attr("onesided", 1) else length)
+    return slice_axis(turned, 2, 0, length // 2 + 1 if onesided else length)
 
 
 @converts(*WINDOWS, since=17)
-def convert_window(node: OnnxNode) -> Expr:
+def convert_window(node: OnnxNode, periodic: bool = True) -> Expr:
     """A window as a sum of cosines, computed in float64 and rounded once."""
     size = node.ints(0, "size")[0]
     dtype = dtype_of(int(node.attr("output_datatype", TensorProto.FLOAT)), node.label)
     require_memory(8 * size, f"{node.label}: a window of {size} values")
-    return constant(cosine_window(node.op_type, size, bool(node.attr("periodic", 1))), dtype)
+    return constant(cosine_window(node.op_type, size, periodic), dtype)

@@ -9,8 +9,8 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 
 from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.schema import infer_outputs, type_from_proto
 from tilewright.frontend.onnx.tensors import dtype_of
-from tilewright.frontend.onnx.value_types import infer_outputs, type_from_proto
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type import Any, TensorType, TupleType, Type
 from tilewright.relay.ir.type_of import type_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.errors import ModelError, UnsupportedError
-from tilewright.frontend.onnx.build import cast, constant, scalar_like
+from tilewright.frontend.idioms import cast, constant, like
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
@@ -33,7 +33,7 @@ _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
 @dataclass(frozen=True)
 class _Style:
-    """How to resize: interpolation, coordinate convention, and the fine print of each."""
+    """The parameters of resizing: interpolation, coordinate convention, and the fine print of each."""
 
     mode: str
     coordinates: str = "asymmetric"
@@ -73,16 +73,22 @@ def _upsample(node: OnnxNode, scales: Sequence[float]) -> Expr:
 
 
 @converts("Resize", since=11)
-def convert_resize_11(node: OnnxNode) -> Expr:
+def convert_resize_11(
+    node: OnnxNode,
+    cubic_coeff_a: float = -0.75,
+    exclude_outside: bool = False,
+    antialias: bool = False,
+    extrapolation_value: float = 0.0,
+) -> Expr:
     """Scales or sizes, every coordinate convention, and from opset 18 axes, antialiasing and aspect policies."""
     style = _Style(
         node.choice("mode", "nearest", tuple(_METHODS)),
         node.choice("coordinate_transformation_mode", "half_pixel", tuple(COORDINATES)),
         node.choice("nearest_mode", "round_prefer_floor", tuple(ROUNDINGS)),
-        float(node.attr("cubic_coeff_a", -0.75)),
-        bool(node.attr("exclude_outside", 0)),
-        bool(node.attr("antialias", 0)),
-        float(node.attr("extrapolation_value", 0.0)),
+        cubic_coeff_a,
+        exclude_outside,
+        antialias,
+        extrapolation_value,
     )
     return _resize(node, _resized_axes(node, style), style)
 
@@ -101,7 +107,7 @@ def _scaled(extent: Size, scale: float) -> Size:
 
 def _resized_axes(node: OnnxNode, style: _Style) -> dict[int, Axis]:
     shape = node.shape()
-    axes = node.normalize_axes(node.attr("axes") or range(len(shape)), len(shape))
+    axes = node.axes(node.attr("axes") or range(len(shape)), len(shape))
     roi = [0.0] * len(axes) + [1.0] * len(axes)
     if style.coordinates == "tf_crop_and_resize":
         roi = node.static(1, "roi").reshape(-1).tolist()
@@ -139,17 +145,17 @@ def _resize(node: OnnxNode, axes: dict[int, Axis], style: _Style) -> Expr:
             scales=_scales(plane),
         )
     if style.mode != "nearest" and node.dtype() != "float64":
-        data = cast(node, data, "float32")
+        data = cast(data, "float32")
     for index, axis in active.items():
         data = _resize_axis(node, data, index, axis, style)
-    data = cast(node, data, node.dtype())
+    data = cast(data, node.dtype())
     if style.coordinates != "tf_crop_and_resize":
         return data
     for index, axis in active.items():
         beyond = outside(axis)
         if beyond.any():
             mask = Constant(beyond.reshape([-1 if i == index else 1 for i in range(node.rank())]))
-            data = op.where(mask, scalar_like(node, style.extrapolation, data), data)
+            data = op.where(mask, like(style.extrapolation, data), data)
     return data
 
 
@@ -177,17 +183,16 @@ def _resize_axis(node: OnnxNode, data: Expr, index: int, axis: Axis, style: _Sty
     if style.mode == "nearest":
         picked = nearest_indices(axis, style.coordinates, style.rounding)
         return op.take(data, Constant(picked), axis=index, mode="clip")
-    places, weights = weighted_taps(
+    positions, weights = weighted_taps(
         axis, style.coordinates, style.mode, style.cubic_a, style.exclude_outside, style.antialias
     )
-    return _interpolated(node, data, index, places, weights)
+    return _interpolated(node, data, index, positions, weights)
 
 
-def _interpolated(node: OnnxNode, data: Expr, index: int, places: np.ndarray, weights: np.ndarray) -> Expr:
-    """`data` (float32 or float64) with axis `index` interpolated: the weighted sum of the elements at `places`."""
+def _interpolated(node: OnnxNode, data: Expr, index: int, positions: np.ndarray, weights: np.ndarray) -> Expr:
+    """`data` (float32 or float64) with axis `index` interpolated: the weighted sum of the elements at `positions`."""
     trailing = [1] * (node.rank(data) - 1 - index)
-    scaled = op.multiply(
-        op.take(data, Constant(places), axis=index, mode="clip"),
-        constant(weights.reshape([*weights.shape, *trailing]), node.dtype(data)),
+    scaled = op.take(data, Constant(positions), axis=index, mode="clip") * constant(
+        weights.reshape([*weights.shape, *trailing]), node.dtype(data)
     )
     return op.sum(scaled, axis=index + 1, keepdims=False)

@@ -24,26 +24,25 @@ from tilewright.errors import (
     UnsupportedError,
     UserError,
 )
-from tilewright.frontend.finish import Finisher
-from tilewright.frontend.folding import MOST_GROWTH_BYTES, fold_call
+from tilewright.frontend.converters import Converter
+from tilewright.frontend.finish import MOST_GROWTH_BYTES, Finisher, fold_call
+from tilewright.frontend.graph_walk import UNAVAILABLE, Unavailable
 from tilewright.frontend.onnx import symbolic
 from tilewright.frontend.onnx.broadcasting import stretched
-from tilewright.frontend.onnx.choice import Fork, choose
-from tilewright.frontend.onnx.expand import expand_node
+from tilewright.frontend.onnx.control import Fork, choose
 from tilewright.frontend.onnx.host import convert_on_host, host_name, needs_host
 from tilewright.frontend.onnx.load import DEFAULT_DOMAIN, LoadedModel, normalize_domain
 from tilewright.frontend.onnx.node import (
-    UNAVAILABLE,
     Environment,
     Importer,
     NeedsValue,
     OnnxNode,
-    Unavailable,
     is_quantized_weight,
 )
-from tilewright.frontend.onnx.registry import Converter, find_converter
-from tilewright.frontend.onnx.schema import check_attributes, has_definition
+from tilewright.frontend.onnx.registry import converts
+from tilewright.frontend.onnx.schema import check_attributes, expand_node, has_definition
 from tilewright.frontend.onnx.tensors import array_of, dense_array_of
+from tilewright.frontend.signature import apply
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay import op
 from tilewright.relay.ir.call_reference import reference_value
@@ -184,7 +183,7 @@ class GraphImporter(Importer):
         label = f"node {span!r} ({domain or 'ai.onnx'}.{proto.op_type}, opset {opset})"
         check_attributes(proto, domain, opset, label)
         inputs = [self._lookup(name, env, label) for name in proto.input]
-        converter = find_converter(domain, proto.op_type, opset)
+        converter = converts.find(proto.op_type, opset, domain)
         node = OnnxNode(proto, label, span, opset, inputs, self, env, opsets)  # type: ignore[arg-type]
         try:
             if any(isinstance(value, Unavailable) for value in inputs):
@@ -267,7 +266,7 @@ class GraphImporter(Importer):
         return [UNAVAILABLE if value is None else self._finisher.finish(value, node.span, done) for value in values]
 
     def _apply(self, converter: Converter, node: OnnxNode) -> list[Expr | Unavailable]:
-        result = converter(node)
+        result = apply(converter, node)
         outputs = [result] if isinstance(result, Expr) else result
         unread = node.unread()
         if unread:
@@ -301,7 +300,9 @@ class GraphImporter(Importer):
         return [env.get(name, UNAVAILABLE) for name in body.output]
 
     def _of_open_shapes(self, inputs: Sequence[Expr | Unavailable | None]) -> str:
-        """What to do about inputs of a node whose sizes are open, as the end of a message; empty where none is."""
+        """Advice about inputs of a node with symbolic dimensions, as the end of a message; empty where there is
+        none.
+        """
         shapes = [str(type_of(value)) for value in inputs if isinstance(value, Expr) and not _is_static(value)]
         if not shapes:
             return ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import wraps
 
-from tilewright.frontend.onnx.build import cast, constant
+from tilewright.frontend.converters import Converter
+from tilewright.frontend.idioms import cast, constant
 from tilewright.frontend.onnx.node import OnnxNode
-from tilewright.frontend.onnx.registry import Converter
+from tilewright.frontend.signature import apply
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type import TensorType
@@ -26,11 +27,11 @@ def in_float32(converter: Converter, statistics: Sequence[int] = ()) -> Converte
     def converted(node: OnnxNode) -> Expr | Sequence[Expr | None]:
         given = node.inputs
         if not any(_is_half(value) for value in given):
-            return converter(node)
+            return apply(converter, node)
         narrow = node.dtype() if _is_half(given[0]) else None
         node.inputs = [_widened(value) for value in given]
         try:
-            made = converter(node)
+            made = apply(converter, node)
         finally:  # a node that the converter refuses may still run on the host, on what it was given
             node.inputs = given
         if narrow is None:
@@ -59,4 +60,4 @@ def _widened(value: Expr | None) -> Expr | None:
 
 
 def _rounded(node: OnnxNode, value: Expr, dtype: DType) -> Expr:
-    return cast(node, value, dtype) if node.dtype(value) == "float32" else value
+    return cast(value, dtype) if node.dtype(value) == "float32" else value

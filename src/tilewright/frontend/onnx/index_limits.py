@@ -1,4 +1,4 @@
-"""How many entries the tables have that an ONNX model looks up in by an input of integers."""
+"""Sizes of the tables that an ONNX model indexes by an input of integers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOVES = frozenset(
 
 
 def index_limits(path: str) -> dict[str, int]:
-    """How many entries the smallest table has that an input of the model at `path` looks up in, by input."""
+    """The number of entries of the smallest table that an input of the model at `path` indexes, by input."""
     proto = load_model(path).proto
     shapes = _shapes(proto)
     origins = {info.name: info.name for info in proto.graph.input}
@@ -80,7 +80,7 @@ def _looked_up(node: Any, key: tuple[str, str], shapes: Mapping[str, tuple[int, 
 
 
 def _shapes(proto: Any) -> dict[str, tuple[int, ...]]:
-    """The shapes of weights and of values, as far as inference knows them; 0 for an open extent."""
+    """The shapes of weights and of values, as far as inference knows them; 0 for a symbolic dimension."""
     try:
         graph = onnx.shape_inference.infer_shapes(proto).graph
     except onnx.shape_inference.InferenceError:

@@ -5,18 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import (
-    broadcast_to,
-    cast,
-    concatenate,
-    constant,
-    index_axis,
-    reshape,
-    scalar_like,
-    slice_axis,
-    transpose,
-)
-from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.idioms import broadcast_to, cast, concatenate, constant, index_axis, slice_axis
+from tilewright.frontend.onnx.node import OnnxNode, reshape, transpose
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
@@ -25,7 +15,7 @@ from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
 @converts("Gather")
 def convert_gather(node: OnnxNode) -> Expr:
     """Slices of one axis picked by an index tensor; one constant index is a plain slice."""
-    axis, shape = node.axis(0), node.shape()
+    axis, shape = node.named_axis(0), node.shape()
     indices = node.array(1)
     if indices is None or not isinstance(shape[axis], int):
         return op.take(node[0], node[1], axis=axis, mode="from_back")
@@ -33,7 +23,7 @@ def convert_gather(node: OnnxNode) -> Expr:
     if picked.size != 1 or isinstance(node[0], Constant):
         return op.take(node[0], Constant(picked), axis=axis, mode="from_back")
     position = int(picked.reshape(-1)[0])
-    row = slice_axis(node, node[0], axis, position, position + 1)
+    row = slice_axis(node[0], axis, position, position + 1)
     return reshape(node, row, (*shape[:axis], *picked.shape, *shape[axis + 1 :]))
 
 
@@ -47,7 +37,7 @@ def _checked(node: OnnxNode, indices: np.ndarray, extent: int) -> np.ndarray:
 @converts("GatherElements", since=11)
 def convert_gather_elements(node: OnnxNode) -> Expr:
     """out[i][j] = data[index[i][j]][j] along axis 0."""
-    return op.gather(node[0], axis=node.axis(0), indices=node[1])
+    return op.gather(node[0], axis=node.named_axis(0), indices=node[1])
 
 
 @converts("GatherND", since=11)
@@ -65,19 +55,19 @@ def convert_one_hot(node: OnnxNode) -> Expr:
     depth = int(node.static(1, "depth").reshape(-1)[0])
     if depth < 0:
         raise ModelError(f"{node.label}: the depth {depth} is negative")
-    axis = node.axis(-1, node.rank() + 1)
-    off, on = (reshape(node, index_axis(node, node[2], 0, position), ()) for position in (0, 1))
-    return op.one_hot(cast(node, node[0], "int64"), on, off, depth=depth, axis=axis, dtype=str(node.dtype(2)))
+    axis = node.named_axis(-1, node.rank() + 1)
+    off, on = (reshape(node, index_axis(node[2], 0, position), ()) for position in (0, 1))
+    return op.one_hot(cast(node[0], "int64"), on, off, depth=depth, axis=axis, dtype=str(node.dtype(2)))
 
 
 @converts("Trilu", since=14)
 @converts("Trilu", domain=MICROSOFT)
-def convert_trilu(node: OnnxNode) -> Expr:
+def convert_trilu(node: OnnxNode, upper: int = 1) -> Expr:
     """The upper or lower triangle, zero elsewhere."""
     diagonal = int(node.static(1, "diagonal").reshape(-1)[0]) if node.has(1) else 0
     ones = np.ones(node.shape()[-2:], bool)
-    mask = np.triu(ones, diagonal) if node.attr("upper", 1) else np.tril(ones, diagonal)
-    return op.where(Constant(mask), node[0], scalar_like(node, 0, node[0]))
+    mask = np.triu(ones, diagonal) if upper else np.tril(ones, diagonal)
+    return op.where(Constant(mask), node[0], 0)
 
 
 @converts("Compress", since=9)
@@ -89,17 +79,16 @@ def convert_compress(node: OnnxNode) -> Expr:
         return op.take(
             reshape(node, node[0], (int(np.prod(node.shape())),)), Constant(picked), axis=0, mode="from_back"
         )
-    return op.take(node[0], Constant(picked), axis=node.axis(0), mode="from_back")
+    return op.take(node[0], Constant(picked), axis=node.named_axis(0), mode="from_back")
 
 
 @converts("ReverseSequence", since=10)
-def convert_reverse_sequence(node: OnnxNode) -> Expr:
+def convert_reverse_sequence(node: OnnxNode, x: Expr, batch_axis: int = 1, time_axis: int = 0) -> Expr:
     """The first `length` steps of each sample in reverse, for constant lengths."""
-    batch_axis, time_axis = int(node.attr("batch_axis", 1)), int(node.attr("time_axis", 0))
     lengths = node.static(1, "sequence_lens")
     steps = node.shape()[time_axis]
     order = [time_axis, batch_axis, *(axis for axis in range(node.rank()) if axis not in (time_axis, batch_axis))]
-    moved = transpose(node[0], order)
+    moved = transpose(x, order)
     samples = [] if len(lengths) else [moved]  # no sample: nothing to turn round
     for sample, length in enumerate(lengths.tolist()):
         picked = np.arange(steps)
@@ -112,11 +101,10 @@ def convert_reverse_sequence(node: OnnxNode) -> Expr:
 
 
 @converts("CumSum", since=11)
-def convert_cumsum(node: OnnxNode) -> Expr:
+def convert_cumsum(node: OnnxNode, x: Expr, exclusive: bool = False, reverse: bool = False) -> Expr:
     """Running sum along a constant axis."""
-    axis = node.normalize_axis(int(node.static(1, "axis").reshape(-1)[0]), node.rank())
-    exclusive, reverse = bool(node.attr("exclusive", 0)), bool(node.attr("reverse", 0))
-    return op.cumsum(node[0], axis=axis, exclusive=exclusive, reverse=reverse)
+    axis = node.axis(int(node.static(1, "axis").reshape(-1)[0]), node.rank())
+    return op.cumsum(x, axis=axis, exclusive=exclusive, reverse=reverse)
 
 
 _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}
@@ -125,14 +113,14 @@ _REDUCTIONS = {"none": "update", "add": "add", "mul": "mul", "max": "max", "min"
 @converts("ScatterElements", "Scatter", since=9)
 def convert_scatter_elements(node: OnnxNode) -> Expr:
     """data with single elements replaced or combined: out[index[i][j]][j] = updates[i][j] along axis 0."""
-    axis = node.axis(0)
+    axis = node.named_axis(0)
     reduction = _REDUCTIONS[node.choice("reduction", "none", tuple(_REDUCTIONS))]
     indices = node.array(1)
     picked = node[1] if indices is None else Constant(_checked(node, indices, node.shape()[axis]))
     if reduction == "update" and isinstance(picked, Constant):
-        places: list[np.ndarray] = list(np.indices(picked.data.shape))
-        places[axis] = picked.data
-        return _scatter(node, np.asarray(np.ravel_multi_index(tuple(places), node.shape())))
+        positions: list[np.ndarray] = list(np.indices(picked.data.shape))
+        positions[axis] = picked.data
+        return _scatter(node, np.asarray(np.ravel_multi_index(tuple(positions), node.shape())))
     return op.scatter_elements(node[0], _from_front(node, picked, node.shape()[axis]), node[2], axis, reduction)
 
 
@@ -140,9 +128,7 @@ def _from_front(node: OnnxNode, indices: Expr, extent: int) -> Expr:
     """Indices computed at run time, negative ones counted from the front."""
     if isinstance(indices, Constant):
         return indices
-    return op.where(
-        op.less(indices, scalar_like(node, 0, indices)), op.add(indices, scalar_like(node, extent, indices)), indices
-    )
+    return op.where(indices < 0, indices + extent, indices)
 
 
 @converts("ScatterND", since=11)
@@ -155,7 +141,7 @@ def convert_scatter_nd(node: OnnxNode) -> Expr:
         rank = node.rank(1)
         extents = constant(np.array(shape[:depth]), node.dtype(1))
         found = node[1]
-        front = op.where(op.less(found, scalar_like(node, 0, found)), op.add(found, extents), found)
+        front = op.where(found < 0, found + extents, found)
         return op.scatter_nd(node[0], transpose(front, (rank - 1, *range(rank - 1))), node[2], mode=reduction)
     columns = [_checked(node, indices[..., axis], shape[axis]) for axis in range(depth)]
     rows = np.ravel_multi_index(tuple(columns), shape[:depth]) if depth else np.zeros(indices.shape[:-1], np.int64)
@@ -163,39 +149,39 @@ def convert_scatter_nd(node: OnnxNode) -> Expr:
     return _scatter(node, rows.reshape(-1, 1) * block + np.arange(block))
 
 
-def _scatter(node: OnnxNode, places: np.ndarray) -> Expr:
-    """The input with the elements at flat `places` replaced by the updates: one gather from both laid end to end."""
+def _scatter(node: OnnxNode, positions: np.ndarray) -> Expr:
+    """The input with the elements at flat `positions` replaced by the updates: one gather from both laid end to end."""
     shape = node.shape()
     count = int(np.prod(shape, dtype=np.int64))
     source = np.arange(count)
-    source[places.reshape(-1)] = count + np.arange(places.size)
-    both = concatenate([reshape(node, node[0], (count,)), reshape(node, node[2], (places.size,))], 0)
+    source[positions.reshape(-1)] = count + np.arange(positions.size)
+    both = concatenate([reshape(node, node[0], (count,)), reshape(node, node[2], (positions.size,))], 0)
     return op.take(both, Constant(source.reshape(shape)), axis=0, mode="from_back")
 
 
 @converts("TensorScatter", since=24)
 def convert_tensor_scatter(node: OnnxNode) -> Expr:
-    """A cache with rows written from a place that each sample has, onwards, or round in a circle."""
+    """A cache with rows written from a position that each sample has, onwards, or round in a circle."""
     shape, rank = node.shape(), node.rank()
-    axis = node.axis(-2)
+    axis = node.named_axis(-2)
     steps, extent = node.shape(1)[axis], shape[axis]
     offset = constant(np.arange(steps), "int64")
     if node.has(2):
-        start = reshape(node, cast(node, node[2], "int64"), (shape[0], 1))
+        start = reshape(node, cast(node[2], "int64"), (shape[0], 1))
     else:
         start = constant(np.zeros((shape[0], 1)), "int64")
-    place = op.add(start, offset)
+    position = start + offset
     if node.choice("mode", "linear", ("linear", "circular")) == "circular":
-        place = op.floor_mod(place, constant(extent, "int64"))
+        position = op.floor_mod(position, constant(extent, "int64"))
     spread = [shape[0] if i == 0 else steps if i == axis else 1 for i in range(rank)]
-    indices = broadcast_to(node, reshape(node, place, spread), node.shape(1))
+    indices = broadcast_to(reshape(node, position, spread), node.shape(1))
     return op.scatter_elements(node[0], indices, node[1], axis, "update")
 
 
 @converts("TopK")
-def convert_top_k_1(node: OnnxNode) -> list[Expr]:
+def convert_top_k_1(node: OnnxNode, k: int) -> list[Expr]:
     """The count as an attribute (opsets 1 to 9)."""
-    return _top_k(node, int(node.require("k")))
+    return _top_k(node, k)
 
 
 @converts("TopK", since=10)
@@ -206,7 +192,7 @@ def convert_top_k_10(node: OnnxNode) -> list[Expr]:
 
 def _top_k(node: OnnxNode, count: int) -> list[Expr]:
     """Values and positions of the `count` largest or smallest elements along an axis, in order."""
-    axis = node.axis(-1)
+    axis = node.named_axis(-1)
     extent = node.shape()[axis]
     if count < 0 or (isinstance(extent, int) and count > extent):
         raise ModelError(f"{node.label}: cannot take {count} of {extent} elements")

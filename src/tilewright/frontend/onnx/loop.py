@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from onnx import AttributeProto
+
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import constant, reshape
-from tilewright.frontend.onnx.free_names import free_names
-from tilewright.frontend.onnx.node import OnnxNode
-from tilewright.frontend.onnx.value_types import join_types
+from tilewright.frontend.idioms import constant
+from tilewright.frontend.onnx.node import OnnxNode, reshape
+from tilewright.frontend.onnx.schema import join_types
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var, var
 from tilewright.relay.ir.type import LIST, FuncType, TensorType, TupleType, Type, TypeCall
@@ -108,7 +109,7 @@ def recursive_loop(
 
 
 def _trips(limit: Expr, goes_on: Expr) -> int | None:
-    """How often a loop turns that nothing but its trip count ends; None where only a run knows."""
+    """The trip count of a loop that nothing else ends; None where only a run knows it."""
     if not isinstance(limit, Constant) or not isinstance(goes_on, Constant):
         return None
     trips = max(0, int(limit.data)) if goes_on.data else 0
@@ -142,12 +143,12 @@ def _build(body: Body, types: list[Type]) -> _Built | None:
     own_params = [index, condition, limit, *params, *lists, *captured.inner]
     name.set_inferred_type(FuncType([type_of(param) for param in own_params], result))
     arguments = [
-        op.add(index, constant(1, "int64")), again, limit,
+        index + constant(1, "int64"), again, limit,
         *[_opaque(value, type_) for value, type_ in zip(new, types)],
         *[push(list_, value) for list_, value in zip(lists, scans)],
         *captured.inner,
     ]  # fmt: skip
-    test = op.logical_and(condition, op.less(index, limit))
+    test = op.logical_and(condition, index < limit)
     root = If(test, Call(name, arguments, span=node.span), Tuple([*params, *lists]))
     function = Function(own_params, root, result)
     wider = [_wider(node, old, type_of(value)) for old, value in zip(types, new)]
@@ -174,10 +175,10 @@ def _sliced(body: Body, captured: _Captured, index: Expr, limit: Expr) -> list[E
         whole: Expr = slices.value
         if not isinstance(whole, Constant):
             whole = captured.add(body.node, f"sequence_{number}", whole)
-        place: Expr = index
+        position: Expr = index
         if slices.backwards:
-            place = op.subtract(op.subtract(limit, index), constant(1, "int64"))
-        found.append(op.take(whole, place, axis=slices.axis, mode="from_back"))
+            position = limit - index - constant(1, "int64")
+        found.append(op.take(whole, position, axis=slices.axis, mode="from_back"))
     return found
 
 
@@ -211,3 +212,26 @@ def _opaque(value: Expr, wanted: Type) -> Expr:
     if isinstance(wanted, TensorType) or type_of(value) == wanted:
         return value
     return host_call("Identity", [value], wanted)
+
+
+# --------------------------- The names that a subgraph uses but does not define: what it takes from the graph around it
+def free_names(graph: Any) -> list[str]:
+    """Names read by `graph`, its outputs and the graphs within it that neither it nor they define, in order of use."""
+    found: dict[str, None] = {}
+    defined = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    for node in graph.node:
+        inner = [name for subgraph in subgraphs(node) for name in free_names(subgraph)]
+        for name in [*node.input, *inner]:
+            if name and name not in defined:
+                found[name] = None
+        defined.update(node.output)
+    for value in graph.output:
+        if value.name not in defined:
+            found[value.name] = None
+    return list(found)
+
+
+def subgraphs(node: Any) -> list[Any]:
+    """The graphs among the attributes of a node."""
+    found = [entry.g for entry in node.attribute if entry.type == AttributeProto.GRAPH]
+    return found + [graph for entry in node.attribute if entry.type == AttributeProto.GRAPHS for graph in entry.graphs]

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 from onnx import TensorProto
 
-from tilewright.frontend.onnx.build import cast, constant, scalar_like
+from tilewright.frontend.idioms import cast, constant, like
 from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.quantize import cast_to
@@ -17,64 +17,31 @@ from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
-_UNARY: dict[str, Callable[[Expr], Expr]] = {
-    "Abs": op.abs,
-    "Neg": op.negative,
-    "Sign": op.sign,
-    "BitwiseNot": op.bitwise_not,
-    "Exp": op.exp,
-    "Log": op.log,
-    "Sqrt": op.sqrt,
-    "Tanh": op.tanh,
-    "Sigmoid": op.sigmoid,
-    "Floor": op.floor,
-    "Ceil": op.ceil,
-    "Round": op.round,
-    "Sin": op.sin,
-    "Cos": op.cos,
-    "Tan": op.tan,
-    "Relu": op.nn.relu,
-    "Asin": op.asin,
-    "Acos": op.acos,
-    "Atan": op.atan,
-    "Sinh": op.sinh,
-    "Cosh": op.cosh,
-    "Asinh": op.asinh,
-    "Acosh": op.acosh,
-    "Atanh": op.atanh,
-}
-
-
-@converts(*_UNARY)
-def convert_unary(node: OnnxNode) -> Expr:
-    """Operators that Relay has under another name."""
-    return _UNARY[node.op_type](node[0])
+converts.unary({
+    "Abs": op.abs, "Neg": op.negative, "Sign": op.sign, "BitwiseNot": op.bitwise_not, "Exp": op.exp, "Log": op.log,
+    "Sqrt": op.sqrt, "Tanh": op.tanh, "Sigmoid": op.sigmoid, "Floor": op.floor, "Ceil": op.ceil, "Round": op.round,
+    "Sin": op.sin, "Cos": op.cos, "Tan": op.tan, "Relu": op.nn.relu, "Asin": op.asin, "Acos": op.acos,
+    "Atan": op.atan, "Sinh": op.sinh, "Cosh": op.cosh, "Asinh": op.asinh, "Acosh": op.acosh, "Atanh": op.atanh,
+    "Not": op.logical_not, "Identity": lambda x: x, "Reciprocal": lambda x: 1 / x,
+})  # fmt: skip
 
 
 @converts("Erf", since=9)
 def convert_erf(node: OnnxNode) -> Expr:
     """The error function; of integers, which ONNX allows, in float32 and cut off."""
     dtype = node.dtype()
-    data = node[0] if dtype.is_float else cast(node, node[0], "float32")
-    return cast(node, op.erf(data), dtype)
-
-
-@converts("Reciprocal")
-def convert_reciprocal(node: OnnxNode) -> Expr:
-    """1 / x."""
-    return op.divide(scalar_like(node, 1, node[0]), node[0])
+    data = node[0] if dtype.is_float else cast(node[0], "float32")
+    return cast(op.erf(data), dtype)
 
 
 # Binary operators. Before opset 7 broadcasting was asked for by attributes and aligned at `axis`.
 
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "Add": op.add,
-    "Sub": op.subtract,
-    "Mul": op.multiply,
-    "BitwiseAnd": op.bitwise_and,
-    "BitwiseOr": op.bitwise_or,
-    "BitwiseXor": op.bitwise_xor,
-}
+    "Add": op.add, "Sub": op.subtract, "Mul": op.multiply, "Div": op.divide, "BitwiseAnd": op.bitwise_and,
+    "BitwiseOr": op.bitwise_or, "BitwiseXor": op.bitwise_xor, "Equal": op.equal, "Less": op.less,
+    "LessOrEqual": op.less_equal, "Greater": op.greater, "GreaterOrEqual": op.greater_equal, "And": op.logical_and,
+    "Or": op.logical_or, "Xor": op.logical_xor,
+}  # fmt: skip
 
 
 def operands(node: OnnxNode) -> tuple[Expr, Expr]:
@@ -83,7 +50,7 @@ def operands(node: OnnxNode) -> tuple[Expr, Expr]:
     if node.opset < 7:
         axis = node.attr("axis")
         if node.attr("broadcast", 0) and axis is not None:
-            trailing = node.rank(left) - node.normalize_axis(axis, node.rank(left)) - node.rank(right)
+            trailing = node.rank(left) - node.axis(axis, node.rank(left)) - node.rank(right)
             if trailing > 0:
                 right = op.expand_dims(right, axis=node.rank(right), num_newaxis=trailing)
     return left, right
@@ -91,26 +58,20 @@ def operands(node: OnnxNode) -> tuple[Expr, Expr]:
 
 @converts(*_BINARY)
 def convert_binary(node: OnnxNode) -> Expr:
-    """Broadcasting arithmetic."""
+    """Broadcasting arithmetic, in which integers divide toward zero, comparisons and boolean operators."""
     return _BINARY[node.op_type](*operands(node))
-
-
-@converts("Div")
-def convert_div(node: OnnxNode) -> Expr:
-    """Division; integers truncate toward zero."""
-    return op.divide(*operands(node))
 
 
 @converts("BitShift", since=11)
 def convert_bit_shift(node: OnnxNode) -> Expr:
     """Bits moved left or right; by the width or more, or by less than nothing, all of them out."""
     left = node.choice("direction", None, ("LEFT", "RIGHT")) == "LEFT"
-    bits, data, places = node.dtype().bits, node[0], node[1]
-    most, zero = scalar_like(node, bits - 1, data), scalar_like(node, 0, data)
-    inside = op.less_equal(places, most)
+    bits, data, positions = node.dtype().bits, node[0], node[1]
+    most, zero = like(bits - 1, data), like(0, data)
+    inside = positions <= most
     if node.dtype().code == "int":
-        inside = op.logical_and(inside, op.greater_equal(places, zero))
-    bounded = op.where(inside, places, most)
+        inside = op.logical_and(inside, positions >= zero)
+    bounded = op.where(inside, positions, most)
     if left:
         return op.where(inside, op.left_shift(data, bounded), zero)
     shifted = op.right_shift(data, bounded)
@@ -135,21 +96,21 @@ def convert_pow(node: OnnxNode) -> Expr:
         if whole and (known is None or np.abs(known.astype(np.float64)).max(initial=0) > 1 << 24):
             return _power_of_integers(node, base, exponent)
         if node.dtype(exponent).is_int or node.dtype(exponent).bits <= dtype.bits:
-            return op.power(base, cast(node, exponent, dtype))
+            return op.power(base, cast(exponent, dtype))
     elif node.dtype(exponent).is_int:
-        return op.power(base, cast(node, exponent, dtype))
+        return op.power(base, cast(exponent, dtype))
     wide = "float64" if dtype.bits > 16 or node.dtype(exponent) == "float64" else "float32"
-    return cast(node, op.power(cast(node, base, wide), cast(node, exponent, wide)), dtype)
+    return cast(op.power(cast(base, wide), cast(exponent, wide)), dtype)
 
 
 def _power_of_integers(node: OnnxNode, base: Expr, exponent: Expr) -> Expr:
     """base ** exponent with the sign by the exponent itself: as a float, a large odd one becomes even."""
     dtype, bits = node.dtype(base), node.dtype(exponent)
-    size = op.power(op.abs(base), cast(node, exponent, dtype))
+    size = op.power(op.abs(base), cast(exponent, dtype))
     odd = op.not_equal(op.bitwise_and(exponent, constant(1, bits)), constant(0, bits))
     sign = op.reinterpret(base, dtype=f"int{dtype.bits}")
-    negative = op.logical_and(odd, op.less(sign, constant(0, f"int{dtype.bits}")))
-    return op.where(negative, op.negative(size), size)
+    negative = op.logical_and(odd, sign < constant(0, f"int{dtype.bits}"))
+    return op.where(negative, -size, size)
 
 
 @converts("Mod", since=10)
@@ -159,10 +120,10 @@ def convert_mod(node: OnnxNode) -> Expr:
         return op.mod(node[0], node[1])
     if not node.dtype().is_float:
         return op.floor_mod(node[0], node[1])
-    zero = scalar_like(node, 0, node[0])
+    zero = like(0, node[0])
     remainder = op.mod(node[0], node[1])
-    opposite = op.logical_xor(op.less(remainder, zero), op.less(node[1], zero))
-    return op.where(op.logical_and(opposite, op.not_equal(remainder, zero)), op.add(remainder, node[1]), remainder)
+    opposite = op.logical_xor(remainder < zero, node[1] < zero)
+    return op.where(op.logical_and(opposite, op.not_equal(remainder, zero)), remainder + node[1], remainder)
 
 
 _VARIADIC: dict[str, Callable[[Expr, Expr], Expr]] = {"Max": op.maximum, "Min": op.minimum, "Sum": op.add}
@@ -180,7 +141,7 @@ def convert_variadic(node: OnnxNode) -> Expr:
 def convert_mean(node: OnnxNode) -> Expr:
     """Sum of the inputs over their count."""
     values = node.given()
-    return op.multiply(reduce(op.add, values), scalar_like(node, 1.0 / len(values), values[0]))
+    return reduce(op.add, values) * (1.0 / len(values))
 
 
 @converts("Clip")
@@ -227,7 +188,7 @@ def convert_cast(node: OnnxNode) -> Expr:
 def convert_cast_1(node: OnnxNode) -> Expr:
     """The target type spelled out (opsets 1 to 5)."""
     target = dtype_of(TensorProto.DataType.Value(node.require("to")), node.label)
-    return cast(node, node[0], target)
+    return cast(node[0], target)
 
 
 @converts("CastLike", since=15)
@@ -248,7 +209,13 @@ def convert_bit_cast(node: OnnxNode) -> Expr:
 
 def _computable(node: OnnxNode) -> Expr:
     """The input; float8, which is moved and cast only, as float32."""
-    return cast(node, node[0], "float32") if node.dtype().is_narrow else node[0]
+    return cast(node[0], "float32") if node.dtype().is_narrow else node[0]
+
+
+@converts("Where", since=9)
+def convert_where(condition: Expr, x: Expr, y: Expr) -> Expr:
+    """Elementwise choice with broadcasting."""
+    return op.where(condition, x, y)
 
 
 @converts("IsNaN", since=9)
@@ -258,12 +225,11 @@ def convert_isnan(node: OnnxNode) -> Expr:
 
 
 @converts("IsInf", since=10)
-def convert_isinf(node: OnnxNode) -> Expr:
+def convert_isinf(node: OnnxNode, detect_negative: int = 1, detect_positive: int = 1) -> Expr:
     """Either infinity, or one of the two as the attributes select; with neither, nothing."""
-    negative, positive = node.attr("detect_negative", 1), node.attr("detect_positive", 1)
     data = _computable(node)
-    zero = scalar_like(node, 0, data)
+    zero = like(0, data)
     found = op.isinf(data)
-    if not positive:
-        found = op.logical_and(found, op.less(data, zero))
-    return found if negative else op.logical_and(found, op.greater(data, zero))
+    if not detect_positive:
+        found = op.logical_and(found, data < zero)
+    return found if detect_negative else op.logical_and(found, data > zero)

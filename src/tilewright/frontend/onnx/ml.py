@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.onnx.build import cast, concatenate, constant, reshape
-from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.idioms import cast, concatenate, constant
+from tilewright.frontend.onnx.node import OnnxNode, reshape
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -32,9 +32,9 @@ def convert_array_feature_extractor(node: OnnxNode) -> Expr:
 
 
 @converts("Binarizer", domain=ML)
-def convert_binarizer(node: OnnxNode) -> Expr:
+def convert_binarizer(node: OnnxNode, x: Expr, threshold: float = 0.0) -> Expr:
     """1 above a threshold, else 0."""
-    above = op.greater(node[0], constant(float(node.attr("threshold", 0.0)), node.dtype()))
+    above = x > constant(threshold, node.dtype())
     return op.cast(above, dtype=str(node.dtype()))
 
 
@@ -43,35 +43,35 @@ def convert_scaler(node: OnnxNode) -> Expr:
     """(x - offset) * scale, as floats."""
     offset = constant(node.attr("offset") or [0.0], "float32")
     scale = constant(node.attr("scale") or [1.0], "float32")
-    return op.multiply(op.subtract(cast(node, node[0], "float32"), offset), scale)
+    return (cast(node[0], "float32") - offset) * scale
 
 
 @converts("Normalizer", domain=ML)
 def convert_normalizer(node: OnnxNode) -> Expr:
     """Rows divided by their largest element, sum of magnitudes, or length; what would be divided by zero stays."""
-    data = cast(node, node[0], "float32")
+    data = cast(node[0], "float32")
     norm, axis = node.choice("norm", "MAX", ("MAX", "L1", "L2")), (node.rank() - 1,)
     if norm == "MAX":
         size = op.max(data, axis=axis, keepdims=True)
     elif norm == "L1":
         size = op.sum(op.abs(data), axis=axis, keepdims=True)
     else:
-        size = op.sqrt(op.sum(op.multiply(data, data), axis=axis, keepdims=True))
+        size = op.sqrt(op.sum(data * data, axis=axis, keepdims=True))
     zero, one = constant(0.0, "float32"), constant(1.0, "float32")
-    return op.divide(data, op.where(op.equal(size, zero), one, size))
+    return data / op.where(op.equal(size, zero), one, size)
 
 
 @converts("Imputer", domain=ML)
-def convert_imputer(node: OnnxNode) -> Expr:
+def convert_imputer(node: OnnxNode, x: Expr, replaced_value_float: float = 0.0, replaced_value_int64: int = 0) -> Expr:
     """A value that marks what is missing replaced, one replacement for all columns or one each."""
     if node.dtype().is_float:
-        values, marker = node.attr("imputed_value_floats") or [0.0], node.attr("replaced_value_float", 0.0)
+        values, marker = node.attr("imputed_value_floats") or [0.0], replaced_value_float
         node.ignore("imputed_value_int64s", "replaced_value_int64")
     else:
-        values, marker = node.attr("imputed_value_int64s") or [0], node.attr("replaced_value_int64", 0)
+        values, marker = node.attr("imputed_value_int64s") or [0], replaced_value_int64
         node.ignore("imputed_value_floats", "replaced_value_float")
-    missing = op.isnan(node[0]) if marker != marker else op.equal(node[0], constant(marker, node.dtype()))
-    return op.where(missing, constant(values, node.dtype()), node[0])
+    missing = op.isnan(x) if marker != marker else op.equal(x, constant(marker, node.dtype()))
+    return op.where(missing, constant(values, node.dtype()), x)
 
 
 @converts("FeatureVectorizer", domain=ML)
@@ -79,7 +79,7 @@ def convert_feature_vectorizer(node: OnnxNode) -> Expr:
     """Inputs cut or padded to their declared widths, side by side, as floats."""
     parts = []
     for index, width in enumerate(node.attr("inputdimensions") or [0] * len(node.inputs)):
-        value = cast(node, node[index], "float32")
+        value = cast(node[index], "float32")
         value = reshape(node, value, (node.shape(index)[0], 1)) if node.rank(index) == 1 else value
         extent = node.shape(value)[1]
         wanted = width or extent
@@ -99,20 +99,19 @@ def convert_one_hot_encoder(node: OnnxNode) -> Expr:
     if texts:
         shape = [*node.shape(), len(texts)]
         return host_call("ml.OneHotEncoder", [node[0]], TensorType(shape, "float32"), categories=tuple(texts))
-    wide = op.expand_dims(cast(node, node[0], "int64"), axis=node.rank(), num_newaxis=1)
+    wide = op.expand_dims(cast(node[0], "int64"), axis=node.rank(), num_newaxis=1)
     return op.cast(op.equal(wide, constant(numbers or [], "int64")), dtype="float32")
 
 
 # -------------------------------------------------------------------------------------------------- linear models
 @converts("LinearRegressor", domain=ML)
-def convert_linear_regressor(node: OnnxNode) -> Expr:
+def convert_linear_regressor(node: OnnxNode, x: Expr, targets: int = 1, post_transform: str = "NONE") -> Expr:
     """x A' + b for each target."""
-    targets = int(node.attr("targets", 1))
     weights = np.array(node.require("coefficients"), np.float32).reshape(targets, -1)
-    scores = op.nn.dense(cast(node, node[0], "float32"), constant(weights, "float32"), units=targets)
+    scores = op.nn.dense(cast(x, "float32"), constant(weights, "float32"), units=targets)
     intercepts = node.attr("intercepts")
-    result = op.add(scores, constant(intercepts, "float32")) if intercepts else scores
-    return post_transformed(node, result, str(node.attr("post_transform", "NONE")))
+    result = scores + constant(intercepts, "float32") if intercepts else scores
+    return post_transformed(node, result, post_transform)
 
 
 @converts("LinearClassifier", domain=ML)
@@ -122,21 +121,21 @@ def convert_linear_classifier(node: OnnxNode) -> list[Expr]:
     node.ignore("multi_class", "classlabels_ints")
     count = max(len(node.attr("intercepts") or []), 1)
     weights = np.array(node.require("coefficients"), np.float32).reshape(count, -1)
-    data = cast(node, node[0], "float32")
+    data = cast(node[0], "float32")
     data = reshape(node, data, (1, node.shape()[0])) if node.rank() == 1 else data
     scores: Expr = op.nn.dense(data, constant(weights, "float32"), units=count)
     if node.attr("intercepts"):
-        scores = op.add(scores, constant(node.attr("intercepts"), "float32"))
+        scores = scores + constant(node.attr("intercepts"), "float32")
     transform = node.choice("post_transform", "NONE", TRANSFORMS)
     zero = constant(0.0, "float32")
     if count > 1:
         return [_label(node, op.argmax(scores, axis=1), labels), post_transformed(node, scores, transform)]
     if transform == "LOGISTIC":
         positive = op.sigmoid(scores)
-        both = _pair(op.subtract(constant(1.0, "float32"), positive), positive)
+        both = _pair(constant(1.0, "float32") - positive, positive)
     else:
-        both = post_transformed(node, _pair(op.negative(scores), scores), transform)
-    chosen = op.cast(op.greater(reshape(node, scores, (node.shape(scores)[0],)), zero), dtype="int64")
+        both = post_transformed(node, _pair(-scores, scores), transform)
+    chosen = op.cast(reshape(node, scores, (node.shape(scores)[0],)) > zero, dtype="int64")
     return [_label(node, chosen, labels or [0, 1]), both]
 
 
@@ -146,7 +145,7 @@ def _pair(a: Expr, b: Expr) -> Expr:
 
 def _label(node: OnnxNode, index: Expr, labels: Sequence[Any]) -> Expr:
     """The label of each class index: a number by a table, a text on the host."""
-    whole = cast(node, index, "int64")
+    whole = cast(index, "int64")
     if not labels:
         return whole
     if isinstance(labels[0], str):
@@ -178,32 +177,31 @@ def _kernel(node: OnnxNode, data: Expr, vectors: np.ndarray) -> Expr:
     if kind == "LINEAR":
         return product
     if kind == "RBF":
-        own = op.sum(op.multiply(data, data), axis=(1,), keepdims=True)
+        own = op.sum(data * data, axis=(1,), keepdims=True)
         theirs = constant((vectors * vectors).sum(axis=1), "float32")
-        distance = op.add(op.subtract(own, op.multiply(product, constant(2.0, "float32"))), theirs)
-        return op.exp(op.multiply(distance, constant(-gamma, "float32")))
-    affine = op.add(op.multiply(product, constant(gamma, "float32")), constant(offset, "float32"))
+        distance = own - product * constant(2.0, "float32") + theirs
+        return op.exp(distance * constant(-gamma, "float32"))
+    affine = product * constant(gamma, "float32") + constant(offset, "float32")
     return op.tanh(affine) if kind == "SIGMOID" else op.power(affine, constant(degree, "float32"))
 
 
 @converts("SVMRegressor", domain=ML)
-def convert_svm_regressor(node: OnnxNode) -> Expr:
+def convert_svm_regressor(
+    node: OnnxNode, x: Expr, n_supports: int = 0, one_class: int = 0, post_transform: str = "NONE"
+) -> Expr:
     """The weighted sum of kernel functions with the support vectors, or a linear function without any."""
-    count = int(node.attr("n_supports", 0))
     coefficients = np.array(node.require("coefficients"), np.float32)
     rho = float((node.attr("rho") or [0.0])[0])
-    data = cast(node, node[0], "float32")
-    if count:
-        vectors = np.array(node.require("support_vectors"), np.float32).reshape(count, -1)
+    data = cast(x, "float32")
+    if n_supports:
+        vectors = np.array(node.require("support_vectors"), np.float32).reshape(n_supports, -1)
         data = _kernel(node, data, vectors)
     else:
         node.ignore("kernel_type", "kernel_params", "support_vectors")
-    total = op.add(op.nn.dense(data, constant(coefficients.reshape(1, -1), "float32")), constant(rho, "float32"))
-    if node.attr("one_class", 0):
-        total = op.where(
-            op.greater(total, constant(0.0, "float32")), constant(1.0, "float32"), constant(-1.0, "float32")
-        )
-    return post_transformed(node, total, str(node.attr("post_transform", "NONE")))
+    total = op.nn.dense(data, constant(coefficients.reshape(1, -1), "float32")) + constant(rho, "float32")
+    if one_class:
+        total = op.where(total > constant(0.0, "float32"), constant(1.0, "float32"), constant(-1.0, "float32"))
+    return post_transformed(node, total, post_transform)
 
 
 @converts("SVMClassifier", domain=ML)
@@ -217,7 +215,7 @@ def convert_svm_classifier(node: OnnxNode) -> list[Expr]:
     node.ignore("classlabels_ints")
     slopes, offsets = node.attr("prob_a") or [], node.attr("prob_b") or []
     per_class = node.attr("vectors_per_class")
-    data = cast(node, node[0], "float32")
+    data = cast(node[0], "float32")
     data = reshape(node, data, (1, node.shape()[0])) if node.rank() == 1 else data
     transform = node.choice("post_transform", "NONE", TRANSFORMS)
     if not per_class:
@@ -228,9 +226,8 @@ def convert_svm_classifier(node: OnnxNode) -> list[Expr]:
         np.array(node.require("coefficients"), np.float32).reshape(classes - 1, supports), per_class
     )
     rho = np.array(node.attr("rho") or [0.0] * len(weights), np.float32)
-    scores = op.add(
-        op.nn.dense(_kernel(node, data, vectors), constant(weights, "float32"), units=len(weights)),
-        constant(rho, "float32"),
+    scores = op.nn.dense(_kernel(node, data, vectors), constant(weights, "float32"), units=len(weights)) + constant(
+        rho, "float32"
     )
     label = _label(node, op.argmax(_votes(scores, classes), axis=1), labels)
     if slopes:
@@ -241,15 +238,15 @@ def convert_svm_classifier(node: OnnxNode) -> list[Expr]:
     if classes > 2:
         return [label, post_transformed(node, scores, transform)]
     if transform in ("NONE", "LOGISTIC"):
-        return [label, post_transformed(node, _pair(op.negative(scores), scores), transform)]
-    return [label, _pair(op.subtract(constant(1.0, "float32"), scores), scores)]
+        return [label, post_transformed(node, _pair(-scores, scores), transform)]
+    return [label, _pair(constant(1.0, "float32") - scores, scores)]
 
 
 def _linear_classes(node: OnnxNode, data: Expr, labels: Sequence[Any], transform: str) -> list[Expr]:
     node.ignore("kernel_type", "kernel_params", "support_vectors")
     rho = np.array(node.attr("rho") or [0.0], np.float32)
     weights = np.array(node.require("coefficients"), np.float32).reshape(max(len(labels), 1), -1)
-    scores = op.add(op.nn.dense(data, constant(weights, "float32")), constant(rho[:1], "float32"))
+    scores = op.nn.dense(data, constant(weights, "float32")) + constant(rho[:1], "float32")
     return [_label(node, op.argmax(scores, axis=1), labels), post_transformed(node, scores, transform)]
 
 
@@ -267,13 +264,13 @@ def _pair_weights(coefficients: np.ndarray, per_class: Sequence[int]) -> np.ndar
 
 
 def _votes(scores: Expr, classes: int) -> Expr:
-    """How many of its pairs each class wins."""
+    """The number of its pairs that each class wins."""
     wins, losses = [], []
     for i in range(classes):
         for j in range(i + 1, classes):
             wins.append([1.0 if k == i else 0.0 for k in range(classes)])
             losses.append([1.0 if k == j else 0.0 for k in range(classes)])
-    first = op.cast(op.greater(scores, constant(0.0, "float32")), dtype="float32")
-    second = op.subtract(constant(1.0, "float32"), first)
+    first = op.cast(scores > constant(0.0, "float32"), dtype="float32")
+    second = constant(1.0, "float32") - first
     won = op.nn.dense(first, constant(np.array(wins).T, "float32"), units=classes)
-    return op.add(won, op.nn.dense(second, constant(np.array(losses).T, "float32"), units=classes))
+    return won + op.nn.dense(second, constant(np.array(losses).T, "float32"), units=classes)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import cast
+from tilewright.frontend.idioms import cast
 from tilewright.frontend.onnx.ml import ML
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
@@ -27,10 +27,10 @@ _KEYED = {"strings": "string", "int64s": "int64", "floats": "float32"}
 
 
 @converts("LabelEncoder", domain=ML)
-def convert_label_encoder_1(node: OnnxNode) -> Expr:
+def convert_label_encoder_1(node: OnnxNode, default_string: str = "_Unused", default_int64: int = -1) -> Expr:
     """Texts to their positions in a list, or back (version 1)."""
     classes = node.require("classes_strings")
-    defaults = node.attr("default_string", "_Unused"), int(node.attr("default_int64", -1))
+    defaults = default_string, default_int64
     numbers = list(range(len(classes)))
     if node.dtype().is_string:
         return _encoded(node, classes, numbers, defaults[1], "int64")
@@ -74,13 +74,12 @@ def _encoded(node: OnnxNode, keys: Sequence[Any], values: Sequence[Any], default
 
 
 @converts("CategoryMapper", domain=ML)
-def convert_category_mapper(node: OnnxNode) -> Expr:
+def convert_category_mapper(node: OnnxNode, default_string: str = "_Unused", default_int64: int = -1) -> Expr:
     """Texts to numbers by a table, or numbers to texts."""
     texts, numbers = node.require("cats_strings"), node.require("cats_int64s")
-    text, number = node.attr("default_string", "_Unused"), int(node.attr("default_int64", -1))
     if node.dtype().is_string:
-        return _encoded(node, texts, numbers, number, "int64")
-    return _encoded(node, numbers, texts, text, "string")
+        return _encoded(node, texts, numbers, default_int64, "int64")
+    return _encoded(node, numbers, texts, default_string, "string")
 
 
 @converts("ZipMap", domain=ML)
@@ -106,13 +105,12 @@ def convert_dict_vectorizer(node: OnnxNode) -> Expr:
 
 
 @converts("CastMap", domain=ML)
-def convert_cast_map(node: OnnxNode) -> Expr:
+def convert_cast_map(node: OnnxNode, x: Expr, cast_to: str = "TO_FLOAT", max_map: int = 1) -> Expr:
     """The values of a map by rising key, as a row of numbers or texts."""
-    target = {"TO_FLOAT": "float32", "TO_INT64": "int64", "TO_STRING": "string"}[str(node.attr("cast_to", "TO_FLOAT"))]
+    target = {"TO_FLOAT": "float32", "TO_INT64": "int64", "TO_STRING": "string"}[cast_to]
     sparse = node.choice("map_form", "DENSE", ("DENSE", "SPARSE")) == "SPARSE"
-    width = int(node.attr("max_map", 1))
-    result = TensorType((1, width if sparse else AnyDim()), target)
-    return host_call("ml.CastMap", [node[0]], result, width=width if sparse else 0, result_dtype=target)
+    result = TensorType((1, max_map if sparse else AnyDim()), target)
+    return host_call("ml.CastMap", [x], result, width=max_map if sparse else 0, result_dtype=target)
 
 
 # -------------------------------------------------------------------------------------------------------- trees
@@ -120,29 +118,26 @@ _MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BR
 
 
 @converts("TreeEnsembleRegressor", domain=ML)
-def convert_tree_regressor(node: OnnxNode) -> Expr:
+def convert_tree_regressor(node: OnnxNode, x: Expr, n_targets: int = 1, post_transform: str = "NONE") -> Expr:
     """The sum, mean, least or largest of the leaves that a row falls to, for each target."""
-    targets = int(node.attr("n_targets", 1))
-    forest = _forest(node, "target", targets)
-    data = cast(node, node[0], "float32")
+    forest = _forest(node, "target", n_targets)
+    data = cast(x, "float32")
     forest["aggregate"] = node.choice("aggregate_function", "SUM", ("SUM", "AVERAGE", "MIN", "MAX"))
-    forest["post_transform"] = str(node.attr("post_transform", "NONE"))
-    return host_call("ml.TreeEnsemble", [data], TensorType((node.shape()[0], targets), "float32"), **forest)
+    forest["post_transform"] = post_transform
+    return host_call("ml.TreeEnsemble", [data], TensorType((node.shape()[0], n_targets), "float32"), **forest)
 
 
 @converts("TreeEnsembleClassifier", domain=ML)
-def convert_tree_classifier(node: OnnxNode) -> list[Expr]:
+def convert_tree_classifier(node: OnnxNode, x: Expr, post_transform: str = "NONE") -> list[Expr]:
     """Label and scores of the classes: the sum of the leaves' weights for each class."""
     labels = node.attr("classlabels_strings") or node.attr("classlabels_int64s") or []
     node.ignore("classlabels_int64s")
     forest = _forest(node, "class", len(labels))
-    forest["post_transform"] = str(node.attr("post_transform", "NONE"))
+    forest["post_transform"] = post_transform
     dtype = "string" if isinstance(labels[0], str) else "int64"
     rows = node.shape()[0]
     result = TupleType([TensorType((rows,), dtype), TensorType((rows, max(len(labels), 2)), "float32")])
-    call = host_call(
-        "ml.TreeEnsembleClassifier", [cast(node, node[0], "float32")], result, labels=tuple(labels), **forest
-    )
+    call = host_call("ml.TreeEnsembleClassifier", [cast(x, "float32")], result, labels=tuple(labels), **forest)
     return [call[0], call[1]]
 
 
@@ -190,9 +185,10 @@ def _roots(trees: Sequence[int], children: dict[str, list[int]]) -> list[int]:
 
 
 @converts("TreeEnsemble", since=5, domain=ML)
-def convert_tree_ensemble(node: OnnxNode) -> Expr:
+def convert_tree_ensemble(
+    node: OnnxNode, x: Expr, n_targets: int = 1, aggregate_function: int = 1, post_transform: int = 0
+) -> Expr:
     """The operator of version 5: inner nodes and leaves in tables of their own."""
-    targets = int(node.attr("n_targets", 1))
     thresholds = np.asarray(node.require("nodes_splits")).reshape(-1)
     modes = [_MODES[int(mode)] for mode in np.asarray(node.require("nodes_modes")).reshape(-1)]
     inner = len(modes)
@@ -205,7 +201,7 @@ def convert_tree_ensemble(node: OnnxNode) -> Expr:
     weights = np.asarray(node.require("leaf_weights")).reshape(-1).tolist()
     owners = node.require("leaf_targetids")
     leaves = len(weights)
-    aggregate = ("AVERAGE", "SUM", "MIN", "MAX")[int(node.attr("aggregate_function", 1))]
+    aggregate = ("AVERAGE", "SUM", "MIN", "MAX")[aggregate_function]
     transforms = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
     forest = {
         "roots": tuple(node.require("tree_roots")),
@@ -219,12 +215,12 @@ def convert_tree_ensemble(node: OnnxNode) -> Expr:
         "leaf_targets": tuple(owners),
         "leaf_weights": tuple(weights),
         "base": (),
-        "targets": targets,
+        "targets": n_targets,
         "members": _members(node, modes),
         "aggregate": aggregate,
-        "post_transform": transforms[int(node.attr("post_transform", 0))],
+        "post_transform": transforms[post_transform],
     }
-    return host_call("ml.TreeEnsemble", [node[0]], TensorType((node.shape()[0], targets), node.dtype()), **forest)
+    return host_call("ml.TreeEnsemble", [x], TensorType((node.shape()[0], n_targets), node.dtype()), **forest)
 
 
 def _members(node: OnnxNode, modes: Sequence[str]) -> tuple[tuple[float, ...], ...]:

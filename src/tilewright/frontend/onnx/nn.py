@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import (
-    broadcast_to,
-    concatenate,
-    reshape,
-    scalar_like,
-    sized,
-    slice_axis,
-    transpose,
-)
+from tilewright.frontend.builders.product import einsum
+from tilewright.frontend.idioms import broadcast_to, concatenate, slice_axis
 from tilewright.frontend.onnx.dims import broadcast, is_known, is_static, product
-from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
+from tilewright.frontend.onnx.node import NeedsValue, OnnxNode, reshape, sized, transpose, widening_nothing
 from tilewright.frontend.onnx.pooling import Window, is_open, padded, windows
 from tilewright.frontend.onnx.registry import converts
-from tilewright.frontend.product import einsum
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.relay.ir.type import as_dim
@@ -112,7 +104,7 @@ def _conv_outer(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], g
 
 
 @converts("ConvTranspose")
-def convert_conv_transpose(node: OnnxNode) -> Expr:
+def convert_conv_transpose(node: OnnxNode, group: int = 1) -> Expr:
     """Transposed convolution; weights are (C, M / groups, …)."""
     data, weight = node[0], node[1]
     if node.rank() > 1 and isinstance(node.shape(1)[0], int):  # channels left open are as many as the weights take
@@ -121,13 +113,12 @@ def convert_conv_transpose(node: OnnxNode) -> Expr:
         weight = sized(node, weight, 0, node.shape()[1])
     shape, kernel = node.shape(data), node.shape(weight)
     rank = len(shape) - 2
-    groups = int(node.attr("group", 1))
     node.ignore("kernel_shape")
     if len(kernel) != len(shape) or shape[1] != kernel[0]:
         raise ModelError(f"{node.label}: weights of shape {list(kernel)} do not fit an input of shape {list(shape)}")
     found, extra = _transposed_windows(node, shape[2:], list(kernel[2:]))
     if rank > 2:
-        result = _conv_transpose_by_conv(node, data, weight, found, extra, groups)
+        result = _conv_transpose_by_conv(node, data, weight, found, extra, group)
         return op.nn.bias_add(result, node[2], axis=1) if node.has(2) else result
     if rank == 1:
         data = reshape(node, data, (*shape[:2], 1, shape[2]))
@@ -139,8 +130,8 @@ def convert_conv_transpose(node: OnnxNode) -> Expr:
         strides=tuple(window.stride for window in found),
         padding=(found[0].before, found[1].before, found[0].after, found[1].after),
         dilation=tuple(window.dilation for window in found),
-        groups=groups,
-        channels=kernel[1] * groups,
+        groups=group,
+        channels=kernel[1] * group,
         kernel_size=tuple(node.shape(weight)[2:]),
         output_padding=tuple(extra),
     )
@@ -164,7 +155,7 @@ def _conv_transpose_by_conv(
         margin = window.reach - 1
         width.append((margin - window.before, margin - window.after + extra[axis - 2]))
     for axis, (low, high) in enumerate(width):
-        data = slice_axis(node, data, axis, max(-low, 0), node.shape(data)[axis] - max(-high, 0))
+        data = slice_axis(data, axis, max(-low, 0), node.shape(data)[axis] - max(-high, 0))
     padded = op.nn.pad(data, pad_width=tuple((max(low, 0), max(high, 0)) for low, high in width), pad_value=0.0)
     return _conv(node, padded, turned, [Window(window.size, 1, window.dilation) for window in found], groups)
 
@@ -179,7 +170,7 @@ def _spread(node: OnnxNode, data: Expr, axis: int, stride: int) -> Expr:
     width[axis + 1] = (0, stride - 1)
     padded = op.nn.pad(wide, pad_width=tuple(width), pad_value=0.0)
     flat = reshape(node, padded, (*shape[:axis], shape[axis] * stride, *shape[axis + 1 :]))
-    return slice_axis(node, flat, axis, 0, (shape[axis] - 1) * stride + 1)
+    return slice_axis(flat, axis, 0, (shape[axis] - 1) * stride + 1)
 
 
 def _transposed_windows(node: OnnxNode, extents: Sequence[int], kernel: list[int]) -> tuple[list[Window], list[int]]:
@@ -215,15 +206,15 @@ def convert_gemm(node: OnnxNode) -> Expr:
     node.ignore("broadcast")
     result = op.nn.dense(left, right, units=node.shape(right)[0])
     if alpha != 1:  # not of a factor: that could overflow, or round once more
-        result = op.multiply(result, scalar_like(node, alpha, result))
+        result = result * alpha
     if not node.has(2) or beta == 0:
         return result
-    bias = node[2] if beta == 1 else op.multiply(node[2], scalar_like(node, beta, node[2]))
+    bias = node[2] if beta == 1 else node[2] * beta
     if node.rank(bias) == 2 and node.shape(bias)[0] == 1:
         bias = reshape(node, bias, (node.shape(bias)[1],))
     if node.rank(bias) == 1 and node.shape(bias)[0] == node.shape(result)[1]:
         return op.nn.bias_add(result, bias, axis=1)
-    return op.add(result, bias)
+    return result + widening_nothing(node, bias, node.shape(result))
 
 
 @converts("MatMul")
@@ -265,16 +256,31 @@ def _batched(node: OnnxNode, left: Expr, right: Expr) -> Expr:
     flat = []
     for value, shape in ((left, left_shape), (right, right_shape)):
         if product(shape[:-2]) != count:
-            value = broadcast_to(node, value, (*batch, *shape[-2:]))
+            value = broadcast_to(value, (*batch, *shape[-2:]))
         flat.append(reshape(node, value, (count, *shape[-2:])))
     stacked = op.nn.batch_matmul(flat[0], flat[1], transpose_a=False, transpose_b=False)
     return reshape(node, stacked, (*batch, left_shape[-2], right_shape[-1]))
+
+
+def _of_like_labels(node: OnnxNode, term: str, value: Expr) -> Expr:
+    """An operand of a sum of products; axes that share a label have one extent, which a run checks of open ones."""
+    before, _, behind = term.partition("...")
+    axes = list(zip(before, range(len(before)))) + list(zip(behind, range(node.rank(value) - len(behind), 99)))
+    first: dict[str, int] = {}
+    for label, axis in axes if axes and axes[-1][1] < node.rank(value) else ():
+        extents = node.shape(value)[first.setdefault(label, axis)], node.shape(value)[axis]
+        if is_static(extents) and extents[0] != extents[1]:
+            raise ModelError(f"the label {label!r} stands for {extents[0]} and {extents[1]} elements of one operand")
+        value = sized(node, sized(node, value, first[label], extents[1]), axis, extents[0])
+    return value
 
 
 @converts("Einsum", since=12)
 def convert_einsum(node: OnnxNode) -> Expr:
     """Sum of products over named axes: operands are joined from the left, each pair as one batched product."""
     try:
-        return einsum(str(node.require("equation")), node.given())
+        equation = str(node.require("equation")).replace(" ", "")
+        terms = equation.partition("->")[0].split(",")
+        return einsum(equation, [_of_like_labels(node, term, value) for term, value in zip(terms, node.given())])
     except ModelError as error:
         raise ModelError(f"{node.label}: {error}") from error

@@ -11,12 +11,15 @@ from onnx import AttributeProto, TypeProto
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.graph_node import NodeInputs
-from tilewright.frontend.onnx.dims import is_known
+from tilewright.frontend.graph_walk import Unavailable
+from tilewright.frontend.idioms import broadcast_to
+from tilewright.frontend.onnx.dims import broadcast, is_known, is_one
+from tilewright.frontend.onnx.schema import type_from_proto
 from tilewright.frontend.onnx.tensors import array_of, dense_array_of
-from tilewright.frontend.onnx.value_types import type_from_proto
+from tilewright.relay import op
 from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar
-from tilewright.relay.ir.type import Type
+from tilewright.relay.ir.type import Type, as_dim
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.support.dtype import DType
@@ -38,16 +41,11 @@ class NeedsValue(UnsupportedError):
     """A converter needs the value of an input that is computed at run time; the host may still run the node."""
 
 
-class Unavailable:
-    """The value of an output whose node could not be converted; nodes that use it are skipped."""
-
-
-UNAVAILABLE = Unavailable()
 Environment = dict[str, "Expr | Unavailable"]
 
 
 class Importer:
-    """What the nodes of one model share while it is imported.
+    """The state shared by the nodes of one model while it is imported.
 
     `declared` holds the types that the model states, by name of the value, `symbols` its symbolic extents by name,
     `symbolic` what is known of the elements of shape tensors, and `functions` the loops, as functions of the module.
@@ -153,19 +151,18 @@ class OnnxNode(NodeInputs):
         """A static integer-vector input as a list, or None when the optional input is absent."""
         return self.ints(index, what) if self.has(index) else None
 
-    def axis(self, default: int, rank: int | None = None, name: str = "axis") -> int:
+    def named_axis(self, default: int, rank: int | None = None, name: str = "axis") -> int:
         """The attribute `axis` made non-negative for `rank` (default: that of input 0)."""
-        return self.normalize_axis(int(self.attr(name, default)), self.rank(0) if rank is None else rank)
+        return self.axis(int(self.attr(name, default)), rank)
 
-    def normalize_axis(self, axis: int, rank: int) -> int:
-        """`axis` counted from the front; out of range is a `ModelError`."""
-        if not -rank <= axis < rank:
-            raise ModelError(f"{self.label}: axis {axis} is out of range for {rank} dimensions")
-        return axis % rank
-
-    def normalize_axes(self, axes: Sequence[int], rank: int) -> list[int]:
+    def axes(self, axes: Sequence[int], rank: int) -> list[int]:
         """Each of `axes` counted from the front."""
-        return [self.normalize_axis(int(axis), rank) for axis in axes]
+        return [self.axis(int(axis), rank) for axis in axes]
+
+    def numbers(self, name: str, index: int) -> list[int] | None:
+        """Whole numbers: the attribute `name` of older opsets, the input `index` of later ones; None without either."""
+        given = self.attr(name)
+        return self.optional_ints(index, name) if given is None else given
 
     def wants(self, output: int) -> bool:
         """True when output `output` is named, that is, may be used."""
@@ -181,8 +178,16 @@ class OnnxNode(NodeInputs):
         self._read.add(name)
         entry = self._attributes.get(name)
         if entry is None:
-            return float(np.float32(default)) if isinstance(default, float) else default
+            return self.default(default)
         return self._decode(entry)
+
+    def attribute(self, name: str) -> Any:
+        """As `NodeInputs`."""
+        return self.attr(name)
+
+    def default(self, value: Any) -> Any:
+        """The default of an attribute; a float is rounded to float32, the type in which the format holds it."""
+        return float(np.float32(value)) if isinstance(value, float) else value
 
     def require(self, name: str) -> Any:
         """The attribute, whose absence is a `ModelError`."""
@@ -192,7 +197,7 @@ class OnnxNode(NodeInputs):
         return value
 
     def per_axis(self, name: str, default: int, count: int) -> list[int]:
-        """An attribute with one number for each of `count` places; `default` for all when it is absent or empty."""
+        """An attribute with one number for each of `count` positions; `default` for all when it is absent or empty."""
         values = self.attr(name) or [default] * count
         if not isinstance(values, list) or len(values) != count:
             raise ModelError(f"{self.label}: attribute {name}={values!r} should hold {count} numbers")
@@ -262,3 +267,42 @@ _DECODERS: dict[int, Any] = {
         array_of(item, node.importer.directory, f"{node.label}, attribute {entry.name!r}") for item in entry.tensors
     ],
 }
+
+
+# --------------------------------------------------------------------- Small Relay idioms that several converters share
+def reshape(node: OnnxNode, value: Expr, shape: Sequence[Any]) -> Expr:
+    """`value` in `shape`; itself when it already has it."""
+    target = tuple(as_dim(extent) for extent in shape)
+    if not is_known(target):
+        raise NeedsValue(f"{node.label}: the shape {list(target)} is known at run time only")
+    return value if node.shape(value) == target else op.reshape(value, newshape=target)
+
+
+def sized(node: OnnxNode, value: Expr, axis: int, extent: Any) -> Expr:
+    """`value` with this extent along an axis, where that one is open: a run checks that it has it."""
+    shape = node.shape(value)
+    if isinstance(shape[axis], int) or shape[axis] is extent:
+        return value
+    target = [*shape[:axis], extent, *shape[axis + 1 :]]
+    if not is_known(target):
+        raise NeedsValue(f"{node.label}: the shape {target} is known at run time only")
+    return broadcast_to(value, target)  # a reshape compares numbers of elements, which a size of 0 makes equal
+
+
+def widening_nothing(node: OnnxNode, value: Expr, shape: Sequence[Any]) -> Expr:
+    """`value` as an operand beside one of `shape` whose result has that shape: ONNX's unidirectional broadcasting."""
+    extents = node.shape(value)
+    beside = zip(extents[::-1], tuple(shape)[::-1])
+    widens = len(extents) > len(shape) or any(is_one(wanted) and not is_one(extent) for extent, wanted in beside)
+    return broadcast_to(value, shape) if widens else value
+
+
+def broadcast_shapes(node: OnnxNode, *values: Expr) -> tuple[Any, ...]:
+    """The common shape of `values` under NumPy broadcasting."""
+    return broadcast(*(node.shape(value) for value in values))
+
+
+def transpose(value: Expr, axes: Sequence[int]) -> Expr:
+    """`value` with its axes permuted, a step of its own also behind another one; the identity is left out."""
+    order = tuple(int(axis) for axis in axes)
+    return value if order == tuple(range(len(order))) else op.transpose(value, axes=order)

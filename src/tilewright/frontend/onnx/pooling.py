@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import reshape, scalar_like
+from tilewright.frontend.idioms import like
 from tilewright.frontend.onnx.dims import at_least, at_most, floor_div, is_static
 from tilewright.frontend.onnx.in_float32 import in_float32
-from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.node import OnnxNode, reshape
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
@@ -22,7 +22,7 @@ from tilewright.relay.ir.expr import Constant, Expr
 class Window:
     """A sliding window along one axis: element count, step, dilation, and padding on both sides.
 
-    Of an axis of open size the padding may be an expression; `padded` then makes it part of the data.
+    Of a symbolic dimension the padding may be an expression; `padded` then makes it part of the data.
     """
 
     size: int
@@ -80,7 +80,7 @@ def _round_up(window: Window, extent: Any) -> Window:
 
 
 def is_open(found: Sequence[Window]) -> bool:
-    """Whether the padding of a window is known at run time only."""
+    """True if the padding of a window is known at run time only."""
     return not is_static(side for window in found for side in (window.before, window.after))
 
 
@@ -92,13 +92,13 @@ def padded(data: Expr, found: Sequence[Window], value: float) -> tuple[Expr, lis
 
 
 @converts("MaxPool")
-def convert_max_pool(node: OnnxNode) -> list[Expr]:
+def convert_max_pool(node: OnnxNode, storage_order: bool = False) -> list[Expr]:
     """Maximum over windows; padding never wins."""
     if node.wants(1):
         if not is_static(node.shape()):
             node.unsupported(f"the places of the largest elements, as the shape {list(node.shape())} varies")
-        column_major = bool(node.attr("storage_order", 0))
-        return _pool_with_places(node, _max_windows(node, node.shape()[2:]), column_major)
+        column_major = storage_order
+        return _pool_with_positions(node, _max_windows(node, node.shape()[2:]), column_major)
     return [max_pool(node, node[0])]
 
 
@@ -112,7 +112,7 @@ def max_pool(node: OnnxNode, data: Expr) -> Expr:
 
 
 def _least(node: OnnxNode) -> float:
-    """What never wins a maximum of the node's elements."""
+    """The neutral element of a maximum of the node's elements."""
     return node.dtype().extremes()[0]
 
 
@@ -123,28 +123,28 @@ def _max_windows(node: OnnxNode, extents: Sequence[int]) -> list[Window]:
     return found
 
 
-def _pool_with_places(node: OnnxNode, found: list[Window], column_major: bool) -> list[Expr]:
-    """Maxima and the flat place each was read from: windows gathered as rows, then the place of the largest."""
+def _pool_with_positions(node: OnnxNode, found: list[Window], column_major: bool) -> list[Expr]:
+    """Maxima and the flat position each was read from: windows gathered as rows, then the position of the largest."""
     shape = node.shape()
     extents, count = shape[2:], int(np.prod(shape[2:]))
-    places = _window_places(found, extents)
-    steps, taps = places.shape[:-1], places.shape[-1]
+    positions = _window_positions(found, extents)
+    steps, taps = positions.shape[:-1], positions.shape[-1]
     flat = reshape(node, node[0], (shape[0] * shape[1], count))
-    outside = scalar_like(node, _least(node), node[0])
-    rows = op.take(flat, Constant(np.maximum(places, 0).reshape(-1, taps)), axis=1, mode="clip")
-    rows = op.where(Constant((places >= 0).reshape(-1, taps)), rows, outside)
+    outside = like(_least(node), node[0])
+    rows = op.take(flat, Constant(np.maximum(positions, 0).reshape(-1, taps)), axis=1, mode="clip")
+    rows = op.where(Constant((positions >= 0).reshape(-1, taps)), rows, outside)
     best = op.argmax(rows, axis=2, keepdims=True)
     values = reshape(node, op.max(rows, axis=(2,), keepdims=False), (*shape[:2], *steps))
-    numbers = places if not column_major else _column_major(places, extents)
+    numbers = positions if not column_major else _column_major(positions, extents)
     table = op.broadcast_to(Constant(numbers.reshape(1, -1, taps)), shape=node.shape(rows))
     picked = op.gather(table, axis=2, indices=op.cast(best, dtype="int64"))
     offset = np.arange(shape[0] * shape[1]).reshape(-1, 1) * count
-    indices = op.add(reshape(node, picked, (shape[0] * shape[1], int(np.prod(steps)))), Constant(offset))
+    indices = reshape(node, picked, (shape[0] * shape[1], int(np.prod(steps)))) + Constant(offset)
     return [values, reshape(node, indices, (*shape[:2], *steps))]
 
 
-def _window_places(found: list[Window], extents: Sequence[int]) -> np.ndarray:
-    """The flat place that each tap of each window reads, [steps …, taps].
+def _window_positions(found: list[Window], extents: Sequence[int]) -> np.ndarray:
+    """The flat position that each tap of each window reads, [steps …, taps].
 
     A tap in the padding reads what the first one beside it does, and never wins; -1 where all are in the padding.
     """
@@ -155,10 +155,10 @@ def _window_places(found: list[Window], extents: Sequence[int]) -> np.ndarray:
         axes.append(begin + np.arange(window.size) * window.dilation)
     rank = len(axes)
     flat, inside = np.zeros((1,) * (2 * rank), np.int64), np.ones((1,) * (2 * rank), bool)
-    for axis, (places, extent) in enumerate(zip(axes, extents)):
+    for axis, (positions, extent) in enumerate(zip(axes, extents)):
         shape = [1] * (2 * rank)
-        shape[axis], shape[rank + axis] = places.shape
-        placed = places.reshape(shape)
+        shape[axis], shape[rank + axis] = positions.shape
+        placed = positions.reshape(shape)
         flat = flat * extent + placed
         inside = inside & (placed >= 0) & (placed < extent)
     result = np.where(inside, flat, -1)
@@ -167,9 +167,9 @@ def _window_places(found: list[Window], extents: Sequence[int]) -> np.ndarray:
     return np.where(result >= 0, result, first)
 
 
-def _column_major(places: np.ndarray, extents: Sequence[int]) -> np.ndarray:
-    """The same places counted with the first spatial axis running fastest."""
-    parts = np.unravel_index(np.maximum(places, 0), tuple(extents))
+def _column_major(positions: np.ndarray, extents: Sequence[int]) -> np.ndarray:
+    """The same positions counted with the first spatial axis running fastest."""
+    parts = np.unravel_index(np.maximum(positions, 0), tuple(extents))
     return np.asarray(np.ravel_multi_index(parts, tuple(extents), order="F"))
 
 
@@ -214,7 +214,7 @@ def _average_of_open(node: OnnxNode, data: Expr, found: list[Window], counted: l
         ]
     values, plain = padded(data, found, 0.0)
     counts, _ = padded(ones, found, 0.0)
-    return op.divide(_pool(node, values, plain, "avg_counted"), _pool(node, counts, plain, "avg_counted"))
+    return _pool(node, values, plain, "avg_counted") / _pool(node, counts, plain, "avg_counted")
 
 
 def _pool(node: OnnxNode, data: Expr, found: list[Window], kind: str) -> Expr:
@@ -249,18 +249,18 @@ def _pool2d(data: Expr, pair: tuple[Window, Window], kind: str) -> Expr:
 
 @converts("LpPool", since=2)
 @in_float32
-def convert_lp_pool(node: OnnxNode) -> Expr:
+def convert_lp_pool(node: OnnxNode, x: Expr, p: float = 2.0, ceil_mode: int = 0) -> Expr:
     """p-norm over windows."""
-    power, data = float(node.attr("p", 2)), op.abs(node[0])
+    data = op.abs(x)
     kernel = node.require("kernel_shape")
     found = windows(node, node.shape()[2:], kernel)
-    if node.attr("ceil_mode", 0):
+    if ceil_mode:
         found = [_round_up(window, extent) for window, extent in zip(found, node.shape()[2:])]
-    powered = op.multiply(data, data) if power == 2 else op.power(data, scalar_like(node, power, data))
+    powered = data * data if p == 2 else op.power(data, like(p, data))
     if is_open(found):
         powered, found = padded(powered, found, 0.0)
-    total = op.multiply(_pool(node, powered, found, "avg_counted"), scalar_like(node, float(np.prod(kernel)), data))
-    return op.sqrt(total) if power == 2 else op.power(total, scalar_like(node, 1 / power, data))
+    total = _pool(node, powered, found, "avg_counted") * float(np.prod(kernel))
+    return op.sqrt(total) if p == 2 else op.power(total, like(1 / p, data))
 
 
 @converts("GlobalAveragePool")
@@ -281,10 +281,10 @@ def convert_global_max_pool(node: OnnxNode) -> Expr:
 
 @converts("GlobalLpPool", since=2)
 @in_float32
-def convert_global_lp_pool(node: OnnxNode) -> Expr:
+def convert_global_lp_pool(node: OnnxNode, x: Expr, p: float = 2.0) -> Expr:
     """p-norm over all spatial axes."""
-    power, data = float(node.attr("p", 2)), op.abs(node[0])
+    data = op.abs(x)
     axes = tuple(range(2, node.rank()))
-    powered = op.multiply(data, data) if power == 2 else op.power(data, scalar_like(node, power, data))
+    powered = data * data if p == 2 else op.power(data, like(p, data))
     total = op.sum(powered, axis=axes, keepdims=True)
-    return op.sqrt(total) if power == 2 else op.power(total, scalar_like(node, 1 / power, data))
+    return op.sqrt(total) if p == 2 else op.power(total, like(1 / p, data))

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import cast, constant, reshape, sized, transpose
+from tilewright.frontend.idioms import cast, constant
 from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.nn import convolve, matmul, matmul_with
-from tilewright.frontend.onnx.node import OnnxNode
+from tilewright.frontend.onnx.node import OnnxNode, reshape, sized, transpose
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
@@ -38,8 +38,8 @@ def convert_quantize_linear(node: OnnxNode) -> Expr:
     zero = zero_point_of(node, 2, target)
     zero = _expanded(node, zero, axis) if node.has(2) and target not in FLOATS else constant(0, "int32")
     if target in FLOATS and not node.attr("saturate", 1):
-        return op.cast(op.divide(data, _along(node, scale, axis, rank)), dtype=str(target))
-    return qnn.quantize(data, cast(node, scale, "float32"), cast(node, zero, "int32"), axis=axis, out_dtype=str(target))
+        return op.cast(data / _along(node, scale, axis, rank), dtype=str(target))
+    return qnn.quantize(data, cast(scale, "float32"), cast(zero, "int32"), axis=axis, out_dtype=str(target))
 
 
 @converts("DequantizeLinear", since=10)
@@ -49,9 +49,9 @@ def convert_dequantize_linear(node: OnnxNode) -> Expr:
     target = dtype_of(code, node.label) if code else node.dtype(1)
     axis = _axis(node)
     zero = _expanded(node, node[2], axis) if node.has(2) and node.dtype() not in FLOATS else constant(0, "int32")
-    scale = cast(node, _expanded(node, node[1], axis), "float32")
+    scale = cast(_expanded(node, node[1], axis), "float32")
     data = _scaled_data(node, axis)
-    return qnn.dequantize(data, scale, cast(node, zero, "int32"), axis=axis, out_dtype=str(target))
+    return qnn.dequantize(data, scale, cast(zero, "int32"), axis=axis, out_dtype=str(target))
 
 
 def _axis(node: OnnxNode) -> int:
@@ -59,7 +59,7 @@ def _axis(node: OnnxNode) -> int:
     axis, rank = int(node.attr("axis", 1)), max(node.rank(), 1)
     if node.rank(1) == 0 or (node.rank(1) == 1 and node.shape(1)[0] == 1):
         return -1
-    return node.normalize_axis(axis, rank)
+    return node.axis(axis, rank)
 
 
 def _scaled_data(node: OnnxNode, axis: int) -> Expr:
@@ -88,7 +88,7 @@ def _expanded(node: OnnxNode, value: Expr, axis: int) -> Expr:
 @converts("DynamicQuantizeLinear", since=11)
 def convert_dynamic_quantize_linear(node: OnnxNode) -> list[Expr]:
     """uint8 by the range that the data has, zero included: values, scale and zero point."""
-    return dynamically_quantized(node, cast(node, node[0], "float32"))
+    return dynamically_quantized(node, cast(node[0], "float32"))
 
 
 def dynamically_quantized(node: OnnxNode, data: Expr) -> list[Expr]:
@@ -96,24 +96,24 @@ def dynamically_quantized(node: OnnxNode, data: Expr) -> list[Expr]:
     axes = tuple(range(node.rank(data)))
     low = op.minimum(op.min(data, axis=axes, keepdims=False), constant(0.0, "float32"))
     high = op.maximum(op.max(data, axis=axes, keepdims=False), constant(0.0, "float32"))
-    span = op.divide(op.subtract(high, low), constant(255.0, "float32"))
+    span = (high - low) / constant(255.0, "float32")
     span = op.where(op.equal(span, constant(0.0, "float32")), constant(1.0, "float32"), span)
-    zero = op.cast(op.round(op.clip(op.divide(op.negative(low), span), a_min=0.0, a_max=255.0)), dtype="uint8")
+    zero = op.cast(op.round(op.clip(-low / span, a_min=0.0, a_max=255.0)), dtype="uint8")
     return [qnn.quantize(data, span, op.cast(zero, dtype="int32"), out_dtype="uint8"), span, zero]
 
 
 # ----------------------------------------------------------------------------------------------------- products
 def _shifted(node: OnnxNode, data: Expr, zero: Expr | None, axis: int | None) -> Expr:
     """data - zero point in int32; a vector of zero points runs along `axis`."""
-    wide = cast(node, data, "int32")
+    wide = cast(data, "int32")
     if zero is None or (isinstance(zero, Constant) and not np.any(zero.data)):
         return wide
-    zero = cast(node, zero, "int32")
+    zero = cast(zero, "int32")
     if node.rank(zero) == 1 and node.shape(zero) == (1,):
         zero = reshape(node, zero, ())
     elif node.rank(zero) == 1 and axis is not None:
         zero = _along(node, zero, axis % node.rank(data), node.rank(data))
-    return op.subtract(wide, zero)
+    return wide - zero
 
 
 def _given(node: OnnxNode, index: int) -> Expr | None:
@@ -146,9 +146,8 @@ def convert_qlinear_matmul(node: OnnxNode) -> Expr:
     left = _shifted(node, node[0], node[2], node.rank(0) - 2 if node.rank(0) > 1 else 0)
     right = _shifted(node, node[3], node[5], node.rank(3) - 1)
     product = matmul(node, left, right)
-    scale = op.multiply(
-        _rows(node, cast(node, node[1], "float32"), node.rank(product), -2),
-        _rows(node, cast(node, node[4], "float32"), node.rank(product), -1),
+    scale = _rows(node, cast(node[1], "float32"), node.rank(product), -2) * _rows(
+        node, cast(node[4], "float32"), node.rank(product), -1
     )
     return requantized(node, product, scale, 6)
 
@@ -164,11 +163,11 @@ def _rows(node: OnnxNode, value: Expr, rank: int, axis: int) -> Expr:
 
 def requantized(node: OnnxNode, total: Expr, scale: Expr, output: int) -> Expr:
     """int32 sums that stand for `scale` times themselves, at the scale (input `output`) and zero point after it."""
-    out_scale, out_zero = cast(node, node[output], "float32"), node[output + 1]
+    out_scale, out_zero = cast(node[output], "float32"), node[output + 1]
     target = str(node.dtype(out_zero))
-    factor = op.divide(scale, _rows(node, out_scale, node.rank(total), -1))
-    scaled = op.round(op.multiply(op.cast(total, dtype="float32"), factor))
-    shifted = op.add(scaled, _rows(node, op.cast(out_zero, dtype="float32"), node.rank(total), -1))
+    factor = scale / _rows(node, out_scale, node.rank(total), -1)
+    scaled = op.round(op.cast(total, dtype="float32") * factor)
+    shifted = scaled + _rows(node, op.cast(out_zero, dtype="float32"), node.rank(total), -1)
     low, high = DType(target).limits()
     return op.cast(op.clip(shifted, a_min=low, a_max=high), dtype=target)
 
@@ -185,11 +184,11 @@ def qlinear_conv(node: OnnxNode, data: Expr) -> Expr:
     total = convolve(node, data, _shifted(node, node[3], node[5], 0))
     rank = node.rank(total)
     if node.has(8):
-        total = op.add(total, _along(node, cast(node, node[8], "int32"), 1, rank))
-    weight_scale = cast(node, node[4], "float32")
+        total = total + _along(node, cast(node[8], "int32"), 1, rank)
+    weight_scale = cast(node[4], "float32")
     if node.rank(weight_scale) == 1:
         weight_scale = reshape(node, weight_scale, ()) if node.shape(4) == (1,) else _along(node, weight_scale, 1, rank)
-    scale = op.multiply(_rows(node, cast(node, node[1], "float32"), rank, 1), weight_scale)
+    scale = _rows(node, cast(node[1], "float32"), rank, 1) * weight_scale
     return requantized(node, total, scale, 6)
 
 
@@ -197,13 +196,13 @@ def qlinear_conv(node: OnnxNode, data: Expr) -> Expr:
 def real_of(node: OnnxNode, data: int) -> Expr:
     """The real numbers of the quantized input `data`, whose scale and zero point follow it."""
     zero = zero_point_of(node, data + 2)
-    return qnn.dequantize(node[data], node[data + 1], cast(node, zero, "int32"))
+    return qnn.dequantize(node[data], node[data + 1], cast(zero, "int32"))
 
 
 def quantized_like(node: OnnxNode, value: Expr, scale: int, like: int) -> Expr:
     """`value` at the scale of input `scale` and the zero point after it, in the type of input `like`."""
     zero = zero_point_of(node, scale + 1, node.dtype(like))
-    return qnn.quantize(value, node[scale], cast(node, zero, "int32"), out_dtype=str(node.dtype(like)))
+    return qnn.quantize(value, node[scale], cast(zero, "int32"), out_dtype=str(node.dtype(like)))
 
 
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {"QLinearAdd": op.add, "QLinearMul": op.multiply}
@@ -230,19 +229,19 @@ def convert_qlinear_unary(node: OnnxNode) -> Expr:
 
 
 @converts("QLinearGlobalAveragePool", domain=MICROSOFT)
-def convert_qlinear_global_average_pool(node: OnnxNode) -> Expr:
-    """The mean over all places, channels first or last."""
+def convert_qlinear_global_average_pool(node: OnnxNode, channels_last: int = 0) -> Expr:
+    """The mean over all positions, channels first or last."""
     rank = node.rank()
-    axes = tuple(range(1, rank - 1)) if node.attr("channels_last", 0) else tuple(range(2, rank))
+    axes = tuple(range(1, rank - 1)) if channels_last else tuple(range(2, rank))
     return quantized_like(node, op.mean(real_of(node, 0), axis=axes, keepdims=True), 3, 0)
 
 
 @converts("QLinearConcat", domain=MICROSOFT)
-def convert_qlinear_concat(node: OnnxNode) -> Expr:
+def convert_qlinear_concat(node: OnnxNode, axis: int) -> Expr:
     """Quantized tensors joined along an axis, each brought to the output's scale."""
     parts = [real_of(node, index) for index in range(2, len(node.inputs), 3)]
-    joined = op.concatenate(Tuple(parts), axis=int(node.require("axis")))
-    return qnn.quantize(joined, node[0], cast(node, node[1], "int32"), out_dtype=str(node.dtype(1)))
+    joined = op.concatenate(Tuple(parts), axis=axis)
+    return qnn.quantize(joined, node[0], cast(node[1], "int32"), out_dtype=str(node.dtype(1)))
 
 
 @converts("DequantizeLinear", "QuantizeLinear", domain=MICROSOFT)
@@ -258,8 +257,8 @@ def convert_matmul_integer_to_float(node: OnnxNode) -> Expr:
     right = _shifted(node, node[1], _given(node, 5), node.rank(1) - 1)
     product = op.cast(matmul(node, left, right), dtype="float32")
     rank = node.rank(product)
-    scaled = op.multiply(product, op.multiply(_rows(node, node[2], rank, -2), _rows(node, node[3], rank, -1)))
-    return op.add(scaled, node[6]) if node.has(6) else scaled
+    scaled = product * (_rows(node, node[2], rank, -2) * _rows(node, node[3], rank, -1))
+    return scaled + node[6] if node.has(6) else scaled
 
 
 @converts("DynamicQuantizeMatMul", domain=MICROSOFT)
@@ -267,10 +266,8 @@ def convert_dynamic_quantize_matmul(node: OnnxNode) -> Expr:
     """The left operand quantized by its own range, the product as real numbers, with an optional bias."""
     data, scale, zero = convert_dynamic_quantize_linear(node)
     product = matmul(node, _shifted(node, data, zero, None), _shifted(node, node[1], _given(node, 3), node.rank(1) - 1))
-    real = op.multiply(
-        op.cast(product, dtype="float32"), op.multiply(scale, _rows(node, node[2], node.rank(product), -1))
-    )
-    return op.add(real, node[4]) if node.has(4) else real
+    real = op.cast(product, dtype="float32") * (scale * _rows(node, node[2], node.rank(product), -1))
+    return real + node[4] if node.has(4) else real
 
 
 @converts("QGemm", domain=MICROSOFT)
@@ -283,29 +280,27 @@ def convert_qgemm(node: OnnxNode) -> Expr:
     right = transpose(right, (1, 0)) if node.attr("transB", 0) else right
     total = matmul(node, left, right)
     if node.has(6):
-        total = op.add(total, node[6])
+        total = total + node[6]
     alpha = constant(float(node.attr("alpha", 1.0)), "float32")
-    scale = op.multiply(op.multiply(node[1], _rows(node, node[4], 2, -1)), alpha)
-    return requantized(node, total, scale, 7) if node.has(7) else op.multiply(op.cast(total, dtype="float32"), scale)
+    scale = node[1] * _rows(node, node[4], 2, -1) * alpha
+    return requantized(node, total, scale, 7) if node.has(7) else op.cast(total, dtype="float32") * scale
 
 
 @converts("MatMulNBits", domain=MICROSOFT)
-def convert_matmul_ncode_bits(node: OnnxNode) -> Expr:
+def convert_matmul_ncode_bits(node: OnnxNode, N: int, K: int, block_size: int, bits: int = 4) -> Expr:
     """A product with weights of 2, 4 or 8 bits in blocks of one scale each, unpacked at compile time.
 
     Weights [N, blocks, block bytes]; scales and zero points by block; the zero point is the middle where none is given.
     """
     node.ignore("accuracy_level")
-    columns, depth = int(node.require("N")), int(node.require("K"))
-    bits, block = int(node.attr("bits", 4)), int(node.require("block_size"))
     packed = node.static(1, "weights")
-    blocks = -(-depth // block)
-    codes = code_bits(packed.reshape(columns, -1), bits).reshape(columns, blocks, -1)[:, :, :block].astype(np.float32)
-    scales = node.static(2, "scales").reshape(columns, blocks, 1)
-    weights = _weights(node, codes, _zero_points(node, columns, blocks, bits), scales.astype(np.float32))
-    weights = weights.reshape(columns, blocks * block)[:, :depth]
+    blocks = -(-K // block_size)
+    codes = code_bits(packed.reshape(N, -1), bits).reshape(N, blocks, -1)[:, :, :block_size].astype(np.float32)
+    scales = node.static(2, "scales").reshape(N, blocks, 1)
+    weights = _weights(node, codes, _zero_points(node, N, blocks, bits), scales.astype(np.float32))
+    weights = weights.reshape(N, blocks * block_size)[:, :K]
     result = matmul_with(node, node[0], constant(weights, node.dtype()))
-    return op.add(result, node[5]) if node.has(5) else result
+    return result + node[5] if node.has(5) else result
 
 
 def _weights(node: OnnxNode, codes: np.ndarray, zeros: np.ndarray | float, scales: np.ndarray) -> np.ndarray:
@@ -344,23 +339,23 @@ def cast_to(node: OnnxNode, value: Expr, target: DType) -> Expr:
     if node.dtype(value) == target and not (saturate and target == "float8_e5m2"):  # infinities saturate there, too
         return value
     if target == "float8_e8m0fnu" and not node.dtype(value).is_bool:
-        return _to_powers_of_two(node, cast(node, value, "float32"), saturate, round_mode)
+        return _to_powers_of_two(node, cast(value, "float32"), saturate, round_mode)
     if target in FLOATS and target != "float4_e2m1fn" and saturate:
-        return op.cast(limited(cast(node, value, "float32"), target), dtype=str(target))
+        return op.cast(limited(cast(value, "float32"), target), dtype=str(target))
     if target.is_narrow and not node.dtype(value).is_narrow and node.dtype(value) != "float32" and target in FLOATS:
-        value = cast(node, value, "float32")
-    return cast(node, value, target)
+        value = cast(value, "float32")
+    return cast(value, target)
 
 
 def _to_powers_of_two(node: OnnxNode, value: Expr, saturate: bool, round_mode: str) -> Expr:
     """float8_e8m0: the exponent of a float32, rounded up, down or to the nearest by the fraction's bits."""
     bits = op.reinterpret(op.abs(value), dtype="int32")
     carry = {"up": (1 << 23) - 1, "nearest": 1 << 22, "down": 0}[round_mode]
-    code = op.right_shift(op.add(bits, constant(carry, "int32")), constant(23, "int32"))
+    code = op.right_shift(bits + constant(carry, "int32"), constant(23, "int32"))
     largest = constant(254, "int32")
     if saturate:
         code = op.minimum(code, largest)
     else:
-        code = op.where(op.greater(code, largest), constant(255, "int32"), code)
+        code = op.where(code > largest, constant(255, "int32"), code)
     code = op.where(op.isnan(value), constant(255, "int32"), code)
     return op.reinterpret(op.cast(code, dtype="uint8"), dtype="float8_e8m0fnu")

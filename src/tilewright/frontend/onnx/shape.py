@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import constant, reshape
+from tilewright.frontend.idioms import constant
 from tilewright.frontend.onnx.dims import floor_div, is_known, is_static, product
-from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
+from tilewright.frontend.onnx.node import NeedsValue, OnnxNode, reshape
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
@@ -22,10 +22,10 @@ from tilewright.support.memory_limit import require_memory
 
 
 @converts("Shape")
-def convert_shape(node: OnnxNode) -> Expr:
+def convert_shape(node: OnnxNode, start: int = 0) -> Expr:
     """The shape, or a part of it (opset 15), as int64."""
     shape = node.shape()
-    picked = range(*slice(node.attr("start", 0), node.attr("end", len(shape))).indices(len(shape)))
+    picked = range(*slice(start, node.attr("end", len(shape))).indices(len(shape)))
     extents = [shape[axis] for axis in picked]
     if is_static(extents):
         return constant(np.array(extents, np.int64), "int64")
@@ -40,29 +40,21 @@ def convert_size(node: OnnxNode) -> Expr:
 
 
 @converts("Reshape")
-def convert_reshape_1(node: OnnxNode) -> Expr:
-    """Target shape as an attribute (opsets 1 to 4)."""
-    return _reshape(node, node.require("shape"), allow_zero=False)
-
-
-@converts("Reshape", since=5)
-def convert_reshape_5(node: OnnxNode) -> Expr:
-    """Target shape as an input; 0 copies the input's extent unless allowzero is set, one -1 is derived."""
-    return _reshape(node, node.dims(1, "shape"), allow_zero=bool(node.attr("allowzero", 0)))
-
-
-def _reshape(node: OnnxNode, target: list[Any], allow_zero: bool) -> Expr:
+def convert_reshape(node: OnnxNode, allowzero: bool = False) -> Expr:
+    """0 copies the input's extent unless allowzero is set, one -1 is derived; an attribute before opset 5."""
     shape = node.shape()
+    target = node.require("shape") if node.opset < 5 else node.dims(1, "shape")
     resolved = list(target)
-    for axis, extent in enumerate(target):
-        if isinstance(extent, int) and extent == 0 and not allow_zero:
-            if axis >= len(shape):
-                raise ModelError(f"{node.label}: target shape {target} copies axis {axis}, which {list(shape)} lacks")
-            resolved[axis] = shape[axis]
+    copied = [axis for axis, extent in enumerate(target) if isinstance(extent, int) and extent == 0 and not allowzero]
+    for axis in copied:
+        if axis >= len(shape):
+            raise ModelError(f"{node.label}: target shape {target} copies axis {axis}, which {list(shape)} lacks")
+        resolved[axis] = shape[axis]
     count = product(shape)
     derived = [axis for axis, extent in enumerate(resolved) if isinstance(extent, int) and extent == -1]
-    if len(derived) == 1:
-        resolved[derived[0]] = _derived(node, shape, resolved)
+    if len(derived) == 1:  # what is copied leaves the same for it, even where that is 0
+        source, others = [[e for axis, e in enumerate(one) if axis not in copied] for one in (shape, resolved)]
+        resolved[derived[0]] = _derived(node, source, others)
     if is_static([*resolved, count]) and (min(resolved, default=0) < 0 or product(resolved) != count):
         raise ModelError(f"{node.label}: an input of shape {list(shape)} does not reshape to {target}")
     return reshape(node, node[0], resolved)
@@ -86,40 +78,29 @@ def _derived(node: OnnxNode, shape: Sequence[Any], target: Sequence[Any]) -> Any
 
 def _without(values: list[Any], gone: Any) -> list[Any]:
     """`values` without the first that is the object `gone`."""
-    place = next(i for i, value in enumerate(values) if value is gone)
-    return values[:place] + values[place + 1 :]
+    position = next(i for i, value in enumerate(values) if value is gone)
+    return values[:position] + values[position + 1 :]
 
 
 @converts("Flatten")
-def convert_flatten(node: OnnxNode) -> Expr:
+def convert_flatten(node: OnnxNode, x: Expr, axis: int = 1) -> Expr:
     """Two dimensions: the axes before `axis` and those from it on."""
     shape = node.shape()
-    axis = int(node.attr("axis", 1))
     if not -len(shape) <= axis <= len(shape):
         raise ModelError(f"{node.label}: axis {axis} is out of range for {len(shape)} dimensions")
     axis += len(shape) if axis < 0 else 0
-    return reshape(node, node[0], (product(shape[:axis]), product(shape[axis:])))
+    return reshape(node, x, (product(shape[:axis]), product(shape[axis:])))
 
 
 @converts("Squeeze")
-def convert_squeeze_1(node: OnnxNode) -> Expr:
-    """Axes as an attribute (opsets 1 to 12)."""
-    return _squeeze(node, node.attr("axes"))
-
-
-@converts("Squeeze", since=13)
-def convert_squeeze_13(node: OnnxNode) -> Expr:
-    """Axes as an optional input."""
-    return _squeeze(node, node.optional_ints(1, "axes"))
-
-
-def _squeeze(node: OnnxNode, axes: list[int] | None) -> Expr:
-    shape = node.shape()
+def convert_squeeze(node: OnnxNode) -> Expr:
+    """Axes of extent 1 left out, by default all; they are an attribute before opset 13."""
+    shape, axes = node.shape(), node.numbers("axes", 1)
     if axes is None:
         if not is_static(shape):
             raise NeedsValue(f"{node.label}: which axes of {list(shape)} have the extent 1 is known at run time only")
         axes = [axis for axis, extent in enumerate(shape) if extent == 1]
-    dropped = node.normalize_axes(axes, len(shape))
+    dropped = node.axes(axes, len(shape))
     if any(isinstance(shape[axis], int) and shape[axis] != 1 for axis in dropped):
         raise ModelError(f"{node.label}: axes {axes} of shape {list(shape)} are not all of extent 1")
     if any(not isinstance(shape[axis], int) for axis in dropped):  # a run checks that the number of elements fits
@@ -128,26 +109,17 @@ def _squeeze(node: OnnxNode, axes: list[int] | None) -> Expr:
 
 
 @converts("Unsqueeze")
-def convert_unsqueeze_1(node: OnnxNode) -> Expr:
-    """Axes as an attribute (opsets 1 to 12)."""
-    return _unsqueeze(node, node.require("axes"))
-
-
-@converts("Unsqueeze", since=13)
-def convert_unsqueeze_13(node: OnnxNode) -> Expr:
-    """Axes as an input."""
-    return _unsqueeze(node, node.ints(1, "axes"))
-
-
-def _unsqueeze(node: OnnxNode, axes: list[int]) -> Expr:
+def convert_unsqueeze(node: OnnxNode) -> Expr:
+    """Axes of extent 1 put in; they are an attribute before opset 13."""
     shape = list(node.shape())
-    places = sorted(node.normalize_axes(axes, len(shape) + len(axes)))
+    axes = node.require("axes") if node.opset < 13 else node.ints(1, "axes")
+    positions = sorted(node.axes(axes, len(shape) + len(axes)))
     if not is_known(shape):
         data = node[0]
-        for axis in places:
+        for axis in positions:
             data = op.expand_dims(data, axis=axis, num_newaxis=1)
         return data
-    for axis in places:
+    for axis in positions:
         shape.insert(axis, 1)
     return reshape(node, node[0], shape)
 
@@ -196,10 +168,10 @@ def convert_range(node: OnnxNode) -> Expr:
 
 
 @converts("EyeLike", since=9)
-def convert_eye_like(node: OnnxNode) -> Expr:
+def convert_eye_like(node: OnnxNode, k: int = 0) -> Expr:
     """A constant with ones on diagonal k."""
     target = node.attr("dtype")
     dtype = node.dtype() if target is None else dtype_of(target, node.label)
     rows, columns = node.shape()
     require_memory(8 * rows * columns, node.label)
-    return constant(np.eye(rows, columns, int(node.attr("k", 0))), dtype)
+    return constant(np.eye(rows, columns, k), dtype)

@@ -52,7 +52,7 @@ def evaluate(node: OnnxNode) -> Objects | None:
 
 
 def value_of(node: OnnxNode, value: Expr) -> Objects | None:
-    """What is known of the elements of an input: a small integer constant, or what was tracked."""
+    """The known elements of an input: a small integer constant, or tracked values."""
     if isinstance(value, Constant):
         small = value.data.size <= _MOST_ELEMENTS and value.data.dtype.kind in "biuf"
         return value.data.astype(object) if small else None
@@ -75,9 +75,9 @@ def _elementwise(function: Callable[..., AnyValue]) -> Callable[[OnnxNode, list[
     def apply(_node: OnnxNode, values: list[AnyValue]) -> Objects:
         arrays = np.broadcast_arrays(*values)
         result = np.empty(arrays[0].shape, object)
-        for place in np.ndindex(*arrays[0].shape):
-            operands = [array[place] for array in arrays]
-            result[place] = function(*operands) if is_known(operands) else Any()
+        for position in np.ndindex(*arrays[0].shape):
+            operands = [array[position] for array in arrays]
+            result[position] = function(*operands) if is_known(operands) else Any()
         return result
 
     return apply

@@ -9,30 +9,14 @@ import numpy as np
 
 from tilewright import tir
 from tilewright.errors import ModelError, ShapeError
-from tilewright.frontend.onnx.build import (
-    broadcast_to,
-    cast,
-    concatenate,
-    constant,
-    reshape,
-    sized,
-    slice_axis,
-    transpose,
-)
+from tilewright.frontend.idioms import broadcast_to, cast, concatenate, constant, slice_axis
 from tilewright.frontend.onnx.dims import broadcast, is_known, is_static
-from tilewright.frontend.onnx.node import NeedsValue, OnnxNode
+from tilewright.frontend.onnx.node import NeedsValue, OnnxNode, reshape, sized, transpose
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type import Any as Any_
 from tilewright.relay.ir.type import as_dim
-
-
-@converts("Identity")
-def convert_identity(node: OnnxNode) -> Expr:
-    """The input itself."""
-    return node[0]
-
 
 _PLAIN_VALUES = {"value_float": "float32", "value_floats": "float32", "value_int": "int64", "value_ints": "int64"}
 
@@ -65,13 +49,13 @@ def convert_dropout(node: OnnxNode) -> list[Expr]:
         node.unsupported("training_mode")
     mask = Constant(np.broadcast_to(np.array(True), node.shape()))
     mask_dtype = "bool" if node.opset >= 10 else node.dtype()
-    return [node[0], cast(node, mask, mask_dtype)] if node.wants(1) else [node[0]]
+    return [node[0], cast(mask, mask_dtype)] if node.wants(1) else [node[0]]
 
 
 @converts("Concat")
 def convert_concat(node: OnnxNode) -> Expr:
     """Inputs joined along an axis (default 1 in opsets 1 to 3); empty ones do not count."""
-    axis = node.axis(1)
+    axis = node.named_axis(1)
     values = [value for value in node.given() if not _is_empty(node.shape(value)[axis])]
     return concatenate(values or node.given()[:1], axis)
 
@@ -81,19 +65,9 @@ def _is_empty(extent: Any) -> bool:
 
 
 @converts("Split")
-def convert_split_1(node: OnnxNode) -> list[Expr]:
-    """Part sizes as an attribute (an input in opset 1), by default equal."""
-    return _split(node, node.attr("split") or node.optional_ints(1, "split"))
-
-
-@converts("Split", since=13)
-def convert_split_13(node: OnnxNode) -> list[Expr]:
-    """Part sizes as an optional input; without it equal ones, the last possibly smaller (opset 18)."""
-    return _split(node, node.optional_ints(1, "split"))
-
-
-def _split(node: OnnxNode, sizes: Sequence[int] | None) -> list[Expr]:
-    axis = node.axis(0)
+def convert_split(node: OnnxNode) -> list[Expr]:
+    """Parts by their sizes (an attribute before opset 13), by default equal, the last possibly smaller (opset 18)."""
+    axis, sizes = node.named_axis(0), node.numbers("split", 1)
     extent = node.shape()[axis]
     if sizes is None:
         parts = node.attr("num_outputs", len(node.proto.output))
@@ -102,25 +76,19 @@ def _split(node: OnnxNode, sizes: Sequence[int] | None) -> list[Expr]:
     if isinstance(extent, int) and sum(sizes) != extent:
         raise ModelError(f"{node.label}: parts {list(sizes)} do not add up to the extent {extent} of axis {axis}")
     data, ends = sized(node, node[0], axis, sum(sizes)), np.cumsum(sizes).tolist()
-    return [slice_axis(node, data, axis, end - size, end) for size, end in zip(sizes, ends)]
+    return [slice_axis(data, axis, end - size, end) for size, end in zip(sizes, ends)]
 
 
 @converts("Slice")
-def convert_slice_1(node: OnnxNode) -> Expr:
-    """Bounds as attributes (opsets 1 to 9)."""
-    return _slice(node, node.require("starts"), node.require("ends"), node.attr("axes"), None)
-
-
-@converts("Slice", since=10)
-def convert_slice_10(node: OnnxNode) -> Expr:
-    """Bounds, axes and steps as inputs."""
-    starts, ends = node.dims(1, "starts"), node.dims(2, "ends")
-    return _slice(node, starts, ends, node.optional_ints(3, "axes"), node.optional_ints(4, "steps"))
-
-
-def _slice(node: OnnxNode, starts: list[Any], ends: list[Any], axes: list[int] | None, steps: list[int] | None) -> Expr:
+def convert_slice(node: OnnxNode) -> Expr:
+    """Bounds, axes and steps as inputs, before opset 10 as attributes without steps."""
+    if node.opset < 10:
+        starts, ends = node.require("starts"), node.require("ends")
+    else:
+        starts, ends = node.dims(1, "starts"), node.dims(2, "ends")
+    axes, steps = node.numbers("axes", 3), node.optional_ints(4, "steps")
     data, shape = node[0], node.shape()
-    axes = list(range(len(starts))) if axes is None else node.normalize_axes(axes, len(shape))
+    axes = list(range(len(starts))) if axes is None else node.axes(axes, len(shape))
     bounds: list[tuple[int, Any, Any, int]] = []
     reversed_axes: list[int] = []
     for axis, start, end, step in zip(axes, starts, ends, steps or [1] * len(axes)):
@@ -147,7 +115,7 @@ _FAR = 10**9  # an end from here on means: to the last element
 
 
 def _symbolic_bounds(node: OnnxNode, axis: int, start: Any, end: Any, step: int) -> list[tuple[int, Any, Any, int]]:
-    """The bounds along an axis of symbolic extent, or to a symbolic place; none where all is taken."""
+    """The bounds along an axis of symbolic extent, or to a symbolic position; none where all is taken."""
     extent = node.shape()[axis]
     if isinstance(extent, Any_) or step < 1:
         raise NeedsValue(f"{node.label}: the extent of axis {axis} is not known at import time")
@@ -162,22 +130,22 @@ def _symbolic_bounds(node: OnnxNode, axis: int, start: Any, end: Any, step: int)
     return [] if whole else [(axis, begin, stop, step)]
 
 
-def _from_back(extent: Any, place: int) -> Any:
-    """A place counted from the back; the first one where that lies before it."""
-    if place <= -_FAR:
+def _from_back(extent: Any, position: int) -> Any:
+    """A position counted from the back; the first one where that lies before it."""
+    if position <= -_FAR:
         return 0
-    return as_dim(tir.maximum(tir.convert(extent + place), tir.convert(0)))
+    return as_dim(tir.maximum(tir.convert(extent + position), tir.convert(0)))
 
 
-def _below_zero(place: Any) -> bool:
-    return isinstance(place, int) and place < 0
+def _below_zero(position: Any) -> bool:
+    return isinstance(position, int) and position < 0
 
 
 @converts("Transpose")
 def convert_transpose(node: OnnxNode) -> Expr:
     """Permuted axes, by default in reverse."""
     rank = node.rank()
-    return transpose(node[0], node.normalize_axes(node.attr("perm", list(range(rank))[::-1]), rank))
+    return transpose(node[0], node.axes(node.attr("perm", list(range(rank))[::-1]), rank))
 
 
 @converts("Tile")
@@ -201,20 +169,14 @@ def convert_expand(node: OnnxNode) -> Expr:
     target = node.dims(1, "shape")
     if not is_known((*node.shape(), *target)):
         raise NeedsValue(f"{node.label}: the sizes {list(node.shape())} of its input are known at run time only")
-    return broadcast_to(node, node[0], broadcast(node.shape(), target))
-
-
-@converts("Where", since=9)
-def convert_where(node: OnnxNode) -> Expr:
-    """Elementwise choice with broadcasting."""
-    return op.where(node[0], node[1], node[2])
+    return broadcast_to(node[0], broadcast(node.shape(), target))
 
 
 @converts("Pad")
-def convert_pad_1(node: OnnxNode) -> Expr:
+def convert_pad_1(node: OnnxNode, value: float = 0.0) -> Expr:
     """Amounts and value as attributes (opsets 1 to 10)."""
     pads = node.attr("paddings") if node.opset < 2 else node.attr("pads")
-    return _pad(node, pads, float(node.attr("value", 0.0)), None)
+    return _pad(node, pads, value, None)
 
 
 @converts("Pad", since=11)
@@ -230,7 +192,7 @@ def _pad(node: OnnxNode, pads: list[int], value: float, axes: list[int] | None) 
     mode = node.choice("mode", "constant", ("constant", "reflect", "edge", "wrap"))
     value = float(value) if isinstance(value, bool) else value
     shape = node.shape()
-    axes = list(range(len(shape))) if axes is None else node.normalize_axes(axes, len(shape))
+    axes = list(range(len(shape))) if axes is None else node.axes(axes, len(shape))
     if len(pads) != 2 * len(axes):
         raise ModelError(f"{node.label}: {len(pads)} amounts are given for {len(axes)} axes, which take two each")
     before, after = [0] * len(shape), [0] * len(shape)
@@ -243,7 +205,7 @@ def _pad(node: OnnxNode, pads: list[int], value: float, axes: list[int] | None) 
     if beyond:  # what is cut off is padding too
         data = op.nn.pad(data, pad_width=width, pad_value=value)
     for axis in range(len(shape)):  # A negative amount cuts off.
-        data = slice_axis(node, data, axis, max(-before[axis], 0), node.shape(data)[axis] - max(-after[axis], 0))
+        data = slice_axis(data, axis, max(-before[axis], 0), node.shape(data)[axis] - max(-after[axis], 0))
     if beyond or not any(low or high for low, high in width):
         return data
     if mode == "wrap":
@@ -272,27 +234,26 @@ def _pad_wrapped(node: OnnxNode, data: Expr, width: Sequence[tuple[int, int]]) -
         if not low and not high:
             continue
         (rounds_before, rest_before), (rounds_after, rest_after) = divmod(low, extent), divmod(high, extent)
-        parts = [slice_axis(node, data, axis, extent - rest_before, extent)] if rest_before else []
+        parts = [slice_axis(data, axis, extent - rest_before, extent)] if rest_before else []
         parts += [data] * (rounds_before + 1 + rounds_after)
-        parts += [slice_axis(node, data, axis, 0, rest_after)] if rest_after else []
+        parts += [slice_axis(data, axis, 0, rest_after)] if rest_after else []
         data = concatenate(parts, axis)
     return data
 
 
 @converts("DepthToSpace")
-def convert_depth_to_space(node: OnnxNode) -> Expr:
+def convert_depth_to_space(node: OnnxNode, x: Expr, blocksize: int) -> Expr:
     """Channels to spatial blocks, depth-first (DCR) or column-first (CRD)."""
     mode = node.choice("mode", "DCR", ("DCR", "CRD"))
-    return op.nn.depth_to_space(node[0], block_size=int(node.require("blocksize")), mode=mode)
+    return op.nn.depth_to_space(x, block_size=blocksize, mode=mode)
 
 
 @converts("SpaceToDepth")
-def convert_space_to_depth(node: OnnxNode) -> Expr:
+def convert_space_to_depth(node: OnnxNode, blocksize: int) -> Expr:
     """Spatial blocks to channels, block-first (DCR) or channel-first (CRD, opset 28)."""
-    block = int(node.require("blocksize"))
     if node.choice("mode", "DCR", ("DCR", "CRD")) == "DCR":
-        return op.nn.space_to_depth(node[0], block_size=block)
+        return op.nn.space_to_depth(node[0], block_size=blocksize)
     batch, channels, height, width = node.shape()
-    split = reshape(node, node[0], (batch, channels, height // block, block, width // block, block))
+    split = reshape(node, node[0], (batch, channels, height // blocksize, blocksize, width // blocksize, blocksize))
     moved = transpose(split, (0, 1, 3, 5, 2, 4))
-    return reshape(node, moved, (batch, channels * block * block, height // block, width // block))
+    return reshape(node, moved, (batch, channels * blocksize * blocksize, height // blocksize, width // blocksize))

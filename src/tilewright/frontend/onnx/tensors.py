@@ -104,10 +104,10 @@ def array_of(tensor: Any, directory: Path | None, where: str, raw: memoryview | 
 def dense_array_of(sparse: Any, directory: Path | None, where: str) -> np.ndarray:
     """The value of a `SparseTensorProto` with its zeros, as a read-only array.
 
-    Raises `ModelError` where values and places do not fit, or zeros take more memory than a file of few bytes may ask.
-    """
+    Raises `ModelError` where values and positions do not fit, or zeros take more memory than a file of few bytes may
+    ask."""
     where = f"{where} {sparse.values.name!r}" if sparse.values.name else where
-    values, places = array_of(sparse.values, directory, where), array_of(sparse.indices, directory, where)
+    values, positions = array_of(sparse.values, directory, where), array_of(sparse.indices, directory, where)
     shape = tuple(sparse.dims)
     if len(shape) > _MOST_DIMENSIONS or min(shape, default=1) < 1:
         raise ModelError(f"{where} declares the impossible shape {list(shape)}; the file is damaged")
@@ -116,11 +116,11 @@ def dense_array_of(sparse: Any, directory: Path | None, where: str) -> np.ndarra
             f"{where} is a sparse tensor of shape {list(shape)}; it would take more than "
             f"{_MOST_SPARSE_BYTES >> 20} MiB with its zeros, which is how it is computed with"
         )
-    flat = _flat_places(places, shape)
+    flat = _flat_positions(positions, shape)
     if values.ndim != 1 or flat is None or flat.shape != values.shape or not _rising_below(flat, math.prod(shape)):
         raise ModelError(
             f"{where} is a sparse tensor of shape {list(shape)} with values {values.dtype}{list(values.shape)} at "
-            f"{places.dtype}{list(places.shape)}: there must be an int64 place for each value, in rising order"
+            f"{positions.dtype}{list(positions.shape)}: there must be an int64 place for each value, in rising order"
         )
     array = np.zeros(math.prod(shape), values.dtype)
     array[flat] = values
@@ -129,19 +129,19 @@ def dense_array_of(sparse: Any, directory: Path | None, where: str) -> np.ndarra
     return array
 
 
-def _flat_places(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Places in the elements in a row; None where they are no places of such a tensor."""
-    if places.dtype != np.int64 or places.ndim not in (1, 2):
+def _flat_positions(positions: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Places in the elements in a row; None where they are no positions of such a tensor."""
+    if positions.dtype != np.int64 or positions.ndim not in (1, 2):
         return None
-    if places.ndim == 1:
-        return places
-    if places.shape[1] != len(shape) or ((places < 0) | (places >= np.array(shape, np.int64))).any():
+    if positions.ndim == 1:
+        return positions
+    if positions.shape[1] != len(shape) or ((positions < 0) | (positions >= np.array(shape, np.int64))).any():
         return None
-    return np.asarray(np.ravel_multi_index(tuple(places.T), shape)) if len(places) else np.zeros(0, np.int64)
+    return np.asarray(np.ravel_multi_index(tuple(positions.T), shape)) if len(positions) else np.zeros(0, np.int64)
 
 
-def _rising_below(places: np.ndarray, end: int) -> bool:
-    return not places.size or bool(places[0] >= 0 and places[-1] < end and (np.diff(places) > 0).all())
+def _rising_below(positions: np.ndarray, end: int) -> bool:
+    return not positions.size or bool(positions[0] >= 0 and positions[-1] < end and (np.diff(positions) > 0).all())
 
 
 def _from_bytes(raw: bytes | memoryview, dtype: np.dtype[Any], where: str) -> np.ndarray:
@@ -203,9 +203,9 @@ def _external(
             f"{where} keeps its data in the file {location!r}, and a model given as bytes has no directory to look in; "
             "pass the path of the model file"
         )
-    path = _place_of_file(location, directory, where)
+    path = _position_of_file(location, directory, where)
     needed = math.prod(shape) * dtype.itemsize
-    offset, length = (_place(entries, key, default, where) for key, default in (("offset", 0), ("length", needed)))
+    offset, length = (_position(entries, key, default, where) for key, default in (("offset", 0), ("length", needed)))
     if length < needed:
         raise ModelError(f"{where} declares shape {list(shape)} ({needed} bytes) but keeps {length} bytes in {path}")
     size = path.stat().st_size
@@ -220,7 +220,7 @@ def _external(
     return np.frombuffer(mapped, dtype=dtype)
 
 
-def _place_of_file(location: str, directory: Path, where: str) -> Path:
+def _position_of_file(location: str, directory: Path, where: str) -> Path:
     """The file that `location` names below `directory`."""
     try:
         path = (directory / location).resolve()
@@ -240,7 +240,7 @@ def _reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def _place(entries: Mapping[str, str], key: str, default: int, where: str) -> int:
+def _position(entries: Mapping[str, str], key: str, default: int, where: str) -> int:
     """The number that an entry of external data gives."""
     text = entries.get(key, str(default))
     if not text.isdecimal():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.errors import ModelError
-from tilewright.frontend.onnx.build import cast, constant, scalar_like
+from tilewright.frontend.idioms import cast, constant, like
 from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
@@ -42,7 +42,7 @@ def _laid_out(columns: Sequence[Sequence[Expr]]) -> list[Expr]:
 
 
 def _regularized(node: OnnxNode, x: Expr, gradient: Expr, coefficient: float) -> Expr:
-    return op.add(op.multiply(scalar_like(node, coefficient, x), x), gradient) if coefficient else gradient
+    return like(coefficient, x) * x + gradient if coefficient else gradient
 
 
 @converts("Adagrad", domain=_DOMAIN)
@@ -51,59 +51,61 @@ def convert_adagrad(node: OnnxNode) -> list[Expr]:
     decay, epsilon = float(node.attr("decay_factor", 0.0)), float(node.attr("epsilon", 0.0))
     norm = float(node.attr("norm_coefficient", 0.0))
     step = op.cast(node[1], dtype="float32")
-    rate = op.divide(node[0], op.add(constant(1.0, "float32"), op.multiply(step, constant(decay, "float32"))))
+    rate = node[0] / (constant(1.0, "float32") + step * constant(decay, "float32"))
     rows = []
     for x, gradient, squares in zip(*_groups(node, 3)):
         g = _regularized(node, x, gradient, norm)
-        total = op.add(squares, op.multiply(g, g))
-        root = op.add(op.sqrt(total), scalar_like(node, epsilon, x))
-        rows.append([op.subtract(x, op.divide(op.multiply(cast(node, rate, node.dtype(x)), g), root)), total])
+        total = squares + g * g
+        root = op.sqrt(total) + epsilon
+        rows.append([x - cast(rate, node.dtype(x)) * g / root, total])
     return _laid_out(rows)
 
 
 @converts("Adam", domain=_DOMAIN)
-def convert_adam(node: OnnxNode) -> list[Expr]:
+def convert_adam(
+    node: OnnxNode,
+    alpha: float = 0.9,
+    beta: float = 0.999,
+    epsilon: float = 0.0,
+    norm_coefficient: float = 0.0,
+    norm_coefficient_post: float = 0.0,
+) -> list[Expr]:
     """Momentum and squared gradients averaged over time; a rate corrected for their start at zero."""
-    alpha, beta = float(node.attr("alpha", 0.9)), float(node.attr("beta", 0.999))
-    epsilon = float(node.attr("epsilon", 0.0))
-    norm, after = float(node.attr("norm_coefficient", 0.0)), float(node.attr("norm_coefficient_post", 0.0))
     rate = _corrected_rate(node, alpha, beta)
     rows = []
     for x, gradient, moment, squares in zip(*_groups(node, 4)):
-        g = _regularized(node, x, gradient, norm)
+        g = _regularized(node, x, gradient, norm_coefficient)
         v = _mixed(node, moment, g, alpha)
-        h = _mixed(node, squares, op.multiply(g, g), beta)
-        root = op.add(op.sqrt(h), scalar_like(node, epsilon, x))
-        moved = op.subtract(x, op.divide(op.multiply(cast(node, rate, node.dtype(x)), v), root))
-        rows.append([op.multiply(moved, scalar_like(node, 1 - after, x)) if after else moved, v, h])
+        h = _mixed(node, squares, g * g, beta)
+        root = op.sqrt(h) + epsilon
+        moved = x - cast(rate, node.dtype(x)) * v / root
+        rows.append([moved * (1 - norm_coefficient_post) if norm_coefficient_post else moved, v, h])
     return _laid_out(rows)
 
 
 def _mixed(node: OnnxNode, old: Expr, new: Expr, share: float) -> Expr:
-    return op.add(op.multiply(old, scalar_like(node, share, old)), op.multiply(new, scalar_like(node, 1 - share, new)))
+    return old * share + new * (1 - share)
 
 
 def _corrected_rate(node: OnnxNode, alpha: float, beta: float) -> Expr:
     """The learning rate times sqrt(1 - beta^T) / (1 - alpha^T), for steps T above zero."""
     one = constant(1.0, "float32")
     steps = op.cast(node[1], dtype="float32")
-    remaining = [op.subtract(one, op.power(constant(factor, "float32"), steps)) for factor in (beta, alpha)]
-    corrected = op.divide(op.multiply(node[0], op.sqrt(remaining[0])), remaining[1])
-    return op.where(op.greater(steps, constant(0.0, "float32")), corrected, node[0])
+    remaining = [one - op.power(constant(factor, "float32"), steps) for factor in (beta, alpha)]
+    corrected = node[0] * op.sqrt(remaining[0]) / remaining[1]
+    return op.where(steps > constant(0.0, "float32"), corrected, node[0])
 
 
 @converts("Momentum", domain=_DOMAIN)
-def convert_momentum(node: OnnxNode) -> list[Expr]:
+def convert_momentum(node: OnnxNode, alpha: float, beta: float, norm_coefficient: float = 0.0) -> list[Expr]:
     """Gradient descent along an average of the gradients, or with Nesterov's look ahead."""
-    alpha, beta = float(node.require("alpha")), float(node.require("beta"))
     nesterov = node.choice("mode", "standard", ("standard", "nesterov")) == "nesterov"
-    norm = float(node.attr("norm_coefficient", 0.0))
-    share = op.where(op.greater(node[1], constant(0, "int64")), constant(beta, "float32"), constant(1.0, "float32"))
+    share = op.where(node[1] > constant(0, "int64"), constant(beta, "float32"), constant(1.0, "float32"))
     rows = []
     for x, gradient, moment in zip(*_groups(node, 3)):
         dtype = node.dtype(x)
-        g = _regularized(node, x, gradient, norm)
-        v = op.add(op.multiply(scalar_like(node, alpha, x), moment), op.multiply(cast(node, share, dtype), g))
-        direction = op.add(g, op.multiply(scalar_like(node, alpha, x), v)) if nesterov else v
-        rows.append([op.subtract(x, op.multiply(cast(node, node[0], dtype), direction)), v])
+        g = _regularized(node, x, gradient, norm_coefficient)
+        v = alpha * moment + cast(share, dtype) * g
+        direction = g + alpha * v if nesterov else v
+        rows.append([x - cast(node[0], dtype) * direction, v])
     return _laid_out(rows)

@@ -6,28 +6,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import ModelError
+from tilewright.frontend.converters import import_families
 from tilewright.frontend.graph_walk import UNAVAILABLE, GraphWalk
 from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
-from tilewright.frontend.paddle import (  # noqa: F401  (importing a family registers its converters)
-    math,
-    nn,
-    recurrent,
-    shapes,
-)
+from tilewright.frontend.outputs import module_of
 from tilewright.frontend.paddle.load import load
-from tilewright.frontend.paddle.node import PaddleNode
+from tilewright.frontend.paddle.node import PaddleNode, converts
 from tilewright.frontend.paddle.program import Operation, Program
-from tilewright.frontend.paddle.registry import converts
 from tilewright.frontend.two_files import Part
-from tilewright.relay.ir.expr import Constant, Function, GlobalVar, Tuple, var
+from tilewright.relay.ir.expr import Constant, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.support.dtype import DType
 
+import_families("tilewright.frontend.paddle", "math nn recurrent shapes")
 
-def convert_model(
-    model: Part, parameters: Part | None, input_shapes: Mapping[str, Sequence[Any]] | None
+
+def from_paddle(
+    model: Part, parameters: Part | None = None, input_shapes: Mapping[str, Sequence[Any]] | None = None
 ) -> tuple[IRModule, list[InputSpec]]:
-    """See `tilewright.frontend.paddle.from_paddle`."""
+    """A Relay module for an inference program that `paddle.jit.save` wrote, and the specs of its inputs in order.
+
+    `model` is the .json of Paddle 3, or a .pdmodel (or a folder with `__model__`) of older versions; `parameters` the
+    .pdiparams, without which that of the same name beside it is taken. Extents of -1 stay open.
+
+    Raises `ModelError` for a bad file, `ShapeError` for a wrong shape, `UnsupportedError` naming every operator that
+    cannot be converted.
+    """
     program, weights = load(model, parameters)
     if not program.inputs or not program.results:
         raise ModelError(f"{program.label} feeds {len(program.inputs)} values and fetches {len(program.results)}")
@@ -40,9 +44,7 @@ def convert_model(
     for operation in program.operations:
         _step(walk, operation)
     results = walk.results(program.results)
-    body = results[0] if len(results) == 1 else Tuple(results)
-    main = Function(params, body, attrs={"output_names": tuple(_names(program))})
-    return IRModule({GlobalVar("main"): main}), specs
+    return module_of(params, results, _names(program)), specs
 
 
 def _declared(name: str, value: Any) -> Declared:

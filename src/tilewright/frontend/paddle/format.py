@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.frontend.inputs import InputSpec
-from tilewright.frontend.interface import Frontend, Shapes
+from tilewright.frontend.interface import Shapes
 from tilewright.frontend.paddle import converts, from_paddle
 from tilewright.frontend.paddle.load import MODEL_OF_FOLDER, is_program, parameters_beside
 from tilewright.frontend.source import Source
-from tilewright.frontend.two_files import first_of, is_pair
+from tilewright.frontend.two_files import PairFrontend, parts_of
 from tilewright.relay.ir.module import IRModule
 
 
-class PaddleFrontend(Frontend):
+class PaddleFrontend(PairFrontend):
     """A program with its parameters beside it, or a pair of both."""
 
     name = "paddle"
@@ -28,22 +28,17 @@ class PaddleFrontend(Frontend):
             return MODEL_OF_FOLDER in source.members
         return is_program(source.contents)
 
-    def takes(self, model: object) -> bool:
-        """A pair whose first part is a program."""
-        source = first_of(model) if is_pair(model) else None  # type: ignore[arg-type]
-        return source is not None and self.recognizes(source)
+    weights_beside = staticmethod(parameters_beside)
 
     def companions(self, path: Path) -> Sequence[Path]:
-        """The parameters."""
-        found = parameters_beside(path)
-        if found is None and path.is_dir():
+        """The parameters; all files of a folder without any."""
+        if path.is_dir() and parameters_beside(path) is None:
             return sorted(one for one in path.iterdir() if one.is_file())
-        return () if found is None else (found,)
+        return super().companions(path)
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
         """As `from_paddle`."""
-        program, parameters = model if is_pair(model) else (model, None)
-        return from_paddle(program, parameters, input_shapes)
+        return from_paddle(*parts_of(model), input_shapes)
 
     def operators(self) -> dict[str, list[str]]:
         """By their names in today's programs."""

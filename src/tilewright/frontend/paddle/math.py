@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend import functions
+from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.reductions import REDUCTIONS
 from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, rank_of, reshape, shape_of
-from tilewright.frontend.paddle.node import PaddleNode
-from tilewright.frontend.paddle.registry import converts
+from tilewright.frontend.paddle.node import PaddleNode, converts
 from tilewright.frontend.paddle.schema import DTYPES
+from tilewright.frontend.signature import Axis
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
 
-_UNARY: dict[str, Callable[[Expr], Expr]] = {
+# Functions of one operand.
+converts.unary({
     "relu": op.nn.relu, "sigmoid": op.sigmoid, "tanh": op.tanh, "abs": op.abs, "exp": op.exp, "sqrt": op.sqrt,
     "rsqrt": op.rsqrt, "log": op.log, "log2": op.log2, "log10": op.log10, "log1p": op.log1p, "expm1": op.expm1,
     "sin": op.sin,
@@ -23,16 +25,16 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "asinh": op.asinh, "acosh": op.acosh, "atanh": op.atanh, "floor": op.floor, "ceil": op.ceil, "round": op.round,
     "sign": op.sign, "erf": op.erf, "logical_not": op.logical_not, "bitwise_not": op.bitwise_not, "isnan": op.isnan,
     "isnan_v2": op.isnan, "isinf": op.isinf, "isfinite": op.isfinite,
-    "square": lambda x: op.multiply(x, x),
-    "reciprocal": lambda x: op.divide(like(1, x), x),
-    "silu": functions.silu,
+    "square": lambda x: x * x,
+    "reciprocal": lambda x: 1 / x,
+    "silu": functions.silu, "selu": functions.selu,
     "softsign": functions.softsign,
     "mish": functions.mish,
     "logsigmoid": functions.log_sigmoid,
     "relu6": functions.relu6,
     "tanh_shrink": functions.tanh_shrink,
     "assign": lambda x: x, "share_data": lambda x: x, "share_data_": lambda x: x, "memcpy_d2h": lambda x: x,
-}  # fmt: skip
+})  # fmt: skip
 
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "add": op.add, "subtract": op.subtract, "multiply": op.multiply, "divide": op.divide, "maximum": op.maximum,
@@ -44,12 +46,6 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
 }  # fmt: skip
 
 
-@converts(*_UNARY)
-def convert_unary(node: PaddleNode) -> Expr:
-    """Functions of one operand."""
-    return _UNARY[node.operator](node[0])
-
-
 @converts(*_BINARY)
 def convert_binary(node: PaddleNode) -> Expr:
     """Functions of two operands, which broadcast; in old programs the second may begin at an axis of the first."""
@@ -59,18 +55,13 @@ def convert_binary(node: PaddleNode) -> Expr:
     return _BINARY[node.operator](x, y)
 
 
-def _scaled(x: Expr, alpha: float, beta: float = 0.0) -> Expr:
-    made = op.multiply(x, like(alpha, x))
-    return made if beta == 0 else op.add(made, like(beta, x))
-
-
 @converts("scale")
 def convert_scale(node: PaddleNode) -> Expr:
     """x * scale + bias, or (x + bias) * scale."""
     x, factor, bias = node[0], node.number(1, "scale", 1.0), node.attr("bias", 0.0)
     if node.attr("bias_after_scale", True):
-        return _scaled(x, factor, bias)
-    return op.multiply(op.add(x, like(bias, x)), like(factor, x))
+        return functions.linear(x, factor, bias)
+    return (x + bias) * factor
 
 
 @converts("pow")
@@ -89,17 +80,7 @@ def convert_leaky_relu(node: PaddleNode) -> Expr:
     return op.nn.leaky_relu(node[0], alpha=float(slope))
 
 
-@converts("elu", "celu", "selu")
-def convert_elu(node: PaddleNode) -> Expr:
-    """alpha * (exp(x) - 1) below zero; celu takes x / alpha; selu is scaled."""
-    if node.operator == "selu":
-        return functions.selu(node[0])
-    return (functions.elu if node.operator == "elu" else functions.celu)(node[0], float(node.attr("alpha", 1.0)))
-
-
-@converts("gelu")
-def convert_gelu(node: PaddleNode) -> Expr:
-    return functions.gelu(node[0], bool(node.attr("approximate", False)))
+converts.functions({"elu": functions.elu, "celu": functions.celu, "gelu": functions.gelu})
 
 
 @converts("hardswish", "hardsigmoid")
@@ -108,59 +89,54 @@ def convert_hard(node: PaddleNode) -> Expr:
     x = node[0]
     if node.operator == "hardswish":
         offset, limit = float(node.attr("offset", 3.0)), float(node.attr("threshold", 6.0))
-        return op.multiply(
-            x, _scaled(op.clip(op.add(x, like(offset, x)), 0.0, limit), 1 / float(node.attr("scale", 6.0)))
-        )
-    return op.clip(_scaled(x, float(node.attr("slope", 0.2)), float(node.attr("offset", 0.5))), 0.0, 1.0)
+        return x * functions.linear(op.clip(x + offset, 0.0, limit), 1 / float(node.attr("scale", 6.0)))
+    return op.clip(functions.linear(x, float(node.attr("slope", 0.2)), float(node.attr("offset", 0.5))), 0.0, 1.0)
 
 
 @converts("swish")
-def convert_swish(node: PaddleNode) -> Expr:
-    return op.multiply(node[0], op.sigmoid(_scaled(node[0], float(node.attr("beta", 1.0)))))
+def convert_swish(x: Expr, beta: float = 1.0) -> Expr:
+    return x * op.sigmoid(functions.linear(x, beta))
 
 
 @converts("softplus")
-def convert_softplus(node: PaddleNode) -> Expr:
-    beta = float(node.attr("beta", 1.0))
-    x = _scaled(node[0], beta)
-    linear = op.greater(x, like(float(node.attr("threshold", 20.0)), x))
-    return op.where(linear, node[0], _scaled(functions.softplus(x), 1 / beta))
+def convert_softplus(data: Expr, beta: float = 1.0, threshold: float = 20.0) -> Expr:
+    x = functions.linear(data, beta)
+    linear = x > threshold
+    return op.where(linear, data, functions.linear(functions.softplus(x), 1 / beta))
 
 
 @converts("hardtanh", "brelu")
-def convert_hardtanh(node: PaddleNode) -> Expr:
-    return op.clip(node[0], float(node.attr("t_min", -1.0)), float(node.attr("t_max", 1.0)))
+def convert_hardtanh(x: Expr, t_min: float = -1.0, t_max: float = 1.0) -> Expr:
+    return op.clip(x, t_min, t_max)
 
 
 @converts("hard_shrink", "hardshrink", "softshrink", "thresholded_relu")
-def convert_shrink(node: PaddleNode) -> Expr:
+def convert_shrink(node: PaddleNode, x: Expr, value: float = 0.0) -> Expr:
     """Zero near zero; softshrink moves the rest towards it."""
-    x = node[0]
     limit = float(node.attrs.get("threshold", node.attrs.get("lambda", 0.5)))
     zero = like(0, x)
     if node.operator == "thresholded_relu":
-        return op.where(op.greater(x, like(limit, x)), x, like(float(node.attr("value", 0.0)), x))
-    near = op.less_equal(op.abs(x), like(limit, x))
-    kept = x if node.operator.startswith("hard") else op.subtract(x, _scaled(op.sign(x), limit))
+        return op.where(x > limit, x, value)
+    near = op.abs(x) <= limit
+    kept = x if node.operator.startswith("hard") else x - functions.linear(op.sign(x), limit)
     return op.where(near, zero, kept)
 
 
 @converts("prelu")
-def convert_prelu(node: PaddleNode) -> Expr:
+def convert_prelu(node: PaddleNode, x: Expr, slopes: Expr, data_format: str = "NCHW") -> Expr:
     """A slope for all, for each channel, or for each element."""
-    x, slopes = node[0], node[1]
     mode = node.attr("mode", "all")
     if mode == "element":
-        return op.where(op.greater(x, like(0, x)), x, op.multiply(x, slopes))
-    last = str(node.attr("data_format", "NCHW"))[-1] == "C"
+        return op.where(x > 0, x, x * slopes)
+    last = data_format[-1] == "C"
     axis = rank_of(x) - 1 if last else 1
     return op.nn.prelu(x, broadcast_to(reshape(slopes, (shape_of(slopes)[0],)), (shape_of(x)[axis],)), axis=axis)
 
 
 @converts("softmax", "log_softmax")
-def convert_softmax(node: PaddleNode) -> Expr:
+def convert_softmax(node: PaddleNode, x: Expr, axis: Axis = -1) -> Expr:
     function = op.nn.softmax if node.operator == "softmax" else op.nn.log_softmax
-    return function(node[0], axis=node.axis(int(node.attr("axis", -1))))
+    return function(x, axis=axis)
 
 
 def dtype_named(node: PaddleNode, name: str = "dtype", default: str = "float32") -> str:
@@ -241,25 +217,24 @@ def convert_dropout(node: PaddleNode) -> Expr:
     mode = node.attrs.get("mode", node.attrs.get("dropout_implementation", "upscale_in_train"))
     if mode != "downgrade_in_infer":
         return node[0]
-    return _scaled(node[0], 1 - float(node.number(2, "p" if "p" in node.attrs else "dropout_prob", 0.5)))
+    return functions.linear(node[0], 1 - float(node.number(2, "p" if "p" in node.attrs else "dropout_prob", 0.5)))
 
 
 @converts("where")
-def convert_where(node: PaddleNode) -> Expr:
-    return op.where(node[0], node[1], node[2])
+def convert_where(x: Expr, y: Expr, z: Expr) -> Expr:
+    return op.where(x, y, z)
 
 
 @converts("add_n")
 def convert_add_n(node: PaddleNode) -> Expr:
     total, *rest = node.listed()
     for value in rest:
-        total = op.add(total, value)
+        total = total + value
     return total
 
 
-_REDUCTIONS: dict[str, Callable[..., Expr]] = {
-    "sum": op.sum, "mean": op.mean, "max": op.max, "min": op.min, "amax": op.max, "amin": op.min, "prod": op.prod,
-    "all": op.all, "any": op.any,
+_REDUCTIONS = {name: REDUCTIONS[name] for name in ("sum", "mean", "max", "min", "prod", "all", "any")} | {
+    "amax": op.max, "amin": op.min, "logsumexp": REDUCTIONS["log_sum_exp"],
 }  # fmt: skip
 
 
@@ -283,22 +258,12 @@ def convert_reduction(node: PaddleNode) -> Expr:
     return _REDUCTIONS[node.operator](data, axis=_reduced_axes(node), keepdims=keep)
 
 
-@converts("logsumexp")
-def convert_logsumexp(node: PaddleNode) -> Expr:
-    axes, keep = _reduced_axes(node), bool(node.attrs.get("keepdim", False))
-    greatest = op.max(node[0], axis=axes, keepdims=True)
-    made = op.add(op.log(op.sum(op.exp(op.subtract(node[0], greatest)), axis=axes, keepdims=True)), greatest)
-    return made if keep else op.squeeze(made, axis=axes)
-
-
 @converts("p_norm", "norm")
-def convert_norm(node: PaddleNode) -> Expr:
+def convert_norm(node: PaddleNode, x: Expr, axis: Axis = -1, epsilon: float = 1e-10) -> Expr:
     """Lengths along an axis; `norm` divides by them."""
-    x = node[0]
-    axis = node.axis(int(node.attr("axis", -1)))
     if node.operator == "norm":
-        squares = op.sum(op.multiply(x, x), axis=(axis,), keepdims=True)
-        return op.divide(x, op.sqrt(op.add(squares, like(float(node.attr("epsilon", 1e-10)), x))))
+        squares = op.sum(x * x, axis=(axis,), keepdims=True)
+        return x / op.sqrt(squares + epsilon)
     power = float(node.attrs.get("porder", 2.0))
     keep = bool(node.attrs.get("keepdim", False))
     axes = tuple(range(node.rank())) if node.attrs.get("asvector") else (axis,)
@@ -307,14 +272,14 @@ def convert_norm(node: PaddleNode) -> Expr:
     if power == float("inf"):
         return op.max(op.abs(x), axis=axes, keepdims=keep)
     if power == 2:
-        return op.sqrt(op.sum(op.multiply(x, x), axis=axes, keepdims=keep))
+        return op.sqrt(op.sum(x * x, axis=axes, keepdims=keep))
     total = op.sum(op.power(op.abs(x), like(power, x)), axis=axes, keepdims=keep)
     return op.power(total, like(1 / power, x))
 
 
 @converts("argmax", "argmin")
-def convert_places(node: PaddleNode) -> Expr:
-    """The place of the greatest or least."""
+def convert_positions(node: PaddleNode) -> Expr:
+    """The position of the greatest or least."""
     function: Any = op.argmax if node.operator == "argmax" else op.argmin
     axis = node.number(1, "axis", -1)
     data = node[0]
@@ -326,19 +291,17 @@ def convert_places(node: PaddleNode) -> Expr:
 
 
 @converts("topk")
-def convert_topk(node: PaddleNode) -> list[Expr]:
-    axis = node.axis(int(node.attr("axis", -1)))
+def convert_topk(node: PaddleNode, x: Expr, axis: Axis = -1) -> list[Expr]:
     count = int(node.number(1, "k", 1))
-    found = op.topk(node[0], k=count, axis=axis, is_ascend=not node.attr("largest", True), dtype="int64")
+    found = op.topk(x, k=count, axis=axis, is_ascend=not node.attr("largest", True), dtype="int64")
     return [TupleGetItem(found, 0), TupleGetItem(found, 1)]
 
 
 @converts("argsort")
-def convert_argsort(node: PaddleNode) -> list[Expr]:
-    axis = node.axis(int(node.attr("axis", -1)))
+def convert_argsort(node: PaddleNode, x: Expr, axis: Axis = -1) -> list[Expr]:
     ascending = not node.attrs.get("descending", False)
-    places = op.argsort(node[0], axis=axis, is_ascend=ascending, dtype="int64")
-    return [op.sort(node[0], axis=axis, is_ascend=ascending), places]
+    positions = op.argsort(x, axis=axis, is_ascend=ascending, dtype="int64")
+    return [op.sort(x, axis=axis, is_ascend=ascending), positions]
 
 
 @converts("cumsum")

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.normalization import normalized, scaled_over
+from tilewright.frontend.builders.windows import convolution, pool, same_padding, transposed_convolution, window_count
 from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
     dtype_of,
-    like,
     product,
     rank_of,
     reshape,
     shape_of,
     transpose,
 )
-from tilewright.frontend.paddle.node import PaddleNode
-from tilewright.frontend.paddle.registry import converts
-from tilewright.frontend.windows import convolution, pool, same_padding, transposed_convolution, window_count
+from tilewright.frontend.paddle.node import PaddleNode, converts
+from tilewright.frontend.signature import Axis
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -47,7 +47,7 @@ def _padding(
         return [0] * count, [0] * count
     if how == "SAME":
         if not all(isinstance(extent, int) for extent in extents):
-            node.unsupported("padding SAME with open extents; give the shapes of the inputs")
+            node.unsupported("padding SAME with symbolic dimensions; give the shapes of the inputs")
         pairs = [same_padding(*one) for one in zip(extents, size, strides, dilation)]
         return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     given = [int(value) for value in node.attr("paddings", [0] * count)]
@@ -129,7 +129,7 @@ def convert_pool(node: PaddleNode) -> Expr:
     counts = None
     if node.attrs.get("ceil_mode"):
         if not all(isinstance(extent, int) for extent in extents):
-            node.unsupported("ceil_mode with open extents; give the shapes of the inputs")
+            node.unsupported("ceil_mode with symbolic dimensions; give the shapes of the inputs")
         counts = [
             window_count(e, k, s, a, b, True, inside=False)
             for e, k, s, a, b in zip(extents, size, strides, before, behind)
@@ -139,57 +139,48 @@ def convert_pool(node: PaddleNode) -> Expr:
 
 
 @converts("batch_norm", "batch_norm_", "sync_batch_norm_")
-def convert_batch_norm(node: PaddleNode) -> Expr:
+def convert_batch_norm(node: PaddleNode, epsilon: float = 1e-5) -> Expr:
     """By the statistics of training."""
     x, axis = node[0], node.rank() - 1 if _is_last(node) else 1
     mean, variance = node[1], node[2]
-    factor: Expr = op.rsqrt(op.add(variance, like(float(node.attr("epsilon", 1e-5)), variance)))
+    factor: Expr = op.rsqrt(variance + epsilon)
     if node.has(3):
-        factor = op.multiply(factor, node[3])
-    shift: Expr = op.negative(op.multiply(mean, factor))
+        factor = factor * node[3]
+    shift: Expr = -(mean * factor)
     if node.has(4):
-        shift = op.add(shift, node[4])
-    spread = [shape_of(x)[axis] if place == axis else 1 for place in range(rank_of(x))]
+        shift = shift + node[4]
+    spread = [shape_of(x)[axis] if position == axis else 1 for position in range(rank_of(x))]
     factor, shift = (cast(reshape(value, spread), dtype_of(x)) for value in (factor, shift))
-    return op.add(op.multiply(x, factor), shift)
-
-
-def _normalized(x: Expr, axes: tuple[int, ...], epsilon: float) -> Expr:
-    centred = op.subtract(x, op.mean(x, axis=axes, keepdims=True))
-    variance = op.mean(op.multiply(centred, centred), axis=axes, keepdims=True)
-    return op.multiply(centred, op.rsqrt(op.add(variance, like(epsilon, x))))
-
-
-def _affine(node: PaddleNode, made: Expr, spread: list[Any]) -> Expr:
-    for index, function in ((1, op.multiply), (2, op.add)):
-        if node.has(index):
-            made = function(made, reshape(node[index], spread))
-    return made
+    return x * factor + shift
 
 
 @converts("layer_norm")
-def convert_layer_norm(node: PaddleNode) -> Expr:
-    begin = node.axis(int(node.attr("begin_norm_axis", 1)))
-    made = _normalized(node[0], tuple(range(begin, node.rank())), float(node.attr("epsilon", 1e-5)))
-    return _affine(node, made, [*[1] * begin, *node.shape()[begin:]])
+def convert_layer_norm(
+    node: PaddleNode, x: Expr, scale: Expr | None = None, bias: Expr | None = None, begin_norm_axis: Axis = 1,
+    epsilon: float = 1e-5,
+) -> Expr:  # fmt: skip
+    axes = tuple(range(begin_norm_axis, node.rank()))
+    return scaled_over(normalized(x, axes, epsilon), axes, scale, bias)
 
 
 @converts("instance_norm")
-def convert_instance_norm(node: PaddleNode) -> Expr:
-    made = _normalized(node[0], tuple(range(2, node.rank())), float(node.attr("epsilon", 1e-5)))
-    return _affine(node, made, [1, node.shape()[1], *[1] * (node.rank() - 2)])
+def convert_instance_norm(x: Expr, scale: Expr | None = None, bias: Expr | None = None, epsilon: float = 1e-5) -> Expr:
+    return scaled_over(normalized(x, tuple(range(2, rank_of(x))), epsilon), (1,), scale, bias)
 
 
 @converts("group_norm")
-def convert_group_norm(node: PaddleNode) -> Expr:
+def convert_group_norm(
+    node: PaddleNode, data: Expr, scale: Expr | None = None, bias: Expr | None = None, groups: int = 1,
+    epsilon: float = 1e-5,
+) -> Expr:  # fmt: skip
     last = _is_last(node)
-    x = _first(node[0], last)
-    shape, groups = shape_of(x), int(node.attr("groups", 1))
+    x = _first(data, last)
+    shape = shape_of(x)
     if groups < 1 or shape[1] % groups:
         node.bad(f"{shape[1]} channels do not make {groups} groups")
     split = reshape(x, (shape[0], groups, product((shape[1] // groups, *shape[2:]))))
-    made = reshape(_normalized(split, (2,), float(node.attr("epsilon", 1e-5))), shape)
-    return _back(_affine(node, made, [1, shape[1], *[1] * (len(shape) - 2)]), last)
+    made = reshape(normalized(split, (2,), epsilon), shape)
+    return _back(scaled_over(made, (1,), scale, bias), last)
 
 
 def _transposes(node: PaddleNode, name: str) -> bool:
@@ -208,7 +199,7 @@ def convert_matmul(node: PaddleNode) -> Expr:
     y = reshape(y, (*shape_of(y), 1)) if columns else y
     made = _product(x, y, flags[0] and not rows, flags[1] and not columns)
     if "alpha" in node.attrs and node.attrs["alpha"] != 1:
-        made = op.multiply(made, like(float(node.attrs["alpha"]), made))
+        made = made * float(node.attrs["alpha"])
     shape = shape_of(made)
     return reshape(made, (*shape[:-2], *([] if rows else [shape[-2]]), *([] if columns else [shape[-1]])))
 
@@ -233,24 +224,23 @@ def _product(x: Expr, y: Expr, transpose_x: bool, transpose_y: bool) -> Expr:
 @converts("addmm")
 def convert_addmm(node: PaddleNode) -> Expr:
     """beta * input + alpha * x y."""
-    made = op.multiply(op.nn.matmul(node[1], node[2]), like(float(node.attrs.get("alpha", 1.0)), node[1]))
-    return op.add(op.multiply(node[0], like(float(node.attrs.get("beta", 1.0)), node[0])), made)
+    made = op.nn.matmul(node[1], node[2]) * float(node.attrs.get("alpha", 1.0))
+    return node[0] * float(node.attrs.get("beta", 1.0)) + made
 
 
 @converts("old_mul")
-def convert_old_mul(node: PaddleNode) -> Expr:
+def convert_old_mul(x: Expr, y: Expr, x_num_col_dims: int = 1, y_num_col_dims: int = 1) -> Expr:
     """The product of two tensors as matrices, split after so many axes."""
-    x, y = node[0], node[1]
-    split, other = int(node.attr("x_num_col_dims", 1)), int(node.attr("y_num_col_dims", 1))
+    split, other = x_num_col_dims, y_num_col_dims
     left = reshape(x, (product(shape_of(x)[:split]), product(shape_of(x)[split:])))
     right = reshape(y, (product(shape_of(y)[:other]), product(shape_of(y)[other:])))
     return reshape(op.nn.matmul(left, right), (*shape_of(x)[:split], *shape_of(y)[other:]))
 
 
 @converts("embedding")
-def convert_embedding(node: PaddleNode) -> Expr:
+def convert_embedding(x: Expr, weight: Expr) -> Expr:
     """Rows of a table; those of `padding_idx` are zero as they are stored."""
-    return op.take(node[1], cast(node[0], "int32"), axis=0)
+    return op.take(weight, cast(x, "int32"), axis=0)
 
 
 @converts("nearest_interp", "bilinear_interp", "bicubic_interp", "linear_interp")
@@ -285,7 +275,7 @@ def _size(node: PaddleNode, x: Expr) -> list[int]:
     if factors and factors[0] > 0:
         extents = shape_of(x)[2:]
         if not all(isinstance(extent, int) for extent in extents):
-            node.unsupported("a factor of open extents; give the shapes of the inputs")
+            node.unsupported("a factor of symbolic extents; give the shapes of the inputs")
         factors = factors * 2 if len(factors) == 1 else factors
         return [math.floor(extent * factor) for extent, factor in zip(extents, factors)]
     size = [int(node.attr("out_h", -1)), int(node.attr("out_w", -1))]
@@ -295,8 +285,6 @@ def _size(node: PaddleNode, x: Expr) -> list[int]:
 
 
 @converts("pixel_shuffle")
-def convert_pixel_shuffle(node: PaddleNode) -> Expr:
+def convert_pixel_shuffle(node: PaddleNode, x: Expr, upscale_factor: int = 1) -> Expr:
     last = _is_last(node)
-    return _back(
-        op.nn.depth_to_space(_first(node[0], last), block_size=int(node.attr("upscale_factor", 1)), mode="CRD"), last
-    )
+    return _back(op.nn.depth_to_space(_first(x, last), block_size=upscale_factor, mode="CRD"), last)

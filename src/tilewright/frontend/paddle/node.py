@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.converters import Converters
 from tilewright.frontend.graph_node import GraphNode
 from tilewright.frontend.paddle.program import Operation
 from tilewright.relay.ir.expr import Constant, Expr
+
+#: The one table of converters of the format.
+converts = Converters("paddle")
 
 
 class PaddleNode(GraphNode):
@@ -20,6 +24,10 @@ class PaddleNode(GraphNode):
         self.attrs = operation.attrs
         self.count = sum(operation.counts.values()) or len(operation.results)
         self.by_name = by_name  # inputs of old programs, by the names of their parameters
+
+    def attribute(self, name: str) -> Any:
+        """As `NodeInputs`."""
+        return self.attrs.get(name)
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute; one that is missing and has no default is a `ModelError`."""

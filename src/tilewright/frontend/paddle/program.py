@@ -24,7 +24,7 @@ class Operation:
 
 @dataclass
 class Value:
-    """What a file says of a tensor; -1 leaves an extent open."""
+    """The declaration of a tensor in a file; -1 is a symbolic dimension."""
 
     name: str
     dtype: str

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from tilewright.frontend.builders.recurrent_layers import gate_count, known_modes, recurrent_layers
 from tilewright.frontend.idioms import shape_of
-from tilewright.frontend.paddle.node import PaddleNode
-from tilewright.frontend.paddle.registry import converts
-from tilewright.frontend.recurrent_layers import gate_count, known_modes, recurrent_layers
+from tilewright.frontend.paddle.node import PaddleNode, converts
 from tilewright.relay.ir.expr import Expr
 
 
@@ -28,6 +27,9 @@ def convert_rnn(node: PaddleNode) -> list[Expr | list[Expr]]:
     if len(parts) != 4 * layers * directions or any(shape_of(part)[0] != gate_count(mode) * hidden for part in parts):
         node.bad(f"{len(parts)} weights for {layers} layers of {hidden} units in {directions} directions")
     half = len(parts) // 2
-    weights = [(*parts[place : place + 2], *parts[half + place : half + place + 2]) for place in range(0, half, 2)]
+    weights = [
+        (*parts[position : position + 2], *parts[half + position : half + position + 2])
+        for position in range(0, half, 2)
+    ]
     made, *states = recurrent_layers(mode, data, weights, node.listed(1), layers)
     return [made, *states] if node.by_name else [made, data, *states]

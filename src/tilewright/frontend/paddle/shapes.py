@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.slicing import split_axis
 from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
     concatenate,
     constant,
     index_axis,
-    like,
     product,
     rank_of,
     reshape,
@@ -22,8 +21,8 @@ from tilewright.frontend.idioms import (
     transpose,
 )
 from tilewright.frontend.paddle.math import dtype_named
-from tilewright.frontend.paddle.node import PaddleNode
-from tilewright.frontend.paddle.registry import converts
+from tilewright.frontend.paddle.node import PaddleNode, converts
+from tilewright.frontend.signature import Axis
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
@@ -32,10 +31,10 @@ from tilewright.relay.ir.expr import Constant, Expr
 def convert_reshape(node: PaddleNode) -> Expr:
     """0 keeps an extent, -1 is what is left."""
     shape, target = node.shape(), node.numbers(1, "shape")
-    if any(extent == 0 and place >= len(shape) for place, extent in enumerate(target)) or target.count(-1) > 1:
+    if any(extent == 0 and position >= len(shape) for position, extent in enumerate(target)) or target.count(-1) > 1:
         node.bad(f"shape {target} of {list(map(str, shape))}")
     return op.reshape(
-        node[0], newshape=tuple(shape[place] if extent == 0 else extent for place, extent in enumerate(target))
+        node[0], newshape=tuple(shape[position] if extent == 0 else extent for position, extent in enumerate(target))
     )
 
 
@@ -48,19 +47,17 @@ def convert_transpose(node: PaddleNode) -> Expr:
 
 
 @converts("flatten")
-def convert_flatten(node: PaddleNode) -> Expr:
+def convert_flatten(node: PaddleNode, start_axis: Axis = 1, stop_axis: Axis = -1) -> Expr:
     shape = node.shape()
     if not shape:
         return reshape(node[0], (1,))
-    begin, end = node.axis(int(node.attr("start_axis", 1))), node.axis(int(node.attr("stop_axis", -1)))
-    return reshape(node[0], (*shape[:begin], product(shape[begin : end + 1]), *shape[end + 1 :]))
+    return reshape(node[0], (*shape[:start_axis], product(shape[start_axis : stop_axis + 1]), *shape[stop_axis + 1 :]))
 
 
 @converts("flatten_from")
-def convert_flatten_from(node: PaddleNode) -> Expr:
+def convert_flatten_from(node: PaddleNode, x: Expr, axis: int = 1) -> Expr:
     """A matrix of the axes before one and those from it on."""
-    axis = int(node.attr("axis", 1))
-    return reshape(node[0], (product(node.shape()[:axis]), product(node.shape()[axis:])))
+    return reshape(x, (product(node.shape()[:axis]), product(node.shape()[axis:])))
 
 
 @converts("squeeze", "squeeze_")
@@ -87,9 +84,9 @@ def convert_concat(node: PaddleNode) -> Expr:
 
 
 @converts("stack")
-def convert_stack(node: PaddleNode) -> Expr:
+def convert_stack(node: PaddleNode, axis: int = 0) -> Expr:
     values = node.listed()
-    return op.stack(values, axis=node.axis(int(node.attr("axis", 0)), rank_of(values[0]) + 1))
+    return op.stack(values, axis=node.axis(axis, rank_of(values[0]) + 1))
 
 
 @converts("split", "split_with_num")
@@ -102,24 +99,14 @@ def convert_split(node: PaddleNode) -> list[Expr]:
         axis = node.axis(int(node.number(2, "axis", 0)))
     else:
         axis = node.axis(int(node.number(1, "axis", 0)))
-    extent = shape_of(x)[axis]
-    if not sections:
-        count = int(node.attrs.get("num") or node.count)
-        if count < 1 or extent % count:
-            node.bad(f"{extent} elements do not make {count} parts")
-        sections = [extent // count] * count
     if -1 in sections:
-        sections[sections.index(-1)] = extent - sum(sections) - 1
-    bounds = np.cumsum([0, *sections])
-    if min(sections) < 0 or bounds[-1] != extent:
-        node.bad(f"parts of {sections} of {extent} elements")
-    return [slice_axis(x, axis, int(low), int(high)) for low, high in itertools.pairwise(bounds)]
+        sections[sections.index(-1)] = shape_of(x)[axis] - sum(sections) - 1
+    return split_axis(node, x, axis, sections or int(node.attrs.get("num") or node.count))
 
 
 @converts("unbind", "unstack")
-def convert_unbind(node: PaddleNode) -> list[Expr]:
-    axis = node.axis(int(node.attr("axis", 0)))
-    return [index_axis(node[0], axis, place) for place in range(node.fixed()[axis])]
+def convert_unbind(node: PaddleNode, axis: Axis = 0) -> list[Expr]:
+    return [index_axis(node[0], axis, position) for position in range(node.fixed()[axis])]
 
 
 @converts("slice")
@@ -162,7 +149,7 @@ def convert_expand(node: PaddleNode) -> Expr:
     if new < 0:
         node.bad(f"shape {target} of {list(map(str, shape))}")
     return broadcast_to(
-        node[0], [shape[place - new] if extent == -1 else extent for place, extent in enumerate(target)]
+        node[0], [shape[position - new] if extent == -1 else extent for position, extent in enumerate(target)]
     )
 
 
@@ -181,7 +168,7 @@ def _positive(indices: Expr, extent: Any) -> Expr:
     indices = cast(indices, "int32")
     if not isinstance(extent, int) or (isinstance(indices, Constant) and (indices.data >= 0).all()):
         return indices
-    return op.where(op.less(indices, like(0, indices)), op.add(indices, like(extent, indices)), indices)
+    return op.where(indices < 0, indices + extent, indices)
 
 
 @converts("gather", "index_select")
@@ -192,10 +179,10 @@ def convert_gather(node: PaddleNode) -> Expr:
 
 
 @converts("gather_nd")
-def convert_gather_nd(node: PaddleNode) -> Expr:
+def convert_gather_nd(x: Expr, updates: Expr) -> Expr:
     """Elements by all their coordinates, the last axis of the indices."""
-    indices = cast(node[1], "int32")
-    return op.gather_nd(node[0], transpose(indices, (rank_of(indices) - 1, *range(rank_of(indices) - 1))))
+    indices = cast(updates, "int32")
+    return op.gather_nd(x, transpose(indices, (rank_of(indices) - 1, *range(rank_of(indices) - 1))))
 
 
 @converts("take_along_axis")
@@ -218,7 +205,7 @@ def convert_triangle(node: PaddleNode) -> Expr:
     rows, columns = node.fixed()[-2:]
     lower = node.operator == "tril" or (node.operator == "tril_triu" and node.attrs.get("lower", True))
     offset = np.arange(columns)[None] - np.arange(rows)[:, None] - int(node.attrs.get("diagonal", 0))
-    return op.where(constant(offset <= 0 if lower else offset >= 0, "bool"), node[0], like(0, node[0]))
+    return op.where(constant(offset <= 0 if lower else offset >= 0, "bool"), node[0], 0)
 
 
 @converts("flip")
@@ -236,11 +223,11 @@ def convert_roll(node: PaddleNode) -> Expr:
     if not axes:
         node.unsupported("a roll over all elements is not supported")
     for axis, shift in zip(axes, shifts, strict=True):
-        place = node.axis(axis)
-        extent = node.fixed()[place]
+        position = node.axis(axis)
+        extent = node.fixed()[position]
         cut = (extent - shift % extent) % extent if extent else 0
         if cut:
-            x = concatenate([slice_axis(x, place, cut, extent), slice_axis(x, place, 0, cut)], place)
+            x = concatenate([slice_axis(x, position, cut, extent), slice_axis(x, position, 0, cut)], position)
     return x
 
 
@@ -275,14 +262,14 @@ def convert_meshgrid(node: PaddleNode) -> list[Expr]:
     values = node.listed()
     shape = [product(shape_of(value)) for value in values]
     return [
-        broadcast_to(reshape(value, [extent if axis == place else 1 for axis, extent in enumerate(shape)]), shape)
-        for place, value in enumerate(values)
+        broadcast_to(reshape(value, [extent if axis == position else 1 for axis, extent in enumerate(shape)]), shape)
+        for position, value in enumerate(values)
     ]
 
 
 @converts("nonzero", "where_index")
-def convert_nonzero(node: PaddleNode) -> Expr:
-    return cast(op.argwhere(node[0]), "int64")
+def convert_nonzero(x: Expr) -> Expr:
+    return cast(op.argwhere(x), "int64")
 
 
 @converts("empty")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.node import converts
 
 if TYPE_CHECKING:
     from tilewright.frontend.inputs import InputSpec
@@ -23,7 +23,8 @@ def from_tensorflow(
 
     Of a SavedModel `signature` is taken, by default `serving_default` or the only one; its inputs and outputs have the
     names that it gives them. Of a GraphDef the inputs are its placeholders, and the results `outputs` (names of nodes,
-    `name:1` for others than the first), by default the nodes that no other reads. `input_shapes` fixes open extents.
+    `name:1` for others than the first), by default the nodes that no other reads. `input_shapes` fixes symbolic
+    dimensions.
 
     Variables are what the file holds of them; a model that changes one while it runs is refused. The attribute
     `output_names` of `main` holds the names of the results.

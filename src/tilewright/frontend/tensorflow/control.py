@@ -7,8 +7,7 @@ from typing import Any
 
 from tilewright.frontend.graph_walk import UNAVAILABLE
 from tilewright.frontend.idioms import constant, like, reshape
-from tilewright.frontend.tensorflow.node import TfNode
-from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Dims, Handle, expression
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, If, Tuple
@@ -82,22 +81,22 @@ def convert_case(node: TfNode) -> list[Any]:
     names = node.functions("branches")
     if not names:
         node.bad("has no branches")
-    place = node[0]
-    if isinstance(place, Constant):
-        index = int(place.data)
+    position = node[0]
+    if isinstance(position, Constant):
+        index = int(position.data)
         chosen = names[index if 0 <= index < len(names) else -1]
         return node.importer.call(chosen, node.values[1:], f"{node.name}/")
     results = [node.importer.call(name, node.values[1:], f"{node.name}/") for name in names]
     made = results[-1]
     for index in range(len(results) - 2, -1, -1):
-        made = _chosen(node, op.equal(place, like(index, place)), results[index], made)
+        made = _chosen(node, op.equal(position, like(index, position)), results[index], made)
     return made
 
 
 def truth(value: Expr) -> Expr:
-    """What a condition says: a number is true where it is not 0."""
+    """The truth of a condition: a number is true where it is not 0."""
     if str(type_of(value).dtype) != "bool":  # type: ignore[attr-defined]
-        value = Constant(value.data != 0) if isinstance(value, Constant) else op.not_equal(value, like(0, value))
+        value = Constant(value.data != 0) if isinstance(value, Constant) else op.not_equal(value, 0)
     return value
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
+from tilewright.frontend.outputs import module_of
 from tilewright.frontend.tensorflow import families  # noqa: F401  (importing a family registers its converters)
 from tilewright.frontend.tensorflow.declared_shapes import fits
 from tilewright.frontend.tensorflow.importer import Importer
 from tilewright.frontend.tensorflow.load import Endpoint, Program, load_program
 from tilewright.frontend.tensorflow.schema import described, type_name
 from tilewright.frontend.tensorflow.values import expression
-from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var, var
+from tilewright.relay.ir.expr import Expr, Var, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import type_of
@@ -41,9 +42,7 @@ def convert_model(
         if not isinstance(value, Expr):
             raise UnsupportedError(f"{program.label}: the output {one.name!r} is no tensor")
         _check_result(value, one, program)
-    body = found[0] if len(found) == 1 else Tuple(found)
-    main = Function(params, body, attrs={"output_names": tuple(one.name for one in program.outputs)})
-    return IRModule({**importer.loops, GlobalVar("main"): main}), specs
+    return module_of(params, found, [one.name for one in program.outputs], importer.loops), specs
 
 
 def _check_result(value: Expr, one: Endpoint, program: Program) -> None:

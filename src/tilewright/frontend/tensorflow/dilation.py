@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.idioms import product, reshape, shape_of, transpose
-from tilewright.frontend.tensorflow.node import TfNode
-from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Blocked, numbers_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -33,16 +32,16 @@ def squeezed(value: Blocked, axes: Sequence[int]) -> Blocked:
 
 def widened(value: Blocked, axis: int) -> Blocked:
     """Blocks with another axis of extent 1."""
-    place = axis % (len(shape_of(value.data)) + 1)
+    position = axis % (len(shape_of(value.data)) + 1)
 
     def step(data: Expr) -> Expr:
-        return op.expand_dims(data, axis=place)
+        return op.expand_dims(data, axis=position)
 
-    return value.then(step, step, [one + (one >= place) for one in value.axes])
+    return value.then(step, step, [one + (one >= position) for one in value.axes])
 
 
 def dilated(node: TfNode) -> Blocked | None:
-    """What a convolution of blocks will be: one of the data, further apart; None where it is none that can be."""
+    """A convolution of blocks as one of the data, dilated; None where it is none that can be."""
     value = node.values[0] if node.values else None
     strides, dilations = node.i_list("strides"), node.i_list("dilations")
     if not isinstance(value, Blocked) or node.s("padding") != "VALID" or (set(strides) | set(dilations)) - {1}:

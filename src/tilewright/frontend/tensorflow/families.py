@@ -1,17 +1,8 @@
 """All families of converters: importing this registers them."""
 
-from tilewright.frontend.tensorflow import (  # noqa: F401
-    control,
-    dilation,
-    image,
-    indexing,
-    linalg,
-    lists,
-    loops,
-    math,
-    nn,
-    reduce,
-    shape,
-    signal,
-    tables,
+from tilewright.frontend.converters import import_families
+
+import_families(
+    "tilewright.frontend.tensorflow",
+    "control dilation image indexing lists loops math nn reduce shape tables",
 )

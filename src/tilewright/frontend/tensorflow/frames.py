@@ -94,11 +94,11 @@ class Frames:
         names = [node_of(one) for one in node.input if not one.startswith("^")]
         return [self._nodes[name] for name in names if name in self._nodes]
 
-    def _input(self, node: Record, place: int, kinds: tuple[str, ...]) -> Record:
+    def _input(self, node: Record, position: int, kinds: tuple[str, ...]) -> Record:
         found = self._inputs(node)
-        if place >= len(found) or found[place].op not in kinds:
+        if position >= len(found) or found[position].op not in kinds:
             raise ModelError(f"{self._label}: {node.op} {node.name!r} of a loop does not read a {kinds[0]}")
-        return found[place]
+        return found[position]
 
 
 def _frame_name(enter: Record) -> str:

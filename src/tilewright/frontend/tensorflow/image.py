@@ -6,6 +6,7 @@ from typing import Any as AnyValue
 
 import numpy as np
 
+from tilewright.frontend.builders.resizing import area_matrix, by_matrices, cubic_matrix, extents, resize_matrix
 from tilewright.frontend.idioms import (
     cast,
     channels_first,
@@ -18,9 +19,7 @@ from tilewright.frontend.idioms import (
     reshape,
     shape_of,
 )
-from tilewright.frontend.resizing import area_matrix, by_matrices, cubic_matrix, extents, resize_matrix
-from tilewright.frontend.tensorflow.node import TfNode
-from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type import Any, TensorType
@@ -67,7 +66,7 @@ _KERNELS = {"triangle": "bilinear", "keyscubic": "bicubic"}
 @converts("ScaleAndTranslate")
 def convert_scale_and_translate(node: TfNode) -> Expr:
     size, kernel = node.ints(1, "size"), node.s("kernel_type", "lanczos3")
-    moved = [node[place] for place in (2, 3)]
+    moved = [node[position] for position in (2, 3)]
     if not all(isinstance(one, Constant) for one in moved):
         node.unsupported("its scale or translation is computed at run time")
     scale, shift = (np.asarray(one.data, "float64") for one in moved if isinstance(one, Constant))
@@ -96,16 +95,16 @@ def _hsv_of(value: Expr) -> Expr:
     axis = rank_of(value) - 1
     red, green, blue = (index_axis(value, axis, one) for one in range(3))
     high, low = op.maximum(red, op.maximum(green, blue)), op.minimum(red, op.minimum(green, blue))
-    width, zero, one = op.subtract(high, low), like(0, value), like(1, value)
-    grey = op.logical_not(op.greater(width, zero))
-    saturation = op.where(op.greater(high, zero), op.divide(width, op.where(op.greater(high, zero), high, one)), zero)
-    sixth = op.divide(like(1 / 6, value), op.where(grey, one, width))
-    by_green = op.add(op.multiply(sixth, op.subtract(blue, red)), like(2 / 6, value))
-    by_blue = op.add(op.multiply(sixth, op.subtract(red, green)), like(4 / 6, value))
-    by_red = op.multiply(sixth, op.subtract(green, blue))
+    width, zero, one = high - low, like(0, value), like(1, value)
+    grey = op.logical_not(width > zero)
+    saturation = op.where(high > zero, width / op.where(high > zero, high, one), zero)
+    sixth = 1 / 6 / op.where(grey, one, width)
+    by_green = sixth * (blue - red) + 2 / 6
+    by_blue = sixth * (red - green) + 4 / 6
+    by_red = sixth * (green - blue)
     hue = op.where(op.equal(red, high), by_red, op.where(op.equal(green, high), by_green, by_blue))
     hue = op.where(grey, zero, hue)
-    return op.stack([op.add(hue, op.where(op.less(hue, zero), one, zero)), saturation, high], axis=axis)
+    return op.stack([hue + op.where(hue < zero, one, zero), saturation, high], axis=axis)
 
 
 @converts("HSVToRGB")
@@ -115,18 +114,18 @@ def convert_hsv_to_rgb(node: TfNode) -> Expr:
 
 def _rgb_of(value: Expr) -> Expr:
     hue, saturation, brightness = _parts(value)
-    pale = op.subtract(like(1, value), saturation)
-    made = [op.multiply(op.add(pale, op.multiply(saturation, part)), brightness) for part in _pure_colour(hue)]
+    pale = 1 - saturation
+    made = [(pale + saturation * part) * brightness for part in _pure_colour(hue)]
     return op.stack(made, axis=rank_of(value) - 1)
 
 
 def _pure_colour(hue: Expr) -> list[Expr]:
     """Red, green and blue, 0 … 1, of a hue, 0 … 1."""
-    turns, one, two = op.multiply(hue, like(6, hue)), like(1, hue), like(2, hue)
+    turns, one, two = hue * 6, like(1, hue), like(2, hue)
     parts = [
-        op.subtract(op.abs(op.subtract(turns, like(3, hue))), one),
-        op.subtract(two, op.abs(op.subtract(turns, two))),
-        op.subtract(two, op.abs(op.subtract(turns, like(4, hue)))),
+        op.abs(turns - 3) - one,
+        two - op.abs(turns - two),
+        two - op.abs(turns - 4),
     ]
     return [op.clip(part, 0.0, 1.0) for part in parts]
 
@@ -135,13 +134,13 @@ def _pure_colour(hue: Expr) -> list[Expr]:
 def convert_adjust_contrast(node: TfNode) -> Expr:
     value = node[0]
     mean = op.mean(value, axis=(node.rank() - 3, node.rank() - 2), keepdims=True)
-    return op.add(op.multiply(op.subtract(value, mean), cast(node[1], dtype_of(value))), mean)
+    return (value - mean) * cast(node[1], dtype_of(value)) + mean
 
 
 @converts("AdjustSaturation")
 def convert_adjust_saturation(node: TfNode) -> Expr:
     hue, saturation, brightness = _parts(_hsv_of(node[0]))
-    more = op.clip(op.multiply(saturation, cast(node[1], dtype_of(saturation))), 0.0, 1.0)
+    more = op.clip(saturation * cast(node[1], dtype_of(saturation)), 0.0, 1.0)
     return _rgb_of(op.stack([hue, more, brightness], axis=node.rank() - 1))
 
 
@@ -150,15 +149,15 @@ def convert_adjust_hue(node: TfNode) -> Expr:
     """The hue turned between the least and the largest channel, which stay: numbers outside of 0 … 1 are no colours."""
     last = node.rank() - 1
     hue = _parts(_hsv_of(node[0]))[0]
-    turned = op.add(hue, cast(node[1], dtype_of(hue)))
-    turned = op.subtract(turned, op.floor(turned))
+    turned = hue + cast(node[1], dtype_of(hue))
+    turned = turned - op.floor(turned)
     low = op.min(node[0], axis=(last,))
-    width = op.subtract(op.max(node[0], axis=(last,)), low)
-    return op.stack([op.add(low, op.multiply(width, part)) for part in _pure_colour(turned)], axis=last)
+    width = op.max(node[0], axis=(last,)) - low
+    return op.stack([low + width * part for part in _pure_colour(turned)], axis=last)
 
 
 def _parts(value: Expr) -> list[Expr]:
-    return [index_axis(value, rank_of(value) - 1, place) for place in range(3)]
+    return [index_axis(value, rank_of(value) - 1, position) for position in range(3)]
 
 
 @converts("NonMaxSuppressionV2", "NonMaxSuppressionV3")
@@ -167,7 +166,7 @@ def convert_non_max_suppression(node: TfNode) -> Expr:
     boxes, scores = op.expand_dims(node[0], axis=0), op.expand_dims(node[1], axis=0, num_newaxis=2)
     limits = [
         reshape(cast(node[2], "int64"), (1,)),
-        *(reshape(node[place], (1,)) for place in (3, 4) if node.has(place)),
+        *(reshape(node[position], (1,)) for position in (3, 4) if node.has(position)),
     ]
     rows = host_call("NonMaxSuppression", [boxes, scores, *limits], TensorType([Any(), 3], "int64"))
     return cast(index_axis(rows, 1, 2), "int32")

@@ -11,33 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import (
-    InternalError,
-    ModelError,
-    NoTruthValue,
-    TilewrightError,
-    TypeMismatchError,
-    UnsupportedError,
-)
-from tilewright.frontend.finish import Finisher
-from tilewright.frontend.folding import fold_call
-from tilewright.frontend.graph_walk import NEEDS_SIZES, UNAVAILABLE
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.converters import Converter
+from tilewright.frontend.finish import Finisher, fold_call
+from tilewright.frontend.graph_walk import UNAVAILABLE, attempt
 from tilewright.frontend.messages import Record
-from tilewright.frontend.tensorflow.declared_shapes import contradiction
+from tilewright.frontend.signature import apply
+from tilewright.frontend.tensorflow.declared_shapes import contradiction, miscounted_steps, position_of_output
 from tilewright.frontend.tensorflow.frames import EXITS, Frame, Frames, node_of
 from tilewright.frontend.tensorflow.load import Program
-from tilewright.frontend.tensorflow.miscounted_steps import miscounted_steps
-from tilewright.frontend.tensorflow.node import GraphImporter, TfNode
-from tilewright.frontend.tensorflow.outputs import place_of_output
-from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.node import GraphImporter, TfNode, converts
 from tilewright.frontend.tensorflow.tables import table_of
 from tilewright.frontend.tensorflow.values import DEAD, Dims, Handle, Items, Rows
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar
-from tilewright.relay.ir.type_of import type_of
 
-_OF_DATA = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError, MemoryError, AssertionError)
 #: Operators converted at most, those of a function as often as it is called.
 _MOST_OPERATORS = 1 << 18
 #: Functions that call functions.
@@ -98,8 +87,8 @@ class Importer(GraphImporter):
         """The tensors `outputs` of the graph, given others by name."""
         scope = Scope(self.program.nodes, "", False)
         for tensor, value in inputs.items():
-            name, _, place = tensor.partition(":")
-            if name not in scope.nodes or (place or "0") != "0":
+            name, _, position = tensor.partition(":")
+            if name not in scope.nodes or (position or "0") != "0":
                 raise ModelError(f"{self.program.label}: the input {tensor!r} is no tensor of the graph")
             scope.values[name] = [value]
         found = [self._tensor(scope, tensor) for tensor in outputs]
@@ -138,9 +127,11 @@ class Importer(GraphImporter):
 
     def _refuse_changes(self) -> None:
         """Refuse changes of variables that results depend on, which those of a seed without draws do not."""
-        for changed, operator, place in self._assigned:
+        for changed, operator, position in self._assigned:
             if changed is None or changed in self._variables:
-                self.missing.add(operator, place, "it changes a variable while the model runs, on which results depend")
+                self.missing.add(
+                    operator, position, "it changes a variable while the model runs, on which results depend"
+                )
 
     def table(self, name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
         """Keys and values of a hash table, by the name of its node."""
@@ -235,15 +226,15 @@ class Importer(GraphImporter):
         if values == [UNAVAILABLE]:
             return UNAVAILABLE
         node = scope.nodes.get(name)
-        place = place_of_output(node, tensor, scope.is_function) if node is not None else 0
-        if not 0 <= place < len(values):
+        position = position_of_output(node, tensor, scope.is_function) if node is not None else 0
+        if not 0 <= position < len(values):
             raise ModelError(f"{self.program.label}: {tensor!r} is read of {len(values)} results")
-        wrong = contradiction(node, place, values[place]) if node is not None else None
+        wrong = contradiction(node, position, values[position]) if node is not None else None
         if node is not None and wrong is not None:
             self.missing.add(node.op, f"{node.op} {scope.name + name!r}", wrong)
             scope.values[name] = [UNAVAILABLE]
             return UNAVAILABLE
-        return values[place]
+        return values[position]
 
     def _convert(self, scope: Scope, record: Record) -> None:
         self._converted += 1
@@ -257,7 +248,7 @@ class Importer(GraphImporter):
             scope.values[record.name] = [UNAVAILABLE]
         elif record.op == "Switch":
             scope.values[record.name] = _switched(node)
-            sides[node[1]] = True  # of which place is read, `_merged` tells
+            sides[node[1]] = True  # of which position is read, `_merged` tells
         elif record.op == "Merge":
             scope.values[record.name] = self._merged(scope, given, node)
         elif any(value is DEAD for value in values):
@@ -280,8 +271,8 @@ class Importer(GraphImporter):
         return found
 
     def _merged(self, scope: Scope, given: Sequence[str], node: TfNode) -> list[Any]:
-        """What comes out where branches meet, and which of them it was."""
-        alive = [place for place, value in enumerate(node.values) if value is not DEAD]
+        """The results where branches meet, and the index of the branch taken."""
+        alive = [position for position, value in enumerate(node.values) if value is not DEAD]
         if len(alive) == 1:
             return [node.values[alive[0]], Dims([alive[0]], scalar=True)]
         if len(node.values) != 2 or not alive:
@@ -292,10 +283,10 @@ class Importer(GraphImporter):
             node.unsupported("branches whose condition is not found")
         condition = apart[0]
         scope.sides[node.name.removeprefix(scope.name)].pop(condition, None)
-        places = (0, 1) if first[condition] else (1, 0)
-        chosen = op.where(condition, node[places[0]], node[places[1]])
-        return [chosen, op.where(condition, Dims([places[0]], scalar=True).expression(),
-                                 Dims([places[1]], scalar=True).expression())]  # fmt: skip
+        positions = (0, 1) if first[condition] else (1, 0)
+        chosen = op.where(condition, node[positions[0]], node[positions[1]])
+        return [chosen, op.where(condition, Dims([positions[0]], scalar=True).expression(),
+                                 Dims([positions[1]], scalar=True).expression())]  # fmt: skip
 
     def _side_of(self, scope: Scope, tensor: str) -> dict[Expr, bool]:
         name = node_of(tensor)
@@ -312,29 +303,18 @@ class Importer(GraphImporter):
             self.missing.add(node.operator, node.label, f"no converter for the operator {node.operator}")
             return [UNAVAILABLE]
         try:
-            result: Any = converter(node)
-            values = list(result) if isinstance(result, list | tuple) else [result]
-            if any(value is UNAVAILABLE for value in values):
-                return [UNAVAILABLE]
-            done: dict[Expr, Expr] = {}
-            return [self._finished(value, node.name, done) for value in values]
+            return attempt(node, lambda: self._applied(converter, node))
         except UnsupportedError as error:
             self.missing.add(node.operator, node.label, str(error).removeprefix(f"{node.label}: "))
             return [UNAVAILABLE]
-        except NoTruthValue:
-            self.missing.add(node.operator, node.label, NEEDS_SIZES)
+
+    def _applied(self, converter: Converter, node: TfNode) -> list[Any]:
+        result: Any = apply(converter, node)
+        values = list(result) if isinstance(result, list | tuple) else [result]
+        if any(value is UNAVAILABLE for value in values):
             return [UNAVAILABLE]
-        except TypeMismatchError as error:
-            raise ModelError(f"{node.label} does not fit its inputs: {error}") from None
-        except TilewrightError:
-            raise
-        except _OF_DATA as error:
-            types = ", ".join(str(type_of(one)) if isinstance(one, Expr) else type(one).__name__ for one in node.values)
-            raise ModelError(
-                f"{node.label} does not fit its inputs ({types}): {type(error).__name__}: {error}"
-            ) from error
-        except Exception as error:
-            raise InternalError(f"{node.label}: its conversion failed with {type(error).__name__}: {error}.") from error
+        done: dict[Expr, Expr] = {}
+        return [self._finished(value, node.name, done) for value in values]
 
     def _finished(self, value: Any, span: str, done: dict[Expr, Expr]) -> Any:
         if isinstance(value, Expr):
@@ -347,7 +327,7 @@ class Importer(GraphImporter):
 
 
 def _read_by(frame: Frame) -> list[str]:
-    """What a loop needs before it runs: all that comes in."""
+    """The values that a loop needs before it runs: all that comes in."""
     return [*(one.enter for one in frame.carried), *frame.read]
 
 

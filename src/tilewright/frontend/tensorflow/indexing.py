@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import broadcast_to, cast, constant, full, like, move_axis, reshape, shape_of
+from tilewright.frontend.idioms import broadcast_to, cast, constant, full, move_axis, reshape, shape_of
 from tilewright.frontend.tensorflow.control import resolved
-from tilewright.frontend.tensorflow.node import TfNode
-from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Dims, dims_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
@@ -34,13 +33,13 @@ def convert_gather(node: TfNode) -> Any:
 
 
 def _batched(node: TfNode, data: Expr, axis: int, batch: int) -> Expr:
-    """Of each sample of the batch its own places."""
-    shape, places = shape_of(data), node[1]
-    lead, own = shape[:batch], shape_of(places)[batch:]
+    """Of each sample of the batch its own positions."""
+    shape, positions = shape_of(data), node[1]
+    lead, own = shape[:batch], shape_of(positions)[batch:]
     moved = move_axis(data, axis, batch)
     rest = shape_of(moved)[batch + 1 :]
     count = int(np.prod([int(extent) for extent in own], initial=1))
-    flat = reshape(places, (*lead, count, *[1] * len(rest)))
+    flat = reshape(positions, (*lead, count, *[1] * len(rest)))
     found = op.gather(moved, batch, broadcast_to(flat, (*lead, count, *rest)))
     made = reshape(found, (*lead, *own, *rest))
     between = axis - batch
@@ -50,8 +49,8 @@ def _batched(node: TfNode, data: Expr, axis: int, batch: int) -> Expr:
 
 @converts("GatherNd", "ResourceGatherNd")
 def convert_gather_nd(node: TfNode) -> Expr:
-    places = move_axis(node[1], node.rank(1) - 1, 0)
-    return op.gather_nd(resolved(node, 0), places)
+    positions = move_axis(node[1], node.rank(1) - 1, 0)
+    return op.gather_nd(resolved(node, 0), positions)
 
 
 _MODES = {"Update": "update", "Add": "add", "Sub": "sub", "Max": "max", "Min": "min"}
@@ -60,9 +59,9 @@ _MODES = {"Update": "update", "Add": "add", "Sub": "sub", "Max": "max", "Min": "
 @converts("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax", "TensorScatterMin")
 def convert_tensor_scatter(node: TfNode) -> Expr:
     kind = node.operator.removeprefix("TensorScatter")
-    updates = op.negative(node[2]) if kind == "Sub" else node[2]
-    places = move_axis(node[1], node.rank(1) - 1, 0)
-    return op.scatter_nd(node[0], places, updates, mode="add" if kind == "Sub" else _MODES[kind])
+    updates = -node[2] if kind == "Sub" else node[2]
+    positions = move_axis(node[1], node.rank(1) - 1, 0)
+    return op.scatter_nd(node[0], positions, updates, mode="add" if kind == "Sub" else _MODES[kind])
 
 
 @converts("ScatterNd")
@@ -79,18 +78,18 @@ def convert_one_hot(node: TfNode) -> Expr:
 
 @converts("Where")
 def convert_where(node: TfNode) -> Expr:
-    data = node[0] if node.dtype() == "bool" else op.not_equal(node[0], like(0, node[0]))
+    data = node[0] if node.dtype() == "bool" else op.not_equal(node[0], 0)
     return cast(op.argwhere(data), "int64")
 
 
 @converts("DynamicStitch", "ParallelDynamicStitch")
 def convert_stitch(node: TfNode) -> Expr:
     count = len(node.values) // 2
-    places = [node.static(index, "places") for index in range(count)]
-    total = max((int(one.max(initial=-1)) for one in places), default=-1) + 1
-    own = node.shape(count)[places[0].ndim :]
+    positions = [node.static(index, "places") for index in range(count)]
+    total = max((int(one.max(initial=-1)) for one in positions), default=-1) + 1
+    own = node.shape(count)[positions[0].ndim :]
     made: Expr = full(0, (total, *own), node.dtype(count))
-    for index, one in enumerate(places):
+    for index, one in enumerate(positions):
         rows = reshape(node[count + index], (one.size, *own))
         made = op.scatter_nd(made, constant(one.reshape(1, -1), "int32"), rows, mode="update")
     return made

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.idioms import cast, concatenate, constant, full, index_axis, reshape, shape_of
-from tilewright.frontend.tensorflow.node import TfNode
-from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.schema import type_name
 from tilewright.frontend.tensorflow.values import Dims, Items, Rows, dims_of
 from tilewright.relay import op
@@ -44,7 +43,7 @@ def written_rows(before: Items | Rows, after: Any) -> Rows | None:
 
 
 def _rows(node: TfNode, index: int = 0) -> Rows:
-    """A list whose places only a run counts."""
+    """A list whose positions only a run counts."""
     value = node.values[index]
     rows = rows_of(value) if isinstance(value, Items | Rows) else None
     if rows is None:
@@ -52,18 +51,18 @@ def _rows(node: TfNode, index: int = 0) -> Rows:
     return rows
 
 
-def _at_run_time(node: TfNode, place: int | None = 1) -> bool:
-    """True where the list, or the place that is asked for, is known to a run only."""
-    return isinstance(node.values[0], Rows) or (place is not None and dims_of(node.values[place]) is None)
+def _at_run_time(node: TfNode, position: int | None = 1) -> bool:
+    """True where the list, or the position that is asked for, is known to a run only."""
+    return isinstance(node.values[0], Rows) or (position is not None and dims_of(node.values[position]) is None)
 
 
-def _written(node: TfNode, rows: Rows, place: Expr, value: Expr) -> Rows:
-    """The list with another element at `place`, a scalar."""
+def _written(node: TfNode, rows: Rows, position: Expr, value: Expr) -> Rows:
+    """The list with another element at `position`, a scalar."""
     shape = shape_of(value)
     data = full(0, (rows.count, *shape), rows.dtype) if rows.data is None else rows.data
     if rows.data is not None and shape_of(data)[1:] != shape:
         node.unsupported("a list of tensors of different shapes whose elements are counted at run time")
-    own = op.equal(_counted_up(rows.count), cast(place, "int32"))
+    own = op.equal(_counted_up(rows.count), cast(position, "int32"))
     wide = op.expand_dims(own, axis=1, num_newaxis=len(shape)) if shape else own
     return Rows(op.where(wide, op.expand_dims(value, axis=0), data), rows.count, rows.dtype, shape)
 
@@ -72,7 +71,7 @@ def _counted_up(count: Any) -> Expr:
     """0, 1 … up to `count`."""
     if isinstance(count, int):
         return constant(np.arange(count), "int32")
-    return op.subtract(op.cumsum(full(1, (count,), "int32"), axis=0), constant(1, "int32"))
+    return op.cumsum(full(1, (count,), "int32"), axis=0) - constant(1, "int32")
 
 
 def _items(node: TfNode, index: int = 0) -> Items:
@@ -119,24 +118,24 @@ def convert_array(node: TfNode) -> list[Any]:
 @converts("TensorArrayWriteV3", "TensorArrayReadV3", "TensorArrayGatherV3", "TensorArrayScatterV3", "TensorArraySizeV3",
           "TensorArrayConcatV3")  # fmt: skip
 def convert_array_operation(node: TfNode) -> Any:
-    """Inputs: handle, place or places, value where there is one, the list."""
+    """Inputs: handle, position or positions, value where there is one, the list."""
     last = {"TensorArraySizeV3": 1, "TensorArrayConcatV3": 1, "TensorArrayReadV3": 2, "TensorArrayGatherV3": 2}
     listed = _items(node, last.get(node.operator, 3))
     if node.operator == "TensorArraySizeV3":
         return Dims([len(listed.items)], scalar=True)
     if node.operator == "TensorArrayConcatV3":
         return [concatenate([_element(node, listed, item) for item in listed.items], 0)]
-    places = node.ints(1, "places")
-    if any(not 0 <= place < _MOST_ITEMS for place in places):
-        node.bad(f"elements {places} of an array of {len(listed.items)}")
+    positions = node.ints(1, "places")
+    if any(not 0 <= position < _MOST_ITEMS for position in positions):
+        node.bad(f"elements {positions} of an array of {len(listed.items)}")
     if node.operator in ("TensorArrayReadV3", "TensorArrayGatherV3"):
-        if any(place >= len(listed.items) for place in places):
-            node.bad(f"elements {places} of an array of {len(listed.items)}")
-        parts = [_element(node, listed, listed.items[place]) for place in places]
+        if any(position >= len(listed.items) for position in positions):
+            node.bad(f"elements {positions} of an array of {len(listed.items)}")
+        parts = [_element(node, listed, listed.items[position]) for position in positions]
         return parts[0] if node.operator == "TensorArrayReadV3" else op.stack(parts, axis=0)
-    items = [*listed.items, *[None] * (max(places, default=-1) + 1 - len(listed.items))]
-    for number, place in enumerate(places):
-        items[place] = node[2] if node.operator == "TensorArrayWriteV3" else index_axis(node[2], 0, number)
+    items = [*listed.items, *[None] * (max(positions, default=-1) + 1 - len(listed.items))]
+    for number, position in enumerate(positions):
+        items[position] = node[2] if node.operator == "TensorArrayWriteV3" else index_axis(node[2], 0, number)
     return Items(items, listed.dtype, listed.shape)
 
 
@@ -147,14 +146,14 @@ def convert_from_tensor(node: TfNode) -> Items | Rows:
         return Rows(data, count, node.dtype(), node.shape()[1:])
     if count > _MOST_ITEMS:
         node.unsupported(f"a list of {count} tensors")
-    return Items([index_axis(data, 0, place) for place in range(count)], node.dtype(), None)
+    return Items([index_axis(data, 0, position) for position in range(count)], node.dtype(), None)
 
 
-def _place(node: TfNode, listed: Items, index: int = 1) -> int:
-    place = node.ints(index, "place")[0]
-    if not 0 <= place < len(listed.items):
-        node.bad(f"element {place} of a list of {len(listed.items)}")
-    return place
+def _position(node: TfNode, listed: Items, index: int = 1) -> int:
+    position = node.ints(index, "place")[0]
+    if not 0 <= position < len(listed.items):
+        node.bad(f"element {position} of a list of {len(listed.items)}")
+    return position
 
 
 @converts("TensorListSetItem")
@@ -162,9 +161,9 @@ def convert_set_item(node: TfNode) -> Items | Rows:
     if _at_run_time(node):
         return _written(node, _rows(node), reshape(node[1], ()), node[2])
     listed = _items(node)
-    place = _place(node, listed)
+    position = _position(node, listed)
     items = list(listed.items)
-    items[place] = node[2]
+    items[position] = node[2]
     return Items(items, listed.dtype, listed.shape)
 
 
@@ -176,7 +175,7 @@ def convert_get_item(node: TfNode) -> Expr:
             node.unsupported("an element of a list in which none was set")
         return op.take(rows.data, reshape(node[1], ()), axis=0)
     listed = _items(node)
-    return _element(node, listed, listed.items[_place(node, listed)])
+    return _element(node, listed, listed.items[_position(node, listed)])
 
 
 def _element(node: TfNode, listed: Items, item: Expr | None) -> Expr:
@@ -199,7 +198,7 @@ def convert_stack(node: TfNode) -> Any:
         return full(0, (rows.count, *(rows.shape or ())), rows.dtype) if rows.data is None else rows.data
     listed = _items(node)
     if node.operator == "TensorListGather":
-        parts = [_element(node, listed, listed.items[place]) for place in node.ints(1, "places")]
+        parts = [_element(node, listed, listed.items[position]) for position in node.ints(1, "places")]
         return op.stack(parts, axis=0)
     parts = [_element(node, listed, item) for item in listed.items]
     if not parts:

@@ -21,7 +21,7 @@ _NOT_READ = ("Const", "Placeholder", "NoOp", "Assert", "SaveV2", "RestoreV2", "V
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An input or output: what it is called, and the tensor that it is, `node:place`."""
+    """An input or output: what it is called, and the tensor that it is, `node:position`."""
 
     name: str
     tensor: str
@@ -202,7 +202,7 @@ def _assigned(nodes: Mapping[str, Record], label: str) -> dict[str, str]:
             continue
         names: Any = array_of(listed.attr["value"].tensor, label)
         tail = source.rpartition(":")[2]
-        place = int(tail) if tail.isdigit() else 0
-        if place < len(names) and isinstance(names[place], bytes):
-            found[node.input[0].partition(":")[0]] = names[place].decode("utf-8", "replace")
+        position = int(tail) if tail.isdigit() else 0
+        if position < len(names) and isinstance(names[position], bytes):
+            found[node.input[0].partition(":")[0]] = names[position].decode("utf-8", "replace")
     return found

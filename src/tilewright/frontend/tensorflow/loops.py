@@ -15,8 +15,7 @@ from tilewright.frontend.graph_walk import UNAVAILABLE
 from tilewright.frontend.idioms import full, reshape, shape_of
 from tilewright.frontend.tensorflow.control import truth
 from tilewright.frontend.tensorflow.lists import rows_of, written_rows
-from tilewright.frontend.tensorflow.node import TfNode
-from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Dims, Handle, Items, Rows, expression
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var, var
 from tilewright.relay.ir.type import FuncType, TensorType, TupleType
@@ -78,7 +77,7 @@ def _recursive(node: TfNode, test: Part, body: Part, start: Sequence[Any]) -> li
         return [UNAVAILABLE]
     inside = [value for value, _, _ in carried]
     sizes = [full(False, (one,), "bool") for one in _loose_sizes(carried)]
-    extra = [var(f"size_{place}", type_of(one)) for place, one in enumerate(sizes)]
+    extra = [var(f"size_{position}", type_of(one)) for position, one in enumerate(sizes)]
     params = [param for _, _, param in carried if param is not None]
     first = [value for _, value, param in carried if param is not None]
     types = [type_of(param) for param in params]
@@ -96,9 +95,9 @@ def _recursive(node: TfNode, test: Part, body: Part, start: Sequence[Any]) -> li
     root = If(reshape(condition, ()), Call(name, [*again, *captured, *extra], span=node.name), Tuple(params))
     node.importer.loops[name] = Function(everything, root, TupleType(types))
     made = Call(name, [*first, *captured, *sizes], span=node.name)
-    places = iter(range(len(params)))
+    positions = iter(range(len(params)))
     return [
-        before if param is None else _behind(before, made[next(places)])
+        before if param is None else _behind(before, made[next(positions)])
         for before, (_, _, param) in zip(start, carried)
     ]
 
@@ -108,15 +107,15 @@ def _carried(node: TfNode, start: Sequence[Any], body: Part) -> list[tuple[Any, 
 
     A value without a parameter is the same in every round, and known. None where a round cannot be converted.
     """
-    probes = [var(f"carried_{place}", type_of(v)) if isinstance(v := expression(one), Expr) else one
-              for place, one in enumerate(start)]  # fmt: skip
+    probes = [var(f"carried_{position}", type_of(v)) if isinstance(v := expression(one), Expr) else one
+              for position, one in enumerate(start)]  # fmt: skip
     loops = dict(node.importer.loops)
     results = body(probes, f"{node.name}/")
     node.importer.loops = loops  # those within are made anew with the round that stays
     if any(value is UNAVAILABLE for value in results):
         return None
     found: list[tuple[Any, Any, Var | None]] = []
-    for place, (value, probe, result) in enumerate(zip(start, probes, results)):
+    for position, (value, probe, result) in enumerate(zip(start, probes, results)):
         same = result is probe
         if isinstance(value, Handle) or (same and isinstance(value, Constant | Dims)):
             found.append((value, value, None))
@@ -128,10 +127,10 @@ def _carried(node: TfNode, start: Sequence[Any], body: Part) -> list[tuple[Any, 
             if rows is None or rows.data is None:
                 found.append((value, value, None))
                 continue
-            param = var(f"carried_{place}", type_of(rows.data))
+            param = var(f"carried_{position}", type_of(rows.data))
             found.append((Rows(param, rows.count, rows.dtype, rows.shape), rows.data, param))
             continue
-        param = var(f"carried_{place}", type_of(expression(value)))
+        param = var(f"carried_{position}", type_of(expression(value)))
         found.append((param, expression(value), param))
     return found
 
@@ -154,7 +153,7 @@ def _variables(extent: Any) -> Sequence[Any]:
 
 
 def _carries(value: Any) -> Expr:
-    """What a round hands on of a value."""
+    """The carried value of an iteration."""
     if isinstance(value, Items | Rows):
         rows = rows_of(value)
         assert rows is not None and rows.data is not None

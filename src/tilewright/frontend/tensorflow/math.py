@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend import functions
-from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, like
-from tilewright.frontend.tensorflow.node import TfNode
-from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.complex_numbers import Complex, angle, conjugate, magnitude
+from tilewright.frontend.builders.fourier import complex_transform, real_inverse, real_transform
+from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, like, shape_of
+from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Dims, dims_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.op import linalg
 
 _ON_SIZES: dict[str, Callable[[Any, Any], Any]] = {
     "Add": operator.add, "AddV2": operator.add, "Sub": operator.sub, "Mul": operator.mul, "FloorDiv": operator.floordiv,
@@ -23,10 +25,10 @@ _ON_SIZES: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def _inside(places: Expr) -> Expr:
+def _inside(positions: Expr) -> Expr:
     """Places to shift by, as TensorFlow's kernels bound them: 0 … one less than there are bits."""
-    bits = np.dtype(dtype_of(places)).itemsize * 8
-    return op.clip(places, 0, bits - 1)
+    bits = np.dtype(dtype_of(positions)).itemsize * 8
+    return op.clip(positions, 0, bits - 1)
 
 
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
@@ -67,7 +69,7 @@ def _is_scalar(value: Any) -> bool:
     return value.scalar if isinstance(value, Dims) else value.data.ndim == 0
 
 
-_UNARY: dict[str, Callable[[Expr], Expr]] = {
+converts.unary({
     "Abs": op.abs, "Acos": op.acos, "Acosh": op.acosh, "Asin": op.asin, "Asinh": op.asinh, "Atan": op.atan,
     "Atanh": op.atanh, "Ceil": op.ceil, "Cos": op.cos, "Cosh": op.cosh, "Erf": op.erf, "Exp": op.exp, "Expm1": op.expm1,
     "Floor": op.floor, "Log": op.log, "Log1p": op.log1p, "LogicalNot": op.logical_not, "Neg": op.negative,
@@ -75,17 +77,11 @@ _UNARY: dict[str, Callable[[Expr], Expr]] = {
     "Sqrt": op.sqrt, "Tan": op.tan, "Tanh": op.tanh, "IsNan": op.isnan, "IsInf": op.isinf, "IsFinite": op.isfinite,
     "Invert": op.bitwise_not, "Elu": functions.elu, "Selu": functions.selu, "Softplus": functions.softplus,
     "Softsign": functions.softsign, "Relu6": functions.relu6, "Relu": op.nn.relu, "Erfinv": functions.erfinv,
-    "Ndtri": lambda x: op.multiply(functions.erfinv(op.subtract(op.multiply(x, like(2, x)), like(1, x))),
-                                   like(math.sqrt(2), x)),
-    "Erfc": lambda x: op.subtract(like(1, x), op.erf(x)),
-    "Square": lambda x: op.multiply(x, x), "Reciprocal": lambda x: op.divide(like(1, x), x),
-    "Inv": lambda x: op.divide(like(1, x), x), "ZerosLike": op.zeros_like, "OnesLike": op.ones_like,
-}  # fmt: skip
-
-
-@converts(*_UNARY)
-def convert_unary(node: TfNode) -> Expr:
-    return _UNARY[node.operator](node[0])
+    "Ndtri": lambda x: functions.erfinv(x * 2 - 1) * math.sqrt(2),
+    "Erfc": lambda x: 1 - op.erf(x),
+    "Square": lambda x: x * x, "Reciprocal": lambda x: 1 / x,
+    "Inv": lambda x: 1 / x, "ZerosLike": op.zeros_like, "OnesLike": op.ones_like,
+})  # fmt: skip
 
 
 @converts("Round")
@@ -100,7 +96,7 @@ def convert_leaky_relu(node: TfNode) -> Expr:
 
 @converts("ClipByValue")
 def convert_clip(node: TfNode) -> Expr:
-    """Where the ends are crossed, the lower one counts."""
+    """The clipped value: the lower bound counts where the bounds cross."""
     return op.maximum(op.minimum(node[0], node[2]), node[1])
 
 
@@ -111,32 +107,32 @@ def convert_without_nan(node: TfNode) -> Expr:
     zero = like(0, left)
     if node.operator == "DivNoNan":
         none = op.equal(right, zero)
-        return op.where(none, zero, op.divide(left, op.where(none, like(1, right), right)))
+        return op.where(none, zero, left / op.where(none, 1, right))
     if node.operator == "MulNoNan":
-        return op.where(op.equal(right, zero), zero, op.multiply(left, right))
+        return op.where(op.equal(right, zero), zero, left * right)
     if node.operator == "Xdivy":
-        made: Expr = op.divide(left, right)
+        made: Expr = left / right
     else:
-        made = op.multiply(left, (op.log if node.operator == "Xlogy" else op.log1p)(right))
+        made = left * (op.log if node.operator == "Xlogy" else op.log1p)(right)
     return op.where(op.equal(left, zero), zero, made)
 
 
 @converts("SquaredDifference")
 def convert_squared_difference(node: TfNode) -> Expr:
-    apart = op.subtract(node[0], node[1])
-    return op.multiply(apart, apart)
+    apart = node[0] - node[1]
+    return apart * apart
 
 
 @converts("ApproximateEqual")
 def convert_approximate_equal(node: TfNode) -> Expr:
-    return op.less(op.abs(op.subtract(node[0], node[1])), like(node.f("tolerance", 1e-5), node[0]))
+    return op.abs(node[0] - node[1]) < node.f("tolerance", 1e-5)
 
 
 @converts("AddN", "AccumulateNV2")
 def convert_add_n(node: TfNode) -> Expr:
     made, *rest = node.given()
     for one in rest:
-        made = op.add(made, one)
+        made = made + one
     return made
 
 
@@ -153,13 +149,13 @@ def convert_cast(node: TfNode) -> Any:
         return Dims(value.extents, kind, value.scalar, value.shape)
     data = node[0]
     if is_float(node.dtype()) and kind == "bool":
-        return op.not_equal(data, like(0, data))
+        return op.not_equal(data, 0)
     return cast(data, kind)
 
 
 @converts("Bucketize")
 def convert_bucketize(node: TfNode) -> Expr:
-    """How many boundaries are not greater, for each number."""
+    """The number of boundaries that are not greater, for each number."""
     edges = Constant(np.asarray(node.f_list("boundaries"), np.float32))
     return op.searchsorted(edges, cast(node[0], "float32"), right=True, dtype="int32")
 
@@ -199,7 +195,94 @@ def convert_gradients(node: TfNode) -> Expr:
     first, second = node[0], node[1]
     one = like(1, first)
     if node.operator == "ReluGrad":
-        return op.where(op.greater(second, like(0, second)), first, like(0, first))
+        return op.where(second > 0, first, 0)
     if node.operator == "TanhGrad":
-        return op.multiply(second, op.subtract(one, op.multiply(first, first)))
-    return op.multiply(second, op.multiply(first, op.subtract(one, first)))
+        return second * (one - first * first)
+    return second * (first * (one - first))
+
+
+# -------------------------------------------------------------- Matrices: inverses, determinants, factors and solutions
+def _swapped(value: Expr) -> Expr:
+    axes = list(range(len(shape_of(value))))
+    return op.transpose(value, axes=[*axes[:-2], axes[-1], axes[-2]])
+
+
+@converts("Cholesky")
+def convert_cholesky(node: TfNode) -> Expr:
+    """NaN where the matrix is not positive definite."""
+    made = linalg.cholesky(node[0])
+    failed = op.not_equal(made[1], constant(0, "int32"))
+    failed = op.expand_dims(failed, axis=node.rank() - 2, num_newaxis=2)
+    return op.where(failed, constant(np.nan, node.dtype()), made[0])
+
+
+@converts("MatrixDeterminant")
+def convert_determinant(node: TfNode) -> Expr:
+    return linalg.det(node[0])
+
+
+@converts("MatrixSolve")
+def convert_solve(node: TfNode) -> Expr:
+    matrix = _swapped(node[0]) if node.b("adjoint") else node[0]
+    return linalg.solve(matrix, node[1])[0]
+
+
+@converts("MatrixInverse")
+def convert_inverse(node: TfNode) -> Expr:
+    shape = shape_of(node[0])
+    if not all(isinstance(extent, int) for extent in shape):
+        node.unsupported("matrices of symbolic extent; give it with input_shapes")
+    eye = np.broadcast_to(np.eye(int(shape[-1])), [int(extent) for extent in shape])
+    matrix = _swapped(node[0]) if node.b("adjoint") else node[0]
+    return linalg.solve(matrix, constant(eye, dtype_of(matrix)))[0]
+
+
+@converts("MatrixTriangularSolve")
+def convert_triangular_solve(node: TfNode) -> Expr:
+    lower, adjoint = node.b("lower", True), node.b("adjoint")
+    matrix = _swapped(node[0]) if adjoint else node[0]
+    return linalg.solve_triangular(matrix, node[1], upper=lower == adjoint)
+
+
+# Fourier transforms whose results are read as real numbers: complex tensors are pairs of real and imaginary parts.
+def _complex(node: TfNode, index: int = 0) -> Complex:
+    value = node.values[index]
+    if not isinstance(value, Complex):
+        node.unsupported(f"its input {index} is not complex")
+    return value
+
+
+@converts("RFFT")
+def convert_rfft(node: TfNode) -> Complex:
+    return Complex(*real_transform(node[0], node.ints(1, "length")[0]))
+
+
+@converts("IRFFT")
+def convert_irfft(node: TfNode) -> Expr:
+    value = _complex(node)
+    return real_inverse(value.real, value.imaginary, node.ints(1, "length")[0])
+
+
+@converts("FFT", "IFFT")
+def convert_fft(node: TfNode) -> Complex:
+    value = _complex(node)
+    return Complex(*complex_transform(value.real, value.imaginary, node.operator == "IFFT"))
+
+
+@converts("Complex")
+def convert_complex(node: TfNode) -> Complex:
+    return Complex(node[0], node[1])
+
+
+@converts("Real", "Imag", "ComplexAbs", "Conj", "Angle")
+def convert_parts(node: TfNode) -> Any:
+    value = node.values[0]
+    if not isinstance(value, Complex):
+        return node[0] if node.operator in ("Real", "Conj") else op.zeros_like(node[0])
+    if node.operator == "Conj":
+        return conjugate(value)
+    if node.operator == "ComplexAbs":
+        return magnitude(value)
+    if node.operator == "Angle":
+        return angle(value)
+    return value.real if node.operator == "Real" else value.imaginary

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import cast, channels_first, channels_last, constant, like, rank_of, shape_of, transpose
-from tilewright.frontend.product import einsum, matmul
-from tilewright.frontend.sliding import (
+from tilewright.frontend.builders.product import einsum, matmul
+from tilewright.frontend.builders.sliding import (
     Window,
     channel_kernel,
     convolution,
@@ -18,9 +17,9 @@ from tilewright.frontend.sliding import (
     pool,
     transposed_convolution,
 )
+from tilewright.frontend.idioms import cast, channels_first, channels_last, constant, rank_of, shape_of, transpose
 from tilewright.frontend.tensorflow.dilation import dilated
-from tilewright.frontend.tensorflow.node import TfNode
-from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Blocked
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -164,11 +163,11 @@ def convert_batch_norm(node: TfNode) -> list[Expr]:
     if node.b("is_training", True):
         axes = tuple(one for one in range(node.rank()) if one != axis)
         mean = op.mean(data, axis=axes)
-        apart = op.subtract(data, op.mean(data, axis=axes, keepdims=True))
-        variance = op.mean(op.multiply(apart, apart), axis=axes)
+        apart = data - op.mean(data, axis=axes, keepdims=True)
+        variance = op.mean(apart * apart, axis=axes)
         count = op.sum(op.ones_like(data), axis=axes)
-        others = op.maximum(op.subtract(count, like(1, count)), like(1, count))
-        left = [mean, op.divide(op.multiply(variance, count), others)]
+        others = op.maximum(count - 1, 1)
+        left = [mean, variance * count / others]
         share = node.f("exponential_avg_factor", 1.0)
         if share != 1:
             left = [_mixed(old, new, share) for old, new in zip((node[3], node[4]), left)]
@@ -181,7 +180,7 @@ def convert_batch_norm(node: TfNode) -> list[Expr]:
 
 def _mixed(old: Expr, new: Expr, share: float) -> Expr:
     """A running average that took in `new`."""
-    return op.add(op.multiply(old, like(1 - share, old)), op.multiply(new, like(share, new)))
+    return old * (1 - share) + new * share
 
 
 @converts("LRN")
@@ -197,7 +196,7 @@ def convert_lrn(node: TfNode) -> Expr:
 
 @converts("L2Loss")
 def convert_l2_loss(node: TfNode) -> Expr:
-    return op.multiply(op.sum(op.multiply(node[0], node[0])), like(0.5, node[0]))
+    return op.sum(node[0] * node[0]) * 0.5
 
 
 @converts("Softmax", "LogSoftmax")
@@ -211,8 +210,8 @@ def convert_cross_entropy(node: TfNode) -> list[Expr]:
     if node.operator.startswith("Sparse"):
         kind = node.dtype()
         truth = op.one_hot(truth, constant(1, kind), constant(0, kind), depth=node.shape()[1], axis=-1, dtype=kind)
-    loss = op.negative(op.sum(op.multiply(truth, logs), axis=(1,)))
-    return [loss, op.subtract(op.exp(logs), truth)]
+    loss = -op.sum(truth * logs, axis=(1,))
+    return [loss, op.exp(logs) - truth]
 
 
 # -------------------------------------------------------------------------------------------------------- quantization
@@ -230,6 +229,6 @@ def convert_fake_quant(node: TfNode) -> Expr:
     zero = np.clip(np.floor(least - low / scale + np.float32(0.5)), least, most).astype("float32")
     low, high = (least - zero) * scale, (most - zero) * scale
     bounded = op.minimum(op.maximum(node[0], constant(low, "float32")), constant(high, "float32"))
-    steps = op.multiply(op.subtract(bounded, constant(low, "float32")), constant(1 / scale, "float32"))
-    whole = op.floor(op.add(steps, constant(0.5, "float32")))
-    return op.add(op.multiply(whole, constant(scale, "float32")), constant(low, "float32"))
+    steps = (bounded - constant(low, "float32")) * constant(1 / scale, "float32")
+    whole = op.floor(steps + constant(0.5, "float32"))
+    return whole * constant(scale, "float32") + constant(low, "float32")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.converters import Converters
 from tilewright.frontend.graph_node import GraphNode
 from tilewright.frontend.messages import Record
 from tilewright.frontend.tensorflow.schema import described, type_name
@@ -15,9 +16,12 @@ from tilewright.frontend.tensorflow.tensors import array_of, shape_of_proto
 from tilewright.frontend.tensorflow.values import Dims, dims_of, expression
 from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar
 
+#: The one table of converters of the format.
+converts = Converters("tensorflow")
+
 
 class GraphImporter(ABC):
-    """What the operators of one program share while it is imported."""
+    """The state shared by the operators of one program while it is imported."""
 
     #: Loops, as functions of the module.
     loops: dict[GlobalVar, Function]
@@ -59,6 +63,10 @@ class TfNode(GraphNode):
             self.unsupported(f"its input {index} is no tensor")
         return value
 
+    def operands(self) -> Sequence[Any]:
+        """As `NodeInputs`."""
+        return self.values
+
     def given(self) -> list[Expr]:
         """All inputs as tensors."""
         return [self[index] for index in range(max(len(self.values), 1))]
@@ -68,7 +76,7 @@ class TfNode(GraphNode):
         return index < len(self.values)
 
     def dims(self, index: int, what: str = "shape") -> tuple[Any, ...]:
-        """Whole numbers of an input that are known at import time, open extents among them."""
+        """Whole numbers of an input that are known at import time, symbolic dimensions among them."""
         if index >= len(self.values):
             self.bad(f"lacks its input {index}")
         found = dims_of(self.values[index])
@@ -77,10 +85,10 @@ class TfNode(GraphNode):
         return found
 
     def ints(self, index: int, what: str = "axes") -> list[int]:
-        """As `dims`, without open extents."""
+        """As `dims`, without symbolic dimensions."""
         found = self.dims(index, what)
         if not all(isinstance(number, int) for number in found):
-            self.unsupported(f"its {what} (input {index}) has open extents")
+            self.unsupported(f"its {what} (input {index}) has symbolic dimensions")
         return list(found)
 
     def all_dims(self) -> bool:

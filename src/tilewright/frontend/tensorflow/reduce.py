@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.frontend.idioms import cast, constant, full, is_float, like, product
-from tilewright.frontend.tensorflow.node import TfNode
-from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.idioms import cast, constant, full, is_float, product
+from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Dims
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -35,7 +34,7 @@ def convert_reduction(node: TfNode) -> Any:
 @converts("EuclideanNorm")
 def convert_norm(node: TfNode) -> Expr:
     axes = tuple(node.axis(axis) for axis in node.ints(1))
-    return op.sqrt(op.sum(op.multiply(node[0], node[0]), axis=axes, keepdims=node.b("keep_dims")))
+    return op.sqrt(op.sum(node[0] * node[0], axis=axes, keepdims=node.b("keep_dims")))
 
 
 @converts("ArgMax", "ArgMin")
@@ -64,16 +63,16 @@ def convert_top_k(node: TfNode) -> list[Expr]:
 
 @converts("InTopK", "InTopKV2")
 def convert_in_top_k(node: TfNode) -> Expr:
-    """False too of a sample with a score that is not finite, and of a place that is none."""
+    """False too of a sample with a score that is not finite, and of a position that is none."""
     scores, given = node[0], node[1]
     classes = constant(node.shape()[1], node.dtype(1))
-    known = op.logical_and(op.greater_equal(given, like(0, given)), op.less(given, classes))
-    places = op.expand_dims(cast(op.where(known, given, like(0, given)), "int32"), axis=1)
+    known = op.logical_and(given >= 0, given < classes)
+    positions = op.expand_dims(cast(op.where(known, given, 0), "int32"), axis=1)
     count = node.ints(2, "count")[0] if node.operator == "InTopKV2" else node.i("k")
-    own = op.gather(scores, 1, places)
-    above = op.sum(cast(op.greater(scores, own), "int32"), axis=(1,))
+    own = op.gather(scores, 1, positions)
+    above = op.sum(cast(scores > own, "int32"), axis=(1,))
     known = op.logical_and(known, op.all(op.isfinite(scores), axis=(1,)))
-    return op.logical_and(op.less(above, constant(count, "int32")), known)
+    return op.logical_and(above < constant(count, "int32"), known)
 
 
 @converts("LowerBound", "UpperBound")
@@ -96,10 +95,10 @@ def convert_segments(node: TfNode) -> Expr:
         count = node.ints(2, "number of segments")[0]
         start = _start(kind, node.dtype())
     else:
-        places = node.static(1, "segments") if hasattr(ids, "data") else None
-        if places is None:
+        positions = node.static(1, "segments") if hasattr(ids, "data") else None
+        if positions is None:
             node.unsupported("segments whose number is computed; use an unsorted segment operator")
-        count, start = int(places.max(initial=-1)) + 1, 0
+        count, start = int(positions.max(initial=-1)) + 1, 0
     if node.rank(1) != 1:
         node.unsupported("segments of more than one axis")
     table = full(start, (count, *node.shape()[1:]), node.dtype())
@@ -108,15 +107,15 @@ def convert_segments(node: TfNode) -> Expr:
         ones = full(1, (node.shape(1)[0],), node.dtype())
         total = op.scatter_nd(table, where, data, mode="add")
         sizes = op.scatter_nd(full(0, (count,), node.dtype()), where, ones, mode="add")
-        sizes = op.maximum(sizes, like(1, sizes))
-        return op.divide(total, op.expand_dims(sizes, axis=1, num_newaxis=node.rank() - 1))
+        sizes = op.maximum(sizes, 1)
+        return total / op.expand_dims(sizes, axis=1, num_newaxis=node.rank() - 1)
     if start == 0 and kind in ("Max", "Min", "Prod"):
         table = full(_start(kind, node.dtype()), (count, *node.shape()[1:]), node.dtype())
     return op.scatter_nd(table, where, data, mode=_SEGMENTS[kind])
 
 
 def _start(kind: str, dtype: str) -> Any:
-    """What an empty segment holds."""
+    """The value of an empty segment."""
     if kind in ("Sum", "Prod", "Mean"):
         return int(kind == "Prod")
     return DType(dtype).finite_limits()[0 if kind == "Max" else 1]
@@ -131,4 +130,4 @@ def convert_bincount(node: TfNode) -> Expr:
     counted = op.one_hot(data, constant(1, "int32"), constant(0, "int32"), depth=size, axis=-1, dtype="int32")
     if node.shape(2) == (0,):
         return cast(op.sum(counted, axis=(0,)), node.type("T", "int32"))
-    return op.sum(op.multiply(cast(counted, node.dtype(2)), op.expand_dims(node[2], axis=1)), axis=(0,))
+    return op.sum(cast(counted, node.dtype(2)) * op.expand_dims(node[2], axis=1), axis=(0,))

@@ -46,7 +46,7 @@ STRING, RESOURCE, VARIANT = 7, 20, 21
 
 
 def type_name(code: int) -> str | None:
-    """What Relay calls an element type; None for one that it does not have."""
+    """Relay's name of an element type; None for one that it does not have."""
     return _TYPES.get(code % 100, (None,))[0]
 
 
@@ -56,5 +56,5 @@ def value_field(code: int) -> str:
 
 
 def described(code: int) -> str:
-    """How messages call an element type."""
+    """An element type as messages name it."""
     return type_name(code) or _OTHER.get(code % 100, f"type {code}")

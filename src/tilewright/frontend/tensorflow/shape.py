@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.product import broadcast_shape
 from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
@@ -14,7 +15,6 @@ from tilewright.frontend.idioms import (
     constant,
     full,
     index_axis,
-    like,
     move_axis,
     product,
     rank_of,
@@ -22,10 +22,8 @@ from tilewright.frontend.idioms import (
     shape_of,
     transpose,
 )
-from tilewright.frontend.product import broadcast_shape
 from tilewright.frontend.tensorflow.dilation import squeezed, widened
-from tilewright.frontend.tensorflow.node import TfNode
-from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Blocked, Dims, dims_of, numbers_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
@@ -47,18 +45,18 @@ def convert_reshape(node: TfNode) -> Any:
     value = node.values[0]
     if isinstance(value, Dims) and all(isinstance(extent, int) for extent in target):
         return Dims.of(value.array().reshape(target), value.dtype)
-    open_places = [place for place, extent in enumerate(target) if isinstance(extent, int) and extent == -1]
-    if len(open_places) > 1:
-        node.bad(f"a shape of {len(open_places)} open extents")
-    if open_places:
-        known = product([extent for place, extent in enumerate(target) if place not in open_places])
+    open_positions = [position for position, extent in enumerate(target) if isinstance(extent, int) and extent == -1]
+    if len(open_positions) > 1:
+        node.bad(f"a shape of {len(open_positions)} symbolic dimensions")
+    if open_positions:
+        known = product([extent for position, extent in enumerate(target) if position not in open_positions])
         whole = product(node.shape())
-        target[open_places[0]] = _divided(node.shape(), target, whole, known)
+        target[open_positions[0]] = _divided(node.shape(), target, whole, known)
     return reshape(node[0], target)
 
 
 def _divided(shape: Sequence[Any], target: Sequence[Any], whole: Any, known: Any) -> Any:
-    """whole / known; an open extent that is on both sides is taken off first."""
+    """whole / known; a symbolic dimension that is on both sides is taken off first."""
     if isinstance(known, int) and known == 0:
         return 0
     left, right = list(shape), [extent for extent in target if not (isinstance(extent, int) and extent == -1)]
@@ -127,7 +125,7 @@ def convert_range(node: TfNode) -> Expr:
         limits = [node.dims(index)[0] for index in range(3)]
         if limits[0] == 0 and limits[2] == 1:
             ones = full(1, (limits[1],), "int32")
-            return cast(op.subtract(op.cumsum(ones, axis=0), constant(1, "int32")), node.type("Tidx", "int32"))
+            return cast(op.cumsum(ones, axis=0) - constant(1, "int32"), node.type("Tidx", "int32"))
         node.unsupported("a range of open length that does not count up from 0")
     begin, end, step = (value.item() for value in found)
     return constant(np.arange(begin, end, step), node.type("Tidx", "int32"))
@@ -183,9 +181,12 @@ def convert_unpack(node: TfNode) -> list[Any]:
     value = node.values[0]
     if isinstance(value, Dims):
         rows = value.array()
-        return [Dims.of(rows[place : place + 1].reshape(value.shape[1:]), value.dtype) for place in range(len(rows))]
+        return [
+            Dims.of(rows[position : position + 1].reshape(value.shape[1:]), value.dtype)
+            for position in range(len(rows))
+        ]
     axis = node.axis(node.i("axis", 0))
-    return [index_axis(node[0], axis, place) for place in range(node.i("num"))]
+    return [index_axis(node[0], axis, position) for position in range(node.i("num"))]
 
 
 @converts("ConcatV2", "Concat")
@@ -196,8 +197,8 @@ def convert_concat(node: TfNode) -> Any:
     numbers, kind = _all_numbers(parts), _kind_of_sizes(parts)
     if kind is not None and numbers is not None:
         return Dims.of(np.concatenate(numbers, axis), kind)
-    places = range(len(node.values) - 1) if new else range(1, len(node.values))
-    return concatenate([node[place] for place in places], node.axis(axis, node.rank(places[0])))
+    positions = range(len(node.values) - 1) if new else range(1, len(node.values))
+    return concatenate([node[position] for position in positions], node.axis(axis, node.rank(positions[0])))
 
 
 @converts("Split", "SplitV")
@@ -217,7 +218,7 @@ def convert_split(node: TfNode) -> list[Any]:
         sizes = [extent // count] * count
     edges = [0, *np.cumsum(sizes).tolist()] if all(isinstance(one, int) for one in sizes) else None
     if edges is None:
-        node.unsupported("parts of an axis of open extent; give it with input_shapes")
+        node.unsupported("parts of a symbolic dimension; give it with input_shapes")
     return [op.strided_slice(data, begin=(b,), end=(b + n,), strides=(1,), axes=(axis,)) for b, n in zip(edges, sizes)]
 
 
@@ -251,57 +252,57 @@ def convert_strided_slice(node: TfNode) -> Any:
     if isinstance(value, Dims) and known and not masks["ellipsis"] | masks["new_axis"]:
         return _slice_of_dims(value, list(zip(begin, end, strides)), masks)
     data, axis = node[0], 0
-    used = sum(1 for place in range(len(begin)) if not (masks["new_axis"] | masks["ellipsis"]) >> place & 1)
-    for place in range(len(begin)):
-        if masks["ellipsis"] >> place & 1:
+    used = sum(1 for position in range(len(begin)) if not (masks["new_axis"] | masks["ellipsis"]) >> position & 1)
+    for position in range(len(begin)):
+        if masks["ellipsis"] >> position & 1:
             axis += node.rank() - used
-        elif masks["new_axis"] >> place & 1:
+        elif masks["new_axis"] >> position & 1:
             data = op.expand_dims(data, axis=axis)
             axis += 1
-        elif masks["shrink_axis"] >> place & 1:
-            data = _element(node, data, axis, begin[place])
+        elif masks["shrink_axis"] >> position & 1:
+            data = _element(node, data, axis, begin[position])
         else:
-            first = None if masks["begin"] >> place & 1 else begin[place]
-            last = None if masks["end"] >> place & 1 else end[place]
-            data = _slice(node, data, axis, first, last, strides[place])
+            first = None if masks["begin"] >> position & 1 else begin[position]
+            last = None if masks["end"] >> position & 1 else end[position]
+            data = _slice(node, data, axis, first, last, strides[position])
             axis += 1
     return data
 
 
 def _bounds(node: TfNode, index: int, count: int) -> list[Any]:
-    """Where slices begin or end: numbers, or of a vector that is known at run time only its elements."""
+    """The beginnings or ends of slices: numbers, or of a vector that is known at run time only its elements."""
     given = node.values[index]
     if dims_of(given) is None:
-        return [index_axis(node[index], 0, place) for place in range(count)]
+        return [index_axis(node[index], 0, position) for position in range(count)]
     return list(node.dims(index, "slices"))
 
 
 def _slice_of_dims(value: Dims, parts: Sequence[tuple[int, int, int]], masks: dict[str, int]) -> Dims:
     index: list[int | slice] = []
-    for place, (begin, end, stride) in enumerate(parts):
-        if masks["shrink_axis"] >> place & 1:
+    for position, (begin, end, stride) in enumerate(parts):
+        if masks["shrink_axis"] >> position & 1:
             index.append(begin)
         else:
-            first = None if masks["begin"] >> place & 1 else begin
-            index.append(slice(first, None if masks["end"] >> place & 1 else end, stride))
+            first = None if masks["begin"] >> position & 1 else begin
+            index.append(slice(first, None if masks["end"] >> position & 1 else end, stride))
     found = value.array()[tuple(index)]
     return Dims.of(found, value.dtype) if isinstance(found, np.ndarray) else Dims([found], value.dtype, True)
 
 
-def _element(node: TfNode, data: Expr, axis: int, place: Any) -> Expr:
+def _element(node: TfNode, data: Expr, axis: int, position: Any) -> Expr:
     extent = shape_of(data)[axis]
-    if isinstance(place, Expr):
+    if isinstance(position, Expr):
         if isinstance(extent, int):
-            from_back = op.add(place, like(extent, place))
-            place = op.where(op.less(place, like(0, place)), from_back, place)
-        return op.take(data, place, axis=axis)
-    if isinstance(extent, int) and isinstance(place, int):
-        if not -extent <= place < extent:
-            node.bad(f"element {place} of an axis of {extent}")
-        return index_axis(data, axis, place % extent)
-    if isinstance(place, int) and place < 0:
-        return index_axis(op.reverse(data, axis=axis), axis, -place - 1)
-    return index_axis(data, axis, place)
+            from_back = position + extent
+            position = op.where(position < 0, from_back, position)
+        return op.take(data, position, axis=axis)
+    if isinstance(extent, int) and isinstance(position, int):
+        if not -extent <= position < extent:
+            node.bad(f"element {position} of an axis of {extent}")
+        return index_axis(data, axis, position % extent)
+    if isinstance(position, int) and position < 0:
+        return index_axis(op.reverse(data, axis=axis), axis, -position - 1)
+    return index_axis(data, axis, position)
 
 
 def _slice(node: TfNode, data: Expr, axis: int, begin: Any, end: Any, stride: Any) -> Expr:
@@ -318,7 +319,7 @@ def _slice(node: TfNode, data: Expr, axis: int, begin: Any, end: Any, stride: An
     if begin is None and end is None and stride == -1:
         return op.reverse(data, axis=axis)
     if not isinstance(stride, int) or stride < 0 or (isinstance(begin, int) and begin < 0):
-        node.unsupported("a slice from the end of an axis of open extent; give it with input_shapes")
+        node.unsupported("a slice from the end of a symbolic dimension; give it with input_shapes")
     last = extent if end is None else extent + end if isinstance(end, int) and end < 0 else end
     return op.strided_slice(data, begin=(0 if begin is None else begin,), end=(last,), strides=(stride,), axes=(axis,))
 
@@ -373,7 +374,7 @@ def convert_band_part(node: TfNode) -> Expr:
     lower, upper = node.ints(1, "band")[0], node.ints(2, "band")[0]
     apart = np.arange(rows)[:, None] - np.arange(columns)
     kept = ((lower < 0) | (apart <= lower)) & ((upper < 0) | (-apart <= upper))
-    return op.where(Constant(kept), node[0], like(0, node[0]))
+    return op.where(Constant(kept), node[0], 0)
 
 
 @converts("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3", "Diag")
@@ -383,7 +384,7 @@ def convert_diag(node: TfNode) -> Expr:
         node.unsupported("other than the main diagonal")
     extent = node.shape()[-1]
     wide = op.expand_dims(node[0], axis=node.rank())
-    return op.where(Constant(np.eye(extent, dtype=bool)), wide, like(0, node[0]))
+    return op.where(Constant(np.eye(extent, dtype=bool)), wide, 0)
 
 
 @converts("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3", "DiagPart")
@@ -395,7 +396,7 @@ def convert_diag_part(node: TfNode) -> Expr:
     rows, columns = node.shape()[-2:]
     kept = Constant(np.eye(rows, columns, dtype=bool))
     axis = node.rank() - 1 if rows <= columns else node.rank() - 2
-    return op.sum(op.where(kept, node[0], like(0, node[0])), axis=(axis,))
+    return op.sum(op.where(kept, node[0], 0), axis=(axis,))
 
 
 @converts("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")

@@ -10,8 +10,7 @@ import numpy as np
 from tilewright.frontend.idioms import cast, constant, dtype_of, full, shape_of
 from tilewright.frontend.messages import Record
 from tilewright.frontend.tensorflow.frames import node_of
-from tilewright.frontend.tensorflow.node import TfNode
-from tilewright.frontend.tensorflow.registry import converts
+from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.schema import described, type_name
 from tilewright.frontend.tensorflow.tensors import array_of
 from tilewright.frontend.tensorflow.values import Handle
@@ -71,16 +70,16 @@ def convert_find(node: TfNode) -> Expr:
     keys, values = table[0][order], table[1][order]
     wanted, default = cast(node[1], "int64"), node[2]
     if not len(keys):
-        return op.add(full(0, shape_of(wanted), dtype_of(default)), default)
+        return full(0, shape_of(wanted), dtype_of(default)) + default
     last = constant(len(keys) - 1, "int64")
-    places = op.minimum(op.searchsorted(Constant(keys.astype(np.int64)), wanted, dtype="int64"), last)
-    known = op.equal(op.take(Constant(keys.astype(np.int64)), places, axis=0), wanted)
-    return op.where(known, op.take(constant(values, dtype_of(default)), places, axis=0), default)
+    positions = op.minimum(op.searchsorted(Constant(keys.astype(np.int64)), wanted, dtype="int64"), last)
+    known = op.equal(op.take(Constant(keys.astype(np.int64)), positions, axis=0), wanted)
+    return op.where(known, op.take(constant(values, dtype_of(default)), positions, axis=0), default)
 
 
 @converts("DenseBincount")
 def convert_bincount(node: TfNode) -> Expr:
-    """How often each number below the size (input 1) comes in a row, or whether it does."""
+    """The number of times that each number below the size (input 1) comes in a row, or whether it does."""
     size = _bounded(node[1])
     if size is None:
         node.unsupported("counts of as many numbers as the data hold")

@@ -1,4 +1,4 @@
-"""Values beside tensors while a graph is imported: shapes with open extents, lists of tensors, dead branches."""
+"""Values beside tensors while a graph is imported: shapes with symbolic dimensions, lists of tensors, dead branches."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Dims:
     def array(self) -> np.ndarray[Any, Any]:
         """The numbers as an array of objects."""
         found = np.empty(len(self.extents), object)
-        for place, extent in enumerate(self.extents):
-            found[place] = extent
+        for position, extent in enumerate(self.extents):
+            found[position] = extent
         return found.reshape(self.shape)
 
     def expression(self) -> Expr:
-        """The same as a tensor: an open extent is counted by a sum of as many ones."""
+        """The same as a tensor: a symbolic dimension is counted by a sum of as many ones."""
         if all(isinstance(extent, int) for extent in self.extents):
             return constant(np.asarray(self.extents).reshape(self.shape), self.dtype)
         parts = [_counted(extent, self.dtype) for extent in self.extents]
@@ -63,7 +63,7 @@ class Items:
 
 
 class Rows:
-    """A list of `count` tensors of one shape, `count` being symbolic or the places written counted at run time.
+    """A list of `count` tensors of one shape, `count` being symbolic or the positions written counted at run time.
 
     `data` has them as the rows of one tensor; None where none was written yet.
     """
@@ -99,7 +99,7 @@ class Blocked:
         self.steps = tuple(steps)
 
     def then(self, step: Callable[[Expr], Expr], plain: Callable[[Expr], Expr], axes: Sequence[int]) -> Blocked:
-        """What comes of it by one more operator: `step` on the data itself, `plain` on blocks."""
+        """The value after one more operator: `step` on the data itself, `plain` on blocks."""
         return Blocked(self.data, axes, self.blocks, self.pads, lambda: plain(self.plain()), (*self.steps, step))
 
     def expression(self) -> Expr:

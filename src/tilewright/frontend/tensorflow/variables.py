@@ -1,7 +1,7 @@
 """The variables of a SavedModel: an index, which is a sorted string table, and files of numbers.
 
 The table is LevelDB's: a footer names the block of the index, whose entries name blocks of keys and values; a key
-shares its beginning with the one before. Every place is compared with the file before it is followed.
+shares its beginning with the one before. Every position is compared with the file before it is followed.
 https://github.com/google/leveldb/blob/main/doc/table_format.md
 """
 
@@ -99,8 +99,8 @@ def _entries(data: memoryview, label: str) -> Iterator[tuple[bytes, memoryview]]
         _, at = _handle(footer, 0)
         index, _ = _handle(footer, at)
         keys = size = 0
-        for _, place in _block(data, index):
-            handle, _ = _handle(place, 0)
+        for _, position in _block(data, index):
+            handle, _ = _handle(position, 0)
             for key, value in _block(data, handle):
                 keys, size = keys + 1, size + len(key)
                 if keys > _MOST_KEYS or size > _MOST_KEY_BYTES:

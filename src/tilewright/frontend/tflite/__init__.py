@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.frontend.tflite.convert import convert_model
 from tilewright.frontend.tflite.convert import initial_states as _initial_states
 from tilewright.frontend.tflite.model import is_tflite
-from tilewright.frontend.tflite.registry import converts, supported_operators
+from tilewright.frontend.tflite.registry import converts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,4 +45,4 @@ def initial_states(model: str | os.PathLike[str] | bytes, signature: str | None 
     return _initial_states(model, signature)
 
 
-__all__ = ["converts", "from_tflite", "initial_states", "is_tflite", "supported_operators"]
+__all__ = ["converts", "from_tflite", "initial_states", "is_tflite"]

@@ -136,11 +136,11 @@ def _interpolated(node: Node, codes: np.ndarray, widen: int) -> tuple[np.ndarray
     rounding = (1 << (left - 1)) if left > 0 else 0
     scaled = (codes * multiplier + rounding) >> left
     magnitude = np.abs(scaled)
-    place = magnitude >> widen
-    inside = np.minimum(place, 254)
+    position = magnitude >> widen
+    inside = np.minimum(position, 254)
     low, high = _SIGMOID_TABLE[inside], _SIGMOID_TABLE[inside + 1]
     rest = magnitude & ((1 << widen) - 1)
-    value = np.where(place >= 255, 0x7FFF << (1 + widen), (low << widen) + rest * (high - low))
+    value = np.where(position >= 255, 0x7FFF << (1 + widen), (low << widen) + rest * (high - low))
     return scaled, value
 
 
@@ -164,11 +164,11 @@ def convert_gelu(node: Node) -> Expr:
     x = node[0]
     half, one = like(0.5, x), like(1, x)
     if approximate:
-        cubic = op.multiply(like(0.044715, x), op.multiply(x, op.multiply(x, x)))
-        inner = op.tanh(op.multiply(like(math.sqrt(2 / math.pi), x), op.add(x, cubic)))
+        cubic = 0.044715 * (x * (x * x))
+        inner = op.tanh(math.sqrt(2 / math.pi) * (x + cubic))
     else:
-        inner = op.erf(op.multiply(x, like(math.sqrt(0.5), x)))
-    return op.multiply(op.multiply(half, x), op.add(one, inner))
+        inner = op.erf(x * math.sqrt(0.5))
+    return half * x * (one + inner)
 
 
 @converts("ELU")
@@ -176,7 +176,7 @@ def convert_elu(node: Node) -> Expr:
     if node.is_quantized():
         return real_table(node, lambda x: np.where(x < 0, np.expm1(x), x))
     x = node[0]
-    return op.where(op.less(x, like(0, x)), op.expm1(x), x)
+    return op.where(x < 0, op.expm1(x), x)
 
 
 @converts("LEAKY_RELU")
@@ -184,7 +184,7 @@ def convert_leaky_relu(node: Node) -> Expr:
     alpha = float(node.option("alpha"))
     if not node.is_quantized():
         x = node[0]
-        return op.where(op.greater(x, like(0, x)), x, op.multiply(x, like(alpha, x)))
+        return op.where(x > 0, x, x * alpha)
     given, wanted = node.input_quantization(), node.output_quantization()
     same = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
     scaled = float(np.float32(scalar_scale(given)) * np.float32(alpha) / np.float32(scalar_scale(wanted)))
@@ -203,8 +203,8 @@ def convert_hard_swish(node: Node) -> Expr:
     if node.is_quantized():
         return by_table(node, lambda codes: _hard_swish(node, codes))
     x = node[0]
-    gate = op.clip(op.add(x, like(3, x)), 0, 6)
-    return op.divide(op.multiply(x, gate), like(6, x))
+    gate = op.clip(x + 3, 0, 6)
+    return x * gate / 6
 
 
 def _hard_swish(node: Node, codes: np.ndarray) -> np.ndarray:
@@ -247,20 +247,18 @@ def _doubling_high(a: np.ndarray, b: int) -> np.ndarray:
 def convert_prelu(node: Node) -> Expr:
     x, alpha = node[0], node[1]
     if not node.is_quantized():
-        return op.where(op.greater_equal(x, like(0, x)), x, op.multiply(x, alpha))
+        return op.where(x >= 0, x, x * alpha)
     given, slope, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
     same = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
     product = float(np.float32(scalar_scale(given)) * np.float32(scalar_scale(slope))) / scalar_scale(wanted)
     below = quantize_multiplier(product)
-    x = op.subtract(cast(x, "int32"), constant(zero_point(given), "int32"))
-    a = op.subtract(cast(alpha, "int32"), constant(zero_point(slope), "int32"))
+    x = cast(x, "int32") - constant(zero_point(given), "int32")
+    a = cast(alpha, "int32") - constant(zero_point(slope), "int32")
     rising = multiply_fixed(x, *same)
-    falling = multiply_fixed(
-        op.multiply(x, broadcast_to(a, node.shape()) if node.shape(1) != node.shape() else a), *below
-    )
-    value = op.where(op.greater_equal(x, constant(0, "int32")), rising, falling)
+    falling = multiply_fixed(x * (broadcast_to(a, node.shape()) if node.shape(1) != node.shape() else a), *below)
+    value = op.where(x >= constant(0, "int32"), rising, falling)
     low, high = activation_range(node, "NONE")
-    return cast(op.clip(op.add(value, constant(zero_point(wanted), "int32")), low, high), node.output().dtype)
+    return cast(op.clip(value + constant(zero_point(wanted), "int32"), low, high), node.output().dtype)
 
 
 def unary(function: Callable[[Expr], Expr], table: Callable[[np.ndarray], Any] | None = None) -> Callable[[Node], Expr]:

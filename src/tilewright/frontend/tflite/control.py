@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tilewright.errors import ModelError
+from tilewright.frontend.builders.loops import recursive_call
 from tilewright.frontend.idioms import constant, like, reshape
 from tilewright.frontend.tflite.flatbuffer import Record
 from tilewright.frontend.tflite.node import Node, World
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var, var
-from tilewright.relay.ir.type import FuncType, TensorType, TupleType
+from tilewright.relay.ir.expr import Call, Constant, Expr, If, Tuple, TupleGetItem, Var, var
+from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.ir.visitor import post_order
 
@@ -35,7 +36,7 @@ def convert_var_handle(node: Node) -> Expr:
 
 
 def variable_name(options: Record) -> str:
-    """What the variable is called that VAR_HANDLE names."""
+    """The name of the variable that VAR_HANDLE refers to."""
     container, name = (getattr(options, which, None) or "" for which in ("container", "shared_name"))
     return f"{container}/{name}" if container else name
 
@@ -76,7 +77,7 @@ def convert_assign_variable(node: Node) -> list[Expr]:
 
 @converts("CALL_ONCE")
 def convert_call_once(node: Node) -> list[Expr]:
-    """What a model does before its first run: its assignments are the variables' initial values."""
+    """The assignments that a model makes before its first run, as the variables' initial values."""
     world = World()
     _run(node, int(node.option("init_subgraph_index")), [], world)
     for name, value in world.values.items():
@@ -89,31 +90,33 @@ def convert_call_once(node: Node) -> list[Expr]:
 # ------------------------------------------------------------------------------------------------------ branches
 @converts("IF")
 def convert_if(node: Node) -> list[Expr]:
-    places = [int(node.option(f"{which}_subgraph_index")) for which in ("then", "else")]
+    positions = [int(node.option(f"{which}_subgraph_index")) for which in ("then", "else")]
     known = node.array(0)
     if known is not None and known.size == 1:
-        return _run(node, places[0 if known.reshape(-1)[0] else 1], node.given()[1:], node.world)
-    return _branches(node, [reshape(node[0], ())], places)
+        return _run(node, positions[0 if known.reshape(-1)[0] else 1], node.given()[1:], node.world)
+    return _branches(node, [reshape(node[0], ())], positions)
 
 
 @converts("STABLEHLO_CASE")
 def convert_case(node: Node) -> list[Expr]:
     """The branch that a number names; for one that is none, the last."""
-    places = [int(place) for place in node.option("branch_subgraph_indices")]
-    if not places:
+    positions = [int(position) for position in node.option("branch_subgraph_indices")]
+    if not positions:
         raise ModelError(f"{node.label} has no branches")
     known = node.array(0)
     if known is not None and known.size == 1:
         index = int(known.reshape(-1)[0])
-        return _run(node, places[index if 0 <= index < len(places) else -1], node.given()[1:], node.world)
+        return _run(node, positions[index if 0 <= index < len(positions) else -1], node.given()[1:], node.world)
     chosen = reshape(node[0], ())
-    return _branches(node, [op.equal(chosen, like(place, chosen)) for place in range(len(places) - 1)], places)
+    return _branches(
+        node, [op.equal(chosen, like(position, chosen)) for position in range(len(positions) - 1)], positions
+    )
 
 
-def _branches(node: Node, tests: Sequence[Expr], places: Sequence[int]) -> list[Expr]:
+def _branches(node: Node, tests: Sequence[Expr], positions: Sequence[int]) -> list[Expr]:
     """The results of the subgraph of the first of `tests` that is true, or of the last; variables go along."""
-    worlds = [node.world.copy() for _ in places]
-    branches = [_run(node, place, node.given()[1:], world) for place, world in zip(places, worlds)]
+    worlds = [node.world.copy() for _ in positions]
+    branches = [_run(node, position, node.given()[1:], world) for position, world in zip(positions, worlds)]
     states = _changed(node, node.world, worlds)
     values = [[*branch, *[_state(node, world, name) for name in states]] for branch, world in zip(branches, worlds)]
     if any([type_of(value) for value in some] != [type_of(value) for value in values[0]] for some in values):
@@ -217,12 +220,7 @@ def _called(
     start: Sequence[Expr],
 ) -> Call:
     """A call of a new function that calls itself with `again` while `test`, then gives its first `results` params."""
-    types = [type_of(param) for param in params]
-    name = GlobalVar(f"{label}_{len(node.importer.functions) + 1}")
-    name.set_inferred_type(FuncType(types, TupleType(types[:results])))
-    root = If(reshape(test, ()), Call(name, again, span=node.span), Tuple(params[:results]))
-    node.importer.functions[name] = Function(params, root, TupleType(types[:results]))
-    return Call(name, start, span=node.span)
+    return recursive_call(node.importer.functions, label, params, results, test, again, start, node.span)
 
 
 def _assigned(node: Node, condition: int, body: int, carried: Sequence[Expr]) -> list[str]:

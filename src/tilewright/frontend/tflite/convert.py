@@ -7,37 +7,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.converters import import_families
 from tilewright.frontend.inputs import InputSpec
-from tilewright.frontend.tflite import (  # noqa: F401  (importing a family registers its converters)
-    activation,
-    control,
-    detection,
-    division,
-    indexing,
-    l2_normalization,
-    log_softmax,
-    lookup,
-    math,
-    nn,
-    normalization,
-    pooling,
-    quantize,
-    random,
-    recurrent,
-    reduce,
-    shape,
-    spectrum,
-    stablehlo,
-    stablehlo_bodies,
-    stablehlo_regions,
-    svdf,
-)
+from tilewright.frontend.outputs import module_of
 from tilewright.frontend.tflite.importer import GraphImporter
-from tilewright.frontend.tflite.inputs import input_specs
-from tilewright.frontend.tflite.model import load_model
+from tilewright.frontend.tflite.model import input_specs, load_model
 from tilewright.frontend.tflite.node import World
-from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, var
+from tilewright.relay.ir.expr import Expr, var
 from tilewright.relay.ir.module import IRModule
+
+import_families(
+    "tilewright.frontend.tflite",
+    "activation control detection indexing math nn normalization "
+    "quantize random recurrent reduce shape spectrum stablehlo stablehlo_bodies stablehlo_regions ",
+)
 
 
 def convert_model(
@@ -59,7 +42,7 @@ def convert_with_tensors(
     model = load_model(source)
     entry = model.entry(signature)
     main = model.subgraphs[entry.subgraph]
-    specs = input_specs([entry.named(main, place) for place in main.inputs], input_shapes)
+    specs = input_specs([entry.named(main, position) for position in main.inputs], input_shapes)
     importer = GraphImporter(model)
     params = [var(spec.name, spec.type) for spec in specs]
     world = World()
@@ -67,26 +50,26 @@ def convert_with_tensors(
     importer.missing.refuse(model.label)
     if results is None or not (results or world.values):
         raise ModelError(f"{model.label}: its main subgraph has no outputs")
-    complex_ = [main.tensors[place].name for place in main.outputs if main.tensors[place].element_type == "COMPLEX64"]
+    complex_ = [
+        main.tensors[position].name for position in main.outputs if main.tensors[position].element_type == "COMPLEX64"
+    ]
     if complex_:
         raise UnsupportedError(f"{model.label}: its output {complex_[0]!r} is complex; give its parts by REAL and IMAG")
-    names = [entry.named(main, place).name for place in main.outputs]
+    names = [entry.named(main, position).name for position in main.outputs]
     states = list(importer.variables)
     specs += [InputSpec(name, importer.variables[name]) for name in states]
     params += [importer.parameter(name) for name in states]
     results += [world.values.get(name, importer.parameter(name)) for name in states]
-    body = results[0] if len(results) == 1 else Tuple(results)
-    attrs = {"output_names": (*names, *[f"{name}:next" for name in states])}
-    functions = {**importer.functions, GlobalVar("main"): Function(params, body, attrs=attrs)}
-    return IRModule(functions), specs, importer.tensors
+    names += [f"{name}:next" for name in states]
+    return module_of(params, results, names, importer.functions), specs, importer.tensors
 
 
 def initial_states(source: str | os.PathLike[str] | bytes, signature: str | None = None) -> dict[str, Any]:
     """See `tilewright.frontend.tflite.initial_states`."""
     model = load_model(source)
-    place = model.entry(signature).subgraph
-    main = model.subgraphs[place]
+    position = model.entry(signature).subgraph
+    main = model.subgraphs[position]
     importer = GraphImporter(model)
-    specs = input_specs([main.tensors[place] for place in main.inputs], None)
-    importer.subgraph(place, [var(spec.name, spec.type) for spec in specs], World(), "")
+    specs = input_specs([main.tensors[position] for position in main.inputs], None)
+    importer.subgraph(position, [var(spec.name, spec.type) for spec in specs], World(), "")
     return importer.initial_states()

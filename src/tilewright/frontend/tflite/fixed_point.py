@@ -48,33 +48,33 @@ def multiply(x: Expr, multiplier: Any, shift: Any) -> Expr:
     left, right = np.maximum(s, 0), np.maximum(-s, 0)
     if left.any():
         x = op.left_shift(x, constant(left, "int32"))
-    wide = op.multiply(cast(x, "int64"), constant(m, "int64"))
-    high = op.right_shift(op.add(wide, constant(1 << 30, "int64")), constant(31, "int64"))
+    wide = cast(x, "int64") * constant(m, "int64")
+    high = op.right_shift(wide + constant(1 << 30, "int64"), constant(31, "int64"))
     return cast(divide_by_power(high, right), "int32")
 
 
 def multiply_once(x: Expr, multiplier: Any, shift: Any) -> Expr:
     """`multiply` with one rounding of the exact product, halves up: how the kernels of FULLY_CONNECTED scale int8."""
     m, total = np.asarray(multiplier, np.int64), 31 - np.asarray(shift, np.int64)
-    wide = op.multiply(cast(x, "int64"), constant(m, "int64"))
-    rounded = op.add(wide, constant(np.int64(1) << (total - 1), "int64"))
+    wide = cast(x, "int64") * constant(m, "int64")
+    rounded = wide + constant(np.int64(1) << (total - 1), "int64")
     return cast(op.right_shift(rounded, constant(total, "int64")), "int32")
 
 
 def multiply_each(x: Expr, multiplier: Expr, shift: Expr) -> Expr:
     """`multiply` where the factor is computed too: int64 expressions that broadcast to `x`, int64."""
     none = constant(0, "int64")
-    left, right = op.maximum(shift, none), op.maximum(op.negative(shift), none)
-    wide = op.multiply(op.left_shift(x, left), multiplier)
-    return divide_by_each_power(op.right_shift(op.add(wide, constant(1 << 30, "int64")), constant(31, "int64")), right)
+    left, right = op.maximum(shift, none), op.maximum(-shift, none)
+    wide = op.left_shift(x, left) * multiplier
+    return divide_by_each_power(op.right_shift(wide + constant(1 << 30, "int64"), constant(31, "int64")), right)
 
 
 def divide_by_each_power(x: Expr, exponent: Expr) -> Expr:
     """`divide_by_power` of int64 by an expression of exponents."""
     one, none = constant(1, "int64"), constant(0, "int64")
     half = op.right_shift(op.left_shift(one, exponent), one)
-    negative = op.logical_and(op.less(x, none), op.greater(exponent, none))
-    return op.right_shift(op.subtract(op.add(x, half), cast(negative, "int64")), exponent)
+    negative = op.logical_and(x < none, exponent > none)
+    return op.right_shift(x + half - cast(negative, "int64"), exponent)
 
 
 def divide_by_power(x: Expr, exponent: Any) -> Expr:
@@ -85,8 +85,8 @@ def divide_by_power(x: Expr, exponent: Any) -> Expr:
     dtype = dtype_of(x)
     negative = op.right_shift(x, constant(DType(dtype).bits - 1, dtype))
     if not exponent.all():
-        negative = op.multiply(negative, constant(exponent > 0, dtype))
-    rounded = op.add(op.add(x, constant((1 << exponent) >> 1, dtype)), negative)
+        negative = negative * constant(exponent > 0, dtype)
+    rounded = x + constant((1 << exponent) >> 1, dtype) + negative
     return op.right_shift(rounded, constant(exponent, dtype))
 
 
@@ -95,8 +95,8 @@ def multiply_wide(x: Expr, multiplier: Any, shift: Any) -> Expr:
     m, s = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
     reduced = np.where(m < 0x7FFF0000, (m + (1 << 15)) >> 16, 0x7FFF)
     total = 15 - s
-    product = op.multiply(x, constant(reduced, "int64"))
-    rounded = op.add(product, constant(np.int64(1) << (total - 1), "int64"))
+    product = x * constant(reduced, "int64")
+    rounded = product + constant(np.int64(1) << (total - 1), "int64")
     return cast(op.right_shift(rounded, constant(total, "int64")), "int32")
 
 
@@ -153,14 +153,14 @@ def finish(node: Node, value: Expr, activation: str) -> Expr:
     low, high = activation_range(node, activation)
     zero = zero_point(node.output_quantization())
     if zero:
-        value = op.add(value, constant(zero, "int32"))
+        value = value + constant(zero, "int32")
     return cast(op.clip(value, low, high), node.output().dtype)
 
 
 def centred(node: Node, index: int, dtype: str = "int32") -> Expr:
     """Input `index` less its zero point, in `dtype`."""
     value, zero = cast(node[index], dtype), zero_point(node.input_quantization(index))
-    return op.subtract(value, constant(zero, dtype)) if zero else value
+    return value - constant(zero, dtype) if zero else value
 
 
 def by_table(node: Node, function: Callable[[np.ndarray], np.ndarray], index: int = 0) -> Expr:
@@ -171,10 +171,10 @@ def by_table(node: Node, function: Callable[[np.ndarray], np.ndarray], index: in
     out = node.output().dtype
     least, most = DType(out).limits()
     table = np.clip(function(codes), int(least), int(most))
-    place = cast(node[index], "int32")
+    position = cast(node[index], "int32")
     if low:
-        place = op.subtract(place, constant(int(low), "int32"))
-    return op.take(constant(table, out), place, axis=0, mode="fast")
+        position = position - constant(int(low), "int32")
+    return op.take(constant(table, out), position, axis=0, mode="fast")
 
 
 def real_table(node: Node, function: Callable[[np.ndarray], np.ndarray]) -> Expr:
@@ -218,6 +218,75 @@ def _samples(node: Node, function: Callable[[np.ndarray], np.ndarray]) -> np.nda
 
 def _interpolated(codes: np.ndarray, samples: np.ndarray) -> np.ndarray:
     """Between the samples before and behind a code, in 128 steps."""
-    place, offset = 256 + (codes >> 7), codes & 127
-    slope = (samples[place + 1] - samples[place] + 32768) % 65536 - 32768  # kept in 16 bits
-    return samples[place] + ((slope * offset + 64) >> 7)
+    position, offset = 256 + (codes >> 7), codes & 127
+    slope = (samples[position + 1] - samples[position] + 32768) % 65536 - 32768  # kept in 16 bits
+    return samples[position] + ((slope * offset + 64) >> 7)
+
+
+# Sigmoid and tanh of 16-bit fixed-point numbers as gemmlowp computes them, on arrays, from which tables are made.
+_LEAST, _MOST = -(1 << 15), (1 << 15) - 1
+#: e^-(2^exponent) in Q0.31.
+_POWERS = (
+    (-2, 1672461947), (-1, 1302514674), (0, 790015084), (1, 290630308), (2, 39332535), (3, 720401), (4, 242),
+)  # fmt: skip
+
+
+def _short(q31: int) -> int:
+    """A constant of 32 bits in 16."""
+    return (q31 + (1 << 15)) >> 16
+
+
+def _high(a: np.ndarray, b: np.ndarray | int) -> np.ndarray:
+    """The doubled product's high half, to the nearest, halves away from zero."""
+    product = np.asarray(a, np.int64) * b
+    nudge = np.where(product >= 0, 1 << 14, 1 - (1 << 14))
+    whole = np.abs(product + nudge) >> 15
+    return np.minimum(np.where(product + nudge < 0, -whole, whole), _MOST)
+
+
+def _widened(a: np.ndarray, bits: int) -> np.ndarray:
+    """a * 2^bits within 16 bits."""
+    return np.clip(np.asarray(a, np.int64) << bits, _LEAST, _MOST)
+
+
+def _exp_of_negative(raw: np.ndarray, integer_bits: int) -> np.ndarray:
+    """exp of Qm.n numbers that are not positive, in Q0.15."""
+    fraction = 15 - integer_bits
+    quarter = 1 << (fraction - 2)
+    inside = (raw & (quarter - 1)) - quarter
+    rest = inside - raw
+    x = _widened(inside, integer_bits) + (1 << 12)
+    x2 = _high(x, x)
+    x3, x4 = _high(x2, x), _high(x2, x2)
+    tail = _high(divide_by_power_array(x4, 2) + x3, _short(715827883)) + x2
+    first = _short(1895147668)
+    result = np.clip(first + _high(x + divide_by_power_array(tail, 1), first), _LEAST, _MOST)
+    for exponent, power in _POWERS:
+        if integer_bits > exponent:
+            result = np.where(rest & (1 << (fraction + exponent)), _high(result, _short(power)), result)
+    if integer_bits > 5:
+        result = np.where(raw < -(1 << (fraction + 5)), 0, result)
+    return np.where(raw == 0, _MOST, result)
+
+
+def _newton(a: np.ndarray) -> np.ndarray:
+    """2 / (1 + a) in Q2.13 for a in Q0.15 of 0 to 1."""
+    half = (a + _MOST + 1) >> 1
+    x = _short(1515870810) + _high(half, _short(-1010580540))
+    for _ in range(3):
+        x = x + _widened(_high(x, (1 << 13) - _high(half, x)), 2)
+    return x
+
+
+def sigmoid_16(codes: np.ndarray, integer_bits: int) -> np.ndarray:
+    """The logistic function of Qm.n numbers in Q0.15."""
+    positive = _widened(_newton(_exp_of_negative(-np.abs(codes), integer_bits)), 1)
+    result = np.where(codes > 0, positive, _MOST - positive)
+    return np.where(codes == 0, 1 << 14, result)
+
+
+def tanh_16(codes: np.ndarray, integer_bits: int) -> np.ndarray:
+    """The hyperbolic tangent of Qm.n numbers in Q0.15."""
+    doubled = _exp_of_negative(-np.abs(codes), integer_bits + 1)
+    magnitude = _widened(_newton(doubled) - (1 << 13), 2)
+    return np.where(codes == 0, 0, np.where(codes < 0, -magnitude, magnitude))

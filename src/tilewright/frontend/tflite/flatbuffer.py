@@ -2,9 +2,8 @@
 
 A file is a position of its root table; a table a signed offset to its vtable, which holds one 16-bit offset a field;
 strings, vectors and other tables are reached by unsigned 32-bit offsets (https://flatbuffers.dev/internals).
-Vectors of numbers are views of the file. A table that several places point to is read once, and the places together are
-fewer than the file has bytes, so no file makes more in memory than a small multiple of itself.
-"""
+Vectors of numbers are views of the file. A table that several positions point to is read once, and the positions
+together are fewer than the file has bytes, so no file makes more in memory than a small multiple of itself."""
 
 from __future__ import annotations
 
@@ -82,7 +81,7 @@ class Reader:
         self.data = data
         self.label = label
         self._read: dict[tuple[int, str], Record] = {}
-        self._places_left = len(data)
+        self._positions_left = len(data)
 
     def root(self, kind: str) -> Record:
         """The root table of the file."""
@@ -132,7 +131,7 @@ class Reader:
         return self._table(self._follow(at), kind)
 
     def _extent(self, at: int, size: int) -> tuple[int, int]:
-        """Where the elements of a vector of `size` bytes each begin, and how many there are."""
+        """The offset of the elements of a vector of `size` bytes each, and their number."""
         count = self._number("u32", at)
         if at + 4 + count * size > len(self.data):
             raise self._damaged(f"the {count} elements at byte {at + 4} reach beyond its end")
@@ -149,8 +148,8 @@ class Reader:
                 return np.frombuffer(self.data, np.uint8, count, begin) != 0
             return np.frombuffer(self.data, _DTYPES[kind], count, begin)
         begin, count = self._extent(at, 4)
-        self._places_left -= count
-        if self._places_left < 0:
+        self._positions_left -= count
+        if self._positions_left < 0:
             raise self._damaged("its tables point to more places than it has bytes")
-        read = self._string if kind == "string" else lambda place: self._table(place, kind)
+        read = self._string if kind == "string" else lambda position: self._table(position, kind)
         return [read(self._follow(begin + 4 * index)) for index in range(count)]

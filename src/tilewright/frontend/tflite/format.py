@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.inputs import InputSpec
-from tilewright.frontend.interface import Frontend, Shapes
-from tilewright.frontend.metadata import Metadata
+from tilewright.frontend.interface import Frontend, Metadata, Shapes
 from tilewright.frontend.reference import Reference
 from tilewright.frontend.source import Source
-from tilewright.frontend.tflite import from_tflite, initial_states, is_tflite, supported_operators
+from tilewright.frontend.tflite import converts, from_tflite, initial_states, is_tflite
 from tilewright.frontend.tflite.metadata import read_metadata
 from tilewright.frontend.tflite.reference import TfliteReference
 from tilewright.frontend.tflite.schema import OPERATORS
@@ -60,8 +59,8 @@ class TfliteFrontend(Frontend):
 
     def operators(self) -> dict[str, list[str]]:
         """Builtins by the schema's names."""
-        return {"builtins": supported_operators()}
+        return {"builtins": converts.supported()}
 
     def missing(self) -> list[str]:
         """Builtins of the schema without a converter."""
-        return sorted(set(OPERATORS) - set(supported_operators()) - _NO_OPERATORS)
+        return sorted(set(OPERATORS) - set(converts.supported()) - _NO_OPERATORS)

@@ -1,30 +1,23 @@
 """The walk over a TFLite subgraph: operators converted in order, constants folded on the way, problems collected.
 
 Variables (VAR_HANDLE, READ_VARIABLE, ASSIGN_VARIABLE) are values of a `World`: an assignment puts a new expression in
-the variable's place, and what the graph leaves there becomes an output of `main`, as `convert.py` says.
+the variable's position, and what the graph leaves there becomes an output of `main`, as `convert.py` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from tilewright.errors import (
-    InternalError,
-    ModelError,
-    NoTruthValue,
-    TilewrightError,
-    TypeMismatchError,
-    UnsupportedError,
-)
-from tilewright.frontend.finish import Finisher
-from tilewright.frontend.folding import fold_call
-from tilewright.frontend.graph_walk import NEEDS_SIZES
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.converters import Converter
+from tilewright.frontend.finish import Finisher, fold_call
+from tilewright.frontend.graph_walk import UNAVAILABLE, Unavailable, attempt
+from tilewright.frontend.signature import apply
 from tilewright.frontend.tflite.model import Model, Operator, Subgraph, Tensor
 from tilewright.frontend.tflite.node import Importer, Node, World, state_name
-from tilewright.frontend.tflite.registry import Converter, find_converter
+from tilewright.frontend.tflite.registry import converts
 from tilewright.frontend.tflite.spectrum import of_complex
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.expr import Constant, Expr
@@ -34,15 +27,6 @@ from tilewright.support.dtype import DType
 
 #: Operators converted at most, those of a subgraph as often as it is used: more would never be compiled.
 _MOST_OPERATORS = 1 << 18
-#: What Python and NumPy raise where an operator's options and the values of its inputs do not go together.
-_OF_DATA = (ValueError, IndexError, KeyError, TypeError, ArithmeticError, MemoryError, AssertionError)
-
-
-class Unavailable:
-    """The value of an output whose operator could not be converted; operators that use it are skipped."""
-
-
-UNAVAILABLE = Unavailable()
 
 
 class GraphImporter(Importer):
@@ -80,7 +64,7 @@ class GraphImporter(Importer):
             env: dict[int, Expr | Unavailable] = dict(zip(graph.inputs, arguments))
             for number, operator in enumerate(graph.operators):
                 self._operator(operator, number, graph, env, world, scope)
-            values = [self._value(graph, place, env, f"an output of {graph.name!r}") for place in graph.outputs]
+            values = [self._value(graph, position, env, f"an output of {graph.name!r}") for position in graph.outputs]
         finally:
             self._active.pop()
         found = [value for value in values if isinstance(value, Expr)]
@@ -112,76 +96,65 @@ class GraphImporter(Importer):
             raise ModelError(
                 f"{self.model.label}: its subgraphs call each other until there are {_MOST_OPERATORS} operators"
             )
-        outputs = [place for place in operator.outputs if place >= 0]
+        outputs = [position for position in operator.outputs if position >= 0]
         span = scope + ((graph.tensors[outputs[0]].name if outputs else "") or f"{operator.name}_{number}")
         label = f"operator {number} {operator.name} ({span!r})"
-        converter = find_converter(operator.name, operator.custom)
+        converter = converts.find(operator.name, custom=operator.custom)
         if converter is None:
+            env.update(dict.fromkeys(outputs, UNAVAILABLE))
             kind = "custom operator" if operator.custom else "operator"
             self.missing.add(operator.name, label, f"no converter for the {kind} {operator.name}")
-            env.update(dict.fromkeys(outputs, UNAVAILABLE))
             return
-        inputs = [None if place < 0 else self._input(graph, place, env, world, label) for place in operator.inputs]
+        inputs = [
+            None if position < 0 else self._input(graph, position, env, world, label) for position in operator.inputs
+        ]
+        env.update(dict.fromkeys(outputs, UNAVAILABLE))
         if any(isinstance(value, Unavailable) for value in inputs):
-            env.update(dict.fromkeys(outputs, UNAVAILABLE))
             return
         complex_inputs = [
             number
-            for number, place in enumerate(operator.inputs)
-            if place >= 0 and graph.tensors[place].element_type.startswith("COMPLEX")
+            for number, position in enumerate(operator.inputs)
+            if position >= 0 and graph.tensors[position].element_type.startswith("COMPLEX")
         ]
         converter = of_complex(operator.name, converter, complex_inputs)
         if converter is None:
             self.missing.add(
                 operator.name, label, "complex numbers are taken by REAL, IMAG, COMPLEX_ABS and what moves elements"
             )
-            env.update(dict.fromkeys(outputs, UNAVAILABLE))
             return
         node = Node(operator, label, span, graph, inputs, self, world)  # type: ignore[arg-type]
-        env.update(dict.fromkeys(outputs, UNAVAILABLE))
         try:
-            env.update(self._converted_by(converter, node))
+            env.update(attempt(node, lambda: self._converted_by(converter, node)))
         except UnsupportedError as error:
             self.missing.add(operator.name, label, str(error).removeprefix(f"{label}: "))
 
     def _converted_by(self, converter: Converter, node: Node) -> dict[int, Expr]:
         """The values of an operator's outputs, by the numbers of their tensors."""
-        try:
-            result = converter(node)
-            values = [result] if isinstance(result, Expr) else list(result)
-            done: dict[Expr, Expr] = {}
-            found = zip(node.operator.outputs, [self._finisher.finish(value, node.span, done) for value in values])
-            given = {place: value for place, value in found if place >= 0}
-            for place, value in given.items():
-                _check_declared(node.label, node.graph.tensors[place], value)
-                if node.graph is self.model.subgraphs[0]:
-                    self.tensors[node.graph.tensors[place].name] = value
-            return given
-        except NoTruthValue:
-            node.unsupported(NEEDS_SIZES)
-        except TypeMismatchError as error:
-            raise ModelError(f"{node.label} does not fit its inputs: {error}") from None
-        except TilewrightError:
-            raise
-        except _OF_DATA as error:
-            raise ModelError(_does_not_fit(node.label, node.inputs, error)) from error
-        except Exception as error:
-            raise InternalError(f"{node.label}: its conversion failed with {type(error).__name__}: {error}.") from error
+        result = apply(converter, node)
+        values = [result] if isinstance(result, Expr) else list(result)
+        done: dict[Expr, Expr] = {}
+        found = zip(node.operator.outputs, [self._finisher.finish(value, node.span, done) for value in values])
+        given = {position: value for position, value in found if position >= 0}
+        for position, value in given.items():
+            _check_declared(node.label, node.graph.tensors[position], value)
+            if node.graph is self.model.subgraphs[0]:
+                self.tensors[node.graph.tensors[position].name] = value
+        return given
 
     def _input(
-        self, graph: Subgraph, place: int, env: dict[int, Expr | Unavailable], world: World, label: str
+        self, graph: Subgraph, position: int, env: dict[int, Expr | Unavailable], world: World, label: str
     ) -> Expr | Unavailable:
-        tensor = graph.tensors[place]
-        if place not in env and tensor.is_variable and tensor.data is None:
-            return self._state(graph, place, world, label)
-        return self._value(graph, place, env, label)
+        tensor = graph.tensors[position]
+        if position not in env and tensor.is_variable and tensor.data is None:
+            return self._state(graph, position, world, label)
+        return self._value(graph, position, env, label)
 
-    def _state(self, graph: Subgraph, place: int, world: World, label: str) -> Expr:
+    def _state(self, graph: Subgraph, position: int, world: World, label: str) -> Expr:
         """A tensor that an operator changes in place, such as the states of SVDF: a variable of its own name."""
-        tensor = graph.tensors[place]
+        tensor = graph.tensors[position]
         if not tensor.dtype or min(tensor.shape, default=0) < 0:
             raise ModelError(f"{label} keeps its state in {tensor.name!r}, a tensor of open shape or type")
-        name = state_name(graph, place)
+        name = state_name(graph, position)
         if name not in world.values:
             self.declare(name, TensorType(tensor.shape, tensor.dtype))
             zero = 0 if tensor.quantization is None else int(tensor.quantization.zero_point[0])
@@ -195,8 +168,3 @@ def _check_declared(label: str, tensor: Tensor, value: Expr) -> None:
     found = type_of(value)
     if isinstance(found, TensorType) and tensor.dtype and str(found.dtype) != tensor.dtype:
         raise ModelError(f"{label} gives {found.dtype}, but the file declares {tensor.name!r} as {tensor.element_type}")
-
-
-def _does_not_fit(label: str, inputs: Sequence[Any], error: Exception) -> str:
-    types = ", ".join(str(type_of(value)) if isinstance(value, Expr) else "none" for value in inputs)
-    return f"{label} does not fit its inputs ({types or 'none'}): {type(error).__name__}: {error}"

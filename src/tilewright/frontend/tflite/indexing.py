@@ -19,20 +19,21 @@ def convert_gather(node: Node) -> Expr:
     indices = node[1]
     if not batch:
         return op.take(node[0], indices, axis=axis, mode="clip")
-    shape, places = node.shape(), node.shape(1)
-    if shape[:batch] != places[:batch] or axis < batch:
-        raise ModelError(f"{node.label}: batches {list(places[:batch])} of data {list(shape)}")
+    shape, positions = node.shape(), node.shape(1)
+    if shape[:batch] != positions[:batch] or axis < batch:
+        raise ModelError(f"{node.label}: batches {list(positions[:batch])} of data {list(shape)}")
     order = (*range(batch), axis, *(i for i in range(batch, len(shape)) if i != axis))
     coordinates = [
         broadcast_to(
-            reshape(constant(np.arange(extent), "int32"), (*(1,) * i, extent, *(1,) * (len(places) - i - 1))), places
+            reshape(constant(np.arange(extent), "int32"), (*(1,) * i, extent, *(1,) * (len(positions) - i - 1))),
+            positions,
         )
-        for i, extent in enumerate(places[:batch])
+        for i, extent in enumerate(positions[:batch])
     ]
     index = op.stack([*coordinates, cast(indices, "int32")], axis=0)
     gathered = op.gather_nd(op.transpose(node[0], axes=order), index)
     # The gathered axes stand behind the batches; those that were before the axis belong in front of them.
-    own, before = len(places) - batch, axis - batch
+    own, before = len(positions) - batch, axis - batch
     axes = (*range(batch), *range(batch + own, batch + own + before), *range(batch, batch + own),
             *range(batch + own + before, len(shape_of(gathered))))  # fmt: skip
     return op.transpose(gathered, axes=axes)
@@ -46,7 +47,7 @@ def convert_gather_nd(node: Node) -> Expr:
 
 @converts("SCATTER_ND")
 def convert_scatter_nd(node: Node) -> Expr:
-    """Inputs: indices, updates, shape; updates of one place add up."""
+    """Inputs: indices, updates, shape; updates of one position add up."""
     shape, rank = node.ints(2, "shape"), node.rank()
     zeros = constant(np.zeros(shape), node.dtype(1))
     return op.scatter_nd(zeros, op.transpose(node[0], axes=(rank - 1, *range(rank - 1))), node[1], mode="add")
@@ -62,7 +63,7 @@ def convert_embedding_lookup(node: Node) -> Expr:
         if scale.size > 1:
             picked = op.take(constant(scale, "float32"), node[0], axis=0, mode="clip")
             scales = reshape(picked, (*shape_of(picked), *(1,) * (node.rank(1) - 1)))
-        return op.multiply(cast(rows, "float32"), scales)
+        return cast(rows, "float32") * scales
     return rows
 
 
@@ -71,10 +72,10 @@ def convert_one_hot(node: Node) -> Expr:
     depth = node.ints(1, "depth")[0]
     axis = int(node.option("axis", -1))
     axis = node.axis(axis, node.rank() + 1)
-    places = constant(
+    positions = constant(
         np.arange(depth).reshape([depth if i == axis else 1 for i in range(node.rank() + 1)]), node.dtype()
     )
-    hit = op.equal(op.expand_dims(node[0], axis=axis, num_newaxis=1), places)
+    hit = op.equal(op.expand_dims(node[0], axis=axis, num_newaxis=1), positions)
     return op.where(hit, reshape(node[2], ()), reshape(node[3], ()))
 
 
@@ -109,16 +110,16 @@ def convert_sparse_to_dense(node: Node) -> Expr:
 
 @converts("DYNAMIC_UPDATE_SLICE", "STABLEHLO_DYNAMIC_UPDATE_SLICE")
 def convert_dynamic_update_slice(node: Node) -> Expr:
-    """The data with `update` in it from a place on, moved so that it fits."""
+    """The data with `update` in it from a position on, moved so that it fits."""
     shape, update = node.shape(), node.shape(1)
     index = _starts(node, shape, update)
-    places: list[Expr] = []
+    positions: list[Expr] = []
     for axis, extent in enumerate(update):
         own = constant(np.arange(extent).reshape([-1 if i == axis else 1 for i in range(len(update))]), "int32")
-        places.append(broadcast_to(op.add(own, index[axis]), update))
-    if not places:
+        positions.append(broadcast_to(own + index[axis], update))
+    if not positions:
         return node[1]
-    return op.scatter_nd(node[0], op.stack(places, axis=0), node[1], mode="update")
+    return op.scatter_nd(node[0], op.stack(positions, axis=0), node[1], mode="update")
 
 
 def _starts(node: Node, shape: tuple[int, ...], sizes: tuple[int, ...]) -> list[Expr]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend import functions
+from tilewright.frontend.builders import functions
 from tilewright.frontend.idioms import cast, constant, shape_of
 from tilewright.frontend.tflite.activation import activated, fused_activation, unary
 from tilewright.frontend.tflite.fixed_point import (
     activation_range,
     by_table,
     centred,
+    divide_by_each_power,
     divide_by_power,
+    divide_by_power_array,
     finish,
     multiply,
     multiply_array,
@@ -25,6 +28,7 @@ from tilewright.frontend.tflite.fixed_point import (
     zero_point,
 )
 from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.normalization import high_product
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -71,18 +75,18 @@ def _sum_of_powers(node: Node, function: Callable[[Expr, Expr], Expr], logs: lis
 @converts("MUL")
 def convert_mul(node: Node) -> Expr:
     if not node.is_quantized():
-        return activated(node, op.multiply(node[0], node[1]))
+        return activated(node, node[0] * node[1])
     left, right, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
     real = float(left.scale[0] * right.scale[0] / wanted.scale[0])
-    product = op.multiply(centred(node, 0), centred(node, 1))
+    product = centred(node, 0) * centred(node, 1)
     return finish(node, multiply(product, *quantize_multiplier(real)), fused_activation(node))
 
 
 @converts("SQUARED_DIFFERENCE")
 def convert_squared_difference(node: Node) -> Expr:
     if not node.is_quantized():
-        difference = op.subtract(node[0], node[1])
-        return op.multiply(difference, difference)
+        difference = node[0] - node[1]
+        return difference * difference
     scales = [node.input_quantization(i).scale[0] for i in (0, 1)] + [node.output_quantization().scale[0]]
     twice, left = 2.0 * float(max(scales[:2])), 7
     operands = []
@@ -91,7 +95,7 @@ def convert_squared_difference(node: Node) -> Expr:
         operands.append(multiply(shifted, *quantize_multiplier(float(scales[index]) / twice)))
     difference = op.subtract(*operands)
     factor = quantize_multiplier(twice * twice / (float(1 << (left * 2)) * float(scales[2])))
-    return finish(node, multiply(op.multiply(difference, difference), *factor), "NONE")
+    return finish(node, multiply(difference * difference, *factor), "NONE")
 
 
 @converts("ADD_N")
@@ -99,7 +103,7 @@ def convert_add_n(node: Node) -> Expr:
     first, *rest = node.given()
     total = first
     for value in rest:
-        total = op.add(total, value)
+        total = total + value
     return total
 
 
@@ -139,7 +143,7 @@ def convert_log(node: Node) -> Expr:
 
 @converts("NEG")
 def convert_neg(node: Node) -> Expr:
-    return op.negative(node[0])  # of the codes, where there are any: the kernel reads no zero points
+    return -node[0]  # of the codes, where there are any: the kernel reads no zero points
 
 
 @converts("ABS")
@@ -161,7 +165,7 @@ def convert_abs(node: Node) -> Expr:
 def convert_square(node: Node) -> Expr:
     if node.is_quantized():
         node.unsupported("quantized tensors")
-    return op.multiply(node[0], node[0])
+    return node[0] * node[0]
 
 
 @converts("SQRT")
@@ -197,8 +201,8 @@ def _rsqrt(value: int, multiplier: int, shift: int) -> int:
     """1 / sqrt(value) times a factor, by Newton's method in fixed point; the largest number for 0."""
     if value <= 0:
         return 1 << 20
-    inverse, places = inverse_sqrt(value)
-    data = int(multiply_array(np.array(1), inverse, places + 20))
+    inverse, positions = inverse_sqrt(value)
+    data = int(multiply_array(np.array(1), inverse, positions + 20))
     return int(multiply_array(np.array(data), multiplier, shift - 20))
 
 
@@ -227,8 +231,8 @@ def _doubling_high(a: int, b: int) -> int:
     return (a * b + (1 << 30)) >> 31
 
 
-def _rescaled(value: int, places: int) -> int:
-    return max(min(value << places, (1 << 31) - 1), -(1 << 31))
+def _rescaled(value: int, positions: int) -> int:
+    return max(min(value << positions, (1 << 31) - 1), -(1 << 31))
 
 
 # ------------------------------------------------------------------------------------------------- two operands
@@ -319,3 +323,92 @@ def convert_cumsum(node: Node) -> Expr:
     return op.cumsum(
         node[0], axis=axis, exclusive=bool(node.option("exclusive", False)), reverse=bool(node.option("reverse", False))
     )
+
+
+# ---------------- DIV; of integers by the reciprocal of the divisor in fixed point, as the reference kernel computes it
+_MOST = (1 << 31) - 1
+#: Numbers of 32 bits are 0 behind shifts by more.
+_MOST_SHIFT = 62
+
+
+@converts("DIV")
+def convert_div(node: Node) -> Expr:
+    if not node.is_quantized():
+        return activated(node, node[0] / node[1])
+    return _of_16_bits(node) if node.dtype() == "int16" else _of_8_bits(node)
+
+
+def _factor(node: Node) -> tuple[int, int]:
+    left, right, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
+    return quantize_multiplier(float(left.scale[0] / (right.scale[0] * wanted.scale[0])))
+
+
+def _of_8_bits(node: Node) -> Expr:
+    dtype = node.output().dtype
+    least = int(DType(dtype).limits()[0])
+    a, b = (np.arange(least, least + 256) - zero_point(node.input_quantization(index)) for index in (0, 1))
+    table = _quotients(a[:, None], b[None, :], _factor(node)) + zero_point(node.output_quantization())
+    table = np.clip(table, *activation_range(node, fused_activation(node)))
+    positions = [cast(node[index], "int32") - constant(least, "int32") for index in (0, 1)]
+    position = op.left_shift(positions[0], constant(8, "int32")) + positions[1]
+    return op.take(constant(table.reshape(-1), dtype), position, axis=0, mode="fast")
+
+
+def _quotients(a: np.ndarray, b: np.ndarray, factor: tuple[int, int]) -> np.ndarray:
+    """a / b times a factor; by zero the largest number of the sign of a."""
+    (wide, headroom), (inverse, over) = _dividends(np.where(b < 0, -a, a)), _divisors(np.abs(b))
+    value = _high(_high(wide, inverse), factor[0])
+    right = np.clip(over + headroom - factor[1], 0, _MOST_SHIFT)
+    rounded = value.copy()
+    for exponent in np.unique(right):
+        rounded = np.where(right == exponent, divide_by_power_array(value, int(exponent)), rounded)
+    return np.where(b == 0, np.where(a < 0, -_MOST, _MOST), rounded)
+
+
+def _of_16_bits(node: Node) -> Expr:
+    wanted, (low, high) = node.output_quantization(), activation_range(node, fused_activation(node))
+    if zero_point(node.input_quantization()) or zero_point(node.input_quantization(1)):
+        node.unsupported("int16 with zero points")
+    a, b = cast(node[0], "int32"), cast(node[1], "int32")
+    zero = constant(0, "int32")
+    negative = b < zero
+    wide, headroom = _looked_up(_dividends(np.arange(-(1 << 15), (1 << 15) + 1)), op.where(negative, -a, a))
+    inverse, over = _looked_up(_divisors(np.abs(np.arange(-(1 << 15), 1 << 15))), b)
+    value = high_product(high_product(wide, inverse), constant(_factor(node)[0], "int64"))
+    right = over + headroom - constant(_factor(node)[1], "int64")
+    value = op.clip(divide_by_each_power(value, op.clip(right, 0, _MOST_SHIFT)), -_MOST, _MOST)
+    value = op.clip(value + constant(zero_point(wanted), "int64"), low, high)
+    end = op.where(a < zero, constant(low, "int64"), constant(high, "int64"))
+    return cast(op.where(op.equal(b, zero), end, value), "int16")
+
+
+def _looked_up(tables: tuple[np.ndarray, np.ndarray], value: Expr) -> list[Expr]:
+    """int64 entries of both tables for int32 numbers of which -32768 is the first."""
+    position = value + constant(1 << 15, "int32")
+    return [cast(op.take(constant(table, "int32"), position, axis=0, mode="fast"), "int64") for table in tables]
+
+
+def _dividends(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers shifted as far to the left as 32 bits allow, and how far that is."""
+    headroom = 31 - _bits(np.where(a < 0, -a - 1, a))
+    return a << headroom, headroom
+
+
+def _divisors(b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of numbers from 1 on, with b = x * 2^bits and x of 1 to 2, 1 / x in Q0.31 and the bits."""
+    b = np.maximum(b, 1)
+    bits = _bits(b) - 1
+    half = ((b << (31 - bits)) >> 1).astype(np.int64)
+    root = 1515870810 + _high(half, -1010580540)
+    for _ in range(3):
+        root = root + (_high(root, (1 << 29) - _high(half, root)) << 2)
+    return np.clip(root << 1, -(1 << 31), _MOST), bits
+
+
+def _bits(values: np.ndarray) -> np.ndarray:
+    """The number of bits that whole numbers below 2^53 take."""
+    return np.frexp(values.astype(np.float64))[1].astype(np.int64)
+
+
+def _high(a: np.ndarray, b: Any) -> np.ndarray:
+    return (a * b + (1 << 30)) >> 31

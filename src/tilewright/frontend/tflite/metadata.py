@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ModelError
-from tilewright.frontend.metadata import Metadata, Normalization
+from tilewright.frontend.interface import Metadata, Normalization
 from tilewright.frontend.tflite.flatbuffer import Reader
 from tilewright.frontend.tflite.model import load_model
 
@@ -30,15 +30,17 @@ def read_metadata(model: str | os.PathLike[str] | bytes) -> Metadata:
     data = memoryview(model) if isinstance(model, bytes | bytearray) else memoryview(Path(model).read_bytes())
     label = "the model given as bytes" if isinstance(model, bytes | bytearray) else str(model)
     root = Reader(data, label).root("Model")
-    places = [one.buffer for one in root.metadata or [] if one.name == _NAME]
-    if not places or places[0] >= len(root.buffers) or root.buffers[places[0]].data is None:
+    positions = [one.buffer for one in root.metadata or [] if one.name == _NAME]
+    if not positions or positions[0] >= len(root.buffers) or root.buffers[positions[0]].data is None:
         return Metadata()
-    whole = Reader(memoryview(root.buffers[places[0]].data.tobytes()), f"the metadata of {label}").root("ModelMetadata")
+    whole = Reader(memoryview(root.buffers[positions[0]].data.tobytes()), f"the metadata of {label}").root(
+        "ModelMetadata"
+    )
     graph = (whole.subgraph_metadata or [None])[0]
     inputs = zip(main.inputs, [] if graph is None else graph.input_tensor_metadata or [])
     outputs = zip(main.outputs, [] if graph is None else graph.output_tensor_metadata or [])
-    normalization = {main.tensors[place].name: _normalization(one) for place, one in inputs}
-    labels = {main.tensors[place].name: _labels(data, one, label) for place, one in outputs}
+    normalization = {main.tensors[position].name: _normalization(one) for position, one in inputs}
+    labels = {main.tensors[position].name: _labels(data, one, label) for position, one in outputs}
     about = {key: getattr(whole, key) for key in ("name", "description", "version", "author", "license")}
     return Metadata(
         {name: one for name, one in labels.items() if one},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -13,10 +13,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tilewright.errors import InputError, ModelError
+from tilewright.errors import InputError, ModelError, ShapeError, UnsupportedError
+from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.tflite.flatbuffer import Reader, Record, empty_record
 from tilewright.frontend.tflite.schema import ELEMENT_TYPES, OPERATORS
 from tilewright.frontend.tflite.sparse import densified
+from tilewright.relay.ir.type import TensorType
+from tilewright.support.open_sizes import how_to_fix, shapes_by_name
+from tilewright.te import size_var
 
 #: What stands at bytes 4 to 8 of a file.
 IDENTIFIER = b"TFL3"
@@ -49,7 +53,7 @@ class Quantization:
 
 @dataclass(frozen=True)
 class Tensor:
-    """What the file says of a tensor; `data` is its value if it is constant.
+    """A tensor as the file declares it; `data` is its value if it is constant.
 
     Without a rank `shape` is (); `has_rank` is None for that shape in a file that says of no tensor that it has one.
     """
@@ -104,10 +108,10 @@ class Entry:
     subgraph: int = 0
     names: Mapping[int, str] = field(default_factory=dict)
 
-    def named(self, graph: Subgraph, place: int) -> Tensor:
+    def named(self, graph: Subgraph, position: int) -> Tensor:
         """A tensor under the name that the entry gives it."""
-        tensor = graph.tensors[place]
-        return replace(tensor, name=self.names.get(place, tensor.name))
+        tensor = graph.tensors[position]
+        return replace(tensor, name=self.names.get(position, tensor.name))
 
 
 @dataclass(frozen=True)
@@ -129,7 +133,7 @@ class Model:
 
 
 def is_tflite(head: bytes) -> bool:
-    """Whether a file that begins with `head` says that it is a TFLite model."""
+    """True if a file that begins with `head` declares itself a TFLite model."""
     return head[4:8] == IDENTIFIER
 
 
@@ -284,12 +288,12 @@ class _Loader:
         count = int(raw[:4].view("<i4")[0]) if raw.size >= 4 else -1
         if min(shape, default=0) < 0 or count != prod(shape) or raw.size < 4 * (count + 2):
             raise self._bad(f"{where} of shape {list(shape)} holds {count} texts in {raw.size} bytes")
-        places = raw[4 : 4 * (count + 2)].view("<i4").astype(np.int64)
-        if places[0] < 0 or places[-1] > raw.size or (np.diff(places) < 0).any():
+        positions = raw[4 : 4 * (count + 2)].view("<i4").astype(np.int64)
+        if positions[0] < 0 or positions[-1] > raw.size or (np.diff(positions) < 0).any():
             raise self._bad(f"{where} holds texts beside its {raw.size} bytes")
         found = np.empty(count, object)
         for index in range(count):
-            found[index] = raw[places[index] : places[index + 1]].tobytes().decode("utf-8", "replace")
+            found[index] = raw[positions[index] : positions[index + 1]].tobytes().decode("utf-8", "replace")
         return found.reshape(shape)
 
     def _quantization(self, tensor: Record, name: str, shape: tuple[int, ...]) -> Quantization | None:
@@ -316,3 +320,54 @@ def unpacked(raw: np.ndarray, bits: int, signed: bool) -> np.ndarray:
         return codes
     half = 1 << (bits - 1)
     return ((codes.astype(np.int16) ^ half) - half).astype(np.int8)
+
+
+# -------------------------- The inputs of a TFLite model: the shapes of the file, or what the user gives in their place
+def input_specs(tensors: Sequence[Tensor], input_shapes: Mapping[str, Sequence[Any]] | None) -> list[InputSpec]:
+    """The specs of the model's inputs, in order.
+
+    Raises `ShapeError` for an unknown input, a wrong rank or an extent that the file fixes to another number.
+    """
+    names = [tensor.name for tensor in tensors]
+    given = shapes_by_name(input_shapes, names)
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ShapeError(
+            f"the model has no input named {', '.join(map(repr, unknown))}; its inputs are: "
+            + ", ".join(f"{tensor.name!r} {list(tensor.signature)}" for tensor in tensors)
+        )
+    sizes: dict[str, Any] = {}
+    specs = []
+    for tensor in tensors:
+        if not tensor.dtype or tensor.element_type == "RESOURCE":
+            raise UnsupportedError(f"input {tensor.name!r} holds {tensor.element_type}, which is not supported")
+        shape = [_extent(extent, sizes) for extent in _chosen(tensor, given.get(tensor.name))]
+        specs.append(InputSpec(tensor.name, TensorType(shape, tensor.dtype)))
+    return specs
+
+
+def _chosen(tensor: Tensor, given: Sequence[Any] | None) -> Sequence[Any]:
+    """The extents of an input, numbers and names."""
+    if given is None and tensor.has_rank is False:
+        raise ShapeError(
+            f"the file leaves the number of dimensions of input {tensor.name!r} open, and it must be fixed at compile "
+            f"time; give it, for example with {how_to_fix([(tensor.name, None)])}, or () for a scalar"
+        )
+    if given is None:
+        return tuple(max(extent, 1) if extent == -1 else extent for extent in tensor.shape)
+    given = [extent if isinstance(extent, str) else int(extent) for extent in given]
+    text = f"input {tensor.name!r}: the given shape {given}"
+    if not tensor.has_rank:
+        if any(isinstance(extent, int) and extent < 0 for extent in given):
+            raise ShapeError(f"{text} has a negative extent")
+        return given
+    if len(given) != len(tensor.shape):
+        raise ShapeError(f"{text} has {len(given)} dimensions, the model declares {list(tensor.signature)}")
+    for axis, (extent, declared) in enumerate(zip(given, tensor.signature)):
+        if isinstance(extent, int) and (extent < 0 or declared not in (-1, extent)):
+            raise ShapeError(f"{text} has extent {extent} at axis {axis}; the model declares {list(tensor.signature)}")
+    return given
+
+
+def _extent(extent: Any, sizes: dict[str, Any]) -> Any:
+    return sizes.setdefault(extent, size_var(extent)) if isinstance(extent, str) else extent

@@ -21,6 +21,7 @@ from tilewright.frontend.idioms import (
 )
 from tilewright.frontend.tflite.activation import activated, fused_activation
 from tilewright.frontend.tflite.fixed_point import (
+    activation_range,
     finish,
     multiply,
     multiply_once,
@@ -40,7 +41,7 @@ _INTEGERS = ("int8", "uint8", "int16")
 
 
 def same_padding(size: Any, kernel: int, stride: int, dilation: int = 1) -> tuple[Any, Any]:
-    """What is added before and after an axis so that there are size / stride results, rounded up."""
+    """The padding before and after an axis so that there are size / stride results, rounded up."""
     reach = (kernel - 1) * dilation + 1
     if stride == 1 and not isinstance(size, int):  # as many results, whatever the size
         return (reach - 1) // 2, reach - 1 - (reach - 1) // 2
@@ -86,7 +87,7 @@ def scaled_sums(node: Node, sums: Expr, axis: int, bias: Expr | None) -> Expr:
 
 
 def sum_type(node: Node, bias: int) -> str:
-    """What an integer product sums in: 64 bits for inputs of 16 bits, unless its bias has 32."""
+    """The accumulator type of an integer product: 64 bits for inputs of 16 bits, unless its bias has 32."""
     wide = node.dtype() == "int16" and not (node.has(bias) and node.dtype(bias) == "int32")
     return "int64" if wide else "int32"
 
@@ -167,26 +168,26 @@ def quantized_rows(data: Expr, axes: Sequence[int], asymmetric: bool) -> tuple[E
     if not asymmetric:
         reach = op.maximum(op.abs(low), op.abs(high))
         empty = op.equal(reach, zero)
-        scale = op.where(empty, one, op.divide(reach, like(127, data)))
-        factor = op.where(empty, zero, op.divide(like(127, data), reach))
-        codes = op.clip(_cut_off(op.multiply(data, factor)), -127, 127)
+        scale = op.where(empty, one, reach / 127)
+        factor = op.where(empty, zero, 127 / reach)
+        codes = op.clip(_cut_off(data * factor), -127, 127)
         return cast(codes, "int32"), scale, constant(0, "int32")
     low, high = op.minimum(low, zero), op.maximum(high, zero)
     empty = op.equal(low, high)
-    scale = op.where(empty, one, op.divide(op.subtract(high, low), like(255, data)))
-    below, above = op.divide(low, scale), op.divide(high, scale)
-    nearer = op.less(op.add(like(128, data), op.abs(below)), op.add(like(127, data), op.abs(above)))
-    offset = op.where(nearer, op.subtract(like(-128, data), below), op.subtract(like(127, data), above))
+    scale = op.where(empty, one, (high - low) / 255)
+    below, above = low / scale, high / scale
+    nearer = 128 + op.abs(below) < 127 + op.abs(above)
+    offset = op.where(nearer, -128 - below, 127 - above)
     offset = op.where(empty, zero, round_half_away(op.clip(offset, -128, 127)))
-    steps = _cut_off(op.multiply(data, op.divide(one, scale)))
-    codes = op.clip(op.add(offset, steps), -128, 127)
+    steps = _cut_off(data * (one / scale))
+    codes = op.clip(offset + steps, -128, 127)
     return cast(codes, "int32"), scale, cast(offset, "int32")
 
 
 def _cut_off(value: Expr) -> Expr:
     """Floats as whole numbers: cut off after a half was added, which is another number just below a half."""
-    half = op.where(op.less(value, like(0, value)), like(-0.5, value), like(0.5, value))
-    return op.trunc(op.add(value, half))
+    half = op.where(value < 0, like(-0.5, value), like(0.5, value))
+    return op.trunc(value + half)
 
 
 def weight_scales(node: Node, index: int, shape: Sequence[int]) -> Expr:
@@ -204,11 +205,11 @@ def _hybrid_convolution(node: Node, data: Expr, weight: Expr, window: dict[str, 
     scales, depthwise = node.input_quantization(1).scale, node.name == "DEPTHWISE_CONV_2D"
     several = bool((scales != scales.flat[0]).any())
     codes, scale, zero = quantized_rows(data, (1, 2, 3), several or depthwise)
-    sums = cast(op.nn.conv2d(op.subtract(codes, zero), cast(weight, "int32"), groups=groups, **window), "float32")
+    sums = cast(op.nn.conv2d(codes - zero, cast(weight, "int32"), groups=groups, **window), "float32")
     weights = weight_scales(node, 1, (1, -1, 1, 1))
     if several and not depthwise:
-        return op.multiply(op.multiply(sums, weights), scale)
-    return op.multiply(sums, op.multiply(scale, weights))
+        return sums * weights * scale
+    return sums * (scale * weights)
 
 
 # ----------------------------------------------------------------------------------------------------- products
@@ -252,8 +253,8 @@ def _product(node: Node, data: Expr, weight: Expr, bias: Expr | None) -> Expr:
         return scaled_sums(node, sums, 1, bias)
     if node.is_quantized(1) and node.dtype() == "float32":
         codes, scale, zero = quantized_rows(data, (1,), bool(node.option("asymmetric_quantize_inputs", False)))
-        sums = op.nn.dense(op.subtract(codes, zero), cast(weight, "int32"))
-        result: Expr = op.multiply(cast(sums, "float32"), op.multiply(scale, weight_scales(node, 1, (1, -1))))
+        sums = op.nn.dense(codes - zero, cast(weight, "int32"))
+        result: Expr = cast(sums, "float32") * (scale * weight_scales(node, 1, (1, -1)))
     else:
         result = op.nn.dense(data, cast(weight, node.dtype()))
     if bias is not None:
@@ -262,7 +263,7 @@ def _product(node: Node, data: Expr, weight: Expr, bias: Expr | None) -> Expr:
 
 
 def _less(value: Expr, zero: int) -> Expr:
-    return op.subtract(value, like(zero, value)) if zero else value
+    return value - zero if zero else value
 
 
 @converts("BATCH_MATMUL")
@@ -285,8 +286,8 @@ def convert_batch_matmul(node: Node) -> Expr:
         return reshape(_integer_matmul(node, left, right), shape)
     if node.is_quantized(1) and node.dtype() == "float32":
         codes, scale, zero = quantized_rows(left, (2,), bool(node.option("asymmetric_quantize_inputs", False)))
-        sums = op.nn.batch_matmul(op.subtract(codes, zero), cast(right, "int32"))
-        return reshape(op.multiply(cast(sums, "float32"), op.multiply(scale, weight_scales(node, 1, ()))), shape)
+        sums = op.nn.batch_matmul(codes - zero, cast(right, "int32"))
+        return reshape(cast(sums, "float32") * (scale * weight_scales(node, 1, ())), shape)
     return reshape(op.nn.batch_matmul(left, right), shape)
 
 
@@ -381,3 +382,62 @@ def convert_conv3d_transpose(node: Node) -> Expr:
     if node.has(3):
         result = op.nn.bias_add(result, node[3], axis=1)
     return channels_last(activated(node, result))
+
+
+# ------------------------------------------------------------------------------------------------- Pooling over windows
+def _window(node: Node) -> dict[str, Any]:
+    size = (node.option("filter_height"), node.option("filter_width"))
+    strides = (node.option("stride_h"), node.option("stride_w"))
+    if node.rank() != 4 or min(size) < 1:
+        raise ModelError(f"{node.label}: a window of {list(size)} over data of shape {list(node.shape())}")
+    return {
+        "pool_size": size,
+        "strides": strides,
+        "padding": paddings(node, node.shape()[1:3], size, strides, (1, 1)),
+    }
+
+
+@converts("MAX_POOL_2D")
+def convert_max_pool(node: Node) -> Expr:
+    pooled = channels_last(op.nn.max_pool2d(channels_first(node[0]), **_window(node)))
+    if not node.is_quantized():
+        return activated(node, pooled)
+    low, high = activation_range(node, fused_activation(node))
+    return op.clip(pooled, low, high)
+
+
+@converts("AVERAGE_POOL_2D")
+def convert_average_pool(node: Node) -> Expr:
+    window = _window(node)
+    if not node.is_quantized():
+        return activated(node, channels_last(op.nn.avg_pool2d(channels_first(node[0]), **window)))
+    sums, count = _sums(channels_first(node[0]), window), _counts(node, window)
+    half = op.where(sums > constant(0, "int32"), constant(count // 2, "int32"), constant(-(count // 2), "int32"))
+    low, high = activation_range(node, fused_activation(node))
+    return channels_last(cast(op.clip((sums + half) / constant(count, "int32"), low, high), node.dtype()))
+
+
+def _sums(data: Expr, window: dict[str, Any]) -> Expr:
+    """int32 sums over the windows of [N, C, H, W]: a convolution of each channel with ones."""
+    channels = shape_of(data)[1]
+    ones = constant(np.ones((channels, 1, *window["pool_size"])), "int32")
+    return op.nn.conv2d(
+        cast(data, "int32"), ones, strides=window["strides"], padding=window["padding"], groups=channels
+    )
+
+
+def _counts(node: Node, window: dict[str, Any]) -> np.ndarray:
+    """The number of data elements covered by each window, [1, 1, H, W]."""
+    before, behind = window["padding"][:2], window["padding"][2:]
+    rows = []
+    for axis, size in enumerate(node.shape()[1:3]):
+        reach, stride = window["pool_size"][axis], window["strides"][axis]
+        begins = np.arange((size + before[axis] + behind[axis] - reach) // stride + 1) * stride - before[axis]
+        rows.append(np.minimum(begins + reach, size) - np.maximum(begins, 0))
+    return np.maximum(rows[0][:, None] * rows[1][None, :], 1)[None, None].astype(np.int32)
+
+
+@converts("L2_POOL_2D")
+def convert_l2_pool(node: Node) -> Expr:
+    data = channels_first(node[0])
+    return activated(node, channels_last(op.sqrt(op.nn.avg_pool2d(data * data, **_window(node)))))

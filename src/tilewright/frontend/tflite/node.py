@@ -28,7 +28,7 @@ class World:
 
 
 class Importer:
-    """What the operators of one model share while it is imported.
+    """The state shared by the operators of one model while it is imported.
 
     `functions` holds the loops, as functions of the module; `variables` the types of the variables by name, as they are
     met; `initial` what CALL_ONCE assigns to them; `handles` their names, of which a handle is an index; `tables` keys
@@ -72,16 +72,16 @@ class Importer:
         return list(self._parameters.values())
 
     def initial_states(self) -> dict[str, np.ndarray]:
-        """What each variable holds before the first run; zeros where nothing says."""
+        """The contents of each variable before the first run; zeros by default."""
         zeros = {name: np.zeros(type_.shape, type_.dtype.numpy) for name, type_ in self.variables.items()}
         return {name: self.initial.get(name, zero) for name, zero in zeros.items()}
 
 
-def state_name(graph: Subgraph, place: int) -> str:
-    """What a tensor that operators change in place is called among the variables."""
-    name = graph.tensors[place].name
+def state_name(graph: Subgraph, position: int) -> str:
+    """The variable's name of a tensor that operators change in place."""
+    name = graph.tensors[position].name
     alike = sum(tensor.name == name for tensor in graph.tensors)
-    return name if name and alike == 1 else f"{name or 'state'}_{place}"
+    return name if name and alike == 1 else f"{name or 'state'}_{position}"
 
 
 class Node(NodeInputs):
@@ -110,12 +110,12 @@ class Node(NodeInputs):
         return str(tensor_type_of(self[value] if isinstance(value, int) else value).dtype)
 
     def tensor(self, index: int = 0) -> Tensor:
-        """What the file says of input `index`."""
+        """The declaration of input `index`."""
         self[index]
         return self.graph.tensors[self.operator.inputs[index]]
 
     def output(self, index: int = 0) -> Tensor:
-        """What the file says of output `index`."""
+        """The declaration of output `index`."""
         if index >= len(self.operator.outputs) or self.operator.outputs[index] < 0:
             raise ModelError(f"{self.label} lacks its output {index}")
         return self.graph.tensors[self.operator.outputs[index]]
@@ -142,13 +142,6 @@ class Node(NodeInputs):
         self[index]
         found = known_sizes(self[index])
         return self.ints(index, what) if found is None else list(found.reshape(-1))
-
-    def axis(self, axis: int, rank: int | None = None) -> int:
-        """`axis` counted from the front for `rank` (default: that of input 0); out of range is a `ModelError`."""
-        rank = self.rank() if rank is None else rank
-        if not -rank <= axis < rank:
-            raise ModelError(f"{self.label}: axis {axis} is out of range for {rank} dimensions")
-        return axis % rank
 
     def option(self, name: str, default: Any = None) -> Any:
         """The option `name`; that of a table left out altogether, or of another kind, is its default."""

@@ -36,11 +36,11 @@ def convert_quantize(node: Node) -> Expr:
         scale = constant(_along(wanted.scale, wanted, node.rank()), "float32")
         zero = constant(_along(wanted.zero_point, wanted, node.rank()), "float32")
         low, high = DType(dtype).limits()
-        codes = op.add(round_half_away(op.divide(node[0], scale)), zero)
+        codes = round_half_away(node[0] / scale) + zero
         return cast(op.clip(codes, int(low), int(high)), dtype)
     given = node.input_quantization()
     factor = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
-    value = op.subtract(cast(node[0], "int32"), constant(zero_point(given), "int32"))
+    value = cast(node[0], "int32") - constant(zero_point(given), "int32")
     return finish(node, multiply(value, *factor), "NONE")
 
 
@@ -52,7 +52,7 @@ def convert_dequantize(node: Node) -> Expr:
     given = node.input_quantization()
     scale = constant(_along(given.scale, given, node.rank()), "float32")
     zero = constant(_along(given.zero_point, given, node.rank()), "int32")
-    return op.multiply(cast(op.subtract(cast(node[0], "int32"), zero), "float32"), scale)
+    return cast(cast(node[0], "int32") - zero, "float32") * scale
 
 
 @converts("FAKE_QUANT")
@@ -67,8 +67,8 @@ def convert_fake_quant(node: Node) -> Expr:
     nudged_low, nudged_high = (least - zero) * scale, (most - zero) * scale
     inverse = np.float32(1) / scale
     clamped = op.minimum(op.maximum(node[0], constant(nudged_low, "float32")), constant(nudged_high, "float32"))
-    steps = op.multiply(op.subtract(clamped, constant(nudged_low, "float32")), constant(inverse, "float32"))
-    return op.add(op.multiply(round_half_away(steps), constant(scale, "float32")), constant(nudged_low, "float32"))
+    steps = (clamped - constant(nudged_low, "float32")) * constant(inverse, "float32")
+    return round_half_away(steps) * constant(scale, "float32") + constant(nudged_low, "float32")
 
 
 @converts("DENSIFY")

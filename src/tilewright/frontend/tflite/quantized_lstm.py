@@ -18,9 +18,10 @@ from tilewright.frontend.tflite.fixed_point import (
     multiply,
     quantize_multiplier,
     scalar_scale,
+    sigmoid_16,
+    tanh_16,
     zero_point,
 )
-from tilewright.frontend.tflite.fixed_point_16 import sigmoid_16, tanh_16
 from tilewright.frontend.tflite.model import Quantization
 from tilewright.frontend.tflite.node import Node
 from tilewright.relay import op
@@ -37,8 +38,8 @@ def convert_integer_lstm(node: Node, rows: Expr, steps: int) -> Expr:
     hidden, cell = node[_OUTPUT_STATE], cast(node[_CELL_STATE], "int32")
     fresh = {gate: layer.fresh(gate, rows) for gate in layer.gates}
     found = []
-    for place in range(steps):
-        hidden, cell = layer.step({gate: index_axis(value, 0, place) for gate, value in fresh.items()}, hidden, cell)
+    for position in range(steps):
+        hidden, cell = layer.step({gate: index_axis(value, 0, position) for gate, value in fresh.items()}, hidden, cell)
         found.append(hidden)
     node.keep(_OUTPUT_STATE, hidden)
     node.keep(_CELL_STATE, cast(cell, "int16"))
@@ -71,15 +72,15 @@ class _IntegerLstm:
         return zero_point(self.node.input_quantization(index))
 
     def _hidden(self) -> Quantization:
-        """How what goes into the projection is quantized, or the result where there is none."""
-        places = self.node.operator.intermediates
-        if len(places) < 5:
+        """The quantization of the projection's input, or of the result where there is none."""
+        positions = self.node.operator.intermediates
+        if len(positions) < 5:
             return self.node.input_quantization(_OUTPUT_STATE)
-        found = self.node.graph.tensors[places[4]].quantization
+        found = self.node.graph.tensors[positions[4]].quantization
         return self.node.input_quantization(_OUTPUT_STATE) if found is None else found
 
     def fresh(self, gate: int, rows: Expr) -> Expr:
-        """What the data of all steps gives a gate, in 16 bits."""
+        """A gate's product with the data of all steps, in 16 bits."""
         return self._product(rows, 0, 1 + gate, 12 + gate)
 
     def _product(self, data: Expr, source: int, weight: int, bias: int | None) -> Expr:
@@ -98,51 +99,47 @@ class _IntegerLstm:
             added = added + node.static(bias, "bias").astype(np.int64)
         flat = op.reshape(data, newshape=(-1, shape[-1]))
         sums = op.nn.dense(cast(flat, "int32"), constant(matrix, "int32"))
-        sums = op.add(sums, constant(added, "int32"))
+        sums = sums + constant(added, "int32")
         return op.reshape(sums, newshape=(*shape[:-1], matrix.shape[0]))
 
     def step(self, fresh: dict[int, Expr], hidden: Expr, cell: Expr) -> tuple[Expr, Expr]:
         """(the result as int8, the cell as int32) behind one step."""
         forget = self._gate(_FORGET, fresh, hidden, cell)
         candidate = self._gate(_CELL, fresh, hidden, cell)
-        let_in = (
-            op.subtract(constant(_INT16[1], "int32"), forget)
-            if self.coupled
-            else self._gate(_INPUT, fresh, hidden, cell)
-        )
-        kept = _narrow(divide_by_power(op.multiply(forget, cell), 15))
-        added = _narrow(divide_by_power(op.multiply(let_in, candidate), 30 + self.cell_exponent))
-        after = op.clip(op.add(kept, added), *_INT16)
+        let_in = constant(_INT16[1], "int32") - forget if self.coupled else self._gate(_INPUT, fresh, hidden, cell)
+        kept = _narrow(divide_by_power(forget * cell, 15))
+        added = _narrow(divide_by_power(let_in * candidate, 30 + self.cell_exponent))
+        after = op.clip(kept + added, *_INT16)
         clip = float(self.node.option("cell_clip", 0.0))
         if clip > 0:
             most = int(np.clip(np.float32(clip) / self._scale(_CELL_STATE), -32768.0, 32767.0))
             after = op.clip(after, -most, most)
         gate = self._gate(_OUTPUT, fresh, hidden, after)
         bits = 15 + self.cell_exponent
-        return self._result(op.multiply(gate, _looked_up(after, lambda codes: tanh_16(codes, bits)))), after
+        return self._result(gate * _looked_up(after, lambda codes: tanh_16(codes, bits))), after
 
     def _gate(self, gate: int, fresh: dict[int, Expr], hidden: Expr, cell: Expr) -> Expr:
         value = self._product(hidden, _OUTPUT_STATE, 5 + gate, None)
-        value = op.clip(op.add(fresh[gate], value), *_INT16)
+        value = op.clip(fresh[gate] + value, *_INT16)
         peephole = 9 + (0, 1, -1, 2)[gate]
         if gate != _CELL and self.node.has(peephole):
             factor = np.float32(2.0**self.cell_exponent * self._scale(peephole)) / np.float32(2.0**-12)
-            product = op.multiply(cast(self.node[peephole], "int32"), cell)
-            value = op.clip(op.add(multiply(product, *quantize_multiplier(float(factor))), value), *_INT16)
+            product = cast(self.node[peephole], "int32") * cell
+            value = op.clip(multiply(product, *quantize_multiplier(float(factor))) + value, *_INT16)
         return _looked_up(value, lambda codes: tanh_16(codes, 3) if gate == _CELL else sigmoid_16(codes, 3))
 
     def _result(self, product: Expr) -> Expr:
         """A gate times the cell's function, Q0.30, as the result, through the projection where there is one."""
         factor = np.float32(2.0**-15 / float(self.hidden.scale[0]) * 2.0**-15)
         value = multiply(product, *quantize_multiplier(float(factor)))
-        value = op.add(value, constant(zero_point(self.hidden), "int32"))
+        value = value + constant(zero_point(self.hidden), "int32")
         value = cast(op.clip(value, -128, 127), "int8")
         if not self.node.has(_PROJECTION):
             return value
         scale = np.float32(self._scale(_PROJECTION) * self.hidden.scale[0]) / self._scale(_OUTPUT_STATE)
         sums = self._sums(value, zero_point(self.hidden), _PROJECTION, _PROJECTION + 1)
         value = multiply(sums, *quantize_multiplier(float(scale)))
-        value = op.clip(op.add(value, constant(self._zero(_OUTPUT_STATE), "int32")), -128, 127)
+        value = op.clip(value + constant(self._zero(_OUTPUT_STATE), "int32"), -128, 127)
         clip = float(self.node.option("proj_clip", 0.0))
         if clip > 0:
             most = int(np.clip(np.float32(clip) / self._scale(_OUTPUT_STATE), -128.0, 127.0))
@@ -158,5 +155,5 @@ def _narrow(value: Expr) -> Expr:
 def _looked_up(value: Expr, function: Callable[[np.ndarray], Any]) -> Expr:
     """int32 numbers of 16 bits through the table of `function`."""
     table = function(np.arange(_INT16[0], _INT16[1] + 1, dtype=np.int64))
-    place = op.add(value, constant(-_INT16[0], "int32"))
-    return op.take(constant(table, "int32"), place, axis=0, mode="fast")
+    position = value + constant(-_INT16[0], "int32")
+    return op.take(constant(table, "int32"), position, axis=0, mode="fast")

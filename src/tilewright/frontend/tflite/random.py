@@ -28,8 +28,8 @@ _MOST = 1 << 26
 def philox(key: tuple[int, int], counter: tuple[int, int, int, int], blocks: int) -> np.ndarray:
     """uint32 [blocks, 4]: the words at `counter` and those behind it, of a counter of 128 bits counted in 64."""
     low = (np.uint64(counter[1]) << np.uint64(32)) + np.uint64(counter[0])
-    places = low + np.arange(blocks, dtype=np.uint64)
-    a, b = places & _WORD, places >> np.uint64(32)
+    positions = low + np.arange(blocks, dtype=np.uint64)
+    a, b = positions & _WORD, positions >> np.uint64(32)
     c, d = np.full(blocks, counter[2], np.uint64), np.full(blocks, counter[3], np.uint64)
     first, second = np.uint64(key[0]), np.uint64(key[1])
     shift = np.uint64(32)
@@ -42,9 +42,9 @@ def philox(key: tuple[int, int], counter: tuple[int, int, int, int], blocks: int
 
 def threefry(key: tuple[int, int], counter: tuple[int, int], blocks: int) -> np.ndarray:
     """uint32 [blocks, 2]: the words at `counter` and those behind it."""
-    places = (np.uint64(counter[1]) << np.uint64(32)) + np.uint64(counter[0]) + np.arange(blocks, dtype=np.uint64)
+    positions = (np.uint64(counter[1]) << np.uint64(32)) + np.uint64(counter[0]) + np.arange(blocks, dtype=np.uint64)
     keys = [np.uint32(key[0]), np.uint32(key[1]), np.uint32(key[0] ^ key[1] ^ 0x1BD11BDA)]
-    a, b = (places & _WORD).astype(np.uint32) + keys[0], (places >> np.uint64(32)).astype(np.uint32) + keys[1]
+    a, b = (positions & _WORD).astype(np.uint32) + keys[0], (positions >> np.uint64(32)).astype(np.uint32) + keys[1]
     for turn in range(5):
         for left in ((13, 15, 26, 6), (17, 29, 16, 24))[turn % 2]:
             a = a + b
@@ -106,11 +106,11 @@ def convert_multinomial(node: Node) -> Expr:
     finite = op.isfinite(logits)
     least = like(float(np.finfo(np.float32).min), logits)
     largest = op.max(op.where(finite, logits, least), axis=(1,), keepdims=True)
-    weights = op.exp(op.subtract(cast(logits, "float64"), cast(largest, "float64")))
+    weights = op.exp(cast(logits, "float64") - cast(largest, "float64"))
     sums = op.cumsum(op.where(finite, weights, constant(0, "float64")), axis=1)
     total = op.strided_slice(sums, begin=(-1,), end=(node.shape()[1],), strides=(1,), axes=(1,))
-    wanted = op.multiply(constant(unit.reshape(batch, samples), "float64"), total)
-    below = op.less_equal(op.expand_dims(sums, axis=1), op.expand_dims(wanted, axis=2))
+    wanted = constant(unit.reshape(batch, samples), "float64") * total
+    below = op.expand_dims(sums, axis=1) <= op.expand_dims(wanted, axis=2)
     return op.sum(cast(below, node.output().dtype), axis=(2,))
 
 

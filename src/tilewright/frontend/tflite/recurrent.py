@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from tilewright.errors import ModelError
-from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, like, outputs, reshape, transpose
+from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, outputs, reshape, slice_axis, transpose
 from tilewright.frontend.tflite.activation import activate, fused_activation
+from tilewright.frontend.tflite.fixed_point import multiply, quantize_multiplier, scalar_scale, zero_point
 from tilewright.frontend.tflite.nn import quantized_rows, weight_scales
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.quantized_lstm import convert_integer_lstm
@@ -46,7 +48,7 @@ class Sequence:
         return cls(value if time_major else transpose(value, (1, 0, 2)), time_major)
 
     def steps(self, node: Node) -> int:
-        """How many, which must be known and not too many to be written out."""
+        """The number of steps, which must be known and not too large to be unrolled."""
         count = node.shape(self.rows)[0]
         if not isinstance(count, int) or not 0 < count <= MOST_STEPS:
             node.unsupported(f"{count} steps written out; from 1 to {MOST_STEPS} are supported")
@@ -65,8 +67,8 @@ def product(node: Node, data: Expr, index: int) -> Expr:
     flat = reshape(data, (-1, shape[-1])) if len(shape) != 2 else data
     if node.is_quantized(index):
         codes, scale, zero = quantized_rows(flat, (1,), bool(node.option("asymmetric_quantize_inputs", False)))
-        sums = op.nn.dense(op.subtract(codes, zero), cast(node[index], "int32"))
-        result: Expr = op.multiply(cast(sums, "float32"), op.multiply(scale, weight_scales(node, index, (1, -1))))
+        sums = op.nn.dense(codes - zero, cast(node[index], "int32"))
+        result: Expr = cast(sums, "float32") * (scale * weight_scales(node, index, (1, -1)))
     else:
         result = op.nn.dense(flat, node[index])
     return reshape(result, (*shape[:-1], node.shape(index)[0]))
@@ -76,15 +78,15 @@ def floats(node: Node, index: int) -> Expr:
     """A vector of weights as floats."""
     if not node.is_quantized(index):
         return node[index]
-    return op.multiply(cast(node[index], "float32"), weight_scales(node, index, (-1,)))
+    return cast(node[index], "float32") * weight_scales(node, index, (-1,))
 
 
 def _walk(steps: int, step: Callable[[int, list[Expr]], list[Expr]], states: list[Expr], backwards: bool) -> Any:
     """(the first states of all steps [T, B, width], the states behind the last)."""
     found: list[Expr] = [states[0]] * steps
-    for place in reversed(range(steps)) if backwards else range(steps):
-        states = step(place, states)
-        found[place] = states[0]
+    for position in reversed(range(steps)) if backwards else range(steps):
+        states = step(position, states)
+        found[position] = states[0]
     return op.stack(found, axis=0), states
 
 
@@ -92,7 +94,7 @@ def _walk(steps: int, step: Callable[[int, list[Expr]], list[Expr]], states: lis
 @converts("RNN")
 def convert_rnn(node: Node) -> Expr:
     """Inputs: data [B, width], weights, recurrent weights, bias, state."""
-    fresh = op.add(op.nn.bias_add(product(node, node[0], 1), node[3], axis=1), product(node, node[4], 2))
+    fresh = op.nn.bias_add(product(node, node[0], 1), node[3], axis=1) + product(node, node[4], 2)
     result = activate(node, fresh, fused_activation(node))
     node.keep(4, result)
     return result
@@ -125,13 +127,13 @@ def _both(node: Node, data: Sequence, forth: Expr, back: Expr) -> list[Expr]:
 
 def _rnn(node: Node, data: Sequence, first: int, aside: Any, backwards: bool) -> Expr:
     """Results [T, B, units] of the weights from input `first` on, the state behind them."""
-    fresh: Expr = op.add(product(node, data.rows, first), node[first + 2])
+    fresh: Expr = product(node, data.rows, first) + node[first + 2]
     if aside is not None:
-        fresh = op.add(fresh, product(node, aside[0].rows, aside[1]))
+        fresh = fresh + product(node, aside[0].rows, aside[1])
     function = fused_activation(node)
 
-    def step(place: int, states: list[Expr]) -> list[Expr]:
-        both = op.add(index_axis(fresh, 0, place), product(node, states[0], first + 1))
+    def step(position: int, states: list[Expr]) -> list[Expr]:
+        both = index_axis(fresh, 0, position) + product(node, states[0], first + 1)
         return [activate(node, both, function)]
 
     rows, states = _walk(data.steps(node), step, [node[first + 3]], backwards)
@@ -142,7 +144,7 @@ def _rnn(node: Node, data: Sequence, first: int, aside: Any, backwards: bool) ->
 # -------------------------------------------------------------------------------------------------------------- LSTM
 @dataclass(frozen=True)
 class Layout:
-    """Where an LSTM's inputs stand: `weights` is that of the input gate, `states` those of output and cell.
+    """The positions of an LSTM's inputs: `weights` is that of the input gate, `states` those of output and cell.
 
     `norms` is that of the coefficients of the input gate's normalization, `aside` that of weights over further data.
     """
@@ -192,17 +194,17 @@ class FloatLstm:
         return rows
 
     def fresh(self, gate: int, data: Sequence, aside: Sequence | None) -> Expr:
-        """What the inputs of all steps give a gate, its bias added unless it comes behind a normalization."""
+        """A gate's product with the inputs of all steps, its bias added unless it comes behind a normalization."""
         result = product(self.node, data.rows, self.layout.weights + gate)
         if aside is not None and self.layout.aside is not None:
-            result = op.add(result, product(self.node, aside.rows, self.layout.aside + gate))
-        return result if self.normalized else op.add(result, self.node[self.layout.bias(gate)])
+            result = result + product(self.node, aside.rows, self.layout.aside + gate)
+        return result if self.normalized else result + self.node[self.layout.bias(gate)]
 
     def _has_peephole(self) -> bool:
         return self.node.has(self.layout.peephole(_OUTPUT))
 
     def _is_plain(self) -> bool:
-        """Whether it is what the operator `nn.lstm` computes."""
+        """True if the operator `nn.lstm` computes it."""
         weights = [self.layout.recurrent(gate) for gate in self.gates]
         return (
             not (self.normalized or self.projected or self.cell_clip > 0)
@@ -219,7 +221,7 @@ class FloatLstm:
         if self.coupled:  # 1 - sigmoid(x) is sigmoid(-x): what is let in is what is not forgotten
             for parts in (fresh, recurrent, from_cell):
                 if _FORGET in parts:
-                    parts[_INPUT] = op.negative(parts[_FORGET])
+                    parts[_INPUT] = -parts[_FORGET]
         order = (_INPUT, _OUTPUT, _FORGET, _CELL)
         if from_cell:
             peephole = op.expand_dims(concatenate([from_cell[gate] for gate in order[:3]], 0), axis=0)
@@ -239,8 +241,8 @@ class FloatLstm:
     def _written_out(self, data: Sequence, aside: Sequence | None, states: list[Expr], backwards: bool) -> Any:
         fresh = {gate: self.fresh(gate, data, aside) for gate in self.gates}
 
-        def step(place: int, states: list[Expr]) -> list[Expr]:
-            return self._step({gate: index_axis(rows, 0, place) for gate, rows in fresh.items()}, *states)
+        def step(position: int, states: list[Expr]) -> list[Expr]:
+            return self._step({gate: index_axis(rows, 0, position) for gate, rows in fresh.items()}, *states)
 
         return _walk(data.steps(self.node), step, states, backwards)
 
@@ -248,29 +250,27 @@ class FloatLstm:
         node = self.node
 
         def gate(which: int, cell: Expr) -> Expr:
-            value: Expr = op.add(fresh[which], product(node, hidden, self.layout.recurrent(which)))
+            value: Expr = fresh[which] + product(node, hidden, self.layout.recurrent(which))
             if which != _CELL and self._has_peephole():
-                value = op.add(value, op.multiply(floats(node, self.layout.peephole(which)), cell))
+                value = value + floats(node, self.layout.peephole(which)) * cell
             if self.normalized:
                 assert self.layout.norms is not None
-                value = op.add(
-                    op.multiply(_normalized(value), node[self.layout.norms + which]), node[self.layout.bias(which)]
-                )
+                value = _normalized(value) * node[self.layout.norms + which] + node[self.layout.bias(which)]
             return activate(node, value, self.function) if which == _CELL else op.sigmoid(value)
 
         forget = gate(_FORGET, cell)
-        let_in = op.subtract(like(1, forget), forget) if self.coupled else gate(_INPUT, cell)
-        after = op.add(op.multiply(forget, cell), op.multiply(let_in, gate(_CELL, cell)))
+        let_in = 1 - forget if self.coupled else gate(_INPUT, cell)
+        after = forget * cell + let_in * gate(_CELL, cell)
         if self.cell_clip > 0:
             after = op.clip(after, -self.cell_clip, self.cell_clip)
-        result = op.multiply(gate(_OUTPUT, after), activate(node, after, self.function))
+        result = gate(_OUTPUT, after) * activate(node, after, self.function)
         return [self._projection(result) if self.projected else result, after]
 
     def _projection(self, result: Expr) -> Expr:
-        place = self.layout.projection
-        result = product(self.node, result, place)
-        if self.node.has(place + 1):
-            result = op.add(result, self.node[place + 1])
+        position = self.layout.projection
+        result = product(self.node, result, position)
+        if self.node.has(position + 1):
+            result = result + self.node[position + 1]
         clip = self.projection_clip
         return op.clip(result, -clip, clip) if clip > 0 else result
 
@@ -278,9 +278,9 @@ class FloatLstm:
 def _normalized(value: Expr) -> Expr:
     """Rows of mean 0 and variance 1."""
     mean = op.mean(value, axis=(1,), keepdims=True)
-    spread = op.subtract(value, mean)
-    variance = op.mean(op.multiply(spread, spread), axis=(1,), keepdims=True)
-    return op.multiply(spread, op.rsqrt(op.add(variance, constant(_EPSILON))))
+    spread = value - mean
+    variance = op.mean(spread * spread, axis=(1,), keepdims=True)
+    return spread * op.rsqrt(variance + constant(_EPSILON))
 
 
 @converts("UNIDIRECTIONAL_SEQUENCE_LSTM")
@@ -328,5 +328,61 @@ def _basic_lstm(node: Node) -> list[Expr]:
     both = concatenate([node[0], node[1]], 1)
     gates = op.nn.bias_add(op.nn.dense(both, node[2]), node[3], axis=1)
     let_in, candidate, forget, out = outputs(op.split(gates, indices_or_sections=4, axis=1))
-    cell = op.add(op.multiply(op.sigmoid(forget), node[4]), op.multiply(op.sigmoid(let_in), op.tanh(candidate)))
-    return [op.multiply(op.sigmoid(out), op.tanh(cell)), cell, both, gates]
+    cell = op.sigmoid(forget) * node[4] + op.sigmoid(let_in) * op.tanh(candidate)
+    return [op.sigmoid(out) * op.tanh(cell), cell, both, gates]
+
+
+# SVDF, a dense layer over time as products of vectors: a filter of the data each, then one over its last results.
+_BIAS, _STATE = 3, 4
+
+
+@converts("SVDF")
+def convert_svdf(node: Node) -> Expr:
+    """Inputs: data [B, width], filters of the data, filters over time [filters, memory], bias, state."""
+    filters, memory = node.shape(2)
+    rank = int(node.option("rank"))
+    if rank < 1 or filters % rank or prod(node.shape(_STATE)) != node.shape()[0] * filters * memory:
+        raise ModelError(
+            f"{node.label}: {filters} filters of rank {rank} over a memory of {memory}, state {node.shape(_STATE)}"
+        )
+    integer = node.is_quantized()
+    newest = _filtered(node) if integer else product(node, node[0], 1)
+    state = reshape(node[_STATE], (node.shape()[0], filters, memory))
+    state = concatenate([slice_axis(state, 2, 0, memory - 1), op.expand_dims(newest, axis=2)], 2)
+    result = _over_time(node, cast(state, "int32") if integer else state, rank)
+    # the position of the newest is free at first: results move on by one step
+    zeros = constant(0, node.dtype(_STATE))
+    free = op.full(zeros, shape=(node.shape()[0], filters, 1), dtype=node.dtype(_STATE))
+    node.keep(_STATE, reshape(concatenate([slice_axis(state, 2, 1, memory), free], 2), node.shape(_STATE)))
+    return result
+
+
+def _filtered(node: Node) -> Expr:
+    """The filters' products with int8 data, scaled to the state's int16."""
+    data, weight, state = (node.input_quantization(index) for index in (0, 1, _STATE))
+    centred = cast(node[0], "int32") - constant(zero_point(data), "int32")
+    sums = op.nn.dense(centred, cast(node[1], "int32"))
+    factor = quantize_multiplier(scalar_scale(data) * scalar_scale(weight) / scalar_scale(state))
+    return cast(op.clip(multiply(sums, *factor), -(1 << 15), (1 << 15) - 1), "int16")
+
+
+def _over_time(node: Node, state: Expr, rank: int) -> Expr:
+    """The filters over time [B, filters, memory] summed in groups of `rank`, biased, as the output."""
+    batch, filters, memory = node.shape(state)
+    integer = node.is_quantized()
+    if integer:
+        weight = cast(node[2], "int32")
+    elif node.is_quantized(2):
+        weight = cast(node[2], "float32") * constant(scalar_scale(node.input_quantization(2)))
+    else:
+        weight = node[2]
+    products = reshape(state * weight, (batch, filters // rank, rank * memory))
+    result: Expr = op.sum(products, axis=(2,))
+    if node.has(_BIAS):
+        result = result + node[_BIAS]
+    if not integer:
+        return activate(node, result, fused_activation(node))
+    scales = [scalar_scale(node.input_quantization(index)) for index in (_STATE, 2)]
+    wanted = node.output_quantization()
+    result = multiply(result, *quantize_multiplier(scales[0] * scales[1] / scalar_scale(wanted)))
+    return cast(op.clip(result + constant(zero_point(wanted), "int32"), -128, 127), "int8")

@@ -49,7 +49,7 @@ def convert_reduction(node: Node) -> Expr:
         return _scaled_product(node, axes, keep)
     if node.name == "MEAN" and node.dtype() in ("int32", "int64"):
         total = op.sum(cast(node[0], "int64"), axis=axes, keepdims=keep)
-        return cast(op.divide(total, constant(prod(node.shape()[axis] for axis in axes), "int64")), node.dtype())
+        return cast(total / constant(prod(node.shape()[axis] for axis in axes), "int64"), node.dtype())
     return _REDUCTIONS[node.name](node[0], axis=axes, keepdims=keep)
 
 
@@ -60,10 +60,10 @@ def _scaled_sum(node: Node, axes: Sequence[int], keep: bool) -> Expr:
     multiplier, shift = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
     total: Expr = op.sum(cast(node[0], "int32"), axis=axes, keepdims=keep)
     if zero_point(given):
-        total = op.subtract(total, constant(zero_point(given) * count, "int32"))
+        total = total - constant(zero_point(given) * count, "int32")
     if node.name == "MEAN":
-        places = min(count.bit_length() - 1, 32, 31 + shift)
-        multiplier, shift = (multiplier << places) // count, shift - places
+        positions = min(count.bit_length() - 1, 32, 31 + shift)
+        multiplier, shift = (multiplier << positions) // count, shift - positions
     return finish(node, multiply(total, multiplier, shift), "NONE")
 
 
@@ -83,8 +83,8 @@ def _scaled_product(node: Node, axes: Sequence[int], keep: bool) -> Expr:
     rest = [axis for axis in range(len(shape)) if axis not in axes]
     rows = reshape(transpose(centred(node, 0, "int64"), (*axes, *rest)), (count, *(shape[axis] for axis in rest)))
     total = cast(index_axis(rows, 0, 0), "int32")
-    for place in range(1, count):
-        total = multiply_wide(op.multiply(cast(total, "int64"), index_axis(rows, 0, place)), *factor)
+    for position in range(1, count):
+        total = multiply_wide(cast(total, "int64") * index_axis(rows, 0, position), *factor)
     total = multiply_wide(cast(total, "int64"), *factor)
     kept = [1 if axis in axes else extent for axis, extent in enumerate(shape)]
     return finish(node, reshape(total, kept) if keep else total, "NONE")
@@ -121,7 +121,7 @@ def convert_segment(node: Node) -> Expr:
     kind = DType(node.dtype())
     first = kind.finite_limits()[0 if start < 0 else 1] if np.isinf(start) else start
     # one segment more takes what is dropped
-    ids = op.where(op.less(ids, constant(0, "int32")), constant(segments, "int32"), ids)
+    ids = op.where(ids < constant(0, "int32"), constant(segments, "int32"), ids)
     initial = constant(np.full((segments + 1, *rest), first), node.dtype())
-    places = op.reshape(ids, newshape=(1, rows))
-    return op.strided_slice(op.scatter_nd(initial, places, data, mode=mode), begin=(0,), end=(segments,), axes=(0,))
+    positions = op.reshape(ids, newshape=(1, rows))
+    return op.strided_slice(op.scatter_nd(initial, positions, data, mode=mode), begin=(0,), end=(segments,), axes=(0,))

@@ -34,7 +34,7 @@ class TfliteReference(InterpreterReference):
 
     def __init__(self, model: str | os.PathLike[str] | bytes, convert: Callable[[Shapes | None], IRModule]) -> None:
         main = load_model(model).subgraphs[0]
-        own = {main.tensors[place].name for place in main.inputs}
+        own = {main.tensors[position].name for position in main.inputs}
         # variables are inputs of the module, whose shapes nobody chooses
         self._own = own
         super().__init__(lambda shapes: convert(self._chosen(shapes)))
@@ -96,7 +96,9 @@ def _is_transposed(tensor: Expr | None, value: Expr) -> bool:
 
 def _left_in(graph: Subgraph) -> dict[str, int]:
     """The tensors that hold what the variables of a subgraph are behind it, by name."""
-    found = {state_name(graph, place): place for place, tensor in enumerate(graph.tensors) if tensor.is_variable}
+    found = {
+        state_name(graph, position): position for position, tensor in enumerate(graph.tensors) if tensor.is_variable
+    }
     handles: dict[int, str] = {}
     for operator in graph.operators:
         if operator.name == "VAR_HANDLE":
@@ -130,15 +132,15 @@ class _Interpreter:
         self._after = _left_in(self._main) if self._first else {}
         try:
             self._run = interpreter.Interpreter(**options)
-            for place, tensor in zip(self._main.inputs, self._inputs()):
+            for position, tensor in zip(self._main.inputs, self._inputs()):
                 if tensor.name in inputs and np.shape(inputs[tensor.name]) != tensor.shape:
-                    self._run.resize_tensor_input(place, np.shape(inputs[tensor.name]), strict=False)
+                    self._run.resize_tensor_input(position, np.shape(inputs[tensor.name]), strict=False)
             self._run.allocate_tensors()
         except (ValueError, RuntimeError) as error:
             raise UnsupportedError(f"LiteRT does not load {whole.label}: {error}") from None
 
     def _inputs(self) -> list[Tensor]:
-        return [self._main.tensors[place] for place in self._main.inputs]
+        return [self._main.tensors[position] for position in self._main.inputs]
 
     def give(self, inputs: Mapping[str, Array]) -> None:
         """Other inputs of the same shapes."""
@@ -151,12 +153,12 @@ class _Interpreter:
                 raise InputError(f"LiteRT runs from what {name!r} holds before the first run; leave out --input {name}")
         self._run.reset_all_variables()
         try:
-            for place, tensor in zip(self._main.inputs, self._inputs()):
-                self._run.set_tensor(place, np.ascontiguousarray(self._feed[tensor.name]))
+            for position, tensor in zip(self._main.inputs, self._inputs()):
+                self._run.set_tensor(position, np.ascontiguousarray(self._feed[tensor.name]))
             self._run.invoke()
         except (ValueError, RuntimeError) as error:
             raise UnsupportedError(f"LiteRT does not run the model on these inputs: {error}") from None
-        return [np.array(self._run.get_tensor(place)) for place in (*self._main.outputs, *self._left())]
+        return [np.array(self._run.get_tensor(position)) for position in (*self._main.outputs, *self._left())]
 
     def _left(self) -> list[int]:
         """The tensors that hold what the variables are behind a run."""
@@ -167,11 +169,11 @@ class _Interpreter:
 
     def values(self, names: Sequence[str]) -> dict[str, Array]:
         """The tensors of the main subgraph that have these names and a value."""
-        places = {tensor.name: place for place, tensor in enumerate(self._main.tensors)}
+        positions = {tensor.name: position for position, tensor in enumerate(self._main.tensors)}
         found = {}
         for name in names:
             try:
-                found[name] = np.array(self._run.get_tensor(places[name]))
+                found[name] = np.array(self._run.get_tensor(positions[name]))
             except (KeyError, ValueError):  # of another subgraph, or of no memory
                 continue
         return found

@@ -129,7 +129,7 @@ def convert_pack(node: Node) -> Expr:
 @converts("UNPACK")
 def convert_unpack(node: Node) -> list[Expr]:
     axis = node.axis(int(node.option("axis")))
-    return [index_axis(node[0], axis, place) for place in range(len(node.operator.outputs))]
+    return [index_axis(node[0], axis, position) for position in range(len(node.operator.outputs))]
 
 
 @converts("SPLIT")
@@ -189,8 +189,8 @@ def convert_strided_slice(node: Node) -> Expr:
         else:
             extent = node.shape()[axis]
             if masks["shrink_axis"] >> i & 1:
-                place = node.axis(begin[i], extent) if isinstance(extent, int) else begin[i]
-                slices.append((place, place + 1, 1))
+                position = node.axis(begin[i], extent) if isinstance(extent, int) else begin[i]
+                slices.append((position, position + 1, 1))
             else:
                 offset = begin[i] if node.option("offset", False) else 0
                 bounds = _bounds(begin[i], end[i] + offset, strides[i], extent, masks, i)
@@ -205,8 +205,12 @@ def convert_strided_slice(node: Node) -> Expr:
     return reshape(data, shape)
 
 
-def _bounds(begin: int, end: int, stride: int, extent: int, masks: dict[str, int], place: int) -> tuple[int, int, int]:
-    given = slice(None if masks["begin"] >> place & 1 else begin, None if masks["end"] >> place & 1 else end, stride)
+def _bounds(
+    begin: int, end: int, stride: int, extent: int, masks: dict[str, int], position: int
+) -> tuple[int, int, int]:
+    given = slice(
+        None if masks["begin"] >> position & 1 else begin, None if masks["end"] >> position & 1 else end, stride
+    )
     return given.indices(extent)
 
 
@@ -301,7 +305,7 @@ def convert_resize(node: Node) -> Expr:
 
 
 def _bilinear_of_codes(node: Node, size: list[int], align: bool, half: bool) -> Expr:
-    """The kernel's integers: places and shares in 1/1024; beyond the first and last centre the border goes on."""
+    """The kernel's integers: positions and shares in 1/1024; beyond the first and last centre the border goes on."""
     if node.dtype() == "uint8":
         return _bilinear_of_bytes(node, size, align, half)
     kind = "int32" if node.dtype() == "int8" else "int64"
@@ -312,11 +316,11 @@ def _bilinear_of_codes(node: Node, size: list[int], align: bool, half: bool) -> 
         step = (1024 * parts + whole // 2) // whole
         at = np.arange(wanted) * step + (step // 2 - 512 if half else 0)
         before, behind = np.maximum(at // 1024, 0), np.minimum((at + 1023) // 1024, extent - 1)
-        share = (at - 1024 * before).reshape([-1 if place == axis else 1 for place in range(4)])
+        share = (at - 1024 * before).reshape([-1 if position == axis else 1 for position in range(4)])
         near, far = (op.take(value, constant(one, "int32"), axis=axis, mode="fast") for one in (before, behind))
-        value = op.add(op.multiply(near, constant(1024 - share, kind)), op.multiply(far, constant(share, kind)))
-    half_step = op.where(op.greater(value, like(0, value)), like(1 << 19, value), like(-(1 << 19), value))
-    return cast(op.divide(op.add(value, half_step), like(1 << 20, value)), node.dtype())
+        value = near * constant(1024 - share, kind) + far * constant(share, kind)
+    half_step = op.where(value > 0, like(1 << 19, value), like(-(1 << 19), value))
+    return cast((value + half_step) / (1 << 20), node.dtype())
 
 
 def _bilinear_of_bytes(node: Node, size: list[int], align: bool, half: bool) -> Expr:
@@ -328,14 +332,14 @@ def _bilinear_of_bytes(node: Node, size: list[int], align: bool, half: bool) -> 
         at = (np.arange(wanted, dtype=np.float32) + centre) * _step(extent, wanted, align) - centre
         before = np.maximum(np.floor(at), 0)
         behind = np.minimum(np.ceil(at), extent - 1)
-        rest = (at - before).reshape([-1 if place == axis else 1 for place in range(4)])
+        rest = (at - before).reshape([-1 if position == axis else 1 for position in range(4)])
         corners.append(((before, one - rest), (behind, rest)))
     terms: list[Expr] = []
     for column, across in corners[1]:
         for row, down in corners[0]:
             rows = op.take(node[0], constant(row, "int32"), axis=1, mode="fast")
             corner = cast(op.take(rows, constant(column, "int32"), axis=2, mode="fast"), "float32")
-            terms.append(op.multiply(op.multiply(corner, constant(down, "float32")), constant(across, "float32")))
+            terms.append(corner * constant(down, "float32") * constant(across, "float32"))
     return cast(reduce(op.add, [*terms, constant(0.5)]), "uint8")
 
 
@@ -352,8 +356,8 @@ def _nearest(node: Node, size: list[int], align: bool, half: bool) -> Expr:
     for axis, wanted in enumerate(size, 1):
         extent = node.shape()[axis]
         at = (np.arange(wanted, dtype=np.float32) + np.float32(0.5 if half else 0)) * _step(extent, wanted, align)
-        places = round_array(at) if align else np.floor(at)
-        value = op.take(value, constant(np.clip(places, 0, extent - 1), "int32"), axis=axis, mode="fast")
+        positions = round_array(at) if align else np.floor(at)
+        value = op.take(value, constant(np.clip(positions, 0, extent - 1), "int32"), axis=axis, mode="fast")
     return value
 
 
@@ -362,7 +366,7 @@ def convert_matrix_diag(node: Node) -> Expr:
     extent = node.shape()[-1]
     eye = constant(np.eye(extent), "bool")
     rows = op.expand_dims(node[0], axis=node.rank(), num_newaxis=1)
-    return op.where(eye, rows, like(0, rows))
+    return op.where(eye, rows, 0)
 
 
 @converts("MATRIX_SET_DIAG")

@@ -54,7 +54,7 @@ def _spread(sparsity: Record, values: np.ndarray, shape: tuple[int, ...]) -> np.
 
 
 def _compressed(metadata: Record, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each stored index below `positions`: the number of its parent, its coordinate, its place."""
+    """For each stored index below `positions`: the number of its parent, its coordinate, its position."""
     segments = np.asarray(metadata.array_segments.values, np.int64)
     indices = np.asarray(metadata.array_indices.values, np.int64)
     begins, ends = segments[positions], segments[positions + 1]
@@ -67,7 +67,7 @@ def _compressed(metadata: Record, positions: np.ndarray) -> tuple[np.ndarray, np
         raise ValueError("segments that are out of order")
     counts = ends - begins
     parents = np.repeat(np.arange(positions.size), counts)
-    places = np.concatenate([np.arange(b, e) for b, e in zip(begins, ends)]) if counts.size else begins
+    indices = np.concatenate([np.arange(b, e) for b, e in zip(begins, ends)]) if counts.size else begins
     if (indices < 0).any():
         raise ValueError("negative indices")
-    return parents, indices[places], places
+    return parents, indices[indices], indices

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.frontend.fourier import complex_transform, real_transform
+from tilewright.frontend.builders.fourier import complex_transform, real_transform
+from tilewright.frontend.converters import Converter
 from tilewright.frontend.idioms import (
     concatenate,
     constant,
@@ -18,7 +19,7 @@ from tilewright.frontend.idioms import (
     slice_axis,
 )
 from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import Converter, converts
+from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -42,8 +43,10 @@ def of_complex(operator: str, converter: Converter, complex_inputs: Sequence[int
         whole, made = list(node.inputs), []
         for part in (0, 1):
             node.inputs = [
-                index_axis(value, rank_of(value) - 1, part) if place in complex_inputs and value is not None else value
-                for place, value in enumerate(whole)
+                index_axis(value, rank_of(value) - 1, part)
+                if position in complex_inputs and value is not None
+                else value
+                for position, value in enumerate(whole)
             ]
             found = converter(node)
             made.append([found] if isinstance(found, Expr) else list(found))
@@ -80,4 +83,4 @@ def convert_parts(node: Node) -> Expr:
     last = rank_of(node[0]) - 1
     if node.name != "COMPLEX_ABS":
         return index_axis(node[0], last, ("REAL", "IMAG").index(node.name))
-    return op.sqrt(op.sum(op.multiply(node[0], node[0]), axis=(last,)))
+    return op.sqrt(op.sum(node[0] * node[0], axis=(last,)))

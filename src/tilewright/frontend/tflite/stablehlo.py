@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.idioms import broadcast_to, cast, concatenate, constant, like, reshape, transpose
+from tilewright.frontend.idioms import broadcast_to, cast, concatenate, constant, reshape, transpose
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op
@@ -56,8 +56,8 @@ def convert_unary(node: Node) -> Expr:
 
 @converts("STABLEHLO_CBRT")
 def convert_cbrt(node: Node) -> Expr:
-    root = op.power(op.abs(node[0]), like(1 / 3, node[0]))
-    return op.multiply(op.sign(node[0]), root)
+    root = op.power(op.abs(node[0]), 1 / 3)
+    return op.sign(node[0]) * root
 
 
 @converts(*_BINARY)

@@ -34,7 +34,8 @@ _MOST_ELEMENTS = 1 << 10
 
 
 def combination(node: Node, index: int) -> str:
-    """What the subgraph `index` makes of two elements: a name of `_COMBINE`, or "second" where that is all it gives.
+    """The combination of two elements by the subgraph `index`: a name of `_COMBINE`, or "second" where that is its
+    result.
 
     Raises `UnsupportedError` for what is more than one operator.
     """
@@ -60,16 +61,16 @@ def padded(
         shape = node.shape(data)
         extent = shape[axis]
         full = extent + max(extent - 1, 0) * inside
-        places = np.arange(-before, full + behind)
+        positions = np.arange(-before, full + behind)
         step = inside + 1
-        kept = (places >= 0) & (places < full) & (places % step == 0)
+        kept = (positions >= 0) & (positions < full) & (positions % step == 0)
         if kept.all() and len(kept) == extent:
             continue
         if not kept.any():
-            data = op.broadcast_to(value, shape=(*shape[:axis], len(places), *shape[axis + 1 :]))
+            data = op.broadcast_to(value, shape=(*shape[:axis], len(positions), *shape[axis + 1 :]))
             continue
-        found = op.take(data, constant(np.where(kept, places // step, 0), "int32"), axis=axis, mode="fast")
-        mask = kept.reshape([-1 if place == axis else 1 for place in range(len(shape))])
+        found = op.take(data, constant(np.where(kept, positions // step, 0), "int32"), axis=axis, mode="fast")
+        mask = kept.reshape([-1 if position == axis else 1 for position in range(len(shape))])
         data = op.where(constant(mask, "bool"), found, value)
     return data
 
@@ -144,10 +145,10 @@ def _windows(
     if min(counts, default=1) < 1:
         return full(0, [max(count, 0) for count in counts], node.dtype())
     result: Expr | None = None
-    for places in itertools.product(*map(range, window)):
+    for positions in itertools.product(*map(range, window)):
         part = data
-        for axis, (place, step, stride, count) in enumerate(zip(places, dilation, strides, counts)):
-            begin = place * step
+        for axis, (position, step, stride, count) in enumerate(zip(positions, dilation, strides, counts)):
+            begin = position * step
             part = slice_axis(part, axis, begin, begin + (count - 1) * stride + 1, stride)
         result = part if result is None else _COMBINE[name](result, part)
     assert result is not None
@@ -171,11 +172,11 @@ def convert_sort(node: Node) -> list[Expr]:
     one = graph.operators[0]
     direction = int(one.options.comparison_direction) if one.name == "STABLEHLO_COMPARE" else -1
     pairs = [(graph.inputs[2 * number], graph.inputs[2 * number + 1]) for number in range(len(node.inputs))]
-    ascending, places = _ORDERS.get((one.name, direction)), tuple(one.inputs)
-    if ascending is not None and places[::-1] in pairs:
-        ascending, places = not ascending, places[::-1]
-    if ascending is None or places not in pairs:
+    ascending, positions = _ORDERS.get((one.name, direction)), tuple(one.inputs)
+    if ascending is not None and positions[::-1] in pairs:
+        ascending, positions = not ascending, positions[::-1]
+    if ascending is None or positions not in pairs:
         node.unsupported(f"a comparison by {one.name} of elements that are no pair")
     axis = node.axis(int(node.option("dimension", -1)))
-    order = op.argsort(node[pairs.index(places)], axis=axis, is_ascend=ascending, dtype="int32")
+    order = op.argsort(node[pairs.index(positions)], axis=axis, is_ascend=ascending, dtype="int32")
     return [op.gather(value, axis, order) for value in node.given()]

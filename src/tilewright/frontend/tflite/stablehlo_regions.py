@@ -1,4 +1,4 @@
-"""Operators of StableHLO on regions of tensors: padding, slices at places, gathering, scattering, sums of products.
+"""Operators of StableHLO on regions of tensors: padding, slices at positions, gathering, scattering, sums of products.
 
 https://openxla.org/stablehlo/spec says what each gives; regions are found by the numbers of their elements.
 """
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend import windows
+from tilewright.frontend.builders import windows
+from tilewright.frontend.builders.product import einsum
 from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, reshape, slice_axis, transpose
-from tilewright.frontend.product import einsum
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts
 from tilewright.frontend.tflite.stablehlo_bodies import combination, padded
@@ -42,7 +42,7 @@ def convert_pad(node: Node) -> Expr:
 
 @converts("STABLEHLO_DYNAMIC_SLICE")
 def convert_dynamic_slice(node: Node) -> Expr:
-    """Inputs: data, the first place of each axis, moved so that the slice fits."""
+    """Inputs: data, the first position of each axis, moved so that the slice fits."""
     sizes = _numbers(node, "slice_sizes")
     if len(sizes) != node.rank() or len(node.inputs) != 1 + node.rank():
         raise ModelError(f"{node.label}: slices of {sizes} at {len(node.inputs) - 1} places of {node.rank()} axes")
@@ -51,13 +51,13 @@ def convert_dynamic_slice(node: Node) -> Expr:
         if not 0 <= size <= extent:
             raise ModelError(f"{node.label}: a slice of {size} of an axis of {extent}")
         first = op.clip(reshape(cast(node[1 + axis], "int32"), ()), 0, extent - size)
-        data = op.take(data, op.add(constant(np.arange(size), "int32"), first), axis=axis, mode="clip")
+        data = op.take(data, constant(np.arange(size), "int32") + first, axis=axis, mode="clip")
     return data
 
 
 # --------------------------------------------------------------------------------------------- gathering and scattering
 def _starts(node: Node, index: int, vector: int) -> Expr:
-    """The places of input `index` [batch …, coordinates], their axis of coordinates `vector` moved behind."""
+    """The positions of input `index` [batch …, coordinates], their axis of coordinates `vector` moved behind."""
     value, rank = cast(node[index], "int32"), node.rank(index)
     if vector == rank:
         return op.expand_dims(value, axis=rank)
@@ -78,15 +78,15 @@ def _offsets(shape: Sequence[int], sizes: Sequence[int], kept: Sequence[int], ax
     """The numbers of a window's elements less that of its first, along the `axes` of a result that window axes are."""
     steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
     total = np.zeros([1] * rank, np.int64)
-    for axis, place in zip(kept, axes):
+    for axis, position in zip(kept, axes):
         line = np.arange(sizes[axis]) * steps[axis]
-        total = total + line.reshape([-1 if i == place else 1 for i in range(rank)])
+        total = total + line.reshape([-1 if i == position else 1 for i in range(rank)])
     return total
 
 
 @converts("STABLEHLO_GATHER")
 def convert_gather(node: Node) -> Expr:
-    """Inputs: data, places. A window at each place, moved so that it lies within the data."""
+    """Inputs: data, positions. A window at each position, moved so that it lies within the data."""
     shape, sizes = node.shape(), _numbers(node, "slice_sizes")
     collapsed, mapped = _numbers(node, "collapsed_slice_dims"), _numbers(node, "start_index_map")
     offset = _numbers(node, "offset_dims")
@@ -96,17 +96,19 @@ def convert_gather(node: Node) -> Expr:
     batch = [axis for axis in range(rank) if axis not in offset]
     if len(sizes) != len(shape) or len(offset) != len(kept) or len(mapped) != node.shape(starts)[-1]:
         raise ModelError(f"{node.label}: windows of {sizes} at {len(mapped)} coordinates in data {list(shape)}")
-    places: Expr = constant(_offsets(shape, sizes, kept, offset, rank), "int32")
+    positions: Expr = constant(_offsets(shape, sizes, kept, offset, rank), "int32")
     for number, axis in enumerate(mapped):
         one = op.clip(index_axis(starts, len(node.shape(starts)) - 1, number), 0, shape[axis] - sizes[axis])
         step = constant(prod(shape[axis + 1 :]), "int32")
-        places = op.add(places, op.multiply(_spread(one, node, batch, rank), step))
-    return op.take(reshape(node[0], (prod(shape),)), places, axis=0, mode="clip")
+        positions = positions + _spread(one, node, batch, rank) * step
+    return op.take(reshape(node[0], (prod(shape),)), positions, axis=0, mode="clip")
 
 
 @converts("STABLEHLO_SCATTER")
 def convert_scatter(node: Node) -> Expr:
-    """Inputs: data, places, updates: windows of updates combined with the data; those that do not fit are left out."""
+    """Inputs: data, positions, updates: windows of updates combined with the data; those that do not fit are
+    left out.
+    """
     if len(node.inputs) != 3:
         node.unsupported(f"{len(node.inputs)} inputs; one tensor is scattered into")
     mode = combination(node, int(node.option("update_computation_subgraph_index")))
@@ -122,25 +124,25 @@ def convert_scatter(node: Node) -> Expr:
     if len(window) != len(kept) or len(mapped) != node.shape(starts)[-1]:
         raise ModelError(f"{node.label}: windows along {window} at {len(mapped)} coordinates in data {list(shape)}")
     sizes = [1] * len(shape)
-    for axis, place in zip(kept, window):
-        sizes[axis] = update[place]
-    places: Expr = constant(_offsets(shape, sizes, kept, window, len(update)), "int32")
+    for axis, position in zip(kept, window):
+        sizes[axis] = update[position]
+    positions: Expr = constant(_offsets(shape, sizes, kept, window, len(update)), "int32")
     fits: Expr = constant(np.ones((1,) * len(update), bool), "bool")
     for number, axis in enumerate(mapped):
         one = index_axis(starts, len(node.shape(starts)) - 1, number)
         inside = op.logical_and(
-            op.greater_equal(one, constant(0, "int32")),
-            op.less_equal(one, constant(shape[axis] - sizes[axis], "int32")),
+            one >= constant(0, "int32"),
+            one <= constant(shape[axis] - sizes[axis], "int32"),
         )
         fits = op.logical_and(fits, _spread(inside, node, batch, len(update)))
         step = constant(prod(shape[axis + 1 :]), "int32")
-        places = op.add(places, op.multiply(_spread(one, node, batch, len(update)), step))
+        positions = positions + _spread(one, node, batch, len(update)) * step
     total = prod(shape)
-    places = op.broadcast_to(op.where(fits, places, constant(total, "int32")), shape=update)
+    positions = op.broadcast_to(op.where(fits, positions, constant(total, "int32")), shape=update)
     # one element more takes what is left out
     flat = concatenate([reshape(node[0], (total,)), constant(np.zeros(1), node.dtype())], 0)
-    places, updates = reshape(places, (1, prod(update))), reshape(node[2], (prod(update),))
-    result = op.scatter_nd(flat, places, updates, mode=modes[mode])
+    positions, updates = reshape(positions, (1, prod(update))), reshape(node[2], (prod(update),))
+    result = op.scatter_nd(flat, positions, updates, mode=modes[mode])
     return reshape(slice_axis(result, 0, 0, total), shape)
 
 

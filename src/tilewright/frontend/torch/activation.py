@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tilewright.frontend import functions
+from tilewright.frontend.builders import functions
 from tilewright.frontend.idioms import like, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.random_numbers import draw
@@ -17,7 +17,7 @@ from tilewright.relay.ir.expr import Expr
 def convert_relu(node: TorchNode) -> Expr:
     """max(x, 0)."""
     data = node.tensor("self")
-    return op.nn.relu(data) if node.dtype.is_float else op.maximum(data, like(0, data))
+    return op.nn.relu(data) if node.dtype.is_float else op.maximum(data, 0)
 
 
 @converts("aten.relu6", "aten.hardtanh")
@@ -34,10 +34,10 @@ def convert_hardtanh(node: TorchNode) -> Expr:
 def convert_hardsigmoid(node: TorchNode) -> Expr:
     """clip(x + 3, 0, 6) / 6, for hardswish times x."""
     data = node.tensor("self")
-    clipped = op.clip(op.add(data, like(3, data)), a_min=0.0, a_max=6.0)
+    clipped = op.clip(data + 3, a_min=0.0, a_max=6.0)
     if "swish" in node.target:
-        clipped = op.multiply(data, clipped)
-    return op.divide(clipped, like(6, data))
+        clipped = data * clipped
+    return clipped / 6
 
 
 @converts("aten.silu")
@@ -56,9 +56,9 @@ def convert_mish(node: TorchNode) -> Expr:
 def convert_softplus(node: TorchNode) -> Expr:
     """log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
     data = node.tensor("self")
-    scaled = op.multiply(data, like(node["beta"], data))
-    made = op.divide(functions.softplus(scaled), like(node["beta"], data))
-    return op.where(op.greater(scaled, like(node["threshold"], data)), data, made)
+    scaled = data * node["beta"]
+    made = functions.softplus(scaled) / node["beta"]
+    return op.where(scaled > node["threshold"], data, made)
 
 
 @converts("aten.log_sigmoid", "aten.log_sigmoid_forward")
@@ -70,7 +70,7 @@ def convert_log_sigmoid(node: TorchNode) -> Expr | list[Expr]:
         return made
     if any(extent == 0 for extent in node.shape_at(1)):
         return [made, op.zeros(shape=node.shape_at(1), dtype=str(node.dtype))]
-    return [made, op.exp(op.negative(op.abs(data)))]
+    return [made, op.exp(-op.abs(data))]
 
 
 @converts("aten.gelu")
@@ -83,7 +83,7 @@ def convert_gelu(node: TorchNode) -> Expr:
 def convert_leaky_relu(node: TorchNode) -> Expr:
     """x above zero, slope times x below."""
     data, slope = node.tensor("self"), node["negative_slope"]
-    return op.where(op.greater(data, like(0, data)), data, op.multiply(data, like(slope, data)))
+    return op.where(data > 0, data, data * slope)
 
 
 @converts("aten.rrelu_with_noise_functional", "aten.rrelu_with_noise")
@@ -92,9 +92,9 @@ def convert_rrelu_with_noise(node: TorchNode) -> Expr | list[Expr]:
     data, noise = node["self"], node["noise"]
     low, high = float(node["lower"]), float(node["upper"])
     if node["training"]:
-        spread = op.add(op.multiply(draw(node, shape_of(data), node.dtype), like(high - low, data)), like(low, data))
-        noise = op.where(op.less_equal(data, like(0, data)), spread, like(1, data))
-        made = op.multiply(data, noise)
+        spread = draw(node, shape_of(data), node.dtype) * (high - low) + low
+        noise = op.where(data <= 0, spread, 1)
+        made = data * noise
     else:
         made = op.nn.leaky_relu(data, alpha=(low + high) / 2)
     return [made, noise] if isinstance(node.value, tuple | list) else made
@@ -106,9 +106,9 @@ def convert_rrelu_backward(node: TorchNode) -> Expr:
     gradient, data = node["grad_output"], node["self"]
     low, high = float(node["lower"]), float(node["upper"])
     if node["training"] and high - low > 1e-6:
-        return op.multiply(gradient, node["noise"])
+        return gradient * node["noise"]
     slope = like((low + high) / 2, gradient)
-    return op.where(op.greater(data, like(0, data)), gradient, op.multiply(gradient, slope))
+    return op.where(data > 0, gradient, gradient * slope)
 
 
 @converts("aten.rrelu")
@@ -117,7 +117,7 @@ def convert_rrelu(node: TorchNode) -> Expr:
     if node["training"]:
         node.unsupported("training, which draws random numbers,")
     data, slope = node.tensor("self"), (node["lower"] + node["upper"]) / 2
-    return op.where(op.greater(data, like(0, data)), data, op.multiply(data, like(slope, data)))
+    return op.where(data > 0, data, data * slope)
 
 
 @converts("aten.prelu", "aten._prelu_kernel")
@@ -128,7 +128,7 @@ def convert_prelu(node: TorchNode) -> Expr:
         slope = reshape(slope, (shape_of(slope)[0], *[1] * (rank_of(data) - 2)))
     elif rank_of(slope) == 1:
         slope = reshape(slope, ()) if rank_of(data) == 0 else slope
-    return op.where(op.greater(data, like(0, data)), data, op.multiply(data, slope))
+    return op.where(data > 0, data, data * slope)
 
 
 @converts("aten.elu", "aten.selu", "aten.celu")
@@ -140,16 +140,16 @@ def convert_elu(node: TorchNode) -> Expr:
         return functions.selu(data)
     if "celu" in node.target:
         return functions.celu(data, alpha)
-    negative = op.minimum(data, like(0, data))
-    below = op.multiply(op.expm1(op.multiply(negative, like(factor, data))), like(alpha * scale, data))
-    return op.where(op.greater(data, like(0, data)), op.multiply(data, like(scale, data)), below)
+    negative = op.minimum(data, 0)
+    below = op.expm1(negative * factor) * (alpha * scale)
+    return op.where(data > 0, data * scale, below)
 
 
 @converts("aten.threshold")
 def convert_threshold(node: TorchNode) -> Expr:
     """x above the threshold, a value elsewhere."""
     data = node.tensor("self")
-    inside = op.less_equal(data, like(node["threshold"], data))
+    inside = data <= node["threshold"]
     return op.where(inside, like(node["value"], data), data)
 
 
@@ -158,11 +158,11 @@ def convert_shrink(node: TorchNode) -> Expr:
     """0 within ±lambd; outside x, for softshrink moved toward zero by lambd."""
     data, bound = node.tensor("self"), node["lambd"]
     if "hardshrink" in node.target:
-        inside = op.less_equal(op.abs(data), like(bound, data))
-        return op.where(inside, like(0, data), data)
-    high, low = op.greater(data, like(bound, data)), op.less(data, like(-bound, data))
-    moved = op.where(low, op.add(data, like(bound, data)), op.where(op.isnan(data), data, like(0, data)))
-    return op.where(high, op.subtract(data, like(bound, data)), moved)
+        inside = op.abs(data) <= bound
+        return op.where(inside, 0, data)
+    high, low = data > bound, data < -bound
+    moved = op.where(low, data + bound, op.where(op.isnan(data), data, 0))
+    return op.where(high, data - bound, moved)
 
 
 @converts("aten.softsign")
@@ -177,7 +177,7 @@ def convert_glu(node: TorchNode) -> Expr:
     data, axis = node.tensor("self"), node.axis()
     extent = shape_of(data)[axis]
     first, second = slice_axis(data, axis, 0, extent // 2), slice_axis(data, axis, extent // 2, extent)
-    return op.multiply(first, op.sigmoid(second))
+    return first * op.sigmoid(second)
 
 
 @converts("aten.softmax", "aten._softmax", "aten.log_softmax", "aten._log_softmax", "aten._safe_softmax")
@@ -189,17 +189,15 @@ def convert_softmax(node: TorchNode) -> Expr:
 @converts("aten.softmin")
 def convert_softmin(node: TorchNode) -> Expr:
     """The softmax of -x."""
-    return softmax(op.negative(node.tensor("self")), node.axis())
+    return softmax(-node.tensor("self"), node.axis())
 
 
 def softmax(data: Expr, axis: int, logarithm: bool = False, safe: bool = False) -> Expr:
     """Softmax along an axis, of a scalar too; with `safe`, rows of -inf give 0."""
     if not rank_of(data):
-        return (
-            op.multiply(data, like(0, data)) if logarithm else op.add(op.multiply(data, like(0, data)), like(1, data))
-        )
+        return data * 0 if logarithm else data * 0 + 1
     made = op.nn.log_softmax(data, axis=axis) if logarithm else op.nn.softmax(data, axis=axis)
     if not safe:
         return made
-    nothing = op.equal(op.max(data, axis=(axis,), keepdims=True), like(-math.inf, data))
-    return op.where(nothing, like(0, data), made)
+    nothing = op.equal(op.max(data, axis=(axis,), keepdims=True), -math.inf)
+    return op.where(nothing, 0, made)

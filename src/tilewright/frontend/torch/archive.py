@@ -1,4 +1,4 @@
-"""What an archive of PyTorch may hold before PyTorch reads it: nothing that runs, nothing that unpacks without bounds.
+"""Validation of an archive of PyTorch before PyTorch reads it: nothing that runs, nothing that unpacks without bounds.
 
 The reader of exported programs evaluates what it finds in the JSON of a graph: sizes as expressions of SymPy, guards as
 Python, and targets of calls as a path of attributes from the package `torch`. All three are checked here by their

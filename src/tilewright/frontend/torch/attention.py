@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
-from tilewright.frontend.functions import gelu
-from tilewright.frontend.idioms import cast, constant, like, rank_of, reshape, shape_of, slice_axis, transpose
+from tilewright.frontend.builders.functions import gelu
+from tilewright.frontend.idioms import (
+    cast,
+    concatenate,
+    constant,
+    full,
+    index_axis,
+    like,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+    transpose,
+)
 from tilewright.frontend.torch.activation import softmax
 from tilewright.frontend.torch.build import element_type, extent_of
 from tilewright.frontend.torch.nn import affine, matmul
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.random_numbers import dropped
 from tilewright.frontend.torch.registry import converts
+from tilewright.frontend.torch.selection import slice_of_run
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
@@ -26,7 +40,7 @@ def convert_attention(node: TorchNode) -> Expr | list[Expr]:
     scale = node.get("scale")
     factor = like(scale, query) if scale is not None else _usual_scale(query)
     swapped = (*range(rank_of(key) - 2), rank_of(key) - 1, rank_of(key) - 2)
-    scores = matmul(op.multiply(query, factor), transpose(key, swapped))
+    scores = matmul(query * factor, transpose(key, swapped))
     mask = node.get("attn_mask")
     if node["is_causal"]:
         mask = _causal(node, query, key)
@@ -34,9 +48,9 @@ def convert_attention(node: TorchNode) -> Expr | list[Expr]:
         made = matmul(_dropped(node, softmax(scores, rank_of(scores) - 1)), value)
         return _with_log_sum(node, made, scores)
     if element_type(mask).is_bool:
-        scores = op.where(mask, scores, like(-math.inf, scores))
+        scores = op.where(mask, scores, -math.inf)
     else:
-        scores = op.add(scores, cast(mask, element_type(scores)))
+        scores = scores + cast(mask, element_type(scores))
     made = matmul(_dropped(node, softmax(scores, rank_of(scores) - 1, safe=True)), value)
     return _with_log_sum(node, made, scores)
 
@@ -74,20 +88,18 @@ def _log_sum(scores: Expr) -> Expr:
     """The logarithm of the sum of exponentials of each row."""
     axis = (rank_of(scores) - 1,)
     peak = op.max(scores, axis=axis, keepdims=True)
-    return op.squeeze(
-        op.add(op.log(op.sum(op.exp(op.subtract(scores, peak)), axis=axis, keepdims=True)), peak), axis=axis
-    )
+    return op.squeeze(op.log(op.sum(op.exp(scores - peak), axis=axis, keepdims=True)) + peak, axis=axis)
 
 
 def _causal(node: TorchNode, query: Expr, key: Expr) -> Expr:
-    """True where the place of the key is not behind that of the query."""
+    """True where the position of the key is not behind that of the query."""
     rows, columns = shape_of(query)[-2], shape_of(key)[-2]
     if isinstance(rows, int) and isinstance(columns, int):
         return Constant(np.tri(rows, columns, dtype=bool))
     first, second = (
         op.cumsum(op.broadcast_to(constant(1, "int64"), shape=(extent,)), axis=0) for extent in (rows, columns)
     )
-    return op.less_equal(second, op.expand_dims(first, axis=1))
+    return second <= op.expand_dims(first, axis=1)
 
 
 @converts("aten._native_multi_head_attention")
@@ -103,8 +115,8 @@ def convert_multi_head_attention(node: TorchNode) -> list[Expr]:
 def convert_encoder_layer(node: TorchNode) -> Expr:
     """The layer that PyTorch takes for inference of `TransformerEncoderLayer`."""
 
-    def normed(value: Expr, place: int) -> Expr:
-        gamma, beta = node[f"norm_weight_{place}"], node[f"norm_bias_{place}"]
+    def normed(value: Expr, position: int) -> Expr:
+        gamma, beta = node[f"norm_weight_{position}"], node[f"norm_bias_{position}"]
         return op.nn.layer_norm(value, gamma, beta, axis=-1, epsilon=float(node["eps"]))
 
     def attended(value: Expr) -> Expr:
@@ -117,30 +129,50 @@ def convert_encoder_layer(node: TorchNode) -> Expr:
 
     data = node["src"]
     if node["norm_first"]:
-        data = op.add(data, attended(normed(data, 1)))
-        return op.add(data, forward(normed(data, 2)))
-    data = normed(op.add(data, attended(data)), 1)
-    return normed(op.add(data, forward(data)), 2)
+        data = data + attended(normed(data, 1))
+        return data + forward(normed(data, 2))
+    data = normed(data + attended(data), 1)
+    return normed(data + forward(data), 2)
 
 
 def _heads(node: TorchNode, query: Expr, key: Expr, value: Expr, count: int) -> tuple[Expr, Expr]:
     """Attention of several heads with the weights of `node`: the result, and the weights of each head."""
     width, weight, bias = node["embed_dim"], node["qkv_weight"], node["qkv_bias"]
     parts = []
-    for place, data in enumerate((query, key, value)):
-        rows = (place * width, (place + 1) * width)
+    for position, data in enumerate((query, key, value)):
+        rows = (position * width, (position + 1) * width)
         made = affine(data, slice_axis(weight, 0, *rows), slice_axis(bias, 0, *rows))
         batch, steps, _ = shape_of(made)
         parts.append(transpose(reshape(made, (batch, steps, count, width // count)), (0, 2, 1, 3)))
-    scores = matmul(
-        op.multiply(parts[0], like(1 / math.sqrt(width // count), query)), transpose(parts[1], (0, 1, 3, 2))
-    )
+    scores = matmul(parts[0] * (1 / math.sqrt(width // count)), transpose(parts[1], (0, 1, 3, 2)))
     mask = node["mask"]
     if mask is not None:
         forbidden = cast(mask, "bool")  # of rows, of keys a sample, or of everything
         if node["mask_type"] == 1:
             forbidden = op.expand_dims(forbidden, axis=1, num_newaxis=2)
-        scores = op.where(forbidden, like(-math.inf, scores), scores)
+        scores = op.where(forbidden, -math.inf, scores)
     weights = softmax(scores, 3)
     joined = reshape(transpose(matmul(weights, parts[2]), (0, 2, 1, 3)), (*shape_of(query)[:2], width))
     return affine(joined, node["proj_weight"], node["proj_bias"]), weights
+
+
+# Products of groups of rows with a matrix each: the layers of networks whose experts share the tokens among them.
+@converts("transformers.grouped_mm_fallback", "aten._grouped_mm")
+def convert_grouped_mm(node: TorchNode) -> Expr:
+    """Rows [S, K] up to each of the offsets [E] times the matrix [E, K, N] of the group; zeros behind the last."""
+    rows, matrices = node.get("input", node.get("self")), node.get("weight", node.get("mat2"))
+    ends = node["offs"]
+    if node.get("bias") is not None:
+        node.unsupported("a bias")
+    if ends is None:
+        return matmul(rows, matrices)
+    if (rank_of(rows), rank_of(matrices)) != (2, 3) or not isinstance(shape_of(matrices)[0], int):
+        node.unsupported("groups of columns or of what is summed over")
+    cuts = [None, *(index_axis(ends, 0, group) for group in range(shape_of(matrices)[0]))]
+    parts = [
+        matmul(slice_of_run(node, rows, 0, *cut, 1), index_axis(matrices, 0, group))
+        for group, cut in enumerate(pairwise(cuts))
+    ]
+    zeros = full(0, node.shape, node.dtype)
+    parts.append(slice_of_run(node, zeros, 0, cuts[-1], None, 1))
+    return reshape(concatenate(parts, 0), node.shape)

@@ -1,8 +1,7 @@
 """Backward operators, as training graphs of AOTAutograd hold them: converters of forward operators, differentiated.
 
-Where the forward operator has noted places (of maxima), the gradients go there; the rest is the adjoint of what its own
-converter makes, on variables that stand for its operands.
-"""
+Where the forward operator has noted positions (of maxima), the gradients go there; the rest is the adjoint of what its
+own converter makes, on variables that stand for its operands."""
 
 from __future__ import annotations
 
@@ -69,9 +68,9 @@ def convert_linear_backward(node: TorchNode) -> Expr:
 def convert_shrink_backward(node: TorchNode) -> Expr:
     """The gradient where the value is not in the gap, 0 in it."""
     value = node["self"]
-    inside = op.less_equal(op.abs(value), constant(node["lambd"], tensor_type_of(value).dtype))
+    inside = op.abs(value) <= constant(node["lambd"], tensor_type_of(value).dtype)
     gradient = node["grad_out"] if "grad_out" in node.arguments else node["grad_output"]
-    return op.where(inside, op.multiply(gradient, constant(0, tensor_type_of(value).dtype)), gradient)
+    return op.where(inside, gradient * constant(0, tensor_type_of(value).dtype), gradient)
 
 
 _RESIZING = (
@@ -92,7 +91,7 @@ def convert_resizing_backward(node: TorchNode) -> Expr:
 
 @converts("aten.grid_sampler_2d_backward", "aten.grid_sampler_3d_backward")
 def convert_grid_sampler_backward(node: TorchNode) -> list[Expr]:
-    """Gradients of the pixels and of the places."""
+    """Gradients of the pixels and of the positions."""
     return _gradients(node, node.target.replace("_backward", ""), ("input", "grid"))
 
 
@@ -108,11 +107,11 @@ def convert_attention_backward(node: TorchNode) -> list[Expr]:
     "aten.fractional_max_pool2d_backward", "aten.fractional_max_pool3d_backward",
 )  # fmt: skip
 def convert_max_pool_backward(node: TorchNode) -> Expr:
-    """Each gradient goes to the place that its window's largest element had; those of one place are summed."""
-    gradient, places, data = node["grad_output"], node["indices"], node["self"]
+    """Each gradient goes to the position that its window's largest element had; those of one position are summed."""
+    gradient, positions, data = node["grad_output"], node["indices"], node["self"]
     rank = 3 if "3d" in node.target else 2
     lead, plane = shape_of(data)[:-rank], product(shape_of(data)[-rank:])
     windows = product(shape_of(gradient)[-rank:])
     zeros = broadcast_to(constant(0, tensor_type_of(gradient).dtype), (product(lead), plane))
-    flat = [reshape(value, (product(lead), windows)) for value in (places, gradient)]
+    flat = [reshape(value, (product(lead), windows)) for value in (positions, gradient)]
     return reshape(op.scatter_elements(zeros, flat[0], flat[1], axis=1, reduction="add"), node.shape)

@@ -24,7 +24,7 @@ def divisor(node: TorchNode, count: Any, correction: float, least: float, data: 
     if isinstance(count, int):
         return like(max(count - correction, least), data)
     dtype = element_type(data)
-    return op.maximum(op.subtract(node.as_tensor(count, dtype), constant(correction, dtype)), constant(least, dtype))
+    return op.maximum(node.as_tensor(count, dtype) - constant(correction, dtype), constant(least, dtype))
 
 
 def extent_of(extent: Any) -> Expr:
@@ -36,7 +36,7 @@ def arange(extent: Any) -> Expr:
     """0, 1 … below an extent, which may be symbolic."""
     if isinstance(extent, int):
         return constant(np.arange(extent), "int64")
-    return op.subtract(op.cumsum(ones(extent), axis=0), constant(1, "int64"))
+    return op.cumsum(ones(extent), axis=0) - constant(1, "int64")
 
 
 def ones(extent: Any) -> Expr:

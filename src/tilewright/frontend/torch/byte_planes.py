@@ -17,13 +17,13 @@ def resized_bytes(data: Expr, axis: int, weights: np.ndarray) -> Expr:
     bits = _fraction_bits(float(weights.max()))
     scaled = weights * (1 << bits)
     whole = np.trunc(scaled + np.where(scaled < 0, -0.5, 0.5)).astype("int32")
-    total = op.add(_weighted(cast(data, "int32"), axis, whole), constant((1 << bits) >> 1, "int32"))
+    total = _weighted(cast(data, "int32"), axis, whole) + constant((1 << bits) >> 1, "int32")
     shifted = op.right_shift(total, constant(bits, "int32"))
     return op.clip(shifted, a_min=0, a_max=255)
 
 
 def _fraction_bits(largest: float) -> int:
-    """How many bits behind the point let the largest weight still fit into 16 bits with its sign."""
+    """The number of fractional bits with which the largest weight still fits into 16 bits with its sign."""
     bits = 0
     while bits < 22 and int(0.5 + largest * (1 << (bits + 1))) < 1 << 15:
         bits += 1
@@ -46,17 +46,17 @@ def _weighted(data: Expr, axis: int, weights: np.ndarray) -> Expr:
     for step in range(taps):
         taken = op.take(data, Constant(first + step), axis=axis, mode="clip")
         weight = weights[np.arange(count), first + step].reshape(shape)
-        term = op.multiply(taken, Constant(weight))
-        total = term if total is None else op.add(total, term)
+        term = taken * Constant(weight)
+        total = term if total is None else total + term
     assert total is not None
     return total
 
 
-def neighbours(places: np.ndarray, extent: int, taps: list[tuple[int, np.ndarray]]) -> np.ndarray:
-    """Weights [results, elements] of the elements some steps from the one before each place; those beyond the ends
+def neighbours(positions: np.ndarray, extent: int, taps: list[tuple[int, np.ndarray]]) -> np.ndarray:
+    """Weights [results, elements] of the elements some steps from the one before each position; those beyond the ends
     count for the elements there."""
-    first = np.floor(places).astype(np.int64)
-    weights = np.zeros((len(places), extent))
+    first = np.floor(positions).astype(np.int64)
+    weights = np.zeros((len(positions), extent))
     for step, weight in taps:
-        np.add.at(weights, (np.arange(len(places)), np.clip(first + step, 0, extent - 1)), weight)
+        np.add.at(weights, (np.arange(len(positions)), np.clip(first + step, 0, extent - 1)), weight)
     return weights

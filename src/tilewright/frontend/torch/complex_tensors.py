@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tilewright.frontend.complex_numbers import (
+from tilewright.frontend.builders.complex_numbers import (
     Complex,
     angle,
     as_type,
@@ -30,7 +30,7 @@ from tilewright.frontend.complex_numbers import (
     to_last_axis,
     transformed,
 )
-from tilewright.frontend.fourier import real_inverse, real_transform
+from tilewright.frontend.builders.fourier import real_inverse, real_transform
 from tilewright.frontend.idioms import broadcast_to, cast, constant, like, move_axis, rank_of, shape_of
 from tilewright.frontend.torch.build import swapped
 from tilewright.frontend.torch.node import TorchNode
@@ -102,7 +102,7 @@ def _part(value: Any, imaginary: bool, is_number: bool) -> Any:
 
 @converts_complex(*(f"aten.{name}" for name in _COMPONENTWISE))
 def convert_by_parts(node: TorchNode) -> Complex | list[Complex] | Expr:
-    """What the converter of real tensors makes of either part."""
+    """The result of the real tensors' converter on either part."""
     converter = find_converter(node.target)
     if converter is None:
         node.unsupported("this operator on complex numbers")
@@ -200,7 +200,7 @@ def convert_mul(node: TorchNode) -> Complex:
     for one, other in ((node["self"], node["other"]), (node["other"], node["self"])):
         if not isinstance(other, Complex | complex):
             factor = node.as_tensor(other)
-            return Complex(*(op.multiply(part, factor) for part in as_complex(node, one).parts))
+            return Complex(*(part * factor for part in as_complex(node, one).parts))
     return multiply(first, _operand(node, "other"))
 
 
@@ -211,7 +211,7 @@ def convert_div(node: TorchNode) -> Complex:
         node.unsupported("rounding of complex numbers")
     if not isinstance(node["other"], Complex | complex):
         divisor = node.as_tensor(node["other"])
-        return Complex(*(op.divide(part, divisor) for part in _operand(node).parts))
+        return Complex(*(part / divisor for part in _operand(node).parts))
     return divide(*(_whole(node, _operand(node, name)) for name in ("self", "other")))
 
 
@@ -239,8 +239,8 @@ def convert_product(node: TorchNode) -> Complex:
         assert isinstance(made, Expr)
         return made
 
-    real = op.subtract(times(first.real, second.real), times(first.imaginary, second.imaginary))
-    return Complex(real, op.add(times(first.real, second.imaginary), times(first.imaginary, second.real)))
+    real = times(first.real, second.real) - times(first.imaginary, second.imaginary)
+    return Complex(real, times(first.real, second.imaginary) + times(first.imaginary, second.real))
 
 
 # --------------------------------------------------------------------------------------------------------- functions
@@ -249,7 +249,7 @@ def _one(value: Complex) -> Complex:
 
 
 def _plus(a: Complex, b: Complex) -> Complex:
-    return Complex(op.add(a.real, b.real), op.add(a.imaginary, b.imaginary))
+    return Complex(a.real + b.real, a.imaginary + b.imaginary)
 
 
 def _reciprocal(value: Complex) -> Complex:
@@ -258,41 +258,39 @@ def _reciprocal(value: Complex) -> Complex:
 
 def _turned(value: Complex) -> Complex:
     """i times the number."""
-    return Complex(op.negative(value.imaginary), value.real)
+    return Complex(-value.imaginary, value.real)
 
 
 def _sinh(value: Complex) -> Complex:
     return Complex(
-        op.multiply(op.sinh(value.real), op.cos(value.imaginary)),
-        op.multiply(op.cosh(value.real), op.sin(value.imaginary)),
+        op.sinh(value.real) * op.cos(value.imaginary),
+        op.cosh(value.real) * op.sin(value.imaginary),
     )
 
 
 def _cosh(value: Complex) -> Complex:
     return Complex(
-        op.multiply(op.cosh(value.real), op.cos(value.imaginary)),
-        op.multiply(op.sinh(value.real), op.sin(value.imaginary)),
+        op.cosh(value.real) * op.cos(value.imaginary),
+        op.sinh(value.real) * op.sin(value.imaginary),
     )
 
 
 def _sin(value: Complex) -> Complex:
     made = _sinh(_turned(value))  # i sin x
-    return Complex(made.imaginary, op.negative(made.real))
+    return Complex(made.imaginary, -made.real)
 
 
 def _sgn(value: Complex) -> Complex:
     size = magnitude(value)
     zero = like(0, value.real)
     size = op.where(op.equal(size, zero), op.ones_like(size), size)
-    return Complex(op.divide(value.real, size), op.divide(value.imaginary, size))
+    return Complex(value.real / size, value.imaginary / size)
 
 
 _FUNCTIONS: dict[str, Callable[[Complex], Complex]] = {
     "exp": exponential,
     "exp2": lambda value: exponential(scaled(value, math.log(2))),
-    "expm1": lambda value: Complex(
-        op.subtract(exponential(value).real, like(1, value.real)), exponential(value).imaginary
-    ),
+    "expm1": lambda value: Complex(exponential(value).real - 1, exponential(value).imaginary),
     "log": logarithm,
     "log2": lambda value: logarithm(value, 2),
     "log10": lambda value: logarithm(value, 10),
@@ -333,7 +331,7 @@ def convert_pow(node: TorchNode) -> Complex:
 # --------------------------------------------------------------------------------------------------------- questions
 @converts_complex("aten.eq", "aten.ne")
 def convert_equal(node: TorchNode) -> Expr:
-    """Whether both parts are the same."""
+    """True where both parts are the same."""
     kind = str(node.common_type("self", "other"))
     pairs = [_typed(node[name], kind).parts for name in ("self", "other")]
     same = op.logical_and(*(op.equal(first, second) for first, second in zip(*pairs)))
@@ -350,10 +348,10 @@ def _typed(value: Any, kind: str) -> Complex:
 
 @converts_complex("aten.isnan", "aten.isinf", "aten.isfinite", "aten.isreal")
 def convert_kind(node: TorchNode) -> Expr:
-    """Whether one part, or for finite numbers both, are so."""
+    """The test of one part, or for finite numbers both."""
     value: Complex = node["self"]
     if "isreal" in node.target:
-        return op.equal(value.imaginary, like(0, value.real))
+        return op.equal(value.imaginary, 0)
     question = {"isnan": op.isnan, "isinf": op.isinf, "isfinite": op.isfinite}[node.target.split(".")[1]]
     join = op.logical_and if "isfinite" in node.target else op.logical_or
     return join(question(value.real), question(value.imaginary))

@@ -24,7 +24,7 @@ def operands(node: TorchNode) -> tuple[Expr, Expr]:
 def in_computing_type(
     node: TorchNode, compute: Callable[[Expr, Expr], Expr], wide: bool = True, rounded: bool = False
 ) -> Expr:
-    """What `compute` makes of `self` and `other`: where the result is a float of 16 bits and `wide`, in float32.
+    """The result of `compute` on `self` and `other`: where it is a float of 16 bits and `wide`, in float32.
 
     That is where torch computes; without it the result is the same only if there is one rounding and no number
     among the operands that the type has not. With `rounded` such numbers are rounded before.

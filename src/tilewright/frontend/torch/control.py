@@ -13,7 +13,7 @@ from tilewright.relay.ir.type_of import tensor_type_of
 
 
 class Importer(Protocol):
-    """What walks a graph: the values of its nodes, and the functions that loops became."""
+    """The walk of a graph: the values of its nodes, and the functions that loops became."""
 
     values: dict[Any, Any]
     functions: dict[GlobalVar, Function]
@@ -22,9 +22,9 @@ class Importer(Protocol):
         """Convert a graph whose placeholders have values."""
 
 
-def _inner(importer: Importer, node: Any, place: int, operands: Sequence[Any]) -> list[Expr]:
+def _inner(importer: Importer, node: Any, position: int, operands: Sequence[Any]) -> list[Expr]:
     """The results of the graph that an argument of `node` is, on `operands`."""
-    graph = getattr(node.graph.owning_module, node.args[place].target).graph
+    graph = getattr(node.graph.owning_module, node.args[position].target).graph
     for one in graph.nodes:  # it may have been walked for another call
         importer.values.pop(one, None)
     holders = [one for one in graph.nodes if one.op == "placeholder"]
@@ -43,14 +43,14 @@ def convert_cond(importer: Importer, node: Any) -> list[Expr]:
     operands = [importer.values.get(one, one) for one in node.args[3]]
     if not isinstance(condition, Expr):
         return _inner(importer, node, 1 if condition else 2, operands)
-    ways = [_inner(importer, node, place, operands) for place in (1, 2)]
+    ways = [_inner(importer, node, position, operands) for position in (1, 2)]
     choice = If(reshape(condition, ()), Tuple(ways[0]), Tuple(ways[1]))
     return [choice[index] for index in range(len(ways[0]))]
 
 
 def convert_while(importer: Importer, node: Any) -> list[Expr]:
     """A graph repeated while another says so: a function that calls itself."""
-    carried, handed = ([importer.values.get(one, one) for one in node.args[place]] for place in (2, 3))
+    carried, handed = ([importer.values.get(one, one) for one in node.args[position]] for position in (2, 3))
     if any(not isinstance(value, Expr) for value in (*carried, *handed)):
         raise UnsupportedError(f"{node.name}: a loop that carries numbers, which are no tensors, is not supported")
     types = [tensor_type_of(value) for value in (*carried, *handed)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import InternalError, ModelError, UnsupportedError
-from tilewright.frontend.complex_numbers import Complex, of_last_axis, to_last_axis
+from tilewright.frontend.builders.complex_numbers import Complex, of_last_axis, to_last_axis
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.torch.decompose import contradiction, decomposed
 from tilewright.frontend.torch.importer import GraphImporter, value_of

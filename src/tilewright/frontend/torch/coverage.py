@@ -1,4 +1,4 @@
-"""How much of the programs given to `torch.compile` was compiled: graphs, breaks, operators left to PyTorch and why.
+"""Coverage of programs by `torch.compile`: graphs, breaks, operators left to PyTorch and why.
 
     print(tilewright.torch_report())
 
@@ -42,7 +42,7 @@ class GraphRecord:
 
 @dataclass(frozen=True)
 class TorchReport:
-    """What became of the graphs since the process began, or since the report was last reset.
+    """The compilation of graphs since the process began, or since the report was last reset.
 
     `breaks` are Dynamo's reasons for breaking graphs, with how often each occurred; `empty` counts the pieces of
     programs that Dynamo read and made no graph of. Both count other back ends in the process as well.
@@ -117,7 +117,7 @@ def entered(kind: str, graph: Any) -> GraphRecord:
 
 
 def torch_report(reset: bool = False) -> TorchReport:
-    """What `torch.compile(backend="tilewright")` compiled in this process so far; `reset` begins anew after it."""
+    """The report of `torch.compile(backend="tilewright")` in this process so far; `reset` begins anew after it."""
     counted = _breaks()
     with _SEEN.lock:
         breaks = {" ".join(reason.split()): count for reason, count in (counted - _SEEN.breaks).items()}
@@ -150,16 +150,40 @@ class StrictCall:
             raise UnsupportedError(f"nothing of this program was compiled, and strict=True: {self._refusals[0]}")
 
 
-def watch() -> None:
-    """Have PyTorch tell when it has read a piece of a program: once is enough, until `torch._dynamo.reset`.
+def watch(backend: Any = None) -> None:
+    """Have PyTorch report when it has read a piece of a program: once is enough, until `torch._dynamo.reset`.
 
-    PyTorch calls this for each function that is given to `torch.compile`, and names the back end as it keeps it
-    `backend`: of one with strict=True every call is a `StrictCall`.
+    Called for each function that is given to `torch.compile`. Its `backend`, PyTorch's record of back end and options,
+    is the local variable of that name where PyTorch calls this itself; with strict=True every call is a `StrictCall`.
     """
-    keeper = sys._getframe(1).f_locals.get("backend")
-    if (getattr(keeper, "kwargs", {}).get("options") or {}).get("strict"):
-        keeper.backend_ctx_ctor = functools.partial(StrictCall, [])  # type: ignore[union-attr]
+    backend = backend or sys._getframe(1).f_locals.get("backend")
+    if (getattr(backend, "kwargs", {}).get("options") or {}).get("strict"):
+        backend.backend_ctx_ctor = functools.partial(StrictCall, [])
     _listen()
+
+
+def announce(function: Any) -> None:
+    """Have PyTorch call `watch` for each program that is given to `torch.compile` with the back end `function`.
+
+    PyTorch 2.15 reads the attribute `_dynamo_backend_init`. Earlier versions call nothing of a back end before they
+    have a graph for it; there the function that looks up the back end of a program is wrapped to do the same.
+    """
+    function._dynamo_backend_init = watch
+    try:
+        from torch._dynamo import eval_frame
+    except ImportError:  # the back end raises an error that says so
+        return
+    if hasattr(eval_frame, "_maybe_fire_backend_init"):
+        return
+    found = eval_frame.get_compiler_fn
+
+    @functools.wraps(found)
+    def get_compiler_fn(backend: Any) -> Any:
+        if getattr(backend, "compiler_fn", backend) is function:
+            watch(backend)
+        return found(backend)
+
+    eval_frame.get_compiler_fn = get_compiler_fn
 
 
 def _listen() -> None:

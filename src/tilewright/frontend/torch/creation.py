@@ -39,8 +39,8 @@ def convert_arange(node: TorchNode) -> Expr:
     if isinstance(count, int) and isinstance(start, int | float) and isinstance(step, int | float):
         return constant(start + np.arange(count) * step, node.dtype)
     ones = node.spread(constant(1, node.dtype))
-    places = op.subtract(op.cumsum(ones, axis=0), like(1, ones))
-    return op.add(op.multiply(places, node.as_tensor(step)), node.as_tensor(start))
+    positions = op.cumsum(ones, axis=0) - 1
+    return positions * node.as_tensor(step) + node.as_tensor(start)
 
 
 @converts("aten._assert_tensor_metadata", "aten._assert_async", "aten._assert_scalar", "aten.sym_constrain_range",
@@ -48,7 +48,7 @@ def convert_arange(node: TorchNode) -> Expr:
           "aten._functional_assert_scalar", "aten._functional_sym_constrain_range",
           "aten._functional_sym_constrain_range_for_size")  # fmt: skip
 def convert_assertion(node: TorchNode) -> None:
-    """What export noted of types and sizes, which are in the types of the result."""
+    """Nothing: export's assertions on types and sizes are in the types of the result."""
 
 
 @converts("aten.linspace", "aten.logspace")
@@ -69,7 +69,7 @@ def _between(node: TorchNode, count: int) -> Expr:
     """A range between scalars that a run computes."""
     start, end = node.tensor("start", "float64"), node.tensor("end", "float64")
     part = constant(np.arange(count) / max(count - 1, 1), "float64")
-    values = op.add(start, op.multiply(op.subtract(end, start), part))
+    values = start + (end - start) * part
     if "logspace" in node.target:
         values = op.power(like(node["base"], values), values)
     elif node.dtype.is_int:
@@ -93,24 +93,24 @@ def convert_frequencies(node: TorchNode) -> Expr:
     half = "rfft" in node.target
     if isinstance(count, int):
         return constant((np.fft.rfftfreq if half else np.fft.fftfreq)(count, width), node.dtype)
-    places, total = node.steps(0), node.as_tensor(count, "int64")
+    positions, total = node.steps(0), node.as_tensor(count, "int64")
     if not half:
-        last = op.right_shift(op.subtract(total, constant(1, "int64")), constant(1, "int64"))
-        places = op.where(op.greater(places, last), op.subtract(places, total), places)
-    scaled = op.divide(cast(places, "float64"), op.multiply(cast(total, "float64"), constant(width, "float64")))
+        last = op.right_shift(total - constant(1, "int64"), constant(1, "int64"))
+        positions = op.where(positions > last, positions - total, positions)
+    scaled = cast(positions, "float64") / (cast(total, "float64") * constant(width, "float64"))
     return cast(scaled, node.dtype)
 
 
 @converts("aten.tril_indices", "aten.triu_indices")
 def convert_triangle_indices(node: TorchNode) -> Expr:
-    """The places of a triangle, row by row."""
+    """The positions of a triangle, row by row."""
     found = (np.tril if "tril" in node.target else np.triu)(np.ones((node["row"], node["col"])), node["offset"])
     return constant(np.stack(np.nonzero(found)), node.dtype)
 
 
 @converts("aten.one_hot")
 def convert_one_hot(node: TorchNode) -> Expr:
-    """1 at the place that each number says along a new last axis."""
+    """1 at the position that each number says along a new last axis."""
     depth = node["num_classes"]
     if not isinstance(depth, int) or depth < 0:
         node.unsupported("as many classes as the values say")
@@ -123,13 +123,13 @@ def convert_one_hot(node: TorchNode) -> Expr:
 def convert_meshgrid(node: TorchNode) -> list[Expr]:
     """Vectors spread over the grid of all."""
     values = node["tensors"]
-    places = list(range(len(values)))
+    positions = list(range(len(values)))
     if node.get("indexing") == "xy" and len(values) > 1:
-        places[:2] = [1, 0]
+        positions[:2] = [1, 0]
     made = []
-    for value, place in zip(values, places):
+    for value, position in zip(values, positions):
         shape = [1] * len(values)
-        shape[place] = node.shape[place]
+        shape[position] = node.shape[position]
         made.append(broadcast_to(reshape(value, shape), node.shape))
     return made
 

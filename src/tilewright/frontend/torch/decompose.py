@@ -79,12 +79,12 @@ def contradiction(program: Any) -> str | None:
 
 
 def _kind(value: Any) -> Any:
-    """What must be the same of two results: element type and axes of tensors."""
+    """The properties that two results must share: element type and axes of tensors."""
     return (value.dtype, value.dim()) if hasattr(value, "dtype") else None
 
 
 def _decompositions(operators: set[Any]) -> dict[Any, Any]:
-    """What PyTorch decomposes each of `operators` into, of those that it does."""
+    """PyTorch's decompositions of `operators`, of those that it decomposes."""
     if not operators:
         return {}
     from torch._decomp import decomposition_table

@@ -16,7 +16,7 @@ from tilewright.relay.ir.expr import Constant, Expr
 
 def _differences(left: Expr, right: Expr) -> Expr:
     """Each row of one matrix less each of the other: [..., rows, rows, columns]."""
-    return op.subtract(op.expand_dims(left, axis=rank_of(left) - 1), op.expand_dims(right, axis=rank_of(right) - 2))
+    return op.expand_dims(left, axis=rank_of(left) - 1) - op.expand_dims(right, axis=rank_of(right) - 2)
 
 
 @converts("aten.cdist", "aten._cdist_forward")
@@ -30,8 +30,8 @@ def convert_cdist(node: TorchNode) -> Expr:
 def convert_pdist(node: TorchNode) -> Expr:
     """Distances of each row of a matrix from those behind it."""
     first, second = _pairs(node)
-    rows = [op.take(node["self"], Constant(places), axis=0, mode="clip") for places in (first, second)]
-    return p_norm(op.subtract(rows[0], rows[1]), (1,), node["p"], False)
+    rows = [op.take(node["self"], Constant(positions), axis=0, mode="clip") for positions in (first, second)]
+    return p_norm(rows[0] - rows[1], (1,), node["p"], False)
 
 
 def _pairs(node: TorchNode) -> tuple[np.ndarray, np.ndarray]:
@@ -57,10 +57,10 @@ def convert_pdist_backward(node: TorchNode) -> Expr:
     """The gradient of the rows whose distances were taken; those and their gradients as a symmetric square."""
     rows, (first, second) = node["self"], _pairs(node)
     count = shape_of(rows)[0]
-    places = np.full((count, count), len(first), np.int64)  # of the zero that is put behind, for the diagonal
-    places[first, second] = places[second, first] = np.arange(len(first))
+    positions = np.full((count, count), len(first), np.int64)  # of the zero that is put behind, for the diagonal
+    positions[first, second] = positions[second, first] = np.arange(len(first))
     squares = [
-        op.take(op.nn.pad(value, pad_width=((0, 1),)), Constant(places), axis=0, mode="clip")
+        op.take(op.nn.pad(value, pad_width=((0, 1),)), Constant(positions), axis=0, mode="clip")
         for value in (node["pdist"], _gradient(node))
     ]
     return _pulled(_differences(rows, rows), squares[0], squares[1], node["p"])
@@ -71,13 +71,13 @@ def _pulled(difference: Expr, distance: Expr, gradient: Expr, p: float) -> Expr:
     last = rank_of(difference) - 1
     distance, gradient = op.expand_dims(distance, axis=last), op.expand_dims(gradient, axis=last)
     zero, size = like(0, difference), op.abs(difference)
-    pull = op.multiply(op.sign(difference), gradient)
+    pull = op.sign(difference) * gradient
     if p == 0:
-        pull = op.multiply(pull, zero)
+        pull = pull * zero
     elif math.isinf(p):
         pull = op.where(op.equal(size, distance), pull, zero)
     elif p != 1:
-        ratio = op.divide(size, op.where(op.equal(distance, zero), like(1, distance), distance))
-        grown = op.multiply(pull, op.power(ratio, like(p - 1, ratio)))
+        ratio = size / op.where(op.equal(distance, zero), 1, distance)
+        grown = pull * op.power(ratio, like(p - 1, ratio))
         pull = op.where(op.equal(size, zero), zero, grown)
     return op.sum(op.where(op.equal(distance, zero), zero, pull), axis=(last - 1,))

@@ -19,8 +19,8 @@ def _bag_of_each(node: TorchNode) -> Expr:
     if rank_of(node["indices"]) != 1:
         node.unsupported("indices of two axes")
     steps, offsets = arange(shape_of(node["indices"])[0]), cast(node["offsets"], "int64")
-    begun = op.less_equal(op.expand_dims(offsets, axis=0), op.expand_dims(steps, axis=1))
-    return op.subtract(op.sum(cast(begun, "int64"), axis=(1,)), constant(1, "int64"))
+    begun = op.expand_dims(offsets, axis=0) <= op.expand_dims(steps, axis=1)
+    return op.sum(cast(begun, "int64"), axis=(1,)) - constant(1, "int64")
 
 
 def _counts(node: TorchNode) -> Expr | None:
@@ -39,20 +39,20 @@ def convert_embedding_bag(node: TorchNode) -> list[Expr]:
     mine = mine if counted is None else op.logical_and(mine, counted)
     rows = op.take(weight, indices, axis=0, mode="clip")
     if node["per_sample_weights"] is not None:
-        rows = op.multiply(rows, op.expand_dims(node["per_sample_weights"], axis=1))
+        rows = rows * op.expand_dims(node["per_sample_weights"], axis=1)
     mask, wide = op.expand_dims(mine, axis=2), op.expand_dims(rows, axis=0)
     size = op.sum(cast(mine, "int64"), axis=(1,))
     largest: Expr = size
     if node["mode"] == _MAX:
-        kept = op.where(mask, wide, like(-math.inf, rows))
+        kept = op.where(mask, wide, -math.inf)
         nothing = op.expand_dims(op.equal(size, constant(0, "int64")), axis=1)
-        made = op.where(nothing, like(0, rows), op.max(kept, axis=(1,)))
+        made = op.where(nothing, 0, op.max(kept, axis=(1,)))
         first = op.argmax(kept, axis=1, keepdims=False, dtype="int64")
         largest = op.where(nothing, constant(0, "int64"), op.take(cast(indices, "int64"), first, axis=0, mode="clip"))
     else:
-        made = op.sum(op.where(mask, wide, like(0, rows)), axis=(1,))
+        made = op.sum(op.where(mask, wide, 0), axis=(1,))
         if node["mode"] == _MEAN:
-            made = op.divide(made, op.expand_dims(_divisor(size, rows), axis=1))
+            made = made / op.expand_dims(_divisor(size, rows), axis=1)
     results: list[Expr] = [made]
     for index, value in ((1, bag), (2, size), (3, largest)):
         shape, dtype = node.shape_at(index), node.dtype_at(index)
@@ -62,7 +62,7 @@ def convert_embedding_bag(node: TorchNode) -> list[Expr]:
 
 def _divisor(size: Expr, rows: Expr) -> Expr:
     """The number of rows of a bag, 1 for an empty one."""
-    return op.maximum(cast(size, element_type(rows)), like(1, rows))
+    return op.maximum(cast(size, element_type(rows)), 1)
 
 
 @converts("aten._embedding_bag_backward", "aten._embedding_bag_dense_backward")
@@ -75,28 +75,28 @@ def convert_embedding_bag_backward(node: TorchNode) -> Expr:
     bag = _bag_of_each(node)
     counted = _counts(node)
     if node["mode"] == _MAX:
-        filled = op.greater(node["bag_size"], constant(0, element_type(node["bag_size"])))
-        pulled = op.where(op.expand_dims(filled, axis=1), gradient, like(0, gradient))
+        filled = node["bag_size"] > constant(0, element_type(node["bag_size"]))
+        pulled = op.where(op.expand_dims(filled, axis=1), gradient, 0)
         return op.scatter_elements(zeros, cast(node["maximum_indices"], "int64"), pulled, 0, "add")
     if node["mode"] == _MEAN:
         ones = arange(shape_of(gradient)[0])
         mine = op.equal(op.expand_dims(bag, axis=0), op.expand_dims(ones, axis=1))
         mine = mine if counted is None else op.logical_and(mine, counted)
         size = op.sum(cast(mine, "int64"), axis=(1,))
-        gradient = op.divide(gradient, op.expand_dims(_divisor(size, gradient), axis=1))
+        gradient = gradient / op.expand_dims(_divisor(size, gradient), axis=1)
     each = op.take(gradient, bag, axis=0, mode="clip")
     if node["per_sample_weights"] is not None:
-        each = op.multiply(each, op.expand_dims(node["per_sample_weights"], axis=1))
+        each = each * op.expand_dims(node["per_sample_weights"], axis=1)
     if counted is not None:
-        each = op.where(op.expand_dims(counted, axis=1), each, like(0, each))
-    places = broadcast_to(op.expand_dims(indices, axis=1), shape_of(each))
-    return op.scatter_elements(zeros, places, each, 0, "add")
+        each = op.where(op.expand_dims(counted, axis=1), each, 0)
+    positions = broadcast_to(op.expand_dims(indices, axis=1), shape_of(each))
+    return op.scatter_elements(zeros, positions, each, 0, "add")
 
 
 @converts("aten._embedding_bag_per_sample_weights_backward")
 def convert_embedding_bag_weights_backward(node: TorchNode) -> Expr:
     """The gradient of the weight of each index: its row times the gradient of its bag, summed."""
     rows = op.take(node["weight"], node["indices"], axis=0, mode="clip")
-    found = op.sum(op.multiply(op.take(node["grad"], _bag_of_each(node), axis=0, mode="clip"), rows), axis=(1,))
+    found = op.sum(op.take(node["grad"], _bag_of_each(node), axis=0, mode="clip") * rows, axis=(1,))
     counted = _counts(node)
-    return found if counted is None else op.where(counted, found, like(0, found))
+    return found if counted is None else op.where(counted, found, 0)

@@ -37,7 +37,7 @@ def exported(module: Any, example_inputs: Any, input_shapes: Mapping[str, Sequen
 
 
 def _open_axes(module: Any, args: Any, kwargs: Any, input_shapes: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """What `torch.export` calls dynamic shapes: the axes of each argument that have a name."""
+    """The dynamic shapes of `torch.export`: the axes of each argument that have a name."""
     try:
         given = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     except TypeError as error:

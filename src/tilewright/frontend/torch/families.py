@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from tilewright.frontend.torch import (  # noqa: F401
-    activation,
-    attention,
-    backward,
-    complex_tensors,
-    creation,
-    distance,
-    embedding_bag,
-    experts,
-    histogram,
-    indexing,
-    linalg,
-    logic,
-    loss,
-    math,
-    nn,
-    normalization,
-    pooling,
-    quantized,
-    random_numbers,
-    recurrent,
-    reduce,
-    sampling,
-    selection,
-    shape,
-    sort,
-    special,
-    vision,
-)
+from tilewright.frontend.converters import import_families
 from tilewright.frontend.torch.registry import find_converter, supported_operators
+
+import_families(
+    "tilewright.frontend.torch",
+    "activation attention backward complex_tensors creation distance embedding_bag histogram indexing "
+    "linalg logic loss math nn normalization pooling quantized random_numbers reduce sampling "
+    "selection shape sort special ",
+)
 
 __all__ = ["find_converter", "supported_operators"]

@@ -17,7 +17,7 @@ from tilewright.relay.ir.module import IRModule
 
 
 class TorchFrontend(Frontend):
-    """What `torch.export.export` gives and `torch.export.save` writes."""
+    """The results of `torch.export.export` and the files of `torch.export.save`."""
 
     name = "torch"
     kind = "a program of torch.export (.pt2)"

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.complex_numbers import of_last_axis
+from tilewright.frontend.builders.complex_numbers import of_last_axis
 from tilewright.frontend.idioms import transpose
 from tilewright.frontend.torch.checks import Checks
 from tilewright.frontend.torch.families import find_converter
-from tilewright.frontend.torch.foreach import foreach_rules
 from tilewright.frontend.torch.higher_order import written_out
 from tilewright.frontend.torch.importer import GraphImporter, value_of
 from tilewright.frontend.torch.layouts import layout_of
+from tilewright.frontend.torch.normalization import foreach_rules
 from tilewright.frontend.torch.outputs import Outputs
 from tilewright.frontend.torch.random_numbers import KEY, Draws
 from tilewright.frontend.torch.types import names_of_sizes
@@ -25,15 +25,14 @@ from tilewright.relay.ir.type import TensorType
 
 @dataclass(frozen=True)
 class ConvertedGraph:
-    """`module` takes the tensors among the graph's inputs, whose places are `inputs`; None where nothing is computed.
+    """`module` takes the tensors among the graph's inputs, whose positions are `inputs`; None where nothing is
+    computed.
 
     An integer that no tensor has as an axis is among them too, as an axis of a tensor without elements: [integer, 0];
-    `integers` are the places of such. Of the inputs at the places `orders` the module takes the axes in that order, in
-    which they lie in memory.
-    With `draws`, a key of random numbers, of the type `KEY`, is one more input, the last one. `outputs` makes the
-    graph's outputs of the module's results and the graph's inputs. With `checked`, the module has one more result, the
-    last one: true where PyTorch refuses what it was given (`checks.py`).
-    """
+    `integers` are the positions of such. Of the inputs at the positions `orders` the module takes the axes in that
+    order, in which they lie in memory. With `draws`, a key of random numbers, of the type `KEY`, is one more input, the
+    last one. `outputs` makes the graph's outputs of the module's results and the graph's inputs. With `checked`, the
+    module has one more result, the last one: true where PyTorch refuses what it was given (`checks.py`)."""
 
     module: IRModule | None
     inputs: tuple[int, ...]
@@ -63,10 +62,9 @@ def without_converter() -> dict[Any, Any]:
 def convert_graph(graph: Any, constants: Mapping[int, Any], checked: bool = False) -> ConvertedGraph:
     """A module for a `torch.fx.Graph` with fake tensors as its nodes' values.
 
-    `constants` are the tensors that inputs of the graph are known to be, by the inputs' places. With `checked`, indices
-    out of range and what PyTorch would raise for are looked for.
-    Raises `UnsupportedError` naming every operator that cannot be converted.
-    """
+    `constants` are the tensors that inputs of the graph are known to be, by the inputs' positions. With `checked`,
+    indices out of range and what PyTorch would raise for are looked for. Raises `UnsupportedError` naming every
+    operator that cannot be converted."""
     graph = written_out(graph, without_converter())
     key = var("random_key", KEY)
     importer = GraphImporter(Draws(lambda: key), Checks(graph) if checked else None)
@@ -75,27 +73,27 @@ def convert_graph(graph: Any, constants: Mapping[int, Any], checked: bool = Fals
     params: list[Var] = []
     inputs: list[int] = []
     orders: dict[int, tuple[int, ...]] = {}
-    for place, node in enumerate(placeholders):
+    for position, node in enumerate(placeholders):
         value = node.meta.get("val")
         if _is_token(node):
             importer.values[node] = None
-        elif place in constants:
-            importer.values[node] = value_of(constants[place], node.name)
+        elif position in constants:
+            importer.values[node] = value_of(constants[position], node.name)
         elif hasattr(value, "dtype"):
             type_, order = importer.sizes.tensor_type(value, f"the input {node.name}"), layout_of(value).order
             if order is not None and not value.dtype.is_complex:
-                orders[place] = order
+                orders[position] = order
                 params.append(var(node.name, TensorType(tuple(type_.shape[axis] for axis in order), type_.dtype)))
                 importer.values[node] = transpose(params[-1], [order.index(axis) for axis in range(len(order))])
             else:
                 params.append(var(node.name, type_))
                 importer.values[node] = of_last_axis(params[-1]) if value.dtype.is_complex else params[-1]
-            inputs.append(place)
+            inputs.append(position)
         else:
             importer.values[node] = importer.number(value, node.name)
     carriers = _carriers(placeholders, constants, importer)
     params += [carrier for _, carrier in carriers]
-    integers = tuple(place for place, _ in carriers)
+    integers = tuple(position for position, _ in carriers)
     importer.run(graph)
     report = importer.report()
     if report:
@@ -136,14 +134,14 @@ def _carriers(placeholders: list[Any], constants: Mapping[int, Any], importer: G
     values = [node.meta.get("val") for node in placeholders]
     known = {
         str(extent)
-        for place, value in enumerate(values)
-        if hasattr(value, "dtype") and place not in constants
+        for position, value in enumerate(values)
+        if hasattr(value, "dtype") and position not in constants
         for extent in value.shape
     }
     carriers = []
-    for place, (node, value) in enumerate(zip(placeholders, values)):
+    for position, (node, value) in enumerate(zip(placeholders, values)):
         if type(value).__name__ == "SymInt" and value.node.expr.is_Symbol and str(value) not in known:
             extent = importer.sizes.dim(value, node.name)
-            carriers.append((place, var(node.name, TensorType((extent, 0), "uint8"))))
+            carriers.append((position, var(node.name, TensorType((extent, 0), "uint8"))))
             known.add(str(value))
     return carriers

@@ -39,49 +39,49 @@ def _edges(node: TorchNode, data: Expr, count: int, given: Sequence[float] | Non
     first, last = op.min(data, axis=(0,)), op.max(data, axis=(0,))
     same = op.equal(first, last)
     half = like(0.5, data)
-    first = op.where(same, op.subtract(first, half), first)
-    last = op.where(same, op.add(last, half), last)
+    first = op.where(same, first - half, first)
+    last = op.where(same, last + half, last)
     parts = constant(np.arange(count + 1), node.dtype)
-    step = op.divide(op.subtract(last, first), like(count, data))
-    rising = op.add(first, op.multiply(parts, step))
-    falling = op.subtract(last, op.multiply(constant(np.arange(count, -1, -1), node.dtype), step))
+    step = (last - first) / count
+    rising = first + parts * step
+    falling = last - constant(np.arange(count, -1, -1), node.dtype) * step
     return op.where(constant(np.arange(count + 1) <= count // 2, "bool"), rising, falling)
 
 
 def _part(data: Expr, edges: Expr) -> tuple[Expr, Expr]:
     """The part between edges that each element of a vector lies in, the last one closed; and whether in any."""
     count = shape_of(edges)[0] - 1
-    place = op.subtract(op.searchsorted(edges, data, right=True, dtype="int64"), constant(1, "int64"))
+    position = op.searchsorted(edges, data, right=True, dtype="int64") - constant(1, "int64")
     first, last = slice_axis(edges, 0, 0, 1), slice_axis(edges, 0, count, count + 1)
-    inside = op.logical_and(op.greater_equal(data, first), op.less_equal(data, last))
-    bounded = op.minimum(op.maximum(place, constant(0, "int64")), constant(count - 1, "int64"))
+    inside = op.logical_and(data >= first, data <= last)
+    bounded = op.minimum(op.maximum(position, constant(0, "int64")), constant(count - 1, "int64"))
     return bounded, inside
 
 
 def _counts(node: TorchNode, rows: Expr, edges: Sequence[Expr]) -> Expr:
-    """How many rows, or what weight of them, lies in each cell of a grid; with `density` over weight and size."""
+    """The number of rows, or their weight, in each cell of a grid; with `density` over weight and size."""
     extents = [shape_of(one)[0] - 1 for one in edges]
     cell: Expr | None = None
     inside: Expr | None = None
     for axis, one in enumerate(edges):
-        place, within = _part(index_axis(rows, 1, axis), one)
-        cell = place if cell is None else op.add(op.multiply(cell, constant(extents[axis], "int64")), place)
+        position, within = _part(index_axis(rows, 1, axis), one)
+        cell = position if cell is None else cell * constant(extents[axis], "int64") + position
         inside = within if inside is None else op.logical_and(inside, within)
     assert cell is not None and inside is not None
     weight = node.get("weight")
     weight = full(1, shape_of(cell), node.dtype) if weight is None else reshape(weight, shape_of(cell))
-    kept = op.where(inside, weight, like(0, weight))
+    kept = op.where(inside, weight, 0)
     empty = full(0, (math.prod(extents),), node.dtype)
     total: Expr = empty if is_empty(shape_of(cell)) else op.scatter_elements(empty, cell, kept, 0, "add")
     if node["density"]:
-        total = op.divide(total, op.sum(total, axis=(0,)))
+        total = total / op.sum(total, axis=(0,))
         widths: Expr = constant(1, node.dtype)
         for axis, one in enumerate(edges):
             shape = [1] * len(edges)
             shape[axis] = extents[axis]
-            width = op.subtract(slice_axis(one, 0, 1, extents[axis] + 1), slice_axis(one, 0, 0, extents[axis]))
-            widths = op.multiply(widths, reshape(width, shape))
-        return op.divide(reshape(total, extents), widths)
+            width = slice_axis(one, 0, 1, extents[axis] + 1) - slice_axis(one, 0, 0, extents[axis])
+            widths = widths * reshape(width, shape)
+        return reshape(total, extents) / widths
     return reshape(total, extents)
 
 
@@ -142,11 +142,11 @@ def convert_segment_reduce(node: TorchNode) -> Expr:
     else:
         lengths = cast(node["lengths"], "int64")
         ends = op.cumsum(lengths, axis=axis)
-        begins = op.subtract(ends, lengths)
+        begins = ends - lengths
     extent = shape_of(data)[axis]
     steps = constant(np.arange(extent), "int64")
     begins, ends = (op.expand_dims(value, axis=axis + 1) for value in (begins, ends))
-    mine = op.logical_and(op.greater_equal(steps, begins), op.less(steps, ends))
+    mine = op.logical_and(steps >= begins, steps < ends)
     inner = rank_of(data) - axis - 1
     mask = op.expand_dims(mine, axis=axis + 2, num_newaxis=inner) if inner else mine
     wide = op.expand_dims(data, axis=axis)
@@ -159,6 +159,6 @@ def convert_segment_reduce(node: TorchNode) -> Expr:
         return total
     size = op.sum(cast(mask, element_type(data)), axis=(axis + 1,))
     if initial is None:
-        return op.divide(total, size)
-    none = op.equal(size, like(0, data))
-    return op.where(none, like(initial, data), op.divide(total, op.maximum(size, like(1, data))))
+        return total / size
+    none = op.equal(size, 0)
+    return op.where(none, like(initial, data), total / op.maximum(size, 1))

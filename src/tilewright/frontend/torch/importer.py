@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InternalError, TilewrightError, UnsupportedError
-from tilewright.frontend.complex_numbers import Complex
+from tilewright.frontend.builders.complex_numbers import Complex
 from tilewright.frontend.finish import Finisher
 from tilewright.frontend.torch.checks import Checks
 from tilewright.frontend.torch.control import convert_cond, convert_while
@@ -142,7 +142,7 @@ class GraphImporter:
         return self._finish_all(result, call)
 
     def _in_order(self, node: Any) -> list[Any]:
-        """A call whose place among others a token keeps: an assertion, of which nothing is left but the token."""
+        """A call whose position among others a token keeps: an assertion, of which nothing is left but the token."""
         if find_converter(str(node.args[1])) is not convert_assertion:
             raise UnsupportedError(f"{node.args[1]} ({node.name}), an operator with effects, is not supported")
         self._note_assertion(node.args[1], node.args[2:])
@@ -166,7 +166,7 @@ class GraphImporter:
             return bool(expr)
         if type(value).__name__ == "SymFloat":
             return self.sizes.quotient(expr, where)
-        raise UnsupportedError(f"{where} is the number {expr}, which is known at run time only")
+        raise UnsupportedError(f"{where} is the number {self.sizes.text(expr)}, which is known at run time only")
 
     def _node(self, node: Any, value: Any) -> TorchNode:
         arguments: dict[str, Any] = {}
@@ -180,8 +180,8 @@ class GraphImporter:
             metas[declared.name] = _meta(given)
         if str(node.target) in ("aten.as_strided.default", "aten.as_strided_copy.default"):
             self._take_memory(node, arguments, metas)
-        unread = _unread(node, value)
-        return TorchNode(node.name, str(node.target), arguments, metas, value, self.sizes, self.draws, unread)
+        target, unread, checked = str(node.target), _unread(node, value), _is_checked(node)
+        return TorchNode(node.name, target, arguments, metas, value, self.sizes, self.draws, unread, checked)
 
     def _take_memory(self, node: Any, arguments: dict[str, Any], metas: dict[str, Any]) -> None:
         """Have a view by strides of another view be one of the tensor whose memory that is, if it lies in one piece."""
@@ -297,8 +297,14 @@ def _unread(node: Any, value: Any) -> frozenset[int]:
     return frozenset(range(len(value))) - {user.args[1] for user in node.users}
 
 
+def _is_checked(node: Any) -> bool:
+    """True where PyTorch raises by the `info` among the results of a node, in order with other effects or not."""
+    readers = [reader for user in node.users for reader in user.users]
+    return any("_linalg_check_errors" in f"{reader.target} {reader.args[1:2]}" for reader in readers)
+
+
 def _meta(given: Any) -> Any:
-    """What torch's rules of promotion need of an argument: the fake tensor of a node, or the number."""
+    """The argument as torch's rules of promotion need it: the fake tensor of a node, or the number."""
     return given.meta.get("val") if hasattr(given, "meta") else given
 
 

@@ -37,8 +37,8 @@ def from_front(indices: Expr, extent: object) -> Expr:
     """Indices with negative ones counted from the back of an axis."""
     if isinstance(indices, Constant):
         return Constant(np.where(indices.data < 0, indices.data + extent, indices.data))
-    moved = op.add(indices, _extent(extent, indices))
-    return op.where(op.less(indices, like(0, indices)), moved, indices)
+    moved = indices + _extent(extent, indices)
+    return op.where(indices < 0, moved, indices)
 
 
 def _extent(extent: object, indices: Expr) -> Expr:
@@ -59,23 +59,23 @@ def convert_embedding_renorm(node: TorchNode) -> Expr:
     """The rows that are looked up made shorter where they are longer than `max_norm`."""
     weight, bound = node["self"], node["max_norm"]
     size = p_norm(weight, (1,), float(node["norm_type"]), True)
-    factor = op.divide(like(bound, size), op.add(size, like(1e-7, size)))
+    factor = like(bound, size) / (size + 1e-7)
     count = shape_of(weight)[0]
-    places = reshape(node["indices"], (product(shape_of(node["indices"])), 1))
-    met = op.any(op.equal(places, constant(np.arange(count), element_type(places))), axis=(0,))
-    shorter = op.logical_and(reshape(met, (count, 1)), op.greater(size, like(bound, size)))
-    return op.where(shorter, op.multiply(weight, factor), weight)
+    positions = reshape(node["indices"], (product(shape_of(node["indices"])), 1))
+    met = op.any(op.equal(positions, constant(np.arange(count), element_type(positions))), axis=(0,))
+    shorter = op.logical_and(reshape(met, (count, 1)), size > bound)
+    return op.where(shorter, weight * factor, weight)
 
 
 @converts("aten.index_select")
 def convert_index_select(node: TorchNode) -> Expr:
-    """Slices of an axis by a vector of places."""
-    data, places = node["self"], node["index"]
+    """Slices of an axis by a vector of positions."""
+    data, positions = node["self"], node["index"]
     if not rank_of(data):
         return data
-    if not rank_of(places):
-        places = reshape(places, (1,))
-    return op.take(data, places, axis=node.axis(), mode="clip")
+    if not rank_of(positions):
+        positions = reshape(positions, (1,))
+    return op.take(data, positions, axis=node.axis(), mode="clip")
 
 
 @converts("aten.take")
@@ -113,12 +113,12 @@ def convert_take_along_dim(node: TorchNode) -> Expr:
     if node["dim"] is None:
         return op.take(reshape(data, (product(shape_of(data)),)), reshape(index, node.shape), axis=0, mode="clip")
     axis = node.axis()
-    shape = [shape_of(data)[axis] if place == axis else extent for place, extent in enumerate(node.shape)]
+    shape = [shape_of(data)[axis] if position == axis else extent for position, extent in enumerate(node.shape)]
     extent = shape_of(data)[axis]
     return op.gather(broadcast_to(data, shape), axis=axis, indices=from_front(broadcast_to(index, node.shape), extent))
 
 
-def _places(node: TorchNode) -> tuple[list[Expr], list[int]]:
+def _positions(node: TorchNode) -> tuple[list[Expr], list[int]]:
     """The index tensors of an advanced index, broadcast to one shape, and the axes that they stand for."""
     given = [(axis, index) for axis, index in enumerate(node["indices"]) if index is not None]
     if any(element_type(index).is_bool for _, index in given):
@@ -127,7 +127,7 @@ def _places(node: TorchNode) -> tuple[list[Expr], list[int]]:
     if None in shapes:
         together: Expr = given[0][1]
         for _, index in given[1:]:
-            together = op.add(together, cast(index, element_type(together)))
+            together = together + cast(index, element_type(together))
         shape = shape_of(together)
     else:
         shape = np.broadcast_shapes(*shapes)  # type: ignore[arg-type]
@@ -144,7 +144,7 @@ def convert_index(node: TorchNode) -> Expr:
     masks = [(axis, index) for axis, index in enumerate(node["indices"]) if index is not None]
     if len(masks) == 1 and element_type(masks[0][1]).is_bool:
         return index_by_mask(node, data, masks[0][1], masks[0][0])
-    indices, axes = _places(node)
+    indices, axes = _positions(node)
     if len(axes) == 1:
         return op.take(data, indices[0], axis=axes[0], mode="clip")
     rest = [axis for axis in range(rank_of(data)) if axis not in axes]
@@ -162,7 +162,7 @@ def convert_index_put(node: TorchNode) -> Expr:
     masks = [index for index in node["indices"] if index is not None and element_type(index).is_bool]
     if masks:
         return _masked_put(node, masks)
-    indices, axes = _places(node)
+    indices, axes = _positions(node)
     rest = [axis for axis in range(rank_of(data)) if axis not in axes]
     order = [*axes, *rest]
     moved = transpose(data, order)
@@ -193,7 +193,7 @@ def _masked_put(node: TorchNode, masks: list[Expr]) -> Expr:
         return _put_in_order(node, data, masks[0], values)
     mask = reshape(masks[0], (*shape_of(masks[0]), *[1] * (rank_of(data) - rank_of(masks[0]))))
     value = reshape(values, ())
-    return op.where(mask, op.add(data, value) if node["accumulate"] else value, data)
+    return op.where(mask, data + value if node["accumulate"] else value, data)
 
 
 def _put_in_order(node: TorchNode, data: Expr, mask: Expr, values: Expr) -> Expr:
@@ -203,10 +203,10 @@ def _put_in_order(node: TorchNode, data: Expr, mask: Expr, values: Expr) -> Expr
     rows = reshape(data, (count, *shape[covered:]))
     holds = reshape(mask, (count,))
     if rank_of(values) == rank_of(rows) and shape_of(values)[0] != 1:
-        numbers = op.subtract(op.cumsum(cast(holds, "int64"), axis=0), constant(1, "int64"))
+        numbers = op.cumsum(cast(holds, "int64"), axis=0) - constant(1, "int64")
         values = op.take(values, numbers, axis=0, mode="clip")
     held = reshape(holds, (count, *[1] * (rank_of(rows) - 1)))
-    return reshape(op.where(held, op.add(rows, values) if node["accumulate"] else values, rows), shape)
+    return reshape(op.where(held, rows + values if node["accumulate"] else values, rows), shape)
 
 
 @converts("aten.scatter", "aten.scatter_add", "aten.scatter_reduce")
@@ -256,19 +256,19 @@ def _mean(node: TorchNode, data: Expr, index: Expr, source: Expr, axis: int) -> 
     if not element_type(data).is_float:
         node.unsupported("the mean of integers")
     ones = broadcast_to(like(1, data), shape_of(index))
-    zeros = op.multiply(broadcast_to(like(1, data), shape_of(data)), like(0, data))
+    zeros = broadcast_to(like(1, data), shape_of(data)) * 0
     count: Expr = op.scatter_elements(zeros, index, ones, axis, "add")
     if node.get("include_self") is False:
-        start: Expr = op.where(op.greater(count, like(0, data)), like(0, data), data)
-        count = op.maximum(count, like(1, data))
+        start: Expr = op.where(count > 0, 0, data)
+        count = op.maximum(count, 1)
     else:
-        start, count = data, op.add(count, like(1, data))
-    return op.divide(op.scatter_elements(start, index, source, axis, "add"), count)
+        start, count = data, count + 1
+    return op.scatter_elements(start, index, source, axis, "add") / count
 
 
 @converts("aten.index_add", "aten.index_copy", "aten.index_fill", "aten.index_reduce")
 def convert_index_add(node: TorchNode) -> Expr:
-    """Slices of an axis replaced or combined, at a vector of places."""
+    """Slices of an axis replaced or combined, at a vector of positions."""
     data, index = node["self"], node["index"]
     name = node.target.split(".")[1]
     scalar = not rank_of(data)
@@ -277,33 +277,33 @@ def convert_index_add(node: TorchNode) -> Expr:
     index = from_front(cast(reshape(index, (product(shape_of(index)),)), "int64"), shape_of(data)[axis])
     if is_static(shape_of(index)) and not shape_of(index)[0]:
         return reshape(data, node.shape)
-    shape = [shape_of(index)[0] if place == axis else extent for place, extent in enumerate(shape_of(data))]
+    shape = [shape_of(index)[0] if position == axis else extent for position, extent in enumerate(shape_of(data))]
     source = node.tensor("value" if name == "index_fill" else "source")
     source = broadcast_to(source, shape) if not rank_of(source) else reshape(source, shape)
     if node.get("alpha", 1) != 1:
-        source = op.multiply(source, like(node["alpha"], source))
+        source = source * node["alpha"]
     spread = [1] * len(shape)
     spread[axis] = shape[axis]
-    places = broadcast_to(reshape(index, spread), shape)
+    positions = broadcast_to(reshape(index, spread), shape)
     if name == "index_reduce":
         given = node["reduce"]
         if given == "mean":
-            return reshape(_mean(node, data, places, source, axis), node.shape)
+            return reshape(_mean(node, data, positions, source, axis), node.shape)
         if node["include_self"] is False:
-            return reshape(_without_self(node, data, places, source, axis, given), node.shape)
-        return reshape(op.scatter_elements(data, places, source, axis, _REDUCTIONS[given]), node.shape)
+            return reshape(_without_self(node, data, positions, source, axis, given), node.shape)
+        return reshape(op.scatter_elements(data, positions, source, axis, _REDUCTIONS[given]), node.shape)
     mode = "add" if name == "index_add" else "update"
-    return reshape(op.scatter_elements(data, places, source, axis, mode), node.shape)
+    return reshape(op.scatter_elements(data, positions, source, axis, mode), node.shape)
 
 
 @converts("aten.put")
 def convert_put(node: TorchNode) -> Expr:
     """Elements of the tensor as one vector replaced or added to."""
     data = node["self"]
-    count, places = product(shape_of(data)), product(shape_of(node["index"]))
-    index = reshape(from_front(node["index"], count), (places,))
+    count, positions = product(shape_of(data)), product(shape_of(node["index"]))
+    index = reshape(from_front(node["index"], count), (positions,))
     mode = "add" if node["accumulate"] else "update"
-    source = reshape(node["source"], (places,))
+    source = reshape(node["source"], (positions,))
     return reshape(op.scatter_elements(reshape(data, (count,)), index, source, 0, mode), node.shape)
 
 
@@ -314,6 +314,6 @@ def convert_masked_scatter(node: TorchNode) -> Expr:
     mask = broadcast_to(node["mask"], node.shape)
     count = product(node.shape)
     flat = cast(reshape(mask, (count,)), "int64")
-    places = op.subtract(op.cumsum(flat, axis=0), constant(1, "int64"))
-    taken = op.take(reshape(source, (product(shape_of(source)),)), places, axis=0, mode="clip")
+    positions = op.cumsum(flat, axis=0) - constant(1, "int64")
+    taken = op.take(reshape(source, (product(shape_of(source)),)), positions, axis=0, mode="clip")
     return op.where(mask, reshape(taken, node.shape), broadcast_to(data, node.shape))

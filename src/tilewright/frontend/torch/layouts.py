@@ -15,7 +15,8 @@ Where = tuple[tuple[int, ...], tuple[int, ...], bool]
 
 @dataclass(frozen=True)
 class Layout:
-    """How a tensor lies in memory: `order` are its axes from the outermost to the innermost, None for their own order.
+    """The layout of a tensor in memory: `order` are its axes from the outermost to the innermost, None for their own
+    order.
 
     `is_needed` is False where C order is the layout, `is_dense` True where no element of the memory is left out or
     shared; `is_exact` False where sizes or strides cannot be told and C order is taken instead.
@@ -88,15 +89,15 @@ class SizesOfInputs:
     """Sizes that follow from those of a graph's inputs, as functions of these."""
 
     def __init__(self, placeholders: Sequence[Any]) -> None:
-        self._places: dict[Any, tuple[int, int | None]] = {}
-        for place, node in enumerate(placeholders):
+        self._positions: dict[Any, tuple[int, int | None]] = {}
+        for position, node in enumerate(placeholders):
             value = node.meta.get("val")
             listed = (
                 [(None, value)] if type(value).__name__ == "SymInt" else list(enumerate(getattr(value, "shape", ())))
             )
             for axis, extent in listed:
                 if type(extent).__name__ == "SymInt" and extent.node.expr.is_Symbol:
-                    self._places.setdefault(extent.node.expr, (place, axis))
+                    self._positions.setdefault(extent.node.expr, (position, axis))
 
     def function(
         self, numbers: Sequence[Any], where: str, use: Callable[..., Any] = lambda *found: found
@@ -110,9 +111,9 @@ class SizesOfInputs:
 
         wanted = [sympy.sympify(plain(number)) for number in numbers]
         symbols = sorted({symbol for expr in wanted for symbol in expr.free_symbols}, key=str)
-        if any(symbol not in self._places for symbol in symbols):
+        if any(symbol not in self._positions for symbol in symbols):
             raise UnsupportedError(f"{where} is a size that a run computes, which is not supported")
-        needed = [self._places[symbol] for symbol in symbols]
+        needed = [self._positions[symbol] for symbol in symbols]
 
         @cache
         def value_at(*extents: int) -> Any:
@@ -120,7 +121,9 @@ class SizesOfInputs:
             return use(*(int(expr.xreplace(known)) for expr in wanted))
 
         def value(args: Sequence[Any]) -> Any:
-            return value_at(*(args[place] if axis is None else args[place].shape[axis] for place, axis in needed))
+            return value_at(
+                *(args[position] if axis is None else args[position].shape[axis] for position, axis in needed)
+            )
 
         return value
 

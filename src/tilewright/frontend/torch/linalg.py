@@ -24,17 +24,18 @@ def _matrix(node: TorchNode) -> Expr:
 
 
 def _refuse(node: TorchNode) -> str:
-    """The name of the operator for messages about matrices that it refuses; none where it tells them by `info`."""
+    """The name of the operator for messages about matrices that it refuses; none where it returns `info` instead."""
     name = node.target.split(".")[1]
-    return "" if name.endswith("_ex") or "with_info" in name else name
+    by_info = name.endswith("_ex") or "with_info" in name
+    return name if not by_info or node.get("check_errors") or node.checked else ""
 
 
 def _triangle(data: Expr, upper: bool, unit: bool = False) -> Expr:
     """One triangle of matrices, ones on the diagonal with `unit`, zeros in the other."""
     rows, columns = shape_of(data)[-2:]
     mask = np.triu(np.ones((rows, columns), bool), int(unit)) if upper else np.tri(rows, columns, -int(unit), bool)
-    kept = op.where(Constant(mask), data, like(0, data))
-    return op.add(kept, Constant(np.eye(rows, columns, dtype=kept_type(data)))) if unit else kept
+    kept = op.where(Constant(mask), data, 0)
+    return kept + Constant(np.eye(rows, columns, dtype=kept_type(data))) if unit else kept
 
 
 def kept_type(data: Expr) -> Any:
@@ -103,7 +104,7 @@ def convert_cholesky(node: TorchNode) -> Expr | list[Expr]:
 def convert_cholesky_inverse(node: TorchNode) -> Expr:
     """The inverse of the matrix that a triangle was made of."""
     data = node["self"]
-    return _cholesky_solution(data, _identity(data, shape_of(data)[-1]), bool(node["upper"]))
+    return _cholesky_solution(data, _identity(data, shape_of(data)[-1]), bool(node["upper"]), _refuse(node))
 
 
 @converts("aten.cholesky_solve")
@@ -112,9 +113,9 @@ def convert_cholesky_solve(node: TorchNode) -> Expr:
     return _cholesky_solution(*_together(node["input2"], node["self"]), bool(node["upper"]))
 
 
-def _cholesky_solution(factor: Expr, right: Expr, upper: bool) -> Expr:
+def _cholesky_solution(factor: Expr, right: Expr, upper: bool, refuse: str = "") -> Expr:
     lower = swapped(factor) if upper else factor
-    half = linalg.solve_triangular(lower, right)
+    half = linalg.solve_triangular(lower, right, refuse=refuse)
     return linalg.solve_triangular(swapped(lower), half, upper=True)
 
 
@@ -189,7 +190,7 @@ def convert_solve(node: TorchNode) -> Expr | list[Expr]:
 
 
 def _first_of(value: Expr, shape: tuple[Any, ...]) -> Expr:
-    """What was computed for a larger batch, in which it is the same along the axes that `shape` lacks."""
+    """The part of a result for a larger batch, in which it is the same along the axes that `shape` lacks."""
     for axis in range(rank_of(value) - len(shape)):
         value = slice_axis(value, axis, 0, 1)
     return value
@@ -253,8 +254,8 @@ def convert_lstsq(node: TorchNode) -> list[Expr]:
     found = linalg.lstsq(matrix, right, rcond=node["rcond"])
     results = [reshape(found[0], node.shape_at(0))]
     if rows > columns and product_is_positive(node.shape_at(1)):
-        left_over = op.subtract(matmul(matrix, found[0]), right)
-        results.append(op.sum(op.multiply(left_over, left_over), axis=(rank_of(left_over) - 2,)))
+        left_over = matmul(matrix, found[0]) - right
+        results.append(op.sum(left_over * left_over, axis=(rank_of(left_over) - 2,)))
         results[1] = reshape(results[1], node.shape_at(1))
     else:
         results.append(full(0, node.shape_at(1), node.dtype))
@@ -288,7 +289,7 @@ def convert_slogdet(node: TorchNode) -> Expr | list[Expr]:
     data = _matrix(node)
     found = linalg.slogdet(data)
     if "aten.logdet" in node.target:
-        return op.where(op.less(found[0], like(0, data)), constant(np.nan, node.dtype), found[1])
+        return op.where(found[0] < 0, constant(np.nan, node.dtype), found[1])
     results: list[Expr] = [found[0], found[1]]
     if "_linalg" in node.target:
         parts = _factors_for_gradient(node, data)
@@ -326,8 +327,8 @@ def convert_pinv(node: TorchNode) -> Expr:
 
 def _inverted(node: TorchNode, data: Expr, left: Expr, values: Expr, right: Expr) -> Expr:
     keep = singular_values_above(node, data, values)
-    inverse = op.where(keep, op.divide(like(1, data), op.where(keep, values, like(1, data))), like(0, data))
-    scaled = op.multiply(swapped(right), op.expand_dims(inverse, axis=rank_of(inverse) - 1))
+    inverse = op.where(keep, 1 / op.where(keep, values, 1), 0)
+    scaled = swapped(right) * op.expand_dims(inverse, axis=rank_of(inverse) - 1)
     return matmul(scaled, swapped(left))
 
 
@@ -343,10 +344,10 @@ def singular_values_above(node: TorchNode, data: Expr, values: Expr) -> Expr:
         precision = float(np.finfo(kept_type(data)).eps) * max(shape_of(data)[-2:])
         given = precision if nothing else 0.0
         if isinstance(absolute, Expr):
-            there = op.greater(absolute, like(0, absolute))
+            there = absolute > 0
             given = op.where(there, like(0, data), like(precision, data))
     bounds = [_bound(value, data) for value in (0.0 if absolute is None else absolute, given)]
-    return op.greater(size, op.maximum(bounds[0], op.multiply(bounds[1], largest)))
+    return size > op.maximum(bounds[0], bounds[1] * largest)
 
 
 def _bound(value: Any, data: Expr) -> Expr:
@@ -358,7 +359,7 @@ def _bound(value: Any, data: Expr) -> Expr:
 
 @converts("aten.linalg_matrix_rank")
 def convert_matrix_rank(node: TorchNode) -> Expr:
-    """How many singular values are above the bounds."""
+    """The number of singular values above the bounds."""
     data = node["input"] if "input" in node.arguments else node["self"]
     if any(extent == 0 for extent in shape_of(data)):
         return full(0, node.shape, node.dtype)

@@ -81,12 +81,12 @@ def convert_bitwise_not(node: TorchNode) -> Expr:
 @converts("aten.bitwise_left_shift", "aten.bitwise_right_shift", "aten.__lshift__", "aten.__rshift__")
 def convert_shift(node: TorchNode) -> Expr:
     """Bits moved; by the width or more, or by less than nothing, all of them out."""
-    data, places = node.tensor("self"), node.tensor("other")
+    data, positions = node.tensor("self"), node.tensor("other")
     most, zero = constant(node.dtype.bits - 1, node.dtype), like(0, data)
-    inside = op.less_equal(places, most)
+    inside = positions <= most
     if node.dtype.code == "int":
-        inside = op.logical_and(inside, op.greater_equal(places, zero))
-    bounded = op.where(inside, places, most)
+        inside = op.logical_and(inside, positions >= zero)
+    bounded = op.where(inside, positions, most)
     if "left" in node.target or "lshift" in node.target:
         return op.where(inside, op.left_shift(data, bounded), zero)
     shifted = op.right_shift(data, bounded)
@@ -95,7 +95,7 @@ def convert_shift(node: TorchNode) -> Expr:
 
 @converts("aten.isnan", "aten.isinf", "aten.isfinite", "aten.isposinf", "aten.isneginf")
 def convert_is(node: TorchNode) -> Expr:
-    """Which kind of number each element is; integers are finite."""
+    """The test of each element's kind of number; integers are finite."""
     data, name = node["self"], node.target.split(".")[1]
     if not element_type(data).is_float:
         return full(name == "isfinite", node.shape, "bool")
@@ -139,9 +139,9 @@ def convert_isclose(node: TorchNode) -> Expr:
     same = op.equal(left, right)
     if not dtype.is_float:
         left, right = cast(left, "float64"), cast(right, "float64")
-    bound = op.add(like(node["atol"], right), op.abs(op.multiply(like(node["rtol"], right), right)))
-    distance = op.abs(op.subtract(left, right))
-    near = op.logical_and(op.isfinite(distance), op.less_equal(distance, bound))
+    bound = like(node["atol"], right) + op.abs(like(node["rtol"], right) * right)
+    distance = op.abs(left - right)
+    near = op.logical_and(op.isfinite(distance), distance <= bound)
     found = op.logical_or(same, near)
     if node["equal_nan"]:
         found = op.logical_or(found, op.logical_and(op.isnan(left), op.isnan(right)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.frontend.functions import softplus
+from tilewright.frontend.builders.functions import softplus
 from tilewright.frontend.idioms import cast, constant, full, like, rank_of, reshape, shape_of
 from tilewright.frontend.torch.activation import softmax
 from tilewright.frontend.torch.build import element_type
@@ -29,17 +29,17 @@ def reduced(value: Expr, reduction: int) -> Expr:
 @converts("aten.mse_loss", "aten.l1_loss", "aten.smooth_l1_loss", "aten.huber_loss")
 def convert_distance(node: TorchNode) -> Expr:
     """The square of the difference, its size, or the square near zero and the size further out."""
-    difference = op.subtract(node.tensor("self"), node.tensor("target"))
-    size, square = op.abs(difference), op.multiply(difference, difference)
+    difference = node.tensor("self") - node.tensor("target")
+    size, square = op.abs(difference), difference * difference
     if "mse" in node.target:
         return reduced(square, node["reduction"])
     bound = node.get("beta", node.get("delta", 0.0))
     if ".l1" in node.target or ("smooth" in node.target and bound == 0):
         return reduced(size, node["reduction"])
-    half, edge = op.multiply(square, like(0.5, size)), like(bound, size)
-    outside = op.subtract(size, like(0.5 * bound, size))
-    near, far = (op.divide(half, edge), outside) if "smooth" in node.target else (half, op.multiply(edge, outside))
-    return reduced(op.where(op.less(size, edge), near, far), node["reduction"])
+    half, edge = square * 0.5, like(bound, size)
+    outside = size - 0.5 * bound
+    near, far = (half / edge, outside) if "smooth" in node.target else (half, edge * outside)
+    return reduced(op.where(size < edge, near, far), node["reduction"])
 
 
 @converts("aten.binary_cross_entropy")
@@ -47,11 +47,11 @@ def convert_binary_cross_entropy(node: TorchNode) -> Expr:
     """-(target * log x + (1 - target) * log(1 - x)), the logarithms -100 at least."""
     data, target = node.tensor("self"), node.tensor("target")
     one, least = like(1, data), like(-100, data)
-    logs = [op.maximum(op.log(value), least) for value in (data, op.subtract(one, data))]
-    both = op.add(op.multiply(target, logs[0]), op.multiply(op.subtract(one, target), logs[1]))
-    found = op.negative(both)
+    logs = [op.maximum(op.log(value), least) for value in (data, one - data)]
+    both = target * logs[0] + (one - target) * logs[1]
+    found = -both
     if node["weight"] is not None:
-        found = op.multiply(found, node["weight"])
+        found = found * node["weight"]
     return reduced(found, node["reduction"])
 
 
@@ -59,13 +59,13 @@ def convert_binary_cross_entropy(node: TorchNode) -> Expr:
 def convert_binary_cross_entropy_with_logits(node: TorchNode) -> Expr:
     """(1 - target) * x + (1 + (pos_weight - 1) * target) * softplus(-x)."""
     data, target = node.tensor("self"), node.tensor("target")
-    one, above = like(1, data), softplus(op.negative(data))
+    one, above = like(1, data), softplus(-data)
     if node["pos_weight"] is not None:
-        factor = op.add(one, op.multiply(op.subtract(node["pos_weight"], one), target))
-        above = op.multiply(factor, above)
-    found = op.add(op.multiply(op.subtract(one, target), data), above)
+        factor = one + (node["pos_weight"] - one) * target
+        above = factor * above
+    found = (one - target) * data + above
     if node["weight"] is not None:
-        found = op.multiply(found, node["weight"])
+        found = found * node["weight"]
     return reduced(found, node["reduction"])
 
 
@@ -74,18 +74,18 @@ def convert_kl_div(node: TorchNode) -> Expr:
     """target * (log target - x)."""
     data, target = node.tensor("self"), node.tensor("target")
     if node["log_target"]:
-        found = op.multiply(op.exp(target), op.subtract(target, data))
+        found = op.exp(target) * (target - data)
     else:
-        zero = op.equal(target, like(0, target))
-        entropy = op.where(zero, like(0, target), op.multiply(target, op.log(target)))
-        found = op.subtract(entropy, op.multiply(target, data))
+        zero = op.equal(target, 0)
+        entropy = op.where(zero, 0, target * op.log(target))
+        found = entropy - target * data
     return reduced(found, node["reduction"])
 
 
 @converts("aten.soft_margin_loss")
 def convert_soft_margin(node: TorchNode) -> Expr:
     """log(1 + exp(-target x))."""
-    found = softplus(op.negative(op.multiply(node.tensor("self"), node.tensor("target"))))
+    found = softplus(-(node.tensor("self") * node.tensor("target")))
     return reduced(found, node["reduction"])
 
 
@@ -96,19 +96,19 @@ def convert_cosine_similarity(node: TorchNode) -> Expr:
     rank = max(rank_of(left), rank_of(right))
     if not rank:
         left, right, rank = reshape(left, (1,)), reshape(right, (1,)), 1
-    spread = op.add(left, right)
+    spread = left + right
     from_end = node.normalize(node["dim"], rank_of(spread)) - rank_of(spread)
     units = []
     for value in (left, right):
         value = op.broadcast_to_like(value, spread)
         norm = p_norm(value, (from_end + rank_of(value),), 2, True)
-        units.append(op.divide(value, op.maximum(norm, like(node["eps"], norm))))
+        units.append(value / op.maximum(norm, like(node["eps"], norm)))
     return op.sum(op.multiply(*units), axis=(from_end + rank,))
 
 
 @dataclass(frozen=True)
 class Likelihood:
-    """What classification losses have in common: weights of classes, the class that does not count, the reduction."""
+    """Common parameters of classification losses: weights of classes, the ignored class, the reduction."""
 
     weight: Expr | None
     ignored: int
@@ -128,7 +128,7 @@ def _nll(data: Expr, target: Expr, options: Likelihood) -> tuple[Expr, Expr]:
     alone = rank_of(data) == 1
     data, target = (op.expand_dims(value, axis=0) if alone else value for value in (data, target))
     ignored = op.equal(target, like(options.ignored, target))
-    chosen = op.where(ignored, like(0, target), target)
+    chosen = op.where(ignored, 0, target)
     if is_empty(shape_of(data)):
         weights = losses = full(0, shape_of(target), element_type(data))
     else:
@@ -137,14 +137,14 @@ def _nll(data: Expr, target: Expr, options: Likelihood) -> tuple[Expr, Expr]:
         if options.weight is not None:
             vector = reshape(options.weight, (shape_of(data)[1],))
             weights = op.take(vector, chosen, axis=0, mode="clip")
-        weights = op.where(ignored, like(0, data), weights)
-        losses = op.where(ignored, like(0, data), op.negative(op.multiply(picked, weights)))
+        weights = op.where(ignored, 0, weights)
+        losses = op.where(ignored, 0, -(picked * weights))
     axes = tuple(range(rank_of(weights)))
     total = op.sum(weights, axis=axes)
     if options.reduction == _NONE:
         return (op.squeeze(losses, axis=(0,)) if alone else losses), constant(0, element_type(data))
     summed = op.sum(losses, axis=axes)
-    return (op.divide(summed, total) if options.reduction == _MEAN else summed), total
+    return (summed / total if options.reduction == _MEAN else summed), total
 
 
 @converts("aten.cross_entropy_loss")
@@ -162,23 +162,23 @@ def _cross_entropy(data: Expr, target: Expr, options: Likelihood, smoothing: flo
         spread = [1] * rank_of(data)
         spread[axis] = shape_of(data)[axis]
         weight = reshape(weight, spread)
-    weighted = logs if weight is None else op.multiply(logs, weight)
+    weighted = logs if weight is None else logs * weight
     if element_type(target).is_float:
         if smoothing:
             even = smoothing / shape_of(logs)[axis]
-            target = op.add(op.multiply(target, like(1 - smoothing, target)), like(even, target))
-        losses = op.negative(op.sum(op.multiply(weighted, target), axis=(axis,)))
+            target = target * (1 - smoothing) + even
+        losses = -op.sum(weighted * target, axis=(axis,))
         return reduced(losses, options.reduction)
     found, total = _nll(logs, target, options)
     if not smoothing:
         return found
-    whole = op.negative(op.sum(weighted, axis=(axis,)))
-    kept = op.where(op.equal(target, like(options.ignored, target)), like(0, data), whole)
+    whole = -op.sum(weighted, axis=(axis,))
+    kept = op.where(op.equal(target, like(options.ignored, target)), 0, whole)
     even = reduced(kept, _NONE if options.reduction == _NONE else _SUM)
     if options.reduction == _MEAN:
-        even = op.divide(even, total if rank_of(data) > 1 else _nll(logs, target, options)[1])
+        even = even / (total if rank_of(data) > 1 else _nll(logs, target, options)[1])
     part = smoothing / shape_of(data)[axis]
-    return op.add(op.multiply(found, like(1 - smoothing, data)), op.multiply(even, like(part, data)))
+    return found * (1 - smoothing) + even * part
 
 
 @converts("torch_nn._linear_cross_entropy_batch_chunked", "torch_nn._linear_cross_entropy_batch_chunked_no_reduction")
@@ -189,7 +189,7 @@ def convert_linear_cross_entropy(node: TorchNode) -> Expr | list[Expr]:
     data, weight = node["input"], node["linear_weight"]
     scores = op.nn.dense(data, weight, units=shape_of(weight)[0])
     if node["linear_bias"] is not None:
-        scores = op.add(scores, node["linear_bias"])
+        scores = scores + node["linear_bias"]
     reduction = {"none": _NONE, "mean": _MEAN, "sum": _SUM}[node.get("reduction", "none")]
     options = Likelihood(node["weight"], node["ignore_index"], reduction)
     made = cast(_cross_entropy(scores, node["target"], options, node.get("label_smoothing", 0.0)), node.dtype)
@@ -203,11 +203,11 @@ def convert_margin_loss(node: TorchNode) -> Expr:
     """max(0, margin - target * (input1 - input2)); of one input, or if the target is -1 max(0, margin - it)."""
     target = node.tensor("target")
     if "ranking" in node.target:
-        distance = op.subtract(node.tensor("input1"), node.tensor("input2"))
-        found = op.add(op.negative(op.multiply(target, distance)), like(node["margin"], distance))
-        return reduced(op.maximum(found, like(0, found)), node["reduction"])
+        distance = node.tensor("input1") - node.tensor("input2")
+        found = -(target * distance) + node["margin"]
+        return reduced(op.maximum(found, 0), node["reduction"])
     data, zero = node.tensor("self"), like(0, target)
-    near = op.where(op.not_equal(target, like(-1, target)), data, zero)
-    far = op.maximum(op.subtract(like(node["margin"], data), data), zero)
-    far = op.where(op.not_equal(target, like(1, target)), far, zero)
-    return reduced(op.add(near, far), node["reduction"])
+    near = op.where(op.not_equal(target, -1), data, zero)
+    far = op.maximum(like(node["margin"], data) - data, zero)
+    far = op.where(op.not_equal(target, 1), far, zero)
+    return reduced(near + far, node["reduction"])

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.frontend import functions
+from tilewright.frontend.builders import functions
 from tilewright.frontend.idioms import cast, constant, full, like
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.computing import has_value, in_computing_type, operands
@@ -75,7 +75,7 @@ def _sign(data: Expr) -> Expr:
     if not kind.is_float:
         return op.sign(data)
     zero = like(0, data)
-    return op.subtract(cast(op.greater(data, zero), kind), cast(op.less(data, zero), kind))
+    return cast(data > zero, kind) - cast(data < zero, kind)
 
 
 @converts(*_ROUNDING)
@@ -96,28 +96,28 @@ def convert_rounding(node: TorchNode) -> Expr:
 def convert_frac(node: TorchNode) -> Expr:
     """x less its whole part."""
     data = node.tensor("self")
-    return op.subtract(data, op.trunc(data))
+    return data - op.trunc(data)
 
 
 @converts("aten.reciprocal")
 def convert_reciprocal(node: TorchNode) -> Expr:
     """1 / x."""
     data = node.tensor("self")
-    return op.divide(like(1, data), data)
+    return 1 / data
 
 
 @converts("aten.square")
 def convert_square(node: TorchNode) -> Expr:
     """x * x."""
     data = node.tensor("self")
-    return op.multiply(data, data)
+    return data * data
 
 
 @converts("aten.exp2", "aten.special_exp2")
 def convert_exp2(node: TorchNode) -> Expr:
     """2 ** x."""
     data = node.tensor("self")
-    return op.power(like(2, data), data)
+    return op.power(2, data)
 
 
 @converts("aten.deg2rad", "aten.rad2deg")
@@ -125,16 +125,16 @@ def convert_degrees(node: TorchNode) -> Expr:
     """Degrees to radians and back."""
     data = node.tensor("self")
     factor = math.pi / 180 if "deg2rad" in node.target else 180 / math.pi
-    return op.multiply(data, like(factor, data))
+    return data * factor
 
 
 @converts("aten.sinc", "aten.special_sinc")
 def convert_sinc(node: TorchNode) -> Expr:
     """sin(pi x) / (pi x), 1 at 0."""
     data = node.tensor("self")
-    scaled, zero = op.multiply(data, like(math.pi, data)), op.equal(data, like(0, data))
-    safe = op.where(zero, like(1, data), scaled)
-    return op.where(zero, like(1, data), op.divide(op.sin(safe), safe))
+    scaled, zero = data * math.pi, op.equal(data, 0)
+    safe = op.where(zero, 1, scaled)
+    return op.where(zero, 1, op.sin(safe) / safe)
 
 
 @converts("aten.signbit")
@@ -143,10 +143,10 @@ def convert_signbit(node: TorchNode) -> Expr:
     data = node["self"]
     dtype = element_type(data)
     if not dtype.is_float:
-        return full(False, node.shape, "bool") if dtype.is_bool else op.less(data, like(0, data))
+        return full(False, node.shape, "bool") if dtype.is_bool else data < 0
     wide = cast(data, "float32") if dtype.bits < 32 else data
     bits = op.reinterpret(wide, dtype=f"int{element_type(wide).bits}")
-    return op.less(bits, like(0, bits))
+    return bits < 0
 
 
 # Binary operators
@@ -165,8 +165,8 @@ def convert_add(node: TorchNode) -> Expr:
         if "rsub" in node.target:
             left, right = right, left
         if alpha != 1:
-            right = op.multiply(right, cast(node.as_tensor(alpha), element_type(right)))
-        return op.subtract(left, right) if minus else op.add(left, right)
+            right = right * cast(node.as_tensor(alpha), element_type(right))
+        return left - right if minus else left + right
 
     return in_computing_type(node, compute, alpha != 1, rounded=True)
 
@@ -187,7 +187,7 @@ def convert_div(node: TorchNode) -> Expr:
         return convert_floor_divide(node)
     precise = not has_value(node["other"], node.dtype)
     if mode == "trunc" and node.dtype.is_float:
-        return in_computing_type(node, lambda left, right: op.trunc(op.divide(left, right)), precise)
+        return in_computing_type(node, lambda left, right: op.trunc(left / right), precise)
     return in_computing_type(node, op.divide, precise)
 
 
@@ -203,16 +203,14 @@ def _floor_divide(left: Expr, right: Expr) -> Expr:
         return op.floor_divide(left, right)
     zero, half, one = like(0, left), like(0.5, left), like(1, left)
     remainder = op.mod(left, right)
-    quotient = op.divide(op.subtract(left, remainder), right)
-    opposite = op.logical_and(
-        op.not_equal(remainder, zero), op.not_equal(op.less(right, zero), op.less(remainder, zero))
-    )
-    quotient = op.where(opposite, op.subtract(quotient, one), quotient)
+    quotient = (left - remainder) / right
+    opposite = op.logical_and(op.not_equal(remainder, zero), op.not_equal(right < zero, remainder < zero))
+    quotient = op.where(opposite, quotient - one, quotient)
     down = op.floor(quotient)
-    near = op.where(op.greater(op.subtract(quotient, down), half), op.add(down, one), down)
-    nothing = op.multiply(zero, op.divide(left, right))
+    near = op.where(quotient - down > half, down + one, down)
+    nothing = zero * (left / right)
     made = op.where(op.equal(quotient, zero), nothing, near)
-    return op.where(op.equal(right, zero), op.divide(left, right), made)
+    return op.where(op.equal(right, zero), left / right, made)
 
 
 @converts("aten.remainder")
@@ -223,8 +221,8 @@ def convert_remainder(node: TorchNode) -> Expr:
 
 def _remainder(left: Expr, right: Expr) -> Expr:
     remainder, zero = op.mod(left, right), like(0, left)
-    opposite = op.not_equal(op.less(remainder, zero), op.less(right, zero))
-    return op.where(op.logical_and(opposite, op.not_equal(remainder, zero)), op.add(remainder, right), remainder)
+    opposite = op.not_equal(remainder < zero, right < zero)
+    return op.where(op.logical_and(opposite, op.not_equal(remainder, zero)), remainder + right, remainder)
 
 
 @converts("aten.gcd", "aten.lcm")
@@ -234,8 +232,8 @@ def convert_common_divisor(node: TorchNode) -> Expr:
     found: Expr = gcd(a, b)
     if "gcd" in node.target:
         return found
-    one = op.maximum(found, like(1, found))
-    return op.abs(op.multiply(op.floor_divide(a, one), b))
+    one = op.maximum(found, 1)
+    return op.abs(op.floor_divide(a, one) * b)
 
 
 @converts("aten.fmod")
@@ -260,7 +258,7 @@ def power_of(base: Expr, exponent: int) -> Expr:
     """`base` multiplied with itself."""
     result = base
     for _ in range(exponent - 1):
-        result = op.multiply(result, base)
+        result = result * base
     return result
 
 
@@ -328,7 +326,7 @@ def convert_copysign(node: TorchNode) -> Expr:
     wide = cast(right, "float32") if node.dtype.bits < 32 else right
     bits = op.reinterpret(wide, dtype=f"int{element_type(wide).bits}")
     size = op.abs(left)
-    return op.where(op.less(bits, like(0, bits)), op.negative(size), size)
+    return op.where(bits < 0, -size, size)
 
 
 @converts("aten.heaviside")
@@ -336,7 +334,7 @@ def convert_heaviside(node: TorchNode) -> Expr:
     """0 below zero, 1 above, `values` at zero."""
     data, values = node.tensor("self"), node.tensor("values")
     zero = like(0, data)
-    step = cast(op.greater(data, zero), node.dtype)
+    step = cast(data > zero, node.dtype)
     return op.where(op.equal(data, zero), values, step)
 
 
@@ -344,9 +342,9 @@ def convert_heaviside(node: TorchNode) -> Expr:
 def convert_xlogy(node: TorchNode) -> Expr:
     """self * log(other), 0 where self is; NaN where other is."""
     left, right = operands(node)
-    product = op.multiply(left, (op.log1p if "1p" in node.target else op.log)(right))
-    zero = op.logical_and(op.equal(left, like(0, left)), op.logical_not(op.isnan(right)))
-    return op.where(zero, like(0, left), product)
+    product = left * (op.log1p if "1p" in node.target else op.log)(right)
+    zero = op.logical_and(op.equal(left, 0), op.logical_not(op.isnan(right)))
+    return op.where(zero, 0, product)
 
 
 @converts("aten.logaddexp", "aten.logaddexp2")
@@ -355,39 +353,39 @@ def convert_logaddexp(node: TorchNode) -> Expr:
     left, right = operands(node)
     of_two = "logaddexp2" in node.target
     largest = op.maximum(left, right)
-    distance = op.negative(op.abs(op.subtract(left, right)))
-    power = op.power(like(2, left), distance) if of_two else op.exp(distance)
+    distance = -op.abs(left - right)
+    power = op.power(2, distance) if of_two else op.exp(distance)
     excess = op.log1p(power)
     if of_two:
-        excess = op.multiply(excess, like(1 / math.log(2), left))
+        excess = excess * (1 / math.log(2))
     same = op.logical_and(op.equal(left, right), op.isinf(left))
-    return op.where(same, left, op.add(largest, excess))
+    return op.where(same, left, largest + excess)
 
 
 @converts("aten.lerp")
 def convert_lerp(node: TorchNode) -> Expr:
     """self + weight * (end - self), from the nearer end."""
     start, end, weight = node.tensor("self"), node.tensor("end"), node.tensor("weight")
-    distance = op.subtract(end, start)
-    near = op.add(start, op.multiply(weight, distance))
-    far = op.subtract(end, op.multiply(distance, op.subtract(like(1, start), weight)))
-    return op.where(op.less(op.abs(weight), like(0.5, start)), near, far)
+    distance = end - start
+    near = start + weight * distance
+    far = end - distance * (1 - weight)
+    return op.where(op.abs(weight) < 0.5, near, far)
 
 
 @converts("aten.addcmul", "aten.addcdiv")
 def convert_addcmul(node: TorchNode) -> Expr:
     """self + value * tensor1 * tensor2, or / tensor2."""
     first, second = node.tensor("tensor1"), node.tensor("tensor2")
-    scaled = op.multiply(node.as_tensor(node["value"]), first)
-    term = op.multiply(scaled, second) if "mul" in node.target else op.divide(scaled, second)
-    return op.add(node.tensor("self"), term)
+    scaled = node.as_tensor(node["value"]) * first
+    term = scaled * second if "mul" in node.target else scaled / second
+    return node.tensor("self") + term
 
 
 @converts("prims.fma")
 def convert_fma(node: TorchNode) -> Expr:
     """a * b + c."""
     first, second, third = (node.tensor(name) for name in list(node.arguments)[:3])
-    return op.add(op.multiply(first, second), third)
+    return first * second + third
 
 
 @converts("aten.logit", "aten.special_logit")
@@ -397,7 +395,7 @@ def convert_logit(node: TorchNode) -> Expr:
     one = like(1, data)
     if eps is not None:
         data = op.minimum(op.maximum(data, like(eps, data)), like(1 - eps, data))
-    return op.log(op.divide(data, op.subtract(one, data)))
+    return op.log(data / (one - data))
 
 
 @converts("aten.nan_to_num")
@@ -423,7 +421,7 @@ def convert_to(node: TorchNode) -> Expr:
 def to_type(data: Expr, dtype: Any) -> Expr:
     """`data` in `dtype`, numbers other than 0 as true."""
     if str(dtype) == "bool" and not element_type(data).is_bool:
-        return op.not_equal(data, like(0, data))
+        return op.not_equal(data, 0)
     if str(dtype) == "float8_e4m3fn" and element_type(data) != dtype:
         return op.cast(limited(cast(data, "float32"), DType(dtype)), dtype=str(dtype))
     return cast(data, dtype)
@@ -433,7 +431,7 @@ def to_type(data: Expr, dtype: Any) -> Expr:
 def convert_ldexp(node: TorchNode) -> Expr:
     """self * 2 ** other."""
     left, right = operands(node)
-    return op.multiply(left, op.power(constant(2, node.dtype), right))
+    return left * op.power(constant(2, node.dtype), right)
 
 
 @converts("aten.cross", "aten.linalg_cross")
@@ -445,15 +443,15 @@ def convert_cross(node: TorchNode) -> Expr:
     given = node.get("dim", -1)
     axis = list(shape).index(3) if given is None else node.normalize(given, len(shape))
     order = (constant([1, 2, 0], "int64"), constant([2, 0, 1], "int64"))
-    taken = [[op.take(value, places, axis=axis) for places in order] for value in (left, right)]
-    return op.subtract(op.multiply(taken[0][0], taken[1][1]), op.multiply(taken[0][1], taken[1][0]))
+    taken = [[op.take(value, positions, axis=axis) for positions in order] for value in (left, right)]
+    return taken[0][0] * taken[1][1] - taken[0][1] * taken[1][0]
 
 
 @converts("aten.angle")
 def convert_angle(node: TorchNode) -> Expr:
     """The angle of a real number: pi where it is negative."""
     data = node.tensor("self")
-    found = op.where(op.less(data, like(0, data)), like(math.pi, data), like(0, data))
+    found = op.where(data < 0, like(math.pi, data), like(0, data))
     return op.where(op.isnan(data), data, found)
 
 
@@ -465,11 +463,11 @@ def convert_frexp(node: TorchNode) -> list[Expr]:
     zero, half, one = like(0, wide), like(0.5, wide), like(1, wide)
     plain = op.logical_and(op.isfinite(wide), op.not_equal(wide, zero))
     safe = op.where(plain, wide, one)
-    power = op.add(op.floor(op.log2(op.abs(safe))), one)
-    mantissa = op.divide(safe, op.power(like(2, wide), power))
-    large, small = op.greater_equal(op.abs(mantissa), one), op.less(op.abs(mantissa), half)
-    mantissa = op.where(large, op.multiply(mantissa, half), op.where(small, op.add(mantissa, mantissa), mantissa))
-    power = op.where(large, op.add(power, one), op.where(small, op.subtract(power, one), power))
+    power = op.floor(op.log2(op.abs(safe))) + one
+    mantissa = safe / op.power(2, power)
+    large, small = op.abs(mantissa) >= one, op.abs(mantissa) < half
+    mantissa = op.where(large, mantissa * half, op.where(small, mantissa + mantissa, mantissa))
+    power = op.where(large, power + one, op.where(small, power - one, power))
     return [cast(op.where(plain, mantissa, wide), node.dtype_at(0)), cast(op.where(plain, power, zero), "int32")]
 
 
@@ -482,10 +480,10 @@ def convert_nextafter(node: TorchNode) -> Expr:
     bits_type = f"int{node.dtype.bits}"
     bits = op.reinterpret(left, dtype=bits_type)
     one, zero = like(1, bits), like(0, left)
-    outward = op.equal(op.greater(right, left), op.greater(left, zero))
-    moved = op.reinterpret(op.where(outward, op.add(bits, one), op.subtract(bits, one)), dtype=str(node.dtype))
+    outward = op.equal(right > left, left > zero)
+    moved = op.reinterpret(op.where(outward, bits + one, bits - one), dtype=str(node.dtype))
     least = op.reinterpret(one, dtype=str(node.dtype))
-    start = op.where(op.greater(right, zero), least, op.negative(least))
+    start = op.where(right > zero, least, -least)
     found = op.where(op.equal(left, zero), start, moved)
     found = op.where(op.equal(left, right), right, found)
-    return op.where(op.logical_or(op.isnan(left), op.isnan(right)), op.add(left, right), found)
+    return op.where(op.logical_or(op.isnan(left), op.isnan(right)), left + right, found)

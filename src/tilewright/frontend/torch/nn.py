@@ -6,12 +6,27 @@ from collections.abc import Sequence
 from string import ascii_lowercase
 from typing import Any
 
-from tilewright.frontend.idioms import broadcast_to, like, product, rank_of, reshape, shape_of, slice_axis, transpose
-from tilewright.frontend.product import einsum
+from tilewright.frontend.builders.product import einsum
+from tilewright.frontend.builders.recurrent_layers import recurrent_layers
+from tilewright.frontend.idioms import (
+    broadcast_to,
+    cast,
+    index_axis,
+    like,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+    transpose,
+)
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.type import Any as AnyDim
+from tilewright.relay.ir.type import TensorType
+from tilewright.relay.op.onnx_host import host_call
 
 _CONVOLUTIONS = {1: op.nn.conv1d, 2: op.nn.conv2d, 3: op.nn.conv3d}
 
@@ -22,7 +37,7 @@ def convert_linear(node: TorchNode) -> Expr:
     data, weight, bias = node["input"], node["weight"], node["bias"]
     if rank_of(weight) == 1:
         made = matmul(data, weight)
-        return made if bias is None else op.add(made, bias)
+        return made if bias is None else made + bias
     return affine(data, weight, bias)
 
 
@@ -31,7 +46,7 @@ def affine(data: Expr, weight: Expr, bias: Expr | None) -> Expr:
     made = _dense(data, weight)
     if bias is None:
         return made
-    return op.nn.bias_add(made, bias, axis=rank_of(made) - 1) if rank_of(bias) == 1 else op.add(made, bias)
+    return op.nn.bias_add(made, bias, axis=rank_of(made) - 1) if rank_of(bias) == 1 else made + bias
 
 
 def _dense(data: Expr, weight: Expr) -> Expr:
@@ -46,7 +61,7 @@ def matmul(left: Expr, right: Expr) -> Expr:
     """The product as NumPy defines it: vectors, matrices, and batches of them with broadcasting."""
     a, b = shape_of(left), shape_of(right)
     if len(a) == 1 and len(b) == 1:
-        return op.sum(op.multiply(left, right), axis=(0,))
+        return op.sum(left * right, axis=(0,))
     if len(a) == 1:
         made = matmul(reshape(left, (1, *a)), right)
         return op.squeeze(made, axis=(rank_of(made) - 2,))
@@ -54,13 +69,14 @@ def matmul(left: Expr, right: Expr) -> Expr:
         made = matmul(left, reshape(right, (*b, 1)))
         return op.squeeze(made, axis=(rank_of(made) - 1,))
     if any(isinstance(extent, int) and extent == 0 for extent in (*a, *b)):
-        return op.sum(
-            op.multiply(op.expand_dims(left, axis=len(a)), op.expand_dims(right, axis=len(b) - 2)), axis=(-2,)
-        )
+        return op.sum(op.expand_dims(left, axis=len(a)) * op.expand_dims(right, axis=len(b) - 2), axis=(-2,))
     if len(b) == 2:
         return op.nn.dense(left, transpose(right, (1, 0)), units=b[1])
-    batch = shape_of(op.add(slice_axis(slice_axis(left, len(a) - 1, 0, 1), len(a) - 2, 0, 1),
-                            slice_axis(slice_axis(right, len(b) - 1, 0, 1), len(b) - 2, 0, 1)))[:-2]  # fmt: skip
+    first, second = (
+        slice_axis(slice_axis(value, len(shape) - 1, 0, 1), len(shape) - 2, 0, 1)
+        for value, shape in ((left, a), (right, b))
+    )
+    batch = shape_of(first + second)[:-2]
     count = product(batch)
     flat = [
         reshape(broadcast_to(value, (*batch, *shape[-2:])), (count, *shape[-2:]))
@@ -77,7 +93,7 @@ def convert_matmul(node: TorchNode) -> Expr:
     right = node.tensor(next(name for name in ("other", "mat2", "vec", "tensor") if name in node.arguments))
     if ".inner" in node.target:
         if not rank_of(left) or not rank_of(right):
-            return op.multiply(left, right)
+            return left * right
         if rank_of(right) > 1:
             rows = reshape(right, (product(shape_of(right)[:-1]), shape_of(right)[-1]))
             return reshape(_dense(left, rows), node.shape)
@@ -88,17 +104,17 @@ def convert_matmul(node: TorchNode) -> Expr:
 def convert_outer(node: TorchNode) -> Expr:
     """Every product of an element of one vector and one of the other."""
     other = node.tensor("vec2")
-    return op.multiply(op.expand_dims(node.tensor("self"), axis=1), other)
+    return op.expand_dims(node.tensor("self"), axis=1) * other
 
 
 def _combined(node: TorchNode, made: Expr) -> Expr:
     """beta * self + alpha * made; with beta 0 self does not count, NaN or not."""
     if node["alpha"] != 1:
-        made = op.multiply(made, like(node["alpha"], made))
+        made = made * node["alpha"]
     if node["beta"] == 0:
         return broadcast_to(made, node.shape)
-    start = node["self"] if node["beta"] == 1 else op.multiply(node["self"], like(node["beta"], made))
-    return op.add(start, made)
+    start = node["self"] if node["beta"] == 1 else node["self"] * node["beta"]
+    return start + made
 
 
 @converts("aten.addmm", "aten.addmv", "aten.baddbmm", "aten.addbmm", "aten.addr")
@@ -107,7 +123,7 @@ def convert_addmm(node: TorchNode) -> Expr:
     names = [name for name in node.arguments if name not in ("self", "beta", "alpha")]
     left, right = node[names[0]], node[names[1]]
     if ".addr" in node.target:
-        return _combined(node, op.multiply(op.expand_dims(left, axis=1), right))
+        return _combined(node, op.expand_dims(left, axis=1) * right)
     made = matmul(left, right)
     return _combined(node, op.sum(made, axis=(0,)) if ".addbmm" in node.target else made)
 
@@ -117,7 +133,7 @@ def convert_trilinear(node: TorchNode) -> Expr:
     """The product of three tensors, each without some of the axes of the result, summed over some of these."""
     names = ("i1", "i2", "i3")
     rank = rank_of(node["i1"]) + len(node["expand1"])
-    axes = [[axis for axis in range(rank) if axis not in node[f"expand{place}"]] for place in (1, 2, 3)]
+    axes = [[axis for axis in range(rank) if axis not in node[f"expand{position}"]] for position in (1, 2, 3)]
     terms = ["".join(ascii_lowercase[axis] for axis in kept) for kept in axes]
     result = "".join(ascii_lowercase[axis] for axis in range(rank) if axis not in node["sumdim"])
     pair = "".join(sorted({*terms[0], *terms[1]} & {*terms[2], *result}))
@@ -132,8 +148,8 @@ def convert_bilinear(node: TorchNode) -> Expr:
     outputs, rows, columns = shape_of(weight)
     first = _dense(left, reshape(transpose(weight, (0, 2, 1)), (outputs * columns, rows)))
     parts = reshape(first, (*shape_of(left)[:-1], outputs, columns))
-    made: Expr = op.sum(op.multiply(parts, op.expand_dims(right, axis=rank_of(right) - 1)), axis=(rank_of(parts) - 1,))
-    return made if node["bias"] is None else op.add(made, node["bias"])
+    made: Expr = op.sum(parts * op.expand_dims(right, axis=rank_of(right) - 1), axis=(rank_of(parts) - 1,))
+    return made if node["bias"] is None else made + node["bias"]
 
 
 @converts(
@@ -264,4 +280,98 @@ def convert_kron(node: TorchNode) -> Expr:
     a, b = ((1,) * (rank - rank_of(value)) + shape_of(value) for value in (left, right))
     wide = reshape(left, [part for extent in a for part in (extent, 1)])
     narrow = reshape(right, [part for extent in b for part in (1, extent)])
-    return reshape(op.multiply(wide, narrow), node.shape)
+    return reshape(wide * narrow, node.shape)
+
+
+# ------------------------------------------------------------------- LSTM, GRU and RNN layers, and single steps of them
+@converts("aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input")
+def convert_recurrent(node: TorchNode) -> list[Expr]:
+    """Outputs (steps, batch, directions * hidden), then the last states (layers * directions, batch, hidden)."""
+    if node["train"] and node["dropout"] != 0 and node["num_layers"] > 1:
+        node.unsupported("dropout in training, which draws random numbers,")
+    name = node.target.split(".")[1]
+    states = node["hx"] if name == "lstm" else [node["hx"]]
+    data = transpose(node["input"], (1, 0, 2)) if node["batch_first"] else node["input"]
+    each, weights = 4 if node["has_biases"] else 2, node["params"]
+    count = (2 if node["bidirectional"] else 1) * node["num_layers"]
+    if len(weights) != each * count:
+        node.unsupported("a projection of the state")
+    parts = [weights[each * position : each * (position + 1)] for position in range(count)]
+    made, *ends = recurrent_layers(name, data, parts, states, node["num_layers"])
+    return [transpose(made, (1, 0, 2)) if node["batch_first"] else made, *ends]
+
+
+@converts("aten.lstm_cell", "aten.gru_cell", "aten.rnn_tanh_cell", "aten.rnn_relu_cell")
+def convert_cell(node: TorchNode) -> Expr | list[Expr]:
+    """One step of a recurrent layer."""
+    name = node.target.split(".")[1]
+    state = node["hx"][0] if name == "lstm_cell" else node["hx"]
+    parts = []
+    for value, position in ((node["input"], "ih"), (state, "hh")):
+        weight, bias = node[f"w_{position}"], node[f"b_{position}"]
+        made = op.nn.dense(value, weight, units=shape_of(weight)[0])
+        parts.append(made if bias is None else op.nn.bias_add(made, bias, axis=1))
+    if name.startswith("rnn"):
+        return (op.tanh if "tanh" in name else op.nn.relu)(op.add(*parts))
+    hidden = shape_of(state)[1]
+
+    def gate(value: Expr, position: int) -> Expr:
+        return slice_axis(value, 1, position * hidden, (position + 1) * hidden)
+
+    if name == "gru_cell":
+        reset, update = (op.sigmoid(gate(parts[0], position) + gate(parts[1], position)) for position in range(2))
+        new = op.tanh(gate(parts[0], 2) + reset * gate(parts[1], 2))
+        return new + update * (state - new)
+    whole = op.add(*parts)
+    kept = op.sigmoid(gate(whole, 1)) * node["hx"][1]
+    cell = kept + op.sigmoid(gate(whole, 0)) * op.tanh(gate(whole, 2))
+    return [op.sigmoid(gate(whole, 3)) * op.tanh(cell), cell]
+
+
+# ----------- The operators that torchvision adds: which boxes to keep, means over regions, convolutions with moved taps
+@converts("torchvision.nms")
+def convert_nms(node: TorchNode) -> Expr:
+    """The numbers of the boxes [N, 4] that overlap no better one by more than a part, best first."""
+    boxes, scores = node["dets"], node["scores"]
+    count = shape_of(scores)[0]
+    limits = [node.as_tensor(count, "int64"), op.cast(like(node["iou_threshold"], boxes), dtype="float32")]
+    rows = host_call(
+        "NonMaxSuppression",
+        [op.expand_dims(boxes, axis=0), op.expand_dims(scores, axis=0, num_newaxis=2), *limits],
+        TensorType((AnyDim(), 3), "int64"),
+    )
+    return index_axis(rows, 1, 2)
+
+
+@converts("torchvision.roi_align")
+def convert_roi_align(node: TorchNode) -> Expr:
+    """Means of samples in the bins of regions [R, 5]; of as many regions as a run finds, on the host."""
+    data, rois = node["input"], node["rois"]
+    size, scale = (node["pooled_height"], node["pooled_width"]), float(node["spatial_scale"])
+    ratio, aligned = int(node["sampling_ratio"]), bool(node["aligned"])
+    if not any(isinstance(extent, AnyDim) for extent in (*shape_of(rois), *shape_of(data))):
+        return op.vision.roi_align(data, rois, size, scale, ratio, aligned=aligned)
+    options = {"output_height": size[0], "output_width": size[1], "sampling_ratio": max(ratio, 0)}
+    mode = "half_pixel" if aligned else "output_half_pixel"
+    return host_call(
+        "RoiAlign",
+        [data, slice_axis(rois, 1, 1, 5), cast(index_axis(rois, 1, 0), "int64")],
+        TensorType((shape_of(rois)[0], shape_of(data)[1], *size), node.dtype),
+        coordinate_transformation_mode=mode, spatial_scale=scale, mode="avg", **options,
+    )  # fmt: skip
+
+
+@converts("torchvision.deform_conv2d")
+def convert_deform_conv2d(node: TorchNode) -> Expr:
+    """A convolution whose taps are moved by offsets."""
+    if node["use_mask"]:
+        node.unsupported("a mask on the taps")
+    pairs = {
+        name: (node[f"{short}_h"], node[f"{short}_w"])
+        for name, short in (("strides", "stride"), ("padding", "pad"), ("dilation", "dilation"))
+    }
+    made = op.nn.deformable_conv2d(
+        node["input"], node["offset"], node["weight"], **pairs,
+        deformable_groups=node["offset_groups"], groups=node["groups"],
+    )  # fmt: skip
+    return made + reshape(node["bias"], (1, shape_of(node["bias"])[0], 1, 1))

@@ -35,11 +35,12 @@ class TorchNode:
     sizes: Sizes = field(repr=False)
     draws: Any = field(default=None, repr=False)  # what random numbers come from: `random_numbers.Draws`
     unread: frozenset[int] = frozenset()  # those of several results that nothing reads
+    checked: bool = False  # PyTorch raises where its `info` is not 0
     wide: bool = False  # results that are floats of 16 bits are to be made in float32
 
     @property
     def label(self) -> str:
-        """How messages name the node."""
+        """The node as messages name it."""
         return f"{self.target} ({self.name})"
 
     def __getitem__(self, name: str) -> Any:
@@ -109,7 +110,7 @@ class TorchNode:
             begin, step = constant(0, "int64"), constant(1, "int64")
             return host_call("Range", [begin, count, step], TensorType((dim,), "int64"))
         ones = broadcast_to(constant(1, "int64"), (dim,))
-        return op.subtract(op.cumsum(ones, axis=0), constant(1, "int64"))
+        return op.cumsum(ones, axis=0) - constant(1, "int64")
 
     def tensor(self, name: str, dtype: str | DType | None = None) -> Expr:
         """A tensor or number as an expression, in `dtype` (default: that of the result)."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import constant, full, like, product, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import constant, full, product, rank_of, reshape, shape_of
 from tilewright.frontend.torch.build import divisor
 from tilewright.frontend.torch.computing import in_float32
 from tilewright.frontend.torch.node import TorchNode
@@ -17,8 +19,8 @@ from tilewright.relay.ir.expr import Expr, TupleGetItem
 
 
 def _scaled(value: Expr, weight: Expr | None, bias: Expr | None) -> Expr:
-    value = value if weight is None else op.multiply(value, weight)
-    return value if bias is None else op.add(value, bias)
+    value = value if weight is None else value * weight
+    return value if bias is None else value + bias
 
 
 def _per_channel(node: TorchNode, name: str, default: float, channels: Any, dtype: Any) -> Expr:
@@ -59,9 +61,9 @@ def _by_batch(data: Expr, gamma: Expr, beta: Expr, epsilon: float) -> tuple[Expr
     axes = tuple(axis for axis in range(rank) if axis != 1)
     shape = (shape_of(data)[1], *[1] * (rank - 2))
     mean = op.mean(data, axis=axes, keepdims=True)
-    distance = op.subtract(data, mean)
-    scale = op.rsqrt(op.add(op.mean(op.multiply(distance, distance), axis=axes, keepdims=True), like(epsilon, data)))
-    made = _scaled(op.multiply(distance, scale), reshape(gamma, shape), reshape(beta, shape))
+    distance = data - mean
+    scale = op.rsqrt(op.mean(distance * distance, axis=axes, keepdims=True) + epsilon)
+    made = _scaled(distance * scale, reshape(gamma, shape), reshape(beta, shape))
     return made, reshape(mean, (shape[0],)), reshape(scale, (shape[0],))
 
 
@@ -83,11 +85,11 @@ def convert_batch_norm_functional(node: TorchNode) -> list[Expr]:
     if "no_stats" in node.target:
         return [made, mean, scale]
     axes = tuple(axis for axis in range(rank_of(data)) if axis != 1)
-    distance = op.subtract(data, op.mean(data, axis=axes, keepdims=True))
-    variance = op.divide(op.sum(op.multiply(distance, distance), axis=axes), divisor(node, count, 1, 1, data))
+    distance = data - op.mean(data, axis=axes, keepdims=True)
+    variance = op.sum(distance * distance, axis=axes) / divisor(node, count, 1, 1, data)
     momentum = node["momentum"]
     kept = [
-        op.add(op.multiply(node[name], like(1 - momentum, data)), op.multiply(found, like(momentum, data)))
+        node[name] * (1 - momentum) + found * momentum
         for name, found in (("running_mean", mean), ("running_var", variance))
     ]
     return [made, mean, scale, *kept]
@@ -106,10 +108,10 @@ def convert_layer_norm(node: TorchNode) -> Expr | list[Expr]:
         unread = [full(0, node.shape_at(index), node.dtype_at(index)) for index in (1, 2)] if several else []
         return [whole, *unread] if several else whole
     mean = op.mean(data, axis=axes, keepdims=True)
-    distance = op.subtract(data, mean)
-    square = op.mean(op.multiply(distance, distance), axis=axes, keepdims=True)
-    scale = op.rsqrt(op.add(square, like(node["eps"], data)))
-    made = _scaled(op.multiply(distance, scale), node["weight"], node["bias"])
+    distance = data - mean
+    square = op.mean(distance * distance, axis=axes, keepdims=True)
+    scale = op.rsqrt(square + node["eps"])
+    made = _scaled(distance * scale, node["weight"], node["bias"])
     return [made, mean, scale] if several else made
 
 
@@ -134,8 +136,8 @@ def convert_rms_norm(node: TorchNode) -> Expr | list[Expr]:
     eps = node["eps"]
     if eps is None:
         eps = float(np.finfo(node.dtype.numpy).eps)
-    scale = op.rsqrt(op.add(op.mean(op.multiply(data, data), axis=axes, keepdims=True), like(eps, data)))
-    made = _scaled(op.multiply(data, scale), node["weight"], None)
+    scale = op.rsqrt(op.mean(data * data, axis=axes, keepdims=True) + eps)
+    made = _scaled(data * scale, node["weight"], None)
     return [made, scale] if isinstance(node.value, tuple | list) else made
 
 
@@ -155,13 +157,69 @@ def convert_group_norm(node: TorchNode) -> Expr | list[Expr]:
         return _by_kept(data, gamma, beta, *running, float(node["eps"]))
     grouped = reshape(data, (batch, groups, product([channels // groups, *rest])))
     mean = op.mean(grouped, axis=(2,), keepdims=True)
-    distance = op.subtract(grouped, mean)
-    square = op.mean(op.multiply(distance, distance), axis=(2,), keepdims=True)
-    scale = op.rsqrt(op.add(square, like(node["eps"], data)))
-    made = reshape(op.multiply(distance, scale), shape_of(data))
+    distance = grouped - mean
+    square = op.mean(distance * distance, axis=(2,), keepdims=True)
+    scale = op.rsqrt(square + node["eps"])
+    made = reshape(distance * scale, shape_of(data))
     spread = (channels, *[1] * len(rest))
     weight, bias = (None if node[name] is None else reshape(node[name], spread) for name in ("weight", "bias"))
     made = _scaled(made, weight, bias)
     if not isinstance(node.value, tuple | list):
         return made
     return [made, reshape(mean, (batch, groups)), reshape(scale, (batch, groups))]
+
+
+# ------------ Operators on lists of tensors (`torch._foreach_…`), as optimizers and the clipping of gradients call them
+_PREFIX = "_foreach_"
+
+#: Those whose operator of one tensor has another name.
+_NAMES = {"norm": "linalg_vector_norm", "max": "max"}
+
+
+@cache
+def foreach_rules() -> dict[Any, Callable[..., Any]]:
+    """PyTorch's decompositions of the operators of lists, of those that write into nothing."""
+    # torch is optional
+    import torch
+
+    rules = {}
+    for name in dir(torch._C._VariableFunctions):
+        if not name.startswith(_PREFIX) or name.endswith("_"):
+            continue
+        packet = getattr(torch.ops.aten, name)
+        single = _NAMES.get(name.removeprefix(_PREFIX), name.removeprefix(_PREFIX))
+        function = getattr(torch.ops.aten, single, None)
+        for overload in packet.overloads() if function is not None else ():
+            schema = getattr(packet, overload)._schema
+            if not schema.is_mutable and len(schema.returns) == 1:
+                rules[getattr(packet, overload)] = _one_by_one(function, schema)
+    return rules
+
+
+def _one_by_one(function: Any, schema: Any) -> Callable[..., Any]:
+    """Calls of `function` for each of the tensors of the lists that an operator of this schema gets."""
+    lists = [str(declared.type).startswith("List[") for declared in schema.arguments]
+    first = lists.index(True)
+    positions = {declared.name: position for position, declared in enumerate(schema.arguments)}
+    by_name = _named_only(function)
+
+    def run(*args: Any, **kwargs: Any) -> list[Any]:
+        results = []
+        for index in range(len(args[first])):
+            given = [value[index] if lists[position] else value for position, value in enumerate(args)]
+            named = {name: value[index] if lists[positions[name]] else value for name, value in kwargs.items()}
+            for position in range(len(given) - 1, 0, -1):  # such as the factor of addcmul
+                if schema.arguments[position].name in by_name:
+                    named[schema.arguments[position].name] = given.pop(position)
+            results.append(function(*given, **named))
+        return results
+
+    return run
+
+
+def _named_only(function: Any) -> set[str]:
+    """The arguments of an operator that are given by name only, in every overload that has them."""
+    schemas = [getattr(function, overload)._schema for overload in function.overloads()]
+    arguments = [declared for schema in schemas for declared in schema.arguments]
+    taken = {declared.name for declared in arguments if not declared.kwarg_only}
+    return {declared.name for declared in arguments if declared.kwarg_only} - taken

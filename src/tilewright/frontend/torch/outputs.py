@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.complex_numbers import Complex, to_last_axis
+from tilewright.frontend.builders.complex_numbers import Complex, to_last_axis
 from tilewright.frontend.idioms import transpose
 from tilewright.frontend.torch.layouts import Layout, SizesOfInputs, layout_of, plain
 from tilewright.frontend.torch.tensors import tensor_of
@@ -39,7 +39,7 @@ class Outputs:
         self._finishers: list[Callable[[Any, Sequence[Any]], Any]] = []
         self._indices: dict[Any, int] = {}  # of the results of nodes
         self._values, self._sizes = values, SizesOfInputs(placeholders)
-        self._inputs = {node: place for place, node in enumerate(placeholders)}
+        self._inputs = {node: position for position, node in enumerate(placeholders)}
         self._bases = _bases(given)
         self._sharing = Counter(_memory(node) for node in dict.fromkeys(n for n in given if hasattr(n, "op")))
         self._outputs = [self._planned(item) for item in given]
@@ -54,7 +54,7 @@ class Outputs:
         known: dict[Any, Any] = {}
         if self._replays:
             known = {node: made[index] for node, index in self._indices.items()}
-            known |= {node: args[place] for node, place in self._inputs.items()}
+            known |= {node: args[position] for node, position in self._inputs.items()}
         found = []
         for kind, value in self._outputs:
             if kind == "result":
@@ -70,8 +70,9 @@ class Outputs:
         return found
 
     def _planned(self, item: Any) -> tuple[str, Any]:
-        """How an output is made: ("result", its number), ("strided", number of the result, size, stride and offset),
-        ("input", its place), ("view", the node), ("size", a function of the inputs) or ("value", what it is)."""
+        """The construction of an output: ("result", its number), ("strided", number of the result, size, stride and
+        offset), ("input", its index), ("view", the node), ("size", a function of the inputs) or ("value", the value).
+        """
         if not hasattr(item, "op"):
             return "value", item
         if item in self._inputs:
@@ -207,7 +208,7 @@ def _is_empty(node: Any) -> bool:
 
 
 def _memory(node: Any) -> int | None:
-    """What tells the memory of a tensor from that of others; None for what has none."""
+    """The identity of a tensor's memory; None for a value without memory."""
     value: Any = node.meta.get("val") if hasattr(node, "meta") else None
     return int(value.untyped_storage()._cdata) if hasattr(value, "untyped_storage") else None
 

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.frontend.idioms import constant, full, like, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
-from tilewright.frontend.torch.reduce import place
+from tilewright.frontend.torch.reduce import position
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
@@ -74,7 +74,7 @@ def _after(
 
 @converts("aten.max_pool1d_with_indices", "aten.max_pool2d_with_indices", "aten.max_pool3d_with_indices")
 def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
-    """The largest element of each window, and its place in the plane."""
+    """The largest element of each window, and its position in the plane."""
     rank = _axes(node)
     data = _batched(node["self"], rank)
     if 1 in node.unread:
@@ -93,7 +93,7 @@ def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
     dtype = element_type(data)
     lowest = like(dtype.extremes()[0], data)
     windows = op.where(Constant(inside), taken, lowest)
-    found = place(windows, 3, True, True)
+    found = position(windows, 3, True, True)
     values = reshape(_max_pool(node, data, rank), node.shape_at(0))
     wide = op.broadcast_to(Constant(plane), shape=shape_of(windows))
     return [values, reshape(op.gather(wide, axis=3, indices=found), node.shape_at(1))]
@@ -102,7 +102,7 @@ def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
 def _taps(grids: Sequence[np.ndarray], extents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Places in the flat plane [windows, taps] of what each window reads, and which of them are in the plane.
 
-    What lies beside the plane has the place of the first tap within: padding that wins among infinities is that one.
+    What lies beside the plane has the position of the first tap within: padding that wins among infinities is that one.
     """
     counts, sizes = [grid.shape[0] for grid in grids], [grid.shape[1] for grid in grids]
     plane = np.zeros((1, 1), np.int64)
@@ -135,12 +135,12 @@ def convert_avg_pool(node: TorchNode) -> Expr:
             extents = shape_of(data)[2:]
             if is_static((*extents, *node.shape[-rank:])):
                 counted = _counts(node, extents, rank, kernel, step, before)
-                made = op.multiply(made, constant(math.prod(kernel) / counted, element_type(data)))
+                made = made * constant(math.prod(kernel) / counted, element_type(data))
             else:
-                made = op.divide(made, pool(*_counting(node, data, before, after)))
+                made = made / pool(*_counting(node, data, before, after))
     divisor = node.get("divisor_override")
     if divisor is not None:
-        made = op.multiply(made, like(math.prod(kernel) / divisor, data))
+        made = made * (math.prod(kernel) / divisor)
     return reshape(made, node.shape)
 
 
@@ -171,7 +171,7 @@ def _counts(
     step: Sequence[int],
     before: Sequence[int],
 ) -> np.ndarray:
-    """How many elements each window is divided by."""
+    """The divisor of each window."""
     counts = np.ones(())
     around = bool(node["count_include_pad"])
     for axis, extent in enumerate(extents):
@@ -197,7 +197,7 @@ def convert_adaptive_avg_pool(node: TorchNode) -> Expr:
 
 @converts("aten.adaptive_max_pool1d", "aten.adaptive_max_pool2d", "aten.adaptive_max_pool3d")
 def convert_adaptive_max_pool(node: TorchNode) -> list[Expr]:
-    """The largest element of as many parts of each plane as the result has, and its place in the plane."""
+    """The largest element of as many parts of each plane as the result has, and its position in the plane."""
     rank = _axes(node)
     data = _batched(node["self"], rank)
     extents, counts = shape_of(data)[2:], node.shape_at(0)[-rank:]
@@ -214,7 +214,7 @@ def convert_adaptive_max_pool(node: TorchNode) -> list[Expr]:
     dtype = element_type(data)
     lowest = like(dtype.extremes()[0], data)
     windows = op.where(Constant(inside), op.take(flat, Constant(plane), axis=2, mode="clip"), lowest)
-    found = place(windows, 3, True, True)
+    found = position(windows, 3, True, True)
     wide = op.broadcast_to(Constant(plane), shape=shape_of(windows))
     return [
         reshape(op.gather(value, axis=3, indices=found), node.shape_at(index))

@@ -59,8 +59,8 @@ def convert_dequantize_groups(node: TorchNode) -> Expr:
     grouped = reshape(data, (rows, columns // size, size))
     scale = op.expand_dims(cast(node["scales"], "float32"), axis=2)
     if node["zero_points"] is not None:
-        grouped = op.subtract(grouped, op.expand_dims(cast(node["zero_points"], "float32"), axis=2))
-    return cast(reshape(op.multiply(grouped, scale), (rows, columns)), node.dtype)
+        grouped = grouped - op.expand_dims(cast(node["zero_points"], "float32"), axis=2)
+    return cast(reshape(grouped * scale, (rows, columns)), node.dtype)
 
 
 @converts("quantized_decomposed.choose_qparams", "quantized_decomposed.choose_qparams_symmetric")
@@ -73,14 +73,14 @@ def convert_choose(node: TorchNode) -> list[Expr]:
     least, most = op.minimum(least, zero), op.maximum(most, zero)
     eps = constant(node["eps"], "float32")
     if "symmetric" in node.target:
-        most = op.maximum(op.negative(least), most)
-        scale = op.maximum(op.divide(most, constant((high - low) / 2, "float32")), eps)
+        most = op.maximum(-least, most)
+        scale = op.maximum(most / constant((high - low) / 2, "float32"), eps)
         middle = 128 if node["dtype"].is_signed is False else 0
         return [_shaped(node, scale, 0), _shaped(node, constant(middle, "int64"), 1)]
-    scale = op.maximum(op.divide(op.subtract(most, least), constant(high - low, "float32")), eps)
-    place = op.subtract(constant(low, "float32"), op.round(op.divide(least, scale)))
-    place = op.clip(place, a_min=float(low), a_max=float(high))
-    return [_shaped(node, scale, 0), _shaped(node, place, 1)]
+    scale = op.maximum((most - least) / constant(high - low, "float32"), eps)
+    position = constant(low, "float32") - op.round(least / scale)
+    position = op.clip(position, a_min=float(low), a_max=float(high))
+    return [_shaped(node, scale, 0), _shaped(node, position, 1)]
 
 
 def _shaped(node: TorchNode, value: Expr, index: int) -> Expr:
@@ -124,23 +124,23 @@ def convert_fake_quantize(node: TorchNode) -> Expr | list[Expr]:
     data = node["self"]
     dtype = element_type(data)
     scale, zero = (_spread(node, node[name], dtype) for name in ("scale", "zero_point"))
-    inverse = op.divide(like(1, data), scale)
+    inverse = 1 / scale
     low, high = (like(node[name], data) for name in ("quant_min", "quant_max"))
-    steps = op.multiply(data, inverse)
+    steps = data * inverse
     if isinstance(node["zero_point"], Expr) and element_type(node["zero_point"]).is_float:
-        places = op.round(op.add(steps, zero))
+        positions = op.round(steps + zero)
     else:
-        places = op.add(op.round(steps), zero)
-    made: Expr = op.multiply(op.subtract(op.minimum(op.maximum(places, low), high), zero), scale)
-    inside: Expr = op.logical_and(op.greater_equal(places, low), op.less_equal(places, high))
+        positions = op.round(steps) + zero
+    made: Expr = (op.minimum(op.maximum(positions, low), high) - zero) * scale
+    inside: Expr = op.logical_and(positions >= low, positions <= high)
     if "fake_quant_enabled" in node.arguments:
-        on = op.not_equal(reshape(node["fake_quant_enabled"], ()), like(0, node["fake_quant_enabled"]))
+        on = op.not_equal(reshape(node["fake_quant_enabled"], ()), 0)
         made, inside = op.where(on, made, data), op.logical_or(inside, op.logical_not(on))
     return [made, inside] if isinstance(node.value, tuple | list) else made
 
 
 def _spread(node: TorchNode, value: Any, dtype: DType) -> Expr:
-    """A number for all elements, or one for each place along the axis of the call."""
+    """A number for all elements, or one for each position along the axis of the call."""
     if not isinstance(value, Expr):
         return constant(value, dtype)
     if "per_channel" not in node.target:
@@ -155,5 +155,5 @@ def _spread(node: TorchNode, value: Any, dtype: DType) -> Expr:
 def convert_weight_of_bytes(node: TorchNode) -> Expr:
     """Rows times the transpose of a matrix of 8 bits, whose rows have a scale each."""
     data = cast(node["self"], "float32")
-    weight = op.multiply(cast(node["mat2"], "float32"), op.expand_dims(cast(node["scales"], "float32"), axis=1))
+    weight = cast(node["mat2"], "float32") * op.expand_dims(cast(node["scales"], "float32"), axis=1)
     return cast(op.nn.dense(data, weight, units=shape_of(weight)[0]), node.dtype)

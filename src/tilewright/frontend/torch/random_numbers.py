@@ -43,17 +43,17 @@ class Draws:
         """A key that no other call has."""
         if self._key is None:
             self._key = self._make()
-        place = np.zeros(10, np.uint64)
-        place[3] = self._count
+        position = np.zeros(10, np.uint64)
+        position[3] = self._count
         self._count += 1
-        return op.add(self._key, Constant(place))
+        return self._key + Constant(position)
 
 
 def _drawn_key() -> Expr:
     words = host_call("RandomUniform", [], TensorType((10,), "float64"), low=0.0, high=2.0**53,
                       shape=[10], result_dtype="float64")  # fmt: skip
     chosen = np.array([1, 1, *([0] * 8)], np.float64)
-    return op.cast(op.multiply(words, Constant(chosen)), dtype="uint64")
+    return op.cast(words * Constant(chosen), dtype="uint64")
 
 
 def draw(node: TorchNode, shape: Sequence[Any], dtype: Any = None) -> Expr:
@@ -70,15 +70,15 @@ def normal(node: TorchNode, shape: Sequence[Any], dtype: Any) -> Expr:
     """Numbers of the standard normal distribution, after Box and Muller."""
     wide = "float64" if str(dtype) == "float64" else "float32"
     first, second = draw(node, shape, wide), draw(node, shape, wide)
-    length = op.sqrt(op.multiply(like(-2, first), op.log(op.subtract(like(1, first), first))))
-    return cast(op.multiply(length, op.cos(op.multiply(like(2 * math.pi, first), second))), dtype)
+    length = op.sqrt(-2 * op.log(1 - first))
+    return cast(length * op.cos(2 * math.pi * second), dtype)
 
 
 def dropped(node: TorchNode, value: Expr, share: float) -> tuple[Expr, Expr]:
     """`value` with a share of its elements 0 and the others as much larger, and where they were kept."""
-    kept = op.greater_equal(draw(node, shape_of(value)), constant(share, "float32"))
+    kept = draw(node, shape_of(value)) >= constant(share, "float32")
     scale = 1 / (1 - share) if share < 1 else 0.0
-    return op.multiply(op.multiply(value, cast(kept, str(like(0, value).data.dtype))), like(scale, value)), kept
+    return value * cast(kept, str(like(0, value).data.dtype)) * scale, kept
 
 
 @converts("aten.rand", "aten.rand_like", "aten.randn", "aten.randn_like", "aten.normal_functional", "aten.uniform",
@@ -90,20 +90,20 @@ def convert_random(node: TorchNode) -> Expr:
     if "uniform" in node.target:
         low, high = float(node["from"]), float(node["to"])
         made = draw(node, node.shape, node.dtype)
-        return op.add(op.multiply(made, like(high - low, made)), like(low, made))
+        return made * (high - low) + low
     made = normal(node, node.shape, node.dtype)
     if "randn" in node.target:
         return made
     mean, deviation = node.get("mean", 0.0), node.get("std", 1.0)
-    return op.add(op.multiply(made, node.as_tensor(deviation)), node.as_tensor(mean))
+    return made * node.as_tensor(deviation) + node.as_tensor(mean)
 
 
 @converts("aten.randint", "aten.randint_like")
 def convert_randint(node: TorchNode) -> Expr:
     """Integers from `low` to below `high`."""
     low, high = int(node.get("low", 0)), int(node["high"])
-    made = op.floor(op.multiply(draw(node, node.shape, "float64"), constant(high - low, "float64")))
-    return cast(op.add(made, constant(low, "float64")), node.dtype)
+    made = op.floor(draw(node, node.shape, "float64") * constant(high - low, "float64"))
+    return cast(made + constant(low, "float64"), node.dtype)
 
 
 @converts("aten.randperm")
@@ -117,7 +117,7 @@ def convert_bernoulli(node: TorchNode) -> Expr:
     """1 with the probability that each element gives, or one for all."""
     share = node["self"] if node.get("p") is None else node.as_tensor(node["p"], node.dtype)
     shape = shape_of(node["self"])
-    made = op.less(draw(node, shape), cast(broadcast_to(share, shape), "float32"))
+    made = draw(node, shape) < cast(broadcast_to(share, shape), "float32")
     return cast(made, node.dtype)
 
 
@@ -125,7 +125,7 @@ def convert_bernoulli(node: TorchNode) -> Expr:
 def convert_exponential(node: TorchNode) -> Expr:
     """Waiting times at the rate `lambd`."""
     made = draw(node, node.shape, node.dtype)
-    return op.multiply(op.log(op.subtract(like(1, made), made)), like(-1 / node["lambd"], made))
+    return op.log(1 - made) * (-1 / node["lambd"])
 
 
 @converts("aten.dropout", "aten.feature_dropout")
@@ -138,7 +138,7 @@ def convert_dropout(node: TorchNode) -> Expr:
         return dropped(node, data, float(node["p"]))[0]
     shape = shape_of(data)
     ones = broadcast_to(like(1, data), (*shape[:2], *[1] * (rank_of(data) - 2)))
-    return op.multiply(data, dropped(node, ones, float(node["p"]))[0])
+    return data * dropped(node, ones, float(node["p"]))[0]
 
 
 @converts("aten.native_dropout")

@@ -1,4 +1,4 @@
-"""Reductions along axes, running sums, and the places of extrema."""
+"""Reductions along axes, running sums, and the positions of extrema."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def convert_sum(node: TorchNode) -> Expr:
         axes = ()
     nan = op.isnan(data) if name.startswith("nan") and node.dtype.is_float else None
     if nan is not None:
-        data = op.where(nan, like(0, data), data)
+        data = op.where(nan, 0, data)
     if name == "nanmean" and nan is not None:
         total = op.sum(data, axis=axes, keepdims=keepdim) if axes else data
         there = cast(op.logical_not(nan), node.dtype)
-        return op.divide(total, op.sum(there, axis=axes, keepdims=keepdim) if axes else there)
+        return total / (op.sum(there, axis=axes, keepdims=keepdim) if axes else there)
     if not axes:
         return data
     if any(isinstance(shape_of(data)[axis], int) and shape_of(data)[axis] == 0 for axis in axes):
@@ -74,7 +74,7 @@ def extreme(data: Expr, axes: tuple[int, ...], keepdim: bool, largest: bool) -> 
     if not dtype.is_float:
         return found
     nan = op.max(cast(op.isnan(data), "uint8"), axis=axes, keepdims=keepdim)
-    return op.where(cast(nan, "bool"), like(math.nan, data), found)
+    return op.where(cast(nan, "bool"), math.nan, found)
 
 
 @converts("aten.aminmax")
@@ -85,19 +85,19 @@ def convert_aminmax(node: TorchNode) -> list[Expr]:
 
 @converts("aten.argmax", "aten.argmin")
 def convert_argmax(node: TorchNode) -> Expr:
-    """The place of the first extremum along an axis, or in the tensor as one vector; of NaN where one is."""
+    """The position of the first extremum along an axis, or in the tensor as one vector; of NaN where one is."""
     data = node["self"]
     if not rank_of(data):
         return reshape(constant(0, "int64"), node.shape)
     keepdim = bool(node["keepdim"])
     if node["dim"] is None:
-        found = place(reshape(data, (product(shape_of(data)),)), 0, False, "max" in node.target)
+        found = position(reshape(data, (product(shape_of(data)),)), 0, False, "max" in node.target)
         return reshape(found, node.shape)
-    return place(data, node.axis(), keepdim, "max" in node.target)
+    return position(data, node.axis(), keepdim, "max" in node.target)
 
 
-def place(data: Expr, axis: int, keepdim: bool, largest: bool) -> Expr:
-    """The place of the first extremum along an axis, of NaN where there is one."""
+def position(data: Expr, axis: int, keepdim: bool, largest: bool) -> Expr:
+    """The position of the first extremum along an axis, of NaN where there is one."""
     function = op.argmax if largest else op.argmin
     if element_type(data).is_bool:
         data = cast(data, "uint8")
@@ -111,17 +111,17 @@ def place(data: Expr, axis: int, keepdim: bool, largest: bool) -> Expr:
 
 @converts("aten.max.dim", "aten.min.dim")
 def convert_max_dim(node: TorchNode) -> list[Expr]:
-    """The extremum along an axis and its place."""
+    """The extremum along an axis and its position."""
     data, keepdim, largest = node["self"], bool(node["keepdim"]), "max" in node.target
     if not rank_of(data):
         return [data, constant(0, "int64")]
     axis = node.axis()
-    return [extreme(data, (axis,), keepdim, largest), place(data, axis, keepdim, largest)]
+    return [extreme(data, (axis,), keepdim, largest), position(data, axis, keepdim, largest)]
 
 
 @converts("aten.any", "aten.all")
 def convert_any(node: TorchNode) -> Expr:
-    """Whether any or each element is other than 0."""
+    """True where any or each element is other than 0."""
     data, axes = to_type(node["self"], "bool"), node.axes()
     if rank_of(data) and axes:
         function = op.any if ".any" in node.target else op.all
@@ -143,9 +143,9 @@ def convert_var(node: TorchNode) -> Expr | list[Expr]:
         return [made, data] if "mean" in node.target else made
     count = product([shape_of(data)[axis] for axis in axes])
     mean = op.mean(data, axis=axes, keepdims=True)
-    distance = op.subtract(data, mean)
-    total = op.sum(op.multiply(distance, distance), axis=axes, keepdims=keepdim)
-    made = op.divide(total, divisor(node, count, correction, 0, data))
+    distance = data - mean
+    total = op.sum(distance * distance, axis=axes, keepdims=keepdim)
+    made = total / divisor(node, count, correction, 0, data)
     made = op.sqrt(made) if "std" in node.target else made
     return [made, squeezed(mean, axes, keepdim)] if "mean" in node.target else made
 
@@ -161,9 +161,9 @@ def convert_logsumexp(node: TorchNode) -> Expr:
 
 def _logsumexp(data: Expr, axes: tuple[int, ...], keepdim: bool) -> Expr:
     largest = op.max(data, axis=axes, keepdims=True)
-    peak = op.where(op.isfinite(largest), largest, like(0, data))
-    total = op.sum(op.exp(op.subtract(data, peak)), axis=axes, keepdims=True)
-    return squeezed(op.add(op.log(total), peak), axes, keepdim)
+    peak = op.where(op.isfinite(largest), largest, 0)
+    total = op.sum(op.exp(data - peak), axis=axes, keepdims=True)
+    return squeezed(op.log(total) + peak, axes, keepdim)
 
 
 @converts("aten.norm", "aten.linalg_vector_norm", "aten.frobenius_norm")
@@ -179,15 +179,15 @@ def p_norm(data: Expr, axes: tuple[int, ...], order: float, keepdim: bool) -> Ex
     """The norm of order `order` over axes; 0 counts what is not 0, ±inf are the extrema."""
     size = op.abs(data)
     if not rank_of(data) or not axes:
-        return cast(op.not_equal(data, like(0, data)), element_type(data)) if order == 0 else size
+        return cast(op.not_equal(data, 0), element_type(data)) if order == 0 else size
     if math.isinf(order):
         return extreme(size, axes, keepdim, order > 0)
     if order == 0:
-        return op.sum(cast(op.not_equal(data, like(0, data)), element_type(data)), axis=axes, keepdims=keepdim)
+        return op.sum(cast(op.not_equal(data, 0), element_type(data)), axis=axes, keepdims=keepdim)
     if order == 1:
         return op.sum(size, axis=axes, keepdims=keepdim)
     if order == 2:
-        return op.sqrt(op.sum(op.multiply(data, data), axis=axes, keepdims=keepdim))
+        return op.sqrt(op.sum(data * data, axis=axes, keepdims=keepdim))
     total = op.sum(op.power(size, like(order, data)), axis=axes, keepdims=keepdim)
     return op.power(total, like(1 / order, data))
 
@@ -195,7 +195,7 @@ def p_norm(data: Expr, axes: tuple[int, ...], order: float, keepdim: bool) -> Ex
 @converts("aten.dist")
 def convert_dist(node: TorchNode) -> Expr:
     """The p-norm of the difference."""
-    difference = op.subtract(node.tensor("self"), node.tensor("other"))
+    difference = node.tensor("self") - node.tensor("other")
     return p_norm(difference, tuple(range(rank_of(difference))), node["p"], False)
 
 
@@ -206,13 +206,13 @@ def convert_renorm(node: TorchNode) -> Expr:
     rest = tuple(other for other in range(rank_of(data)) if other != axis)
     norm = p_norm(data, rest, node["p"], True)
     bound = like(node["maxnorm"], data)
-    scale = op.divide(bound, op.add(norm, like(1e-7, data)))
-    return op.multiply(data, op.where(op.greater(norm, bound), scale, like(1, data)))
+    scale = bound / (norm + 1e-7)
+    return data * op.where(norm > bound, scale, 1)
 
 
 @converts("aten.count_nonzero")
 def convert_count_nonzero(node: TorchNode) -> Expr:
-    """How many elements are other than 0."""
+    """The number of elements other than 0."""
     there = cast(to_type(node["self"], "bool"), "int64")
     return op.sum(there, axis=node.axes(), keepdims=False) if rank_of(there) else there
 
@@ -228,7 +228,7 @@ def convert_cumsum(node: TorchNode) -> Expr:
 
 @converts("aten.cummax", "aten.cummin")
 def convert_cummax(node: TorchNode) -> list[Expr]:
-    """Running extremum along an axis and the last place where it is met: of all prefixes at once."""
+    """Running extremum along an axis and the last position where it is met: of all prefixes at once."""
     data, axis, largest = node["self"], node.axis(), "max" in node.target
     if not rank_of(data):
         return [data, constant(0, "int64")]
@@ -246,8 +246,8 @@ def convert_cummax(node: TorchNode) -> list[Expr]:
         same = op.logical_or(same, op.isnan(prefixes))
     found = op.logical_and(same, constant(mask, "bool"))
     steps = constant(np.arange(extent).reshape(extent, *[1] * (rank_of(data) - axis - 1)), "int64")
-    places = op.max(op.where(found, steps, constant(0, "int64")), axis=(axis + 1,))
-    return [values, places]
+    positions = op.max(op.where(found, steps, constant(0, "int64")), axis=(axis + 1,))
+    return [values, positions]
 
 
 @converts("aten.logcumsumexp")
@@ -260,7 +260,7 @@ def convert_logcumsumexp(node: TorchNode) -> Expr:
     if not isinstance(extent, int):
         node.unsupported("an axis of symbolic extent")
     mask = np.tri(extent, dtype=bool).reshape(extent, extent, *[1] * (rank_of(data) - axis - 1))
-    prefixes = op.where(constant(mask, "bool"), op.expand_dims(data, axis=axis), like(-math.inf, data))
+    prefixes = op.where(constant(mask, "bool"), op.expand_dims(data, axis=axis), -math.inf)
     return _logsumexp(prefixes, (axis + 1,), False)
 
 
@@ -274,7 +274,7 @@ def convert_diff(node: TorchNode) -> Expr:
     for _ in range(node["n"]):
         extent = shape_of(data)[axis]
         after, before = slice_axis(data, axis, 1, extent), slice_axis(data, axis, 0, extent - 1)
-        data = op.logical_xor(after, before) if element_type(data).is_bool else op.subtract(after, before)
+        data = op.logical_xor(after, before) if element_type(data).is_bool else after - before
     return data
 
 

@@ -88,7 +88,7 @@ def run_program(program: Any, inputs: Mapping[str, Array]) -> tuple[list[Array],
 
 
 def _given(program: Any, spec: Any, node: Any, inputs: Mapping[str, Array]) -> Any:
-    """What stands for a placeholder: an input, a state given as one, a parameter, or a fixed number."""
+    """The value of a placeholder: an input, a state given as one, a parameter, or a fixed number."""
     name = node.name if spec.kind.name == "USER_INPUT" else spec.target
     if name in inputs:
         return torch.from_numpy(np.array(inputs[name], order="C"))

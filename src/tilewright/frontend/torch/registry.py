@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from tilewright.frontend.complex_numbers import Complex
+from tilewright.frontend.builders.complex_numbers import Complex
 from tilewright.relay.ir.expr import Expr
 from tilewright.support import plugins
 

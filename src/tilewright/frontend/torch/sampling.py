@@ -43,9 +43,9 @@ def pad_constant(data: Expr, pad: Any, value: float) -> Expr:
     """A number put around, or with negative widths elements cut off."""
     rank = rank_of(data)
     width = [(0, 0)] * rank
-    for place in range(len(pad) // 2):
-        axis = rank - 1 - place
-        low, high = pad[2 * place], pad[2 * place + 1]
+    for position in range(len(pad) // 2):
+        axis = rank - 1 - position
+        low, high = pad[2 * position], pad[2 * position + 1]
         extent = shape_of(data)[axis]
         if not is_static((low, high)):
             data = _pad_open(data, axis, low, high, value)
@@ -67,26 +67,26 @@ def _pad_open(data: Expr, axis: int, low: Any, high: Any, value: float) -> Expr:
     """One axis with a number put around, or elements cut off: a run knows how many, and which of the two."""
     extent = shape_of(data)[axis]
     wanted = as_dim(extent + low + high)
-    places = op.subtract(arange(wanted), _width(extent, low))
-    last = op.subtract(extent_of(extent), constant(1, "int64"))
-    within = op.logical_and(op.greater_equal(places, constant(0, "int64")), op.less_equal(places, last))
-    taken = op.take(data, op.minimum(op.maximum(places, constant(0, "int64")), last), axis=axis, mode="clip")
+    positions = arange(wanted) - _width(extent, low)
+    last = extent_of(extent) - constant(1, "int64")
+    within = op.logical_and(positions >= constant(0, "int64"), positions <= last)
+    taken = op.take(data, op.minimum(op.maximum(positions, constant(0, "int64")), last), axis=axis, mode="clip")
     spread = reshape(within, (wanted, *[1] * (rank_of(data) - axis - 1)))
-    return op.where(spread, taken, like(value, data))
+    return op.where(spread, taken, value)
 
 
 def _width(extent: Any, width: Any) -> Expr:
-    """How many elements are put before an axis, less than none where some are cut off, as a scalar."""
+    """The number of elements put before an axis, less than none where some are cut off, as a scalar."""
     if isinstance(width, int):
         return constant(width, "int64")
-    return op.subtract(extent_of(as_dim(extent + width)), extent_of(extent))
+    return extent_of(as_dim(extent + width)) - extent_of(extent)
 
 
-#: Which element each place from before the first to behind the last shows.
+#: Which element each position from before the first to behind the last shows.
 _SOURCES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
-    "reflect": lambda places, extent: extent - 1 - np.abs(extent - 1 - np.abs(places)),
-    "replicate": lambda places, extent: np.clip(places, 0, extent - 1),
-    "circular": lambda places, extent: places % extent,
+    "reflect": lambda positions, extent: extent - 1 - np.abs(extent - 1 - np.abs(positions)),
+    "replicate": lambda positions, extent: np.clip(positions, 0, extent - 1),
+    "circular": lambda positions, extent: positions % extent,
 }
 
 
@@ -98,10 +98,10 @@ def convert_pad_by_name(node: TorchNode) -> Expr:
 
 def _pad_by_index(node: TorchNode, pad: Any, mode: str) -> Expr:
     data = node["self"]
-    for place in range(len(pad) // 2):
-        axis = rank_of(data) - 1 - place
+    for position in range(len(pad) // 2):
+        axis = rank_of(data) - 1 - position
         extent = shape_of(data)[axis]
-        low, high = pad[2 * place], pad[2 * place + 1]
+        low, high = pad[2 * position], pad[2 * position + 1]
         if not is_static((extent, low, high)):
             data = _pad_open_by_index(node, data, axis, (low, high), mode)
             continue
@@ -121,14 +121,14 @@ def _pad_open_by_index(node: TorchNode, data: Expr, axis: int, widths: tuple[Any
     extent = shape_of(data)[axis]
     if mode == "circular" and not all(isinstance(width, int) and width >= 0 for width in widths):
         node.unsupported("padding round an axis by widths that a run knows")
-    places = op.subtract(arange(as_dim(extent + widths[0] + widths[1])), _width(extent, widths[0]))
+    positions = arange(as_dim(extent + widths[0] + widths[1])) - _width(extent, widths[0])
     count, zero = extent_of(extent), constant(0, "int64")
-    last = op.subtract(count, constant(1, "int64"))
+    last = count - constant(1, "int64")
     if mode == "circular":
-        places = op.floor_mod(places, count)
+        positions = op.floor_mod(positions, count)
     elif mode == "reflect":
-        places = op.subtract(last, op.abs(op.subtract(last, op.abs(places))))
-    return op.take(data, op.minimum(op.maximum(places, zero), last), axis=axis, mode="clip")
+        positions = last - op.abs(last - op.abs(positions))
+    return op.take(data, op.minimum(op.maximum(positions, zero), last), axis=axis, mode="clip")
 
 
 @converts("aten.im2col")
@@ -144,8 +144,8 @@ def convert_im2col(node: TorchNode) -> Expr:
         data = op.nn.pad(data, pad_width=((0, 0), (0, 0), *((part, part) for part in padding)))
     for axis in range(2):
         count = (shape_of(data)[2 + 2 * axis] - (kernel[axis] - 1) * dilation[axis] - 1) // step[axis] + 1
-        places = np.arange(kernel[axis])[:, None] * dilation[axis] + np.arange(count) * step[axis]
-        data = op.take(data, Constant(places), axis=2 + 2 * axis, mode="clip")
+        positions = np.arange(kernel[axis])[:, None] * dilation[axis] + np.arange(count) * step[axis]
+        data = op.take(data, Constant(positions), axis=2 + 2 * axis, mode="clip")
     return reshape(transpose(data, (0, 1, 2, 4, 3, 5)), node.shape)
 
 
@@ -172,9 +172,9 @@ def convert_upsample_nearest(node: TorchNode) -> Expr:
         given = scales[axis - 2]
         ratio = np.float32(1 / given) if given else np.float32(extent) / np.float32(count)
         offset = np.float32(0.5 if "exact" in name else 0)
-        places = np.minimum(((np.arange(count, dtype=np.float32) + offset) * ratio).astype(np.int64), extent - 1)
-        if list(places) != list(range(extent)):
-            data = op.take(data, Constant(places), axis=axis, mode="clip")
+        positions = np.minimum(((np.arange(count, dtype=np.float32) + offset) * ratio).astype(np.int64), extent - 1)
+        if list(positions) != list(range(extent)):
+            data = op.take(data, Constant(positions), axis=axis, mode="clip")
     return data
 
 
@@ -205,19 +205,19 @@ def convert_upsample_linear(node: TorchNode) -> Expr:
         if extent == count and (bytes_ or not scale):
             continue
         corners, cubic = bool(node["align_corners"]), "cubic" in node.target
-        places = _source(extent, count, corners, scale, cubic)
+        positions = _source(extent, count, corners, scale, cubic)
         if "_aa" in node.target:
             weights = _smoothing(extent, count, _ratio(extent, count, corners, scale), cubic)
             data = resized_bytes(data, axis, weights) if bytes_ else _smoothed(data, axis, weights)
         elif bytes_:
-            data = resized_bytes(data, axis, neighbours(places, extent, _taps(places, cubic)))
+            data = resized_bytes(data, axis, neighbours(positions, extent, _taps(positions, cubic)))
         else:
-            data = _interpolated(data, axis, places, cubic)
+            data = _interpolated(data, axis, positions, cubic)
     return cast(data, node.dtype)
 
 
 def _source(extent: int, count: int, corners: bool, scale: float | None, cubic: bool) -> np.ndarray:
-    """Where in the data each pixel of the result lies."""
+    """The coordinate in the data of each pixel of the result."""
     pixels = np.arange(count, dtype=np.float64)
     if corners:
         return pixels * ((extent - 1) / (count - 1) if count > 1 else 0.0)
@@ -227,7 +227,7 @@ def _source(extent: int, count: int, corners: bool, scale: float | None, cubic: 
 
 
 def _ratio(extent: int, count: int, corners: bool, scale: float | None) -> float:
-    """How many pixels of the data make one of the result."""
+    """The number of pixels of the data for each one of the result."""
     if corners:
         return (extent - 1) / (count - 1) if count > 1 else 0.0
     return 1 / scale if scale else extent / count
@@ -238,12 +238,12 @@ def _smoothing(extent: int, count: int, ratio: float, cubic: bool) -> np.ndarray
     wide = max(ratio, 1.0)
     reach = (2 if cubic else 1) * wide
     weights = np.zeros((count, extent))
-    for place in range(count):
-        centre = ratio * (place + 0.5)
+    for position in range(count):
+        centre = ratio * (position + 0.5)
         first, last = max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), extent)
         distance = np.abs((np.arange(first, last) - centre + 0.5) / wide)
         part = _cubic_filter(distance) if cubic else np.maximum(1 - distance, 0)
-        weights[place, first:last] = part / part.sum()
+        weights[position, first:last] = part / part.sum()
     return weights
 
 
@@ -261,9 +261,9 @@ def _cubic_filter(distance: np.ndarray) -> np.ndarray:
     return np.where(distance < 1, near, np.where(distance < 2, far, 0))
 
 
-def _taps(places: np.ndarray, cubic: bool) -> list[tuple[int, np.ndarray]]:
-    """The neighbours that count, by steps from the element before each place, and their weights."""
-    part = places - np.floor(places)
+def _taps(positions: np.ndarray, cubic: bool) -> list[tuple[int, np.ndarray]]:
+    """The neighbours that count, by steps from the element before each position, and their weights."""
+    part = positions - np.floor(positions)
     if not cubic:
         return [(0, 1 - part), (1, part)]
     near, far = [1 - part, part], [2 - part, 1 + part]
@@ -272,24 +272,24 @@ def _taps(places: np.ndarray, cubic: bool) -> list[tuple[int, np.ndarray]]:
     return [(-1, outer[0]), (0, inner[0]), (1, inner[1]), (2, outer[1])]
 
 
-def _interpolated(data: Expr, axis: int, places: np.ndarray, cubic: bool) -> Expr:
+def _interpolated(data: Expr, axis: int, positions: np.ndarray, cubic: bool) -> Expr:
     """Along one axis the sum of neighbours, each weighted by its distance."""
     extent = shape_of(data)[axis]
-    first = np.floor(places).astype(np.int64)
+    first = np.floor(positions).astype(np.int64)
     shape = [1] * rank_of(data)
-    shape[axis] = len(places)
+    shape[axis] = len(positions)
     total: Expr | None = None
-    for step, weight in _taps(places, cubic):
+    for step, weight in _taps(positions, cubic):
         taken = op.take(data, Constant(np.clip(first + step, 0, extent - 1)), axis=axis, mode="clip")
-        term = op.multiply(taken, Constant(weight.reshape(shape).astype(element_type(data).numpy)))
-        total = term if total is None else op.add(total, term)
+        term = taken * Constant(weight.reshape(shape).astype(element_type(data).numpy))
+        total = term if total is None else total + term
     assert total is not None
     return total
 
 
 @converts("aten.grid_sampler_2d", "aten.grid_sampler", "aten.grid_sampler_3d")
 def convert_grid_sample(node: TorchNode) -> Expr:
-    """Pixels of the data at the places that a grid says."""
+    """Pixels of the data at the positions that a grid says."""
     rank = rank_of(node["input"]) - 2
     if rank == 3:
         return _sampled_in_space(node)
@@ -301,7 +301,7 @@ def convert_grid_sample(node: TorchNode) -> Expr:
     if padding != "zeros":
         # Bounding takes what is no number to the first pixel; reflecting makes such of infinities.
         lost = op.isnan(given) if padding == "border" else op.logical_not(op.isfinite(given))
-        given = op.where(lost, like(-1, given), given)
+        given = op.where(lost, -1, given)
     grid = transpose(given, (0, rank + 1, *range(1, rank + 1)))
     made = op.image.grid_sample(
         node["input"], grid, method=method, layout="NCHW",
@@ -309,14 +309,16 @@ def convert_grid_sample(node: TorchNode) -> Expr:
     )  # fmt: skip
     if padding != "zeros" or method == "nearest":
         return made
-    # Weights are fractions of the place, which are NaN there, though all pixels around are zeros.
+    # Weights are fractions of the position, which are NaN there, though all pixels around are zeros.
     known = op.isfinite(grid)
     there = op.expand_dims(op.logical_and(index_axis(known, 1, 0), index_axis(known, 1, 1)), axis=1)
-    return op.where(there, made, like(math.nan, made))
+    return op.where(there, made, math.nan)
 
 
 def _sampled_by_cubes(node: TorchNode) -> Expr:
-    """Along two axes: the sixteen elements around the place, each of which is looked for within the data, weighted."""
+    """Along two axes: the sixteen elements around the position, each of which is looked for within the data,
+    weighted.
+    """
     data, grid, padding = node["input"], node["grid"], node["padding_mode"]
     batch, channels, *extents = shape_of(data)
     if not is_static(extents):
@@ -325,29 +327,29 @@ def _sampled_by_cubes(node: TorchNode) -> Expr:
     flat = reshape(data, (batch, channels, product(extents)))
     taps = []
     for axis, extent in enumerate(extents):
-        place = _unnormalized(index_axis(grid, 3, 1 - axis), extent, corners)
-        first = op.floor(place)
-        steps = ((op.add(first, like(step, first)), step) for step in (-1, 0, 1, 2))
+        position = _unnormalized(index_axis(grid, 3, 1 - axis), extent, corners)
+        first = op.floor(position)
+        steps = ((first + step, step) for step in (-1, 0, 1, 2))
         taps.append(
             [
-                (cast(_bounded(at, extent, corners, padding), "int64"), _cubic_weight(op.subtract(place, first), step))
+                (cast(_bounded(at, extent, corners, padding), "int64"), _cubic_weight(position - first, step))
                 for at, step in steps
             ]
         )
     total: Expr | None = None
     for row, high in taps[0]:
         for column, wide in taps[1]:
-            index = op.add(op.multiply(row, constant(extents[1], "int64")), column)
+            index = row * constant(extents[1], "int64") + column
             spread = op.broadcast_to(reshape(index, (batch, 1, count)), shape=(batch, channels, count))
             taken = reshape(op.gather(flat, axis=2, indices=spread), node.shape)
-            term = op.multiply(taken, op.expand_dims(op.multiply(high, wide), axis=1))
-            total = term if total is None else op.add(total, term)
+            term = taken * op.expand_dims(high * wide, axis=1)
+            total = term if total is None else total + term
     assert total is not None
     return total
 
 
 def _cubic_weight(part: Expr, step: int) -> Expr:
-    """The weight of the element `step` behind the one before a place, which lies `part` behind that."""
+    """The weight of the element `step` behind the one before a position, which lies `part` behind that."""
     powers = {
         -1: (_CUBIC, -2 * _CUBIC, _CUBIC, 0.0),
         0: (_CUBIC + 2, -(_CUBIC + 3), 0.0, 1.0),
@@ -356,12 +358,12 @@ def _cubic_weight(part: Expr, step: int) -> Expr:
     }[step]
     weight: Expr = like(powers[0], part)
     for power in powers[1:]:
-        weight = op.add(op.multiply(weight, part), like(power, part))
+        weight = weight * part + power
     return weight
 
 
 def _sampled_in_space(node: TorchNode) -> Expr:
-    """Along three axes: the nearest element, or the eight around the place, weighted."""
+    """Along three axes: the nearest element, or the eight around the position, weighted."""
     data, grid = node["input"], node["grid"]
     extents = shape_of(data)[2:]
     if not is_static(extents) or node["interpolation_mode"] == 2:
@@ -369,64 +371,61 @@ def _sampled_in_space(node: TorchNode) -> Expr:
     corners, padding = bool(node["align_corners"]), node["padding_mode"]
     batch, channels = shape_of(data)[:2]
     flat = reshape(data, (batch, channels, product(extents)))
-    places = [_place(index_axis(grid, 4, 2 - axis), extents[axis], corners, padding) for axis in range(3)]
-    firsts = [op.round(place) if node["interpolation_mode"] == 1 else op.floor(place) for place in places]
+    positions = [_position(index_axis(grid, 4, 2 - axis), extents[axis], corners, padding) for axis in range(3)]
+    firsts = [op.round(position) if node["interpolation_mode"] == 1 else op.floor(position) for position in positions]
     total: Expr | None = None
     for steps in np.ndindex(*[1 if node["interpolation_mode"] == 1 else 2] * 3):
         index: Expr = constant(0, "int64")
         weight: Expr = like(1, data)
-        for place, first, extent, step in zip(places, firsts, extents, steps):
-            at = op.add(first, like(step, first))
+        for position, first, extent, step in zip(positions, firsts, extents, steps):
+            at = first + step
             if node["interpolation_mode"] == 0:
-                weight = op.multiply(weight, op.subtract(like(1, data), op.abs(op.subtract(place, at))))
-            inside = op.logical_and(op.greater_equal(at, like(0, at)), op.less(at, like(extent, at)))
-            weight = op.multiply(weight, cast(inside, element_type(data)))
-            bounded = cast(op.minimum(op.maximum(at, like(0, at)), like(extent - 1, at)), "int64")
-            index = op.add(op.multiply(index, constant(extent, "int64")), bounded)
+                weight = weight * (1 - op.abs(position - at))
+            inside = op.logical_and(at >= 0, at < extent)
+            weight = weight * cast(inside, element_type(data))
+            bounded = cast(op.minimum(op.maximum(at, 0), like(extent - 1, at)), "int64")
+            index = index * constant(extent, "int64") + bounded
         spread = reshape(index, (batch, 1, product(shape_of(index)[1:])))
         spread = op.broadcast_to(spread, shape=(batch, channels, shape_of(spread)[2]))
         taken = reshape(op.gather(flat, axis=2, indices=spread), node.shape)
         if rank_of(weight):
-            taken = op.multiply(taken, op.expand_dims(weight, axis=1))
-        total = taken if total is None else op.add(total, taken)
+            taken = taken * op.expand_dims(weight, axis=1)
+        total = taken if total is None else total + taken
     assert total is not None
     return total
 
 
-def _place(value: Expr, extent: int, corners: bool, padding: int) -> Expr:
-    """Coordinates from -1 to 1 as places in the data, bounded."""
+def _position(value: Expr, extent: int, corners: bool, padding: int) -> Expr:
+    """Coordinates from -1 to 1 as positions in the data, bounded."""
     return _bounded(_unnormalized(value, extent, corners), extent, corners, padding)
 
 
 def _unnormalized(value: Expr, extent: int, corners: bool) -> Expr:
-    """Coordinates from -1 to 1 as places in the data."""
+    """Coordinates from -1 to 1 as positions in the data."""
     if corners:
-        return op.multiply(op.add(value, like(1, value)), like((extent - 1) / 2, value))
-    return op.multiply(
-        op.subtract(op.multiply(op.add(value, like(1, value)), like(extent, value)), like(1, value)),
-        like(0.5, value),
-    )
+        return (value + 1) * ((extent - 1) / 2)
+    return ((value + 1) * extent - 1) * 0.5
 
 
-def _bounded(place: Expr, extent: int, corners: bool, padding: int) -> Expr:
+def _bounded(position: Expr, extent: int, corners: bool, padding: int) -> Expr:
     """Places in the data as they are (0), clipped (1) or mirrored (2) at its ends."""
     if padding == 2:
         low, span = (0.0, extent - 1.0) if corners else (-0.5, float(extent))
         if span == 0:
-            return op.multiply(place, like(0, place))
-        away = op.abs(op.subtract(place, like(low, place)))
-        turns = op.floor(op.divide(away, like(span, place)))
-        rest = op.subtract(away, op.multiply(turns, like(span, place)))
-        odd = op.not_equal(op.mod(turns, like(2, turns)), like(0, turns))
-        place = op.add(op.where(odd, op.subtract(like(span, place), rest), rest), like(low, place))
+            return position * 0
+        away = op.abs(position - low)
+        turns = op.floor(away / span)
+        rest = away - turns * span
+        odd = op.not_equal(op.mod(turns, 2), 0)
+        position = op.where(odd, like(span, position) - rest, rest) + low
     if padding:
-        place = op.minimum(op.maximum(place, like(0, place)), like(extent - 1, place))
-    return place
+        position = op.minimum(op.maximum(position, 0), like(extent - 1, position))
+    return position
 
 
 @converts("aten.affine_grid_generator")
 def convert_affine_grid(node: TorchNode) -> Expr:
-    """The places that an affine map sends a regular grid to."""
+    """The positions that an affine map sends a regular grid to."""
     *_, height, width = node["size"]
     if len(node["size"]) != 4 or not is_static((height, width)):
         node.unsupported("a grid that is not of two axes of known extent")

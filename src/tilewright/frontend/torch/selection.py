@@ -30,8 +30,8 @@ from tilewright.relay.ir.type import TensorType, TupleType
 from tilewright.relay.op.onnx_host import host_call
 
 
-def places_of(condition: Expr) -> Expr:
-    """The places in a vector of truth values, or of numbers, of what is true or not 0."""
+def positions_of(condition: Expr) -> Expr:
+    """The positions in a vector of truth values, or of numbers, of what is true or not 0."""
     return cast(index_axis(op.argwhere(condition), 1, 0), "int64")
 
 
@@ -70,8 +70,8 @@ def convert_nonzero_static(node: TorchNode) -> Expr:
 def convert_masked_select(node: TorchNode) -> Expr:
     """The elements where the mask holds, as a vector."""
     data, mask = node["self"], node["mask"]
-    together = shape_of(op.add(cast(mask, "int32"), cast(full_like_shape(data), "int32")))
-    chosen = places_of(flat(broadcast_to(mask, together)))
+    together = shape_of(cast(mask, "int32") + cast(full_like_shape(data), "int32"))
+    chosen = positions_of(flat(broadcast_to(mask, together)))
     return op.take(flat(broadcast_to(data, together)), chosen, axis=0, mode="clip")
 
 
@@ -82,7 +82,7 @@ def full_like_shape(data: Expr) -> Expr:
 
 @converts("aten.repeat_interleave.Tensor", "aten.repeat_interleave.self_Tensor")
 def convert_repeat_by_tensor(node: TorchNode) -> Expr:
-    """Every slice of an axis as often as a vector says; without data, the places of the slices."""
+    """Every slice of an axis as often as a vector says; without data, the positions of the slices."""
     counts = cast(node["repeats"], "int64")
     data: Expr | None = node.get("self")
     axis = 0
@@ -94,8 +94,8 @@ def convert_repeat_by_tensor(node: TorchNode) -> Expr:
     ends = op.cumsum(counts, axis=0)
     total = op.squeeze(slice_axis(ends, 0, shape_of(ends)[0] - 1, shape_of(ends)[0]), axis=(0,))
     steps = _numbers(total)
-    places = op.searchsorted(ends, steps, right=True, dtype="int64")
-    return places if data is None else op.take(data, places, axis=axis, mode="clip")
+    positions = op.searchsorted(ends, steps, right=True, dtype="int64")
+    return positions if data is None else op.take(data, positions, axis=axis, mode="clip")
 
 
 def _numbers(count: Expr) -> Expr:
@@ -103,10 +103,10 @@ def _numbers(count: Expr) -> Expr:
     return host_call("Range", [_zero(), count, constant(1, "int64")], TensorType((AnyDim(),), "int64"))
 
 
-def place_of_run(node: TorchNode, place: Any, extent: Any) -> Expr:
-    """A place on an axis of `extent` elements that a run computes, as a scalar counted from the front."""
-    found = reshape(node.as_tensor(place, "int64"), ())
-    return op.where(op.less(found, _zero()), op.add(found, node.as_tensor(extent, "int64")), found)
+def position_of_run(node: TorchNode, position: Any, extent: Any) -> Expr:
+    """A position on an axis of `extent` elements that a run computes, as a scalar counted from the front."""
+    found = reshape(node.as_tensor(position, "int64"), ())
+    return op.where(found < _zero(), found + node.as_tensor(extent, "int64"), found)
 
 
 def slice_of_run(node: TorchNode, data: Expr, axis: int, start: Any, end: Any, step: int) -> Expr:
@@ -114,11 +114,11 @@ def slice_of_run(node: TorchNode, data: Expr, axis: int, start: Any, end: Any, s
     extent = shape_of(data)[axis]
     last = node.as_tensor(extent, "int64")
     begin, stop = (
-        op.minimum(op.maximum(place_of_run(node, place, extent), _zero()), last)
-        for place in (0 if start is None else start, extent if end is None else end)
+        op.minimum(op.maximum(position_of_run(node, position, extent), _zero()), last)
+        for position in (0 if start is None else start, extent if end is None else end)
     )
-    places = host_call("Range", [begin, stop, constant(step, "int64")], TensorType((AnyDim(),), "int64"))
-    return op.take(data, places, axis=axis, mode="clip")
+    positions = host_call("Range", [begin, stop, constant(step, "int64")], TensorType((AnyDim(),), "int64"))
+    return op.take(data, positions, axis=axis, mode="clip")
 
 
 @converts("aten._unique2", "aten.unique_dim", "aten._unique")
@@ -172,13 +172,13 @@ def convert_unique_consecutive(node: TorchNode) -> list[Expr]:
     rest = tuple(other for other in range(rank_of(data)) if other != axis)
     differ = op.any(differ, axis=rest) if rest else differ
     new = concatenate([constant([True], "bool"), differ], 0) if extent != 1 else constant([True], "bool")
-    first = places_of(new)
+    first = positions_of(new)
     values = op.take(data, first, axis=axis, mode="clip")
-    back = op.subtract(op.cumsum(cast(new, "int64"), axis=0), constant(1, "int64"))
+    back = op.cumsum(cast(new, "int64"), axis=0) - constant(1, "int64")
     behind = op.strided_slice(first, begin=(1,), end=(2**31 - 1,), strides=(1,), axes=(0,))
     ends = concatenate([behind, constant([extent], "int64")], 0) if extent != 1 else constant([extent], "int64")
     given = node.get("dim")
-    return [values, *_if_wanted(node, reshape(back, shape) if given is None else back, op.subtract(ends, first))]
+    return [values, *_if_wanted(node, reshape(back, shape) if given is None else back, ends - first)]
 
 
 def _zero() -> Expr:
@@ -192,7 +192,7 @@ def index_by_mask(node: TorchNode, data: Expr, mask: Expr, first: int) -> Expr:
     if not covered:
         node.unsupported("an index that is one truth value")
     merged = reshape(data, (*shape[:first], product(shape[first : first + covered]), *shape[first + covered :]))
-    return op.take(merged, places_of(flat(mask)), axis=first, mode="clip")
+    return op.take(merged, positions_of(flat(mask)), axis=first, mode="clip")
 
 
 @converts("aten.item", "aten._local_scalar_dense")
@@ -203,13 +203,13 @@ def convert_item(node: TorchNode) -> Expr:
 
 @converts("aten.is_nonzero")
 def convert_is_nonzero(node: TorchNode) -> Expr:
-    """Whether the one element is not 0."""
+    """True if the one element is not 0."""
     return reshape(to_type(node["self"], "bool"), ())
 
 
 @converts("aten.mode")
 def convert_mode(node: TorchNode) -> list[Expr]:
-    """The smallest of the most frequent elements of an axis, and the last place where it is."""
+    """The smallest of the most frequent elements of an axis, and the last position where it is."""
     data = node["self"]
     if not rank_of(data):
         return [data, constant(0, "int64")]
@@ -224,6 +224,6 @@ def convert_mode(node: TorchNode) -> list[Expr]:
     shape = [1] * rank_of(data)
     shape[axis] = shape_of(data)[axis]
     steps = reshape(constant(list(range(shape[axis])), "int64"), shape)
-    places = op.max(op.where(op.equal(plain, values), steps, _zero()), axis=(axis,), keepdims=True)
-    results = [cast(values, element_type(data)), places]
+    positions = op.max(op.where(op.equal(plain, values), steps, _zero()), axis=(axis,), keepdims=True)
+    results = [cast(values, element_type(data)), positions]
     return results if keepdim else [op.squeeze(value, axis=(axis,)) for value in results]

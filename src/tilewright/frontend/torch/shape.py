@@ -24,7 +24,7 @@ from tilewright.frontend.idioms import (
 from tilewright.frontend.torch.build import arange, element_type, extent_of, on_rank
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
-from tilewright.frontend.torch.selection import place_of_run, slice_of_run
+from tilewright.frontend.torch.selection import position_of_run, slice_of_run
 from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
@@ -109,20 +109,20 @@ def convert_matrix_transpose(node: TorchNode) -> Expr:
 
 @converts("aten.movedim", "aten.moveaxis")
 def convert_movedim(node: TorchNode) -> Expr:
-    """Axes moved to other places, the rest in order."""
+    """Axes moved to other positions, the rest in order."""
     rank = rank_of(node["self"])
     source, target = (
         [node.normalize(axis, rank) for axis in ([node[name]] if isinstance(node[name], int) else node[name])]
         for name in ("source", "destination")
     )
     rest = iter([axis for axis in range(rank) if axis not in source])
-    places = dict(zip(target, source))
-    return transpose(node["self"], [places[axis] if axis in places else next(rest) for axis in range(rank)])
+    positions = dict(zip(target, source))
+    return transpose(node["self"], [positions[axis] if axis in positions else next(rest) for axis in range(rank)])
 
 
 @converts("aten.slice", "aten.slice_copy")
 def convert_slice(node: TorchNode) -> Expr:
-    """Elements from `start` to `end` of an axis in steps; negative places count from the back."""
+    """Elements from `start` to `end` of an axis in steps; negative positions count from the back."""
     data, axis = node["self"], node.axis()
     extent, step = shape_of(data)[axis], int(node["step"])
     start, end = node["start"], node["end"]
@@ -133,13 +133,16 @@ def convert_slice(node: TorchNode) -> Expr:
 
 
 def _bounds(extent: Any, start: Any, end: Any) -> tuple[Any, Any]:
-    """First place and the one behind the last, counted from the front, both within the extent."""
+    """First position and the one behind the last, counted from the front, both within the extent."""
     start = 0 if start is None else start
     end = extent if end is None or (isinstance(end, int) and end >= 2**62) else end
     if is_static([extent, start, end]):
         begin, stop, _ = slice(start, end).indices(extent)
         return begin, max(begin, stop)
-    begin, stop = (as_dim(extent + place) if isinstance(place, int) and place < 0 else place for place in (start, end))
+    begin, stop = (
+        as_dim(extent + position) if isinstance(position, int) and position < 0 else position
+        for position in (start, end)
+    )
     if stop is not extent:
         stop = as_dim(tir.minimum(tir.convert(stop), tir.convert(extent)))
     return begin, stop
@@ -152,24 +155,26 @@ def convert_slice_scatter(node: TorchNode) -> Expr:
     extent, start, end = shape_of(data)[axis], node["start"], node["end"]
     both = concatenate([data, node.tensor("src")], axis)
     if isinstance(start, Expr) or isinstance(end, Expr):
-        bounds = [place_of_run(node, place, extent) for place in (start or 0, extent if end is None else end)]
+        bounds = [position_of_run(node, position, extent) for position in (start or 0, extent if end is None else end)]
         return op.take(both, _replaced(extent, bounds[0], bounds[1], node["step"]), axis=axis, mode="clip")
     begin, stop = _bounds(extent, start, end)
     if not is_static((extent, begin, stop)):
-        open_places = _replaced(extent, extent_of(begin), extent_of(stop), node["step"])
-        return op.take(both, open_places, axis=axis, mode="clip")
-    places = np.arange(extent)
-    places[begin : stop : node["step"]] = extent + np.arange(len(range(begin, stop, node["step"])))
-    return op.take(both, Constant(places), axis=axis, mode="clip")
+        open_positions = _replaced(extent, extent_of(begin), extent_of(stop), node["step"])
+        return op.take(both, open_positions, axis=axis, mode="clip")
+    positions = np.arange(extent)
+    positions[begin : stop : node["step"]] = extent + np.arange(len(range(begin, stop, node["step"])))
+    return op.take(both, Constant(positions), axis=axis, mode="clip")
 
 
 def _replaced(extent: Any, begin: Expr, stop: Expr, step: int) -> Expr:
-    """0, 1 … below `extent`; every `step`-th place from `begin` to `stop`, which a run computes, on from `extent`."""
-    places = arange(extent)
-    beyond = op.subtract(places, begin)
-    within = op.logical_and(op.greater_equal(places, begin), op.less(places, stop))
+    """0, 1 … below `extent`; every `step`-th position from `begin` to `stop`, which a run computes, on from
+    `extent`.
+    """
+    positions = arange(extent)
+    beyond = positions - begin
+    within = op.logical_and(positions >= begin, positions < stop)
     within = op.logical_and(within, op.equal(op.floor_mod(beyond, constant(step, "int64")), constant(0, "int64")))
-    return op.where(within, op.add(op.floor_divide(beyond, constant(step, "int64")), extent_of(extent)), places)
+    return op.where(within, op.floor_divide(beyond, constant(step, "int64")) + extent_of(extent), positions)
 
 
 @converts("aten.select_scatter")
@@ -191,8 +196,8 @@ def convert_diagonal_scatter(node: TorchNode) -> Expr:
     if not is_static(shape):
         node.unsupported("a diagonal written into a tensor of symbolic shape")
     count = int(np.prod(shape, dtype=np.int64))
-    places = np.arange(count).reshape(shape)
-    diagonal = np.diagonal(places, node["offset"], node["dim1"], node["dim2"])
+    positions = np.arange(count).reshape(shape)
+    diagonal = np.diagonal(positions, node["offset"], node["dim1"], node["dim2"])
     source = np.arange(count)
     source[diagonal.reshape(-1)] = count + np.arange(diagonal.size)
     both = concatenate([reshape(data, (count,)), reshape(node.tensor("src"), (diagonal.size,))], 0)
@@ -204,7 +209,7 @@ def convert_select(node: TorchNode) -> Expr:
     """One slice of an axis, which disappears."""
     data, axis, position = node["self"], node.axis(), node["index"]
     if isinstance(position, Expr):
-        return op.take(data, place_of_run(node, position, shape_of(data)[axis]), axis=axis, mode="clip")
+        return op.take(data, position_of_run(node, position, shape_of(data)[axis]), axis=axis, mode="clip")
     if isinstance(position, int) and position < 0:
         position = as_dim(shape_of(data)[axis] + position)
     return index_axis(data, axis, position)
@@ -215,8 +220,8 @@ def convert_narrow(node: TorchNode) -> Expr:
     """`length` elements of an axis from `start` on."""
     data, axis, start = node["self"], node.axis(), node["start"]
     if isinstance(start, Expr):
-        first = place_of_run(node, start, shape_of(data)[axis])
-        return slice_of_run(node, data, axis, first, op.add(first, node.as_tensor(node["length"], "int64")), 1)
+        first = position_of_run(node, start, shape_of(data)[axis])
+        return slice_of_run(node, data, axis, first, first + node.as_tensor(node["length"], "int64"), 1)
     start = as_dim(shape_of(data)[axis] + start) if start < 0 else start
     return slice_axis(data, axis, start, as_dim(start + node["length"]))
 
@@ -225,7 +230,7 @@ def convert_narrow(node: TorchNode) -> Expr:
 def convert_unbind(node: TorchNode) -> list[Expr]:
     """Every slice of an axis."""
     axis = node.axis()
-    return [index_axis(node["self"], axis, place) for place in range(shape_of(node["self"])[axis])]
+    return [index_axis(node["self"], axis, position) for position in range(shape_of(node["self"])[axis])]
 
 
 @converts(
@@ -238,9 +243,9 @@ def convert_split(node: TorchNode) -> list[Expr]:
     rank = rank_of(node["self"])
     fixed = {"hsplit": 1 if rank > 1 else 0, "vsplit": 0, "dsplit": 2}.get(node.target.split(".")[1])
     axis = node.axis() if fixed is None else fixed
-    places = node.get("tensor_indices_or_sections")
-    if isinstance(places, Expr):
-        cuts = [None, *(index_axis(places, 0, index) for index in range(len(node.value) - 1)), None]
+    positions = node.get("tensor_indices_or_sections")
+    if isinstance(positions, Expr):
+        cuts = [None, *(index_axis(positions, 0, index) for index in range(len(node.value) - 1)), None]
         return [slice_of_run(node, node["self"], axis, *ends, 1) for ends in pairwise(cuts)]
     sizes = node.get("split_sizes", ())
     if any(isinstance(size, Expr) for size in sizes):
@@ -372,9 +377,9 @@ def convert_diagonal(node: TorchNode) -> Expr:
     rows, columns = shape_of(moved)[-2:]
     if not is_static((rows, columns)):
         node.unsupported("the diagonal of axes of symbolic extent")
-    places = np.diagonal(np.arange(rows * columns).reshape(rows, columns), node["offset"])
+    positions = np.diagonal(np.arange(rows * columns).reshape(rows, columns), node["offset"])
     flat = reshape(moved, (*shape_of(moved)[:-2], rows * columns))
-    return op.take(flat, Constant(np.ascontiguousarray(places)), axis=len(rest), mode="clip")
+    return op.take(flat, Constant(np.ascontiguousarray(positions)), axis=len(rest), mode="clip")
 
 
 @converts("aten.diag_embed", "aten.diag")
@@ -384,16 +389,16 @@ def convert_diag_embed(node: TorchNode) -> Expr:
     offset = node.get("offset", node.get("diagonal", 0))
     if node.target.startswith("aten.diag.") and rank_of(data) == 2:
         rows, columns = shape_of(data)
-        places = np.diagonal(np.arange(rows * columns).reshape(rows, columns), offset)
+        positions = np.diagonal(np.arange(rows * columns).reshape(rows, columns), offset)
         flat = reshape(data, (rows * columns,))
-        return op.take(flat, Constant(np.ascontiguousarray(places)), axis=0, mode="clip")
+        return op.take(flat, Constant(np.ascontiguousarray(positions)), axis=0, mode="clip")
     rank, size = len(node.shape), shape_of(data)[-1] + abs(offset)
     mask = np.eye(size, k=offset, dtype=bool)
-    places = np.zeros((size, size), np.int64)
-    places[mask] = np.arange(shape_of(data)[-1])
-    spread = op.take(data, Constant(places), axis=rank_of(data) - 1, mode="clip")
+    positions = np.zeros((size, size), np.int64)
+    positions[mask] = np.arange(shape_of(data)[-1])
+    spread = op.take(data, Constant(positions), axis=rank_of(data) - 1, mode="clip")
     made = op.where(Constant(mask), spread, constant(0, node.dtype))
-    first, second = (node.normalize(node.get(name, place), rank) for name, place in (("dim1", -2), ("dim2", -1)))
+    first, second = (node.normalize(node.get(name, position), rank) for name, position in (("dim1", -2), ("dim2", -1)))
     rest = iter(range(rank - 2))
     return transpose(
         made, [rank - 2 if axis == first else rank - 1 if axis == second else next(rest) for axis in range(rank)]
@@ -408,10 +413,10 @@ def convert_unfold(node: TorchNode) -> Expr:
         return reshape(data, node.shape)
     axis, size, step = node.axis("dimension"), node["size"], node["step"]
     count = as_dim((shape_of(data)[axis] - size) // step + 1)
-    first: Expr = op.multiply(op.expand_dims(arange(count), axis=1), constant(step, "int64"))
+    first: Expr = op.expand_dims(arange(count), axis=1) * constant(step, "int64")
     if isinstance(count, int):
         first = Constant(np.arange(count)[:, None] * step)
-    taken = op.take(data, op.add(first, constant(np.arange(size), "int64")), axis=axis, mode="clip")
+    taken = op.take(data, first + constant(np.arange(size), "int64"), axis=axis, mode="clip")
     return move_axis(taken, axis + 1, rank_of(taken) - 1)
 
 
@@ -422,18 +427,18 @@ def convert_as_strided(node: TorchNode) -> Expr:
     shape = shape_of(node["self"])
     if not is_static([*size, *strides, *shape]) or not meta.is_contiguous():
         node.unsupported("a view by strides of a tensor that does not lie in one piece")
-    places = np.full((), node.get("storage_offset") or 0)
+    positions = np.full((), node.get("storage_offset") or 0)
     for extent, stride in zip(size, strides):
-        places = places[..., None] + np.arange(extent) * stride
+        positions = positions[..., None] + np.arange(extent) * stride
     count = product(shape)
     flat = reshape(node["self"], (count,))
-    if places.size and int(places.max()) >= count:
+    if positions.size and int(positions.max()) >= count:
         node.unsupported("a view by strides beyond the tensor")
     if "scatter" not in node.target:
-        return op.take(flat, Constant(places), axis=0, mode="clip")
+        return op.take(flat, Constant(positions), axis=0, mode="clip")
     source = np.arange(count)
-    source[places.reshape(-1)] = count + np.arange(places.size)
-    both = concatenate([flat, reshape(node.tensor("src"), (places.size,))], 0)
+    source[positions.reshape(-1)] = count + np.arange(positions.size)
+    both = concatenate([flat, reshape(node.tensor("src"), (positions.size,))], 0)
     return reshape(op.take(both, Constant(source), axis=0, mode="clip"), shape)
 
 
@@ -457,9 +462,9 @@ def convert_cartesian_product(node: TorchNode) -> Expr:
         return values[0]
     extents = [shape_of(value)[0] for value in values]
     columns = []
-    for place, value in enumerate(values):
+    for position, value in enumerate(values):
         shape = [1] * len(values)
-        shape[place] = extents[place]
+        shape[position] = extents[position]
         columns.append(reshape(broadcast_to(reshape(value, shape), extents), (product(extents),)))
     return op.stack(columns, axis=1)
 
@@ -469,7 +474,7 @@ def convert_triangle(node: TorchNode) -> Expr:
     """The lower or upper triangle of matrices, zero elsewhere."""
     rows, columns = node.shape[-2:]
     if not is_static((rows, columns)):
-        step = op.subtract(arange(columns), op.expand_dims(arange(rows), axis=1))
+        step = arange(columns) - op.expand_dims(arange(rows), axis=1)
         compare = op.less_equal if "tril" in node.target else op.greater_equal
         mask: Expr = compare(step, constant(node["diagonal"], "int64"))
     else:

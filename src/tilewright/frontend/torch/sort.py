@@ -1,4 +1,4 @@
-"""Order: sorting, the largest elements, places in sorted rows."""
+"""Order: sorting, the largest elements, positions in sorted rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tilewright.relay.ir.expr import Expr, TupleGetItem
 
 @converts("aten.topk")
 def convert_topk(node: TorchNode) -> list[Expr]:
-    """The `k` largest or smallest elements of an axis in order, and their places."""
+    """The `k` largest or smallest elements of an axis in order, and their positions."""
     data, count = node["self"], node["k"]
     if not rank_of(data):
         return [data, constant(0, "int64")]
@@ -30,7 +30,9 @@ def convert_topk(node: TorchNode) -> list[Expr]:
 
 
 def _order(data: Expr, axis: int, descending: bool) -> Expr:
-    """The places of the elements of an axis in sorted order, those of equal ones as they were; NaN is the largest."""
+    """The positions of the elements of an axis in sorted order, those of equal ones as they were; NaN is the
+    largest.
+    """
     if element_type(data).is_bool:
         data = cast(data, "uint8")
     return op.argsort(data, axis=axis, is_ascend=not descending, dtype="int64")
@@ -38,7 +40,7 @@ def _order(data: Expr, axis: int, descending: bool) -> Expr:
 
 @converts("aten.sort", "aten.argsort", "aten.msort")
 def convert_sort(node: TorchNode) -> Expr | list[Expr]:
-    """An axis in order and the places where the elements were."""
+    """An axis in order and the positions where the elements were."""
     data = node["self"]
     if not rank_of(data):
         zero = constant(0, "int64")
@@ -53,12 +55,12 @@ def convert_sort(node: TorchNode) -> Expr | list[Expr]:
 
 @converts("aten.kthvalue")
 def convert_kthvalue(node: TorchNode) -> list[Expr]:
-    """The `k`-th smallest element of an axis and its place."""
+    """The `k`-th smallest element of an axis and its position."""
     data = node["self"]
     if not rank_of(data):
         return [data, constant(0, "int64")]
-    axis, place = node.axis(), node["k"] - 1
-    order = slice_axis(_order(data, axis, False), axis, place, place + 1)
+    axis, position = node.axis(), node["k"] - 1
+    order = slice_axis(_order(data, axis, False), axis, position, position + 1)
     values = op.gather(data, axis=axis, indices=order)
     if node["keepdim"]:
         return [values, order]
@@ -67,7 +69,7 @@ def convert_kthvalue(node: TorchNode) -> list[Expr]:
 
 @converts("aten.median", "aten.nanmedian")
 def convert_median(node: TorchNode) -> Expr | list[Expr]:
-    """The lower one of the middle elements, and with an axis its place; NaN where one is, unless it is left out."""
+    """The lower one of the middle elements, and with an axis its position; NaN where one is, unless it is left out."""
     data, several = node["self"], isinstance(node.value, tuple | list)
     if not rank_of(data):
         return [data, constant(0, "int64")] if several else data
@@ -80,9 +82,7 @@ def convert_median(node: TorchNode) -> Expr | list[Expr]:
     middle = slice_axis(order, axis, (extent - 1) // 2, (extent - 1) // 2 + 1)
     if "nanmedian" in node.target and element_type(data).is_float:
         there = op.sum(cast(op.logical_not(op.isnan(data)), "int64"), axis=(axis,), keepdims=True)
-        half = op.right_shift(
-            op.maximum(op.subtract(there, constant(1, "int64")), constant(0, "int64")), constant(1, "int64")
-        )
+        half = op.right_shift(op.maximum(there - constant(1, "int64"), constant(0, "int64")), constant(1, "int64"))
         middle = op.gather(order, axis=axis, indices=half)
     elif element_type(data).is_float:
         last = slice_axis(order, axis, extent - 1, extent)
@@ -97,7 +97,7 @@ def convert_median(node: TorchNode) -> Expr | list[Expr]:
 
 @converts("aten.searchsorted", "aten.bucketize")
 def convert_searchsorted(node: TorchNode) -> Expr:
-    """Where each value would have to stand in sorted rows."""
+    """The insertion index of each value in sorted rows."""
     rows = node["boundaries"] if "bucketize" in node.target else node["sorted_sequence"]
     given = node["self"]
     if node.get("sorter") is not None:
@@ -118,15 +118,15 @@ def convert_searchsorted(node: TorchNode) -> Expr:
 
 @converts("aten.histc")
 def convert_histc(node: TorchNode) -> Expr:
-    """How many elements lie in each of equal parts of a range; one of no extent stands for that of the elements."""
+    """The number of elements in each of equal parts of a range; one of no extent stands for that of the elements."""
     data, count = node["self"], node["bins"]
     if is_empty(shape_of(data)):
         return full(0, node.shape, node.dtype)
     flat = reshape(data, (product(shape_of(data)), 1))
     low, high = _range(flat, float(node["min"]), float(node["max"]))
-    scaled = op.multiply(op.divide(op.subtract(flat, low), op.subtract(high, low)), like(count, flat))
+    scaled = (flat - low) / (high - low) * count
     last = op.minimum(op.floor(scaled), like(count - 1, flat))
-    inside = op.logical_and(op.greater_equal(flat, low), op.less_equal(flat, high))
+    inside = op.logical_and(flat >= low, flat <= high)
     same = op.equal(last, constant(list(range(count)), node.dtype))
     return op.sum(cast(op.logical_and(same, inside), node.dtype), axis=(0,))
 
@@ -137,4 +137,4 @@ def _range(data: Expr, low: float, high: float) -> tuple[Expr, Expr]:
         return like(low, data), like(high, data)
     first, last, one = op.min(data), op.max(data), like(1, data)
     same = op.equal(first, last)
-    return op.where(same, op.subtract(first, one), first), op.where(same, op.add(last, one), last)
+    return op.where(same, first - one, first), op.where(same, last + one, last)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend import functions
+from tilewright.frontend.builders import functions
 from tilewright.frontend.idioms import cast, constant, like, rank_of
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
@@ -28,17 +28,17 @@ def horner(x: Expr, coefficients: list[float]) -> Expr:
     """The polynomial with these coefficients, that of x^0 first."""
     made: Expr = number(coefficients[-1])
     for coefficient in coefficients[-2::-1]:
-        made = op.add(op.multiply(made, x), number(coefficient))
+        made = made * x + number(coefficient)
     return made
 
 
 def integral(x: Expr, end: Expr, function: Callable[[Expr, Expr], Expr], nodes: int = 96) -> Expr:
     """The integral of `function(x, t)` over t from 0 to `end`, by Gauss's rule of Legendre."""
-    places, weights = np.polynomial.legendre.leggauss(nodes)
+    positions, weights = np.polynomial.legendre.leggauss(nodes)
     wide_x, wide_end = (op.expand_dims(value, axis=rank_of(value)) for value in (x, end))
-    t = op.multiply(wide_end, constant((places + 1) / 2, _DOUBLE))
-    terms = op.multiply(function(wide_x, t), constant(weights / 2, _DOUBLE))
-    return op.multiply(op.sum(terms, axis=(rank_of(terms) - 1,)), end)
+    t = wide_end * constant((positions + 1) / 2, _DOUBLE)
+    terms = function(wide_x, t) * constant(weights / 2, _DOUBLE)
+    return op.sum(terms, axis=(rank_of(terms) - 1,)) * end
 
 
 def _of_one(function: Callable[[Expr], Expr]) -> Callable[[TorchNode], Expr]:
@@ -55,45 +55,45 @@ _SHIFT = 8
 
 def log_gamma(x: Expr) -> Expr:
     """log |Gamma(x)|: Stirling's series from 8 on, the recurrence below, reflection below 1/2."""
-    left = op.less(x, number(0.5))
-    z = op.where(left, op.subtract(number(1), x), x)
-    small = op.less(z, number(_SHIFT))
+    left = x < number(0.5)
+    z = op.where(left, number(1) - x, x)
+    small = z < number(_SHIFT)
     product: Expr = z
     for step in range(1, _SHIFT):
-        product = op.multiply(product, op.add(z, number(step)))
-    moved = op.where(small, op.add(z, number(_SHIFT)), z)
-    inverse = op.divide(number(1), moved)
-    square = op.multiply(inverse, inverse)
+        product = product * (z + number(step))
+    moved = op.where(small, z + number(_SHIFT), z)
+    inverse = number(1) / moved
+    square = inverse * inverse
     series = horner(square, [b / (2 * j * (2 * j - 1)) for j, b in enumerate(_BERNOULLI, start=1)])
     log = op.log(moved)
-    body = op.subtract(op.multiply(op.subtract(moved, number(0.5)), log), moved)
-    made = op.add(op.add(body, number(0.5 * math.log(2 * math.pi))), op.multiply(series, inverse))
-    made = op.subtract(made, op.where(small, op.log(op.where(small, product, number(1))), number(0)))
+    body = (moved - number(0.5)) * log - moved
+    made = body + number(0.5 * math.log(2 * math.pi)) + series * inverse
+    made = made - op.where(small, op.log(op.where(small, product, number(1))), number(0))
     # By the distance of the nearest integer, not of the one below, from which -1e-30 is 1.
-    sine = op.abs(op.sin(op.multiply(number(math.pi), op.subtract(x, op.round(x)))))
-    mirrored = op.subtract(op.subtract(number(math.log(math.pi)), op.log(sine)), made)
+    sine = op.abs(op.sin(number(math.pi) * (x - op.round(x))))
+    mirrored = number(math.log(math.pi)) - op.log(sine) - made
     found = op.where(left, mirrored, made)
-    pole = op.logical_or(op.logical_and(op.less_equal(x, number(0)), op.equal(x, op.floor(x))), op.isinf(x))
+    pole = op.logical_or(op.logical_and(x <= number(0), op.equal(x, op.floor(x))), op.isinf(x))
     zero = op.logical_or(op.equal(x, number(1)), op.equal(x, number(2)))
     return op.where(pole, number(_INFINITY), op.where(zero, number(0), found))
 
 
 def digamma(x: Expr) -> Expr:
     """The derivative of log Gamma, in the same ways."""
-    left = op.less(x, number(0.5))
-    z = op.where(left, op.subtract(number(1), x), x)
+    left = x < number(0.5)
+    z = op.where(left, number(1) - x, x)
     before: Expr = number(0)
     for step in range(_SHIFT):
-        before = op.add(before, op.divide(number(1), op.add(z, number(step))))
-    moved = op.add(z, number(_SHIFT))
-    square = op.divide(number(1), op.multiply(moved, moved))
-    series = op.multiply(square, horner(square, [-b / (2 * j) for j, b in enumerate(_BERNOULLI, start=1)]))
-    made = op.add(op.subtract(op.log(moved), op.divide(number(0.5), moved)), series)
-    made = op.subtract(made, before)
-    turned = op.multiply(number(math.pi), op.subtract(x, op.round(x)))
-    found = op.where(left, op.subtract(made, op.divide(number(math.pi), op.tan(turned))), made)
-    found = op.where(op.logical_and(op.less(x, number(0)), op.equal(x, op.floor(x))), number(_NAN), found)
-    return op.where(op.equal(x, number(0)), op.divide(number(-1), x), found)
+        before = before + number(1) / (z + number(step))
+    moved = z + number(_SHIFT)
+    square = number(1) / (moved * moved)
+    series = square * horner(square, [-b / (2 * j) for j, b in enumerate(_BERNOULLI, start=1)])
+    made = op.log(moved) - number(0.5) / moved + series
+    made = made - before
+    turned = number(math.pi) * (x - op.round(x))
+    found = op.where(left, made - number(math.pi) / op.tan(turned), made)
+    found = op.where(op.logical_and(x < number(0), op.equal(x, op.floor(x))), number(_NAN), found)
+    return op.where(op.equal(x, number(0)), number(-1) / x, found)
 
 
 converts("aten.lgamma", "aten.special_gammaln")(_of_one(log_gamma))
@@ -105,27 +105,27 @@ _FIRST_TERMS = 24
 
 def zeta(s: Expr, q: Expr) -> Expr:
     """The sum of (q + k)^-s over all k from 0 on (Hurwitz), by the formula of Euler and Maclaurin."""
-    minus = op.negative(s)
+    minus = -s
     total: Expr = op.power(q, minus)
     for step in range(1, _FIRST_TERMS):
-        total = op.add(total, op.power(op.add(q, number(step)), minus))
-    end = op.add(q, number(_FIRST_TERMS))
+        total = total + op.power(q + number(step), minus)
+    end = q + number(_FIRST_TERMS)
     power = op.power(end, minus)
-    rest = op.add(op.divide(op.multiply(power, end), op.subtract(s, number(1))), op.multiply(power, number(0.5)))
-    inverse = op.divide(number(1), end)
-    factor = op.multiply(op.multiply(s, power), inverse)
+    rest = power * end / (s - number(1)) + power * number(0.5)
+    inverse = number(1) / end
+    factor = s * power * inverse
     for j, bernoulli in enumerate(_BERNOULLI, start=1):
-        rest = op.add(rest, op.multiply(factor, number(bernoulli / math.factorial(2 * j))))
-        step_up = op.multiply(op.add(s, number(2 * j - 1)), op.add(s, number(2 * j)))
-        factor = op.multiply(op.multiply(factor, step_up), op.multiply(inverse, inverse))
-    found = op.add(total, rest)
+        rest = rest + factor * number(bernoulli / math.factorial(2 * j))
+        step_up = (s + number(2 * j - 1)) * (s + number(2 * j))
+        factor = factor * step_up * (inverse * inverse)
+    found = total + rest
     whole = op.equal(q, op.floor(q))
-    below = op.less_equal(q, number(0))
+    below = q <= number(0)
     unreal = op.logical_and(op.logical_and(below, op.logical_not(whole)), op.not_equal(s, op.floor(s)))
     found = op.where(unreal, number(_NAN), found)
     found = op.where(op.logical_and(below, whole), number(_INFINITY), found)
     found = op.where(op.equal(s, number(1)), number(_INFINITY), found)
-    return op.where(op.less(s, number(1)), number(_NAN), found)
+    return op.where(s < number(1), number(_NAN), found)
 
 
 @converts("aten.special_zeta")
@@ -141,57 +141,55 @@ def convert_polygamma(node: TorchNode) -> Expr:
     if order == 0:
         return cast(digamma(x), node.dtype)
     scale = (-1.0) ** (order + 1) * math.factorial(order)
-    return cast(op.multiply(number(scale), zeta(number(order + 1), x)), node.dtype)
+    return cast(number(scale) * zeta(number(order + 1), x), node.dtype)
 
 
 # -------------------------------------------------------------------------------------------------- normal (DLMF 7)
 def erfcx(x: Expr) -> Expr:
     """exp(x^2) (1 - erf(x)): an integral of what falls from 1 to nothing."""
     size = op.abs(x)
-    square = op.multiply(size, size)
-    end = op.divide(number(40), op.add(size, op.sqrt(op.add(square, number(40)))))
+    square = size * size
+    end = number(40) / (size + op.sqrt(square + number(40)))
 
     def falling(wide: Expr, t: Expr) -> Expr:
-        return op.exp(op.negative(op.multiply(t, op.add(t, op.multiply(number(2), wide)))))
+        return op.exp(-(t * (t + number(2) * wide)))
 
-    made = op.multiply(integral(size, end, falling, 48), number(2 / math.sqrt(math.pi)))
+    made = integral(size, end, falling, 48) * number(2 / math.sqrt(math.pi))
     made = op.where(op.equal(size, number(_INFINITY)), number(0), made)
-    mirrored = op.subtract(op.multiply(number(2), op.exp(square)), made)
-    return op.where(op.less(x, number(0)), mirrored, made)
+    mirrored = number(2) * op.exp(square) - made
+    return op.where(x < number(0), mirrored, made)
 
 
 def log_ndtr(x: Expr) -> Expr:
     """The logarithm of the normal distribution function."""
-    scaled = op.multiply(x, number(math.sqrt(0.5)))
+    scaled = x * number(math.sqrt(0.5))
     negative = op.minimum(scaled, number(0))
-    tail = op.multiply(erfcx(op.negative(negative)), number(0.5))
-    below = op.subtract(op.log(tail), op.multiply(negative, negative))
+    tail = erfcx(-negative) * number(0.5)
+    below = op.log(tail) - negative * negative
     positive = op.maximum(scaled, number(0))
-    above = op.multiply(
-        op.multiply(erfcx(positive), op.exp(op.negative(op.multiply(positive, positive)))), number(-0.5)
-    )
-    return op.where(op.less(x, number(0)), below, op.log1p(above))
+    above = erfcx(positive) * op.exp(-(positive * positive)) * number(-0.5)
+    return op.where(x < number(0), below, op.log1p(above))
 
 
 def ndtri(p: Expr) -> Expr:
     """The inverse of the normal distribution function, by Newton's method on its logarithm, on the lower side."""
-    upper = op.greater(p, number(0.5))
-    side = op.where(upper, op.subtract(number(1), p), p)
-    known = op.logical_and(op.greater(side, number(0)), op.less_equal(side, number(0.5)))
+    upper = p > number(0.5)
+    side = op.where(upper, number(1) - p, p)
+    known = op.logical_and(side > number(0), side <= number(0.5))
     log = op.log(op.where(known, side, number(0.5)))
-    y = op.negative(op.sqrt(op.multiply(number(-2), log)))
+    y = -op.sqrt(number(-2) * log)
     for _ in range(5):
-        scaled = erfcx(op.multiply(y, number(-math.sqrt(0.5))))
-        value = op.subtract(op.log(op.multiply(scaled, number(0.5))), op.multiply(op.multiply(y, y), number(0.5)))
-        slope = op.divide(number(math.sqrt(2 / math.pi)), scaled)
-        y = op.subtract(y, op.divide(op.subtract(value, log), slope))
-    y = op.where(upper, op.negative(y), y)
+        scaled = erfcx(y * number(-math.sqrt(0.5)))
+        value = op.log(scaled * number(0.5)) - y * y * number(0.5)
+        slope = number(math.sqrt(2 / math.pi)) / scaled
+        y = y - (value - log) / slope
+    y = op.where(upper, -y, y)
     y = op.where(op.equal(p, number(0)), number(-_INFINITY), y)
     y = op.where(op.equal(p, number(1)), number(_INFINITY), y)
-    centre = op.subtract(op.multiply(p, number(2)), number(1))
-    close = op.multiply(functions.erfinv(centre), number(math.sqrt(2)))
-    y = op.where(op.less(op.abs(centre), number(0.5)), close, y)
-    outside = op.logical_or(op.logical_or(op.less(p, number(0)), op.greater(p, number(1))), op.isnan(p))
+    centre = p * number(2) - number(1)
+    close = functions.erfinv(centre) * number(math.sqrt(2))
+    y = op.where(op.abs(centre) < number(0.5), close, y)
+    outside = op.logical_or(op.logical_or(p < number(0), p > number(1)), op.isnan(p))
     return op.where(outside, number(_NAN), y)
 
 
@@ -212,22 +210,20 @@ def _hankel(order: int, z: Expr, signs: bool) -> list[Expr]:
     for k in range(1, 10):
         value *= (4 * order**2 - (2 * k - 1) ** 2) / (8 * k)
         terms.append(value)
-    inverse = op.divide(number(1), z)
-    square = op.multiply(inverse, inverse)
+    inverse = number(1) / z
+    square = inverse * inverse
     even = [term * ((-1) ** i if signs else 1) for i, term in enumerate(terms[0::2])]
     odd = [term * ((-1) ** i if signs else 1) for i, term in enumerate(terms[1::2])]
-    return [horner(square, even), op.multiply(inverse, horner(square, odd))]
+    return [horner(square, even), inverse * horner(square, odd)]
 
 
 def _odd(x: Expr, made: Expr, cubic: float, scaled: bool = False) -> Expr:
     """The function of order 1 from `made`, that of |x|; near 0 by its series, as integrals cancel there."""
-    near: Expr = op.multiply(
-        op.multiply(x, number(0.5)), op.add(number(1), op.multiply(op.multiply(x, x), number(cubic)))
-    )
+    near: Expr = x * number(0.5) * (number(1) + x * x * number(cubic))
     if scaled:
-        near = op.multiply(near, op.exp(op.negative(op.abs(x))))
-    signed = op.where(op.less(x, number(0)), op.negative(made), made)
-    return op.where(op.less(op.abs(x), number(1e-4)), near, signed)
+        near = near * op.exp(-op.abs(x))
+    signed = op.where(x < number(0), -made, made)
+    return op.where(op.abs(x) < number(1e-4), near, signed)
 
 
 def bessel_i(order: int, scaled: bool) -> Callable[[Expr], Expr]:
@@ -238,13 +234,13 @@ def bessel_i(order: int, scaled: bool) -> Callable[[Expr], Expr]:
         near = op.minimum(size, number(4 * _FAR))
         angles = np.linspace(0, np.pi, 65)
         weights = np.where((angles == 0) | (angles == np.pi), 0.5, 1.0) / 64 * np.cos(order * angles)
-        grown = op.multiply(op.expand_dims(near, axis=rank_of(near)), constant(np.cos(angles) - 1, _DOUBLE))
-        close = op.sum(op.multiply(op.exp(grown), constant(weights, _DOUBLE)), axis=(rank_of(x),))
+        grown = op.expand_dims(near, axis=rank_of(near)) * constant(np.cos(angles) - 1, _DOUBLE)
+        close = op.sum(op.exp(grown) * constant(weights, _DOUBLE), axis=(rank_of(x),))
         far = op.maximum(size, number(4 * _FAR))
         even, odd = _hankel(order, far, False)
-        remote = op.divide(op.subtract(even, odd), op.sqrt(op.multiply(number(2 * math.pi), far)))
-        made = op.where(op.less(size, number(4 * _FAR)), close, remote)
-        made = made if scaled else op.multiply(made, op.exp(size))
+        remote = (even - odd) / op.sqrt(number(2 * math.pi) * far)
+        made = op.where(size < number(4 * _FAR), close, remote)
+        made = made if scaled else made * op.exp(size)
         return _odd(x, made, 1 / 8, scaled) if order % 2 else made
 
     return compute
@@ -255,17 +251,17 @@ def bessel_k(order: float, scaled: bool) -> Callable[[Expr], Expr]:
 
     def compute(x: Expr) -> Expr:
         safe = op.maximum(x, number(1e-300))
-        end = op.minimum(op.acosh(op.add(number(1), op.divide(number(40), safe))), number(600.0))
+        end = op.minimum(op.acosh(number(1) + number(40) / safe), number(600.0))
 
         def falling(wide: Expr, t: Expr) -> Expr:
-            half = op.sinh(op.multiply(t, number(0.5)))
-            decay = op.exp(op.multiply(op.multiply(wide, number(-2)), op.multiply(half, half)))
-            return op.multiply(decay, op.cosh(op.multiply(t, number(order)))) if order else decay
+            half = op.sinh(t * number(0.5))
+            decay = op.exp(wide * number(-2) * (half * half))
+            return decay * op.cosh(t * number(order)) if order else decay
 
         made = integral(safe, end, falling)
-        made = made if scaled else op.multiply(made, op.exp(op.negative(x)))
+        made = made if scaled else made * op.exp(-x)
         made = op.where(op.equal(x, number(0)), number(_INFINITY), made)
-        return op.where(op.less(x, number(0)), number(_NAN), made)
+        return op.where(x < number(0), number(_NAN), made)
 
     return compute
 
@@ -273,12 +269,12 @@ def bessel_k(order: float, scaled: bool) -> Callable[[Expr], Expr]:
 def _waves(order: int, far: Expr) -> tuple[Expr, Expr]:
     """The functions of both kinds far out (10.17.3)."""
     even, odd = _hankel(order, far, True)
-    phase = op.subtract(far, number((order / 2 + 0.25) * math.pi))
+    phase = far - number((order / 2 + 0.25) * math.pi)
     cosine, sine = op.cos(phase), op.sin(phase)
-    size = op.sqrt(op.divide(number(2 / math.pi), far))
-    first = op.subtract(op.multiply(even, cosine), op.multiply(odd, sine))
-    second = op.add(op.multiply(even, sine), op.multiply(odd, cosine))
-    return op.multiply(size, first), op.multiply(size, second)
+    size = op.sqrt(number(2 / math.pi) / far)
+    first = even * cosine - odd * sine
+    second = even * sine + odd * cosine
+    return size * first, size * second
 
 
 def bessel_j(order: int) -> Callable[[Expr], Expr]:
@@ -288,9 +284,9 @@ def bessel_j(order: int) -> Callable[[Expr], Expr]:
         size = op.abs(x)
         near, far = op.minimum(size, number(_FAR)), op.maximum(size, number(_FAR))
         angles = (np.arange(96) + 0.5) * (2 * np.pi / 96)
-        wide = op.multiply(op.expand_dims(near, axis=rank_of(near)), constant(-np.sin(angles), _DOUBLE))
-        close = op.mean(op.cos(op.add(wide, constant(order * angles, _DOUBLE))), axis=(rank_of(x),))
-        made = op.where(op.less(size, number(_FAR)), close, _waves(order, far)[0])
+        wide = op.expand_dims(near, axis=rank_of(near)) * constant(-np.sin(angles), _DOUBLE)
+        close = op.mean(op.cos(wide + constant(order * angles, _DOUBLE)), axis=(rank_of(x),))
+        made = op.where(size < number(_FAR), close, _waves(order, far)[0])
         return _odd(x, made, -1 / 8) if order % 2 else made
 
     return compute
@@ -303,20 +299,20 @@ def bessel_y(order: int) -> Callable[[Expr], Expr]:
         near = op.minimum(op.maximum(x, number(1e-300)), number(_FAR))
         turns = integral(
             near,
-            op.add(op.multiply(near, number(0)), number(math.pi)),
-            lambda wide, t: op.sin(op.subtract(op.multiply(wide, op.sin(t)), op.multiply(t, number(order)))),
+            near * number(0) + number(math.pi),
+            lambda wide, t: op.sin(wide * op.sin(t) - t * number(order)),
         )
-        end = op.minimum(op.asinh(op.divide(number(40), near)), number(600.0))
+        end = op.minimum(op.asinh(number(40) / near), number(600.0))
 
         def falling(wide: Expr, t: Expr) -> Expr:
             grown = op.cosh(t) if order == 0 else op.sinh(t)
-            decay = op.exp(op.negative(op.multiply(wide, op.sinh(t))))
-            return op.multiply(number(2), op.multiply(decay, grown) if order else decay)
+            decay = op.exp(-(wide * op.sinh(t)))
+            return number(2) * (decay * grown if order else decay)
 
-        close = op.divide(op.subtract(turns, integral(near, end, falling)), number(math.pi))
-        made = op.where(op.less(x, number(_FAR)), close, _waves(order, op.maximum(x, number(_FAR)))[1])
+        close = (turns - integral(near, end, falling)) / number(math.pi)
+        made = op.where(x < number(_FAR), close, _waves(order, op.maximum(x, number(_FAR)))[1])
         made = op.where(op.equal(x, number(0)), number(-_INFINITY), made)
-        return op.where(op.less(x, number(0)), number(_NAN), made)
+        return op.where(x < number(0), number(_NAN), made)
 
     return compute
 
@@ -324,40 +320,37 @@ def bessel_y(order: int) -> Callable[[Expr], Expr]:
 def airy(x: Expr) -> Expr:
     """Airy's Ai: its power series near 0 (9.4.1), integrals and waves further out (9.6.2, 9.7.9)."""
     near = op.minimum(op.maximum(x, number(-8.0)), number(2.0))
-    cube = op.multiply(op.multiply(near, near), near)
+    cube = near * near * near
     first, second = [1.0], [1.0]
     for k in range(1, 40):
         first.append(first[-1] / ((3 * k - 1) * (3 * k)))
         second.append(second[-1] / ((3 * k) * (3 * k + 1)))
     at_zero = (3 ** (-2 / 3) / math.gamma(2 / 3), 3 ** (-1 / 3) / math.gamma(1 / 3))
-    close = op.subtract(
-        op.multiply(number(at_zero[0]), horner(cube, first)),
-        op.multiply(op.multiply(number(at_zero[1]), near), horner(cube, second)),
-    )
+    close = number(at_zero[0]) * horner(cube, first) - number(at_zero[1]) * near * horner(cube, second)
     above = op.maximum(x, number(2.0))
-    argument = op.multiply(number(2 / 3), op.multiply(above, op.sqrt(above)))
-    right = op.multiply(op.sqrt(op.divide(above, number(3))), bessel_k(1 / 3, False)(argument))
-    below = op.maximum(op.negative(x), number(8.0))
-    phase = op.multiply(number(2 / 3), op.multiply(below, op.sqrt(below)))
+    argument = number(2 / 3) * (above * op.sqrt(above))
+    right = op.sqrt(above / number(3)) * bessel_k(1 / 3, False)(argument)
+    below = op.maximum(-x, number(8.0))
+    phase = number(2 / 3) * (below * op.sqrt(below))
     terms = [1.0]
     for k in range(1, 8):
         terms.append(terms[-1] * (6 * k - 5) * (6 * k - 3) * (6 * k - 1) / (216 * k * (2 * k - 1)))
-    inverse = op.divide(number(1), phase)
-    square = op.multiply(inverse, inverse)
+    inverse = number(1) / phase
+    square = inverse * inverse
     even = horner(square, [term * (-1) ** i for i, term in enumerate(terms[0::2])])
-    odd = op.multiply(inverse, horner(square, [term * (-1) ** i for i, term in enumerate(terms[1::2])]))
-    turned = op.subtract(phase, number(math.pi / 4))
-    wave = op.add(op.multiply(op.cos(turned), even), op.multiply(op.sin(turned), odd))
-    left = op.divide(wave, op.multiply(op.sqrt(op.sqrt(below)), number(math.sqrt(math.pi))))
-    found = op.where(op.greater(x, number(2.0)), op.multiply(right, number(1 / math.pi)), close)
-    return op.where(op.less(x, number(-8.0)), left, found)
+    odd = inverse * horner(square, [term * (-1) ** i for i, term in enumerate(terms[1::2])])
+    turned = phase - number(math.pi / 4)
+    wave = op.cos(turned) * even + op.sin(turned) * odd
+    left = wave / (op.sqrt(op.sqrt(below)) * number(math.sqrt(math.pi)))
+    found = op.where(x > number(2.0), right * number(1 / math.pi), close)
+    return op.where(x < number(-8.0), left, found)
 
 
 def spherical(x: Expr) -> Expr:
     """sin(x) / x."""
     zero = op.equal(x, number(0))
     safe = op.where(zero, number(1), x)
-    made = op.where(zero, number(1), op.divide(op.sin(safe), safe))
+    made = op.where(zero, number(1), op.sin(safe) / safe)
     return op.where(op.isinf(x), number(0), made)
 
 
@@ -381,38 +374,38 @@ Pair = tuple[Expr, Expr]
 
 
 def _chebyshev(first: Callable[[Expr], Expr]) -> tuple[Callable[[Expr], Expr], Callable[..., Expr]]:
-    return first, lambda x, k, one, two: op.subtract(op.multiply(op.multiply(number(2), x), one), two)
+    return first, lambda x, k, one, two: number(2) * x * one - two
 
 
 def _weighted(x: Expr, one: Expr, two: Expr, a: Expr, k: float) -> Expr:
-    return op.divide(op.subtract(op.multiply(a, one), op.multiply(number(k), two)), number(k + 1))
+    return (a * one - number(k) * two) / number(k + 1)
 
 
 def _double(x: Expr) -> Expr:
-    return op.multiply(number(2), x)
+    return number(2) * x
 
 
 #: The polynomial of order 1, and that of order k + 1 by those of order k and k - 1.
 _POLYNOMIALS: dict[str, tuple[Callable[[Expr], Expr], Callable[..., Expr]]] = {
     "chebyshev_polynomial_t": _chebyshev(lambda x: x),
     "chebyshev_polynomial_u": _chebyshev(_double),
-    "chebyshev_polynomial_v": _chebyshev(lambda x: op.subtract(_double(x), number(1))),
-    "chebyshev_polynomial_w": _chebyshev(lambda x: op.add(_double(x), number(1))),
+    "chebyshev_polynomial_v": _chebyshev(lambda x: _double(x) - number(1)),
+    "chebyshev_polynomial_w": _chebyshev(lambda x: _double(x) + number(1)),
     "hermite_polynomial_h": (
         _double,
-        lambda x, k, one, two: op.subtract(op.multiply(_double(x), one), op.multiply(number(2 * k), two)),
+        lambda x, k, one, two: _double(x) * one - number(2 * k) * two,
     ),
     "hermite_polynomial_he": (
         lambda x: x,
-        lambda x, k, one, two: op.subtract(op.multiply(x, one), op.multiply(number(k), two)),
+        lambda x, k, one, two: x * one - number(k) * two,
     ),
     "laguerre_polynomial_l": (
-        lambda x: op.subtract(number(1), x),
-        lambda x, k, one, two: _weighted(x, one, two, op.subtract(number(2 * k + 1), x), k),
+        lambda x: number(1) - x,
+        lambda x, k, one, two: _weighted(x, one, two, number(2 * k + 1) - x, k),
     ),
     "legendre_polynomial_p": (
         lambda x: x,
-        lambda x, k, one, two: _weighted(x, one, two, op.multiply(number(2 * k + 1), x), k),
+        lambda x, k, one, two: _weighted(x, one, two, number(2 * k + 1) * x, k),
     ),
 }
 
@@ -427,19 +420,19 @@ def convert_polynomial(node: TorchNode) -> Expr:
     x, order = node.tensor("x", _DOUBLE), node["n"]
     name = node.target.split(".")[1].removeprefix("special_")
     if name.startswith("shifted_"):
-        x, name = op.subtract(_double(x), number(1)), name.removeprefix("shifted_")
+        x, name = _double(x) - number(1), name.removeprefix("shifted_")
     first, following = _POLYNOMIALS[name]
     fixed = not isinstance(order, Expr)
     most = max(int(order), 0) if fixed else _MOST_ORDERS
-    values: list[Expr] = [op.add(op.multiply(x, number(0)), number(1)), first(x)]
+    values: list[Expr] = [x * number(0) + number(1), first(x)]
     for k in range(1, most):
         values.append(following(x, k, values[-1], values[-2]))
     if fixed:
-        made = values[most] if order >= 0 else op.multiply(values[0], number(0))
+        made = values[most] if order >= 0 else values[0] * number(0)
         return cast(made, node.dtype)
     wanted = op.trunc(node.tensor("n", _DOUBLE))
-    found: Any = op.multiply(op.multiply(values[0], number(0)), wanted)
-    found = op.where(op.greater(wanted, number(_MOST_ORDERS)), like(_NAN, found), found)
+    found: Any = values[0] * number(0) * wanted
+    found = op.where(wanted > number(_MOST_ORDERS), like(_NAN, found), found)
     for k, value in enumerate(values):
         found = op.where(op.equal(wanted, number(k)), value, found)
     return cast(found, node.dtype)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -74,22 +75,51 @@ _OF_RUN: dict[str, Callable[[Expr, Expr], Expr]] = {
 
 
 def names_of_sizes(placeholders: Sequence[Any]) -> dict[str, str]:
-    """The names that `torch.export.Dim` gave to the symbols of sizes, of a graph with these placeholders.
+    """Names for the symbols of sizes, of a graph with these placeholders.
 
-    Files of `torch.export.save` do not keep them.
+    A symbol has the name that `torch.export.Dim` gave it. Where there is none (files of `torch.export.save` keep none,
+    `mark_dynamic` takes none) it is named after the first input that has it as an axis, ``x_0``, or that it is, ``n``.
     """
-    values = [node.meta.get("val") for node in placeholders]
-    extents = [extent for value in values for extent in getattr(value, "shape", ()) if hasattr(extent, "node")]
+    given = {node.name for node in placeholders}
     found: dict[str, str] = {}
-    for extent in extents:
-        environment = extent.node.shape_env
+
+    def enter(symbol: Any, name: str) -> None:
+        if name.isidentifier() and name not in found.values():
+            found.setdefault(str(symbol), name)
+
+    symbols = list(_symbols(placeholders))
+    for symbol, environment, _ in symbols:
         named = getattr(environment, "source_name_to_debug_name", {})
-        for source in getattr(environment, "var_to_sources", {}).get(extent.node.expr, ()):
-            label = source.name if isinstance(source.name, str) else source.name()
-            name = named.get(label, "")
-            if name.isidentifier() and name not in found.values():
-                found.setdefault(str(extent), name)
+        for source in _sources(environment, symbol):
+            enter(symbol, named.get(source, ""))
+    for symbol, environment, axis in symbols:
+        of_source = [_identifier(source) for source in _sources(environment, symbol)]
+        for name in [*of_source, axis]:
+            if name not in given:  # a size and an input would have one name
+                enter(symbol, name)
     return found
+
+
+def _symbols(placeholders: Sequence[Any]) -> Iterator[tuple[Any, Any, str]]:
+    """The symbols that inputs have as an axis, or are; with PyTorch's environment of them, and the axis as a name."""
+    for node in placeholders:
+        value = node.meta.get("val")
+        axes = enumerate(value.shape) if hasattr(value, "shape") else [("size", value)]
+        for axis, extent in axes:
+            if type(extent).__name__ == "SymInt" and extent.node.expr.is_Symbol:
+                yield extent.node.expr, extent.node.shape_env, f"{node.name}_{axis}"
+
+
+def _sources(environment: Any, symbol: Any) -> list[str]:
+    """The sources of a symbol in the program, as expressions of Python: "L['x'].size()[0]"."""
+    sources = getattr(environment, "var_to_sources", {}).get(symbol) or ()
+    return [source.name if isinstance(source.name, str) else source.name() for source in sources]
+
+
+def _identifier(source: str) -> str:
+    """The source of a symbol as an identifier: "L['more']['y'].size()[0]" becomes ``more_y_0``."""
+    words = re.findall(r"\w+", source.replace(".size()", ""))
+    return "_".join(word for word in words if word not in ("L", "G", "self", "_modules", "_parameters", "_buffers"))
 
 
 class Sizes:
@@ -112,6 +142,10 @@ class Sizes:
             return Any_()
         return as_dim(self._expression(value.node.expr, where))
 
+    def text(self, expr: Any) -> str:
+        """A SymPy expression for messages, its symbols by their names."""
+        return re.sub(r"\w+", lambda symbol: self.names.get(symbol[0], symbol[0]), str(expr))
+
     def shape(self, value: Any, where: str) -> tuple[Any, ...]:
         """The extents of a tensor."""
         return tuple(self.dim(extent, where) for extent in value.shape)
@@ -129,7 +163,7 @@ class Sizes:
         if expr.is_integer:
             return op.cast(self.of_run(expr, where), dtype="float64")
         if kind not in _QUOTIENTS:
-            raise UnsupportedError(f"{where} is the number {expr}, which is known at run time only")
+            raise UnsupportedError(f"{where} is the number {self.text(expr)}, which is known at run time only")
         return reduce(_QUOTIENTS[kind], [self.quotient(part, where) for part in expr.args])
 
     def note(self, value: Any, made: Any) -> None:
@@ -163,7 +197,9 @@ class Sizes:
         if expr.is_Symbol and str(expr) in self._found:
             return self._found[str(expr)]()
         if kind not in _OF_RUN:
-            raise UnsupportedError(f"{where} has the size {expr}, which a run would have to find: it is not supported")
+            raise UnsupportedError(
+                f"{where} has the size {self.text(expr)}, which a run would have to find: it is not supported"
+            )
         return reduce(_OF_RUN[kind], [self.of_run(part, where) for part in expr.args])
 
     def _expression(self, expr: Any, where: str) -> Any:
@@ -180,7 +216,7 @@ class Sizes:
         if kind == "Pow" and expr.args[1].is_Integer and int(expr.args[1]) > 0:
             return reduce(lambda a, b: a * b, parts[:1] * int(expr.args[1]))
         if kind not in _FUNCTIONS:
-            raise UnsupportedError(f"{where} has the size {expr}, which is not supported")
+            raise UnsupportedError(f"{where} has the size {self.text(expr)}, which is not supported")
         return _FUNCTIONS[kind](*parts)
 
 

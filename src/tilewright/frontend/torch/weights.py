@@ -20,7 +20,7 @@ _SAMPLES = 4
 _LOOKUPS = ("aten.embedding.default", "aten.index.Tensor", "aten.index_select.default", "aten.gather.default")
 
 
-def static_places(graph: Any) -> tuple[int, ...]:
+def static_positions(graph: Any) -> tuple[int, ...]:
     """Places of those inputs of a graph that are parameters or buffers and may become constants.
 
     To be asked while PyTorch compiles `graph`, a `torch.fx.Graph` of AOTAutograd for inference. Tables in which the
@@ -33,16 +33,16 @@ def static_places(graph: Any) -> tuple[int, ...]:
     known = context.fw_metadata.static_input_indices if context is not None and context.fw_metadata is not None else ()
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     return tuple(
-        place
-        for place in sorted(known or ())
-        if place < len(inputs)
-        and isinstance(inputs[place].meta.get("val"), torch.Tensor)
-        and any(str(user.target) not in _LOOKUPS for user in inputs[place].users)
+        position
+        for position in sorted(known or ())
+        if position < len(inputs)
+        and isinstance(inputs[position].meta.get("val"), torch.Tensor)
+        and any(str(user.target) not in _LOOKUPS for user in inputs[position].users)
     )
 
 
 class Snapshot:
-    """What some tensors were at one time.
+    """The contents of some tensors at one time.
 
     Raises `RuntimeError`, as PyTorch does, for a tensor made in inference mode: writes into those are not counted.
     """
@@ -50,17 +50,17 @@ class Snapshot:
     def __init__(self, tensors: Sequence[Any]) -> None:
         self._marks = _marks(tensors)
         self._tensors = [tensor.detach() for tensor in tensors]  # so that their memory stays
-        places = sorted(place for tensor in self._tensors for place in _sampled_bytes(tensor))
-        first = places[0] if places else 0
-        self._places = np.array(places, np.int64) - first
+        positions = sorted(position for tensor in self._tensors for position in _sampled_bytes(tensor))
+        first = positions[0] if positions else 0
+        self._positions = np.array(positions, np.int64) - first
         # reading bytes by their addresses takes a tenth of the time of asking each tensor for elements
-        memory: Any = (ctypes.c_uint8 * (places[-1] - first + 1)).from_address(first) if places else b""
+        memory: Any = (ctypes.c_uint8 * (positions[-1] - first + 1)).from_address(first) if positions else b""
         self._memory = np.frombuffer(memory, np.uint8)
-        self._values = self._memory[self._places].tobytes()
+        self._values = self._memory[self._positions].tobytes()
 
     def holds(self, tensors: Sequence[Any]) -> bool:
         """True if `tensors` are the same, with the same contents as far as versions and samples tell."""
-        return self._marks == _marks(tensors) and self._values == self._memory[self._places].tobytes()
+        return self._marks == _marks(tensors) and self._values == self._memory[self._positions].tobytes()
 
 
 def _marks(tensors: Sequence[Any]) -> list[int]:

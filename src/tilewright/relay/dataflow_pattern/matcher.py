@@ -1,4 +1,4 @@
-"""How patterns match: by trying, and taking back what was matched on a way that led nowhere."""
+"""Matching of patterns by backtracking: bindings made on a branch that fails are undone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def match(pattern: DFPattern, expr: Expr) -> bool:
 
 
 def find(pattern: DFPattern, expr: Expr, users: Users) -> NodeMap | None:
-    """What each part of `pattern` matched if it matches `expr`. `users` are those of the whole graph."""
+    """The node that each part of `pattern` matched if it matches `expr`. `users` are those of the whole graph."""
     matcher = _Matcher(users)
     if not matcher.matches(pattern, expr):
         return None
@@ -79,7 +79,7 @@ class _Matcher:
         self.bound: dict[DFPattern, Expr | Operator] = {}
 
     def matches(self, pattern: DFPattern, node: Expr | Operator) -> bool:
-        """Whether `pattern` matches `node`, in accord with what it matched elsewhere."""
+        """True if `pattern` matches `node`, in accord with the bindings so far."""
         if pattern in self.bound:
             return self.bound[pattern] is node
         mark = len(self.trail)
@@ -101,7 +101,7 @@ class _Matcher:
         return len(patterns) == len(nodes) and all(self.matches(p, n) for p, n in zip(patterns, nodes))
 
     def one_of_many(self, pattern: DFPattern, node: Expr) -> bool:
-        """Whether `pattern` matches here, without binding it: its next match may be another node."""
+        """True if `pattern` matches here, without binding it: its next match may be another node."""
         mark = len(self.trail)
         found = self.matches(pattern, node)
         for part, _ in self.trail[mark:]:

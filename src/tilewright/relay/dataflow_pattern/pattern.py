@@ -12,7 +12,7 @@ from tilewright.relay.ir.type import Type
 
 
 class DFPattern:
-    """Base of all patterns. A pattern that stands in two places matches the same node in both."""
+    """Base of all patterns. A pattern that stands in two positions matches the same node in both."""
 
     __slots__ = ()
 

@@ -40,7 +40,7 @@ class DFPatternCallback:
         self.rewrite_once = rewrite_once
 
     def callback(self, pre: Expr, post: Expr, node_map: NodeMap) -> Expr:
-        """What replaces `post`, the node that matched; `pre` is that node before its operands were rewritten.
+        """The replacement of `post`, the node that matched; `pre` is that node before its operands were rewritten.
 
         `node_map` gives for each part of the pattern the nodes that it matched. Return `post` to leave it.
         """

@@ -1,1 +1,1 @@
-"""What a program computes, one operator's NumPy reference after another: the yardstick of everything else."""
+"""Evaluation of a program by one operator's NumPy reference after another: the oracle of everything else."""

@@ -6,8 +6,8 @@ A call of a function is a frame on an explicit stack, and a call in tail positio
 neither a deep graph nor a recursion of a million steps meets a limit of Python. Within a frame each node is
 evaluated once, and only where its value is needed: arguments left to right, the branch taken, the clause that fits.
 
-Open sizes are known from the arguments of a function; attributes that name them are computed when the call is made.
-"""
+Symbolic dimensions are known from the arguments of a function; attributes that name them are computed when the call is
+made."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from tilewright.tir.visitor import collect_vars
 
 __all__ = ["Closure", "ConstructorValue", "RefValue", "Value", "evaluate", "flatten", "interpret"]
 
-#: Values of expressions, and of the open sizes that are known.
+#: Values of expressions, and of the symbolic dimensions that are known.
 Environment = dict[Any, Value]
 
 

@@ -1,4 +1,4 @@
-"""What attributes an operator has: each declared once, with its kind and default, where the operator is registered.
+"""Attributes of operators: each declared once, with its kind and default, where the operator is registered.
 
     register("nn.conv2d", …, attributes={
         "strides": per_axis(2, (1, 1)), "padding": sides(2, (0, 0, 0, 0)), "groups": integer(1),

@@ -1,4 +1,4 @@
-"""What a constant holds: an array of NumPy that also answers as the tensors of the runtime do, by `numpy()`."""
+"""The data of a constant: a NumPy array that also answers as the tensors of the runtime do, by `numpy()`."""
 
 from __future__ import annotations
 

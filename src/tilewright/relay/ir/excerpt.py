@@ -1,4 +1,4 @@
-"""The lines of a program that an error is about, the place underlined.
+"""The lines of a program that an error is about, the position underlined.
 
 in @main:
   1 | def @main(%x: Tensor[(1, 4), float32], %w: Tensor[(3, 5), float32]) {
@@ -29,7 +29,7 @@ def excerpt(mod: IRModule, node: Expr, hint: GlobalVar) -> str:
 def underlined(text: str, start: int, end: int) -> str:
     """The line of `text` that has the characters from `start` to `end`, with carets below, the first line and two more.
 
-    Where the place goes on over several lines, its first line is underlined.
+    Where the position goes on over several lines, its first line is underlined.
     """
     lines = text.split("\n")
     number = text.count("\n", 0, start)

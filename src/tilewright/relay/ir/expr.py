@@ -89,7 +89,7 @@ NO_ATTRS = Attrs()
 
 
 class Operator:
-    """What a call may apply besides the value of an expression: an `Op` of the registry, its one kind."""
+    """A callee that is not the value of an expression: an `Op` of the registry, its one kind."""
 
     __slots__ = ()
     name: str
@@ -131,6 +131,8 @@ class Expr(Node):
 
     #: `for` over an expression would go on forever: how many fields it has is known with its type only.
     __iter__ = None
+    #: NumPy leaves arithmetic with an array on the left to the operators below.
+    __array_ufunc__ = None
 
     def __getitem__(self, index: int) -> TupleGetItem:
         return TupleGetItem(self, index)
@@ -201,7 +203,7 @@ class Var(Expr):
 
     @property
     def vid(self) -> Var:
-        """What tells variables of one name apart: the variable itself."""
+        """The identity of the variable, which distinguishes variables of one name: the variable itself."""
         return self
 
 
@@ -269,7 +271,7 @@ class Call(Expr):
         span: str | Iterable[Type] | None = "",
         span_behind_types: object = "",
     ) -> None:
-        # Classic programs give the types that type variables stand for in fourth place, which follow from the
+        # Classic programs give the types that type variables stand for in fourth position, which follow from the
         # arguments, and the span behind them.
         object.__setattr__(self, "op", op)
         object.__setattr__(self, "args", tuple(args))
@@ -278,7 +280,7 @@ class Call(Expr):
 
     @property
     def type_args(self) -> tuple[Type, ...]:
-        """What the callee's type variables stand for in this call; of an operator the types of the arguments.
+        """The instances of the callee's type variables in this call; of an operator the types of the arguments.
 
         Known once `infer_type` has run.
         """

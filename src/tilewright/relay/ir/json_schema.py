@@ -1,4 +1,4 @@
-"""Which classes of node the JSON format has, and the fields of each, in the order in which they are numbered.
+"""Node classes of the JSON format and the fields of each, in the order in which they are numbered.
 
 A field is an object (the number of a node), or plain: an int, float, bool or string. Spellings of classes that the
 samples of the format do not show follow the classic class names.
@@ -122,5 +122,5 @@ def declared_key(cls: type[Node]) -> str:
 
 
 def classic_name(field: str) -> str:
-    """What the field of a node is called in the format."""
+    """The name of a node's field in the format."""
     return "name_hint" if field == "name" else field

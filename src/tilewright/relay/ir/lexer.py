@@ -129,18 +129,18 @@ class Tokens:
             if depth == 0:
                 return
 
-    def place(self, start: int) -> tuple[int, int]:
+    def line_and_column(self, start: int) -> tuple[int, int]:
         """Line and column of a position in the text, both from 1."""
         line = bisect_right(self._lines, start)
         return line, start - self._lines[line - 1] + 1
 
     def fail(self, message: str, start: int | None = None, end: int | None = None) -> NoReturn:
-        """Raise `ParseError` about the next token or the given place."""
+        """Raise `ParseError` about the next token or the given position."""
         if start is None or end is None:
             start, end = self.next.start, self.next.end
-        line, column = self.place(start)
-        place = underlined(self.source + " ", start, end)
-        raise ParseError(f"line {line}, column {column}: {message}\n{place}")
+        line, column = self.line_and_column(start)
+        position = underlined(self.source + " ", start, end)
+        raise ParseError(f"line {line}, column {column}: {message}\n{position}")
 
 
 def _content(kind: str, text: str) -> str:

@@ -1,9 +1,9 @@
-"""How Relay's text writes scalars, attributes, names and types, and which spelling means which data type."""
+"""Spelling of scalars, attributes, names and types in Relay's text, and the data type of each spelling."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,7 @@ class TypeTexts:
             return self.type(value)
         return self.dim(value) if isinstance(value, TirExpr | AnyDim) else str(value)
 
-    def attrs(self, attrs: Attrs) -> list[str]:
+    def attrs(self, attrs: Mapping[str, Any]) -> list[str]:
         """`key=value` of each attribute."""
         return [f"{key}={self.attr(value)}" for key, value in attrs.items()]
 

@@ -1,4 +1,4 @@
-"""Whether the clauses of a match fit every value: the check behind `match` as opposed to `match?`.
+"""Exhaustiveness of the clauses of a match: the check behind `match` as opposed to `match?`.
 
 The clauses that can still matter are narrowed constructor by constructor, as a value is taken apart (Maranget,
 "Warnings for pattern matching", 2007, the usefulness of a wildcard after the last clause).

@@ -1,4 +1,4 @@
-"""Places within places, such as the scopes of a program: the innermost one that encloses two."""
+"""Places within positions, such as the scopes of a program: the innermost one that encloses two."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Protocol, Self, TypeVar
 
 
 class Nested(Protocol):
-    """A place, the one around it (None for the outermost) and how many there are around it."""
+    """A position, the one around it (None for the outermost) and how many there are around it."""
 
     depth: int
 
     @property
     def parent(self) -> Self | None:
-        """The place around this one."""
+        """The position around this one."""
 
 
 Place = TypeVar("Place", bound=Nested)
 
 
 def innermost_around(a: Place, b: Place) -> Place:
-    """The innermost place that encloses both, of places that have the outermost one in common."""
+    """The innermost position that encloses both, of positions that have the outermost one in common."""
     while a is not b:
         if a.depth < b.depth:
             a, b = b, a

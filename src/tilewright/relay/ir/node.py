@@ -1,4 +1,4 @@
-"""How a graph node is declared: once, as a class whose fields say what part they play.
+"""Declaration of graph nodes: each a class whose fields state their role.
 
     @node
     class Let(Expr):
@@ -102,7 +102,7 @@ def _declared(cls: type[T], by_value: bool) -> type[T]:
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """What the fields `names` of a node hold, tuples spread out."""
+    """A getter of the fields `names` of a node, tuples spread out."""
     if not names:
         return lambda self: ()
     if len(names) == 1:

@@ -1,4 +1,4 @@
-"""What nodes do by functions that are written in terms of nodes: their text, their types, operators by name.
+"""Methods of nodes that are functions written in terms of nodes: their text, their types, operators by name.
 
     @node_method
     def to_text(node, types=False): ...

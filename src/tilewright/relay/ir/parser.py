@@ -5,7 +5,7 @@
         def @main(%x: Tensor[(1, 4), float32]) { nn.relu(%x + 1f) }
     ''')
 
-Grammar and examples: docs/relay.md. Errors are `ParseError`s with line and column, the place underlined.
+Grammar and examples: docs/relay.md. Errors are `ParseError`s with line and column, the position underlined.
 """
 
 from __future__ import annotations
@@ -85,18 +85,18 @@ def parse_expr(text: str, base: IRModule | None = None) -> Expr:
     return expr
 
 
-def call_places(text: str) -> tuple[IRModule, dict[Expr, str]]:
+def call_positions(text: str) -> tuple[IRModule, dict[Expr, str]]:
     """The module that `text` describes, and where each of its calls begins, as "line:column". Raises ParseError."""
     parser = _parser(text, None)
     mod = parser.module()
-    places = {call: parser.tokens.place(start) for call, start in parser.places.items()}
-    return mod, {call: f"{line}:{column}" for call, (line, column) in places.items()}
+    positions = {call: parser.tokens.line_and_column(start) for call, start in parser.positions.items()}
+    return mod, {call: f"{line}:{column}" for call, (line, column) in positions.items()}
 
 
 def fromtext(text: str) -> IRModule | Expr:
     """A module if `text` has definitions, an expression otherwise: the classic entry."""
     program = _Source(text).program
-    definitions = re.search(r"^\s*(def|type)\b", program, re.MULTILINE)
+    definitions = re.search(r"^\s*(def|type|extern)\b", program, re.MULTILINE)
     return parse(text) if definitions else parse_expr(text)
 
 
@@ -133,7 +133,7 @@ class _Parser(TypeParser):
         self.data_types = {header.name: header for header in base.type_definitions}
         self.constructors = {c.name: c for data in base.type_definitions.values() for c in data.constructors}
         self.scopes: list[dict[str, Expr]] = [{}]
-        self.places: dict[Expr, int] = {}
+        self.positions: dict[Expr, int] = {}
         self.names_any_function = False
 
     # --------------------------------------------------------------------------------------------------- modules
@@ -170,13 +170,16 @@ class _Parser(TypeParser):
 
     def _each(self, keyword: str, read: Callable[[], None]) -> None:
         """Read the definitions that begin with `keyword`, and skip the others."""
-        while self.tokens.at("def", "type"):
-            if self.tokens.at(keyword):
+        while self.tokens.at("def", "type", "extern"):
+            if self.tokens.at("extern"):  # a data type without constructors, read in both rounds
+                self._type_data()
+            elif self.tokens.at(keyword):
                 read()
             else:
                 self.tokens.skip_braces()
 
     def _type_data(self) -> None:
+        outside = self.tokens.accept("extern")
         self.tokens.expect("type")
         header = self.data_types[self.tokens.expect_kind("ident", "the name of a data type").text]
         self.type_vars.append({})
@@ -194,7 +197,8 @@ class _Parser(TypeParser):
             fields = self.sequence("(", self.type, ")") if self.tokens.at("(") else []
             constructors.append(Constructor(token.text, fields, header, len(constructors)))
 
-        self.sequence("{", constructor, "}")
+        if not outside:
+            self.sequence("{", constructor, "}")
         self.type_vars.pop()
         self.definitions[header] = TypeData(header, params, constructors)
         self.constructors.update({c.name: c for c in constructors})
@@ -212,7 +216,7 @@ class _Parser(TypeParser):
 
     # ------------------------------------------------------------------------------------------ functions, blocks
     def _function(self) -> Function:
-        """What stands behind `fn` or `def @name`."""
+        """The function after `fn` or `def @name`."""
         self.type_vars.append({})
         self.scopes.append({})
         type_params = self.type_params()
@@ -311,6 +315,8 @@ class _Parser(TypeParser):
             if token.text.startswith(("inf", "nan")) and token.text[3:] in SUFFIXES:
                 return _constant(token.text[:3], token.text[3:])
             self.tokens.fail(f"{error}, and no constructor of that name", token.start, token.end)
+        if self.tokens.next.kind == "end":  # the operator itself is the program
+            return op  # type: ignore[return-value]
         args: list[Expr] = []
         attrs: dict[str, Any] = {}
 
@@ -327,8 +333,8 @@ class _Parser(TypeParser):
             self.tokens.fail(str(error), token.start, token.end)
 
     def _placed(self, call: Call, token: Token) -> Call:
-        """`call`, which begins at `token`; its place is kept."""
-        self.places[call] = token.start
+        """`call`, which begins at `token`; its position is kept."""
+        self.positions[call] = token.start
         return call
 
     def _atom(self) -> Expr:
@@ -397,7 +403,7 @@ class _Parser(TypeParser):
         return fields[0] if len(fields) == 1 else Tuple(fields)
 
     def _word(self) -> Expr:
-        """What begins with a keyword, or a constructor."""
+        """An expression that begins with a keyword, or a constructor."""
         token = self.tokens.take()
         read = _WORDS.get(token.text)
         if read is not None and token.text not in self.constructors:

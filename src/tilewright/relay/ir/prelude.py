@@ -1,4 +1,4 @@
-"""What every functional program wants: lists, options, trees and their functions, written in Relay and parsed.
+"""The prelude of functional programs: lists, options, trees and their functions, written in Relay and parsed.
 
     prelude = Prelude()
     xs = prelude.list_of([relay.const(1), relay.const(2)])

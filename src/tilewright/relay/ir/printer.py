@@ -6,13 +6,14 @@
     }
 
 `to_text` is for reading. `astext` is the whole program, and `parser.parse` gives it back: it begins with
-`#[version = "0.0.5"]`, and constants that are no scalars stand as `meta[relay.Constant][0]`, with their contents in a
-section behind the program. `%0 = …;` names a node of the graph and no more than that: only `let` binds.
+`#[version = "0.0.5"]`, attributes that have their defaults are left out, and constants that are no scalars stand as
+`meta[relay.Constant][0]`, with their contents in a section behind the program. `%0 = …;` names a node of the graph and
+no more than that: only `let` binds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.relay.ir.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, TypeData
@@ -35,6 +36,7 @@ from tilewright.relay.ir.json import save_metadata
 from tilewright.relay.ir.literals import TypeTexts, quoted, scalar_text
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.node_methods import node_method
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.scopes import Scopes
 from tilewright.relay.ir.type import FuncType, Type
 from tilewright.relay.ir.visitor import children, free_vars
@@ -60,12 +62,14 @@ def to_text(node: IRModule | Expr, types: bool = False, spans: bool = False, mar
 
 
 @node_method
-def astext(node: IRModule | Expr, show_meta_data: bool = True) -> str:
+def astext(node: IRModule | Expr | Op, show_meta_data: bool = True) -> str:
     """`node` as a program that `parser.parse` (a module) or `parser.parse_expr` gives back.
 
     Without `show_meta_data` the contents of constants are left out, and it cannot be read back if there are any.
     """
     printer = _Printer(False, False, constants=[])
+    if isinstance(node, Op):
+        return f"{VERSION}\n{node.name}\n"
     if isinstance(node, IRModule):
         lines = printer.module(node)
     else:
@@ -159,7 +163,7 @@ class _Printer:
         return f"const<{node.tensor_type.dtype}{list(node.data.shape)}>" if text is None else text
 
     def comment(self, node: Expr) -> str:
-        """What `types` and `spans` ask for."""
+        """The comment that `types` and `spans` request."""
         parts = []
         if self.types and node.inferred_type is not None:
             parts.append(f"ty={self.texts.type(node.inferred_type)}")
@@ -229,7 +233,7 @@ class _FunctionPrinter:
         return self.scopes.uses.get(node, 1) == 1
 
     def _before(self, node: Expr) -> list[Expr]:
-        """What has to be known before the text of `node` is written; the rest opens blocks of its own."""
+        """Nodes that must be bound before the text of `node` is written; the rest opens blocks of its own."""
         hoisted = self.scopes.hoisted.get(node, [])
         if isinstance(node, Function | Let):
             return hoisted
@@ -262,8 +266,19 @@ class _FunctionPrinter:
         op: Any = node.op
         if isinstance(op, Constructor) and not op.inputs and not node.args:
             return op.name
-        args = [self.known[arg] for arg in node.args] + self.shared.texts.attrs(node.attrs)
+        args = [self.known[arg] for arg in node.args] + self.shared.texts.attrs(self._stated(node))
         return f"{self._callee(op)}({', '.join(args)})"
+
+    def _stated(self, node: Call) -> Mapping[str, Any]:
+        """The attributes to write: all for reading, in a program those that are not their operator's defaults."""
+        schema = node.op.attributes if isinstance(node.op, Op) else None
+        if schema is None or self.shared.constants is None:
+            return node.attrs
+        return {
+            key: value
+            for key, value in node.attrs.items()
+            if key not in schema or type(value) is not type(schema[key].default) or value != schema[key].default
+        }
 
     def _callee(self, op: Any) -> str:
         if isinstance(op, Function):
@@ -318,7 +333,7 @@ _REFERENCES = {RefCreate: "ref", RefRead: "ref_read", RefWrite: "ref_write"}
 #: What gets a line and a number of its own, unless it is the result of its block or the value of a `let`.
 _LINES = (Call, If, Match, Let, Function, RefCreate, RefRead, RefWrite)
 
-#: What is written where it is used if that is one place.
+#: What is written where it is used if that is one position.
 _VALUES = (Tuple, TupleGetItem)
 
 _TEXTS: dict[type, Callable[..., str]] = {

@@ -46,14 +46,14 @@ from tilewright.support.suggestion import suggestion
 if TYPE_CHECKING:
     import numpy as np
 
-    from tilewright.target import Target
+    from tilewright.relay.ir.backend import GraphBackend
     from tilewright.te import Tensor
 
 P = ParamSpec("P")
 
 
 class OpPattern(IntEnum):
-    """How an operator fuses: the four categories of the OSDI 2018 paper (section 3), the first split in three.
+    """Fusion categories of operators: the four of the OSDI 2018 paper (section 3), the first split in three.
 
     Ordered: a fused group has the largest pattern of its members.
     """
@@ -74,7 +74,7 @@ class OpPattern(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LayoutChoice:
-    """What a layout rule wants: a layout per (flattened) input, that of the output, and the new attributes.
+    """The result of a layout rule: a layout per (flattened) input, that of the output, and the new attributes.
 
     A layout of None leaves that input as it is: a scalar, or a vector that has no layout. The cost is what the operator
     takes in these layouts, in cycles; operators that only follow say 0. Where another operator does the work,
@@ -102,7 +102,7 @@ class Precision(IntEnum):
 
 
 class Moved(NamedTuple):
-    """How a tensor was laid out ("NCHW") and how it is now ("NHWC", "NCHW16c")."""
+    """A change of a tensor's layout, from one ("NCHW") to another ("NHWC", "NCHW16c")."""
 
     was: str
     now: str
@@ -110,7 +110,7 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """How each (flattened) operand is wanted and each result comes out (None: as it was), and the new attributes."""
+    """The layout of each (flattened) operand and result (None: unchanged), and the new attributes."""
 
     inputs: tuple[Moved | None, ...]
     outputs: tuple[Moved | None, ...]
@@ -126,7 +126,7 @@ Expansion = Callable[["Sequence[Expr]", "Attrs"], "Expr"]
 #: operator wants, several choices where it can run in several ways (the usual one first), or None if it reads plain
 #: inputs only and writes a plain output.
 LayoutRule = Callable[
-    ["Attrs", "Sequence[str | None]", "Sequence[TensorType]", "Target | None"],
+    ["Attrs", "Sequence[str | None]", "Sequence[TensorType]", "GraphBackend"],
     "LayoutChoice | tuple[LayoutChoice, ...] | None",
 ]
 #: (attrs, types of the tensors it reads, type of its first result) -> floating-point operations.
@@ -147,9 +147,9 @@ Static = Callable[..., "Expr | None"]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Axes of the first operand that the numbers of the second one are places on; none for its elements in a row.
+    """Axes of the first operand that the numbers of the second one are positions on; none for its elements in a row.
 
-    `coordinates`: one axis for each slice of the first axis of the indices. `from_back`: -1 is the last place.
+    `coordinates`: one axis for each slice of the first axis of the indices. `from_back`: -1 is the last position.
     """
 
     axes: tuple[int, ...]
@@ -206,13 +206,13 @@ class Op(Operator):
     """every element of the result is this number"""
     # how it moves elements
     rearranges: bool = False
-    """its result has the elements of its input, each once, in another place or shape"""
+    """its result has the elements of its input, each once, in another order or shape"""
     picks: bool = False
     """each element of its result is one of its first input"""
     identity_on_same_type: bool = False
     """its result is its input where both have one type"""
     view: View | None = None
-    places: Callable[[Call], Places | None] | None = None
+    positions: Callable[[Call], Places | None] | None = None
     """where it reads or writes at the numbers of its second operand; None where any number will do"""
     spatial_axes: int = 0
     """of images, the axes beside batch and channels, whose order a program may choose (`convert_layout`)"""
@@ -232,7 +232,7 @@ class Op(Operator):
 
     @property
     def gradient(self) -> Gradient | None:
-        """What `set_gradient` gave it."""
+        """The gradient registered by `set_gradient`."""
         return _GRADIENTS.get(self.name)
 
     def __repr__(self) -> str:

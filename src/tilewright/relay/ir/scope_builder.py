@@ -50,14 +50,15 @@ class ScopeBuilder:
 
     @contextmanager
     def if_scope(self, cond: Expr) -> Iterator[None]:
-        """What runs if `cond` holds; an `else_scope` follows."""
+        """The scope of statements that run if `cond` holds; an `else_scope` follows."""
         self._scopes.append(_Scope())
         yield
         self._branch = (cond, self._closed(self._scopes.pop()))
 
     @contextmanager
     def else_scope(self) -> Iterator[None]:
-        """What runs if the condition of the `if_scope` before it does not hold; both make the enclosing scope's result.
+        """The scope of statements that run if the condition of the preceding `if_scope` fails; both make the enclosing
+        scope's result.
 
         Raises `InputError` where no `if_scope` is before it.
         """

@@ -1,4 +1,4 @@
-"""Where the text of a graph computes each node: in the innermost block that encloses all its uses.
+"""The block of a graph's text in which each node is computed: the innermost that encloses all its uses.
 
 A branch of an `If`, the right side of a clause, the body of a function and a `Let` that is not the last expression of
 its block are blocks of their own. A node that two blocks use stands before the node that holds both, so that the text

@@ -114,7 +114,7 @@ def array_key(data: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 
 
 def _own(node: Expr, types: _TypeTexts) -> tuple[Any, ...]:
-    """What distinguishes `node` besides its operands and the variables it binds: its class and its plain fields."""
+    """The part of `node` besides its operands and the variables it binds: its class and its plain fields."""
     make = _OWN.get(type(node))
     if make is not None:
         return make(node, types)

@@ -20,11 +20,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from enum import Enum
 
-from tilewright.arith import Analyzer
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.ir.node import Node, binder, node, operand, value_node
 from tilewright.support.dtype import DType
 from tilewright.support.recursion import nested
+from tilewright.tir.arith import Analyzer
 from tilewright.tir.expr import Expr, IntImm
 
 #: `int | tir.Expr | Any`. Typed loosely, because passes over static graphs compute with dimensions as integers.
@@ -68,7 +68,7 @@ class Type(Node):
 
 
 class Kind(Enum):
-    """What a type variable stands for. `TYPE` is any type; the rest is what classic programs may write."""
+    """The kind of a type variable. `TYPE` is any type; the rest is what classic programs may write."""
 
     TYPE = 0
     SHAPE_VAR = 1

@@ -35,7 +35,7 @@ def tensor_type_of(expr: Expr) -> TensorType:
 
 @node_method
 def type_args(call: Call) -> tuple[Type, ...]:
-    """What the type variables of the callee stand for in `call`; of an operator the types of its arguments.
+    """The instances of the callee's type variables in `call`; of an operator the types of its arguments.
 
     Nothing where the types of the arguments are not known yet.
     """

@@ -1,4 +1,4 @@
-"""How the type of a node follows from those of its operands, one rule per class of node.
+"""Type rules of nodes from the types of their operands, one rule per class of node.
 
 `Inference.visit` goes through a graph operands first, with an explicit stack, and keeps each type with its node as
 soon as nothing in it is open. Types that are open (a parameter without annotation, the result of a recursive call,
@@ -83,7 +83,7 @@ class Inference:
             node.set_inferred_type(type_)
 
     def agree(self, assumed: Type, value: Expr) -> None:
-        """What was assumed of the function `value`, visited since, must hold. Raises TypeErrorAt."""
+        """Check that the type assumed of the function `value`, visited since, holds. Raises TypeErrorAt."""
         self._unify(value, "", _monomorphic(self._type(value), assumed), assumed)
 
     def visit(self, root: Expr) -> None:
@@ -167,7 +167,7 @@ class Inference:
         return found
 
     def _known(self, node: Expr) -> Type:
-        """What is known of the type of `node` now."""
+        """The type of `node` as far as it is known now."""
         return self._unifier.resolve(self._type(node))
 
     def _shape_of(self, node: Expr) -> Type:

@@ -169,7 +169,7 @@ def narrows(value: Type, declared: Type) -> bool:
 
 
 def bind_dims(params: Sequence[Type], args: Sequence[Type]) -> dict[SizeVar, Any]:
-    """What the size variables of a function's parameter types are for arguments of types `args`.
+    """The values of the size variables in a function's parameter types for arguments of types `args`.
 
     A variable gets the dimension of the first argument that has it as a whole dimension.
     """

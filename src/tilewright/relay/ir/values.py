@@ -1,4 +1,4 @@
-"""What the interpreter computes with: NumPy arrays, tuples of values, and the classes here.
+"""Values of the interpreter: NumPy arrays, tuples of values, and the classes here.
 
 Lists, optionals and strings of host operators are whatever those operators make them.
 """

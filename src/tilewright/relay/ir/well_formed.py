@@ -1,4 +1,4 @@
-"""Whether a program hangs together: names bound once and used in their scope, types of the right kind.
+"""Well-formedness of programs: names bound once and used in their scope, types of the right kind.
 
 Checked by reading alone, before any types are inferred.
 """
@@ -30,9 +30,9 @@ def well_formed(root: IRModule | Expr) -> bool:
 
 
 def check_well_formed(root: IRModule | Expr) -> None:
-    """Raise `IllFormedError`, with the lines around the place, where one of these does not hold:
+    """Raise `IllFormedError`, with the lines around the position, where one of these does not hold:
 
-    - a variable is bound in one place, and used only where that place reaches;
+    - a variable is bound in one place, and used only where that position reaches;
     - a function of the module that is named is defined, and so is a data type, and a constructor belongs to it;
     - a data type has as many arguments as parameters, and a type variable is a parameter of a function around it.
     An expression that is no function may have free variables; what it names of a module is not checked.

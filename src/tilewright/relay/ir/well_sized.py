@@ -25,8 +25,8 @@ def refuse_unaddressable(mod: IRModule) -> None:
                 reason = _reason(type_) if isinstance(type_, TensorType) else ""
                 if reason:
                     what = node.op.name if isinstance(node, Call) and hasattr(node.op, "name") else "a value"
-                    place = f" (from {node.span})" if isinstance(node, Call) and node.span else ""
-                    raise UnsupportedError(f"{what}{place} in @{gvar.name} has the type {type_}, {reason}")
+                    position = f" (from {node.span})" if isinstance(node, Call) and node.span else ""
+                    raise UnsupportedError(f"{what}{position} in @{gvar.name} has the type {type_}, {reason}")
 
 
 def _reason(type_: TensorType) -> str:

@@ -32,7 +32,9 @@ NO_VALUES: Mapping[Var, Expr] = {}
 
 
 def assumptions(function: Function, args: Sequence[Expr] = ()) -> Iterator[tuple[Dim, Dim, str]]:
-    """What calls within `function`, called with `args`, need of symbolic sizes, each with the name of the call."""
+    """Assumptions about symbolic dimensions of calls within `function`, called with `args`, each with the name of the
+    call.
+    """
     values = dict(zip(function.params, args))
     for call in calls(function.body):
         if isinstance(call.op, Op):
@@ -41,7 +43,9 @@ def assumptions(function: Function, args: Sequence[Expr] = ()) -> Iterator[tuple
 
 
 def assumptions_of_call(call: Call, values: Mapping[Var, Expr] = NO_VALUES) -> Iterator[Assumption]:
-    """What a typed call of an operator needs of symbolic sizes; `values` are those of variables among its arguments."""
+    """Assumptions about symbolic dimensions of a typed call of an operator; `values` are those of variables among its
+    arguments.
+    """
     assert isinstance(call.op, Op)
     types = [leaf for arg in call.args for leaf in tensor_types(arg.checked_type)]
     results = tensor_types(call.checked_type)
@@ -55,7 +59,7 @@ def assumptions_of_call(call: Call, values: Mapping[Var, Expr] = NO_VALUES) -> I
 
 
 def _required(call: Call, values: Mapping[Var, Expr]) -> Iterator[Assumption]:
-    """What the type rule of the operator requires and cannot decide, and that constant indices are in range."""
+    """Requirements of the operator's type rule that it cannot decide, and that constant indices are in range."""
     assert isinstance(call.op, Op)
     with undecided_conditions() as found:
         call.op.type_rule([arg.checked_type for arg in call.args], call.attrs)
@@ -68,19 +72,19 @@ def _required(call: Call, values: Mapping[Var, Expr]) -> Iterator[Assumption]:
 def _require_indices(call: Call, values: Mapping[Var, Expr]) -> None:
     """Constant indices along axes of symbolic sizes are in range, so that none is read as its neighbour."""
     assert isinstance(call.op, Op)
-    places = call.op.places(call) if call.op.places is not None else None
-    if places is None:
+    positions = call.op.positions(call) if call.op.positions is not None else None
+    if positions is None:
         return
     data, indices = tensor_type_of(call.args[0]), call.args[1]
     known = values.get(indices, indices) if isinstance(indices, Var) else indices
-    if not isinstance(known, Constant) or not known.data.size or not places.axes:
+    if not isinstance(known, Constant) or not known.data.size or not positions.axes:
         return
-    for number, axis in enumerate(places.axes):
-        part = known.data[number] if places.coordinates else known.data
+    for number, axis in enumerate(positions.axes):
+        part = known.data[number] if positions.coordinates else known.data
         if part.size and not isinstance(data.shape[axis], int):
             least, most = int(part.min()), int(part.max())
             may_hold(tir_op.less(most, data.shape[axis]))
-            if least < 0 and places.from_back:
+            if least < 0 and positions.from_back:
                 may_hold(tir_op.less_equal(-least, data.shape[axis]))
 
 

@@ -1,4 +1,4 @@
-"""What the operator files share: building calls, and the type rules most operators have."""
+"""Shared parts of the operator files: building calls, and the type rules most operators have."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def require_same_dtype(*types: TensorType) -> None:
 
 
 def require_factors(left: TensorType, right: TensorType, out_dtype: str) -> None:
-    """What a sum of products takes: operands of one element type, or integers of any two where `out_dtype` is given."""
+    """Check the operands of a sum of products: one element type, or integers of any two where `out_dtype` is given."""
     if not (out_dtype and left.dtype.is_int and right.dtype.is_int):
         require_same_dtype(left, right)
 
@@ -164,7 +164,7 @@ def divides(size: Dim, parts: int) -> bool:
     return may_hold(equal(size % parts, 0))
 
 
-def require_places(sizes: Sequence[Dim], count: Dim) -> None:
+def require_positions(sizes: Sequence[Dim], count: Dim) -> None:
     """Refuse to read `count` elements, or write them, on axes of `sizes` of which one is empty; none may always be."""
     message = f"an axis of size 0 has no places, and {count} are asked for"
     require(all(at_most(smaller(count, 1), size) for size in sizes), message)
@@ -178,7 +178,8 @@ def known_size(size: Dim, what: str) -> int:
 
 
 def windows_along(sizes: Sequence[Dim], kernel: Sequence[int], attrs: Attrs, dilation: Sequence[int]) -> list[Dim]:
-    """How often a kernel fits along height and width; strides and padding (top, left, bottom, right) are in `attrs`.
+    """The number of kernel positions along height and width; strides and padding (top, left, bottom, right) are in
+    `attrs`.
 
     Raises TypeMismatchError where it is known to fit nowhere.
     """

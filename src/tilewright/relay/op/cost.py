@@ -1,4 +1,4 @@
-"""What a call costs: its floating-point operations and the bytes it must move, by its operators and types.
+"""The cost of a call: its floating-point operations and the bytes it must move, by its operators and types.
 
 These are figures of the mathematics, not of a kernel: a convolution counts two operations for every multiply-add of its
 definition, however it is computed (Winograd's does fewer, and may so exceed the peak of the machine), and bytes count

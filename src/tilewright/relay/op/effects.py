@@ -1,4 +1,4 @@
-"""Which expressions may do more than compute a value: those that touch references or storage, or call what may."""
+"""Effects of expressions: those that touch references or storage, or call what may, do more than compute a value."""
 
 from __future__ import annotations
 

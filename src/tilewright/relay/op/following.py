@@ -1,4 +1,5 @@
-"""How operators follow when their data come in another layout, the field `Op.follows`: NHWC or NCHW16c instead of NCHW.
+"""Layout propagation through operators whose data come in another layout, the field `Op.follows`: NHWC or NCHW16c
+instead of NCHW.
 
 A rule takes a call, for each tensor that it reads the layout that it had and the one it has now (None: nothing is known
 of its axes), and their types as they were. It says in which the call then wants each of them and gives its results,
@@ -29,8 +30,8 @@ def order_of(plain: str, layout: str) -> tuple[int, ...]:
     return tuple([plain.index(letter) for letter in layout])
 
 
-def place_of(letter: str, layout: str) -> int:
-    """Which dimension of `layout` counts the axis `letter`, the outermost part of it where it is blocked."""
+def position_of(letter: str, layout: str) -> int:
+    """The dimension of `layout` that counts the axis `letter`, the outermost part of it where it is blocked."""
     return parse_layout(layout).axes.index((letter, 0))
 
 
@@ -86,7 +87,7 @@ def _beside(lead: Moved, type_: TensorType) -> Moved | None:
 
 
 def along_axis(call: Call, moves: Moves, types: Types) -> Followed | None:
-    """Operators whose `axis` counts the axes of the data, beside vectors of one number for each place on it."""
+    """Operators whose `axis` counts the axes of the data, beside vectors of one number for each position on it."""
     lead = moves[0]
     if lead is None or _axis_is_split(lead, call.attrs.axis):
         return None
@@ -125,15 +126,15 @@ def reduction(call: Call, moves: Moves, types: Types) -> Followed | None:
     was, now = parse_layout(lead.was), parse_layout(lead.now)
     given = set(was.primal) if axis is None else _letters_at(was, axis)
     gone = set(was.primal) - given if call.attrs.exclude and axis is not None else given
-    places = tuple([place for place, (letter, _) in enumerate(now.axes) if letter in given])
-    attrs = call.attrs if axis is None else call.attrs.replace(axis=_like(axis, places))
+    positions = tuple([position for position, (letter, _) in enumerate(now.axes) if letter in given])
+    attrs = call.attrs if axis is None else call.attrs.replace(axis=_like(axis, positions))
     if call.attrs.keepdims:
         ones = [(letter, 1 if block and letter in gone else block) for letter, block in now.axes]
         return Followed((lead,), (Moved(lead.was, _spelled(ones)),), attrs)
     return Followed((lead,), (_without(lead, gone),), attrs)
 
 
-def places_of_extremes(call: Call, moves: Moves, types: Types) -> Followed | None:
+def positions_of_extremes(call: Call, moves: Moves, types: Types) -> Followed | None:
     """`argmax` and `argmin`, which count the elements of the axes that they reduce: these must keep their order."""
     choice, lead = reduction(call, moves, types), moves[0]
     if choice is None or lead is None:
@@ -161,12 +162,12 @@ def squeezed(call: Call, moves: Moves, types: Types) -> Followed | None:
     if lead is None or _blocked(lead.was):
         return None
     was = parse_layout(lead.was)
-    ones = [place for place, extent in enumerate(types[0].shape) if extent == 1]
+    ones = [position for position, extent in enumerate(types[0].shape) if extent == 1]
     gone = _letters_at(was, ones if axis is None else axis)
     if any(letter in gone and block for letter, block in parse_layout(lead.now).axes):
         return None
-    places = tuple(sorted(place_of(letter, lead.now) for letter in gone))
-    attrs = call.attrs.replace(axis=places if axis is None else _like(axis, places))
+    positions = tuple(sorted(position_of(letter, lead.now) for letter in gone))
+    attrs = call.attrs.replace(axis=positions if axis is None else _like(axis, positions))
     return Followed((lead,), (_without(lead, gone),), attrs)
 
 
@@ -224,10 +225,10 @@ def sliced(call: Call, moves: Moves, types: Types) -> Followed | None:
     if any(one is None for one in moved):
         return None
     if attrs.axes is None:
-        blocks = [(place, 0, block, 1) for place, (_, block) in enumerate(parse_layout(lead.now).axes) if block]
+        blocks = [(position, 0, block, 1) for position, (_, block) in enumerate(parse_layout(lead.now).axes) if block]
         moved = sorted([*moved, *blocks])  # type: ignore[type-var]
-    places, firsts, lasts, steps = zip(*moved)
-    named = places if attrs.axes is not None else None
+    positions, firsts, lasts, steps = zip(*moved)
+    named = positions if attrs.axes is not None else None
     return Followed((lead,), (lead,), attrs.replace(begin=firsts, end=lasts, strides=steps, axes=named))
 
 
@@ -236,7 +237,7 @@ def _bounds_in(lead: Moved, axis: int, first: int, last: int, step: int) -> tupl
     block = parse_layout(lead.now).block_of(lead.was[axis])
     if block > 1 and (step != 1 or first % block or last % block or first < 0 or last < 0):
         return None
-    return place_of(lead.was[axis], lead.now), first // block, last // block, step
+    return position_of(lead.was[axis], lead.now), first // block, last // block, step
 
 
 def cut_like(call: Call, moves: Moves, types: Types) -> Followed | None:
@@ -244,12 +245,12 @@ def cut_like(call: Call, moves: Moves, types: Types) -> Followed | None:
     lead, axes = moves[0], call.attrs.axes
     if lead is None or moves[1] is None or moves[1].was != lead.was or not axes or _blocked(lead.now):
         return None
-    places = tuple([place_of(lead.was[axis % len(lead.was)], lead.now) for axis in axes])
-    return Followed((lead, lead), (lead,), call.attrs.replace(axes=places))
+    positions = tuple([position_of(lead.was[axis % len(lead.was)], lead.now) for axis in axes])
+    return Followed((lead, lead), (lead,), call.attrs.replace(axes=positions))
 
 
 def _with_axis(call: Call, lead: Moved) -> Attrs:
-    return call.attrs.replace(axis=place_of(lead.was[call.attrs.axis % len(lead.was)], lead.now))
+    return call.attrs.replace(axis=position_of(lead.was[call.attrs.axis % len(lead.was)], lead.now))
 
 
 def _axis_is_split(lead: Moved, axis: int) -> bool:
@@ -261,9 +262,9 @@ def _letters_at(layout: Layout, axis: int | Iterable[int]) -> set[str]:
     return {layout.axes[at][0] for at in ((axis,) if isinstance(axis, int) else axis)}
 
 
-def _like(axis: int | Sequence[int], places: tuple[int, ...]) -> int | tuple[int, ...]:
-    """`places` as one number where `axis` was one and there is but one place."""
-    return places[0] if isinstance(axis, int) and len(places) == 1 else places
+def _like(axis: int | Sequence[int], positions: tuple[int, ...]) -> int | tuple[int, ...]:
+    """`positions` as one number where `axis` was one and there is but one position."""
+    return positions[0] if isinstance(axis, int) and len(positions) == 1 else positions
 
 
 def _without(lead: Moved, gone: set[str]) -> Moved | None:

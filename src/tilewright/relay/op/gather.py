@@ -17,7 +17,7 @@ from tilewright.relay.op.common import (
     check_axis,
     known_size,
     require,
-    require_places,
+    require_positions,
     same_dims,
     tensors,
     with_attrs,
@@ -39,10 +39,10 @@ def _take_type(types: Types, attrs: Attrs) -> Type:
     data, indices = _indexed(types)
     require(attrs["mode"] in TAKE_MODES, f"mode {attrs['mode']!r}; known: {', '.join(TAKE_MODES)}")
     if attrs["axis"] is None:
-        require_places(data.shape, indices.size)
+        require_positions(data.shape, indices.size)
         return TensorType(indices.shape, data.dtype)
     at = check_axis(attrs["axis"], data.ndim)
-    require_places(data.shape[at : at + 1], indices.size)
+    require_positions(data.shape[at : at + 1], indices.size)
     return TensorType((*data.shape[:at], *indices.shape, *data.shape[at + 1 :]), data.dtype)
 
 
@@ -53,7 +53,7 @@ register(
     compute=with_attrs(topi.take, "axis", "mode"),
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.take(x, indices, attrs["axis"], attrs["mode"]),
-    places=lambda call: None if call.attrs["mode"] == "wrap" else _on_axis(call),
+    positions=lambda call: None if call.attrs["mode"] == "wrap" else _on_axis(call),
     precision=Precision.FOLLOW,
     attributes={"axis": attr.optional(attr.integer()), "mode": attr.text("clip")},
     picks=True,
@@ -76,7 +76,7 @@ def _gather_type(types: Types, attrs: Attrs) -> Type:
         d == at or at_most(i, s) for d, (i, s) in enumerate(zip(indices.shape, data.shape))
     )
     require(fits, f"the indices' shape {indices.shape} exceeds the data's {data.shape} beside axis {attrs['axis']}")
-    require_places(data.shape[at : at + 1], indices.size)
+    require_positions(data.shape[at : at + 1], indices.size)
     return TensorType(indices.shape, data.dtype)
 
 
@@ -87,7 +87,7 @@ register(
     compute=lambda attrs, inputs, _out: [topi.gather(inputs[0], attrs["axis"], inputs[1])],
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.gather(x, indices, attrs["axis"] % x.ndim),
-    places=lambda call: _on_axis(call),
+    positions=lambda call: _on_axis(call),
     precision=Precision.FOLLOW,
     attributes={"axis": attr.integer()},
     picks=True,
@@ -101,8 +101,8 @@ def gather(data: Expr, axis: int, indices: Expr) -> Call:
 
 def _on_axis(call: Call) -> Places:
     axis = call.attrs["axis"]
-    places = () if axis is None else (axis % tensor_type_of(call.args[0]).ndim,)
-    return Places(places, from_back=call.attrs.get("mode", "from_back") != "clip")
+    positions = () if axis is None else (axis % tensor_type_of(call.args[0]).ndim,)
+    return Places(positions, from_back=call.attrs.get("mode", "from_back") != "clip")
 
 
 def coordinates(call: Call, first: int = 0, from_back: bool = True) -> Places:
@@ -120,7 +120,7 @@ def _gather_nd_type(types: Types, attrs: Attrs) -> Type:
     require(
         same_dims(indices.shape[1 : 1 + batch], data.shape[:batch]), "the batch dimensions of data and indices differ"
     )
-    require_places(data.shape[batch:depth], TensorType(indices.shape[1:], indices.dtype).size)
+    require_positions(data.shape[batch:depth], TensorType(indices.shape[1:], indices.dtype).size)
     return TensorType((*indices.shape[1:], *data.shape[depth:]), data.dtype)
 
 
@@ -131,7 +131,7 @@ register(
     compute=with_attrs(topi.gather_nd, "batch_dims"),
     pattern=OpPattern.INJECTIVE,
     reference=lambda attrs, x, indices: ref.gather_nd(x, indices, attrs["batch_dims"]),
-    places=lambda call: coordinates(call, call.attrs["batch_dims"]),
+    positions=lambda call: coordinates(call, call.attrs["batch_dims"]),
     precision=Precision.FOLLOW,
     attributes={"batch_dims": attr.integer(0)},
     picks=True,

@@ -159,7 +159,7 @@ register_composite(
 
 
 def ndarray_size(data: Expr, dtype: str = "int32") -> Call:
-    """How many elements `data` has, a scalar."""
+    """The number of elements of `data`, a scalar."""
     return call("ndarray_size", data, dtype=str(dtype))
 
 
@@ -174,16 +174,18 @@ def _meshgrid_type(types: Types, attrs: Attrs) -> Type:
 
 def _meshgrid(args: Sequence[Expr], attrs: Attrs) -> Expr:
     parts = fields(args[0])
-    places = list(range(len(parts)))
+    positions = list(range(len(parts)))
     if attrs["indexing"] == "xy" and len(parts) >= 2:
-        places[0], places[1] = 1, 0
+        positions[0], positions[1] = 1, 0
     sizes = [math.prod(_shape(part)) for part in parts]
     shape = [0] * len(parts)
-    for place, size in zip(places, sizes):
-        shape[place] = size
+    for position, size in zip(positions, sizes):
+        shape[position] = size
     grids = [
-        transform.broadcast_to(transform.reshape(part, [size if d == place else 1 for d in range(len(parts))]), shape)
-        for part, place, size in zip(parts, places, sizes)
+        transform.broadcast_to(
+            transform.reshape(part, [size if d == position else 1 for d in range(len(parts))]), shape
+        )
+        for part, position, size in zip(parts, positions, sizes)
     ]
     return Tuple(grids)
 
@@ -324,7 +326,7 @@ def _strided_set_type(types: Types, attrs: Attrs) -> Type:
 
 
 def _strided_set(args: Sequence[Expr], attrs: Attrs) -> Expr:
-    """Each element reads the value of its place in the slice, or itself; places outside of it are not used."""
+    """Each element reads the value of its position in the slice, or itself; positions outside of it are not used."""
     data, values = args
     shape = _shape(data)
     inside: Expr | None = None
@@ -334,9 +336,9 @@ def _strided_set(args: Sequence[Expr], attrs: Attrs) -> Expr:
     ):
         if count == 0:
             return tensor.copy(data)
-        places = (np.arange(shape[axis]) - first) // step
-        hit = (places >= 0) & (places < count) & (first + places * step == np.arange(shape[axis]))
-        moved = take(moved, Constant(np.clip(places, 0, count - 1)), axis=axis)
+        positions = (np.arange(shape[axis]) - first) // step
+        hit = (positions >= 0) & (positions < count) & (first + positions * step == np.arange(shape[axis]))
+        moved = take(moved, Constant(np.clip(positions, 0, count - 1)), axis=axis)
         if not hit.all():
             mask = Constant(hit.reshape([-1 if d == axis else 1 for d in range(len(shape))]))
             inside = mask if inside is None else tensor.logical_and(inside, mask)
@@ -385,8 +387,8 @@ def _diagonals(attrs: Attrs) -> tuple[int, int]:
     return (k, k) if isinstance(k, int) else (k[0], k[-1])
 
 
-def _diagonal_places(shape: Sequence[int], attrs: Attrs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For every element of a matrix: is it set, which diagonal (counted from the highest) and which place of it."""
+def _diagonal_positions(shape: Sequence[int], attrs: Attrs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For every element of a matrix: is it set, which diagonal (counted from the highest) and which position of it."""
     low, high = _diagonals(attrs)
     rows, columns = shape[-2:]
     i, j = np.indices((rows, columns))
@@ -395,18 +397,18 @@ def _diagonal_places(shape: Sequence[int], attrs: Attrs) -> tuple[np.ndarray, np
     length = np.minimum(rows + np.minimum(k, 0), columns - np.maximum(k, 0))
     above, below = attrs["align"].split("_")
     to_right = np.where(k >= 0, above == "RIGHT", below == "RIGHT")
-    place = np.minimum(i, j) + np.where(to_right, longest - length, 0)
-    return (k >= low) & (k <= high), np.clip(high - k, 0, high - low), np.clip(place, 0, longest - 1)
+    position = np.minimum(i, j) + np.where(to_right, longest - length, 0)
+    return (k >= low) & (k <= high), np.clip(high - k, 0, high - low), np.clip(position, 0, longest - 1)
 
 
 def _matrix_set_diag(args: Sequence[Expr], attrs: Attrs) -> Expr:
     data, diagonal = args
     shape = _shape(data)
-    hit, which, place = _diagonal_places(shape, attrs)
+    hit, which, position = _diagonal_positions(shape, attrs)
     low, high = _diagonals(attrs)
     longest = _shape(diagonal)[-1]
     flat = transform.reshape(diagonal, (*shape[:-2], (high - low + 1) * longest))
-    spread = take(flat, Constant((which * longest + place).astype("int64")), axis=len(shape) - 2)
+    spread = take(flat, Constant((which * longest + position).astype("int64")), axis=len(shape) - 2)
     return tensor.where(Constant(hit), spread, data)
 
 

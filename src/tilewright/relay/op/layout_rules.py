@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.backend import backend_of
 from tilewright.relay.ir.attributes import complete
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import LayoutChoice, get
@@ -23,7 +22,7 @@ from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 from tilewright.topi.shapes import conv_output
 
 if TYPE_CHECKING:
-    from tilewright.target import Target
+    from tilewright.relay.ir.backend import GraphBackend
 
 Layouts = Sequence[str | None]
 Types = Sequence[TensorType]
@@ -38,14 +37,14 @@ def channel_block(layout: str | None) -> int:
     return int(match.group(1)) if match else 0
 
 
-def follow_input(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_input(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
     """Elementwise operators of one input, which run in any layout: relu, clip, cast."""
     if not channel_block(layouts[0]) or layouts[0] is None:
         return None
     return LayoutChoice((layouts[0],), layouts[0], attrs)
 
 
-def follow_broadcast(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_broadcast(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
     """Broadcasting operators: the largest blocked operand decides, the others are blocked like it."""
     sized = [(size_hint(t.size), layout) for t, layout in zip(types, layouts)]
     blocked = [(size, -i) for i, (size, layout) in enumerate(sized) if channel_block(layout) > 1]
@@ -71,7 +70,7 @@ def _broadcast_operand(type_: TensorType, leader: str) -> str | None:
     return leader if channels % channel_block(leader) == 0 else ""
 
 
-def follow_channels(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_channels(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
     """Operators with a vector of one number per channel: bias_add, prelu. The vector becomes [C / block, block]."""
     layout = layouts[0]
     if not channel_block(layout) or layout is None or attrs.axis % 4 != CHANNEL_AXIS:
@@ -81,7 +80,7 @@ def follow_channels(attrs: Attrs, layouts: Layouts, types: Types, target: Target
 
 
 def conv2d_layout(
-    attrs: Attrs, layouts: Layouts, types: Types, target: Target | None
+    attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend
 ) -> tuple[LayoutChoice, ...] | None:
     """`nn.conv2d` offers what its kernels can do: the backend knows, and knows what each costs.
 
@@ -92,8 +91,8 @@ def conv2d_layout(
         return None
     workload = conv2d_workload(attrs, types)
     arriving, filtered = channel_block(layouts[0]) or None, _may_be_filtered(attrs, types)
-    ways = backend_of(target).conv2d_layouts(workload, arriving, filtered)
-    choices = [_choice(way, workload, attrs, types, target) for way in ways]
+    ways = backend.conv2d_layouts(workload, arriving, filtered)
+    choices = [_choice(way, workload, attrs, types, backend) for way in ways]
     if not types[0].is_static:
         # Vectors of channels have no remainder at any size of the image; vectors of columns do.
         choices = [choice for choice in choices if channel_block(choice.output)] or choices
@@ -101,18 +100,18 @@ def conv2d_layout(
 
 
 def _may_be_filtered(attrs: Attrs, types: Types) -> bool:
-    """True for convolutions of float32, the only ones that minimal filtering is exact enough for."""
+    """True for convolutions of float32, the only ones that Winograd is exact enough for."""
     return types[0].dtype == "float32" and attrs.out_dtype in ("", "float32")
 
 
 def _choice(
-    way: Conv2DLayouts, workload: Conv2DWorkload, attrs: Attrs, types: Types, target: Target | None
+    way: Conv2DLayouts, workload: Conv2DWorkload, attrs: Attrs, types: Types, backend: GraphBackend
 ) -> LayoutChoice:
     """One way to run an `nn.conv2d` as a choice of its layouts."""
     # What a symbolic image is tiled by is known with its remainders only, when there is a computation.
     chosen = way.config.items_ if way.config is not None and types[0].is_static else ()
     if way.tile_size:
-        return _filtered(way, workload, attrs, types, target, chosen)
+        return _filtered(way, workload, attrs, types, backend, chosen)
     if (way.data, way.kernel, way.out) != ("NCHW", "OIHW", "NCHW"):
         attrs = attrs.replace(data_layout=way.data, kernel_layout=way.kernel, out_layout=way.out)
     if chosen:
@@ -125,7 +124,7 @@ def _filtered(
     workload: Conv2DWorkload,
     attrs: Attrs,
     types: Types,
-    target: Target | None,
+    backend: GraphBackend,
     chosen: tuple[tuple[str, int], ...],
 ) -> LayoutChoice:
     """Minimal filtering: the constant kernel is transformed at compile time.
@@ -136,10 +135,10 @@ def _filtered(
     block = channel_block(way.out)
     facts: dict[str, Any] = {**window, "padding": attrs.padding, "data_layout": way.data}
     facts |= {"kernel_size": workload.kernel_size, **({"schedule": chosen} if chosen else {})}
-    if not types[0].is_static and target is not None:
+    if not types[0].is_static and backend.has_target:
         unknown = (not isinstance(types[0].shape[2], int), not isinstance(types[0].shape[3], int))
         blocked = replace(workload, in_block=channel_block(way.data), out_block=block, tile_size=way.tile_size)
-        facts["group"] = backend_of(target).tile_group(blocked, unknown)
+        facts["group"] = backend.tile_group(blocked, unknown)
     convolve = get("nn.contrib_conv2d_winograd_without_weight_transform")
     altered = Attrs(complete(convolve.name, convolve.attributes, facts))
 
@@ -152,10 +151,10 @@ def _filtered(
     return LayoutChoice((way.data, "OIHW"), way.out, altered, way.cost, rewrite, constants=(1,))
 
 
-def conv2d_int8_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def conv2d_int8_layout(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
     """`nn.contrib_conv2d_int8` is blocked on both sides, with four input channels innermost in the kernel."""
-    out_block = backend_of(target).channel_block(types[1].shape[0])
-    in_block = channel_block(layouts[0]) or backend_of(target).channel_block(types[0].shape[1])
+    out_block = backend.channel_block(types[1].shape[0])
+    in_block = channel_block(layouts[0]) or backend.channel_block(types[0].shape[1])
     if attrs.data_layout != "NCHW" or out_block is None or in_block is None or in_block % 4:
         return None
     data, kernel = f"NCHW{in_block}c", f"OIHW{in_block // 4}i{out_block}o4i"
@@ -185,19 +184,19 @@ def conv2d_workload(attrs: Attrs, types: Types) -> Conv2DWorkload:
     )
 
 
-def conv2d_transpose_layout(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def conv2d_transpose_layout(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
     """`nn.conv2d_transpose` with whole channel blocks on both sides, ungrouped, undilated, its kernel output-first."""
     if (attrs.data_layout, attrs.kernel_layout) != ("NCHW", "OIHW") or tuple(attrs.dilation) != (1, 1):
         return None
-    in_block = channel_block(layouts[0]) or backend_of(target).channel_block(types[0].shape[1])
-    out_block = backend_of(target).channel_block(types[1].shape[0])
+    in_block = channel_block(layouts[0]) or backend.channel_block(types[0].shape[1])
+    out_block = backend.channel_block(types[1].shape[0])
     if attrs.groups != 1 or in_block is None or out_block is None:
         return None
     data, kernel = f"NCHW{in_block}c", f"OIHW{in_block}i{out_block}o"
     return LayoutChoice((data, kernel), f"NCHW{out_block}c", attrs.replace(data_layout=data, kernel_layout=kernel))
 
 
-def follow_layout_attr(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_layout_attr(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
     """Operators that work on H and W and name their layout in the attribute `layout`: pooling, resize2d."""
     layout = layouts[0]
     if not channel_block(layout) or layout is None or attrs.layout != "NCHW":
@@ -205,7 +204,7 @@ def follow_layout_attr(attrs: Attrs, layouts: Layouts, types: Types, target: Tar
     return LayoutChoice((layout,), layout, attrs.replace(layout=layout))
 
 
-def follow_concatenate(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_concatenate(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
     """`concatenate` of blocked inputs: along channels all take the largest block that divides each one's channels."""
     blocks = [block for layout in layouts if (block := channel_block(layout)) > 1]
     if not blocks or any(t.ndim != 4 for t in types):
@@ -219,7 +218,7 @@ def follow_concatenate(attrs: Attrs, layouts: Layouts, types: Types, target: Tar
     return LayoutChoice((layout,) * len(types), layout, attrs.replace(axis=axis))
 
 
-def follow_split(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_split(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
     """`split` of a blocked input; along channels only at multiples of the block."""
     layout = layouts[0]
     block = channel_block(layout)
@@ -237,7 +236,7 @@ def follow_split(attrs: Attrs, layouts: Layouts, types: Types, target: Target | 
     return LayoutChoice((layout,), layout, attrs.replace(axis=axis, indices_or_sections=parts))
 
 
-def follow_pad(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_pad(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
     """`nn.pad` of N, H and W; padding of channels needs the plain layout."""
     layout = layouts[0]
     if not channel_block(layout) or layout is None or any(attrs.pad_width[CHANNEL_AXIS]):
@@ -245,7 +244,7 @@ def follow_pad(attrs: Attrs, layouts: Layouts, types: Types, target: Target | No
     return LayoutChoice((layout,), layout, attrs.replace(pad_width=(*attrs.pad_width, (0, 0))))
 
 
-def follow_reduce(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_reduce(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
     """`mean`, `sum`, `max`, … over H and W that keep the dimensions, such as a pooling written as a mean."""
     layout = layouts[0]
     axis = attrs.axis
@@ -257,7 +256,7 @@ def follow_reduce(attrs: Attrs, layouts: Layouts, types: Types, target: Target |
     return LayoutChoice((layout,), layout, attrs.replace(axis=axes))
 
 
-def follow_strided_slice(attrs: Attrs, layouts: Layouts, types: Types, target: Target | None) -> LayoutChoice | None:
+def follow_strided_slice(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
     """`strided_slice` of axes other than the channels, named by the attribute `axes`."""
     layout = layouts[0]
     axes = attrs.get("axes")

@@ -89,7 +89,9 @@ def reshape_like(
 
 
 def _reversed_reshape(shape: Sequence[int], newshape: Sequence[int]) -> tuple[int, ...]:
-    """`newshape` read from the right: 0 keeps the dimension of the same place counted from the back, -1 is the rest."""
+    """`newshape` read from the right: 0 keeps the dimension of the same position counted from the back, -1 is
+    the rest.
+    """
     wanted = [shape[-1 - k] if size == 0 else size for k, size in enumerate(reversed(newshape))][::-1]
     given = [not (isinstance(size, int) and size == -1) for size in wanted]
     if not all(given):

@@ -151,7 +151,7 @@ register_host(
     "linalg.solve_triangular",
     num_inputs=2,
     type_rule=_triangular_type,
-    attributes={"upper": attr.flag(False), "unitriangular": attr.flag(False)},
+    attributes={"upper": attr.flag(False), "unitriangular": attr.flag(False), "refuse": attr.text("")},
 )
 register_host(
     "linalg.slogdet",
@@ -166,7 +166,8 @@ register_host("linalg.matrix_exp", num_inputs=1, type_rule=_exp_type)
 def cholesky(data: Expr, upper: bool = False, refuse: str = "") -> Call:
     """(L of L L^T, or its transpose with `upper`; int32 info, 0 where the matrix is positive definite).
 
-    With `refuse`, a name for messages, a run raises `InputError` where one is not. So do `lu_factor` and `solve`.
+    With `refuse`, a name for messages, a run raises `InputError` where one is not. So do `lu_factor`, `solve` and
+    `solve_triangular`.
     """
     return call("linalg.cholesky", data, upper=upper, refuse=refuse)
 
@@ -216,9 +217,11 @@ def solve(matrix: Expr, right: Expr, refuse: str = "") -> Call:
     return call("linalg.solve", matrix, right, refuse=refuse)
 
 
-def solve_triangular(matrix: Expr, right: Expr, upper: bool = False, unitriangular: bool = False) -> Call:
+def solve_triangular(
+    matrix: Expr, right: Expr, upper: bool = False, unitriangular: bool = False, refuse: str = ""
+) -> Call:
     """X of A X = B, where A has one triangle, and ones on its diagonal with `unitriangular`."""
-    return call("linalg.solve_triangular", matrix, right, upper=upper, unitriangular=unitriangular)
+    return call("linalg.solve_triangular", matrix, right, upper=upper, unitriangular=unitriangular, refuse=refuse)
 
 
 def slogdet(data: Expr) -> Call:

@@ -1,4 +1,4 @@
-"""What operators expect of operands that a program leaves without a type, the field `Op.expected_operands`.
+"""Expected types of operands that a program leaves untyped, the field `Op.expected_operands`.
 
     data = relay.var("data", shape=(1, 3, 224, 224))
     relay.nn.conv2d(data, relay.var("weight"), channels=64, kernel_size=(3, 3))     # weight: (64, 3, 3, 3)

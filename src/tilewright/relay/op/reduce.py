@@ -21,7 +21,7 @@ from tilewright.relay.op.common import (
     require,
     require_number,
     require_order,
-    require_places,
+    require_positions,
     tensor,
     with_attrs,
 )
@@ -123,7 +123,7 @@ def _arg_type(types: Types, attrs: Attrs) -> Type:
     require_order(first)
     axes = normalize_axes(attrs["axis"], first.ndim, attrs["exclude"])
     result = TensorType(_shape(first, attrs), attrs["dtype"])
-    require_places([first.shape[axis] for axis in axes], result.size)
+    require_positions([first.shape[axis] for axis in axes], result.size)
     return result
 
 
@@ -146,7 +146,7 @@ def _register_arg(name: str, function: Callable[..., Any]) -> Any:
         compute=with_attrs(getattr(topi, name), "axis", "keepdims", "exclude", "select_last_index", "dtype"),
         pattern=OpPattern.COMM_REDUCE,
         reference=reference,
-        follows=following.places_of_extremes,
+        follows=following.positions_of_extremes,
         attributes={**_ATTRIBUTES, "select_last_index": attr.flag(False), "dtype": attr.dtype("int32")},
     )
 

@@ -19,10 +19,10 @@ def resolved_shape(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
     """
     codes, empty = list(newshape), any(isinstance(size, int) and size == 0 for size in shape)
     result: list[Dim] = []
-    source, place = 0, 0
-    while place < len(codes):
-        code = codes[place]
-        place += 1
+    source, position = 0, 0
+    while position < len(codes):
+        code = codes[position]
+        position += 1
         if not isinstance(code, int) or code == -1 or code > 0 or (code == 0 and empty):
             result.append(code)
             source += 1
@@ -37,9 +37,9 @@ def resolved_shape(shape: Sequence[Dim], newshape: Sequence[Dim]) -> list[Dim]:
             source += 2
         else:
             require(code == -4, f"{code} in the shape {tuple(newshape)}: a size, or one of 0, -1, -2, -3, -4 is needed")
-            require(place + 2 <= len(codes), f"-4 in the shape {tuple(newshape)} needs two sizes behind it")
-            result.extend(_divided(_sizes(shape, newshape, source, 1)[0], codes[place], codes[place + 1]))
-            source, place = source + 1, place + 2
+            require(position + 2 <= len(codes), f"-4 in the shape {tuple(newshape)} needs two sizes behind it")
+            result.extend(_divided(_sizes(shape, newshape, source, 1)[0], codes[position], codes[position + 1]))
+            source, position = source + 1, position + 2
     return result
 
 

@@ -57,7 +57,7 @@ def _register_elements(name: str, mode: str, **more: attr.Attribute) -> None:
         reference=lambda attrs, x, indices, updates: ref.scatter_elements(
             x, indices, updates, attrs["axis"], attrs.get("reduction", mode)
         ),
-        places=lambda call: Places((call.attrs["axis"] % tensor_type_of(call.args[0]).ndim,), from_back=False),
+        positions=lambda call: Places((call.attrs["axis"] % tensor_type_of(call.args[0]).ndim,), from_back=False),
         attributes={"axis": attr.integer(0), **more},
     )
 
@@ -99,7 +99,7 @@ register(
     compute=lambda attrs, inputs, _out: [topi.scatter_nd(inputs[0], inputs[1], inputs[2], attrs["mode"])],
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, x, indices, updates: ref.scatter_nd(x, indices, updates, attrs["mode"]),
-    places=lambda call: coordinates(call, from_back=False),
+    positions=lambda call: coordinates(call, from_back=False),
     attributes={"mode": attr.text("update")},
 )
 

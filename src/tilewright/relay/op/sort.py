@@ -192,5 +192,5 @@ register(
 
 
 def searchsorted(sorted_sequence: Expr, values: Expr, right: bool = False, dtype: str = "int32") -> Call:
-    """Where each of `values` belongs in the sorted last axis: before its equals, or behind them if `right`."""
+    """The insertion index of each of `values` in the sorted last axis: before its equals, or behind them if `right`."""
     return call("searchsorted", sorted_sequence, values, right=right, dtype=str(dtype))

@@ -325,7 +325,7 @@ ones_like = _register_like("ones_like", 1)
 
 
 def _count(attrs: Attrs) -> Dim:
-    """How many steps there are; a symbolic bound has whole, rising steps."""
+    """The number of steps; a symbolic bound has whole, rising steps."""
     if attrs["step"] == 0:
         raise TypeMismatchError("the step must not be 0")
     span = attrs["stop"] - attrs["start"]

@@ -71,7 +71,7 @@ def text_cross(columns: Sequence[Expr], bins: int) -> Call:
 def look_up(
     values: Expr, keys: Sequence[AnyValue], found: Sequence[AnyValue], default: AnyValue, dtype: str = "int64"
 ) -> Call:
-    """What a table has for each element; without a default, an element that it lacks is an error of the run."""
+    """The table's entry for each element; without a default, a missing element is an error of the run."""
     return call("text.look_up", values, keys=tuple(keys), values=tuple(found), default=default, dtype=dtype)
 
 

@@ -1,4 +1,4 @@
-"""Where the results of operators that only cut or rename lie in the memory of their input, the field `Op.view`."""
+"""Offsets of results within the memory of their input, for operators that only slice or rename: the field `Op.view`."""
 
 from __future__ import annotations
 

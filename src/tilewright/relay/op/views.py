@@ -55,7 +55,7 @@ def joins_contiguously(call: Call) -> bool:
 
 
 def place_joins(joins: Sequence[Join], fixed: Callable[[Hashable], bool]) -> dict[Hashable, tuple[Hashable, Dim]]:
-    """Where memory lies inside other memory, as key -> (outer key, byte offset), such that joins cost nothing.
+    """Offsets of memory inside other memory, as key -> (outer key, byte offset), such that joins cost nothing.
 
     `joins` come in order of evaluation; memory that is `fixed` stays where it is. The last join decides first: of
     concatenations that grow by a part at a time, the others are then the beginning of it.
@@ -98,7 +98,7 @@ def absolute(key: Hashable, placed: dict[Hashable, tuple[Hashable, Dim]]) -> tup
 def free_concatenations(calls: Iterable[Call], results: Iterable[Expr]) -> set[Call]:
     """The concatenations among `calls` (in order) that will cost nothing if their parts are computed by kernels.
 
-    `results` are the values that the function returns, which have places of their own.
+    `results` are the values that the function returns, which have positions of their own.
     """
     outside = {memory_of(value) for value in results}
     joins: dict[Call, Join] = {}

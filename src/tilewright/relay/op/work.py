@@ -1,4 +1,4 @@
-"""How many floating-point operations operators take that do more than one for each element: the field `Op.flops`.
+"""Floating-point operations of operators that take more than one for each element: the field `Op.flops`.
 
 Products and convolutions count two for every multiply-add of their definition, however they are computed.
 """

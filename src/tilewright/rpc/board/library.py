@@ -1,4 +1,4 @@
-"""What a device loads, made of what was compiled: a file of ours, or a shared library for the worker of a board.
+"""Conversion of compiled code to a form that a device loads: a file of ours, or a shared library for a board's worker.
 
 The library is the code with its worker pool, linked for the device's machine, and one table (board.h) that says what is
 in it. A model must be a single function for C: fixed sizes, no sequences.

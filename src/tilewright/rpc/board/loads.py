@@ -1,3 +1,3 @@
-"""What a device loads: artifacts and modules of ours, or shared libraries that bring all they need."""
+"""Loading on a device: artifacts and modules of ours, or shared libraries that bring all they need."""
 
 ARTIFACT, LIBRARY = "artifact", "library"

@@ -1,4 +1,4 @@
-"""What the run time asks of a kind of device; one module of this folder implements it for each."""
+"""The interface of a kind of device; one module of this folder implements it for each."""
 
 from __future__ import annotations
 

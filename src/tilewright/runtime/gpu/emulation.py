@@ -114,9 +114,9 @@ def _with_launcher(kernel: re.Match[str]) -> str:
         read.append(f"  auto argument{i} = {value};\n")
         given.append(f"argument{i}")
     way = "together" if _MEETINGS.search(body) else "apart"
-    place = "tilewright_dim3 blockIdx, tilewright_dim3 threadIdx, size_t thread"
+    position = "tilewright_dim3 blockIdx, tilewright_dim3 threadIdx, size_t thread"
     head = f'extern "C" int tilewright_emulate_{name}({", ".join(f"int {e}" for e in _EXTENTS)}, void** slots)'
-    run = f"tilewright_run_{way}({', '.join(_EXTENTS)}, [=]({place}) {{ {name}({', '.join(given)}); }})"
+    run = f"tilewright_run_{way}({', '.join(_EXTENTS)}, [=]({position}) {{ {name}({', '.join(given)}); }})"
     function = f"static inline void {name}({', '.join(parameters)}) {{{body}}}"
     return f"{function}\n\n{head} {{\n{''.join(read)}  return {run};\n}}"
 

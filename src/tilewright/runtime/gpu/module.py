@@ -190,14 +190,14 @@ class DeviceFunction:
                 continue
             assert value is not None
             if param.written and not (value.flags.c_contiguous and value.flags.writeable):
-                place = f"{self.info.name}: argument {param}"
-                raise InputError(f"{place} must be C-contiguous and writable: it is written to")
+                position = f"{self.info.name}: argument {param}"
+                raise InputError(f"{position} must be C-contiguous and writable: it is written to")
             made = values[param.name] = DeviceArray(self.api, value.shape, value.dtype).write(value)
             if param.written:
                 copies.append((value, made))
         for wrong in infer_extents(self.info.params, values):
-            place = f"{self.info.name}: dimension {wrong.axis} of {wrong.param.name}"
-            raise InputError(f"{place} is {wrong.got}; it must be {wrong.name} = {wrong.known}")
+            position = f"{self.info.name}: dimension {wrong.axis} of {wrong.param.name}"
+            raise InputError(f"{position} is {wrong.got}; it must be {wrong.name} = {wrong.known}")
         return values, copies
 
     def _launch(self, values: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What the host does in a call of a device function: launches, loops and conditions around them, calls of Python.
+"""The host's steps in a call of a device function: launches, loops and conditions around them, calls of Python.
 
 The compiler leaves the steps as plain data (`codegen.build_device`); sizes in them are expressions, as
 `runtime.shape_program` reads them.

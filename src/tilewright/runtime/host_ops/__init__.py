@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tilewright.runtime.host_ops import (
-    accelerator,
     checks,
     classic,
     convolution,
@@ -35,7 +34,6 @@ from tilewright.runtime.host_ops.registry import HOST_OPS, HostOp, find, host_op
 __all__ = [
     "HOST_OPS",
     "HostOp",
-    "accelerator",
     "checks",
     "classic",
     "convolution",

@@ -141,14 +141,14 @@ def _resized(data: Array, axes: list[int], outs: list[int], attrs: Attrs) -> Arr
     mode = str(attrs["coordinate_transformation_mode"])
     result = data
     for axis, out in zip(axes, outs):
-        place = Axis(data.shape[axis], out, out / data.shape[axis])
+        position = Axis(data.shape[axis], out, out / data.shape[axis])
         if kind == "nearest_neighbor":
             default = "floor" if mode == "asymmetric" else "round_prefer_floor"
             given = str(attrs.get("rounding_method") or default)
             rounding = "round_prefer_ceil" if given == "round" else given
-            result = np.take(result, nearest_indices(place, mode, rounding), axis)
+            result = np.take(result, nearest_indices(position, mode, rounding), axis)
         else:
-            taps = weighted_taps(place, mode, kind, attrs.get("cubic_alpha", -0.5), False, False)
+            taps = weighted_taps(position, mode, kind, attrs.get("cubic_alpha", -0.5), False, False)
             result = interpolated(result.astype(np.float64), axis, *taps)
     return np.asarray(result, order="C").astype(data.dtype)
 
@@ -193,9 +193,9 @@ def unique(attrs: Attrs, data: Array) -> tuple[Array, ...]:
     values, first, inverse, counts = np.unique(data, return_index=True, return_inverse=True, return_counts=True)
     if not attrs["sorted"]:
         order = np.argsort(first, kind="stable")
-        place = np.empty_like(order)
-        place[order] = np.arange(order.size)
-        values, first, inverse, counts = values[order], first[order], place[inverse.reshape(-1)], counts[order]
+        position = np.empty_like(order)
+        position[order] = np.arange(order.size)
+        values, first, inverse, counts = values[order], first[order], position[inverse.reshape(-1)], counts[order]
     result = (values, first.astype("int32"), inverse.reshape(-1).astype("int32"), np.array([values.size], "int32"))
     return (*result, counts.astype("int32")) if attrs["return_counts"] else result
 
@@ -247,7 +247,7 @@ def sparse_reshape(attrs: Attrs, indices: Array, shape: Array, newshape: Array) 
 
 
 def _strides(sizes: list[int]) -> Array:
-    """How far apart neighbours along each axis lie, in elements, in a row-major array."""
+    """The stride of each axis in elements, in a row-major array."""
     return np.array([int(np.prod(sizes[axis + 1 :], dtype=np.int64)) for axis in range(len(sizes))], np.int64)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.errors import InputError
 from tilewright.runtime.host_ops.onnx_op import onnx_op
 from tilewright.runtime.host_ops.windows import Array, Attrs, axes_of, taps_of
 from tilewright.support.dtype import DType
@@ -20,7 +21,14 @@ def _wide(data: Array) -> Array:
 
 def _biased(total: Array, bias: Array | None) -> Array:
     """`total` [N, M, …] plus a number a channel."""
-    return total if bias is None else total + bias.astype(total.dtype).reshape(-1, *[1] * (total.ndim - 2))
+    return total if bias is None else total + _along(bias.astype(total.dtype), total.shape, 1)
+
+
+def _along(values: Array, shape: tuple[int, ...], axis: int) -> Array:
+    """One of `values` for each element along an axis of `shape`, such that they broadcast beside it."""
+    if values.size != shape[axis]:
+        raise InputError(f"{values.size} values for {shape[axis]} elements of axis {axis} of the shape {shape}")
+    return values.reshape(-1, *[1] * (len(shape) - axis - 1))
 
 
 def _convolved(attrs: Attrs, data: Array, weight: Array) -> Array:
@@ -47,10 +55,8 @@ def _less_zero(codes: Array, zero: Array | None, along: int = 0) -> Array:
     """Codes less their zero point in int32; several zero points are those of the elements along an axis."""
     if zero is None:
         return codes.astype(np.int32)
-    several = zero.size > 1
-    return codes.astype(np.int32) - zero.astype(np.int32).reshape(
-        [-1] + [1] * (codes.ndim - along - 1) if several else ()
-    )
+    points = zero.astype(np.int32)
+    return codes.astype(np.int32) - (_along(points, codes.shape, along) if zero.size > 1 else points.reshape(()))
 
 
 @onnx_op("ConvInteger")
@@ -76,7 +82,8 @@ def qlinear_conv(
 ) -> Array:
     """`conv_integer` with a bias of int32, as codes of the output's scale and zero point."""
     total = _biased(_convolved(attrs, _less_zero(data, zero), _less_zero(weight, weight_zero)), bias)
-    each = weight_scale.astype(np.float32).reshape([-1] + [1] * (data.ndim - 2) if weight_scale.size > 1 else ())
+    each = weight_scale.astype(np.float32)
+    each = _along(each, total.shape, 1) if each.size > 1 else each.reshape(())
     factor = scale.astype(np.float32).reshape(()) * each / out_scale.astype(np.float32).reshape(())
     codes = np.rint(total.astype(np.float32) * factor) + out_zero.astype(np.float32).reshape(())
     limits = np.iinfo(out_zero.dtype)
@@ -123,5 +130,9 @@ def _cut(attrs: Attrs, extents: Any, kernel: Any, strides: Any, dilations: Any) 
             before, after = total - total // 2, total // 2
             if mode == "SAME_UPPER":
                 before, after = after, before
+        if full - before - after < 1:
+            raise InputError(
+                f"the padding {before} and {after} leaves nothing of {full} elements along axis {axis + 2}"
+            )
         cut.append((before, full - before - after, after))
     return cut

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,10 +27,15 @@ def axis_list(attrs: Attrs, axes: Array | None) -> list[int] | None:
 def reshape(attrs: Attrs, data: Array, shape: Array) -> Array:
     """`data` in `shape`, where 0 copies an extent (unless `allowzero`) and one -1 is derived."""
     target = [int(extent) for extent in shape.reshape(-1)]
-    if not attrs.get("allowzero", 0):
-        target = [data.shape[axis] if extent == 0 else extent for axis, extent in enumerate(target)]
-    if -1 in target and data.size == 0:
-        target[target.index(-1)] = 0
+    copied = [axis for axis, extent in enumerate(target) if extent == 0 and not attrs.get("allowzero", 0)]
+    if copied and copied[-1] >= data.ndim:
+        raise InputError(f"the shape {target} copies axis {copied[-1]}, which a tensor of shape {data.shape} lacks")
+    if -1 in target and data.size == 0:  # what the extents that are not copied leave of the input's others
+        others = [extent for axis, extent in enumerate(target) if axis not in copied and extent != -1]
+        source = [extent for axis, extent in enumerate(data.shape) if axis not in copied]
+        known = math.prod(others)
+        target[target.index(-1)] = math.prod(source) // known if known else 0
+    target = [data.shape[axis] if axis in copied else extent for axis, extent in enumerate(target)]
     try:
         return data.reshape(target)
     except ValueError:
@@ -111,14 +117,14 @@ def pad(attrs: Attrs, data: Array, pads: Array, value: Array | None = None, axes
     return np.pad(data[cut], grown, mode=mode)
 
 
-def _within(data: Array, sizes: Sequence[int], places: Sequence[int], fill: Any) -> Array:
-    """A tensor of `sizes` that has `data` at `places`, as much of it as lies inside, and else `fill`."""
+def _within(data: Array, sizes: Sequence[int], positions: Sequence[int], fill: Any) -> Array:
+    """A tensor of `sizes` that has `data` at `positions`, as much of it as lies inside, and else `fill`."""
     result = np.full(sizes, fill, data.dtype)
     read, written = [], []
-    for size, place, extent in zip(sizes, places, data.shape):
-        begin, end = max(place, 0), min(place + extent, size)
+    for size, position, extent in zip(sizes, positions, data.shape):
+        begin, end = max(position, 0), min(position + extent, size)
         written.append(slice(begin, max(begin, end)))
-        read.append(slice(begin - place, max(begin, end) - place))
+        read.append(slice(begin - position, max(begin, end) - position))
     result[tuple(written)] = data[tuple(read)]
     return result
 
@@ -166,7 +172,10 @@ def split(attrs: Attrs, data: Array, sizes: Array | None = None) -> tuple[Array,
         size = -(-data.shape[axis] // parts)
         ends = [min(size * (index + 1), data.shape[axis]) for index in range(parts - 1)]
     else:
-        ends = np.cumsum(sizes).tolist()[:-1]
+        given = [int(size) for size in sizes]
+        if len(given) != parts or min(given) < 0 or sum(given) != data.shape[axis]:
+            raise InputError(f"Split: {parts} parts of the sizes {given} are not the {data.shape[axis]} of axis {axis}")
+        ends = np.cumsum(given).tolist()[:-1]
     return tuple(np.asarray(part, order="C") for part in np.split(data, ends, axis))
 
 
@@ -280,7 +289,7 @@ def center_crop_pad(attrs: Attrs, data: Array, shape: Array) -> Array:
 
 
 def _bounds(x: Array) -> tuple[Any, Any]:
-    """What the largest and the smallest of no elements are."""
+    """The largest and the smallest of no elements."""
     return DType(x.dtype).extremes()
 
 

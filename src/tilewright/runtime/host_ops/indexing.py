@@ -29,45 +29,45 @@ def _in_range(indices: Array, extent: int) -> Array:
     return np.where(indices < 0, indices + extent, indices).astype(np.int64)
 
 
-def _places(attrs: Attrs, data: Array, indices: Array) -> tuple[Array, ...]:
-    """The places in `data` of the elements that `indices`, along an axis, stand for."""
+def _positions(attrs: Attrs, data: Array, indices: Array) -> tuple[Array, ...]:
+    """The positions in `data` of the elements that `indices`, along an axis, stand for."""
     axis = int(attrs.get("axis", 0)) % data.ndim
     grid: list[Array] = list(np.indices(indices.shape, sparse=True))
     grid[axis] = _in_range(indices, data.shape[axis])
     return tuple(grid)
 
 
-def _write(attrs: Attrs, data: Array, places: tuple[Array, ...], updates: Array) -> Array:
-    """`data` with `updates` at `places`; where several floats are joined in one, in float64."""
+def _write(attrs: Attrs, data: Array, positions: tuple[Array, ...], updates: Array) -> Array:
+    """`data` with `updates` at `positions`; where several floats are joined in one, in float64."""
     join = _REDUCTIONS[attrs.get("reduction", "none")]
     result = data.astype(np.float64) if join is not None and data.dtype.kind == "f" else data.copy()
     if join is None:
-        result[places] = updates
+        result[positions] = updates
         return result
-    grid = np.broadcast_arrays(*places)
+    grid = np.broadcast_arrays(*positions)
     for at in np.ndindex(grid[0].shape):
-        place = tuple(int(part[at]) for part in grid)
-        result[place] = join(result[place], updates[at])
+        position = tuple(int(part[at]) for part in grid)
+        result[position] = join(result[position], updates[at])
     return result.astype(data.dtype, copy=False)
 
 
 @onnx_op("GatherElements")
 def gather_elements(attrs: Attrs, data: Array, indices: Array) -> Array:
     """out[i][j] = data[index[i][j]][j] along axis 0."""
-    return data[_places(attrs, data, indices)]
+    return data[_positions(attrs, data, indices)]
 
 
 @onnx_op("ScatterElements", "Scatter")
 def scatter_elements(attrs: Attrs, data: Array, indices: Array, updates: Array) -> Array:
     """out[index[i][j]][j] = updates[i][j] along axis 0."""
-    return _write(attrs, data, _places(attrs, data, indices), updates)
+    return _write(attrs, data, _positions(attrs, data, indices), updates)
 
 
 def _coordinates(data: Array, indices: Array, batch: int = 0) -> tuple[Array, ...]:
-    """The last axis of `indices` as places in the axes of `data` behind `batch` ones, which it shares."""
-    places = [_in_range(indices[..., i], data.shape[batch + i]) for i in range(indices.shape[-1])]
+    """The last axis of `indices` as positions in the axes of `data` behind `batch` ones, which it shares."""
+    positions = [_in_range(indices[..., i], data.shape[batch + i]) for i in range(indices.shape[-1])]
     shared = np.indices(indices.shape[:-1], sparse=True)[:batch]
-    return (*shared, *places)
+    return (*shared, *positions)
 
 
 @onnx_op("GatherND")
@@ -80,20 +80,24 @@ def gather_nd(attrs: Attrs, data: Array, indices: Array) -> Array:
 def scatter_nd(attrs: Attrs, data: Array, indices: Array, updates: Array) -> Array:
     """`data` with slices at coordinates replaced by `updates`, or joined with them."""
     inner = data.ndim - indices.shape[-1]
-    places = [place.reshape((*place.shape, *[1] * inner)) for place in _coordinates(data, indices)]
+    positions = [position.reshape((*position.shape, *[1] * inner)) for position in _coordinates(data, indices)]
     rest = np.indices(data.shape[data.ndim - inner :], sparse=True)
-    return _write(attrs, data, (*places, *rest), updates)
+    return _write(attrs, data, (*positions, *rest), updates)
 
 
 @onnx_op("TensorScatter")
 def tensor_scatter(attrs: Attrs, cache: Array, update: Array, starts: Array | None = None) -> Array:
-    """A cache (batch, …) with `update` written along an axis from a place of each sample on, in a circle if asked."""
+    """A cache (batch, …) with `update` written along an axis from a position of each sample on, in a circle if
+    asked.
+    """
     axis = int(attrs.get("axis", -2)) % cache.ndim
     result = np.moveaxis(cache.copy(), axis, 1)
     news, extent = np.moveaxis(update, axis, 1), cache.shape[axis]
     for sample in range(cache.shape[0]):
-        places = (0 if starts is None else int(starts[sample])) + np.arange(news.shape[1])
-        result[sample, places % extent if attrs.get("mode") == "circular" else _in_range(places, extent)] = news[sample]
+        positions = (0 if starts is None else int(starts[sample])) + np.arange(news.shape[1])
+        result[sample, positions % extent if attrs.get("mode") == "circular" else _in_range(positions, extent)] = news[
+            sample
+        ]
     return np.asarray(np.moveaxis(result, 1, axis), order="C")
 
 

@@ -95,11 +95,11 @@ def householder_product(attrs: Attrs, reflectors: Array, scales: Array) -> Array
     rows, columns = reflectors.shape[-2:]
     width = rows if attrs["complete"] else columns
     made = np.broadcast_to(np.eye(rows, width, dtype=reflectors.dtype), (*reflectors.shape[:-2], rows, width)).copy()
-    for place in range(scales.shape[-1] - 1, -1, -1):
-        vector = np.tril(reflectors, -1)[..., place]
-        vector[..., place] = 1
+    for position in range(scales.shape[-1] - 1, -1, -1):
+        vector = np.tril(reflectors, -1)[..., position]
+        vector[..., position] = 1
         along = np.einsum("...r,...rc->...c", vector, made)
-        made -= scales[..., place, None, None] * vector[..., None] * along[..., None, :]
+        made -= scales[..., position, None, None] * vector[..., None] * along[..., None, :]
     return made
 
 
@@ -139,15 +139,17 @@ def lu_factor(attrs: Attrs, data: Array) -> tuple[Array, Array, Array]:
     factors, pivots, infos = [], [], []
     for (matrix,) in _each(data.copy()):
         order, info = np.arange(1, count + 1, dtype=np.int32), 0
-        for place in range(count):
-            best = place + int(np.abs(matrix[place:, place]).argmax()) if attrs["pivot"] else place
-            order[place] = best + 1
-            matrix[[place, best]] = matrix[[best, place]]
-            if matrix[place, place] == 0:
-                info = info or place + 1
+        for position in range(count):
+            best = position + int(np.abs(matrix[position:, position]).argmax()) if attrs["pivot"] else position
+            order[position] = best + 1
+            matrix[[position, best]] = matrix[[best, position]]
+            if matrix[position, position] == 0:
+                info = info or position + 1
                 continue
-            matrix[place + 1 :, place] /= matrix[place, place]
-            matrix[place + 1 :, place + 1 :] -= np.outer(matrix[place + 1 :, place], matrix[place, place + 1 :])
+            matrix[position + 1 :, position] /= matrix[position, position]
+            matrix[position + 1 :, position + 1 :] -= np.outer(
+                matrix[position + 1 :, position], matrix[position, position + 1 :]
+            )
         factors.append(matrix)
         pivots.append(order)
         infos.append(info)
@@ -167,8 +169,8 @@ def permutation(attrs: Attrs, pivots: Array) -> Array:
     made = np.zeros((len(flat), rows, rows), attrs["dtype"])
     for matrix, exchanges in zip(made, flat):
         order = np.arange(rows)
-        for place, other in enumerate(exchanges - 1):
-            order[[place, other]] = order[[other, place]]
+        for position, other in enumerate(exchanges - 1):
+            order[[position, other]] = order[[other, position]]
         matrix[order, np.arange(rows)] = 1
     return made.reshape(*pivots.shape[:-1], rows, rows)
 
@@ -190,6 +192,8 @@ def solve(attrs: Attrs, matrix: Array, right: Array) -> tuple[Array, Array]:
 def solve_triangular(attrs: Attrs, matrix: Array, right: Array) -> Array:
     """X of A X = B, A of one triangle (`upper`), its diagonal read as ones with `unitriangular`, as TRTRS."""
     size = matrix.shape[-1]
+    zeros = np.diagonal(matrix, axis1=-2, axis2=-1) == 0
+    _refuse(attrs, np.where(zeros.any(-1), zeros.argmax(-1) + 1, 0) if size else 0, _SINGULAR)
     batch = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
     made = np.broadcast_to(right, (*batch, *right.shape[-2:])).copy()
     for step in range(size):
@@ -233,7 +237,9 @@ def matrix_exp(attrs: Attrs, data: Array) -> Array:
     """Exponentials of matrices: of a small enough part by the series, then squared as often as it was halved."""
     wide = data.astype(np.float64)
     norm = np.abs(wide).sum(-2).max(-1, initial=0) if wide.size else np.zeros(data.shape[:-2])
-    halvings = np.maximum(np.ceil(np.log2(np.maximum(norm, 1e-300))) + 1, 0)
+    finite = np.isfinite(norm)  # of others all elements are NaN
+    wide = np.where(finite[..., None, None], wide, np.nan)
+    halvings = np.where(finite, np.maximum(np.ceil(np.log2(np.maximum(norm, 1e-300))) + 1, 0), 0)
     small = wide / np.exp2(halvings)[..., None, None]
     term = made = np.broadcast_to(np.eye(data.shape[-1]), wide.shape)
     for order in range(1, 20):

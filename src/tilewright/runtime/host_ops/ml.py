@@ -182,7 +182,7 @@ def dict_vectorizer(attrs: Attrs, values: dict[Any, Any]) -> Array:
 
 @onnx_op("ml.CastMap")
 def cast_map(attrs: Attrs, values: dict[int, Any]) -> Array:
-    """The values of a map by rising key as a row; with a width, each at the place that its key names."""
+    """The values of a map by rising key as a row; with a width, each at the position that its key names."""
     dtype = DType(attrs["result_dtype"])
     convert: Any = str if dtype.is_string else float if dtype.is_float else int
     if not attrs["width"]:

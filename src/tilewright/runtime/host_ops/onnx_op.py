@@ -1,4 +1,4 @@
-"""What the host operators that come from ONNX share: how their inputs and attributes reach them, and what they give.
+"""Shared parts of the host operators that come from ONNX: binding of inputs and attributes, and the form of results.
 
 The importer passes the inputs that are present, and in the attribute `given` which ones those are; a function gets
 None for each that is missing. The other attributes are the ONNX node's own, by name. A scalar that NumPy makes of an

@@ -20,18 +20,18 @@ def _wide(data: Array) -> Array:
 
 @onnx_op("MaxPool")
 def max_pool(attrs: Attrs, data: Array) -> tuple[Array, Array]:
-    """The maximum of each window, and its place in the flat data; padding never wins."""
+    """The maximum of each window, and its position in the flat data; padding never wins."""
     extents = data.shape[2:]
     axes, wide = axes_of(attrs, extents), _wide(data)
     least = DType(wide.dtype).extremes()[0]
     taps = taps_of(wide, axes, least)
     order = "F" if attrs.get("storage_order", 0) else "C"
     flat = np.arange(int(np.prod(extents)), dtype=np.int64).reshape(extents, order=order)  # type: ignore[call-overload]
-    places = taps_of(np.broadcast_to(flat, (1, 1, *extents)), axes, -1)
-    inside = places >= 0
-    first = np.take_along_axis(places, inside.argmax(-1)[..., None], -1)  # what a tap in the padding gives way to
+    positions = taps_of(np.broadcast_to(flat, (1, 1, *extents)), axes, -1)
+    inside = positions >= 0
+    first = np.take_along_axis(positions, inside.argmax(-1)[..., None], -1)  # what a tap in the padding gives way to
     best = np.where(inside, taps, least).argmax(-1)[..., None]
-    chosen = np.take_along_axis(np.broadcast_to(np.where(inside, places, first), taps.shape), best, -1)[..., 0]
+    chosen = np.take_along_axis(np.broadcast_to(np.where(inside, positions, first), taps.shape), best, -1)[..., 0]
     offset = np.arange(data.shape[0] * data.shape[1]).reshape(*data.shape[:2], *[1] * len(extents)) * flat.size
     return taps.max(-1).astype(data.dtype), chosen + offset
 

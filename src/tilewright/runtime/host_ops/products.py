@@ -51,11 +51,11 @@ def _searched(find: Any, attrs: Attrs, data: Array) -> Array:
 
 @onnx_op("ArgMax")
 def arg_max(attrs: Attrs, data: Array) -> Array:
-    """Where the largest elements along an axis are: the first of equal ones, or the last."""
+    """The index of the largest element along an axis: the first of equal ones, or the last."""
     return _searched(np.argmax, attrs, data)
 
 
 @onnx_op("ArgMin")
 def arg_min(attrs: Attrs, data: Array) -> Array:
-    """Where the smallest elements along an axis are: the first of equal ones, or the last."""
+    """The index of the smallest element along an axis: the first of equal ones, or the last."""
     return _searched(np.argmin, attrs, data)

@@ -78,7 +78,7 @@ def activations_of(
 
 @dataclass(frozen=True)
 class _Layer:
-    """What a direction of a layer computes with: weights [gates, hidden, …], biases [gates, hidden], its functions."""
+    """The parameters of a direction of a layer: weights [gates, hidden, …], biases [gates, hidden], its functions."""
 
     inputs: Array
     recurrent: Array
@@ -173,6 +173,9 @@ def _run(
     reverse = DIRECTIONS[attrs.get("direction", "forward")]
     if len(reverse) != directions:
         raise ValueError(f"weights of {directions} directions for {len(reverse)}")
+    for state in states:
+        if state is not None and state.shape != (directions, batch, hidden):
+            raise ValueError(f"states of shape {state.shape} for {directions} directions of {batch} by {hidden}")
     last = [np.zeros((directions, batch, hidden), x.dtype) if state is None else state.copy() for state in states]
     y = np.zeros((steps, directions, batch, hidden), x.dtype)
     ends = np.full(batch, steps) if lengths is None else lengths.astype(np.int64)

@@ -85,19 +85,19 @@ def _within(ranges: Ranges, code: int) -> bool:
 
 @dataclass
 class _Part:
-    """A part of a pattern: "chars", "place", "sequence", "choice" or "repeat", and what it consists of."""
+    """A part of a pattern: "chars", "position", "sequence", "choice" or "repeat", and what it consists of."""
 
     kind: str
     parts: list[_Part] = field(default_factory=list)
     chars: Chars = Chars()
-    place: str = ""
+    position: str = ""
     least: int = 0
     most: int | None = None
 
 
 @dataclass(frozen=True)
 class _Flags:
-    """What letters in `(?ims)` switch on."""
+    """The flags that letters in `(?ims)` switch on."""
 
     any_case: bool = False
     lines: bool = False
@@ -131,7 +131,7 @@ class _Parser:
         return InputError(f"the pattern {self.pattern[:200]!r} is not valid: {why} at {self.at}")
 
     def take(self, text: str) -> bool:
-        """Whether `text` comes next; it is read if it does."""
+        """True if `text` comes next; it is read if it does."""
         found = self.pattern.startswith(text, self.at)
         self.at += len(text) * found
         return found
@@ -171,7 +171,7 @@ class _Parser:
         return _Part("choice", [*branches, here]) if branches else here
 
     def group(self, flags: _Flags, depth: int) -> _Part:
-        """What stands up to the closing parenthesis, which is read."""
+        """The expression up to the closing parenthesis, which is read."""
         made = self.choice(flags, depth + 1)
         if not self.take(")"):
             raise self.fail("a parenthesis is not closed")
@@ -192,7 +192,7 @@ class _Parser:
                 raise self.fail(f"(?{letter} is no syntax of RE2")
 
     def one(self, flags: _Flags, depth: int) -> _Part:
-        """A character, a class, a place or a group."""
+        """A character, a class, a position or a group."""
         letter = self.next()
         if letter == "(":
             if self.take("?P<") or self.take("?<"):
@@ -208,13 +208,13 @@ class _Parser:
             return _Part("chars", chars=Chars(() if flags.all else ((10, 10),), negated=True))
         if letter in "^$":
             what = "line" if flags.lines else "text"
-            return _Part("place", place=f"{what} {'begins' if letter == '^' else 'ends'}")
+            return _Part("position", position=f"{what} {'begins' if letter == '^' else 'ends'}")
         if letter == "[":
             return _Part("chars", chars=replace(self.klass(), any_case=flags.any_case))
         if letter != "\\":
             return _literal(letter, flags)
         if self.pattern[self.at : self.at + 1] in _PLACES:
-            return _Part("place", place=_PLACES[self.next()])
+            return _Part("position", position=_PLACES[self.next()])
         return _Part("chars", chars=replace(self.escaped(), any_case=flags.any_case))
 
     def repeated(self, part: _Part) -> _Part:
@@ -236,7 +236,7 @@ class _Parser:
         return _Part("repeat", [part], least=least, most=most)
 
     def counts(self) -> tuple[int, int | None] | None:
-        """What {n}, {n,} or {n,m} says; None where no such follows, for then the brace is a character."""
+        """The bounds in {n}, {n,} or {n,m}; None where no such follows, for then the brace is a character."""
         end = self.pattern.find("}", self.at)
         if not self.pattern.startswith("{", self.at) or end < 0:
             return None
@@ -253,7 +253,7 @@ class _Parser:
         return least, most
 
     def escaped(self) -> Chars:
-        """What stands behind a backslash, in a class or outside."""
+        """The characters denoted by an escape, in a class or outside."""
         letter = self.next()
         if letter in "dws":
             return Chars(_PERL[letter])
@@ -347,11 +347,11 @@ def _joined(a: Chars, b: Chars) -> Chars:
 
 @dataclass(frozen=True)
 class _Step:
-    """Reads one of `chars`, is at a `place`, or neither; then goes on at any of `then`. The last step has none."""
+    """Reads one of `chars`, is at a `position`, or neither; then goes on at any of `then`. The last step has none."""
 
     then: tuple[int, ...] = ()
     chars: Chars | None = None
-    place: str = ""
+    position: str = ""
 
 
 class Regex:
@@ -362,14 +362,14 @@ class Regex:
         self._steps: list[_Step] = [_Step()]  # made from the end: what comes behind is known
         parser = _Parser(pattern)
         self._start = self._emit(parser.parse(), 0)
-        self._has_places = any(step.place for step in self._steps)
+        self._has_positions = any(step.position for step in self._steps)
         self._known: dict[tuple[frozenset[int], str, str], frozenset[int]] = {}
 
     def full_match(self, text: str) -> bool:
-        """Whether the pattern matches the whole text."""
+        """True if the pattern matches the whole text."""
         states, before = frozenset([self._start]), ""
         for char in text:
-            key = (states, before if self._has_places else "", char)
+            key = (states, before if self._has_positions else "", char)
             found = self._known.get(key)
             if found is None:
                 here = self._reached(states, before, char)
@@ -392,8 +392,8 @@ class Regex:
         """Add the steps of a part that goes on at `then`; where it begins."""
         if part.kind == "chars":
             return self._add(_Step((then,), part.chars))
-        if part.kind == "place":
-            return self._add(_Step((then,), place=part.place))
+        if part.kind == "position":
+            return self._add(_Step((then,), position=part.position))
         if part.kind == "choice":
             return self._add(_Step(tuple(self._emit(branch, then) for branch in part.parts)))
         if part.kind == "repeat":
@@ -423,7 +423,7 @@ class Regex:
             step = self._steps[work.pop()]
             if step.chars is not None or not step.then:
                 found.append(step)
-            elif not step.place or _AT[step.place](before, _kind(after)):
+            elif not step.position or _AT[step.position](before, _kind(after)):
                 work += [state for state in step.then if state not in seen]
                 seen.update(step.then)
         return found
@@ -436,7 +436,7 @@ def compiled_regex(pattern: str) -> Regex:
 
 
 def _kind(char: str) -> str:
-    """What places see of a character: a new line, a character of a word ("w"), another ("x"), or none."""
+    """The class of a character for assertions: a new line, a character of a word ("w"), another ("x"), or none."""
     if not char or char == "\n":
         return char
     return "w" if _within(_PERL["w"], ord(char)) else "x"

@@ -19,7 +19,7 @@ class Axis:
     end: float = 1.0
 
     def is_identity(self, coordinates: str) -> bool:
-        """True when every output element is the input element at the same place."""
+        """True when every output element is the input element at the same position."""
         if coordinates == "tf_crop_and_resize" and (self.start, self.end) != (0.0, 1.0):
             return False
         return self.extent == self.out and abs(self.scale - 1.0) < 1e-6
@@ -73,7 +73,7 @@ def source_coordinates(axis: Axis, coordinates: str) -> np.ndarray:
 
 
 def outside(axis: Axis) -> np.ndarray:
-    """Which output positions of a crop sample beyond the input."""
+    """The mask of output positions of a crop that sample beyond the input."""
     position = _crop(axis, np.arange(axis.out, dtype=np.float64))
     return (position < 0) | (position > axis.extent - 1)
 
@@ -114,24 +114,24 @@ def weighted_taps(
         weights = np.where((taps < 0) | (taps >= axis.extent), 0.0, weights)
     if exclude_outside or antialias:
         weights = weights / weights.sum(axis=1, keepdims=True)
-    places = np.clip(taps, 0, axis.extent - 1)
-    return _without_zeros(places, weights) if antialias else (places, weights)
+    positions = np.clip(taps, 0, axis.extent - 1)
+    return _without_zeros(positions, weights) if antialias else (positions, weights)
 
 
-def _without_zeros(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _without_zeros(positions: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The taps of each row that count, as many as the row with most has; others repeat one that does."""
     order = np.argsort(weights == 0, axis=1, kind="stable")
     count = max(1, int((weights != 0).sum(axis=1).max(initial=0)))
-    places, weights = (np.take_along_axis(array, order, 1)[:, :count] for array in (places, weights))
-    return np.where(weights == 0, places[:, :1], places), weights
+    positions, weights = (np.take_along_axis(array, order, 1)[:, :count] for array in (positions, weights))
+    return np.where(weights == 0, positions[:, :1], positions), weights
 
 
-def interpolated(data: np.ndarray, index: int, places: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def interpolated(data: np.ndarray, index: int, positions: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """`data` (floats) with axis `index` interpolated from `weighted_taps`; no other elements count, NaN included."""
     shape = [-1 if axis == index else 1 for axis in range(data.ndim)]
     with np.errstate(invalid="ignore"):
         parts = [
-            np.take(data, place, index) * weight.reshape(shape).astype(data.dtype)
-            for place, weight in zip(places.T, weights.T)
+            np.take(data, position, index) * weight.reshape(shape).astype(data.dtype)
+            for position, weight in zip(positions.T, weights.T)
         ]
         return np.sum(parts, axis=0)

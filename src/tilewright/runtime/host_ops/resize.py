@@ -73,8 +73,8 @@ def _resize_axis(attrs: Attrs, data: Array, index: int, axis: Axis, coordinates:
     mode = attrs.get("mode", "nearest")
     if mode == "nearest":
         return np.take(data, nearest_indices(axis, coordinates, attrs.get("nearest_mode", "round_prefer_floor")), index)
-    places, weights = weighted_taps(
+    positions, weights = weighted_taps(
         axis, coordinates, "cubic" if mode == "cubic" else "linear", float(attrs.get("cubic_coeff_a", -0.75)),
         bool(attrs.get("exclude_outside", 0)), bool(attrs.get("antialias", 0)),
     )  # fmt: skip
-    return interpolated(data.astype(np.float64), index, places, weights)
+    return interpolated(data.astype(np.float64), index, positions, weights)

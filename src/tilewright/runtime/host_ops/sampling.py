@@ -1,4 +1,6 @@
-"""Reading images at computed places on the host, for images whose sizes only a run can tell: GridSample, DeformConv."""
+"""Reading images at computed coordinates on the host, for images whose sizes only a run can tell: GridSample,
+DeformConv.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.errors import InputError
 from tilewright.runtime.host_ops.onnx_op import onnx_op
 from tilewright.runtime.host_ops.windows import axes_of
 from tilewright.support.dtype import DType
 
 Array = np.ndarray[Any, Any]
 Attrs = dict[str, Any]
-#: The elements that a sample reads along an axis: places, integral but of the type of the grid, and weights.
+#: The elements that a sample reads along an axis: positions, integral but of the type of the grid, and weights.
 Taps = list[tuple[Array, Array]]
 
 #: The parameter of Keys' kernel.
@@ -25,12 +28,14 @@ def _wide(data: Array) -> Array:
     return data.astype(np.float32) if DType(data.dtype).is_half else data
 
 
-def _taps(places: Array, mode: str) -> Taps:
-    """What samples at `places` of one axis are made of, by "nearest", "linear" or "cubic" interpolation."""
+def _taps(positions: Array, mode: str) -> Taps:
+    """The input elements and weights of samples at `positions` of one axis, by "nearest", "linear" or "cubic"
+    interpolation.
+    """
     if mode == "nearest":
-        return [(np.rint(places), np.ones_like(places))]
-    low = np.floor(places)
-    part = places - low
+        return [(np.rint(positions), np.ones_like(positions))]
+    low = np.floor(positions)
+    part = positions - low
     if mode == "linear":
         return [(low, 1 - part), (low + 1, part)]
     return [(low + offset, _cubic(np.abs(part - offset), offset in (0, 1))) for offset in (-1, 0, 1, 2)]
@@ -43,16 +48,16 @@ def _cubic(distance: Array, near: bool) -> Array:
     return ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
 
 
-def _inside(places: Array, extent: int, padding: str, corners: bool) -> Array:
+def _inside(positions: Array, extent: int, padding: str, corners: bool) -> Array:
     """Places beyond the edge moved onto it ("border"), or mirrored at it ("reflection")."""
     if padding == "reflection":
         low, high = (0.0, extent - 1.0) if corners else (-0.5, extent - 0.5)
         period = 2 * (high - low)
         if period <= 0:
-            return np.zeros_like(places)
-        part = np.mod(np.abs(places - low), period)
-        places = np.minimum(part, period - part) + low
-    return np.clip(places, 0, extent - 1)
+            return np.zeros_like(positions)
+        part = np.mod(np.abs(positions - low), period)
+        positions = np.minimum(part, period - part) + low
+    return np.clip(positions, 0, extent - 1)
 
 
 def _sampled(data: Array, taps: Sequence[Taps], padding: str, corners: bool) -> Array:
@@ -64,15 +69,17 @@ def _sampled(data: Array, taps: Sequence[Taps], padding: str, corners: bool) -> 
     rows = np.arange(data.shape[0]).reshape(-1, *[1] * len(samples))
     total = np.zeros((data.shape[0], *samples, data.shape[1]), data.dtype)
     if 0 in extents:
+        if len(data) and 0 not in samples:
+            raise InputError(f"images of the extents {extents} have no elements to sample")
         return np.moveaxis(total, -1, 1)
     for chosen in itertools.product(*taps):
         index, weight, valid = [], np.ones((), data.dtype), np.ones((), bool)
-        for (place, share), extent in zip(chosen, extents):
+        for (position, share), extent in zip(chosen, extents):
             if padding == "zeros":
-                valid = valid & (place >= 0) & (place < extent)
+                valid = valid & (position >= 0) & (position < extent)
             else:
-                place = _inside(place, extent, padding, corners)
-            index.append(np.nan_to_num(np.clip(place, 0, extent - 1)).astype(np.int64))
+                position = _inside(position, extent, padding, corners)
+            index.append(np.nan_to_num(np.clip(position, 0, extent - 1)).astype(np.int64))
             weight = weight * share
         picked = np.moveaxis(data, 1, -1)[(rows, *index)]
         picked = np.where(valid[..., None], picked, 0)
@@ -83,7 +90,9 @@ def _sampled(data: Array, taps: Sequence[Taps], padding: str, corners: bool) -> 
 
 @onnx_op("GridSample")
 def grid_sample(attrs: Attrs, data: Array, grid: Array) -> Array:
-    """`data` [N, C, …] at the places of `grid` [N, …, axes], -1 to 1, whose last axis counts from the last extent."""
+    """`data` [N, C, …] at the positions of `grid` [N, …, axes], -1 to 1, whose last axis counts from the last
+    extent.
+    """
     mode = attrs.get("mode", "linear").removeprefix("bi")
     padding, corners = attrs.get("padding_mode", "zeros"), bool(attrs.get("align_corners", 0))
     extents = data.shape[2:]
@@ -93,10 +102,10 @@ def grid_sample(attrs: Attrs, data: Array, grid: Array) -> Array:
     for axis, extent in enumerate(extents):
         given = _wide(grid)[..., len(extents) - 1 - axis]
         half = ((extent - 1) if corners else extent) / 2
-        places = given * given.dtype.type(half) + given.dtype.type((extent - 1) / 2)
+        positions = given * given.dtype.type(half) + given.dtype.type((extent - 1) / 2)
         if padding != "zeros" and mode != "cubic":
-            places = _inside(places, extent, padding, corners)
-        taps.append(_taps(places, mode))
+            positions = _inside(positions, extent, padding, corners)
+        taps.append(_taps(positions, mode))
     return np.asarray(_sampled(_wide(data), taps, padding, corners), data.dtype)
 
 

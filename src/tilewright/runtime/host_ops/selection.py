@@ -37,9 +37,9 @@ def unique(attrs: Attrs, data: Array) -> tuple[Array, Array, Array, Array]:
     inverse = inverse.reshape(-1)
     if not attrs.get("sorted", 1):
         order = np.argsort(first, kind="stable")
-        place = np.empty_like(order)
-        place[order] = np.arange(order.size)
-        first, inverse, counts = first[order], place[inverse], counts[order]
+        position = np.empty_like(order)
+        position[order] = np.arange(order.size)
+        first, inverse, counts = first[order], position[inverse], counts[order]
     values = np.take(data.reshape(-1) if axis is None else data, first, 0 if axis is None else axis)
     return values, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
 

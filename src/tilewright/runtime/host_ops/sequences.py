@@ -49,17 +49,17 @@ def at(attrs: Attrs, sequence: list[Any], position: Array) -> Any:
 def insert(attrs: Attrs, sequence: list[Any], element: Any, position: Array | None = None) -> list[Any]:
     """The sequence with an element put in before a position, by default behind the last."""
     count = len(sequence)
-    place = _position(position, count, count)
-    if not 0 <= place <= count:
-        raise InputError(f"position {place} is out of range for inserting into a sequence of {count} elements")
-    return [*sequence[:place], element, *sequence[place:]]
+    index = _position(position, count, count)
+    if not 0 <= index <= count:
+        raise InputError(f"position {index} is out of range for inserting into a sequence of {count} elements")
+    return [*sequence[:index], element, *sequence[index:]]
 
 
 @onnx_op("SequenceErase")
 def erase(attrs: Attrs, sequence: list[Any], position: Array | None = None) -> list[Any]:
     """The sequence without one element, by default the last."""
-    place = _checked(_position(position, len(sequence), len(sequence) - 1), len(sequence))
-    return [*sequence[:place], *sequence[place + 1 :]]
+    index = _checked(_position(position, len(sequence), len(sequence) - 1), len(sequence))
+    return [*sequence[:index], *sequence[index + 1 :]]
 
 
 @onnx_op("SequenceLength")

@@ -81,7 +81,7 @@ def stft(attrs: Attrs, data: Array, step: Array, window: Array | None = None, le
 
 @onnx_op("Col2Im")
 def col2im(attrs: Attrs, data: Array, image: Array, block: Array) -> Array:
-    """Patches (N, C * taps, places) added up to images."""
+    """Patches (N, C * taps, positions) added up to images."""
     axes = len(image)
     strides, dilations = attrs.get("strides") or [1] * axes, attrs.get("dilations") or [1] * axes
     pads = attrs.get("pads") or [0] * (2 * axes)
@@ -91,7 +91,7 @@ def col2im(attrs: Attrs, data: Array, image: Array, block: Array) -> Array:
     patches = data.reshape(data.shape[0], channels, *[int(size) for size in block], *steps)
     result = np.zeros((data.shape[0], channels, *padded), data.dtype)
     for tap in np.ndindex(*[int(size) for size in block]):
-        begin = [place * dilation for place, dilation in zip(tap, dilations)]
+        begin = [position * dilation for position, dilation in zip(tap, dilations)]
         region = tuple(slice(b, b + (n - 1) * s + 1, s) for b, n, s in zip(begin, steps, strides))
         result[(slice(None), slice(None), *region)] += patches[(slice(None), slice(None), *tap)]
     inner = tuple(slice(pads[a], pads[a] + int(image[a])) for a in range(axes))
@@ -126,7 +126,7 @@ for _name in WINDOWS:
 
 @onnx_op("AffineGrid")
 def affine_grid(attrs: Attrs, theta: Array, size: Array) -> Array:
-    """The places of a regular grid from -1 to 1 under an affine map (N, axes, axes + 1), last axis first."""
+    """The positions of a regular grid from -1 to 1 under an affine map (N, axes, axes + 1), last axis first."""
     extents = [int(extent) for extent in size[2:]]
     lines = []
     for extent in extents:
@@ -141,7 +141,7 @@ def affine_grid(attrs: Attrs, theta: Array, size: Array) -> Array:
 
 @onnx_op("MaxUnpool")
 def max_unpool(attrs: Attrs, data: Array, indices: Array, shape: Array | None = None) -> Array:
-    """The maxima put back to the flat places that max pooling took them from; zero elsewhere."""
+    """The maxima put back to the flat positions that max pooling took them from; zero elsewhere."""
     kernel = attrs["kernel_shape"]
     strides = attrs.get("strides") or [1] * len(kernel)
     pads = attrs.get("pads") or [0] * (2 * len(kernel))
@@ -198,10 +198,10 @@ def _pooled(attrs: Attrs, image: Array, rows: Array, columns: Array) -> Array:
     return sum(weighted).mean(axis=(2, 4))
 
 
-def _neighbours(places: Array, extent: int) -> list[tuple[Array, Array]]:
-    """The two pixels beside each place with their weights; none of what lies more than a pixel outside."""
-    inside = (places >= -1.0) & (places <= extent)
-    clipped = np.clip(places, 0, None)
+def _neighbours(positions: Array, extent: int) -> list[tuple[Array, Array]]:
+    """The two pixels beside each position with their weights; none of what lies more than a pixel outside."""
+    inside = (positions >= -1.0) & (positions <= extent)
+    clipped = np.clip(positions, 0, None)
     low = np.minimum(clipped.astype(np.int64), extent - 1)
     high = np.minimum(low + 1, extent - 1)
     part = np.where(low >= extent - 1, 0.0, clipped - low)

@@ -68,16 +68,16 @@ def _decoded(attrs: Attrs, shifts: Array, priors: Array, variances: Array | None
 
 
 def _suppressed(attrs: Attrs, boxes: Array, scores: Array) -> Array:
-    """The places of the boxes kept: best first, none that overlaps a kept one too much."""
-    places = np.nonzero(scores > attrs["threshold"])[0]
-    order = places[np.argsort(-scores[places], kind="stable")]
+    """The positions of the boxes kept: best first, none that overlaps a kept one too much."""
+    positions = np.nonzero(scores > attrs["threshold"])[0]
+    order = positions[np.argsort(-scores[positions], kind="stable")]
     if attrs["top_k"] >= 0:
         order = order[: attrs["top_k"]]
     kept: list[int] = []
     threshold = attrs["iou_threshold"]
-    for place in order:
-        if not kept or _overlaps(boxes[place], boxes[kept]).max() <= threshold:
-            kept.append(int(place))
+    for position in order:
+        if not kept or _overlaps(boxes[position], boxes[kept]).max() <= threshold:
+            kept.append(int(position))
             if attrs["eta"] < 1 and threshold > 0.5:
                 threshold *= attrs["eta"]
     return np.array(kept, np.int64)

@@ -133,8 +133,8 @@ def _pool(attrs: Attrs) -> dict[tuple[Any, ...], int]:
     starts = [*attrs["ngram_counts"], len(pool)]
     grams: dict[tuple[Any, ...], int] = {}
     for size, (begin, end) in enumerate(pairwise(starts), start=1):
-        for place in range(begin, end, size):
-            grams[tuple(pool[place : place + size])] = len(grams)
+        for position in range(begin, end, size):
+            grams[tuple(pool[position : position + size])] = len(grams)
     return grams
 
 

@@ -69,7 +69,7 @@ def text_cross(attrs: Attrs, *columns: Any) -> Array:
 
 @host_op("text.look_up")
 def look_up(attrs: Attrs, values: Any) -> Array:
-    """What a table has for each element, or the default; without one, an element that it lacks is an `InputError`."""
+    """The table's entry for each element, or the default; without one, a missing element is an `InputError`."""
     table: dict[Any, Any] = dict(zip(attrs["keys"], attrs["values"], strict=True))
     default, found = attrs.get("default"), []
     for value in _flat(values):
@@ -113,5 +113,5 @@ def _standard(attrs: Attrs, text: str) -> str:
 
 
 def _ascii_words(text: str) -> list[str]:
-    """What is between the spaces of ASCII."""
+    """The words between ASCII spaces."""
     return [word for word in re.split("[ \t\n\v\f\r]+", text) if word]

@@ -56,7 +56,9 @@ def axes_of(attrs: Attrs, extents: Sequence[int]) -> list[Axis]:
 
 
 def taps_of(data: Array, axes: Sequence[Axis], fill: Any, counted: Any = None) -> Array:
-    """What each window of `data` [N, C, …] reads, [N, C, steps …, taps]; the padding is `counted`, beyond it `fill`."""
+    """The elements of each window of `data` [N, C, …], [N, C, steps …, taps]; the padding is `counted`, beyond it
+    `fill`.
+    """
     lead = [(0, 0), (0, 0)]
     inner = [*lead, *[(axis.before, axis.after) for axis in axes]]
     data = np.pad(data, inner, constant_values=fill if counted is None else counted)

@@ -47,12 +47,8 @@ static int tilewright_program(void **slots, int threads) {{
 """
 
 _ALONE = "#define TILEWRIGHT_RUN(entry) entry(s, &tilewright_alone)"
-_SHARED = "#define TILEWRIGHT_RUN(entry) tilewright_parallel_run(entry, s, threads)"
-_DECLARATIONS = """\
-typedef int32_t (*entry_type)(void **slots, const void *context);
-extern int32_t tilewright_parallel_run(entry_type entry, void **slots, int32_t threads);
-extern const unsigned char tilewright_weights[];
-"""
+_SHARED = "#define TILEWRIGHT_RUN(run) run(s, threads)"
+_WEIGHTS = "extern const unsigned char tilewright_weights[];\n"
 
 
 def program_model(manifest: Manifest, alone: bool) -> CModel:
@@ -76,16 +72,16 @@ def program_model(manifest: Manifest, alone: bool) -> CModel:
     )
     variables = [f"unsigned char *v{i} = 0;" for i in range(flat.pointers)]
     variables += [f"int64_t n{i} = 0;" for i in range(flat.counts)]
-    printer = _Printer(manifest)
+    printer = _Printer(manifest, alone)
     program = _PROGRAM.format(
         first=len(manifest.inputs) + len(outputs),
         most_slots=flat.most_slots,
         variables="".join(f"  {line}\n" for line in variables),
         body="\n".join(line for step in flat.steps for line in printer.lines(step)),
     )
-    symbols = dict.fromkeys(segment.entry_symbol for segment in manifest.segments)
-    extern = [f"extern int32_t {symbol}(void **slots, const void *context);" for symbol in symbols]
-    entries = [] if alone else [_DECLARATIONS, *extern]
+    symbols = dict.fromkeys(segment.run_symbol for segment in manifest.segments)
+    extern = [f"extern int32_t {symbol}(void **slots, int32_t threads);" for symbol in symbols]
+    entries = [] if alone else [_WEIGHTS, *extern]
     macros = [_ALONE if alone else _SHARED, f"#define TILEWRIGHT_KERNEL_ERROR {interface.kernel_error}"]
     tables = [
         f"static const {dtype}_t k{i}[] = {{{', '.join(map(str, numbers)) or '0'}}};"
@@ -98,8 +94,8 @@ def program_model(manifest: Manifest, alone: bool) -> CModel:
 class _Printer:
     """Steps as lines of C."""
 
-    def __init__(self, manifest: Manifest) -> None:
-        self.segments = manifest.segments
+    def __init__(self, manifest: Manifest, alone: bool) -> None:
+        self.symbols = [s.entry_symbol if alone else s.run_symbol for s in manifest.segments]
 
     def lines(self, step: vm.Step) -> Iterator[str]:
         """The lines of one step, indented."""
@@ -131,19 +127,18 @@ class _Printer:
         memory = [_address(address) for address in step.addresses] + ["weights", "arena", "scratch"]
         for index, text in enumerate(memory):
             yield f"  s[{index}] = {text};"
-        entry = self.segments[step.segment].entry_symbol
-        yield f"  if (TILEWRIGHT_RUN({entry})) return TILEWRIGHT_KERNEL_ERROR;"
+        yield f"  if (TILEWRIGHT_RUN({self.symbols[step.segment]})) return TILEWRIGHT_KERNEL_ERROR;"
 
     def again(self, step: vm.Again) -> Iterator[str]:
-        """What a loop carries on, all of it looked at first."""
+        """Update the carried values of a loop, all of them read before any is written."""
         yield "  {"
         for index, one in enumerate(step.carried):
             yield f"    unsigned char *const next{index} = {_address(one.value)};"
         for index, count in enumerate(step.counts):
             yield f"    const int64_t length{index} = {count.value};"
         for index, one in enumerate(step.carried):
-            places = f"{_address(one.one)}, {_address(one.other)}"
-            yield f"    {one.variable} = tilewright_carry({one.variable}, next{index}, {places}, {one.nbytes});"
+            positions = f"{_address(one.one)}, {_address(one.other)}"
+            yield f"    {one.variable} = tilewright_carry({one.variable}, next{index}, {positions}, {one.nbytes});"
         for index, count in enumerate(step.counts):
             yield f"    {count.variable} = length{index};"
         yield from [f"    goto {step.label};", "  }"]

@@ -16,7 +16,7 @@ PLACE, TURNS, THREADS, CODE, SLOTS, WHAT, ZERO = range(7)
 
 
 class Encoder:
-    """Steps to words; `cells` are the places of bases and variables, more of which are made as they are met.
+    """Steps to words; `cells` are the positions of bases and variables, more of which are made as they are met.
 
     `entries` are the address of each segment's code and how it is called (`codegen/native/steps.py`); `homes` other
     bases for what the steps have in the arena, by its offset there.
@@ -36,7 +36,7 @@ class Encoder:
 
     @property
     def frame_cells(self) -> int:
-        """How many cells a frame has."""
+        """The number of cells in a frame."""
         return ZERO + len(self.cells)
 
     def words(self, steps: Sequence[vm.Step]) -> list[int]:
@@ -93,8 +93,8 @@ class Encoder:
         for cell, count in zip(lengths, step.counts):
             self._words += [_SET, cell, self.cell(count.value)]
         for cell, one in zip(values, step.carried):
-            places = (*self._address(one.one), *self._address(one.other))
-            self._words += [_CARRY, self.cell(one.variable), cell, *places, one.nbytes]
+            positions = (*self._address(one.one), *self._address(one.other))
+            self._words += [_CARRY, self.cell(one.variable), cell, *positions, one.nbytes]
         for cell, count in zip(lengths, step.counts):
             self._words += [_SET, self.cell(count.variable), cell]
         self._words += [_BACK, step.label]
@@ -111,10 +111,10 @@ class Encoder:
             case vm.Run(segment, addresses, table):
                 entry, how = self.entries[segment]
                 memory = [vm.Address("weights"), vm.Address("working"), vm.Address("scratch")]
-                places = [*addresses, *memory, *([table] if table is not None else [])]
-                yield from (_RUN, entry, how, len(places))
-                for place in places:
-                    yield from self._address(place)
+                positions = [*addresses, *memory, *([table] if table is not None else [])]
+                yield from (_RUN, entry, how, len(positions))
+                for position in positions:
+                    yield from self._address(position)
             case vm.Swap(variable, one, other):
                 yield from (_SWAP, self.cell(variable), *self._address(one), *self._address(other))
             case vm.Copy(target, source, nbytes):

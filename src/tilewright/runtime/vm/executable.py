@@ -22,12 +22,12 @@ from tilewright.runtime.manifest import Packed as PackedEntry
 from tilewright.runtime.memory import Array
 from tilewright.runtime.model import Model
 from tilewright.runtime.overlap import fresh
-from tilewright.runtime.profile import KernelTime, profile_kernels
-from tilewright.runtime.segment import Segment
+from tilewright.runtime.profile import KernelTime
+from tilewright.runtime.program import Caller
 from tilewright.runtime.signature import by_name
 from tilewright.runtime.types import Value, Weights
 from tilewright.runtime.vm.hot import HotFunctions
-from tilewright.runtime.vm.loop import NativeLoop
+from tilewright.runtime.vm.loop import NativeLoop, repeated
 from tilewright.runtime.vm.machine import Packed, execute
 from tilewright.runtime.vm.program import Program
 from tilewright.support.dtype import DType
@@ -40,20 +40,16 @@ class VirtualMachine(Model):
 
     def __init__(self, object_code: bytes, manifest: Manifest, weights: Weights = b"", threads: int | None = None):
         """Link a compiled program; arguments and errors are those of `Executable`."""
-        super().__init__(object_code, manifest, weights, [entry.entry_symbol for entry in manifest.segments])
-        self._segments = [Segment(entry, self._linked, self._weights, self._memory) for entry in manifest.segments]
         if manifest.program is None:
             raise ArtifactError("the manifest has no program for the virtual machine. Compile the model again")
+        super().__init__(object_code, manifest, weights)
         self.program = Program.from_manifest(manifest.program)
         self.program.check_against(manifest)
         self._constants = [self._constant(entry) for entry in manifest.constants]
         self._packed = [self._callable(entry) for entry in manifest.packed]
-        self._hot = HotFunctions(manifest, self.program, self._segments, self._weights, self._memory)
+        native = self._program.native
+        self._hot = None if native is None else HotFunctions(manifest, self.program, native)
         self.set_threads(threads)
-
-    def _reserve(self, workers: int) -> None:
-        for segment in self._segments:
-            segment.reserve(workers)
 
     def time(self, inputs: Mapping[str, Value], repeat: int = 10, warmup: int = 1) -> list[float]:
         """Seconds of each of `repeat` runs after `warmup` others."""
@@ -99,7 +95,8 @@ class VirtualMachine(Model):
 
     def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
         with self._turn():
-            value = execute(self.program, self._packed, self._constants, arrays, self._shortcut)
+            shortcut = None if self._hot is None else self._shortcut
+            value = execute(self.program, self._packed, self._constants, arrays, shortcut)
         results = fresh(flatten(value), (*arrays, self._weights))
         if outputs is None:
             return results
@@ -110,6 +107,7 @@ class VirtualMachine(Model):
         return list(outputs)
 
     def _shortcut(self, number: int, values: Sequence[Any]) -> Any:
+        assert self._hot is not None
         return self._hot.run(number, values, self.threads, self._check)
 
     def _constant(self, entry: LoadedConstant) -> Any:
@@ -120,24 +118,18 @@ class VirtualMachine(Model):
 
     def _callable(self, entry: PackedEntry) -> Packed:
         if entry.segment is not None and entry.loop is not None:
-            return self._repeater(NativeLoop(self._segments[entry.segment], entry.loop))
+            native, plan = self._program.native, self.manifest.segments[entry.segment]
+            if native is None:
+                return self._runner(repeated(self._program.caller(entry.segment), plan, entry.loop))
+            return self._runner(NativeLoop(native.segments[entry.segment], entry.loop).run)
         if entry.segment is not None:
-            return self._runner(self._segments[entry.segment])
+            return self._runner(self._program.caller(entry.segment))
         function = host_ops.find(entry.host, entry.attrs)
         return lambda *values: (function(*values),)
 
-    def _runner(self, segment: Segment) -> Packed:
+    def _runner(self, call: Caller) -> Packed:
         def run(*values: Any) -> tuple[Any, ...]:
-            results, code = segment.invoke(values, self.threads)
-            if code:
-                self._check(code)
-            return tuple(results)
-
-        return run
-
-    def _repeater(self, loop: NativeLoop) -> Packed:
-        def run(*values: Any) -> tuple[Any, ...]:
-            results, code = loop.run(values, self.threads)
+            results, code = call(values, self.threads)
             if code:
                 self._check(code)
             return tuple(results)
@@ -147,8 +139,8 @@ class VirtualMachine(Model):
     def _timed(self, entry: PackedEntry, call: Packed, rows: list[KernelTime]) -> Packed:
         def timed(*values: Any) -> tuple[Any, ...]:
             if entry.segment is not None and entry.loop is None:
-                segment = self._segments[entry.segment]
-                rows.extend(self._profile_segment(segment, [np.asarray(value, order="C") for value in values]))
+                arrays = [np.asarray(value, order="C") for value in values]
+                rows.extend(self._program.profile(entry.segment, arrays, self.threads, 1, self._check))
                 return call(*values)
             start = time.perf_counter()
             results = call(*values)
@@ -157,11 +149,6 @@ class VirtualMachine(Model):
             return results
 
         return timed
-
-    def _profile_segment(self, segment: Segment, arrays: list[Array]) -> list[KernelTime]:
-        results = segment.prepare(arrays, None, self.threads)
-        bases = segment.bases(arrays, results)
-        return profile_kernels(self._linked, segment.manifest, bases, self.threads, 1, self._check)
 
 
 def flatten(value: Any) -> list[Any]:

@@ -1,8 +1,8 @@
 """A function of a virtual machine's program as steps without calls, allocation or recursion, where its sizes are fixed.
 
-The bytecode is run on *places* instead of values: functions open where they are called, a closure or a tuple is known
-by its parts, and what is left are segments to run on addresses, branches and loops. Where two ways meet that leave a
-value at different places, a pointer says which; what a loop carries has two places that take turns.
+The bytecode is run on *positions* instead of values: functions open where they are called, a closure or a tuple is
+known by its parts, and what is left are segments to run on addresses, branches and loops. Where two ways meet that
+leave a value at different positions, a pointer says which; what a loop carries has two positions that take turns.
 
     v0 = slot0; L0: run segment 1 on v0 and arena + 64; unless arena + 128, to L1; … carry v0 = arena + 64, to L0
 
@@ -21,7 +21,7 @@ from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.vm.flat_calls import PackedCalls
 from tilewright.runtime.vm.instruction import Opcode
 from tilewright.runtime.vm.machine import unmatched
-from tilewright.runtime.vm.places import (
+from tilewright.runtime.vm.positions import (
     NOWHERE,
     Collected,
     Function,
@@ -81,10 +81,10 @@ class _Frame:
 
 @dataclass(frozen=True)
 class _Carried:
-    """A part of what a loop carries: the value inside the loop, and its two places where it is a tensor."""
+    """A part of what a loop carries: the value inside the loop, and its two positions where it is a tensor."""
 
     value: Any
-    places: tuple[Address, Address] = (NOWHERE, NOWHERE)
+    positions: tuple[Address, Address] = (NOWHERE, NOWHERE)
 
 
 class FlatProgram(Writer):
@@ -144,15 +144,15 @@ class FlatProgram(Writer):
         if isinstance(value, tuple):
             return tuple(self._carried(frame, part) for part in value)
         inside = value
-        places = (NOWHERE, NOWHERE)
+        positions = (NOWHERE, NOWHERE)
         if isinstance(value, Place):
             inside = Place(Address(self.pointer()), value.shape, value.dtype)
-            places = (self.memory(value.nbytes), self.memory(value.nbytes))
+            positions = (self.memory(value.nbytes), self.memory(value.nbytes))
             self.steps.append(Point(inside.address.base, value.address))
         elif isinstance(value, Collected):
             inside = value.longer(self.count(), self.version())
             self.steps.append(Count(inside.count, value.count))
-        frame.parts.append(_Carried(inside, places))
+        frame.parts.append(_Carried(inside, positions))
         return inside
 
     def _again(self, frame: _Frame, arguments: Sequence[Any], state: State) -> None:
@@ -171,7 +171,7 @@ class FlatProgram(Writer):
                 if (known.shape, known.dtype) != (value.shape, value.dtype):
                     refuse(f"the loop {frame.function.name!r} carries a value whose sizes change")
                 if known.address != value.address:
-                    carried.append(Carry(known.address.base, value.address, *part.places, known.nbytes))
+                    carried.append(Carry(known.address.base, value.address, *part.positions, known.nbytes))
             elif isinstance(known, Collected) and isinstance(value, Collected) and known.address == value.address:
                 counts.append(Count(known.count, value.count))
             elif known != value:
@@ -367,9 +367,9 @@ def _write_outputs(flat: FlatProgram, result: Any) -> Iterator[TensorSpec]:
     """Copy what the program returns to the caller's memory; the outputs in the sizes that they have."""
     first = len(flat.manifest.inputs)
     for index, (value, spec) in enumerate(zip(leaves(result), flat.manifest.outputs)):
-        place = tensor(value)
-        yield TensorSpec(spec.name, place.shape, place.dtype)
-        flat.steps.append(Copy(Address(f"slot{first + index}"), place.address, place.nbytes))
+        position = tensor(value)
+        yield TensorSpec(spec.name, position.shape, position.dtype)
+        flat.steps.append(Copy(Address(f"slot{first + index}"), position.address, position.nbytes))
 
 
 def _tail_calls(function: VMFunction, number: int) -> list[list[int]]:

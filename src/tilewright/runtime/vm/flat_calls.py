@@ -1,4 +1,4 @@
-"""What a flat program does for a packed call: it runs a segment, repeats one, or does what a host operator would."""
+"""Packed calls of a flat program: it runs a segment, repeats one, or does what a host operator would."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.errors import InputError
-from tilewright.runtime.manifest import Manifest, SegmentManifest
+from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.manifest import Packed as PackedEntry
+from tilewright.runtime.plan import ExecutionPlan
 from tilewright.runtime.shape_program import ShapeProgram
 from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.vm.loop import worth_sharing
-from tilewright.runtime.vm.places import NOWHERE, Collected, Place, State, Unusable, Writer, listed, refuse, tensor
+from tilewright.runtime.vm.positions import NOWHERE, Collected, Place, State, Unusable, Writer, listed, refuse, tensor
 from tilewright.runtime.vm.steps import (
     Address,
     Copy,
@@ -54,7 +55,7 @@ class PackedCalls:
         results, table = self._results(entry, segment, inputs)
         if entry.loop is not None:
             return self._repeated(entry, results, table, inputs, values[len(inputs) :], state)
-        self.writer.steps.append(Run(entry.segment, tuple(place.address for place in (*inputs, *results)), table))
+        self.writer.steps.append(Run(entry.segment, tuple(position.address for position in (*inputs, *results)), table))
         return list(results)
 
     def _node(self, entry: PackedEntry) -> str:
@@ -64,24 +65,26 @@ class PackedCalls:
         names = [kernel.source_text for kernel in self.manifest.segments[entry.segment].kernels if kernel.source]
         return f"the node {names[0]!r}" if names else "a node without a name"
 
-    def _bound(self, entry: PackedEntry, segment: SegmentManifest, values: Sequence[Any]) -> list[Place]:
+    def _bound(self, entry: PackedEntry, segment: ExecutionPlan, values: Sequence[Any]) -> list[Place]:
         """The tensors that a segment is called with."""
-        places = [tensor(value) for value in values[: len(segment.inputs)]]
+        positions = [tensor(value) for value in values[: len(segment.inputs)]]
         is_open = segment.dynamic is not None or not all(s.is_static for s in (*segment.inputs, *segment.outputs))
         if is_open and self.shapes is None:
             refuse(f"the sizes of what {self._node(entry)} computes are known only when it runs")
-        for place, spec in zip(places, segment.inputs):
-            if place.dtype != spec.dtype or not spec.fits(place.shape):
-                refuse(f"{self._node(entry)} gets {place.dtype}{list(place.shape)} where it takes {spec.type_text}")
-        return places
+        for position, spec in zip(positions, segment.inputs):
+            if position.dtype != spec.dtype or not spec.fits(position.shape):
+                refuse(
+                    f"{self._node(entry)} gets {position.dtype}{list(position.shape)} where it takes {spec.type_text}"
+                )
+        return positions
 
     def _results(
-        self, entry: PackedEntry, segment: SegmentManifest, inputs: Sequence[Place]
+        self, entry: PackedEntry, segment: ExecutionPlan, inputs: Sequence[Place]
     ) -> tuple[list[Place], Address | None]:
         """Memory for what a segment gives, and its table of sizes where they are open."""
         shapes = self.shapes[entry.segment] if self.shapes is not None and entry.segment is not None else None
         if shapes is None:
-            return [self.writer.new_place(spec) for spec in segment.outputs], None
+            return [self.writer.new_position(spec) for spec in segment.outputs], None
         try:
             plan = shapes.plan(inputs)
         except InputError as error:
@@ -90,7 +93,7 @@ class PackedCalls:
         writer.segment_bytes = max(writer.segment_bytes, plan.arena_bytes)
         writer.scratch_bytes = max(writer.scratch_bytes, plan.scratch_bytes)
         specs = [TensorSpec(s.name, shape, s.dtype) for s, shape in zip(segment.outputs, plan.outputs)]
-        return [writer.new_place(spec) for spec in specs], self._table(DType("int64"), plan.table)
+        return [writer.new_position(spec) for spec in specs], self._table(DType("int64"), plan.table)
 
     def _repeated(
         self,
@@ -105,12 +108,12 @@ class PackedCalls:
         assert entry.loop is not None and entry.segment is not None
         if self.shapes is not None and worth_sharing(self.manifest.segments[entry.segment]):
             refuse(f"the turns of the loop of {self._node(entry)} are shared by several workers")
-        given, made = [place.address for place in inputs], [place.address for place in results]
+        given, made = [position.address for position in inputs], [position.address for position in results]
         turn: list[Step] = []
         found: list[Any] = []
-        for index, place in enumerate(entry.loop.carried):
+        for index, position in enumerate(entry.loop.carried):
             result = results[index]
-            if place is None:
+            if position is None:
                 found.append(result)
                 continue
             reads, writes, other = (
@@ -118,9 +121,9 @@ class PackedCalls:
                 Address(self.writer.pointer()),
                 self.writer.memory(result.nbytes),
             )
-            self.writer.steps += [Point(reads.base, given[place]), Point(writes.base, made[index])]
+            self.writer.steps += [Point(reads.base, given[position]), Point(writes.base, made[index])]
             turn += [Point(reads.base, writes), Swap(writes.base, made[index], other)]
-            given[place], made[index] = reads, writes
+            given[position], made[index] = reads, writes
             found.append(Place(reads, result.shape, result.dtype))
         rooms: list[Step] = []
         for index, value in enumerate(lists, len(entry.loop.carried)):
@@ -158,15 +161,15 @@ class PackedCalls:
 
     # ---------------------------------------------------------------------------------------------- host operators
     def _host(self, entry: PackedEntry, values: Sequence[Any], state: State) -> list[Any] | None:
-        """What a host operator gives; None where it ends the run. Those that need Python are refused."""
+        """The results of a host operator; None where it ends the run. Those that need Python are refused."""
         if entry.host == "onnx.Fail":
             self.writer.steps.append(Stop(self.writer.error(_FAILED + str(entry.attrs.get("message", "")))))
             return None
         if entry.host == "check_shape":
-            wanted, place = entry.attrs["shape"], tensor(values[0])
-            if any(dim not in (None, size) for dim, size in zip(wanted, place.shape)):
-                refuse(f"{entry.attrs['callee']} gets {list(place.shape)} where it takes {wanted}")
-            return [place]
+            wanted, position = entry.attrs["shape"], tensor(values[0])
+            if any(dim not in (None, size) for dim, size in zip(wanted, position.shape)):
+                refuse(f"{entry.attrs['callee']} gets {list(position.shape)} where it takes {wanted}")
+            return [position]
         if entry.host == "shape_of":
             return [self._shape(tensor(values[0]), DType(entry.attrs.get("dtype") or "int64"))]
         if entry.host == "list.empty":
@@ -177,8 +180,8 @@ class PackedCalls:
             return [self._stack(entry, listed(values[0]))]
         refuse(f"the operator {entry.host} of {self._node(entry)} runs on the host, in Python")
 
-    def _shape(self, place: Place, dtype: DType) -> Place:
-        return Place(self._table(dtype, place.shape), (len(place.shape),), dtype)
+    def _shape(self, position: Place, dtype: DType) -> Place:
+        return Place(self._table(dtype, position.shape), (len(position.shape),), dtype)
 
     def _table(self, dtype: DType, numbers: tuple[int, ...]) -> Address:
         self.writer.tables.append((dtype, numbers))
@@ -214,10 +217,10 @@ class PackedCalls:
         outer = math.prod(shape[:axis])
         if outer == 1:
             return Place(whole.address, stacked, whole.row.dtype)
-        place = Place(NOWHERE, stacked, whole.row.dtype)
-        place = Place(self.writer.memory(place.nbytes), place.shape, place.dtype)
-        inner = math.prod(shape[axis:]) * place.dtype.numpy.itemsize
-        self.writer.steps.append(Stack(place.address, whole.address, int(length), outer, inner))
-        return place
+        position = Place(NOWHERE, stacked, whole.row.dtype)
+        position = Place(self.writer.memory(position.nbytes), position.shape, position.dtype)
+        inner = math.prod(shape[axis:]) * position.dtype.numpy.itemsize
+        self.writer.steps.append(Stack(position.address, whole.address, int(length), outer, inner))
+        return position
 
     # ------------------------------------------------------------------------------------------------------ values

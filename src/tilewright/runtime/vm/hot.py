@@ -1,4 +1,4 @@
-"""Which functions of a program run without the interpreter: those that ran or turned often on arguments of one kind.
+"""Functions of a program that run without the interpreter: those that ran or looped often on arguments of one kind.
 
 The interpreter asks at every call. Until a function was called often it goes on itself; then the function is written
 down for the sizes at hand (`native_function.py`), from where it stands: a loop goes on with its next turn.
@@ -11,15 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.errors import UnsupportedError
+from tilewright.runtime.cpu.program import Program as CpuProgram
 from tilewright.runtime.manifest import Manifest
-from tilewright.runtime.memory import Array
-from tilewright.runtime.segment import Segment
 from tilewright.runtime.vm.flat import FlatProgram
-from tilewright.runtime.vm.kinds import Kind, kind_of, places_of
+from tilewright.runtime.vm.kinds import Kind, kind_of, positions_of
 from tilewright.runtime.vm.machine import INTERPRETED
 from tilewright.runtime.vm.native_function import MOST_STEPS, NativeFunction
 from tilewright.runtime.vm.program import Program
-from tilewright.runtime.working_memory import WorkingMemory
 
 #: Calls and turns of a function before it is written down for the kind of arguments that it gets then: at first, and
 #: where that was in vain so often that it is worth less.
@@ -30,7 +28,9 @@ _KEPT, _MOST_REFUSED = 8, 4
 
 
 class _Function:
-    """What is known of one function: calls since it was written down last, for which kinds; how often it cannot be."""
+    """The statistics of one function: calls since it was last encoded, their kinds; the number of failures to encode
+    it.
+    """
 
     def __init__(self) -> None:
         self.calls = 0
@@ -42,15 +42,12 @@ class _Function:
 class HotFunctions:
     """The functions of one program. Not for use by several threads at a time: the owner holds a lock."""
 
-    def __init__(
-        self, manifest: Manifest, program: Program, segments: Sequence[Segment], weights: Array, memory: WorkingMemory
-    ) -> None:
-        self._manifest, self._program, self._segments = manifest, program, segments
-        self._weights, self._memory = weights, memory
+    def __init__(self, manifest: Manifest, program: Program, native: CpuProgram) -> None:
+        self._manifest, self._program, self._native = manifest, program, native
         self._functions: list[_Function | None] = [_Function() for _ in program.functions]
 
     def run(self, number: int, values: Sequence[Any], threads: int, check: Callable[[int], None]) -> Any:
-        """What function `number` gives for `values`; `INTERPRETED` where it has to be interpreted."""
+        """The results of function `number` for `values`; `INTERPRETED` where it has to be interpreted."""
         function = self._functions[number]
         if function is None:
             return INTERPRETED
@@ -71,15 +68,14 @@ class HotFunctions:
     def _written(self, number: int, function: _Function, kind: Kind) -> NativeFunction | None:
         """The function for a kind of arguments, None where it cannot be without the interpreter."""
         function.calls, function.often = 0, min(2 * function.often, _OFTEN_AT_MOST)
-        shapes = [segment.shapes for segment in self._segments]
-        flat = FlatProgram(self._manifest, self._program, shapes, MOST_STEPS)
+        flat = FlatProgram(self._manifest, self._program, self._native.shapes, MOST_STEPS)
         arguments, first = [], 0
         for one in kind:
-            place, first = places_of(one, flat, first)
-            arguments.append(place)
+            position, first = positions_of(one, flat, first)
+            arguments.append(position)
         found = None
         try:
-            found = NativeFunction(flat, number, arguments, first, self._segments, self._weights, self._memory)
+            found = NativeFunction(flat, number, arguments, first, self._native)
         except UnsupportedError:
             function.refused += 1
             if function.refused >= _MOST_REFUSED:

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class Opcode(IntEnum):
-    """What an instruction does. The numbers are those of the classic format where it has the instruction."""
+    """The operation of an instruction. The numbers are those of the classic format where it has the instruction."""
 
     MOVE = 0
     """[destination, source]"""

@@ -1,4 +1,4 @@
-"""What kind of arguments a function of a program gets: their structure, the shapes and types of tensors.
+"""The kind of a function's arguments: their structure, the shapes and types of tensors.
 
 `kind_of` gives a value's kind, which can be a key, and its leaves; `places_of` stands for all values of a kind, the
 leaf number i at the address "slot{i}".
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.host_ops.lists import Pushed, Rows
-from tilewright.runtime.vm.places import Function, Given, Place, Writer
+from tilewright.runtime.vm.positions import Function, Given, Place, Writer
 from tilewright.runtime.vm.steps import Address
 from tilewright.runtime.vm.value import Closure, Data
 from tilewright.support.dtype import DType
@@ -44,8 +44,8 @@ def kind_of(value: Any, leaves: list[Any], depth: int = 0) -> Kind:
     return _GIVEN
 
 
-def places_of(kind: Kind, writer: Writer, first: int) -> tuple[Any, int]:
-    """Where a value of a kind is, its leaves numbered from `first`; and the number of the next leaf."""
+def positions_of(kind: Kind, writer: Writer, first: int) -> tuple[Any, int]:
+    """The locations of a value of a kind, its leaves numbered from `first`; and the number of the next leaf."""
     if kind == _LIST:
         return writer.growing(None, first), first + 1
     if kind == _GIVEN:
@@ -54,8 +54,8 @@ def places_of(kind: Kind, writer: Writer, first: int) -> tuple[Any, int]:
         return Place(Address(f"slot{first}"), kind[0], DType(kind[1])), first + 1
     parts = []
     for part in kind[1:] if kind[0] == _TUPLE else kind[2:]:
-        place, first = places_of(part, writer, first)
-        parts.append(place)
+        position, first = positions_of(part, writer, first)
+        parts.append(position)
     if kind[0] == _TUPLE:
         return tuple(parts), first
     return ((kind[1], tuple(parts)) if kind[0] == _DATA else Function(kind[1], tuple(parts))), first

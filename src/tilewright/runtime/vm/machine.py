@@ -125,7 +125,7 @@ def execute(
 
 
 def too_deep(function: VMFunction) -> str:
-    """What is said where calls are open without end."""
+    """The message for calls nested without end."""
     return (
         f"the model's function {function.name!r} calls itself more than {MAX_FRAMES} times without returning; "
         "a call whose result is returned as it is takes no space"
@@ -133,7 +133,7 @@ def too_deep(function: VMFunction) -> str:
 
 
 def unmatched(function: VMFunction) -> str:
-    """What is said where a match has no clause for a value."""
+    """The message for a match without a clause for a value."""
     return f"the function {function.name!r} of the model matches a value that none of its clauses fits"
 
 

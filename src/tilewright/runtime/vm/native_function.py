@@ -14,18 +14,17 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InputError
+from tilewright.runtime.cpu.program import Program
 from tilewright.runtime.host_ops.lists import Rows
 from tilewright.runtime.memory import Array, Region, address_of
 from tilewright.runtime.native import native
 from tilewright.runtime.output_memory import OutputMemory
-from tilewright.runtime.segment import Segment
 from tilewright.runtime.vm.encode import CODE, PLACE, SLOTS, THREADS, TURNS, WHAT, Encoder
 from tilewright.runtime.vm.flat import FlatProgram
 from tilewright.runtime.vm.loop import FIRST_BYTES, worth_sharing
-from tilewright.runtime.vm.places import Collected, Function, Given, Growing, Place, refuse, usable
+from tilewright.runtime.vm.positions import Collected, Function, Given, Growing, Place, refuse, usable
 from tilewright.runtime.vm.steps import Address, Copy, tidy
 from tilewright.runtime.vm.value import Closure, Data
-from tilewright.runtime.working_memory import WorkingMemory
 
 #: Steps of a function at most: to write down one takes 20 us, which many runs have to bring in again.
 MOST_STEPS = 4_000
@@ -49,20 +48,18 @@ class NativeFunction:
         number: int,
         arguments: Sequence[Any],
         leaves: int,
-        segments: Sequence[Segment],
-        weights: Array,
-        memory: WorkingMemory,
+        native: Program,
     ) -> None:
         """Raises `UnsupportedError` where the function needs the interpreter."""
         result = flat.open(number, arguments)
-        self.flat, self.memory = flat, memory
+        self.flat, self.memory = flat, native.memory
         self._results: list[Place] = []
         self._homes: dict[int, str] = {}
         self._template = self._written(result)
         if flat.workspace_bytes > _MOST_BYTES:
             refuse(f"what it computes takes {flat.workspace_bytes} bytes")
         self._tables = [np.array(numbers, dtype.numpy) for dtype, numbers in flat.tables]
-        entries = [s.shared_entry if worth_sharing(s.manifest) else (s.entry, 0) for s in segments]
+        entries = [s.shared_entry if worth_sharing(s.manifest) else (s.entry, 0) for s in native.segments]
         encoder = Encoder(entries, self._homes)
         words = encoder.words(tidy(flat.steps))
         self._words = (ctypes.c_int64 * len(words))(*words)
@@ -72,7 +69,7 @@ class NativeFunction:
         self._frame = (ctypes.c_int64 * encoder.frame_cells)()
         self._frame_address = ctypes.addressof(self._frame)
         self._frame[CODE], self._frame[SLOTS] = ctypes.addressof(self._words), ctypes.addressof(self._slots)
-        bases = {"weights": address_of(weights), "arena": self._arena.address}
+        bases = {"weights": address_of(native.weights), "arena": self._arena.address}
         bases |= {f"k{i}": address_of(table) for i, table in enumerate(self._tables)}
         for name, address in bases.items():
             if name in self._cells:
@@ -89,14 +86,14 @@ class NativeFunction:
         return [g for g in self.flat.lists if g.row is not None and f"rows{g.number}" in self._cells]
 
     def run(self, values: Sequence[Any], threads: int, check: Callable[[int], None]) -> Any:
-        """What the function gives for the leaves of its arguments. `check` raises the error of a segment's code."""
+        """The results of the function for the leaves of its arguments. `check` raises the error of a segment's code."""
         frame, memory = self._frame, self.memory
         memory.reserve(self.flat.segment_bytes, self.flat.scratch_bytes * threads)
         for i, cell in self._given:
             frame[cell] = address_of(values[i])
-        for place, address in zip(self._memory_cells, (memory.arena.address, memory.scratch.address)):
-            if place is not None:
-                frame[place] = address
+        for position, address in zip(self._memory_cells, (memory.arena.address, memory.scratch.address)):
+            if position is not None:
+                frame[position] = address
         results = [self._output_memory.empty(shape, dtype) for _, shape, dtype in self._outputs]
         for (cell, _, _), array in zip(self._outputs, results):
             frame[cell] = address_of(array)
@@ -141,7 +138,7 @@ class NativeFunction:
 
     # ------------------------------------------------------------------------------------------------------- results
     def _written(self, value: Any) -> Any:
-        """What describes a result; steps that write it into memory of its own are added where there are none."""
+        """The description of a result; steps that write it into memory of its own are added where there are none."""
         value = usable(value)
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], int):
             return Data(value[0], tuple(self._written(part) for part in value[1]))

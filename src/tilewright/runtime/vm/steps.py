@@ -46,7 +46,7 @@ class Increment:
 
 @dataclass(frozen=True)
 class Label:
-    """Where jumps lead."""
+    """A target of jumps."""
 
     name: str
 
@@ -85,7 +85,7 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Run:
-    """Run a segment on the addresses of its inputs and outputs, with open sizes also on that of its table."""
+    """Run a segment on the addresses of its inputs and outputs, with symbolic dimensions also on that of its table."""
 
     segment: int
     addresses: tuple[Address, ...]
@@ -94,7 +94,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Carry:
-    """One tensor that a loop carries on: into whichever of two places its variable does not hold now."""
+    """One tensor that a loop carries on: into whichever of two positions its variable does not hold now."""
 
     variable: str
     value: Address
@@ -152,7 +152,7 @@ class Room:
 
 @dataclass(frozen=True)
 class Grow:
-    """See that the memory of a growing list has place for one row more."""
+    """See that the memory of a growing list has room for one row more."""
 
     count: str
     room: str

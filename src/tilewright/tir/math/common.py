@@ -98,5 +98,10 @@ def with_sign_of(magnitude: Expr, x: Expr) -> Expr:
     return from_bits(_bitwise("or", bits_of(fabs(magnitude)), sign))
 
 
+def upper_half(x: Expr) -> Expr:
+    """The float32 `x` with the lower 12 of its 24 significant bits 0, so that its square is exact."""
+    return from_bits(_bitwise("and", bits_of(x), like(bits_of(x), -(1 << 12))))
+
+
 def _bitwise(name: str, a: Expr, b: Expr) -> Expr:
     return Call(a.dtype, f"bitwise_{name}", (a, b))

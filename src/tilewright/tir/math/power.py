@@ -1,7 +1,7 @@
 """pow of float32, within 2 ulp, with the special cases of C99.
 
-x**y = 2**(y * log2|x|). The product reaches 150, so log2 is taken in float64 (degree 12 polynomial, relative error
-1e-10); its fraction then goes through a float32 exp2 polynomial.
+x**y = 2**(y * log2|x|). The product reaches 150, so log2 is taken in float64 (relative error 1e-10); its fraction then
+goes through a float32 exp2 polynomial.
 """
 
 from __future__ import annotations
@@ -15,28 +15,19 @@ from tilewright.tir.math.common import (
     clamp,
     fabs,
     float32_like,
-    float64_like,
-    fma,
-    from_bits,
     horner,
     int32_like,
     like,
     select,
-    shift_left,
     shift_right,
 )
-from tilewright.tir.math.log import split_exponent
+from tilewright.tir.math.double import LOG2_E, ROUNDER64, log64, wide
+from tilewright.tir.math.exp import power_of_two
 
-LOG2_COEFFICIENTS = (
-    1.442695040747494, -0.7213475196228167, 0.4808984377992956, -0.3606739690176034, 0.2885295900830908,
-    -0.24043414288969062, 0.20645423805637275, -0.18079615813498112, 0.15432617388101982, -0.13755011451954188,
-    0.17607970604833237, -0.16581433906164694,
-)  # fmt: skip
 EXP2_COEFFICIENTS = (
     1.0, 0.6931471824645996, 0.24022647738456726, 0.05550359562039375, 0.009618500247597694,
     0.0013390980893746018, 0.00015328952576965094,
 )  # fmt: skip
-ROUNDER64 = 6755399441055744.0  # 1.5 * 2**52
 
 
 def lower_pow(x: Expr, y: Expr) -> Expr:
@@ -44,7 +35,7 @@ def lower_pow(x: Expr, y: Expr) -> Expr:
     short = _constant_power(x, y)
     if short is not None:
         return short
-    magnitude = _exp2(op.cast(float64_like(y), y) * _log2(fabs(x)))
+    magnitude = _exp2(wide(y) * _log2(fabs(x)))
     magnitude = select(Or(op.eq(y, like(y, 0.0)), op.eq(fabs(x), like(x, 1.0))), 1.0, magnitude)
     magnitude = select(op.eq(y, y), magnitude, NAN)
     return _with_sign(x, y, magnitude)
@@ -67,12 +58,10 @@ def _constant_power(x: Expr, y: Expr) -> Expr | None:
 
 def _log2(x: Expr) -> Expr:
     """log2 of a float32 x >= 0 as float64, with -inf at 0 and inf at inf; NaN stays NaN."""
-    e, m = split_exponent(x)
-    f = op.cast(float64_like(x), m) - like(op.cast(float64_like(x), m), 1.0)
-    result = fma(f, horner(f, LOG2_COEFFICIENTS), op.cast(f.dtype, e))
+    size = wide(x)
+    result = log64(size) * like(size, LOG2_E)
     finite = And(x > like(x, 0.0), x < like(x, INFINITY))
-    edge = select(op.eq(x, like(x, 0.0)), like(x, -INFINITY), x)
-    return select(finite, result, op.cast(f.dtype, edge))
+    return select(finite, result, select(op.eq(size, like(size, 0.0)), like(size, -INFINITY), size))
 
 
 def _exp2(t: Expr) -> Expr:
@@ -82,11 +71,7 @@ def _exp2(t: Expr) -> Expr:
     r = op.cast(float32_like(t), t - n)
     whole = op.cast(int32_like(t), select(op.eq(n, n), n, 0.0))
     half = shift_right(whole, 1)
-    return horner(r, EXP2_COEFFICIENTS) * _power_of_two(half) * _power_of_two(whole - half)
-
-
-def _power_of_two(n: Expr) -> Expr:
-    return from_bits(shift_left(n + like(n, 127), 23))
+    return horner(r, EXP2_COEFFICIENTS) * power_of_two(half) * power_of_two(whole - half)
 
 
 def _with_sign(x: Expr, y: Expr, magnitude: Expr) -> Expr:

@@ -90,10 +90,10 @@ def _reduce_large(x: Expr) -> tuple[Expr, Expr]:
     """The same of |x| > 2**20, in fixed point: x is a 24-bit number m times a power of two, which says which bits of
     2/pi give no whole turns and are worth more than 2**-70 of one."""
     bits = bits_of(x)
-    place = _bit_and(shift_right(bits, 23), 255) - like(bits, 120)  # of the first bit, in the words
+    position = _bit_and(shift_right(bits, 23), 255) - like(bits, 120)  # of the first bit, in the words
     wide = DType("uint64").with_lanes(x.dtype.lanes)
-    shift = op.cast(wide, _bit_and(place, 31))
-    words = [_word(shift_right(place, 5), first, wide) for first in range(4)]
+    shift = op.cast(wide, _bit_and(position, 31))
+    words = [_word(shift_right(position, 5), first, wide) for first in range(4)]
     window = [_shifted(_shifted(_word_pair(a, b), shift, "left"), 32, "right") for a, b in pairwise(words)]
     m = op.cast(wide, _bit_and(bits, 0x7FFFFF) + like(bits, 0x800000))
     low = m * window[2]
@@ -121,8 +121,8 @@ def _word_pair(high: Expr, low: Expr) -> Expr:
     return Call(high.dtype, "bitwise_or", (_shifted(high, 32, "left"), low))
 
 
-def _shifted(x: Expr, places: Expr | int, side: str) -> Expr:
-    return Call(x.dtype, f"shift_{side}", (x, places if isinstance(places, Expr) else like(x, places)))
+def _shifted(x: Expr, positions: Expr | int, side: str) -> Expr:
+    return Call(x.dtype, f"shift_{side}", (x, positions if isinstance(positions, Expr) else like(x, positions)))
 
 
 def _tan(quadrant: Expr, r: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""Which buffers a statement reads and writes."""
+"""The buffers that a statement reads and writes."""
 
 from __future__ import annotations
 

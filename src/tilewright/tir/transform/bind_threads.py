@@ -54,7 +54,7 @@ class _Kernels(StmtRewriter):
         self.rule = rule
 
     def visit_For(self, node: For) -> Stmt:
-        """What takes the place of a kernel; loops of the host are searched."""
+        """The replacement of a kernel; loops of the host are searched."""
         return self.rule(node) if is_thread_loop(node) else self.rebuild(node)
 
 
@@ -114,7 +114,7 @@ class _Kernel(StmtRewriter):
         return self.rebuild(_local(stmt, self.own) if stmt.buffer.scope == "global" else stmt)
 
     def visit_IfThenElse(self, stmt: IfThenElse) -> Stmt:
-        """What depends on the condition's variables is under a test of them."""
+        """The guarded form of statements that depend on the condition's variables."""
         before, self.tested = self.tested, self.tested | frozenset(collect_vars(stmt.condition))
         made = self.rebuild(stmt)
         self.tested = before

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Add, BufferLoad, Expr, IntImm, Mul, Var
 from tilewright.tir.stmt import (
@@ -89,7 +89,9 @@ class _Site:
         return [x for x in self.around if isinstance(x, For) and x.var in found]
 
     def chain(self, longest: int) -> int:
-        """How many terms one element takes in an iteration of the loop; `longest` where that is symbolic, or more."""
+        """The number of terms that one element takes in an iteration of the loop; `longest` where that is symbolic, or
+        more.
+        """
         data = self.data
         counts = [_most(x.extent) for x in self.around if isinstance(x, For) and x not in data]
         return min(longest, math.prod(longest if n is None else n for n in counts))
@@ -152,7 +154,7 @@ def _in_blocks(loop: For, parts: Mapping[_Site, _Part], factor: int) -> For:
 
 
 class _Sums:
-    """What a loop adds up: the stores that do, `sites`, where nothing else in the loop touches what they add to."""
+    """The sums of a loop: the stores that accumulate, `sites`, if nothing else in the loop touches their elements."""
 
     def __init__(self, loop: For) -> None:
         self.bound = {loop.var}  # variables of the loop and within it
@@ -261,12 +263,12 @@ class _Replacer(StmtRewriter):
         self.stores = stores
 
     def visit_BufferStore(self, node: BufferStore) -> Stmt:
-        """What stands for the store."""
+        """The replacement of the store."""
         return self.stores.get(id(node), node)
 
 
 def _term(store: BufferStore) -> Expr | None:
-    """What `store` adds to the float it stores to; None where it does something else."""
+    """The term that `store` adds to the float it stores to; None where it does something else."""
     value = store.value
     if not isinstance(value, Add) or not store.buffer.dtype.is_float or len(store.indices) != 1:
         return None

@@ -1,11 +1,11 @@
-"""Which boxes of which buffers a statement accesses, and whether two of them may share an element."""
+"""The boxes of buffers that a statement accesses, and the test of two for a shared element."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from tilewright.arith.analyzer import Analyzer
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tilewright.tir.intrinsics import written_through

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.support.recursion import nested
 from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Let
 from tilewright.tir.position import Position

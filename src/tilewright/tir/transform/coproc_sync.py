@@ -187,7 +187,7 @@ def _gather(stmt: Stmt, boxes: dict[int, list[Box]], loops: tuple[For, ...]) -> 
 
 
 def _before_other_use(items: Sequence[_Item], queue: Queue, producer: int, consumer: int) -> int:
-    """Where to pop: before an item that uses the queue for itself, since its pops would take this token."""
+    """The position of the pop: before an item that uses the queue for itself, since its pops would take this token."""
     between = range(producer + 1, consumer)
     return next((p for p in between if queue in items[p % len(items)].queues), consumer)
 

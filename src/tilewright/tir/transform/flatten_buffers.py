@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Broadcast, BufferLoad, Expr, IntImm, Ramp, Var
 from tilewright.tir.stmt import BufferStore, For, PrimFunc, Stmt

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.tir import expr as e
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.expr import Expr, IntImm
 from tilewright.tir.visitor import collect
 

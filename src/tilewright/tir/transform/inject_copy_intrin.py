@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.linear import Linear, conjuncts
 from tilewright.errors import ScheduleError
 from tilewright.tir import expr as e
 from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
+from tilewright.tir.arith.linear import Linear, conjuncts
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
 from tilewright.tir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, PrimFunc, SeqStmt, Stmt
@@ -31,13 +31,13 @@ class CopyRegion:
 
     @property
     def strides(self) -> tuple[Expr, ...]:
-        """How far each loop moves in memory, in elements."""
-        places: list[Expr] = list(self.buffer.strides or ())
-        if not places:
-            places = [op.const(1)]
+        """The stride of each loop in memory, in elements."""
+        positions: list[Expr] = list(self.buffer.strides or ())
+        if not positions:
+            positions = [op.const(1)]
             for size in reversed(self.buffer.shape[1:]):
-                places.insert(0, places[0] * size)
-        return tuple(_sum([k * p for k, p in zip(step, places, strict=True)]) for step in self.steps)
+                positions.insert(0, positions[0] * size)
+        return tuple(_sum([k * p for k, p in zip(step, positions, strict=True)]) for step in self.steps)
 
     def access_ptr(self, access_mask: str) -> Expr:
         """The address of the first element, with the box of the buffer that is accessed, and how ("r", "w")."""
@@ -113,7 +113,7 @@ class _Copy:
         )
 
     def build(self, fintrin: CopyIntrinsic) -> Stmt | Expr:
-        """What the function gives for this copy."""
+        """The result of the intrinsic's function for this copy."""
         value = self._copied(self.store.value)
         condition: Expr | None = None
         padding: Expr | None = None
@@ -172,7 +172,7 @@ class _Copy:
         return _sum(rest), [(v, k) for v, k in form.terms.items() if isinstance(v, Var) and v in own]
 
     def _padding(self, condition: Expr | None) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-        """How many iterations of each loop are padding, at its start and at its end."""
+        """The iterations of each loop that are padding, at its start and at its end."""
         before: dict[Var, Expr] = {loop.var: op.const(0, loop.var.dtype) for loop in self.loops}
         after = dict(before)
         extents = {loop.var: loop for loop in self.loops}

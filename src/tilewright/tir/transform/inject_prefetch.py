@@ -7,11 +7,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.int_set import IntervalSet, eval_interval, union
-from tilewright.arith.range import Range
 from tilewright.machine import Machine
 from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
+from tilewright.tir.arith.int_set import IntervalSet, eval_interval, union
+from tilewright.tir.arith.range import Range
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tilewright.tir.stmt import AttrStmt, Evaluate, For, ForKind, PrimFunc, SeqStmt, Stmt, seq
@@ -85,8 +85,8 @@ class _Injector(StmtRewriter):
 
 @dataclass(frozen=True)
 class _Part:
-    """What a loop reads of a buffer next, which the loops `within` bring: the `region`, from dimension `first` on one
-    stretch of memory, with the variables of `later`; `line` is how many elements a cache line has.
+    """The next region that a loop reads of a buffer, brought by the loops `within`: the `region`, from dimension
+    `first` on one stretch of memory, with the variables of `later`; `line` is the number of elements in a cache line.
     """
 
     buffer: Buffer
@@ -101,7 +101,7 @@ class _Part:
         return [int(span.extent.value) for span in self.region if isinstance(span.extent, IntImm)]
 
     def lines(self, loops: list[For]) -> int:
-        """How many lines one iteration of all `loops` asks for, at most."""
+        """The number of cache lines that one iteration of all `loops` prefetches, at most."""
         return math.prod(self._extents[: self.first]) * -(-self._step(loops) // self.line)
 
     def _step(self, loops: list[For]) -> int:
@@ -111,15 +111,15 @@ class _Part:
         return step if step <= self.line else -(-step // self.line) * self.line
 
     def prefetches(self, loops: list[For]) -> list[Stmt]:
-        """What one iteration of all `loops` asks for."""
+        """The prefetches of one iteration of all `loops`."""
         iteration: Expr = op.const(0)
         for loop in loops:
             iteration = iteration * loop.extent + (loop.var - loop.min)
         step = self._step(loops)
         found: list[Stmt] = []
         for apart in itertools.product(*map(range, self._extents[: self.first])):
-            places = (span.min + (apart[d] if d < self.first else 0) for d, span in enumerate(self.region))
-            *outer, last = places
+            positions = (span.min + (apart[d] if d < self.first else 0) for d, span in enumerate(self.region))
+            *outer, last = positions
             for offset in range(0, step, self.line):
                 indices = [substitute(x, self.later) for x in (*outer, last + (iteration * step + offset))]
                 load = BufferLoad(self.buffer, [Analyzer().simplify(index) for index in indices])
@@ -128,18 +128,18 @@ class _Part:
 
 
 def _next_part(node: AttrStmt, loops: list[For], line_bytes: int) -> _Part | None:
-    """What the attribute `node` in these loops asks for: None where its size or place is not known."""
+    """The region requested by the attribute `node` in these loops: None where its size or offset is not known."""
     buffer: Buffer = node.target
     region = _region(buffer, loops[-1])
     first = None if region is None else _stretch(buffer, region)
     if region is None or first is None:
         return None
     vars_of = {var for span in region for var in collect(span.min, Var)}
-    place = max((i for i, loop in enumerate(loops[:-1]) if loop.var in vars_of), default=None)
-    if place is None:
+    position = max((i for i, loop in enumerate(loops[:-1]) if loop.var in vars_of), default=None)
+    if position is None:
         return None
-    later = {loops[place].var: loops[place].var + node.value}
-    within = [loop for loop in loops[place + 1 :] if isinstance(loop.extent, IntImm)]
+    later = {loops[position].var: loops[position].var + node.value}
+    within = [loop for loop in loops[position + 1 :] if isinstance(loop.extent, IntImm)]
     line = max(1, line_bytes // (buffer.dtype.itemsize * buffer.dtype.lanes))
     return _Part(buffer, region, first, later, within, line)
 
@@ -157,7 +157,7 @@ def _shared(part: _Part, body: Stmt, loops: list[For], at_once: int) -> Stmt:
 def _stretch(buffer: Buffer, region: list[Range]) -> int | None:
     """The dimension from which on the region is one stretch of memory; None where it is many or of unknown size.
 
-    A stretch is whole in all but the first dimension that it spans. There is one for each place in the dimensions
+    A stretch is whole in all but the first dimension that it spans. There is one for each position in the dimensions
     before.
     """
     extents = [int(span.extent.value) if isinstance(span.extent, IntImm) else 0 for span in region]
@@ -172,7 +172,7 @@ def _stretch(buffer: Buffer, region: list[Range]) -> int | None:
 
 
 def _region(buffer: Buffer, body: Stmt) -> list[Range] | None:
-    """What `body` reads of `buffer`, by dimension; None if that is not known or nothing."""
+    """The region of `buffer` that `body` reads, by dimension; None if that is not known or nothing."""
     analyzer = Analyzer()
     ranges: dict[Var, Range | IntervalSet] = {}
     for loop in reversed(collect(body, For)):  # outer loops first, as their variables stand in the ranges of inner ones

@@ -149,7 +149,7 @@ class _Injector(StmtRewriter):
 
 
 def _kind(stmt: Stmt) -> tuple[str, bool] | None:
-    """Which kind of instruction a statement is: under what mark, and whether it writes to memory that all see."""
+    """The kind of instruction of a statement: its mark, and True if it writes to memory that all see."""
     if not _is_whole(stmt):
         return None
     marks = stmt.key if isinstance(stmt, AttrStmt) else next(key for key in stmt.annotations if key in WHOLE)  # type: ignore[attr-defined]

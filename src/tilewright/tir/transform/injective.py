@@ -1,10 +1,10 @@
-"""Whether an index never has the same value at two points of the loops around it."""
+"""Injectivity of an index over the loops around it: no two iterations have the same value."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.arith.analyzer import Analyzer
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.expr import Expr, IntImm, Ramp, Var
 from tilewright.tir.visitor import collect
 
@@ -13,7 +13,7 @@ def injective(index: Expr, ranges: Mapping[Var, int]) -> bool:
     """True if any two points of `ranges` (from 0, by size) are known to give different values of `index`.
 
     Its terms must be products of the variables whose steps exceed what all smaller ones reach together. Of a vector of
-    places, as loops of lanes leave, all elements must differ.
+    positions, as loops of lanes leave, all elements must differ.
     """
     lanes: list[tuple[int, int]] = []
     if isinstance(index, Ramp):

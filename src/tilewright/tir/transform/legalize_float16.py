@@ -25,7 +25,7 @@ def legalize_float16(func: PrimFunc) -> PrimFunc:
 
 class _Legalizer(FoldingRewriter):
     def visit_Expr(self, x: Expr) -> Expr:
-        """What an expression becomes."""
+        """The legalized expression."""
         return _legal(self.rebuild(x))
 
 
@@ -42,7 +42,7 @@ def _legal(x: Expr) -> Expr:
         made = type(x)(_wide(x.a), _wide(x.b))
         return made if isinstance(x, e.CompareExpr) else e.Cast(x.dtype, made)
     if is_fragment_call(x):
-        return x  # its arguments are places
+        return x  # its arguments are positions
     if isinstance(x, Call) and x.op not in ("if_then_else", "likely", "reinterpret") and _has_small(x):
         arguments = tuple(_wide(a) if _is_small(a.dtype) else a for a in x.args)
         if _is_small(x.dtype):

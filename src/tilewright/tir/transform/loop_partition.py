@@ -54,7 +54,7 @@ class _Partitioner(StmtRewriter):
         return _Decider(self).rebuild(stmt) if stmt in self.lane_guards else stmt
 
     def visit_IfThenElse(self, stmt: IfThenElse) -> Stmt:
-        """What the parts of the condition that are not certain leave to be tested."""
+        """The condition that is left to be tested, without the parts that are certain."""
         kept = self.undecided(stmt.condition)
         if op.is_const(kept, 0):
             return NO_OP if stmt.else_case is None else self(stmt.else_case)

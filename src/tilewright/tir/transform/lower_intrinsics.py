@@ -39,7 +39,7 @@ class _Lowering(FoldingRewriter):
         self.native = native
 
     def visit_Call(self, x: Call) -> Expr:
-        """What a call becomes."""
+        """The lowered call."""
         made = self.rebuild(x)
         return _lower(made) if isinstance(made, Call) and made.op not in self.native else made
 

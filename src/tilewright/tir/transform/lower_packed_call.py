@@ -34,12 +34,12 @@ class _Lowering(StmtRewriter):
         assert isinstance(name, StringImm)
         text = name.value
         words: list[Expr] = [_word(n) for n in (len(text.encode()), *name_words(text), len(arguments))]
-        places: list[Expr] = []
+        positions: list[Expr] = []
         for argument in arguments:
-            words += _describe(argument, places)
-        addresses = Buffer("addresses", [max(len(places), 1)], "handle", "local")
+            words += _describe(argument, positions)
+        addresses = Buffer("addresses", [max(len(positions), 1)], "handle", "local")
         description = Buffer("words", [len(words)], "int64", "local")
-        stores = [BufferStore(addresses, x, (op.const(i),)) for i, x in enumerate(places)]
+        stores = [BufferStore(addresses, x, (op.const(i),)) for i, x in enumerate(positions)]
         stores += [BufferStore(description, x, (op.const(i),)) for i, x in enumerate(words)]
         made = op.call_extern("int32", SYMBOL, addresses.access_ptr("r"), description.access_ptr("r"))
         return Allocate(addresses, Allocate(description, seq(*stores, Evaluate(made))))
@@ -49,12 +49,12 @@ def _word(value: int) -> Expr:
     return op.const(value, "int64")
 
 
-def _describe(argument: Expr, places: list[Expr]) -> list[Expr]:
-    """The words of one argument; the address of an array goes to `places`."""
+def _describe(argument: Expr, positions: list[Expr]) -> list[Expr]:
+    """The words of one argument; the address of an array goes to `positions`."""
     if isinstance(argument, Call) and argument.op == "packed_array":
         address, dtype, *shape = argument.args
         assert isinstance(dtype, StringImm)
-        places.append(address)
+        positions.append(address)
         sizes = [op.cast("int64", n) for n in shape]
         return [_word(ARRAY), *map(_word, name_words(dtype.value, 2)), _word(len(shape)), *sizes]
     if argument.dtype.is_float:

@@ -70,7 +70,7 @@ class _Reductions(StmtRewriter):
         return _tree(stmt, self.extents, self.warp) if stmt.key == "reduce_threads" else self.rebuild(stmt)
 
     def visit_For(self, stmt: For | While | IfThenElse) -> Stmt:
-        """What threads may run different numbers of times, or some of them not at all."""
+        """Refuse statements that threads may run different numbers of times, or some of them not at all."""
         heads = [value for value in stmt.fields() if isinstance(value, Expr)]
         before = self.warp
         if collect(heads, BufferLoad) or any(v in self.extents for v in collect(heads, Var)):
@@ -89,7 +89,7 @@ def _tree(stmt: AttrStmt, extents: dict[Var, int], warp: int) -> Stmt:
         raise ScheduleError(f"a reduction is bound to {stmt.value!r}, of which some are no threads of its block")
     others = [axis for axis in extents if axis not in axes]
     count, groups = prod(extents[a] for a in axes), prod(extents[a] for a in others)
-    place, group = _flat(axes, extents), _flat(others, extents)
+    position, group = _flat(axes, extents), _flat(others, extents)
     parts = list(dict.fromkeys(load.buffer for load in collect(stmt.body, BufferLoad) if load.buffer.scope == "local"))
     parts = parts[: len(stmt.target.identity)]
     if 1 < count <= warp and warp % count == 0 and axes == list(extents)[-len(axes) :]:
@@ -100,12 +100,14 @@ def _tree(stmt: AttrStmt, extents: dict[Var, int], warp: int) -> Stmt:
     def at(index: Any) -> tuple[Expr, ...]:
         return (group * count + index,)
 
-    steps: list[Stmt] = [BufferStore(s, BufferLoad(p, (zero,)), at(place)) for s, p in zip(shared, parts, strict=True)]
+    steps: list[Stmt] = [
+        BufferStore(s, BufferLoad(p, (zero,)), at(position)) for s, p in zip(shared, parts, strict=True)
+    ]
     left = count
     while left > 1:
         half = (left + 1) // 2
-        combine = _combine(stmt.target, shared, at(place), at(place + half))
-        steps.append(IfThenElse(op.less(place, left - half), combine))
+        combine = _combine(stmt.target, shared, at(position), at(position + half))
+        steps.append(IfThenElse(op.less(position, left - half), combine))
         left = half
     steps.append(_Replace(dict(zip(parts, shared, strict=True)), at(0))(stmt.body))
     whole = seq(*steps)
@@ -119,9 +121,9 @@ def _shuffled(stmt: AttrStmt, parts: list[Buffer], count: int) -> Stmt:
     zero = (op.const(0),)
     others = [Buffer(f"{part.name}o", [1], part.dtype, "local") for part in parts]
 
-    def received(name: str, place: int) -> list[Stmt]:
-        """What a thread gets is stored before it is used: no condition may come in between."""
-        arguments = (op.const(place), op.const(count))
+    def received(name: str, position: int) -> list[Stmt]:
+        """The store of a received value before its use: no condition may come in between."""
+        arguments = (op.const(position), op.const(count))
         return [
             BufferStore(mine, Call(part.dtype, name, (BufferLoad(part, zero), *arguments)), zero)
             for mine, part in zip(others, parts, strict=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.errors import ScheduleError
 from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Let, Select
 from tilewright.tir.stmt import Allocate, BufferStore, For, IfThenElse, LetStmt, PrimFunc, SeqStmt, Stmt, While, seq
@@ -192,13 +192,13 @@ class _Reads(Rewriter):
         part, (index, *_) = self.kernel.parts.get(node.buffer), node.indices
         if part is None:
             return self.rebuild(node)
-        owner, place = self._owner(index, part), self._place(index, part)
+        owner, position = self._owner(index, part), self._position(index, part)
         if owner is not self.kernel.thread and self.kernel.count > 1:
             raise ScheduleError(
                 f"{node.buffer.name}: a thread stores to {index!r} in the scope warp, which is not known to be an "
                 "element of its own; give threadIdx.x the extent of the loops bound to it"
             )
-        return BufferStore(part.buffer, self(node.value), (place,))
+        return BufferStore(part.buffer, self(node.value), (position,))
 
     def visit_Call(self, node: Call) -> Expr:
         """A call; what a condition guards is not to be evaluated before it."""
@@ -222,17 +222,17 @@ class _Reads(Rewriter):
         if part is None:
             return self.rebuild(node)
         index = self(node.indices[0])
-        owner, place = self._owner(index, part), self._place(index, part)
+        owner, position = self._owner(index, part), self._position(index, part)
         if owner is self.kernel.thread or self.kernel.count == 1:
-            return BufferLoad(part.buffer, (place,))
+            return BufferLoad(part.buffer, (position,))
         self._check_read(node, owner)
         lane = self.kernel.analyzer.simplify(op.floormod(owner, self.kernel.width))
-        if self.kernel.thread not in collect_vars(place) and not collect(place, BufferLoad):
-            return self._shuffled(part, place, lane)
-        return self._chosen(node, part, place, lane)
+        if self.kernel.thread not in collect_vars(position) and not collect(position, BufferLoad):
+            return self._shuffled(part, position, lane)
+        return self._chosen(node, part, position, lane)
 
-    def _shuffled(self, part: _Part, place: Expr, lane: Expr) -> Expr:
-        value = BufferLoad(part.buffer, (place,))
+    def _shuffled(self, part: _Part, position: Expr, lane: Expr) -> Expr:
+        value = BufferLoad(part.buffer, (position,))
         zero = (op.const(0),)
         call = Call(value.dtype, "warp_shuffle", (value, lane, op.const(self.kernel.width)))
         for known in self.shuffles:
@@ -242,9 +242,9 @@ class _Reads(Rewriter):
         self.shuffles.append(BufferStore(made, call, zero))
         return BufferLoad(made, zero)
 
-    def _chosen(self, node: BufferLoad, part: _Part, place: Expr, lane: Expr) -> Expr:
+    def _chosen(self, node: BufferLoad, part: _Part, position: Expr, lane: Expr) -> Expr:
         """The register that the thread asks for differs: each one that it may be is brought, one is taken."""
-        low, high = self.kernel.analyzer.const_int_bound(place)
+        low, high = self.kernel.analyzer.const_int_bound(position)
         if low is None or high is None or high - low >= LARGEST_CHOICE:
             raise ScheduleError(
                 f"{node.buffer.name}: a read at {node.indices[0]!r} in the scope warp may be of any of many registers "
@@ -252,7 +252,7 @@ class _Reads(Rewriter):
             )
         made = self._shuffled(part, op.const(high), lane)
         for register in range(high - 1, low - 1, -1):
-            made = Select(op.eq(place, register), self._shuffled(part, op.const(register), lane), made)
+            made = Select(op.eq(position, register), self._shuffled(part, op.const(register), lane), made)
         return made
 
     def _check_read(self, node: BufferLoad, owner: Expr) -> None:
@@ -275,7 +275,7 @@ class _Reads(Rewriter):
     def _fits(self, node: BufferLoad) -> bool:
         """True if the index is known to be inside the buffer, or wraps around to a register that is."""
         part = self.kernel.parts[node.buffer]
-        low, high = self.kernel.analyzer.const_int_bound(self._place(node.indices[0], part))
+        low, high = self.kernel.analyzer.const_int_bound(self._position(node.indices[0], part))
         size = part.buffer.constant_size()
         assert size is not None
         return low is not None and high is not None and low >= 0 and high < size
@@ -284,7 +284,7 @@ class _Reads(Rewriter):
         """The thread of threadIdx.x that has the element."""
         return self.kernel.analyzer.simplify(op.floormod(op.floordiv(index, part.factor), self.kernel.count))
 
-    def _place(self, index: Expr, part: _Part) -> Expr:
-        """Where the element is among its thread's."""
+    def _position(self, index: Expr, part: _Part) -> Expr:
+        """The index of the element among its thread's."""
         rounds = op.floordiv(index, part.factor * self.kernel.count) * part.factor
         return self.kernel.analyzer.simplify(rounds + op.floormod(index, part.factor))

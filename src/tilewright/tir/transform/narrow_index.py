@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.tir import expr as e
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, Var
 from tilewright.tir.stmt import BufferStore, For, PrimFunc, Stmt
 from tilewright.tir.visitor import Rewriter

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.int_set import eval_interval
-from tilewright.arith.range import Range
 from tilewright.errors import UnsupportedError
 from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
+from tilewright.tir.arith.int_set import eval_interval
+from tilewright.tir.arith.range import Range
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Add, BufferLoad, Call, Expr, FloorDiv, IntImm, Max, Min, Mul, Sub, Var
 from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, For, LetStmt, PrimFunc, Stmt, seq
@@ -29,7 +29,7 @@ def plan_allocations(func: PrimFunc) -> PrimFunc:
         t = allocate(float32[1000000])              t = view(float32[1000000], address_of(workspace[0]))
         t[0] = 1                           =>       t[0] = 1
 
-    Private allocations side by side share their place; shared ones do not, as no barrier may lie between them.
+    Private allocations side by side share their position; shared ones do not, as no barrier may lie between them.
     Raises UnsupportedError where a size depends on more than parameters and the ranges of loops.
     """
     planner = _Planner([p for p in func.params if isinstance(p, Var)])
@@ -125,7 +125,7 @@ class _Planner(StmtRewriter):
         return dimension
 
     def _aligned(self, offset: Bytes, size: Bytes) -> Bytes:
-        """The first aligned place behind `size` bytes at `offset`."""
+        """The first aligned position behind `size` bytes at `offset`."""
         if isinstance(offset, int) and isinstance(size, int):
             return (offset + size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
         return self.analyzer.simplify(op.floordiv(_expr(offset) + size + (ALIGNMENT - 1), ALIGNMENT) * ALIGNMENT)

@@ -45,7 +45,7 @@ class _Cleaner(StmtRewriter):
         return node if isinstance(node.value, Call) else NO_OP
 
     def visit_Allocate(self, node: Any) -> Stmt:
-        """What is declared or bound around something."""
+        """The declaration or binding, removed where its body is empty."""
         stmt = self.rebuild(node)
         return NO_OP if is_no_op(stmt.body) else stmt
 

@@ -42,14 +42,14 @@ class _Roll:
     dimension: int
     step: int
 
-    def place(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Where the element at `indices` of the part at hand is."""
+    def position(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The indices of the element at `indices` of the part at hand."""
         size = self.buffer.shape[self.dimension]
         moved = op.floormod(self.var * self.step + indices[self.dimension], size)
         return (*indices[: self.dimension], moved, *indices[self.dimension + 1 :])
 
     def is_new(self, index: Expr) -> Expr:
-        """Whether the elements at `index` of the dimension were not part of the iteration before."""
+        """The condition that the elements at `index` of the dimension were not part of the iteration before."""
         size = self.buffer.shape[self.dimension]
         return op.any(op.eq(self.var, 0), index >= size - self.step)
 
@@ -100,7 +100,7 @@ class _Roller(Rewriter):
         return loop
 
     def visit_Allocate(self, node: Allocate) -> Stmt:
-        """What rolls is allocated outside of its loop."""
+        """The allocation of the rolling buffer, moved outside of its loop."""
         return self(node.body) if node.buffer in self.rolls else self.rebuild(node)
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
@@ -113,13 +113,13 @@ class _Roller(Rewriter):
         """A load from where the element is now."""
         roll = self.rolls.get(node.buffer)
         indices = tuple(self(i) for i in node.indices)
-        return BufferLoad(node.buffer, indices if roll is None else roll.place(indices))
+        return BufferLoad(node.buffer, indices if roll is None else roll.position(indices))
 
     def visit_BufferStore(self, node: BufferStore) -> Stmt:
         """A store to where the element is now."""
         roll = self.rolls.get(node.buffer)
         indices = tuple(self(i) for i in node.indices)
-        return BufferStore(node.buffer, self(node.value), indices if roll is None else roll.place(indices))
+        return BufferStore(node.buffer, self(node.value), indices if roll is None else roll.position(indices))
 
     def visit_Call(self, node: Call) -> Expr:
         """A call; an address cannot wrap around."""

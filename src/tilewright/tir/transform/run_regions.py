@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
+from tilewright.runtime.native import Kind
 from tilewright.tir import op
 from tilewright.tir.expr import Call
 from tilewright.tir.stmt import Evaluate, IfThenElse, PrimFunc, SeqStmt, Stmt, seq
 from tilewright.tir.transform.statements import walk
 
-Kind = Literal["shared", "meeting", "alone", "fixed"]
-
-#: The kinds by their numbers in the worker pool: shares that do not wait for each other; workers that meet within,
-#: however many there are; work for one; shares that wait for each other and are as many as was asked for.
-KINDS: dict[Kind, int] = {"shared": 0, "meeting": 1, "alone": 2, "fixed": 3}
-
 
 def kind_of(func: PrimFunc) -> Kind:
-    """How workers share a kernel."""
+    """The division of a kernel's work among workers."""
     if any(type(s) is Evaluate and isinstance(s.value, Call) and s.value.op == "barrier" for s in walk(func.body)):
         return "meeting"
     return "shared" if func.attrs.get("parallel", True) else "alone"

@@ -129,11 +129,11 @@ class _Scalarizer(FoldingRewriter):
 
     def _shuffle(self, x: e.Shuffle, i: Expr) -> Expr:
         assert isinstance(i, IntImm)
-        place = x.indices[i.value]
+        position = x.indices[i.value]
         for vector in x.vectors:
-            if place < vector.dtype.lanes:
-                return self.lane(vector, op.const(place))
-            place -= vector.dtype.lanes
+            if position < vector.dtype.lanes:
+                return self.lane(vector, op.const(position))
+            position -= vector.dtype.lanes
         raise UnsupportedError(f"a shuffle names a lane that its vectors lack: {x!r}")
 
     def _call(self, x: Call, i: Expr) -> Expr:
@@ -146,18 +146,18 @@ class _Scalarizer(FoldingRewriter):
         """One lane's sum and its four products."""
         acc, *factors = x.args
         total = self.lane(acc, i)
-        for place in range(GROUP):
-            a, b = (self._byte(factor, i, place).astype("int32") for factor in factors)
+        for position in range(GROUP):
+            a, b = (self._byte(factor, i, position).astype("int32") for factor in factors)
             total = total + a * b
         return total
 
-    def _byte(self, x: Expr, i: Expr, place: int) -> Expr:
-        """Byte `place` of group `i` of a vector, which may be one group spread to all."""
+    def _byte(self, x: Expr, i: Expr, position: int) -> Expr:
+        """Byte `position` of group `i` of a vector, which may be one group spread to all."""
         word = x.args[0] if isinstance(x, Call) and x.op == "reinterpret" else None
         one = word.value if isinstance(word, e.Broadcast) else None
         if isinstance(one, Call) and one.op == "reinterpret":
-            return self.lane(one.args[0], op.const(place))
-        return self.lane(x, i * GROUP + place)
+            return self.lane(one.args[0], op.const(position))
+        return self.lane(x, i * GROUP + position)
 
 
 _LANES: dict[type, Callable[[_Scalarizer, Any, Expr], Expr]] = {

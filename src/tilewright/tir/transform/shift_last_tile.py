@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, FloorDiv, FloorMod, IntImm, Mul, Var
 from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt
@@ -191,7 +191,7 @@ class _WholeTile(FoldingRewriter):
         self.failed = False
 
     def visit_IfThenElse(self, stmt: IfThenElse) -> Stmt:
-        """What is left to test."""
+        """The condition that is left to be tested."""
         kept: Expr = op.const(True)
         for part in split_conjunction(stmt.condition):
             if not self._is_tail(part):
@@ -209,7 +209,7 @@ class _WholeTile(FoldingRewriter):
         return guard is not None and _tiling(guard, self.extents, self.analyzer) == self.tiling
 
     def visit_Var(self, x: Var | FloorDiv | FloorMod) -> Expr:
-        """What may be the atom, which should not be left."""
+        """The atom replaced; it should not remain."""
         if x is self.tiling.atom:
             self.failed = True
             return x
@@ -269,7 +269,7 @@ class _Clamper(FoldingRewriter):
         return made
 
     def visit_IfThenElse(self, stmt: IfThenElse) -> Stmt:
-        """What is left to test."""
+        """The condition that is left to be tested."""
         kept: Expr = op.const(True)
         for part in split_conjunction(stmt.condition):
             guard = read_guard(part.args[0]) if isinstance(part, Call) and part.op == "likely" else None
@@ -290,5 +290,5 @@ class _Clamper(FoldingRewriter):
         return BufferLoad(x.buffer, self._own(x.indices)) if x.buffer in self.own else self.rebuild(x)
 
     def _own(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Where an element of one of the tile's own buffers lies."""
+        """The indices of an element in one of the tile's own buffers."""
         return tuple([substitute(index, self.positions) for index in indices]) if self.positions else indices

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.expr import Call, Expr
 from tilewright.tir.stmt import For, ForKind, IfThenElse, PrimFunc, Stmt
 from tilewright.tir.transform.affine import Guard, read_guard, split_conjunction
@@ -50,7 +50,9 @@ def _shrink(stmt: For) -> Stmt:
 
 
 def _room(guard: Guard, loop: For) -> Expr | None:
-    """How many iterations from 0 on satisfy `guard`, where a symbolic size bounds the loop variable from above."""
+    """The number of iterations from 0 on that satisfy `guard`, where a symbolic size bounds the loop variable from
+    above.
+    """
     terms = dict(guard.terms)
     if terms.pop(loop.var, 0) != 1 or all(factor > 0 for factor in terms.values()):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.arith.analyzer import Analyzer
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.stmt import For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt
 from tilewright.tir.transform.statements import NO_OP, with_fields

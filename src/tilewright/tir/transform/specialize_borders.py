@@ -125,7 +125,7 @@ class _Without(FoldingRewriter):
         return value if op.is_const(kept, 1) else op.if_then_else(kept, value, padding)
 
     def visit_IfThenElse(self, node: IfThenElse) -> Stmt:
-        """What is left to test."""
+        """The condition that is left to be tested."""
         stmt: IfThenElse = self.rebuild(node)
         kept = self._left(stmt.condition)
         return stmt.then_case if op.is_const(kept, 1) else IfThenElse(kept, stmt.then_case, stmt.else_case)

@@ -13,7 +13,7 @@ from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Let, StringImm, 
 from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, For, IfThenElse, LetStmt, PrimFunc, SeqStmt, Stmt
 from tilewright.tir.transform.bind_threads import THREAD_AXES, is_thread_loop, thread_extents
 from tilewright.tir.visitor import collect, collect_vars, substitute
-from tilewright.tir.warp_matrix import is_fragment_call, written_place
+from tilewright.tir.warp_matrix import is_fragment_call, written_position
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ Step = Launch | HostLoop | HostBranch | HostCall
 
 @dataclass(frozen=True)
 class DeviceProgram:
-    """What a call of a function does on a device: makes the `temporaries`, then takes the steps in order."""
+    """The execution of a function's call on a device: it makes the `temporaries`, then takes the steps in order."""
 
     func: PrimFunc
     temporaries: tuple[Buffer, ...]
@@ -108,7 +108,7 @@ class _Split:
 
     @nested
     def steps(self, stmt: Stmt) -> tuple[Step, ...]:
-        """What the host does for a statement."""
+        """The host's steps for a statement."""
         if is_thread_loop(stmt):
             self.kernels += 1
             return (_launch(self.func, stmt, self.kernels - 1),)
@@ -142,7 +142,7 @@ def _launch(func: PrimFunc, stmt: Stmt, number: int) -> Launch:
     block = tuple(_constant(loops[tag].extent) if tag in loops else 1 for tag in reversed(THREAD_AXES[3:]))
     params = _parameters(stmt)
     stored = {s.buffer for s in collect(stmt, BufferStore)}
-    stored |= {written_place(call).buffer for call in collect(stmt, Call) if is_fragment_call(call)}
+    stored |= {written_position(call).buffer for call in collect(stmt, Call) if is_fragment_call(call)}
     attrs = {"written": tuple(p in stored for p in params)}
     kernel = PrimFunc(f"{func.name}_kernel{number}", params, stmt, attrs)
     return Launch(kernel, grid, block)  # type: ignore[arg-type]

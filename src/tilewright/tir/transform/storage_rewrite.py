@@ -1,4 +1,4 @@
-"""Let buffers that are not needed at the same time share one place in memory."""
+"""Let buffers that are not needed at the same time share one position in memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tilewright.tir.transform.injective import injective
 from tilewright.tir.transform.statements import walk
 from tilewright.tir.visitor import StmtRewriter, collect, substitute
 
-#: Bytes from which on a buffer of each scope is worth a place: smaller ones in "global" end up in registers or on the
-#: stack, where the compiler behind the code generator does better.
+#: Bytes from which on a buffer of each scope is worth a position: smaller ones in "global" end up in registers or on
+#: the stack, where the compiler behind the code generator does better.
 SMALLEST = {"global": 4096, "shared": 0, "shared.dyn": 0}
 
 
@@ -56,7 +56,7 @@ class _Place:
         return size is self.size or (isinstance(size, IntImm) and isinstance(self.size, IntImm))
 
     def waste(self, buffer: Buffer) -> int:
-        """By how many elements the larger of the place and `buffer` exceeds the other."""
+        """By how many elements the larger of the position and `buffer` exceeds the other."""
         size = buffer.shape[0]
         both = isinstance(size, IntImm) and isinstance(self.size, IntImm)
         return abs(size.value - self.size.value) if both else 0  # type: ignore[attr-defined]
@@ -77,11 +77,13 @@ class _Merger(StmtRewriter):
         while isinstance(body, Allocate):
             buffers.append(body.buffer)
             body = body.body
-        places = _places([b for b in buffers if _is_large(b)], body.stmts if isinstance(body, SeqStmt) else (body,))
+        positions = _positions(
+            [b for b in buffers if _is_large(b)], body.stmts if isinstance(body, SeqStmt) else (body,)
+        )
         shared: dict[Buffer, Buffer] = {}
-        for place in places:
-            if len(place.buffers) > 1:
-                shared.update(dict.fromkeys(place.buffers, _merged(place)))
+        for position in positions:
+            if len(position.buffers) > 1:
+                shared.update(dict.fromkeys(position.buffers, _merged(position)))
         body = self(substitute(body, {}, shared) if shared else body)
         made = list(dict.fromkeys(shared.get(b, b) for b in buffers))
         if not shared and body is _innermost(node):
@@ -104,35 +106,37 @@ def _is_large(buffer: Buffer) -> bool:
     return size is None or size * buffer.dtype.itemsize * buffer.dtype.lanes >= least
 
 
-def _places(buffers: Sequence[Buffer], parts: Sequence[Stmt]) -> list[_Place]:
-    """Where each of `buffers` is put, each used within `parts`; a place is free after its last use."""
+def _positions(buffers: Sequence[Buffer], parts: Sequence[Stmt]) -> list[_Place]:
+    """The offset of each of `buffers`, each used within `parts`; a slot is free after its last use."""
     used = [accesses_of(part) for part in parts] if len(buffers) > 1 else []
     lives = []
     for buffer in buffers:
         at = [i for i, found in enumerate(used) if buffer in found.reads or buffer in found.writes]
         if at:
             lives.append((at[0], at[-1], buffer))
-    places: list[_Place] = []
+    positions: list[_Place] = []
     for first, last, buffer in sorted(lives, key=lambda life: life[0]):
         free = [
             p
-            for p in places
+            for p in positions
             if p.fits(buffer)
             and (p.until < first or (p.until == first and _in_place(parts[first], p.buffers[-1], buffer)))
         ]
         if free:
             min(free, key=lambda p: p.waste(buffer)).take(buffer, last)
         else:
-            places.append(_Place([buffer], last))
-    return places
+            positions.append(_Place([buffer], last))
+    return positions
 
 
-def _merged(place: _Place) -> Buffer:
-    """The buffer that stands for all of a place."""
-    first = place.buffers[0]
-    if place.size is first.shape[0]:
+def _merged(position: _Place) -> Buffer:
+    """The buffer that stands for all of a position."""
+    first = position.buffers[0]
+    if position.size is first.shape[0]:
         return first
-    return Buffer(first.name, [place.size], first.dtype, first.scope, None, max(b.alignment for b in place.buffers))
+    return Buffer(
+        first.name, [position.size], first.dtype, first.scope, None, max(b.alignment for b in position.buffers)
+    )
 
 
 def _in_place(part: Stmt, old: Buffer, new: Buffer) -> bool:

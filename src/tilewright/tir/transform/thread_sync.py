@@ -14,7 +14,7 @@ from tilewright.tir.transform.bind_threads import map_kernels, thread_extents
 from tilewright.tir.transform.injective import injective
 from tilewright.tir.transform.statements import child_stmts, with_fields
 from tilewright.tir.visitor import StmtRewriter, collect
-from tilewright.tir.warp_matrix import is_fragment_call, written_place
+from tilewright.tir.warp_matrix import is_fragment_call, written_position
 
 
 def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
@@ -46,7 +46,7 @@ def _kernel(node: For, scope: str) -> Stmt:
 
 @dataclass(frozen=True, eq=False)
 class _Access:
-    """What one stretch of code without a barrier reads and writes in the scope: the indices of each buffer."""
+    """The accesses of one stretch of code without a barrier in the scope: the indices of each buffer."""
 
     reads: dict[Buffer, set[tuple[Expr, ...]]]
     writes: dict[Buffer, set[tuple[Expr, ...]]]
@@ -62,7 +62,7 @@ def _clash(
 ) -> bool:
     """True unless both are one element that no other thread touches, in whatever iteration.
 
-    The place of a fragment is a whole tile, written with its index twice, so that it never passes for one element.
+    The position of a fragment is a whole tile, written with its index twice, so that it never passes for one element.
     """
     if len(first) != 1 or first != second:
         return True
@@ -200,10 +200,10 @@ class _Synchronizer(StmtRewriter):
                 (reads if isinstance(x, BufferLoad) else writes).setdefault(x.buffer, set()).add(x.indices)  # type: ignore[attr-defined]
         for call in collect(roots, Call):
             if is_fragment_call(call):
-                for place in collect(call, BufferLoad):
-                    if place.buffer.scope == self.scope:
-                        side = writes if place is written_place(call) else reads
-                        side.setdefault(place.buffer, set()).add((*place.indices, *place.indices))
+                for position in collect(call, BufferLoad):
+                    if position.buffer.scope == self.scope:
+                        side = writes if position is written_position(call) else reads
+                        side.setdefault(position.buffer, set()).add((*position.indices, *position.indices))
         return _Access(reads, writes)
 
     def _barrier(self) -> Stmt:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeGuard
 
-from tilewright.arith.linear import Linear
 from tilewright.tir import op
+from tilewright.tir.arith.linear import Linear
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Shuffle, Var
 from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt, seq
 from tilewright.tir.transform.folding import FoldingRewriter, substitute_var

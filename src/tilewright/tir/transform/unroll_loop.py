@@ -109,7 +109,7 @@ class _Unroller(FoldingRewriter):
 
 
 def _copies(loop: For) -> int | None:
-    """How many copies `loop` asks for, or None if it is to stay a loop."""
+    """The number of copies that `loop` asks for, or None if it is to stay a loop."""
     if not isinstance(loop.extent, IntImm):
         return None
     extent = loop.extent.value

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.expr import Expr, IntImm, Ramp
 
 

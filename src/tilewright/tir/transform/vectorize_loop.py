@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.support.dtype import MAX_LANES
 from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.expr import Expr, IntImm, Var
 from tilewright.tir.stmt import (
     BufferStore,
@@ -33,7 +33,7 @@ def vectorize_loop(func: PrimFunc) -> PrimFunc:
 
     A statement that has no vector form (a condition that differs between lanes and guards memory, a nested vector
     loop) stays a serial loop of its own; the statements around it are still vectorized, as the lanes of a vectorized
-    loop do not depend on each other. Where they do (all lanes store to one place, and it is no sum, product, minimum
+    loop do not depend on each other. Where they do (all lanes store to one position, and it is no sum, product, minimum
     or maximum), the whole loop is serial.
 
         for i in vectorized(16):         c[ramp(j*16, 1, 16)] = a[ramp(j*16, 1, 16)] + broadcast(b[j], 16)
@@ -192,7 +192,7 @@ class _Lanes(FoldingRewriter):
         return BufferStore(stmt.buffer, value, tuple(indices))
 
     def _across_lanes(self, stmt: BufferStore) -> Expr:
-        """The value of a store to one place by all lanes, where it is c[k] = c[k] op x: a reduction across lanes."""
+        """The value of a store to one position by all lanes, where it is c[k] = c[k] op x: a reduction across lanes."""
         value = stmt.value
         name = _REDUCERS.get(type(value))
         if name is not None:

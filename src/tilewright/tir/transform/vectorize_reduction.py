@@ -49,7 +49,7 @@ class _Visitor(StmtRewriter):
 
 
 def _match(loop: For) -> _Reduction | None:
-    """The reduction that is the whole of `loop`, if its place is the same in all iterations."""
+    """The reduction that is the whole of `loop`, if its position is the same in all iterations."""
     variables: list[Var] = []
     conditions: list[Expr] = []
     inner: Stmt = loop
@@ -81,8 +81,8 @@ def _with_accumulators(loop: For, found: _Reduction) -> Stmt:
     lanes, store = found.lanes, found.store
     assert isinstance(lanes.extent, IntImm)
     partial = Buffer(f"{store.buffer.name}.lanes", [lanes.extent], store.buffer.dtype, "local")
-    place = (lanes.var - lanes.min,)
-    add = BufferStore(partial, found.operation(BufferLoad(partial, place), found.rest), place).at(store.position)
+    position = (lanes.var - lanes.min,)
+    add = BufferStore(partial, found.operation(BufferLoad(partial, position), found.rest), position).at(store.position)
     first, last = Var(lanes.var.name, lanes.var.dtype), Var(lanes.var.name, lanes.var.dtype)
     zero = op.const(0, lanes.var.dtype)
     identity = op.const(_IDENTITY[found.operation](store.buffer.dtype), store.buffer.dtype)

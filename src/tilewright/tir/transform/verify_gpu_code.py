@@ -84,7 +84,7 @@ def _bytes(stmt: Allocate) -> int:
 
 @nested
 def _local_bytes(stmt: Stmt) -> int:
-    """The most that a thread's own arrays take at any one place."""
+    """The most that a thread's own arrays take at any one position."""
     inside = max([_local_bytes(child) for child in child_stmts(stmt)], default=0)
     if not isinstance(stmt, Allocate) or _is_shared(stmt):
         return inside

@@ -46,7 +46,7 @@ _SAMPLES = (5, 16)
 
 
 def source_coordinate(index: Any, size: Any, out: Any, scale: Any, mode: str) -> Any:
-    """Where output position `index` lies on an axis of `size` elements, in float32 as in the reference."""
+    """The input coordinate of output position `index` on an axis of `size` elements, in float32 as in the reference."""
     x = index.astype("float32")
     if mode == "asymmetric":
         return x / _f32(scale)
@@ -125,13 +125,13 @@ def _taps(index: Any, size: Any, out: Any, scale: Any, attrs: Any, dtype: str) -
     t, first = (x - base).astype(dtype), base.astype("int32")
     if attrs["method"] == "linear":
         return [(clamped(first, size), one - t), (clamped(first + 1, size), t)]
-    weights, places = _cubic_weights(t, attrs["cubic_alpha"]), [first + k for k in range(-1, 3)]
+    weights, positions = _cubic_weights(t, attrs["cubic_alpha"]), [first + k for k in range(-1, 3)]
     if attrs["cubic_exclude"]:
-        inside = [tir.all(p >= 0, p < size) for p in places]
+        inside = [tir.all(p >= 0, p < size) for p in positions]
         weights = [tir.select(ok, w, zero) for ok, w in zip(inside, weights)]
         total = weights[0] + weights[1] + weights[2] + weights[3]
         weights = [w / total for w in weights]
-    return [(clamped(p, size), w) for p, w in zip(places, weights)]
+    return [(clamped(p, size), w) for p, w in zip(positions, weights)]
 
 
 def resize2d(x: Tensor, attrs: Any) -> Tensor:
@@ -162,8 +162,8 @@ def resize2d(x: Tensor, attrs: Any) -> Tensor:
 
         def body(*indices: Any) -> Any:
             total: Any = None
-            for place, weight in _taps(indices[a], sizes[i], outs[i], scales[i], attrs, wide):
-                value = source(*indices[:a], place, *indices[a + 1 :]).astype(wide)
+            for position, weight in _taps(indices[a], sizes[i], outs[i], scales[i], attrs, wide):
+                value = source(*indices[:a], position, *indices[a + 1 :]).astype(wide)
                 total = value * weight if total is None else total + value * weight
             return total.astype(x.dtype) if i == 0 else total
 

@@ -1,4 +1,4 @@
-"""Sampling of images at fractional places: grids, boxes, regions, deformed windows, and morphological dilation."""
+"""Sampling of images at fractional coordinates: grids, boxes, regions, deformed windows, and morphological dilation."""
 
 from __future__ import annotations
 
@@ -20,28 +20,30 @@ def _number(value: Any, like: Any) -> Any:
     return value.astype(like.dtype) if isinstance(value, tir.Expr) else tir.const(value, like.dtype)
 
 
-def _wide(place: Any) -> Any:
-    """A place in float32 at least: half floats cannot tell pixels apart."""
-    return place.astype("float32") if place.dtype in ("float16", "bfloat16") else place
+def _wide(position: Any) -> Any:
+    """A position in float32 at least: half floats cannot tell pixels apart."""
+    return position.astype("float32") if position.dtype in ("float16", "bfloat16") else position
 
 
 def _index(value: Any, size: Any) -> Any:
-    """A place, fractional or not, as an index within 0 … size - 1; NaN as 0, since it has no integer."""
+    """A position, fractional or not, as an index within 0 … size - 1; NaN as 0, since it has no integer."""
     above = tir.select(value > _number(0, value), value, _number(0, value))
     return tir.minimum(above, _number(size - 1, value)).astype("int32")
 
 
-def _inside(place: Any, size: Any) -> Any:
-    return tir.all(tir.greater_equal(place, _number(0, place)), tir.less_equal(place, _number(size - 1, place)))
+def _inside(position: Any, size: Any) -> Any:
+    return tir.all(
+        tir.greater_equal(position, _number(0, position)), tir.less_equal(position, _number(size - 1, position))
+    )
 
 
-def taps(place: Any, method: str) -> list[tuple[Any, Any]]:
-    """(whole place, weight) of the pixels that interpolation along one axis at `place` reads."""
+def taps(position: Any, method: str) -> list[tuple[Any, Any]]:
+    """(whole position, weight) of the pixels that interpolation along one axis at `position` reads."""
     if method == "nearest":
-        return [(tir.round(place), _number(1, place))]
-    base = tir.floor(place)
-    t = place - base
-    one = _number(1, place)
+        return [(tir.round(position), _number(1, position))]
+    base = tir.floor(position)
+    t = position - base
+    one = _number(1, position)
     if method == "bilinear":
         return [(base, one - t), (base + one, t)]
     a = -0.75
@@ -52,8 +54,8 @@ def taps(place: Any, method: str) -> list[tuple[Any, Any]]:
     def far(u: Any) -> Any:
         return ((u * _number(a, u) - _number(5 * a, u)) * u + _number(8 * a, u)) * u - _number(4 * a, u)
 
-    weights = [far(t + one), near(t), near(one - t), far(_number(2, place) - t)]
-    return [(base + _number(k - 1, place), weight) for k, weight in enumerate(weights)]
+    weights = [far(t + one), near(t), near(one - t), far(_number(2, position) - t)]
+    return [(base + _number(k - 1, position), weight) for k, weight in enumerate(weights)]
 
 
 def interpolate(read: Read, y: Any, x: Any, size: Sequence[Any], method: str, zeros: bool) -> Any:
@@ -71,24 +73,24 @@ def interpolate(read: Read, y: Any, x: Any, size: Sequence[Any], method: str, ze
     return total
 
 
-def _reflected(place: Any, size: int, align_corners: bool) -> Any:
-    """`place` mirrored at the image's ends until it lies within."""
+def _reflected(position: Any, size: int, align_corners: bool) -> Any:
+    """`position` mirrored at the image's ends until it lies within."""
     low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
     if span == 0:
-        return _number(0, place)
-    distance = tir.abs(place - _number(low, place))
-    flips = tir.floor(distance / _number(span, place))
-    rest = distance - flips * _number(span, place)
-    even = tir.eq(flips - tir.floor(flips * _number(0.5, place)) * _number(2, place), _number(0, place))
-    return tir.select(even, rest, _number(span, place) - rest) + _number(low, place)
+        return _number(0, position)
+    distance = tir.abs(position - _number(low, position))
+    flips = tir.floor(distance / _number(span, position))
+    rest = distance - flips * _number(span, position)
+    even = tir.eq(flips - tir.floor(flips * _number(0.5, position)) * _number(2, position), _number(0, position))
+    return tir.select(even, rest, _number(span, position) - rest) + _number(low, position)
 
 
 def grid_sample(data: Tensor, grid: Tensor, method: str, padding_mode: str, align_corners: bool) -> Tensor:
-    """`data` [N, C, H, W] at the places `grid` [N, 2, OH, OW] (x, y in -1 … 1)."""
+    """`data` [N, C, H, W] at the positions `grid` [N, 2, OH, OW] (x, y in -1 … 1)."""
     n, c, h, w = constant_shape(data)
     _, _, oh, ow = constant_shape(grid)
 
-    def place(g: Any, size: int) -> Any:
+    def position(g: Any, size: int) -> Any:
         half = _number(0.5, g)
         scaled = (g + _number(1, g)) * _number(size - 1, g) * half
         if not align_corners:
@@ -101,7 +103,7 @@ def grid_sample(data: Tensor, grid: Tensor, method: str, padding_mode: str, alig
         return scaled
 
     def body(b: Any, ch: Any, i: Any, j: Any) -> Any:
-        y, x = place(_wide(grid(b, 1, i, j)), h), place(_wide(grid(b, 0, i, j)), w)
+        y, x = position(_wide(grid(b, 1, i, j)), h), position(_wide(grid(b, 0, i, j)), w)
         return interpolate(lambda r, s: data(b, ch, r, s), y, x, (h, w), method, padding_mode == "zeros")
 
     return injective((n, c, oh, ow), body, "grid_sample")
@@ -113,17 +115,17 @@ def crop_and_resize(
     """Boxes [M, 4] (y1, x1, y2, x2 of 0 … 1) of the images `owners` [M] of `data` NCHW, each resized to `size`."""
     n, c, h, w = constant_shape(data)
 
-    def place(box: Any, first: int, index: Any, count: int, extent: int) -> Any:
+    def position(box: Any, first: int, index: Any, count: int, extent: int) -> Any:
         start, end = _wide(boxes(box, first)), _wide(boxes(box, first + 2))
         if count == 1:
             return (start + end) * _number(0.5 * (extent - 1), start)
-        # divided last, so that a box that ends where the image does has its last place there, not beyond
+        # divided last, so that a box that ends where the image does has its last position there, not beyond
         along = index.astype(start.dtype)
         mixed = (_number(count - 1, start) - along) * start + along * end
         return mixed * _number(extent - 1, start) / _number(count - 1, start)
 
     def body(box: Any, ch: Any, i: Any, j: Any) -> Any:
-        y, x = place(box, 0, i, size[0], h), place(box, 1, j, size[1], w)
+        y, x = position(box, 0, i, size[0], h), position(box, 1, j, size[1], w)
         owner = _index(owners(box), n)
         value = interpolate(lambda r, s: data(owner, ch, r, s), y, x, (h, w), method, False)
         return tir.select(tir.all(_inside(y, h), _inside(x, w)), value, tir.const(outside, data.dtype))
@@ -234,9 +236,9 @@ def roi_pool(data: Tensor, rois: Tensor, size: Sequence[int], scale: float) -> T
         start, end = (_wide(rois(region, k)) for k in (first, first + 2))
         start, end = tir.round(start * _number(scale, start)), tir.round(end * _number(scale, end))
         length = tir.maximum(end - start + _number(1, start), _number(1, start)) / _number(bins, start)
-        place = index.astype(start.dtype)
-        low = tir.floor(place * length) + start
-        high = tir.ceil((place + _number(1, place)) * length) + start
+        position = index.astype(start.dtype)
+        low = tir.floor(position * length) + start
+        high = tir.ceil((position + _number(1, position)) * length) + start
         return low, high
 
     lowest = tir.const(float("-inf"), data.dtype)
@@ -259,7 +261,7 @@ def roi_pool(data: Tensor, rois: Tensor, size: Sequence[int], scale: float) -> T
 
 
 def deformable_conv2d(data: Tensor, offset: Tensor, weight: Tensor, attrs: Any) -> Tensor:
-    """Convolution whose taps read `data` at places moved by `offset` [N, DG·KH·KW·2, OH, OW] (y, x of each tap)."""
+    """Convolution whose taps read `data` at positions moved by `offset` [N, DG·KH·KW·2, OH, OW] (y, x of each tap)."""
     n, c, h, w = constant_shape(data)
     o, icg, kh, kw = constant_shape(weight)
     oh, ow = constant_shape(offset)[2:]
@@ -294,8 +296,8 @@ def correlation(a: Tensor, b: Tensor, attrs: Any) -> Tensor:
 
     def read(x: Tensor, image: Any, y: Any, column: Any) -> Any:
         inside = tir.all(y >= 0, tir.less(y, h), column >= 0, tir.less(column, w))
-        row, place = clamped(y, h), clamped(column, w)
-        return tir.select(inside, x(image, rc, row, place), tir.const(0, x.dtype))
+        row, position = clamped(y, h), clamped(column, w)
+        return tir.select(inside, x(image, rc, row, position), tir.const(0, x.dtype))
 
     def body(image: Any, q: Any, i: Any, j: Any) -> Any:
         y, x = i * step + reach - top + ry.var, j * step + reach - left + rx.var

@@ -108,9 +108,9 @@ def _packed_key(key: Tensor, padded: Any, wide: str) -> Tensor:
     zero = tir.const(0.0, wide)
 
     def element(b: Any, h: Any, d: Any, c: Any) -> Any:
-        place = c if isinstance(columns, int) else tir.minimum(c, columns - 1)
-        inside = key(b, h, place, d).astype(wide)
-        return inside if padded == columns or place is not c else tir.if_then_else(c < columns, inside, zero)
+        position = c if isinstance(columns, int) else tir.minimum(c, columns - 1)
+        inside = key(b, h, position, d).astype(wide)
+        return inside if padded == columns or position is not c else tir.if_then_else(c < columns, inside, zero)
 
     return te.compute((batch, shared, depth, padded), element, name="packed_key", tag=tag.INJECTIVE)
 

@@ -45,7 +45,7 @@ def whole_phases(kernel: Tensor, strides: Sequence[int], axes: tuple[int, int]) 
 
 
 class _Taps:
-    """Where the output positions of one spatial axis read the input and the kernel."""
+    """The input and kernel elements read by the output positions of one spatial axis."""
 
     def __init__(self, size: Size, taps: int, stride: int, cut: tuple[int, int], extra: int, true_taps: int) -> None:
         self.out = transpose_output(size, true_taps, stride, *cut, 1, extra)

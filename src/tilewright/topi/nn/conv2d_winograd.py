@@ -1,4 +1,4 @@
-"""Convolution by minimal filtering: fewer multiplications, more additions (see `topi.winograd`)."""
+"""Winograd convolution: fewer multiplications, more additions (see `topi.winograd`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def filters_of(tile_size: int, kernel_size: Sequence[int], strides: Sequence[int
     """The filters of rows and of columns; raises InternalError where there are none."""
     found = find_filters(tile_size, kernel_size, strides)
     if found is None:
-        raise InternalError(f"no minimal filtering of tile_size {tile_size} by {kernel_size} at strides {strides}")
+        raise InternalError(f"no Winograd transform of tile_size {tile_size} by {kernel_size} at strides {strides}")
     return found
 
 

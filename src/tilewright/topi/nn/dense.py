@@ -79,16 +79,16 @@ def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "", units: int | N
     return finish(out, data, out_dtype)
 
 
-def _flattened(place: Sequence[Any], sizes: Sequence[int]) -> Any:
-    """The number of the element at `place` of an array of `sizes`."""
-    found = place[0]
-    for index, size in zip(place[1:], sizes[1:], strict=True):
+def _flattened(position: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """The number of the element at `position` of an array of `sizes`."""
+    found = position[0]
+    for index, size in zip(position[1:], sizes[1:], strict=True):
         found = found * size + index
     return found
 
 
 def _unflattened(number: Any, sizes: Sequence[int]) -> list[Any]:
-    """The place of the element with this number."""
+    """The position of the element with this number."""
     found: list[Any] = []
     for size in reversed(sizes[1:]):
         found.insert(0, number % size)
@@ -130,10 +130,10 @@ def batch_matmul(
     if transpose_b or padded is not columns:
         b = _packed(b, transpose_b, (batch_b, depth, padded), columns)
 
-    def body(n: Any, i: Any, *place: Any) -> Any:
+    def body(n: Any, i: Any, *position: Any) -> Any:
         n_a, n_b = (0 if batch_a == 1 else n), (0 if batch_b == 1 else n)
         x = a(n_a, k, i) if transpose_a else a(n_a, i, k)
-        j = place[0] if len(place) == 1 else place[0] * _ALIGNMENT + place[1]
+        j = position[0] if len(position) == 1 else position[0] * _ALIGNMENT + position[1]
         return te.sum(x.astype(wide) * b(n_b, k, j).astype(wide), axis=k)
 
     groups = (columns,) if padded is columns else (padded // _ALIGNMENT, _ALIGNMENT)

@@ -36,15 +36,17 @@ class _Axis:
     taps: IterVar
 
     def read(self, window: Any) -> tuple[Any, list[Any]]:
-        """The place of a tap of `window`, and the conditions under which it lies in the image, as far as in doubt."""
-        place = window * self.stride + self.taps * self.dilation - self.before
+        """The position of a tap of `window`, and the conditions under which it lies in the image, as far as in
+        doubt.
+        """
+        position = window * self.stride + self.taps * self.dilation - self.before
         last = (self.out - 1) * self.stride + (self.kernel - 1) * self.dilation - self.before
-        inside = [tir.likely(place >= 0)] if self.before > 0 else []
-        inside += [tir.likely(place < self.size)] if may_hold(last >= self.size) else []
-        return place, inside
+        inside = [tir.likely(position >= 0)] if self.before > 0 else []
+        inside += [tir.likely(position < self.size)] if may_hold(last >= self.size) else []
+        return position, inside
 
     def covered(self, window: Any, include_pad: bool) -> Any:
-        """How many taps of `window` count: a number where it is the same for all windows."""
+        """The number of taps of `window` that count: one number where it is the same for all windows."""
         low, high = (-self.before, self.size + self.after) if include_pad else (0, self.size)
         kernel, stride, dilation = self.kernel, self.stride, self.dilation
 
@@ -81,9 +83,9 @@ def pool2d(
 
     Padding is no stage: the reduction leaves out the taps beside the image.
     """
-    places, out_shape = spatial_axes(layout), list(extents(x))
+    positions, out_shape = spatial_axes(layout), list(extents(x))
     axes: dict[int, _Axis] = {}
-    for i, (a, name) in enumerate(zip(places, ("kh", "kw"))):
+    for i, (a, name) in enumerate(zip(positions, ("kh", "kw"))):
         size, window = out_shape[a], (pool_size[i], strides[i], padding[i], padding[i + 2], dilation[i])
         out_shape[a] = pool_output(size, *window, ceil_mode)
         axes[a] = _Axis(size, *window, out_shape[a], te.reduce_axis((0, pool_size[i]), name=name))

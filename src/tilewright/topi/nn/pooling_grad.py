@@ -49,7 +49,7 @@ def _windows(out_gradient: Tensor, attrs: Any, axes: Sequence[int]) -> list[_Win
 
 
 def _first_largest(data: Tensor, out_shape: Sequence[int], attrs: Any) -> Tensor:
-    """Which tap of each window holds its first largest element, in row-major order. Stages: pool_max, pool_arg."""
+    """The tap of each window that holds its first largest element, in row-major order. Stages: pool_max, pool_arg."""
     axes, shape = spatial_axes(attrs["layout"]), constant_shape(data)
     size, strides, padding, dilation = (attrs[n] for n in ("pool_size", "strides", "padding", "dilation"))
 

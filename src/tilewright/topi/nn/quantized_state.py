@@ -27,7 +27,7 @@ _LEVELS = 255
 
 @dataclass(frozen=True)
 class ByteWeights:
-    """What belongs to weights of bytes, each read at (direction, gate, unit).
+    """The parameters of weights of bytes, each read at (direction, gate, unit).
 
     A weight stands for (byte - zero) * scale; `columns` are the sums of byte - zero over the inputs of a unit. `zero`
     is None where all are zero. `codes` is the type that the state takes, as the processor's dot product wants it.
@@ -107,8 +107,8 @@ def _range(state: Tensor, depth: int, back: int, codes: str) -> list[Tensor]:
 
 def _code(value: Any, scale: Any, zero: Any, codes: str) -> Any:
     shift = 128 if codes == "int8" else 0
-    place = tir.round(value / scale) + (zero + shift).astype(value.dtype)
-    code = _limited(place).astype(_SUM)
+    position = tir.round(value / scale) + (zero + shift).astype(value.dtype)
+    code = _limited(position).astype(_SUM)
     return (code - shift if shift else code).astype(codes)
 
 

@@ -30,7 +30,7 @@ UNIT_BLOCK = 16
 
 #: Step, direction, batch and unit.
 Place = tuple[Any, Any, Any, Any]
-#: The recurrent product of a gate at a place.
+#: The recurrent product of a gate at a position.
 Inside = Callable[[int], Any]
 
 
@@ -71,7 +71,7 @@ def recurrent(
 
 @dataclass(frozen=True)
 class _Layer:
-    """What the steps of one layer read: inputs of the gates by step, packed weights, and the padded vectors."""
+    """The operands of one layer's steps: inputs of the gates by step, packed weights, and the padded vectors."""
 
     recurrence: Recurrence
     gates: Callable[..., Any]
@@ -175,7 +175,7 @@ class _Layer:
 
 # ------------------------------------------------------------------------------------------------------- cells
 def _rnn_cell(layer: _Layer, at: Place, inside: Inside, old: Sequence[Any]) -> list[Any]:
-    """The next states at a place, of the recurrent products `inside(gate)` and the states before."""
+    """The next states at a position, of the recurrent products `inside(gate)` and the states before."""
     s, d, b, u = at
     x = inside(0) + layer.gates(layer.time(s, d, b), b, d, 0, u)
     return [layer.kept(s, b, layer.activate(0, d, x), old[0])]
@@ -276,9 +276,9 @@ def _packed(weight: Tensor, count: int, together: int) -> Tensor:
     padded = blocks * UNIT_BLOCK != size or groups * together != size
 
     def element(d: Any, p: Any, k: Any, g: Any, lane: Any, *inner: Any) -> Any:
-        u, place = p * UNIT_BLOCK + lane, k * together + inner[0] if inner else k
-        found = weight(d, g * size + u, place)
-        inside = tir.all(u < size, place < size)
+        u, position = p * UNIT_BLOCK + lane, k * together + inner[0] if inner else k
+        found = weight(d, g * size + u, position)
+        inside = tir.all(u < size, position < size)
         return tir.if_then_else(inside, found, tir.const(0, found.dtype)) if padded else found
 
     shape = (directions, blocks, groups, count, UNIT_BLOCK, *((together,) if together > 1 else ()))

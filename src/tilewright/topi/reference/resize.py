@@ -23,7 +23,7 @@ COORDINATE_MODES = (
 
 
 def source_coordinates(size: int, out: int, scale: float, mode: str) -> np.ndarray:
-    """Where each of `out` output positions lies on an axis of `size` elements, in float32."""
+    """The input coordinate of each of `out` output positions on an axis of `size` elements, in float32."""
     x = np.arange(out, dtype=np.float32)
     half, ratio = np.float32(0.5), np.float32(scale)
     if mode == "asymmetric":
@@ -77,16 +77,16 @@ def _weights(distance: np.ndarray, method: str, alpha: float) -> list[np.ndarray
 
 
 def axis_taps(size: int, out: int, scale: float, attrs: Any) -> tuple[np.ndarray, np.ndarray]:
-    """What each position of one axis is interpolated from by `linear` or `cubic`: elements and weights, [out, taps]."""
+    """The elements and weights that `linear` or `cubic` interpolates each position of one axis from, [out, taps]."""
     x = source_coordinates(size, out, scale, attrs["coordinate_transformation_mode"]).astype(np.float64)
     base = np.floor(x).astype(np.int64)
     weights = np.stack(_weights(x - base, attrs["method"], attrs["cubic_alpha"]), axis=1)
     first = 0 if attrs["method"] == "linear" else -1
-    places = base[:, None] + np.arange(first, first + weights.shape[1])
+    positions = base[:, None] + np.arange(first, first + weights.shape[1])
     if attrs["cubic_exclude"] and first:
-        weights = np.where((places >= 0) & (places < size), weights, 0.0)
+        weights = np.where((positions >= 0) & (positions < size), weights, 0.0)
         weights = weights / weights.sum(axis=1, keepdims=True)
-    return np.clip(places, 0, size - 1), weights
+    return np.clip(positions, 0, size - 1), weights
 
 
 def axis_scale(size: int, out: int, scales: Sequence[float], axis: int) -> float:

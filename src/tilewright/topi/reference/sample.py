@@ -1,4 +1,4 @@
-"""Reference sampling of images at fractional places, in float64, one place at a time."""
+"""Reference sampling of images at fractional coordinates, in float64, one position at a time."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 
-def _weights(place: float, method: str) -> list[tuple[int, float]]:
+def _weights(position: float, method: str) -> list[tuple[int, float]]:
     """(pixel, weight) of interpolation along one axis."""
     if method == "nearest":
-        return [(round(place), 1.0)]
-    base = math.floor(place)
-    t = place - base
+        return [(round(position), 1.0)]
+    base = math.floor(position)
+    t = position - base
     if method == "bilinear":
         return [(base, 1 - t), (base + 1, t)]
     a = -0.75
@@ -46,11 +46,11 @@ def at(image: np.ndarray, y: float, x: float, method: str, zeros: bool) -> np.nd
     return total
 
 
-def _mirrored(place: float, size: int, align_corners: bool) -> float:
+def _mirrored(position: float, size: int, align_corners: bool) -> float:
     low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
-    while high > low and not low <= place <= high:
-        place = 2 * low - place if place < low else 2 * high - place
-    return place
+    while high > low and not low <= position <= high:
+        position = 2 * low - position if position < low else 2 * high - position
+    return position
 
 
 def grid_sample(data: np.ndarray, grid: np.ndarray, attrs: Any) -> np.ndarray:
@@ -58,13 +58,13 @@ def grid_sample(data: np.ndarray, grid: np.ndarray, attrs: Any) -> np.ndarray:
     align, mode = attrs["align_corners"], attrs["padding_mode"]
     out = np.empty((*data.shape[:2], *grid.shape[2:]), data.dtype)
     for n, i, j in np.ndindex(data.shape[0], *grid.shape[2:]):
-        places = []
+        positions = []
         for g, size in ((float(grid[n, 1, i, j]), data.shape[2]), (float(grid[n, 0, i, j]), data.shape[3])):
-            place = (g + 1) * (size - 1) / 2 if align else ((g + 1) * size - 1) / 2
+            position = (g + 1) * (size - 1) / 2 if align else ((g + 1) * size - 1) / 2
             if mode == "reflection":
-                place = _mirrored(place, size, align)
-            places.append(place if mode == "zeros" else min(max(place, 0.0), size - 1.0))
-        out[n, :, i, j] = at(data[n], places[0], places[1], attrs["method"], mode == "zeros")
+                position = _mirrored(position, size, align)
+            positions.append(position if mode == "zeros" else min(max(position, 0.0), size - 1.0))
+        out[n, :, i, j] = at(data[n], positions[0], positions[1], attrs["method"], mode == "zeros")
     return out
 
 
@@ -155,10 +155,10 @@ def deformable_conv2d(data: np.ndarray, offset: np.ndarray, weight: np.ndarray, 
         columns = np.empty((data.shape[1], kh, kw))
         for d, y, x in np.ndindex(attrs["deformable_groups"], kh, kw):
             first = ((d * kh + y) * kw + x) * 2
-            place_y = i * sh + y * dh - top + float(offset[n, first, i, j])
-            place_x = j * sw + x * dw - left + float(offset[n, first + 1, i, j])
+            position_y = i * sh + y * dh - top + float(offset[n, first, i, j])
+            position_x = j * sw + x * dw - left + float(offset[n, first + 1, i, j])
             part = slice(d * shared, (d + 1) * shared)
-            columns[part, y, x] = at(data[n, part], place_y, place_x, "bilinear", True)
+            columns[part, y, x] = at(data[n, part], position_y, position_x, "bilinear", True)
         grouped = columns.reshape(groups, icg, kh, kw)
         kernel = weight.reshape(groups, o // groups, icg, kh, kw)
         out[n, :, i, j] = np.einsum("gchw,gochw->go", grouped, kernel).reshape(o)

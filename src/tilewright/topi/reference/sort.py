@@ -15,11 +15,11 @@ def argsort(x: np.ndarray, axis: int, ascending: bool) -> np.ndarray:
 
 
 def searchsorted(rows: np.ndarray, values: np.ndarray, right: bool) -> np.ndarray:
-    """Where each of `values` belongs in the sorted last axis of `rows`."""
+    """The insertion index of each of `values` in the sorted last axis of `rows`."""
     side = "right" if right else "left"
     if rows.ndim == 1:
         return np.searchsorted(rows, values, side)  # type: ignore[call-overload]
     found = np.empty(values.shape, np.int64)
-    for place in np.ndindex(values.shape[:-1]):
-        found[place] = np.searchsorted(rows[place], values[place], side)  # type: ignore[call-overload]
+    for position in np.ndindex(values.shape[:-1]):
+        found[position] = np.searchsorted(rows[position], values[position], side)  # type: ignore[call-overload]
     return found

@@ -79,8 +79,8 @@ def pool(data: np.ndarray, kind: str, attrs: Any, axes: str) -> np.ndarray:
     result = np.empty((*x.shape[:2], *out), x.dtype)
     for position in np.ndindex(*out):
         taps, count = [], 1
-        for d, place in enumerate(position):
-            steps = place * strides[d] - before[d] + np.arange(size[d]) * dilation[d]
+        for d, index in enumerate(position):
+            steps = index * strides[d] - before[d] + np.arange(size[d]) * dilation[d]
             inside = (steps >= 0) & (steps < x.shape[2 + d])
             counted = (steps >= -before[d]) & (steps < x.shape[2 + d] + after[d])
             taps.append(steps[inside])

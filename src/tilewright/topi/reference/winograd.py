@@ -1,4 +1,4 @@
-"""Reference of convolution by minimal filtering, in the steps of the kernels: transforms, products, transform."""
+"""Reference of Winograd convolution, in the steps of the kernels: transforms, products, transform."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How each operator is computed on each kind of target: one folder a target, one file a template."""
+"""Schedules of operators for each kind of target: one folder a target, one file a template."""

@@ -1,4 +1,4 @@
-"""What a kernel is expected to cost: cycles of one core, by what they are spent on, and the traffic that they rest on.
+"""The expected cost of a kernel: cycles of one core, by resource, and the traffic that they rest on.
 
     reads = Traffic(machine, workers=2)
     reads.add(weights, apart=panel + window)      # bytes read again after `panel + window` others have passed by
@@ -25,20 +25,6 @@ _WITHIN, _BEYOND = 4.0, 1.2
 #: The order of the mean of that cache and of the rest where data comes from it in short pieces: what the core then
 #: waits for counts as stalls.
 _NEAR = 2.0
-
-#: The share of a rate at which weights arrive that are read for the first time, beside multiply-adds: a register
-#: tile asks for fewer lines at a time than a loop that does nothing but read.
-_STREAMED = 0.5
-
-#: What prefetching hides of the lesser of data from beyond the level-2 cache and of the work in the core meanwhile.
-HIDDEN = 0.85
-
-#: Shares of the caches that what is kept may fill: the rest passes through them.
-_KEPT_L1, KEPT_L2 = 0.85, 0.75
-
-#: The same beside packed panels of matrix products, which are written to, fetched ahead and left behind in one stream:
-#: blocks of rows as large as the shares above were slower on an Intel Xeon with AMX.
-KEPT_L1_BY_PANELS, KEPT_L2_BY_PANELS = 0.75, 0.55
 
 
 @dataclass(frozen=True)
@@ -74,7 +60,7 @@ class Cost:
 
     @property
     def bound(self) -> str:
-        """What most cycles are spent on: one of `RESOURCES`, or "fixed"."""
+        """The resource that most cycles are spent on: one of `RESOURCES`, or "fixed"."""
         spent = dict.fromkeys((*RESOURCES, "fixed"), 0.0)
         part: Cost | None = self
         while part is not None:
@@ -109,7 +95,7 @@ class Traffic:
         machine = self.machine
         if self.in_l1(apart):
             return
-        if apart <= KEPT_L2 * machine.l2.size:
+        if apart <= machine.kept_l2 * machine.l2.size:
             self.l2 += count
         elif apart <= machine.l3.size:
             self.l3 += count
@@ -125,21 +111,21 @@ class Traffic:
         machine = self.machine
         if self.in_l1(apart):
             return machine.load_latency
-        if apart <= KEPT_L2 * machine.l2.size:
+        if apart <= machine.kept_l2 * machine.l2.size:
             return machine.lines_in_flight * machine.line / machine.read_l2.one
         level = machine.read_l3 if apart <= machine.l3.size else machine.read_memory
         return machine.lines_in_flight * machine.line / level.one
 
     def stream(self, count: float, apart: float, first: bool = True) -> None:
         """`add` of weights that a loop nest passes over as one stream, for the first time or again."""
-        machine, count = self.machine, count / (_STREAMED if first else 1.0)
+        machine, count = self.machine, count / (self.machine.first_read if first else 1.0)
         self.add(count, apart)
-        if apart > KEPT_L2 * machine.l2.size:
+        if apart > machine.kept_l2 * machine.l2.size:
             level = machine.read_l3 if apart <= machine.l3.size else machine.read_memory
             self.streamed += count / min(level.one, level.all / self.workers)
 
     def gather(self, count: float, piece: float, streams: float) -> None:
-        """`count` bytes which all workers have written are read in pieces of `piece` bytes, out of `streams` places.
+        """`count` bytes which all workers have written are read in pieces of `piece` bytes, out of `streams` positions.
 
         A prefetcher brings them if it can follow so many. Else the first line of each piece of the others' part is
         waited for, about as long as a barrier takes, for which a line goes to and fro too.
@@ -149,7 +135,7 @@ class Traffic:
 
     def in_l1(self, apart: float) -> bool:
         """True if what is read again after `apart` bytes is found in the first-level cache."""
-        return apart <= _KEPT_L1 * self.machine.l1.size
+        return apart <= self.machine.kept_l1 * self.machine.l1.size
 
     def cost(
         self,
@@ -173,7 +159,7 @@ class Traffic:
         within = _mean((arithmetic, load_ports), _WITHIN)
         near = _mean((within, l2), _NEAR)
         stalls = max(near - _mean((arithmetic, load_ports, l2), _WITHIN), 0.0)
-        hidden = max(HIDDEN * min(self.streamed, ahead * near), unasked * min(self.streamed, near * first))
+        hidden = max(machine.prefetched * min(self.streamed, ahead * near), unasked * min(self.streamed, near * first))
         return Cost(arithmetic, load_ports, l2, l3, memory, fixed, stalls if ahead else stalls + self.waited, hidden)
 
 

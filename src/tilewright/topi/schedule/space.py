@@ -73,8 +73,8 @@ class ConfigSpace:
 
     def __iter__(self) -> Iterator[Config]:
         found: list[dict[str, Value]] = [{}]
-        for place, (names, rows) in enumerate(self._groups, 1):
-            conditions = [condition for known, condition in self._conditions if max(known, 1) == place]
+        for position, (names, rows) in enumerate(self._groups, 1):
+            conditions = [condition for known, condition in self._conditions if max(known, 1) == position]
             pieces = [dict(zip(names, row, strict=True)) for row in rows]
             found = [earlier | piece for earlier in found for piece in pieces]
             for condition in conditions:
@@ -86,7 +86,7 @@ class ConfigSpace:
         return sum(1 for _ in self)
 
     def cost(self, config: Config) -> Cost:
-        """What `config` is expected to take; nothing where the space was not ranked."""
+        """The expected cost of `config`; nothing where the space was not ranked."""
         return self._cost(config)
 
     @functools.cached_property
@@ -101,14 +101,14 @@ class ConfigSpace:
         if self._least is None or "ranked" in self.__dict__:
             return self.ranked[0]
         least = self._least
-        bounded = [(least(config), place, config) for place, config in enumerate(self._valid())]
+        bounded = [(least(config), position, config) for position, config in enumerate(self._valid())]
         found: tuple[float, int, Cost, Config] | None = None
-        for bound, place, config in sorted(bounded, key=lambda entry: entry[:2]):
+        for bound, position, config in sorted(bounded, key=lambda entry: entry[:2]):
             if found is not None and bound > found[0] + _ROUNDING:
                 break
             cost = self.cost(config)
-            if found is None or (_rank(cost), place) < found[:2]:
-                found = _rank(cost), place, cost, config
+            if found is None or (_rank(cost), position) < found[:2]:
+                found = _rank(cost), position, cost, config
         assert found is not None
         return found[2:]
 

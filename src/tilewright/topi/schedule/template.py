@@ -23,7 +23,7 @@ from tilewright.topi.schedule.space import ConfigSpace
 
 @dataclass(frozen=True)
 class Template:
-    """How kernels whose anchor carries `tag` are scheduled.
+    """The schedule of kernels whose anchor carries `tag`.
 
     `workload(anchor, out)` are the facts of a kernel as a hashable value (`out` is the result of its epilogue, the
     anchor itself where it has none); `space(workload, target)` are its knobs and `cost(workload, config, target)` is

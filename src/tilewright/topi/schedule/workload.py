@@ -17,7 +17,7 @@ class Conv2DWorkload:
     `in_block` and `out_block` are the channel blocks of its layouts, 1 for plain images. `padded` says that a padded
     copy of the image is made first. `other_inputs` counts images of the size of the result that the epilogue reads,
     `epilogue` are its functions, such as exponentials, and its divisions for one element.
-    `tile_size` is the m of minimal filtering, 0 for sums over the window; `group` are the rows and columns of tiles
+    `tile_size` is the m of Winograd, 0 for sums over the window; `group` are the rows and columns of tiles
     that its grid is made of where the size of the image is symbolic. `widths` are those that such an image may have.
     Each group is `joined` of so many; blocked kernels leave out the zeros between these. Of a transposed convolution,
     `phases` images of the batch are one image's, each with weights of its own.
@@ -70,7 +70,7 @@ class Conv2DWorkload:
         if self.joined == 1 or self.out_block == 1:
             return every
         wide, filters = blocks * self.out_block, self.out_channels // self.groups // self.joined
-        spans = [parts_of_block(place, wide, filters) for place in range(self.group_blocks // blocks)]
+        spans = [parts_of_block(position, wide, filters) for position in range(self.group_blocks // blocks)]
         return every * sum(last - first + 1 for first, last in spans) // (len(spans) * self.joined)
 
     @property
@@ -122,7 +122,7 @@ class Conv2DWorkload:
 class Conv2DLayouts:
     """One way to run a convolution: the layouts of its operands, the algorithm, its configuration, and the cost.
 
-    Layouts are spelled as in the attributes of `nn.conv2d`. `tile_size` is the m of minimal filtering, 0 for sums over
+    Layouts are spelled as in the attributes of `nn.conv2d`. `tile_size` is the m of Winograd, 0 for sums over
     the window. Without a target to judge by there is no configuration, and the cost, in cycles, is 0.
     """
 

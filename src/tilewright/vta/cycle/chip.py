@@ -266,7 +266,7 @@ class Chip:
             yield self.events.now + 1
 
     def usage(self) -> Usage:
-        """What the units did."""
+        """The usage of the units."""
         assert self.finished is not None
         busy = self.compute.busy
         counts = [

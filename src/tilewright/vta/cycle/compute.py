@@ -55,7 +55,7 @@ class Compute:
         self._wanted = {"GEMM": Condition(events), "ALU": Condition(events)}
 
     def measure(self, position: int, x: Instruction) -> Work:
-        """What an instruction will do, by its micro-ops."""
+        """The work of an instruction, by its micro-ops."""
         base = uop_fields(self.isa, self.uops.words[x["uop_begin"] : x["uop_end"]])
         rounds = x["iter_out"] - 1, x["iter_in"] - 1
         used = 2 if x.name == "ALU" and not x["use_imm"] else 1
@@ -68,7 +68,7 @@ class Compute:
         return Work(position, x.name, steps, low, high, 0)
 
     def may_go(self, work: Work) -> bool:
-        """Whether the core has room and the other one does not reach the same accumulators."""
+        """True if the core has room and the other one does not reach the same accumulators."""
         other = self.under_way["ALU" if work.kind == "GEMM" else "GEMM"]
         meets = any(w.low <= work.high and w.high >= work.low for w in other)
         return not meets and len(self.under_way[work.kind]) < _DEPTH[work.kind]

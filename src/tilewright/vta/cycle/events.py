@@ -65,7 +65,7 @@ class Events:
 
 
 class Counter:
-    """A number of tokens, or of free places: `add` at a cycle, `take` when one is there."""
+    """A number of tokens, or of free positions: `add` at a cycle, `take` when one is there."""
 
     def __init__(self, events: Events, count: int = 0) -> None:
         self._events, self.count, self.changed = events, count, Condition(events)

@@ -11,7 +11,7 @@ from tilewright.vta.cycle.memory import MemoryPort
 from tilewright.vta.isa import Isa
 from tilewright.vta.loops import memory_of, sram_shape
 
-#: Instructions between the half that asks and the half that places.
+#: Instructions between the half that asks and the half that positions.
 _UNDER_WAY = 4
 
 

@@ -1,4 +1,4 @@
-"""What an exploration hands over: a folder with configuration, tuned layers, report, plot, and the chip's Verilog."""
+"""The output of an exploration: a folder with configuration, tuned layers, report, plot, and the chip's Verilog."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def pareto(found: Exploration) -> str:
     areas, times = [x for x, _ in cloud] + [t[0] for t in tuned], [y for _, y in cloud] + [t[1] for t in tuned]
     x_low, x_high, y_low, y_high = min(areas) / 1.1, max(areas) * 1.1, min(times) / 1.2, max(times) * 1.2
 
-    def place(area: float, time: float) -> tuple[float, float]:
+    def position(area: float, time: float) -> tuple[float, float]:
         x = math.log(area / x_low) / math.log(x_high / x_low)
         y = math.log(time / y_low) / math.log(y_high / y_low)
         return _LEFT + x * (_WIDTH - _LEFT - 20), _HEIGHT - _BOTTOM - y * (_HEIGHT - _BOTTOM - _TOP)
@@ -110,24 +110,24 @@ def pareto(found: Exploration) -> str:
     ]
     for value in (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0):
         if x_low <= value <= x_high:
-            x, _ = place(value, y_low)
+            x, _ = position(value, y_low)
             parts.append(f'<text x="{x:.0f}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">{value:g}</text>')
     for power in range(3, 11):
         for value in (10**power, 3 * 10**power):
             if y_low <= value <= y_high:
-                _, y = place(x_low, value)
+                _, y = position(x_low, value)
                 parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.0f}" text-anchor="end">{value:,}</text>')
     for area, time in cloud:
-        x, y = place(area, time)
+        x, y = position(area, time)
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="1.5" fill="#bbbbbb"/>')
     front: list[tuple[float, float]] = []
     for area, time, _ in sorted(tuned, key=lambda t: t[:2]):
         if not front or time < front[-1][1]:
             front.append((area, time))
-    corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in front))
+    corners = " ".join(f"{x:.1f},{y:.1f}" for x, y in (position(*point) for point in front))
     parts.append(f'<polyline points="{corners}" fill="none" stroke="#0b6e99"/>')
     for area, time, point in tuned:
-        x, y = place(area, time)
+        x, y = position(area, time)
         colour = "#e03e3e" if point == found.chosen else "#0f7b6c" if point == found.default else "#0b6e99"
         label = escape(f"{point.candidate.name}: {point.cycles} cycles, area {area:.2f}")
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}"><title>{label}</title></circle>')

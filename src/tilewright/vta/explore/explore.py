@@ -36,7 +36,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Exploration:
-    """What was found. Cycles are of all networks together, one inference each."""
+    """The result of an exploration. Cycles are of all networks together, one inference each."""
 
     considered: int
     refused: int
@@ -117,7 +117,7 @@ def prune(points: list[Point], keep: int) -> list[Point]:
 
 
 def _like(point: Point, others: list[Point]) -> int:
-    """How many of the others have the same tiles and port."""
+    """The number of other points that have the same tiles and port."""
     shape = (point.candidate.config.block, point.candidate.hardware.port_bytes)
     return sum(shape == (p.candidate.config.block, p.candidate.hardware.port_bytes) for p in others)
 

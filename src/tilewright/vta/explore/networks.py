@@ -1,14 +1,13 @@
-"""What of a network is work for GEMM: its convolutions and dense layers, each with how often it occurs."""
+"""GEMM work of a network: its convolutions and dense layers, each with its count."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
-from tilewright.compile import import_model
 from tilewright.relay.ir.expr import Call, Function, Operator
 from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import post_order
 from tilewright.vta.config import Config
@@ -69,9 +68,9 @@ class Work:
         return found
 
 
-def work_of(model: Any) -> Work:
-    """The layers of a model file or module, for a batch of one."""
-    mod = infer_type(import_model(model, None))
+def work_of(mod: IRModule) -> Work:
+    """The layers of a module, for a batch of one."""
+    mod = infer_type(mod)
     found = Work()
     for function in mod.functions.values():
         if not isinstance(function, Function):
@@ -87,7 +86,7 @@ def _note(call: Call, name: str, found: Work) -> None:
         return
     shapes = [tuple(tensor_type_of(arg).shape) for arg in call.args[:2]]
     if not all(isinstance(size, int) for shape in shapes for size in shape):
-        found.left_out.append(f"{name} with an open size; fix the input's shape")
+        found.left_out.append(f"{name} with a symbolic dimension; fix the input's shape")
         return
     data, weight = shapes
     if name in _DENSE:

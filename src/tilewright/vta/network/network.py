@@ -1,13 +1,12 @@
-"""Layers one after another as one program, with the places of all tensors in DRAM.
+"""Layers one after another as one program, with the positions of all tensors in DRAM.
 
     network = Network(Config())
     x = network.image((1, 64, 56, 56), operand=0)
     y = network.conv2d(x, weight, [Step("ADD", bias), Step("SHR", 7), Step("MAX", 0), Step("MIN", 127)], padding=…)
     compiled = network.build([y])
 
-Tensors are int8, [images, channels, rows, columns]; `build` gives each its place for as long as it is read. `Compiled`
-holds plain data and one array, and is what `session.Session` runs.
-"""
+Tensors are int8, [images, channels, rows, columns]; `build` gives each its position for as long as it is read.
+`Compiled` holds plain data and one array, and is what `session.Session` runs."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ _NO_PAD = (0, 0, 0, 0)
 
 @dataclass(eq=False)
 class Tensor:
-    """A value between layers; `address` is its first element, once it has a place.
+    """A value between layers; `address` is its first element, once it has a position.
 
     Numbers of more than a byte are `planes` images, one of each byte, the lowest first.
     """
@@ -48,7 +47,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Patches:
-    """What the host does to an operand first: `layout.patches`, so that its convolution becomes one of 1×1."""
+    """The host's first transformation of an operand: `layout.patches`, so that its convolution becomes one of 1×1."""
 
     kernel: tuple[int, int]
     strides: tuple[int, int]
@@ -66,7 +65,7 @@ class _Input:
 
 @dataclass(eq=False)
 class _Layer:
-    """A layer: what it reads and writes, and what records it when all have places and tells of its tiles."""
+    """A layer: what it reads and writes, and what records it when all have positions and tells of its tiles."""
 
     name: str
     reads: tuple[Tensor, ...]
@@ -179,7 +178,7 @@ class Network:
     # -------------------------------------------------------------------------------------------------- program
     def build(self, outputs: Sequence[Tensor]) -> Compiled:
         """Places and program. Raises `UnsupportedError` where a layer does not fit on the chip."""
-        base = self._place(outputs)
+        base = self._position(outputs)
         dram = Dram(self.isa, _PAGES - base)
         dram.allocate(base)
         commands, layers = Commands(self.isa, dram), []
@@ -218,8 +217,8 @@ class Network:
         n, c, h, w = tensor.shape
         return -(-n // self.config.batch) * blocks_of(c, self.config) * h * w
 
-    def _place(self, outputs: Sequence[Tensor]) -> int:
-        """Give all tensors places; the bytes that they need together."""
+    def _position(self, outputs: Sequence[Tensor]) -> int:
+        """Give all tensors positions; the bytes that they need together."""
         arena, size = Dram(self.isa, _PAGES), self.isa.memories["INP"].element_bytes
         last = {tensor: index for index, layer in enumerate(self.layers) for tensor in layer.reads}
         last |= dict.fromkeys(outputs, len(self.layers))
@@ -254,7 +253,7 @@ def convolution(
 
 
 def largest_sums(weight: Array) -> Array:
-    """How far from zero the sums of each output channel can be, by its weights, whatever the int8 image."""
+    """The largest magnitude of the sums of each output channel, by its weights, whatever the int8 image."""
     return abs(weight.reshape(weight.shape[0], -1).astype(np.int64)).sum(axis=1) << 7
 
 

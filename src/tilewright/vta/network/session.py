@@ -30,7 +30,7 @@ class Session:
 
     @property
     def counters(self) -> Counter[str]:
-        """What the driver counted so far."""
+        """The driver's counters so far."""
         return self.driver.counters
 
     def run(self, operands: Sequence[Array]) -> list[Array]:

@@ -1,4 +1,4 @@
-"""How large a chip is: cells and memories by yosys, and from them one figure.
+"""The area of a chip: cells and memories by yosys, and from them one figure.
 
 yosys flattens the Verilog and counts its operators by width, multiplexers by bit, memories apart. Gates are what an
 operator of that width takes in two-input gates, about; a bit of memory counts half a gate. That is a measure to

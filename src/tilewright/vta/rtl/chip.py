@@ -76,7 +76,7 @@ class Chip(Elaboratable):
         return m
 
     def _registers(self, m: Module) -> None:
-        """What the host writes and reads."""
+        """The registers that the host writes and reads."""
         held = {name: Signal(ADDRESS_BITS, name=name) for name in REGISTERS if name not in ("control", "cycles")}
         cycles, running, finished = Signal(32), Signal(), Signal()
         launch = self.reg_write & (self.reg_addr == REGISTERS["control"]) & self.reg_value[0]

@@ -40,7 +40,7 @@ class Stretches:
         self.any, self.room = Cat(*self.used).any(), ~Cat(*self.used).all()
 
     def meets(self, low: Signal, high: Signal) -> Any:
-        """Whether some accumulator from `low` to `high` is among them."""
+        """True if some accumulator from `low` to `high` is among them."""
         return Cat(*(u & (a <= high) & (b >= low) for u, a, b in zip(self.used, self.low, self.high))).any()
 
     def keep(self, m: Module, low: Signal, high: Signal) -> None:

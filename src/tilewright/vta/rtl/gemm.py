@@ -77,7 +77,7 @@ class Gemm(Elaboratable):
         return sums
 
     def _accumulate(self, m: Module, sums: list[Signal], stage: tuple[Signal, ...]) -> None:
-        """What was there, or is about to be, plus the sums; nothing plus nothing for a reset."""
+        """The old accumulator, or the one about to be written, plus the sums; zero plus zero for a reset."""
         step, _, reset, dst = stage
         before = forwarded(m, self.read_data, step, dst, self.write_en, self.write_addr, self.write_data)
         added = [before.word_select(i, ACC_BITS) + whole for i, whole in enumerate(sums)]
@@ -85,7 +85,7 @@ class Gemm(Elaboratable):
 
 
 def forwarded(m: Module, data: Signal, step: Signal, addr: Signal, en: Signal, wrote: Signal, written: Signal) -> Any:
-    """What a read of accumulators has to see: the last two results are newer than what the memory gave.
+    """The accumulators seen by a read: the last two results are newer than the memory's.
 
     `en`, `wrote` and `written` are the write that goes on now; the one before it was not in memory when it was read.
     """

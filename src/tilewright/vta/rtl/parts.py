@@ -1,4 +1,4 @@
-"""What the units of the RTL share: fields of instructions as signals, queues, tokens, the memory port."""
+"""Shared parts of the RTL's units: fields of instructions as signals, queues, tokens, the memory port."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Tokens:
 
 
 def opcode_is(isa: Isa, word: Value, name: str) -> Any:
-    """Whether an instruction is LOAD, STORE, …"""
+    """True if an instruction is LOAD, STORE, …"""
     opcode = isa.formats["FINISH"].by_name["opcode"]
     assert opcode.names is not None
     return word[opcode.low : opcode.high + 1] == opcode.names[name]

@@ -68,7 +68,7 @@ class Reader(Elaboratable):
         m = Module()
         pending = queue(m, "pending", self.isa.instruction_bits, UNDER_WAY)
         asking = self._ask(m, pending)
-        self._place(m, pending)
+        self._position(m, pending)
         m.d.comb += self.busy.eq(asking | pending.r_rdy)
         return m
 
@@ -104,7 +104,7 @@ class Reader(Elaboratable):
                 m.d.sync += [rows.eq(rows - 1), *begin((row + stride)[:ADDRESS_BITS], size), asking.eq(rows != 1)]
         return asking
 
-    def _place(self, m: Module, pending: Any) -> None:
+    def _position(self, m: Module, pending: Any) -> None:
         """Elements one after another: padding at one a cycle, data as their beats come."""
         x = fields(self.isa.formats["LOAD"], pending.r_data)
         row, column, at, beat, skipped = Signal(24), Signal(24), Signal(24), Signal(16), Signal(16)

@@ -88,13 +88,13 @@ class Store(Elaboratable):
         return m
 
     def _data(self, m: Module, beat: Signal, at: Signal) -> None:
-        """The beat of the tile, or the tile at its place within the beat."""
+        """The beat of the tile, or the tile at its position within the beat."""
         port, width, size = self.port, self.hardware.port_bytes, self.kind.element_bytes
         if size >= width:
             m.d.comb += [port.w_data.eq(self.out_data.word_select(beat, 8 * width)), port.w_strb.eq(-1)]
             return
-        place = Signal(range(width // size))
+        position = Signal(range(width // size))
         with m.If(port.aw_valid):
-            m.d.sync += place.eq(at[: len(place)])
+            m.d.sync += position.eq(at[: len(position)])
         m.d.comb += port.w_data.eq(repeat(self.out_data, width // size))
-        m.d.comb += port.w_strb.eq(((1 << size) - 1) << (place * size))
+        m.d.comb += port.w_strb.eq(((1 << size) - 1) << (position * size))

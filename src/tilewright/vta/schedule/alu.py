@@ -22,7 +22,7 @@ _LOWEST = -128
 
 @dataclass(frozen=True)
 class Sum:
-    """`count` tiles of numbers at two places in DRAM, each shifted to the left by so many bits, added."""
+    """`count` tiles of numbers at two positions in DRAM, each shifted to the left by so many bits, added."""
 
     count: int
     left: int
@@ -189,7 +189,9 @@ class _Pooling:
 
 
 def _inside(count: int, first: int, stride: int, size: int) -> tuple[int, int]:
-    """Of `count` places `stride` apart from `first`, those from 0 to before `size`: the first, and the one behind."""
+    """Of `count` positions `stride` apart from `first`, those from 0 to before `size`: the first, and the one
+    behind.
+    """
     low = max(0, -(first // stride) if first < 0 else 0)
     high = min(count, (size - 1 - first) // stride + 1)
     return low, max(low, high)

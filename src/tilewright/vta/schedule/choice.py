@@ -1,4 +1,4 @@
-"""Which tiling a convolution gets: all that fit ranked by an estimate, the most promising simulated.
+"""The choice of a convolution's tiling: all that fit ranked by an estimate, the most promising simulated.
 
 All tilings are looked at in one go, as arrays. The bound is the roofline: GEMM, ALU, loads and stores each for
 themselves. The estimate follows the pipeline: what a tile takes with its loads hidden or not, what nothing can hide
@@ -77,9 +77,9 @@ def tilings_of(conv: Conv2D, threads: int) -> Tilings:
     keeps_image, keeps_weights = (np.array([t.keep == name for t in found]) for name in ("image", "weights"))
     image = np.array([conv.rows_of(t.rows) * conv.columns_of(t.columns) for t in found])
     weights = o * conv.taps
-    places = conv.images * -(-conv.out_height // r) * -(-conv.out_width // w)
+    positions = conv.images * -(-conv.out_height // r) * -(-conv.out_width // w)
     blocks = -(-conv.outputs // o)
-    slabs = np.where(keeps_image, conv.groups * places, np.where(keeps_weights, conv.groups * blocks, 0))
+    slabs = np.where(keeps_image, conv.groups * positions, np.where(keeps_weights, conv.groups * blocks, 0))
     kept = np.minimum(threads, slabs)
     needs = {
         "INP": image * np.where(keeps_image, conv.inputs * kept, i * threads),
@@ -87,7 +87,7 @@ def tilings_of(conv: Conv2D, threads: int) -> Tilings:
         "ACC": o * r * w,
     }
     rows = np.where((conv.skips[1] > 1) & (w > 1), r, 1)
-    tiles = conv.groups * places * blocks
+    tiles = conv.groups * positions * blocks
     return Tilings(
         found, needs, tiles, np.where(slabs > 0, slabs, tiles), -(-conv.inputs // i), image, weights, keeps_image,
         keeps_weights, o * r * w, o, conv.inputs * rows,

@@ -24,7 +24,7 @@ _BYTE = 8
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where in DRAM the image, the weights and the result lie, in elements of INP, WGT and OUT."""
+    """The DRAM addresses of the image, the weights and the result, in elements of INP, WGT and OUT."""
 
     data: int
     weight: int
@@ -48,7 +48,7 @@ def conv2d(
 
 @lru_cache(maxsize=4096)
 def gemm_plan(conv: Conv2D, rows: int, columns: int, outputs: int, inputs: int, most: int) -> loops.Plan | None:
-    """How to walk the products of one step with at most `most` micro-ops; None where there is no way."""
+    """A plan of loops over the products of one step with at most `most` micro-ops; None where there is none."""
     tall, wide = conv.rows_of(rows), conv.columns_of(columns)
     walk: tuple[Loop, ...] = (
         (inputs, 0, tall * wide, conv.taps),
@@ -62,7 +62,7 @@ def gemm_plan(conv: Conv2D, rows: int, columns: int, outputs: int, inputs: int, 
 
 
 def most_uops(isa: Isa, threads: int) -> int:
-    """How many micro-ops a step may have, for those of all turns to stay on the chip."""
+    """The number of micro-ops that a step may have, for those of all turns to stay on the chip."""
     return isa.memories["UOP"].depth // (2 * threads)
 
 
@@ -148,8 +148,8 @@ class _Program:
         count = min(tiling.inputs, conv.inputs - first)
         image = conv.rows_of(part.rows) * conv.columns_of(part.columns)
 
-        def places(turn: int) -> tuple[int, int]:
-            """Where inputs and weights of the step lie: those that are kept behind those of the steps before."""
+        def positions(turn: int) -> tuple[int, int]:
+            """The offsets of inputs and weights of the step: those that are kept follow those of the steps before."""
             slot = part.slab % self.turns[tiling.keep] if tiling.keep else 0
             inp = slot * self.inp + first * image if tiling.keep == "image" else turn * self.inp
             weights = part.outputs * conv.taps
@@ -157,7 +157,7 @@ class _Program:
             return inp, wgt
 
         def load(turn: int) -> None:
-            inp, wgt = places(turn)
+            inp, wgt = positions(turn)
             again = (part.slab, first) in self.there
             self.there.add((part.slab, first))
             if not (again and tiling.keep == "image"):
@@ -168,7 +168,7 @@ class _Program:
         def compute(thread: int, turn: int) -> None:
             plan = gemm_plan(conv, part.rows, part.columns, part.outputs, count, self.most_uops)
             assert plan is not None, "smaller tiles have fewer loops than the one that was chosen"
-            words = plan.words(self.isa, thread * self.acc, *places(turn))
+            words = plan.words(self.isa, thread * self.acc, *positions(turn))
             self.commands.gemm(self.commands.uops(words), plan.outer, plan.inner)
 
         return Step(load, compute)

@@ -1,4 +1,4 @@
-"""What is done to accumulators before they are stored: additions, shifts and bounds, a vector a channel or one number.
+"""Epilogues of accumulators before they are stored: additions, shifts and bounds, a vector a channel or one number.
 
 Epilogue.of(isa, dram, blocks, [Step("ADD", bias), Step("SHR", 7), Step("MAX", -128), Step("MIN", 127)])
 
@@ -82,7 +82,7 @@ class Epilogue:
         if sum(isinstance(step.right, np.ndarray) for step in steps) * blocks <= depth // _SHARE:
             begun = _begun(isa, blocks, made, largest)
             made, begins = (made, False) if begun is None else (begun, True)
-        vectors = [_place(isa, dram, blocks, s.right) if isinstance(s.right, np.ndarray) else -1 for s in made]
+        vectors = [_position(isa, dram, blocks, s.right) if isinstance(s.right, np.ndarray) else -1 for s in made]
         used = sum(at >= 0 for at in vectors)
         most = min(used * blocks, depth // _SHARE)
         return cls(tuple(made), tuple(vectors), blocks, most, used * blocks <= depth // _SHARE, begins)
@@ -99,7 +99,7 @@ class Epilogue:
                 self._load(commands, self._start(commands, thread, threads), 0, self.blocks)
 
     def part(self, isa: Isa, threads: int) -> int:
-        """How many accumulators a thread has, those of the vectors among them."""
+        """The number of accumulators of a thread, those of the vectors among them."""
         return isa.memories["ACC"].depth // threads
 
     @property
@@ -108,7 +108,7 @@ class Epilogue:
         return self.begins and self.steps[0].op == "MIN"
 
     def clear(self, commands: Commands, threads: int, on: Stretch, by_vector_unit: bool) -> None:
-        """What sums begin with. Zeros come from either unit."""
+        """Write the initial value of the sums. Zeros come from either unit."""
         base = on.thread * self.part(commands.isa, threads) + on.at
         if self.begins:
             self._step(commands, self.steps[0], base, self._start(commands, on.thread, threads), on)
@@ -215,7 +215,7 @@ def _filled(values: np.ndarray, channels: int, missing: int) -> np.ndarray:
     return np.pad(values, (0, channels - values.size), constant_values=missing)
 
 
-def _place(isa: Isa, dram: Dram, blocks: int, values: np.ndarray) -> int:
+def _position(isa: Isa, dram: Dram, blocks: int, values: np.ndarray) -> int:
     """A number for each channel, the same in each row of a tile."""
     config = isa.config
     padded = np.zeros(blocks * config.block, np.int32)

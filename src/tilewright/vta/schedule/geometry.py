@@ -65,7 +65,7 @@ class Conv2D:
 
     @property
     def skips(self) -> tuple[int, int]:
-        """How far apart the rows and columns of the image lie that are brought onto the chip.
+        """The distances of the rows and columns of the image that are brought onto the chip.
 
         Columns are left out only without padding: then each row is a load of its own, which cannot pad rows.
         """
@@ -123,7 +123,7 @@ class Tiling:
         return self.outputs * self.rows * self.columns
 
     def slabs(self, conv: Conv2D) -> int:
-        """How many times that which is kept changes."""
+        """The number of times that the kept operand changes."""
         over_image = -(-conv.out_height // self.rows) * -(-conv.out_width // self.columns)
         if self.keep == "image":
             return conv.groups * conv.images * over_image
@@ -176,17 +176,17 @@ class Part:
 def parts_of(conv: Conv2D, tiling: Tiling) -> Iterator[Part]:
     """The tiles of the result, those that share what is kept next to each other."""
     blocks = range(0, conv.outputs, tiling.outputs)
-    places = [
+    positions = [
         (image, row, column)
         for image in range(conv.images)
         for row in range(0, conv.out_height, tiling.rows)
         for column in range(0, conv.out_width, tiling.columns)
     ]
     if tiling.keep == "image":
-        order = [(place, block) for place in places for block in blocks]
+        order = [(position, block) for position in positions for block in blocks]
     else:
-        order = [(place, block) for block in blocks for place in places]
-    inner = len(blocks) if tiling.keep == "image" else len(places)
+        order = [(position, block) for block in blocks for position in positions]
+    inner = len(blocks) if tiling.keep == "image" else len(positions)
     for number, (group, ((image, row, column), block)) in enumerate(
         (group, each) for group in range(conv.groups) for each in order
     ):

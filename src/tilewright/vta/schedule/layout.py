@@ -39,7 +39,7 @@ def unpack_image(tiles: Array, shape: tuple[int, int, int, int], config: Config)
 
 
 def joined_groups(groups: int, inputs: int, outputs: int, config: Config) -> int:
-    """How many of `groups` groups become one, so that what is left shares no tile of channels with its neighbours.
+    """The number of `groups` joined to one, so that the rest shares no tile of channels with its neighbours.
 
     `inputs` and `outputs` are channels of one group.
     """
@@ -67,15 +67,17 @@ def pack_weights(weight: Array, groups: int, config: Config) -> Array:
     left, outs, ins = group_blocks(groups, inputs, per_group, config)
     dense = np.zeros((left, outs * config.block, ins * config.block, rows, columns), weight.dtype)
     for group in range(groups):
-        to, place = divmod(group, joined)
-        o, i = place * per_group, place * inputs
+        to, position = divmod(group, joined)
+        o, i = position * per_group, position * inputs
         dense[to, o : o + per_group, i : i + inputs] = weight[group * per_group : (group + 1) * per_group]
     tiles = dense.reshape(left, outs, config.block, ins, config.block, rows, columns).transpose(0, 1, 3, 5, 6, 2, 4)
     return tiles.reshape(-1, config.block, config.block)
 
 
 def patches(image: Array, kernel: Pair, strides: Pair, padding: Four, dilation: Pair) -> Array:
-    """What each output of a convolution reads, as channels: [images, channels · taps, rows, columns] of the result."""
+    """The elements that each output of a convolution reads, as channels: [images, channels · taps, rows, columns] of
+    the result.
+    """
     top, left, bottom, right = padding
     padded = np.pad(image, ((0, 0), (0, 0), (top, bottom), (left, right)))
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]

@@ -1,4 +1,5 @@
-"""Which loops of a computation become the two loops of an instruction, and which are spelled out in micro-ops.
+"""The choice of the loops of a computation that become an instruction's two loops; the others are spelled out in
+micro-ops.
 
 An instruction walks micro-ops in an inner and an outer loop. Of the loops of a convolution two can be those; micro-ops
 have the rest. Few micro-ops are better: they are loaded, and the compute unit reads them through before it begins.

@@ -84,7 +84,7 @@ def run_tiles(commands: Commands, tiles: Iterable[Tile], threads: int) -> None:
 
 
 class _Run:
-    """What has been recorded: steps, and pieces by thread with the number of the token that tells of their storing."""
+    """The recorded program: steps, and pieces by thread with the number of the token that signals their storing."""
 
     def __init__(self, commands: Commands, threads: int) -> None:
         self.commands, self.threads = commands, threads

@@ -1,4 +1,4 @@
-"""How long a convolution takes with a tiling: its program on the cycle simulator, without data."""
+"""The time of a convolution with a tiling: its program on the cycle simulator, without data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def isa_of(config: Config) -> Isa:
 
 
 def requantization(isa: Isa, dram: Dram, conv: Conv2D, shift: int = 8) -> Epilogue:
-    """What usually ends a layer, with a bias of zero: bias, shift, and bounds of a layer with ReLU."""
+    """The usual epilogue of a layer, with a bias of zero: bias, shift, and bounds of a layer with ReLU."""
     blocks = conv.groups * conv.outputs
     zeros = np.zeros(blocks * isa.config.block, np.int32)
     steps = [Step("ADD", zeros), Step("SHR", shift), Step("MAX", 0), Step("MIN", 127)]
@@ -45,7 +45,7 @@ def usual_room(config: Config, conv: Conv2D) -> tuple[int, int]:
 
 
 def usage_of(config: Config, hardware: Hardware, conv: Conv2D, tiling: Tiling) -> Usage:
-    """What the units do. Raises `InputError` for more micro-ops than the chip holds."""
+    """The usage of the units. Raises `InputError` for more micro-ops than the chip holds."""
     isa = isa_of(config)
     dram = Dram(isa, dram_bytes(config, conv))
     epilogue = requantization(isa, dram, conv)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.arith.analyzer import Analyzer
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Expr
 from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, PrimFunc, SeqStmt, Stmt
@@ -52,7 +52,7 @@ class _Joiner(StmtRewriter):
 
 
 def _replaced(buffers: Sequence[Buffer], stmts: Sequence[Stmt]) -> dict[Buffer, Buffer]:
-    """The buffers that need no memory of their own, each with the one whose place it takes."""
+    """The buffers that need no memory of their own, each with the one whose position it takes."""
     uses = [_touched(stmt) for stmt in stmts]
     taken: dict[Buffer, Buffer] = {}
     for number, stmt in enumerate(stmts):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.arith.analyzer import Analyzer
 from tilewright.errors import UnsupportedError
+from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.evaluate import evaluate
 from tilewright.tir.expr import BufferLoad, Expr, IntImm, Var
@@ -34,7 +34,7 @@ class Form:
 
 
 def form_of(buffer: Buffer, indices: Sequence[Expr], loops: Sequence[Var]) -> Form | None:
-    """The place of an element in its buffer, in elements; None where it is no sum of multiples of the loops."""
+    """The position of an element in its buffer, in elements; None where it is no sum of multiples of the loops."""
     shape = buffer.constant_shape()
     if shape is None or buffer.strides is not None:
         raise UnsupportedError(f"{buffer!r} has no constant compact shape; programs for VTA are made for fixed sizes")
@@ -64,7 +64,7 @@ def load_form(load: Expr, loops: Sequence[Var]) -> Form | None:
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop: its rounds, and how far each of several places moves with a round."""
+    """A loop: its rounds, and how far each of several positions moves with a round."""
 
     rounds: int
     steps: tuple[int, ...]
@@ -73,7 +73,7 @@ class Axis:
 def in_tiles(axes: Sequence[Axis], tile: int, what: str) -> list[Axis]:
     """The axes without those that walk the elements of a tile, their steps counted in tiles.
 
-    All places must walk a tile's elements in their order, each once. Raises `UnsupportedError` where they do not.
+    All positions must walk a tile's elements in their order, each once. Raises `UnsupportedError` where they do not.
     """
     left, covered = list(axes), 1
     while covered < tile:

@@ -55,10 +55,10 @@ class Machine:
         after: Sequence[tir.Expr],
         padding: tir.Expr | None,
     ) -> Stmt:
-        places = source.buffer.scope, target.buffer.scope
-        stores = places[1] == _GLOBAL
-        scope = places[0] if stores else places[1]
-        if places.count(_GLOBAL) != 1 or scope not in self.memories or (stores and scope != self.scopes["ACC"]):
+        positions = source.buffer.scope, target.buffer.scope
+        stores = positions[1] == _GLOBAL
+        scope = positions[0] if stores else positions[1]
+        if positions.count(_GLOBAL) != 1 or scope not in self.memories or (stores and scope != self.scopes["ACC"]):
             raise ScheduleError(
                 f"no unit copies {source.buffer!r} to {target.buffer!r}: loads go from DRAM to "
                 f"{', '.join(self.memories)}, stores from {self.scopes['ACC']} to DRAM"
@@ -76,7 +76,7 @@ class Machine:
         return tir.AttrStmt(KEY, None, tir.const(UNITS[unit]), Evaluate(call))
 
     def _memory(self, source: CopyRegion, target: CopyRegion, stores: bool, memory: str) -> str:
-        """What LOAD or STORE calls the memory, by the types of the two sides."""
+        """The memory named by LOAD or STORE, by the types of the two sides."""
         name = "OUT" if stores else memory
         there = (target if stores else source).buffer
         if name == "ACC" and str(there.dtype) == self.isa.memories["ACC_8BIT"].dtype.name:

@@ -1,4 +1,4 @@
-"""Compiled schedules: a program with places for its arguments in DRAM, run on any driver, saved and loaded."""
+"""Compiled schedules: a program with positions for its arguments in DRAM, run on any driver, saved and loaded."""
 
 from __future__ import annotations
 
@@ -140,9 +140,9 @@ def compile_schedule(
 
 
 def compile_lowered(machine: Machine, func: PrimFunc) -> ScheduledProgram:
-    """What `lower_schedule` made, as a program."""
+    """The result of `lower_schedule` as a program."""
     isa = machine.isa
-    arena, arguments, places = Dram(isa, _ROOM), list[Argument](), dict[Buffer, int]()
+    arena, arguments, positions = Dram(isa, _ROOM), list[Argument](), dict[Buffer, int]()
     for param in func.params:
         if not isinstance(param, Buffer):
             raise UnsupportedError(f"{func.name} takes the number {param!r}; programs for VTA take arrays")
@@ -150,13 +150,13 @@ def compile_lowered(machine: Machine, func: PrimFunc) -> ScheduledProgram:
         if shape is None:
             raise UnsupportedError(f"{func.name}: {param!r} has no constant shape; programs for VTA have fixed sizes")
         dtype = np.dtype(str(param.dtype))
-        places[param] = arena.allocate(int(np.prod(shape, dtype=int)) * dtype.itemsize, largest_element(isa))
-        arguments.append(Argument(param.name, shape, dtype.name, places[param]))
+        positions[param] = arena.allocate(int(np.prod(shape, dtype=int)) * dtype.itemsize, largest_element(isa))
+        arguments.append(Argument(param.name, shape, dtype.name, positions[param]))
     base = -(-arena.most // largest_element(isa)) * largest_element(isa)
     dram = Dram(isa, _ROOM)
     dram.allocate(base)
     commands = Commands(isa, dram)
-    record(machine, func, commands, places)
+    record(machine, func, commands, positions)
     address, count = commands.finish()
     return ScheduledProgram(
         func.name, isa.config, arguments, base, (address, count), dram.data[base : dram.most].copy()

@@ -27,17 +27,17 @@ _UNIT_NAMES = {number: name for name, number in UNITS.items()}
 _PRODUCTS = ("vta.gemm", "vta.reset")
 
 
-def record(machine: Machine, func: PrimFunc, commands: Commands, places: Mapping[Buffer, int]) -> None:
-    """Record a function lowered for `machine.accelerator`; `places` are the first bytes of its parameters in DRAM.
+def record(machine: Machine, func: PrimFunc, commands: Commands, positions: Mapping[Buffer, int]) -> None:
+    """Record a function lowered for `machine.accelerator`; `positions` are the first bytes of its parameters in DRAM.
 
     Raises `UnsupportedError` for what no instruction does, and where memories on the chip are too small.
     """
-    _Recorder(machine, commands, places).run(func.body)
+    _Recorder(machine, commands, positions).run(func.body)
 
 
 class _Recorder:
-    def __init__(self, machine: Machine, commands: Commands, places: Mapping[Buffer, int]) -> None:
-        self.machine, self.commands, self.places = machine, commands, places
+    def __init__(self, machine: Machine, commands: Commands, positions: Mapping[Buffer, int]) -> None:
+        self.machine, self.commands, self.positions = machine, commands, positions
         self.isa = machine.isa
         self.values: dict[Var, int] = {}
         self.sram: dict[Buffer, int] = {}
@@ -130,7 +130,7 @@ class _Recorder:
         return kind.element_bytes // kind.dtype.itemsize
 
     def first_tile(self, buffer: Buffer) -> int:
-        """Where a buffer begins on the chip."""
+        """The offset of a buffer on the chip."""
         if buffer not in self.sram:
             raise UnsupportedError(f"{buffer!r} is no memory on the chip; load it with a copy first")
         return self.sram[buffer]
@@ -155,9 +155,9 @@ class _Recorder:
                 raise UnsupportedError(f"{what} pads within a tile of {tile} numbers")
             sides.append(Side(shape[n], there[n] // tile, here[n] // tile, before[n], after[n]))
         sram = self._at(inside, tile, what) + self.first_tile(inside.buffer)
-        if outside.buffer not in self.places:
+        if outside.buffer not in self.positions:
             raise UnsupportedError(f"{what}: {outside.buffer.name} is no argument of the program, and so not in DRAM")
-        dram = self._at(outside, tile, what) + self.places[outside.buffer] // kind.element_bytes
+        dram = self._at(outside, tile, what) + self.positions[outside.buffer] // kind.element_bytes
         for one in transfers(sides, sram, dram, what):
             if stores:
                 self.commands.store(one.sram, one.dram, one.size, one.stride)

@@ -21,7 +21,7 @@ class Side:
 
     @property
     def inner(self) -> int:
-        """What is there beside the padding."""
+        """The extent beside the padding."""
         return self.size - self.before - self.after
 
     @property
@@ -78,7 +78,7 @@ def _merged(sides: Sequence[Side]) -> list[Side]:
     for low, high in itertools.pairwise(left):
         plain = not low.padded and not high.padded
         if plain and high.sram == low.sram * low.size and high.dram == low.dram * low.size:
-            place = left.index(low)
-            left[place : place + 2] = [Side(low.size * high.size, low.dram, low.sram)]
+            position = left.index(low)
+            left[position : position + 2] = [Side(low.size * high.size, low.dram, low.sram)]
             return _merged(left)
     return left

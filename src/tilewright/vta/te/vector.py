@@ -41,7 +41,7 @@ class Vector:
 
 
 def starts(value: Expr) -> list[BufferLoad]:
-    """What the place of the result may hold at the beginning, every operation of `value` being done in place."""
+    """The loads that the result's memory may hold at the beginning, every operation of `value` being done in place."""
     left, right = _operands(_plain(value))
     if left is None:
         return [load for load in (_plain(value),) if isinstance(load, BufferLoad)]
@@ -105,7 +105,7 @@ class _Store:
 
     # ------------------------------------------------------------------------------------------------ operations
     def _into(self, value: Expr) -> None:
-        """Bring `value` to the place of the result."""
+        """Bring `value` to the position of the result."""
         value = _plain(value)
         if self._is_result(value):
             return
@@ -147,9 +147,9 @@ class _Store:
         raise self._refused(f"it has no operation for {value!r}; there are +, *, min, max, shifts, and - of a constant")
 
     def _is_result(self, value: Expr) -> bool:
-        return isinstance(value, BufferLoad) and self._same_place(value)
+        return isinstance(value, BufferLoad) and self._same_position(value)
 
-    def _same_place(self, load: BufferLoad) -> bool:
+    def _same_position(self, load: BufferLoad) -> bool:
         if load.buffer is not self.store.buffer:
             return False
         form = self._form(load.buffer, load.indices)

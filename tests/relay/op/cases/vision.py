@@ -1,4 +1,4 @@
-"""Cases of operators that read images at fractional places, resize, sum products, or take sparse matrices."""
+"""Cases of operators that samples images at fractional coordinates, resize, sum products, or take sparse matrices."""
 
 from __future__ import annotations
 

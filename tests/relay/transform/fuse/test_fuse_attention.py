@@ -9,12 +9,13 @@ import pytest
 
 from tests.relay.helpers import assert_same, module, op_names
 from tilewright import relay, te
+from tilewright.backend import backend_of
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform import fuse_attention, fuse_ops, infer_type
 from tilewright.target import Target
 
 B, H, M, N, D = 2, 3, 10, 12, 8
-TARGET = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")
+RULES = backend_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")).rules()
 
 
 def _heads(rows: int) -> list[relay.Expr]:
@@ -33,7 +34,7 @@ def _attention(rows: int = M, *, transpose_b: bool = True, scores_as: object = N
 
 def _fused(result: relay.Expr) -> relay.IRModule:
     before = module(result)
-    after = fuse_attention(before, TARGET)
+    after = fuse_attention(before, RULES)
     assert_same(before, after)
     return after
 
@@ -90,7 +91,7 @@ def test_lengths_unknown_at_compile_time(heads: Any) -> None:
         query, key, value = (relay.var(name, shape=(heads, length, width)) for name in "qkv")
         weights = relay.nn.softmax(relay.nn.batch_matmul(query, key), axis=-1)
         mod = module(relay.nn.batch_matmul(weights, value, transpose_b=False))
-        assert ("nn.attention" in str(fuse_attention(mod, TARGET))) == fused
+        assert ("nn.attention" in str(fuse_attention(mod, RULES))) == fused
 
 
 def test_few_rows_stay_apart() -> None:
@@ -111,7 +112,7 @@ def test_what_moves_the_operands_joins_the_kernel() -> None:
     )
     weights = relay.nn.softmax(relay.nn.batch_matmul(query, key), axis=-1)
     before = module(relay.nn.batch_matmul(weights, value, transpose_b=False))
-    after = infer_type(fuse_ops(fuse_attention(before, TARGET)))
+    after = infer_type(fuse_ops(fuse_attention(before, RULES)))
     assert_same(before, after)
     kernels = [call for call in calls(after["main"].body) if "nn.attention" in op_names(module(call.op.body))]
     assert len(kernels) == 1 and kernels[0].args == after["main"].params
@@ -120,6 +121,6 @@ def test_what_moves_the_operands_joins_the_kernel() -> None:
 def test_how_few_rows_stay_apart_depends_on_the_machine() -> None:
     """Where the copy of the keys is dear beside arithmetic, more rows have to share it."""
     before = module(_attention(rows=7))
-    assert "nn.attention" not in op_names(fuse_attention(before, TARGET))
+    assert "nn.attention" not in op_names(fuse_attention(before, RULES))
     narrow = Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72")
-    assert "nn.attention" in op_names(fuse_attention(before, narrow))
+    assert "nn.attention" in op_names(fuse_attention(before, backend_of(narrow).rules()))

@@ -5,8 +5,9 @@ import pytest
 
 from tests.relay.helpers import assert_same, module, small_cnn, weights
 from tilewright import relay
+from tilewright.relay.ir.registry import OpPattern
 from tilewright.relay.ir.visitor import calls, post_order
-from tilewright.relay.transform.fuse.fuse_ops import fuse_ops, fused_name
+from tilewright.relay.transform.fuse.fuse_ops import FusionForm, fuse_ops, fused_name
 
 nn = relay.nn
 
@@ -154,3 +155,25 @@ def test_random_graphs_compute_the_same(seed: int) -> None:
         else:
             values.append(relay.add(a, b))
     _groups(relay.Tuple(values[-3:]))
+
+
+def test_forms_of_groups_that_a_caller_asks_for() -> None:
+    """Categories of its own, fields as results, constants as parameters: with the same values."""
+    form = FusionForm(
+        views_apart=False, patterns={"nn.max_pool2d": OpPattern.OUT_ELEMWISE_FUSABLE}, sparing=False, whole=True
+    )
+    x = _x(1, 6, 8, 8)
+    pooled = nn.relu(nn.max_pool2d(relay.split(x, 3, axis=1)[1], pool_size=(2, 2)))
+    body = relay.multiply(nn.conv2d(pooled, weights(2, 2, 1, 1)), relay.const(np.ones(1, "float32")))
+    mod = module(body)
+    fused = fuse_ops(mod, form=form)
+    assert_same(mod, fused, rtol=1e-6)
+    kernels = [call.op for call in calls(fused["main"].body)]
+    names = [fused_name(kernel) for kernel in kernels if isinstance(kernel, relay.Function)]
+    assert names == ["fused_split", "fused_nn_max_pool2d_nn_relu", "fused_nn_conv2d_multiply"]
+    assert isinstance(kernels[0].body, relay.TupleGetItem) and len(kernels[2].params) == 3
+
+
+def test_a_mark_that_ends_fusion_is_no_kernel() -> None:
+    stopped = relay.annotation.stop_fusion(relay.exp(_x(4)))
+    assert _groups(relay.sqrt(stopped)) == ["exp", "sqrt"]

@@ -6,6 +6,7 @@ import pytest
 
 from tests.relay.helpers import assert_same, module, op_names, small_cnn, weights
 from tilewright import relay
+from tilewright.backend import backend_of
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform import alter_layout, fold_constant, fold_scale_axis, simplify_expr, simplify_inference
 
@@ -13,7 +14,7 @@ nn = relay.nn
 
 
 def _altered(mod: relay.IRModule) -> relay.IRModule:
-    after = alter_layout(mod)
+    after = alter_layout(mod, backend_of(None))
     assert_same(mod, after, rtol=1e-4)
     return after
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.relay.helpers import assert_same, module, op_names, weights
 from tilewright import relay
+from tilewright.backend import backend_of
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.layout.alter_layout import alter_layout
 from tilewright.relay.transform.layout.alter_op_layout import alter_op_layout, altered_layout
@@ -98,4 +99,4 @@ def test_rules_in_force_and_none_at_all() -> None:
     with altered_layout("nn.conv2d", in_blocks):
         after = alter_op_layout(mod)
     assert op_names(after) == ["layout_transform", "nn.conv2d", "layout_transform"]
-    assert_same(mod, alter_layout(after), rtol=1e-4)
+    assert_same(mod, alter_layout(after, backend_of(None)), rtol=1e-4)

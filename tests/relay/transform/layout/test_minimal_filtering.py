@@ -6,6 +6,7 @@ import pytest
 
 from tests.relay.helpers import assert_same, module, op_names, weights
 from tilewright import relay
+from tilewright.backend import backend_of
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform import alter_layout, fold_constant, infer_type
 from tilewright.target import Target
@@ -16,7 +17,7 @@ WINOGRAD = "nn.contrib_conv2d_winograd_without_weight_transform"
 
 def _converted(result: relay.Expr) -> relay.IRModule:
     mod = module(result)
-    after = alter_layout(mod, TARGET)
+    after = alter_layout(mod, backend_of(TARGET))
     assert_same(mod, after, rtol=1e-4)
     return after
 

@@ -8,6 +8,7 @@ import pytest
 import tilewright as tw
 from tests.relay.helpers import assert_same, feed, module, weights
 from tilewright import relay
+from tilewright.backend import backend_of
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
 from tilewright.target import Target
@@ -24,11 +25,11 @@ def _lstm(hidden: int, weight: relay.Expr) -> relay.Expr:
 @pytest.mark.parametrize(("hidden", "shape"), [(32, (1, 2, 32, 4, 16)), (21, (1, 2, 21, 4, 16))])
 def test_constant_weights_are_packed(hidden: int, shape: tuple[int, ...]) -> None:
     before = module(_lstm(hidden, weights(1, 4 * hidden, hidden)))
-    after = pack_recurrent(before, TARGET)
+    after = pack_recurrent(before, backend_of(TARGET))
     (layer,) = calls(after["main"].body)
     assert layer.args[1].data.shape == shape
     assert_same(before, after)
-    assert pack_recurrent(after, TARGET)["main"].body is after["main"].body
+    assert pack_recurrent(after, backend_of(TARGET))["main"].body is after["main"].body
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_weights_of_bytes_are_packed_for_dot_products(target: Target, codes: str
     states = [relay.var(name, shape=(1, 2, 21)) for name in ("h", "c")]
     gates = relay.var("gates", shape=(4, 2, 84))
     before = module(relay.nn.lstm(gates, relay.const(weight), *states, **numbers))
-    after = pack_recurrent(before, target)
+    after = pack_recurrent(before, backend_of(target))
     (layer,) = calls(after["main"].body)
     assert layer.args[1].data.shape[2:4] == (6, 4) and layer.args[1].data.shape[5] == 4
     assert layer.attrs["codes"] == codes
@@ -56,7 +57,7 @@ def test_a_first_step_from_zeros_needs_no_product(late: bool) -> None:
         direction="bidirectional", linear_before_reset=late,
     )  # fmt: skip
     before = module(layer)
-    after = pack_recurrent(before, TARGET)
+    after = pack_recurrent(before, backend_of(TARGET))
     assert after["main"].body.attrs["zero_state"] and not before["main"].body.attrs["zero_state"]
     assert_same(before, after)
     (value,) = feed(before)
@@ -67,7 +68,7 @@ def test_a_first_step_from_zeros_needs_no_product(late: bool) -> None:
 
 def test_weights_fed_at_run_time_stay() -> None:
     before = module(_lstm(16, relay.var("w", shape=(1, 64, 16))))
-    assert pack_recurrent(before, TARGET)["main"].body is before["main"].body
+    assert pack_recurrent(before, backend_of(TARGET))["main"].body is before["main"].body
 
 
 @pytest.mark.parametrize("constant", [True, False])

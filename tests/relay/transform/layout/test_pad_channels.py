@@ -6,6 +6,7 @@ import pytest
 
 from tests.relay.helpers import assert_same, module, op_names, weights
 from tilewright import relay
+from tilewright.backend import backend_of
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.layout.pad_channels import pad_channels
 from tilewright.target import Target
@@ -20,7 +21,7 @@ def _conv(data: relay.Expr, filters: int, channels: int, size: int = 1, groups: 
 
 def _padded(result: relay.Expr) -> relay.IRModule:
     before = module(result)
-    after = pad_channels(before, TARGET)
+    after = pad_channels(before, backend_of(TARGET))
     assert_same(before, after)
     return after
 
@@ -91,5 +92,5 @@ def test_other_readers_need_the_channels_that_were() -> None:
 
 
 def test_half_vectors_that_cost_nothing_stay() -> None:
-    mod = pad_channels(module(_conv(_conv(_input(16), 40, 16), 16, 40)), Target("llvm -mcpu=znver4"))
+    mod = pad_channels(module(_conv(_conv(_input(16), 40, 16), 16, 40)), backend_of(Target("llvm -mcpu=znver4")))
     assert _filters(mod) == [40, 16]

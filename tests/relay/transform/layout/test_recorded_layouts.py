@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.relay.helpers import assert_same, module, weights
 from tilewright import relay
-from tilewright.autotvm.record.context import applied
-from tilewright.autotvm.record.database import Database, processor_of
-from tilewright.autotvm.record.entry import VERDICT, Entry
+from tilewright.backend import backend_of
+from tilewright.records.database import Database, processor_of
+from tilewright.records.entry import VERDICT, Entry
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform import alter_layout
 from tilewright.relay.transform.layout.layout_plan import Planner, follow_texts, plan_layouts, text_of
@@ -25,13 +25,13 @@ def _network(filters: int = 64) -> relay.IRModule:
 
 
 def _record(mod: relay.IRModule, choices: list[str]) -> Database:
-    planner = Planner(mod["main"].body, TARGET)
+    planner = Planner(mod["main"].body, backend_of(TARGET))
     return Database([Entry(layouts_key(planner), processor_of(TARGET), {CHOICES: choices}, kind=VERDICT)])
 
 
 def _plain_plan(mod: relay.IRModule) -> list[str]:
     """All plain, whatever that costs."""
-    planner = Planner(mod["main"].body, TARGET)
+    planner = Planner(mod["main"].body, backend_of(TARGET))
     return planner.simulate_by(
         lambda call, offers: next(offer for offer in offers if text_of(offer) in ("plain", "NCHW,OIHW>NCHW"))
     ).texts
@@ -40,30 +40,29 @@ def _plain_plan(mod: relay.IRModule) -> list[str]:
 def test_a_module_is_compiled_by_the_layouts_of_a_record():
     mod = _network()
     records = _record(mod, _plain_plan(mod))
-    with applied(records):
-        after = alter_layout(mod, TARGET)
+    after = alter_layout(mod, backend_of(TARGET), records)
     assert_same(mod, after, rtol=1e-4)
     layouts = [call.attrs.data_layout for call in calls(after["main"].body) if "data_layout" in call.attrs]
     assert layouts == ["NCHW", "NCHW"]
-    default = alter_layout(mod, TARGET)
+    default = alter_layout(mod, backend_of(TARGET))
     assert any("layout_transform" in str(call.op) for call in calls(default["main"].body))
 
 
 def test_another_graph_or_processor_or_a_plan_that_does_not_fit_is_left_alone():
     mod, other = _network(), _network(filters=32)
     records = _record(mod, _plain_plan(mod))
-    assert recorded_plan(Planner(mod["main"].body, TARGET), records) is not None
-    assert recorded_plan(Planner(other["main"].body, TARGET), records) is None
-    assert recorded_plan(Planner(mod["main"].body, Target("llvm -mcpu=haswell -cores=2")), records) is None
+    assert recorded_plan(Planner(mod["main"].body, backend_of(TARGET)), records) is not None
+    assert recorded_plan(Planner(other["main"].body, backend_of(TARGET)), records) is None
+    assert recorded_plan(Planner(mod["main"].body, backend_of(Target("llvm -mcpu=haswell -cores=2"))), records) is None
     for wrong in (["OIHW>NCHW99c"], [], [*_plain_plan(mod), "plain"]):
-        assert recorded_plan(Planner(mod["main"].body, TARGET), _record(mod, wrong)) is None
+        assert recorded_plan(Planner(mod["main"].body, backend_of(TARGET)), _record(mod, wrong)) is None
     undone = Database([*records.entries, Entry(records.entries[0].task, processor_of(TARGET), None, kind=VERDICT)])
-    assert recorded_plan(Planner(mod["main"].body, TARGET), undone) is None
+    assert recorded_plan(Planner(mod["main"].body, backend_of(TARGET)), undone) is None
 
 
 def test_a_plan_is_spelled_and_read_again():
     mod = _network()
-    planner, plan = Planner(mod["main"].body, TARGET), plan_layouts(mod["main"].body, TARGET)
+    planner, plan = Planner(mod["main"].body, backend_of(TARGET)), plan_layouts(mod["main"].body, backend_of(TARGET))
     again = follow_texts(planner, plan.texts)
     assert again is not None and again.cost == plan.cost and again.texts == plan.texts
 
@@ -76,9 +75,9 @@ def test_prices_decide_over_the_whole_graph():
     def price(call, choice):
         return 1.0 if choice.inputs[0] == "NCHW" and choice.output == "NCHW" else choice.cost
 
-    plan = plan_layouts(body, TARGET, price)
+    plan = plan_layouts(body, backend_of(TARGET), price)
     assert plan.cost <= 2.0 and not plan.transforms
-    default = follow_texts(Planner(body, TARGET, price), plan_layouts(body, TARGET).texts)
+    default = follow_texts(Planner(body, backend_of(TARGET), price), plan_layouts(body, backend_of(TARGET)).texts)
     assert default is not None and default.cost > plan.cost
 
 
@@ -92,6 +91,6 @@ def test_several_convolutions_change_together_where_none_gains_alone():
     def price(call, choice):
         return 900.0 if choice.inputs[0] == "NCHW" and choice.output == "NCHW" else 1000.0
 
-    plan = plan_layouts(body, target, price)
+    plan = plan_layouts(body, backend_of(target), price)
     assert [text for text in plan.texts if text != "plain"] == ["NCHW,OIHW>NCHW"] * 2
     assert plan.cost == 1800.0

@@ -1,4 +1,4 @@
-"""Calls named after their places in the text."""
+"""Calls named after their positions in the text."""
 
 from __future__ import annotations
 

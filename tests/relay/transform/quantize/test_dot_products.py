@@ -35,11 +35,11 @@ def _check(expr: relay.Expr, *inputs: np.ndarray, run: bool = True) -> list[str]
     mod = expand_operators(module(expr))
     (expected,) = relay.interpret(mod, list(inputs))
     for target in (X86, ARM):
-        after = dot_products(mod, target)
+        after = dot_products(mod, backend_of(target))
         np.testing.assert_array_equal(relay.interpret(after, list(inputs))[0], expected)
     if run:
         np.testing.assert_array_equal(np.asarray(tw.compile(module(expr), cache=False)(*inputs)), expected)
-    return op_names(dot_products(mod, X86))
+    return op_names(dot_products(mod, backend_of(X86)))
 
 
 def _scales() -> tuple[Any, Any]:
@@ -125,7 +125,7 @@ def test_depthwise_convolutions_multiply_16_bits() -> None:
     w = relay.const(_bytes("int8", 16, 1, 3, 3))
     sums = qnn.conv2d(x, w, relay.const(5), relay.const(0), *_scales(), padding=(1, 1), groups=16)
     _check(sums, _bytes("uint8", 1, 16, 8, 8))
-    after = dot_products(expand_operators(module(sums)), X86)
+    after = dot_products(expand_operators(module(sums)), backend_of(X86))
     (conv,) = (call for call in calls(after["main"].body) if call.op.name == "nn.conv2d")
     assert [tensor_type_of(arg).dtype for arg in conv.args] == ["int16", "int16"]
 
@@ -159,7 +159,7 @@ def test_weights_whose_pairs_fit_16_bits(pair: tuple[int, int], target: Target, 
         )
     )
     for mod in (image, rows):
-        after = dot_products(mod, target)
+        after = dot_products(mod, backend_of(target))
         (product,) = (call for call in calls(after["main"].body) if "in_pairs" in call.attrs)
         assert product.attrs["in_pairs"] is expected
 
@@ -179,10 +179,10 @@ def test_pairs_of_the_greatest_bytes_are_exact() -> None:
 def test_what_is_left_alone() -> None:
     x, w = relay.var("x", shape=(2, 8), dtype="int32"), relay.const(_bytes("int8", 8, 8).astype("int32"))
     wide = module(relay.nn.dense(x, w))
-    assert dot_products(wide, X86)["main"].body is wide["main"].body
+    assert dot_products(wide, backend_of(X86))["main"].body is wide["main"].body
     few = module(
         relay.nn.dense(
             relay.cast(relay.var("x", shape=(2, 8), dtype="int8"), "int32"), relay.const(np.ones((2, 8), "int32"))
         )
     )
-    assert "nn.contrib_dense_int8" not in op_names(dot_products(few, X86))
+    assert "nn.contrib_dense_int8" not in op_names(dot_products(few, backend_of(X86)))

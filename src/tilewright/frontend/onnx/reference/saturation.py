@@ -1,4 +1,4 @@
-"""Where the engines beside ours are not exact: products of unsigned by signed bytes on x86 without VNNI.
+"""Inexact products of the engines beside ours: unsigned by signed bytes on x86 without VNNI.
 
 There onnxruntime and OpenVINO multiply by `pmaddubsw`, which adds two products of a uint8 by an int8 in 16 bits and
 saturates: 255 * 127 + 255 * 127 becomes 32767. onnxruntime has a precise mode, which

@@ -36,7 +36,7 @@ def cut_at(path: str, names: Sequence[str], folder: str) -> str:
     model.graph.output.extend(outputs)
     target = Path(folder) / "cut.onnx"
     target.write_bytes(model.SerializeToString())
-    for location in {place for tensor in tensors_of(model.graph) if (place := external_location(tensor))}:
+    for location in {position for tensor in tensors_of(model.graph) if (position := external_location(tensor))}:
         _bring(location, Path(path).parent, target.parent)
     return str(target)
 

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from tilewright.errors import InternalError, TilewrightError, UnsupportedError
-from tilewright.frontend.complex_numbers import Complex
+from tilewright.frontend.builders.complex_numbers import Complex
 from tilewright.frontend.finish import Finisher
 from tilewright.frontend.idioms import cast
 from tilewright.frontend.torch.families import find_converter
@@ -86,14 +86,14 @@ class Caller:
         else:
             parent = self.latest(base)
             parent = self._opened(base) if not isinstance(parent, Traced) else parent
-            place = [list(tensor.shape), list(tensor.stride()), tensor.storage_offset()]
+            position = [list(tensor.shape), list(tensor.stride()), tensor.storage_offset()]
             ops = torch.ops.aten
-            made = self._record(ops.as_strided.default, [parent, *place])
+            made = self._record(ops.as_strided.default, [parent, *position])
             made.view = View(
                 parent,
                 parent.version,
-                lambda whole: self._record(ops.as_strided.default, [whole, *place]),
-                lambda whole, part: self._record(ops.as_strided_scatter.default, [whole, part, *place]),
+                lambda whole: self._record(ops.as_strided.default, [whole, *position]),
+                lambda whole, part: self._record(ops.as_strided_scatter.default, [whole, part, *position]),
             )
         self._written_to[id(tensor)] = (tensor, made)
         return made
@@ -133,7 +133,7 @@ class Caller:
             return _applied(found, torch._C._get_schema(f"aten::{name}", overload), values)
 
     def _record(self, operator: Any, values: Sequence[Any]) -> Any:
-        """What the converter of an operator makes of values, or those of its decomposition."""
+        """The result of the converter of an operator, or of those of its decomposition."""
         names = [declared.name for declared in operator._schema.arguments]
         values = [_spelled(name, value) for name, value in zip(names, values)]
         as_given = replaced(list(values), lambda leaf: self.traced(leaf) if _is_tensor(leaf) else leaf)

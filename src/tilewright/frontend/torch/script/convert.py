@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tilewright.errors import ModelError, ShapeError, UnsupportedError
-from tilewright.frontend.complex_numbers import Complex, to_last_axis
+from tilewright.frontend.builders.complex_numbers import Complex, to_last_axis
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.source import Source
 from tilewright.frontend.torch.archive import check_script

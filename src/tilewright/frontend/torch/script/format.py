@@ -13,7 +13,9 @@ from tilewright.relay.ir.module import IRModule
 
 
 class ScriptFrontend(Frontend):
-    """What `torch.jit.script` and `torch.jit.trace` give. Its shapes come from `input_shapes` or example inputs."""
+    """The results of `torch.jit.script` and `torch.jit.trace`. Its shapes come from `input_shapes` or example
+    inputs.
+    """
 
     name = "torchscript"
     kind = "a TorchScript archive"

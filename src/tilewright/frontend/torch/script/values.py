@@ -1,4 +1,4 @@
-"""What the variables of a TorchScript program hold while it is converted."""
+"""Values of the variables of a TorchScript program while it is converted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Traced:
 
 @dataclass(eq=False)
 class View:
-    """How a view is got of the tensor that it is of, and how what is written into it gets there."""
+    """The derivation of a view from its tensor, and of the tensor from what is written into the view."""
 
     base: Traced
     seen: int
@@ -50,7 +50,7 @@ class Module:
     path: str
 
     def name(self, attribute: str) -> str:
-        """What messages, and states, call an attribute of it."""
+        """The name of an attribute in messages and states."""
         return f"{self.path}.{attribute}" if self.path else attribute
 
 
@@ -78,3 +78,44 @@ def replaced(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, tuple):
         return tuple([replaced(item, change) for item in value])
     return change(value)
+
+
+# Operators of TorchScript on lists, dictionaries, texts and known numbers, which exist while it is converted only.
+def _set_item(where: Any, key: Any, value: Any) -> Any:
+    where[key] = value
+    return where
+
+
+def _append(items: list[Any], value: Any) -> list[Any]:
+    items.append(value)
+    return items
+
+
+def _extend(items: list[Any], more: list[Any]) -> None:
+    items.extend(more)
+
+
+def _slice(items: Any, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+    return items[slice(start, end, step)]
+
+
+LISTS: dict[str, Callable[..., Any]] = {
+    "aten::__getitem__": lambda where, key: where[key],
+    "aten::_set_item": _set_item,
+    "aten::append": _append,
+    "aten::extend": _extend,
+    "aten::insert": lambda items, position, value: items.insert(position, value),
+    "aten::pop": lambda items, position=-1: items.pop(position),
+    "aten::len": len,
+    "aten::list": list,
+    "aten::dict": lambda items=(): dict(items),
+    "aten::keys": lambda where: list(where),
+    "aten::values": lambda where: list(where.values()),
+    "aten::items": lambda where: list(where.items()),
+    "aten::get": lambda where, key, default=None: where.get(key, default),
+    "prim::min": min,
+    "prim::max": max,
+    "aten::slice": _slice,
+    "aten::__contains__": lambda where, key: key in where,
+    "prim::rangelist": lambda count: list(range(count)),
+}

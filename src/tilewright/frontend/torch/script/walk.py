@@ -10,8 +10,7 @@ import torch
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.idioms import reshape
 from tilewright.frontend.torch.script.calls import TYPE_NUMBERS, Caller
-from tilewright.frontend.torch.script.lists import LISTS
-from tilewright.frontend.torch.script.values import Module, Traced, is_known, leaves
+from tilewright.frontend.torch.script.values import LISTS, Module, Traced, is_known, leaves
 from tilewright.relay.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, Var
 from tilewright.relay.ir.type import FuncType, TupleType
 from tilewright.relay.ir.type_of import tensor_type_of
@@ -84,8 +83,8 @@ class Walker:
             if node.outputsSize() != 1 and isinstance(results[0], list | tuple):
                 results = list(results[0])
         else:
-            self.caller.missing.add(kind, f"{kind} ({_place(node)})", "no converter for this operator")
-            raise UnsupportedError(f"{kind} ({_place(node)}) of TorchScript is not supported")
+            self.caller.missing.add(kind, f"{kind} ({_position(node)})", "no converter for this operator")
+            raise UnsupportedError(f"{kind} ({_position(node)}) of TorchScript is not supported")
         for output, result in zip(node.outputs(), results):
             values[output.debugName()] = result
 
@@ -99,7 +98,9 @@ class Walker:
                 "aten::insert",
                 "aten::pop",
             ):
-                raise UnsupportedError(f"{kind} ({_place(node)}): a list that changes within a branch is not supported")
+                raise UnsupportedError(
+                    f"{kind} ({_position(node)}): a list that changes within a branch is not supported"
+                )
             return listed(*given)
         name, schema = kind.partition("::")[2], torch._C.parse_schema(node.schema())
         number = {"Int": "int", "IntImplicit": "int", "Float": "float", "FloatImplicit": "float", "Bool": "bool"}.get(
@@ -164,7 +165,7 @@ class Walker:
         return merged[:count]
 
     def _merged(self, condition: Traced, sides: Sequence[list[Any]]) -> list[Any]:
-        """What either side gives, as one value each: tensors by one choice of the run."""
+        """The results of either side, as one value each: tensors by one choice of the run."""
         pairs: list[tuple[Any, Any]] = list(zip(*sides))
         open_ = [index for index, (one, other) in enumerate(pairs) if not _same(one, other)]
         flat = [_parts(pairs[index]) for index in open_]
@@ -274,7 +275,7 @@ def _of_tensor(node: Any) -> bool:
     return first is not None and str(first.type()) == "Tensor"
 
 
-def _place(node: Any) -> str:
+def _position(node: Any) -> str:
     return str(node.sourceRange()).strip().splitlines()[0][:80] if node.sourceRange() else "?"
 
 

@@ -1,4 +1,4 @@
-"""What the instructions of Arm's Ethos-U processors compute: quantized convolution, pooling and arithmetic.
+"""Instructions of Arm's Ethos-U processors as operators: quantized convolution, pooling and arithmetic.
 
 Tensors are (1, H, W, C), or in the layout NHCWB16 (1, H, ceil(C / 16), W, 16). A value q of a tensor with scale s and
 zero point z stands for s * (q - z). Convolutions scale their sums as the processor does, by the integers of

@@ -16,7 +16,7 @@ from tilewright.relay.op.host import register_host
 
 
 def _count(type_: Type) -> int:
-    """How many sizes a vector of them holds, which must be known."""
+    """The number of sizes in a vector of them, which must be known."""
     vector = tensor(type_)
     require(vector.dtype.is_int and vector.ndim <= 1, f"a vector of integers is needed, not {vector}")
     count = vector.shape[0] if vector.ndim else 1

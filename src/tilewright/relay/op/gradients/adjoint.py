@@ -89,7 +89,7 @@ def holds_float(type_: Type) -> bool:
 
 
 def _flow(node: Expr, partial: Partial) -> list[tuple[Expr, Partial]]:
-    """What the adjoint of `node` gives to each of its operands."""
+    """The adjoint that `node` passes to each of its operands."""
     if isinstance(node, Tuple):
         return list(zip(node.fields, cast("list[Partial]", partial), strict=True))
     if isinstance(node, TupleGetItem):

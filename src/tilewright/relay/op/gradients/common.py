@@ -1,4 +1,4 @@
-"""What the gradient tables share: the types of a call's arguments, and undoing a broadcast."""
+"""Shared parts of the gradient tables: the types of a call's arguments, and undoing a broadcast."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _FUNCTIONS: dict[str, Callable[[Expr, float, float, Number], Expr]] = {
 
 
 class _Cell:
-    """What one direction computes element by element."""
+    """The elementwise computation of one direction."""
 
     def __init__(self, options: Recurrence, activations: Sequence[Activation], number: Number) -> None:
         self.options, self.activations, self.number = options, activations, number
@@ -152,7 +152,7 @@ class _Direction:
         return found if self.mask is None else [[self.mask * d for d in row] for row in found]
 
     def carry(self, fresh: Expr, old: Expr, step: int) -> Expr:
-        """What flows to the state before `step`: `fresh`, and behind the end of a sequence what came, `old`."""
+        """The adjoint of the state before `step`: `fresh`, and past the end of a sequence the incoming one, `old`."""
         if self.mask is None:
             return fresh
         return fresh + (self.number(1) - _at(self.mask, step)) * old

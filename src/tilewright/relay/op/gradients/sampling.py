@@ -1,7 +1,7 @@
-"""Gradients of what reads images at fractional places, of regions, and of moved and displaced windows.
+"""Gradients of what samples images at fractional coordinates, of regions, and of moved and displaced windows.
 
 Each operator is written once more in operators that have gradients, and that expression is differentiated; nothing of
-it runs in a forward pass. What is taken of an image does not change with the place but through the weights between
+it runs in a forward pass. What is taken of an image does not change with the position but through the weights between
 pixels, so nothing flows through rounding, nor to the image's number.
 """
 
@@ -35,14 +35,15 @@ def _along(data: Expr, axis: int, begin: int, end: int, stride: int = 1) -> Expr
     return transform.strided_slice(data, begin=(begin,), end=(end,), strides=(stride,), axes=(axis,))
 
 
-# ------------------------------------------------------------------------------------------------ fractional places
-def _weights(place: Expr, method: str) -> list[tuple[Expr, Expr]]:
+# ------------------------------------------------------------------------------------------------ fractional
+# coordinates
+def _weights(position: Expr, method: str) -> list[tuple[Expr, Expr]]:
     """(pixel, weight) of interpolation along one axis; pixels are whole numbers in floating point."""
-    one = number(1, place)
+    one = number(1, position)
     if method == "nearest":
-        return [(tensor.round(place), tensor.ones_like(place))]
-    base = tensor.floor(place)
-    t = place - base
+        return [(tensor.round(position), tensor.ones_like(position))]
+    base = tensor.floor(position)
+    t = position - base
     if method == "bilinear":
         return [(base, one - t), (base + one, t)]
 
@@ -61,7 +62,7 @@ def _weights(place: Expr, method: str) -> list[tuple[Expr, Expr]]:
 
 
 def sampled(data: Expr, owners: Expr | None, y: Expr, x: Expr, method: str, zeros: bool) -> Expr:
-    """[M, P, C]: images [N, C, H, W] at places [M, P] of the images `owners` [M] (of image m by default).
+    """[M, P, C]: images [N, C, H, W] at positions [M, P] of the images `owners` [M] (of image m by default).
 
     Beside the image 0 or the nearest pixel.
     """
@@ -88,38 +89,38 @@ def _images(owners: Expr, count: int) -> Expr:
     return tensor.cast(tensor.clip(owners, 0, count - 1), "int64")
 
 
-def _inside(place: Expr, last: float, first: float = 0) -> Expr:
-    """1 where `place` is between `first` and `last`, else 0."""
+def _inside(position: Expr, last: float, first: float = 0) -> Expr:
+    """1 where `position` is between `first` and `last`, else 0."""
     there = tensor.logical_and(
-        tensor.greater_equal(place, number(first, place)), tensor.less_equal(place, number(last, place))
+        tensor.greater_equal(position, number(first, position)), tensor.less_equal(position, number(last, position))
     )
-    dtype = element_type(place)
+    dtype = element_type(position)
     return tensor.cast(there, str(dtype))
 
 
-def _mirrored(place: Expr, size: int, align_corners: bool) -> Expr:
+def _mirrored(position: Expr, size: int, align_corners: bool) -> Expr:
     low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
     if high <= low:
-        return place
-    twice, first = number(2 * (high - low), place), number(low, place)
-    away = place - first
+        return position
+    twice, first = number(2 * (high - low), position), number(low, position)
+    away = position - first
     away = away - tensor.floor(away / twice) * twice
-    return first + tensor.where(tensor.greater(away, number(high - low, place)), twice - away, away)
+    return first + tensor.where(tensor.greater(away, number(high - low, position)), twice - away, away)
 
 
 def _grid_sample(args: Sequence[Expr], attrs: Attrs) -> Expr:
     data, grid = args
     n, channels, *sizes = shape_of(data)
     rows, columns = shape_of(grid)[2:]
-    places = []
+    positions = []
     for index, size in ((1, sizes[0]), (0, sizes[1])):
         g = transform.reshape(_along(grid, 1, index, index + 1), (n, rows * columns)) + number(1, grid)
         scale = (size - 1) / 2 if attrs["align_corners"] else size / 2
-        place: Expr = g * number(scale, grid) - number(0 if attrs["align_corners"] else 0.5, grid)
+        position: Expr = g * number(scale, grid) - number(0 if attrs["align_corners"] else 0.5, grid)
         if attrs["padding_mode"] == "reflection":
-            place = _mirrored(place, size, attrs["align_corners"])
-        places.append(place if attrs["padding_mode"] == "zeros" else tensor.clip(place, 0, size - 1))
-    found = sampled(data, None, places[0], places[1], attrs["method"], attrs["padding_mode"] == "zeros")
+            position = _mirrored(position, size, attrs["align_corners"])
+        positions.append(position if attrs["padding_mode"] == "zeros" else tensor.clip(position, 0, size - 1))
+    found = sampled(data, None, positions[0], positions[1], attrs["method"], attrs["padding_mode"] == "zeros")
     return transform.reshape(transform.transpose(found, (0, 2, 1)), (n, channels, rows, columns))
 
 
@@ -127,19 +128,19 @@ def _crop_and_resize(args: Sequence[Expr], attrs: Attrs) -> Expr:
     data, boxes, owners = args
     (_, channels, *sizes), count = shape_of(data), shape_of(boxes)[0]
     size = attrs["crop_size"]
-    places = []
+    positions = []
     for axis in range(2):
         begin, end = (_along(boxes, 1, k, k + 1) for k in (axis, axis + 2))
         reach = number(sizes[axis] - 1, boxes)
         if size[axis] == 1:
-            places.append((begin + end) * number(0.5, boxes) * reach)
+            positions.append((begin + end) * number(0.5, boxes) * reach)
         else:
             parts = _steps(size[axis], boxes, (1, -1)) / number(size[axis] - 1, boxes)
-            places.append((begin + (end - begin) * parts) * reach)
+            positions.append((begin + (end - begin) * parts) * reach)
     shape = (count, size[0], size[1])
-    y = transform.broadcast_to(transform.expand_dims(places[0], 2), shape)
-    x = transform.broadcast_to(transform.expand_dims(places[1], 1), shape)
-    y, x = (transform.reshape(place, (count, size[0] * size[1])) for place in (y, x))
+    y = transform.broadcast_to(transform.expand_dims(positions[0], 2), shape)
+    x = transform.broadcast_to(transform.expand_dims(positions[1], 1), shape)
+    y, x = (transform.reshape(position, (count, size[0] * size[1])) for position in (y, x))
     method = "nearest" if attrs["method"] == "nearest_neighbor" else "bilinear"
     found = sampled(data, owners, y, x, method, zeros=False)
     inside = transform.expand_dims(_inside(y, sizes[0] - 1) * _inside(x, sizes[1] - 1), 2)
@@ -158,7 +159,7 @@ def _roi_align(args: Sequence[Expr], attrs: Attrs) -> Expr:
     data, rois = args
     (_, channels, *sizes), count = shape_of(data), shape_of(rois)[0]
     one, scale = number(1, rois), number(attrs["spatial_scale"], rois)
-    places, there, counts = [], [], []
+    positions, there, counts = [], [], []
     for axis in range(2):
         bins, ratio = attrs["pooled_size"][axis], attrs["sample_ratio"]
         begin, end = (_column(rois, k) * scale for k in (2 - axis, 4 - axis))
@@ -169,9 +170,9 @@ def _roi_align(args: Sequence[Expr], attrs: Attrs) -> Expr:
         taken = transform.broadcast_to(taken, (count, 1))
         sample = (_steps(most, rois, (1, 1, most)) + number(0.5, rois)) / transform.expand_dims(taken, 2)
         cell = _steps(bins, rois, (1, bins, 1)) + sample
-        place = transform.expand_dims(begin, 2) + cell * transform.expand_dims(length, 2)
-        places.append(transform.reshape(tensor.clip(place, 0, sizes[axis] - 1), (count, bins * most)))
-        used = _inside(place, sizes[axis], -1) * _inside(
+        position = transform.expand_dims(begin, 2) + cell * transform.expand_dims(length, 2)
+        positions.append(transform.reshape(tensor.clip(position, 0, sizes[axis] - 1), (count, bins * most)))
+        used = _inside(position, sizes[axis], -1) * _inside(
             transform.expand_dims(taken, 2) - _steps(most, rois, (1, 1, most)), most, 1
         )
         there.append(transform.reshape(used, (count, bins * most)))
@@ -180,7 +181,7 @@ def _roi_align(args: Sequence[Expr], attrs: Attrs) -> Expr:
     shape = (count, rows * row_samples, columns * column_samples)
     y, x = (
         transform.reshape(transform.broadcast_to(transform.expand_dims(p, 2 - k), shape), (count, shape[1] * shape[2]))
-        for k, p in enumerate(places)
+        for k, p in enumerate(positions)
     )
     found = sampled(data, transform.squeeze(_column(rois, 0), 1), y, x, "bilinear", zeros=False)
     cells = transform.reshape(found, (count, rows, row_samples, columns, column_samples, channels))
@@ -264,7 +265,7 @@ def _deformable_conv2d(args: Sequence[Expr], attrs: Attrs) -> Expr:
     moved = transform.reshape(offset, (n, attrs["deformable_groups"], kh * kw, 2, oh * ow))
     columns = []
     for d in range(attrs["deformable_groups"]):
-        places = []
+        positions = []
         for axis in range(2):
             tap = np.arange((kh, kw)[axis]) * attrs["dilation"][axis] - attrs["padding"][axis]
             start = np.arange((oh, ow)[axis]) * attrs["strides"][axis]
@@ -274,9 +275,9 @@ def _deformable_conv2d(args: Sequence[Expr], attrs: Attrs) -> Expr:
             assert dtype is not None
             fixed = Constant((taps[:, None] + starts).astype(dtype.numpy).reshape(1, -1))
             own = _along(_along(moved, 1, d, d + 1), 3, axis, axis + 1)
-            places.append(transform.reshape(own, (n, kh * kw * oh * ow)) + fixed)
+            positions.append(transform.reshape(own, (n, kh * kw * oh * ow)) + fixed)
         part = _along(data, 1, d * shared, (d + 1) * shared)
-        columns.append(sampled(part, None, places[0], places[1], "bilinear", zeros=True))
+        columns.append(sampled(part, None, positions[0], positions[1], "bilinear", zeros=True))
     taken = transform.reshape(transform.concatenate(columns, axis=2), (n, kh * kw, oh * ow, groups, each))
     kernel = transform.reshape(weight, (groups, outputs // groups, each, kh * kw))
     found = einsum([taken, kernel], "nkpgc,gock->ngop")

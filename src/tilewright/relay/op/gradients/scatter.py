@@ -89,13 +89,13 @@ def _nd_gradient(call: Call, g: Expr) -> list[Expr | None]:
         _from_back(transform.strided_slice(indices, (d,), (d + 1,), axes=(0,)), size)
         for d, size in enumerate(shape_of(data)[:depth])
     ]
-    places = transform.concatenate(rows, 0) if rows else indices
+    positions = transform.concatenate(rows, 0) if rows else indices
     order = _positions(shape_of(updates), range(len(many)))
     return _RULES[call.attrs["mode"]](
         call,
         g,
-        lambda x, u, how: scatter_nd(x, places, u, how),
-        lambda x: gather_nd(x, places),
+        lambda x, u, how: scatter_nd(x, positions, u, how),
+        lambda x: gather_nd(x, positions),
         order,
     )
 

@@ -1,4 +1,4 @@
-"""What the type rules of operators on images check."""
+"""Checks in the type rules of operators on images."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import following
-from tilewright.relay.op.common import Types, call, require, require_places, tensor
+from tilewright.relay.op.common import Types, call, require, require_positions, tensor
 from tilewright.relay.op.layout_rules import follow_layout_attr
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference.resize import COORDINATE_MODES
@@ -32,7 +32,7 @@ def _resize2d_type(types: Types, attrs: Attrs) -> Type:
     n, c, *sizes = transform_shape(data.shape, attrs["layout"], "NCHW")
     for size, extent in zip(sizes, attrs["size"]):
         require(extent >= 0, f"the size {attrs['size']} must not be negative")
-        require_places((size,), extent)
+        require_positions((size,), extent)
     return TensorType(transform_shape((n, c, *attrs["size"]), "NCHW", attrs["layout"]), data.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Operators that read images at the places of a grid or of boxes, and morphological dilation."""
+"""Operators that read images at the positions of a grid or of boxes, and morphological dilation."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool = True,
 ) -> Call:
-    """`data` at the places of a grid [N, 2, H, W] (x, y of -1 … 1); method bilinear, nearest or bicubic.
+    """`data` at the positions of a grid [N, 2, H, W] (x, y of -1 … 1); method bilinear, nearest or bicubic.
 
     Beside the image: zeros, the border, or its reflection.
     """

@@ -19,7 +19,7 @@ from tilewright.relay.op.common import (
     check_axis,
     one,
     require,
-    require_places,
+    require_positions,
     require_same_dtype,
     same_as_float_input,
     same_as_input,
@@ -172,7 +172,7 @@ def _pad_type(types: Types, attrs: Attrs) -> Type:
         require(size >= 0, f"the padding {width} crops more than there is")
     if mode != "constant":
         for pair, size in zip(width, data.shape):
-            require_places((size,), int(max(pair) > 0))
+            require_positions((size,), int(max(pair) > 0))
             fits = mode == "edge" or pair == (0, 0) or max(pair) < size
             require(fits, f"the padding {width} reflects more than there is of shape {data.shape}")
     return TensorType(shape, data.dtype)

@@ -39,8 +39,10 @@ def _bitpack(args: Sequence[Expr], attrs: Attrs) -> Expr:
     data, kind = args[0], tensor_of(args[0].checked_type)
     axis, lanes, word = attrs["pack_axis"] % kind.ndim, _width(attrs["pack_type"]), attrs["pack_type"]
     split = transform.reshape(data, (*kind.shape[:axis], kind.shape[axis] // lanes, lanes, *kind.shape[axis + 1 :]))
-    places = np.arange(lanes)[::-1].astype("uint64")
-    weights = (np.uint64(1) << places).astype(word).reshape([-1 if d == axis + 1 else 1 for d in range(kind.ndim + 1)])
+    positions = np.arange(lanes)[::-1].astype("uint64")
+    weights = (
+        (np.uint64(1) << positions).astype(word).reshape([-1 if d == axis + 1 else 1 for d in range(kind.ndim + 1)])
+    )
     planes = []
     for bit in range(attrs["bits"]):
         one = tensor.bitwise_and(tensor.right_shift(split, bit), 1)
@@ -81,7 +83,7 @@ def bitpack(data: Expr, bits: int = 1, pack_axis: int = 1, bit_axis: int = 2, pa
 
 # ------------------------------------------------------------------------------------------------ bit-serial products
 def _low_bits(data: Expr, bits: int, signed: bool) -> Expr:
-    """The lowest `bits` of integers as int32; with `signed` each bit counts as +1 or -1 times its place."""
+    """The lowest `bits` of integers as int32; with `signed` each bit counts as +1 or -1 times its position."""
     low = tensor.cast(tensor.bitwise_and(data, (1 << bits) - 1), "int32")
     return low * 2 - ((1 << bits) - 1) if signed else low
 

@@ -195,7 +195,7 @@ register_composite(
 def space_to_batch_nd(
     data: Expr, block_shape: Sequence[int], paddings: Sequence[Sequence[int]], pad_value: float = 0
 ) -> Call:
-    """The axes after the first, padded, cut into blocks of `block_shape` whose places become further batches."""
+    """The axes after the first, padded, cut into blocks of `block_shape` whose positions become further batches."""
     return call("nn.space_to_batch_nd", data, block_shape=block_shape, paddings=paddings, pad_value=pad_value)
 
 

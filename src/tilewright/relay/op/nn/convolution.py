@@ -37,7 +37,7 @@ from tilewright.topi.util import pair
 
 
 def _check_weights(data: TensorType, kernel: TensorType, channels: int, per_group: int, attrs: Attrs) -> None:
-    """What every convolution asks of its attributes and its kernel: `per_group` input channels reach one output."""
+    """Check the attributes and the kernel of a convolution: `per_group` input channels reach one output."""
     require_factors(data, kernel, attrs["out_dtype"])
     groups = attrs["groups"]
     require(groups >= 1 and divides(channels, groups), f"{channels} input channels do not divide into {groups} groups")

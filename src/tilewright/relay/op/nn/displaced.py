@@ -64,7 +64,9 @@ def deformable_conv2d(
     deformable_groups: int = 1,
     groups: int = 1,
 ) -> Call:
-    """Convolution whose taps read the data at places moved by `offset` [N, 2·DG·KH·KW, OH, OW] (y, x of each tap)."""
+    """Convolution whose taps read the data at positions moved by `offset` [N, 2·DG·KH·KW, OH, OW] (y, x of each
+    tap).
+    """
     return call(
         "nn.deformable_conv2d",
         data,

@@ -84,11 +84,11 @@ def _dense_of(data: Expr, indices: Expr, indptr: Expr, columns: int) -> Expr:
     block_rows, block_columns = kind.shape[1:] if kind.ndim == 3 else (1, 1)
     positions = tensor.arange(count, dtype=str(_kind(indptr).dtype))
     owner = searchsorted(indptr, positions, right=True) - 1
-    places = transform.stack([owner, tensor.cast(indices, "int32")], 0)
+    indices = transform.stack([owner, tensor.cast(indices, "int32")], 0)
     across = columns // block_columns
     if kind.ndim == 1:
-        return scatter_nd(tensor.zeros((rows, columns), dtype), places, data, "add")
-    blocks = scatter_nd(tensor.zeros((rows, across, block_rows, block_columns), dtype), places, data, "add")
+        return scatter_nd(tensor.zeros((rows, columns), dtype), indices, data, "add")
+    blocks = scatter_nd(tensor.zeros((rows, across, block_rows, block_columns), dtype), indices, data, "add")
     return transform.reshape(transform.transpose(blocks, (0, 2, 1, 3)), (rows * block_rows, columns))
 
 

@@ -1,4 +1,4 @@
-"""Convolution by minimal filtering: the operators that `transform.alter_layout` puts in place of `nn.conv2d`."""
+"""Winograd convolution: the operators that `transform.alter_layout` puts in place of `nn.conv2d`."""
 
 from __future__ import annotations
 

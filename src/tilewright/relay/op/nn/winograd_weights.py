@@ -1,4 +1,4 @@
-"""The classic weight transforms of minimal filtering for other back ends, and the convolution that takes them.
+"""The classic weight transforms of Winograd for other back ends, and the convolution that takes them.
 
 The transform of a tap axis is a matrix G of full column rank, so nothing is lost: the convolution finds the kernel
 again by its pseudo-inverse and runs as `conv3d`.

@@ -1,4 +1,4 @@
-"""How quantized operators are registered: as composites, by what they are in plain operators."""
+"""Registration of quantized operators: as composites, by their definition in plain operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of many boxes to keep. What is kept depends on all that was kept before, so these run on the host."""
+"""Selection among overlapping boxes. Each decision depends on all before it, so these run on the host."""
 
 from __future__ import annotations
 

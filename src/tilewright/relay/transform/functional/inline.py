@@ -4,8 +4,8 @@ Before: def @twice(%x, Inline=1) { add(%x, %x) }    def @main(%y) { @twice(exp(%
 After:  def @main(%y) { let %x = exp(%y); add(%x, %x) }
 
 Arguments that are no variables or constants are bound first, so nothing is computed twice. A function for an external
-code generator (`Compiler`) stays one, at the place of its name, and so does one that is passed on as a value. Functions
-that call themselves, directly or through others, stay; marked functions that were named and are no longer go.
+code generator (`Compiler`) stays one, at the position of its name, and so does one that is passed on as a value.
+Functions that call themselves, directly or through others, stay; marked functions that were named and are no longer go.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class _Lifter:
         return rewrite(body, lambda node: None, replaced) if replaced else body
 
     def _lift_one(self, func: Function, name: Var | None, replaced: dict[Expr, Expr]) -> Expr:
-        """What stands for `func`, whose inner functions are lifted already."""
+        """The replacement of `func`, whose inner functions are lifted already."""
         captured = [var for var in free_vars(func) if var is not name]
         gvar = self._fresh(name)
         use: Expr = gvar(*captured) if captured else gvar

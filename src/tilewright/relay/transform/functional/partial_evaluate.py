@@ -66,7 +66,7 @@ def partial_evaluate(mod: IRModule, fuel: int = FUEL) -> IRModule:
 
 @dataclass(frozen=True, eq=False)
 class _Value:
-    """What is known of a value: `atom` names it in the program that is left.
+    """The known part of a value: `atom` names it in the program that is left.
 
     `fields` of a tuple or of a constructor's value, a `closure` with its environment, or nothing more.
     """
@@ -112,7 +112,7 @@ class _Evaluator:
 
     @nested
     def visit(self, node: Expr, env: _Env) -> _Value:
-        """What is known of `node`; each node is evaluated once in an environment."""
+        """The known part of `node`; each node is evaluated once in an environment."""
         if node not in env:
             env[node] = _VISIT[type(node)](self, node, env)
         return env[node]
@@ -238,7 +238,7 @@ class _Evaluator:
         return _Value(self.bind(RefCreate(self.visit(node.value, env).atom)))
 
     def ref_read(self, node: RefRead, env: _Env) -> _Value:
-        """What a reference holds, of which nothing is known."""
+        """The content of a reference, of which nothing is known."""
         return _Value(self.bind(RefRead(self.visit(node.ref, env).atom)))
 
     def ref_write(self, node: RefWrite, env: _Env) -> _Value:

@@ -122,7 +122,7 @@ def bind_in_scopes(root: Expr, wanted: Callable[[Expr, Scopes], bool]) -> Expr:
 
 
 def _result(expr: Expr) -> Expr:
-    """What `expr` comes to below its bindings."""
+    """The result of `expr` below its bindings."""
     while isinstance(expr, Let):
         expr = expr.body
     return expr

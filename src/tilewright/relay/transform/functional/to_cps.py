@@ -121,7 +121,7 @@ class _Converter:
         return Let(expr.var, self._atoms(value), self.visit(expr.body, then))
 
     def _branches(self, let: Let, value: If | Match, then: Continue) -> Expr:
-        """What follows a branch is made a function of the branch's result, so that it is written once."""
+        """A function of the branch's result that holds the rest of the program, so that it is written once."""
         join = Var("join")
         rest = Function([let.var], self.visit(let.body, then))
         after: Continue = lambda result: join(result)  # noqa: E731

@@ -32,7 +32,7 @@ Users = dict[Expr, list[Expr]]
 
 @dataclass(frozen=True)
 class ParallelOp:
-    """What can be combined: calls of the operator `name` on one first argument that have equal `key`s.
+    """Calls that can be combined: of the operator `name` on one first argument, with equal `key`s.
 
     `key` is None for a call that cannot take part. `combine` builds the one call; its result has the branches side by
     side along `axis`, each with its own extent, or, if `stacked`, as the rows of a new first axis.
@@ -109,8 +109,8 @@ def _followers(heads: list[Call], op: ParallelOp, users: Users) -> list[Call] | 
         return None
     for call, head in zip(following, heads, strict=True):
         alike = call.op is first.op and attrs_key(call.attrs) == attrs_key(first.attrs)
-        places = [arg is head for arg in call.args]
-        if not alike or sum(places) != 1 or not places[first.args.index(heads[0])]:
+        positions = [arg is head for arg in call.args]
+        if not alike or sum(positions) != 1 or not positions[first.args.index(heads[0])]:
             return None
         if type_of(call) != TensorType(tensor_type_of(head).shape, tensor_type_of(call).dtype):
             return None

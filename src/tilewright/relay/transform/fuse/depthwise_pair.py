@@ -1,15 +1,15 @@
-"""Which depthwise convolutions are computed within the 1x1 convolution that reads them (see `fuse_ops`)."""
+"""Depthwise convolutions computed within the 1x1 convolution that reads them (see `fuse_ops`)."""
 
 from __future__ import annotations
 
-from tilewright.backend import Backend
+from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.topi.layout import parse_layout, transform_shape
 
 
-def is_depthwise_pair(depthwise: Call, pointwise: Call, backend: Backend) -> bool:
+def is_depthwise_pair(depthwise: Call, pointwise: Call, backend: GraphBackend) -> bool:
     """True if `pointwise` is a 1x1 convolution whose data are elementwise results of `depthwise`, and one kernel pays.
 
     Both must be blocked by channels and of float32, and the image must give every worker its share of rows: a band of

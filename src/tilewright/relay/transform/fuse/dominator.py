@@ -6,7 +6,9 @@ place its value can be fused to without being computed twice. Tuples and fields 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from tilewright.relay.ir.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.ir.registry import Op, OpPattern
@@ -23,6 +25,7 @@ class Flow:
 
     order: list[Call] = field(default_factory=list)
     ops: dict[Call, Op] = field(default_factory=dict)
+    patterns: dict[Call, OpPattern] = field(default_factory=dict)
     position: dict[Call, int] = field(default_factory=dict)
     size: dict[Call, int] = field(default_factory=dict)
     users: dict[Call, list[Call | None]] = field(default_factory=dict)
@@ -31,14 +34,18 @@ class Flow:
     path_pattern: dict[Call, OpPattern] = field(default_factory=dict)
 
 
-def build_flow(nodes: list[Expr], result: Expr) -> Flow:
-    """The flow of `nodes` (a post-order whose types are known), of which `result` is what is returned."""
+def build_flow(nodes: list[Expr], result: Expr, patterns: Mapping[str, OpPattern] = MappingProxyType({})) -> Flow:
+    """The flow of `nodes` (a post-order whose types are known), of which `result` is what is returned.
+
+    `patterns` are categories of operators by name in place of their own.
+    """
     flow = Flow()
     for node in nodes:
         if isinstance(node, Call) and isinstance(node.op, Op):
             flow.position[node] = len(flow.order)
             flow.order.append(node)
             flow.ops[node] = node.op
+            flow.patterns[node] = patterns.get(node.op.name, node.op.pattern)
             flow.size[node] = max(1, sum(size_hint(t.size) for t in tensor_types(node.checked_type)))
             flow.users[node], flow.edges[node] = [], []
             for arg in node.args:
@@ -62,7 +69,7 @@ def _add_edge(flow: Flow, value: Expr, user: Call) -> None:
     producer = value.tuple_value if isinstance(value, TupleGetItem) else value
     if isinstance(producer, Call) and producer in flow.users:
         flow.users[producer].append(user)
-        flow.edges[producer].append(_edge_pattern(flow.ops[user], type_of(value), user.checked_type))
+        flow.edges[producer].append(_edge_pattern(flow.patterns[user], type_of(value), user.checked_type))
 
 
 def _add_exits(flow: Flow, expr: Expr) -> None:
@@ -73,12 +80,12 @@ def _add_exits(flow: Flow, expr: Expr) -> None:
             flow.edges[producer].append(OpPattern.OPAQUE)
 
 
-def _edge_pattern(user: Op, value: Type, result: Type) -> OpPattern:
-    """How `user` reads an operand: a broadcast operator reads an operand of the result's shape element by element."""
-    if user.pattern == OpPattern.BROADCAST:
+def _edge_pattern(user: OpPattern, value: Type, result: Type) -> OpPattern:
+    """The pattern of reading an operand: a broadcast operator reads one of the result's shape element by element."""
+    if user == OpPattern.BROADCAST:
         same = [t.shape for t in tensor_types(value)] == [t.shape for t in tensor_types(result)]
         return OpPattern.ELEMWISE if same else OpPattern.BROADCAST
-    return user.pattern
+    return user
 
 
 def _find_dominators(flow: Flow) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.machine import Machine
+from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -24,7 +24,6 @@ from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
 from tilewright.relay.op.views import is_reshape
 from tilewright.relay.transform.simplify.make import is_call, make, reshape, scalar_like
-from tilewright.target import Target
 from tilewright.tir.size_hint import size_hint
 
 Users = Mapping[Expr, list[Expr]]
@@ -47,12 +46,12 @@ class _Attention:
     fill: float | None
 
 
-def fuse_attention(mod: IRModule, target: Target) -> IRModule:
+def fuse_attention(mod: IRModule, backend: GraphBackend) -> IRModule:
     """The module with every attention of `main` as one `nn.attention`; see the module's docstring."""
     mod = infer_type(mod)
     main = mod["main"]
     nodes = post_order(main.body)
-    users, fewest = consumers(nodes), _fewest_rows(target.machine)
+    users, fewest = consumers(nodes), backend.attention_rows()
     found: dict[Expr, _Attention] = {}
     done: dict[Expr, Expr] = {}
     for node in nodes:
@@ -67,12 +66,6 @@ def fuse_attention(mod: IRModule, target: Target) -> IRModule:
             continue
         done[node] = rebuild(node, tuple([done[kid] for kid in children(node)]))
     return infer_type(mod.with_function("main", main.with_body(done[main.body]))) if found else mod
-
-
-def _fewest_rows(machine: Machine) -> int:
-    """Rows of queries whose multiply-adds with an element of the keys take as long as the copy of it."""
-    copy = 4 * (1 + machine.write_factor) / machine.read_l2.one
-    return round(copy * machine.fma_per_cycle * machine.lanes())
 
 
 def _match(product: Expr, users: Users, fewest: int) -> _Attention | None:
@@ -134,7 +127,7 @@ def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None
 
 
 def _through_reshapes(node: Expr, users: Users) -> Expr | None:
-    """What is behind reshapes, each used once; None where something else reads it too."""
+    """The node behind reshapes, each used once; None where something else reads it too."""
     while len(users[node]) == 1:
         if not isinstance(node, Call) or not is_reshape(node):
             return node

@@ -22,42 +22,59 @@ not fuse, and reshapes and slices at the rim of a group are taken out of it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from tilewright.backend import Backend, backend_of
+from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var, merge_spans
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op, OpPattern
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
-from tilewright.relay.ir.visitor import children, post_order, rebuild
+from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
 from tilewright.relay.op.views import cut_offsets, free_concatenations, is_reshape, memory_of, producer
 from tilewright.relay.transform.fuse.depthwise_pair import is_depthwise_pair
 from tilewright.relay.transform.fuse.dominator import Flow, build_flow
+from tilewright.relay.transform.simplify.make import is_call
 from tilewright.support.recursion import nested
-from tilewright.target import Target
 
 #: Calls of a group, and values from outside that it reads, at most.
 MAX_GROUP, MAX_READS = 256, 128
 
 
+@dataclass(frozen=True)
+class FusionForm:
+    """The forms of groups that make no difference to results; these are the ones that compiled models run best with.
+
+    Without `views_apart` calls that move no bytes join groups like any other. `patterns` are categories of operators by
+    name in place of their own. Without `sparing` elements that take long may be computed any number of times. With
+    `whole` constants other than scalars are parameters of a group, and where one field of a group's result is all that
+    is read, the group returns that field.
+    """
+
+    views_apart: bool = True
+    patterns: Mapping[str, OpPattern] = field(default_factory=dict)
+    sparing: bool = True
+    whole: bool = False
+
+
 def fuse_ops(
-    mod: IRModule, max_group: int = MAX_GROUP, target: Target | None = None, views_apart: bool = True
+    mod: IRModule, max_group: int = MAX_GROUP, backend: GraphBackend | None = None, form: FusionForm | None = None
 ) -> IRModule:
     """Group the calls of `main` into primitive functions, each called once; see the module's docstring.
 
-    Without `views_apart` calls that move no bytes join groups like any other.
+    Without a backend no two convolutions join.
     """
-    mod, backend = infer_type(mod), backend_of(target)
+    mod, form = infer_type(mod), form or FusionForm()
     main = mod["main"]
     nodes = post_order(main.body)
-    flow = build_flow(nodes, main.body)
+    flow = build_flow(nodes, main.body, form.patterns)
     results = main.body.fields if isinstance(main.body, Tuple) else (main.body,)
-    alone = free_concatenations(flow.order, results) if views_apart else set()
-    groups = _grow_groups(flow, alone, max_group, backend)
-    if views_apart:
+    alone = free_concatenations(flow.order, results) if form.views_apart else set()
+    groups = _grow_groups(flow, alone, max_group, backend, form.sparing)
+    if form.views_apart:
         _peel_views(groups)
-    body = _rebuild_main(nodes, groups)
+    body = _rebuild_main(nodes, groups, form)
     fused = Function(main.params, body, main.ret_type, attrs=main.attrs)
     return infer_type(mod.with_function("main", fused))
 
@@ -78,14 +95,16 @@ class _Group:
     costly: bool
 
 
-def _grow_groups(flow: Flow, alone: set[Call], max_group: int, backend: Backend) -> dict[Call, _Group]:
+def _grow_groups(
+    flow: Flow, alone: set[Call], max_group: int, backend: GraphBackend | None, sparing: bool
+) -> dict[Call, _Group]:
     """The group of each call, by the rules above: first what follows the anchors, then injective calls."""
     groups = {
-        call: _Group([call], OpPattern.OPAQUE if call in alone else op.pattern, op.costly)
+        call: _Group([call], OpPattern.OPAQUE if call in alone else flow.patterns[call], sparing and op.costly)
         for call, op in flow.ops.items()
     }
     for phase in ("anchors", "injective"):
-        if phase == "injective":
+        if phase == "injective" and backend is not None:
             _join_depthwise_pairs(flow, groups, max_group, backend)
         for call in flow.order:
             sink, edge = flow.dominator[call], flow.path_pattern[call]
@@ -102,14 +121,14 @@ def _grow_groups(flow: Flow, alone: set[Call], max_group: int, backend: Backend)
     return groups
 
 
-def _join_depthwise_pairs(flow: Flow, groups: dict[Call, _Group], max_group: int, backend: Backend) -> None:
+def _join_depthwise_pairs(flow: Flow, groups: dict[Call, _Group], max_group: int, backend: GraphBackend) -> None:
     """Merge the groups of depthwise convolutions with those of the 1x1 convolutions that read them."""
     for call in flow.order:
         data = call.args[0] if call.args else None
         if not isinstance(data, Call) or data not in groups or flow.users[data] != [call]:
             continue
         first, *rest = groups[data].members
-        elementwise = all(flow.ops[member].pattern <= OpPattern.BROADCAST for member in rest)
+        elementwise = all(flow.patterns[member] <= OpPattern.BROADCAST for member in rest)
         if elementwise and groups[data].members[-1] is data and is_depthwise_pair(first, call, backend):
             _merge(flow, groups, [data, call], max_group)
 
@@ -194,34 +213,58 @@ def _is_view(call: Call) -> bool:
     return cut_offsets(call) is not None and isinstance(producer(memory_of(call.args[0])), Call)
 
 
-def _rebuild_main(nodes: list[Expr], groups: dict[Call, _Group]) -> Expr:
-    """The body of `main` with each group replaced by a call of its primitive function."""
+def _rebuild_main(nodes: list[Expr], groups: dict[Call, _Group], form: FusionForm) -> Expr:
+    """The body of `main` with each group replaced by a call of its primitive function, and no marks that end fusion."""
     done: dict[Expr, Expr] = {}
+    fields = _only_fields(nodes) if form.whole else {}
     for node in nodes:
-        if isinstance(node, Call) and node in groups:
+        if is_call(node, "annotation.stop_fusion"):
+            done[node] = done[node.args[0]]  # type: ignore[attr-defined]
+        elif isinstance(node, Call) and node in groups:
             members = groups[node].members
             if node is members[-1]:
-                done[node] = _call_of_group(members, done)
+                done[node] = _call_of_group(members, done, fields.get(node), form)
+        elif isinstance(node, TupleGetItem) and fields.get(node.tuple_value) is node:
+            if node.tuple_value in done:
+                done[node] = done[node.tuple_value]
         elif all(kid in done for kid in children(node)):
             done[node] = rebuild(node, tuple([done[kid] for kid in children(node)]))
     return done[nodes[-1]]
 
 
-def _call_of_group(members: list[Call], done: dict[Expr, Expr]) -> Call:
+def _only_fields(nodes: list[Expr]) -> dict[Expr, TupleGetItem]:
+    """The calls of which one field is all that is read, with that field."""
+    return {
+        value: users[0]
+        for value, users in consumers(nodes).items()
+        if isinstance(value, Call) and len(users) == 1 and isinstance(users[0], TupleGetItem)
+    }
+
+
+def _call_of_group(
+    members: list[Call], done: dict[Expr, Expr], only: TupleGetItem | None, form: FusionForm
+) -> Call:  # fmt: skip
     """A primitive function of the calls `members` and a call of it on the (rebuilt) values from outside the group.
 
     Constants of one element stand in it, but not where a call may read all of a value from memory, as opaque ones do.
+    Its result is that of the last member, or `only` a field of that.
     """
     inner: dict[Expr, Expr] = {}
     params: dict[Expr, Var] = {}
     inside = set(members)
-    opaque = any(isinstance(call.op, Op) and call.op.pattern == OpPattern.OPAQUE for call in members)
+    patterns = [form.patterns.get(call.op.name, call.op.pattern) for call in members if isinstance(call.op, Op)]
+    opaque = OpPattern.OPAQUE in patterns
+
+    def stands_inside(value: Expr) -> bool:
+        return (
+            isinstance(value, Constant) and value.data.size == 1 and not opaque and not (form.whole and value.data.ndim)
+        )
 
     @nested
     def operand(expr: Expr) -> Expr:
         if expr in inner:
             return inner[expr]
-        if isinstance(expr, Constant) and expr.data.size == 1 and not opaque:
+        if stands_inside(expr):
             return expr
         if isinstance(expr, Tuple) or (isinstance(expr, TupleGetItem) and expr.tuple_value in inside):
             made = rebuild(expr, tuple([operand(kid) for kid in children(expr)]))
@@ -235,5 +278,5 @@ def _call_of_group(members: list[Call], done: dict[Expr, Expr]) -> Call:
         copy = Call(call.op, [operand(arg) for arg in call.args], call.attrs, call.span)
         copy.set_inferred_type(call.checked_type)
         inner[call] = copy
-    func = Function(params.values(), inner[members[-1]], attrs={"Primitive": 1})
+    func = Function(params.values(), operand(only or members[-1]), attrs={"Primitive": 1})
     return Call(func, [done[expr] for expr in params], span=merge_spans(*members))

@@ -15,8 +15,11 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.relay.transform.simplify.make import is_call
 
+#: Tensors that one kernel joins at most: its code, and the time to compile it, grow faster than their number.
+MOST_JOINED = 64
 
-def split_args(mod: IRModule, max_function_args: int) -> IRModule:
+
+def split_args(mod: IRModule, max_function_args: int = MOST_JOINED) -> IRModule:
     """Concatenate at most `max_function_args` tensors at once (below 0: no limit); see the module's docstring."""
     if 0 <= max_function_args < 2:
         raise InputError(f"split_args: a concatenation takes at least 2 tensors, not {max_function_args}")

@@ -35,7 +35,7 @@ class Optimizer(Protocol):
     """A rule by which parameters follow their gradients, written in Relay."""
 
     def initial_state(self, parameters: Sequence[TensorType]) -> dict[str, Array]:
-        """What the rule remembers from step to step, by name, before the first step."""
+        """The initial state of the rule, by name, before the first step."""
 
     def update(
         self, parameters: Sequence[Expr], gradients: Sequence[Expr], state: Sequence[Expr]

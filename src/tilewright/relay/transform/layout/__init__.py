@@ -1,1 +1,1 @@
-"""How tensors lie in memory: layouts over the whole graph, and constant weights as the kernels read them."""
+"""Layouts of tensors over the whole graph, and constant weights packed as the kernels read them."""

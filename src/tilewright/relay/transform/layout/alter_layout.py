@@ -15,8 +15,9 @@ transformed at compile time. Outputs keep their plain layout.
 
 from __future__ import annotations
 
-from tilewright.autotvm.record.context import records_in_force
 from tilewright.errors import TypeMismatchError
+from tilewright.records.database import Database
+from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -28,22 +29,22 @@ from tilewright.relay.transform.layout.layout_plan import LayoutPlan, Planner, b
 from tilewright.relay.transform.layout.recorded_layouts import recorded_plan
 from tilewright.relay.transform.simplify.make import make, reshape
 from tilewright.support.recursion import nested
-from tilewright.target import Target
 from tilewright.topi.layout import transform_shape
 
 
-def alter_layout(mod: IRModule, target: Target | None = None) -> IRModule:
-    """Choose the layout of every value of every function for `target`; see the module's docstring."""
+def alter_layout(mod: IRModule, backend: GraphBackend, records: Database | None = None) -> IRModule:
+    """Choose the layout of every value of every function for `backend`; see the module's docstring."""
     mod = infer_type(mod)
-    altered = mod.map_functions(lambda func: func.with_body(_Rewriter(_plan(func.body, target)).run(func.body)))
+    altered = mod.map_functions(
+        lambda func: func.with_body(_Rewriter(_plan(func.body, backend, records)).run(func.body))
+    )
     return infer_type(altered)
 
 
-def _plan(body: Expr, target: Target | None) -> LayoutPlan:
-    """What tuning has found for this very graph, else what is expected to cost least."""
-    records = records_in_force()
-    found = None if records is None else recorded_plan(Planner(body, target), records)
-    return plan_layouts(body, target) if found is None else found
+def _plan(body: Expr, backend: GraphBackend, records: Database | None) -> LayoutPlan:
+    """The plan that tuning has found for this very graph, else the one of least expected cost."""
+    found = None if records is None else recorded_plan(Planner(body, backend), records)
+    return plan_layouts(body, backend) if found is None else found
 
 
 class _Rewriter:

@@ -13,14 +13,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tilewright.backend import backend_of
+from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from tilewright.relay.ir.registry import LayoutChoice, Op
 from tilewright.relay.ir.type import TensorType, tensor_types
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import children, post_order
 from tilewright.relay.transform.layout.layout_problem import LayoutProblem
-from tilewright.target import Target
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi.layout import transform_shape
 
@@ -45,7 +44,7 @@ Taken = int | LayoutChoice | None
 
 @dataclass
 class LayoutPlan:
-    """What each call does (None: all plain), which layout each value is in (absent: plain), and what that costs."""
+    """The choice of each call (None: all plain), the layout of each value (absent: plain), and their cost."""
 
     choices: dict[Call, LayoutChoice | None] = field(default_factory=dict)
     layouts: dict[Expr, str] = field(default_factory=dict)
@@ -58,15 +57,15 @@ class LayoutPlan:
         return [text_of(choice) for choice in self.choices.values()]
 
 
-def plan_layouts(root: Expr, target: Target | None, price: Price | None = None) -> LayoutPlan:
+def plan_layouts(root: Expr, backend: GraphBackend, price: Price | None = None) -> LayoutPlan:
     """The plan of least cost that is found for the graph under `root`; without a target, everyone's first choice.
 
     It is improved from everyone's first choice, one change at a time; where several would have to change together, the
     solution of the whole as a problem (`LayoutProblem`) is cheaper, and is where improving begins again. `price` says
     what choices cost where that is known better than by the operators' own expectation.
     """
-    planner = Planner(root, target, price)
-    if target is None:
+    planner = Planner(root, backend, price)
+    if not backend.has_target:
         return planner.simulate({})
     plan = _improved(planner, {})
     if not plan.choices:
@@ -94,7 +93,7 @@ def follow_texts(planner: Planner, texts: Sequence[str]) -> LayoutPlan | None:
 
 
 def text_of(choice: LayoutChoice | None) -> str:
-    """A choice in a few words: "NCHW16c,OIHW16i16o>NCHW16c", with the tile of minimal filtering; "plain" for None."""
+    """A choice in a few words: "NCHW16c,OIHW16i16o>NCHW16c", with the tile of Winograd; "plain" for None."""
     if choice is None:
         return "plain"
     tile = choice.attrs.get("tile_size")
@@ -161,7 +160,9 @@ def _long_axes(shape: Sequence[object], layout: str) -> list[tuple[str, object]]
 
 
 def _taken(which: Taken, offers: Sequence[LayoutChoice | None]) -> LayoutChoice | None:
-    """What of its offers a call takes; one that is not offered, as inputs arrive in another layout, is the first."""
+    """The offer that a call takes; the first where inputs arrive in another layout, so that the wanted one is not
+    offered.
+    """
     if which is None:
         return None
     if isinstance(which, int):
@@ -179,8 +180,8 @@ def _known(node: Expr, layouts: Sequence[str | None]) -> dict[Expr, str]:
 class Planner:
     """Simulates the rewriting of one graph under given decisions, without building anything."""
 
-    def __init__(self, root: Expr, target: Target | None, price: Price | None = None) -> None:
-        self.root, self.target, self.price = root, target, price
+    def __init__(self, root: Expr, backend: GraphBackend, price: Price | None = None) -> None:
+        self.root, self.backend, self.price = root, backend, price
         self.nodes = [node for node in post_order(root) if not isinstance(node, Tuple)]
         self.offers: dict[tuple[Call, tuple[str | None, ...]], tuple[LayoutChoice | None, ...]] = {}
         self.constant = {node for node in self.nodes if isinstance(node, Constant)}
@@ -221,7 +222,7 @@ class Planner:
         if found is None:
             types = [type_of(value) for value in inputs]
             if all(isinstance(t, TensorType) for t in types):
-                choice = node.op.layout(node.attrs, layouts, types, self.target)  # type: ignore[arg-type]
+                choice = node.op.layout(node.attrs, layouts, types, self.backend)  # type: ignore[arg-type]
                 every = choice if isinstance(choice, tuple) else (choice,)
                 found = tuple([self._priced(node, one) for one in every if self._is_possible(inputs, one)])
             else:
@@ -287,7 +288,7 @@ class Planner:
     def _need(self, value: Expr, wanted: str | None, plan: LayoutPlan) -> None:
         """Count the transform of `value` to `wanted`, once, unless it is free."""
         current = plan.layouts.get(value)
-        if self.target is None or (value, wanted) in plan.transforms:
+        if not self.backend.has_target or (value, wanted) in plan.transforms:
             return
         if cost := self.change(value, current, wanted):
             plan.transforms[value, wanted] = cost
@@ -305,7 +306,7 @@ class Planner:
         )
 
     def change(self, value: Expr, current: str | None, wanted: str | None) -> float:
-        """What bringing a value from one layout to another costs (None: plain)."""
+        """The cost of converting a value from one layout to another (None: plain)."""
         if current == wanted or value in self.constant:
             return 0.0
         return sum(self._transform_cost(t, current, wanted) for t in tensor_types(type_of(value)))
@@ -316,4 +317,4 @@ class Planner:
         forms = [transform_shape(shape, plain(source), layout) for layout in (source, target)]
         if keeps_order(forms[0], source, forms[1], target):
             return 0.0
-        return backend_of(self.target).transform_cost(size_hint(type_.size))
+        return self.backend.transform_cost(size_hint(type_.size))

@@ -3,7 +3,7 @@
 Options of an operator that chooses are all that it offers, whatever layout its input arrives in; of one that follows,
 the layouts that it can follow, and plain. Between a value and its reader stands what changing the layout takes. Where
 several readers want a value changed alike the problem counts the change for each of them, while the graph makes it
-once: so what is found is a place to begin improving from.
+once: so what is found is a position to begin improving from.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class LayoutProblem:
         costs = {node: [0.0 if one is None else one.cost for one in self.options[node]] for node in self.nodes}
         pairs: dict[tuple[Expr, Expr], list[list[float]]] = {}
         for node in self.nodes:
-            for place, value in enumerate(self.inputs(node)):
+            for position, value in enumerate(self.inputs(node)):
                 if value in self.options:
-                    matrix = self._between(value, node, place)
+                    matrix = self._between(value, node, position)
                     pairs[value, node] = _added(pairs.get((value, node)), matrix)
         for value in self.root:
             costs[value] = [
@@ -79,17 +79,17 @@ class LayoutProblem:
             ]
         chosen = solve(costs, pairs)
         return {
-            node: self.options[node][place]
-            for node, place in chosen.items()
+            node: self.options[node][position]
+            for node, position in chosen.items()
             if isinstance(node, Call) and len(self.options[node]) > 1
         }
 
-    def _between(self, value: Expr, node: Expr, place: int) -> list[list[float]]:
-        """What stands between the options of a value's operator and those of its reader."""
+    def _between(self, value: Expr, node: Expr, position: int) -> list[list[float]]:
+        """The cost matrix between the options of a value's operator and those of its reader."""
         if isinstance(node, TupleGetItem):
             size = len(self.options[node])
             return [[0.0 if row == column else float("inf") for column in range(size)] for row in range(size)]
-        wants = [None if one is None else self.wanted(one)[place] for one in self.options[node]]
+        wants = [None if one is None else self.wanted(one)[position] for one in self.options[node]]
         return [[self.change(value, layout, want) for want in wants] for layout in self.layouts[value]]
 
 

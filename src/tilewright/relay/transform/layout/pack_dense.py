@@ -12,18 +12,17 @@ import math
 
 import numpy as np
 
-from tilewright.backend import backend_of
+from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
-from tilewright.target import Target
 from tilewright.tir.size_hint import size_hint
 
 
-def pack_dense(mod: IRModule, target: Target) -> IRModule:
+def pack_dense(mod: IRModule, backend: GraphBackend) -> IRModule:
     """The module with every `nn.dense` of a constant weight reading packed panels; fold_constant then packs them."""
     dense, transform = get("nn.dense"), get("layout_transform")
     made: dict[tuple[Constant, int], Constant] = {}
@@ -36,7 +35,7 @@ def pack_dense(mod: IRModule, target: Target) -> IRModule:
             return None
         rows = math.prod(tensor_type_of(data).shape[:-1])
         units, depth = weight.data.shape
-        block = backend_of(target).dense_block(units, depth, size_hint(rows))
+        block = backend.dense_block(units, depth, size_hint(rows))
         layout, zeros = f"NC{block}n", -units % block
         filled = _filled_up(weight, zeros, made)
         packed = Call(transform, [filled], {"src_layout": "NC", "dst_layout": layout}, node.span)

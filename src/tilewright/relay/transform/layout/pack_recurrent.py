@@ -12,23 +12,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.backend import backend_of
+from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.runtime.host_ops.recurrent import GATES
-from tilewright.target import Target
 from tilewright.tir.dot_product import GROUP
 from tilewright.topi.reference.recurrent import packed
 
 
-def pack_recurrent(mod: IRModule, target: Target) -> IRModule:
+def pack_recurrent(mod: IRModule, backend: GraphBackend) -> IRModule:
     """The module with every recurrent layer of constant weights reading packed ones; see the module's docstring."""
     kinds = {get(f"nn.{kind}"): (count, 4 if kind == "lstm" else 3) for kind, count in GATES.items()}
     done: dict[Constant, Constant] = {}
-    backend = backend_of(target)
     data_type = (backend.dot_operands() or ("uint8", "int8"))[0]
 
     def pack(node: Expr) -> Expr | None:

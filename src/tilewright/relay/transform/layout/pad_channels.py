@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backend import backend_of
+from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -34,7 +34,6 @@ from tilewright.relay.op.layout_rules import (
     follow_reduce,
 )
 from tilewright.relay.transform.simplify.fold_constant import fold_call
-from tilewright.target import Target
 
 Array = np.ndarray[Any, Any]
 
@@ -43,9 +42,9 @@ _ALIKE = (follow_input, follow_broadcast, follow_layout_attr, follow_reduce)
 _BY_ELEMENT = (follow_input, follow_broadcast)
 
 
-def pad_channels(mod: IRModule, target: Target) -> IRModule:
+def pad_channels(mod: IRModule, backend: GraphBackend) -> IRModule:
     """The module with channels of zeros where whole vectors of channels are faster; see the module's docstring."""
-    return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(_Padder(func.body, target).run())))
+    return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(_Padder(func.body, backend).run())))
 
 
 @dataclass(frozen=True)
@@ -59,10 +58,10 @@ class _Wide:
 class _Padder:
     """The rewriting of one function. Values are known by their nodes in the old graph."""
 
-    def __init__(self, root: Expr, target: Target) -> None:
+    def __init__(self, root: Expr, backend: GraphBackend) -> None:
         self.root = root
         self.nodes = post_order(root)
-        self.widths = _widths(self.nodes, target)
+        self.widths = _widths(self.nodes, backend)
         self.wanted = self._wanted()
         self.wide: dict[Expr, _Wide] = {}
         self.narrow: dict[Expr, Expr] = {}
@@ -133,7 +132,7 @@ class _Padder:
         return _Wide(Constant(np.pad(arg.data, sides, constant_values=blank)), blank)
 
     def _filled(self, node: Call, fills: Sequence[float]) -> float | None:
-        """What the padding holds after `node`; None where it is not one number."""
+        """The number that the padding holds after `node`; None where it is not one number."""
         assert isinstance(node.op, Op)
         if node.op.layout not in _BY_ELEMENT:
             return 0.0 if not any(fills) else None
@@ -198,7 +197,7 @@ def _is_convolution(node: Call) -> bool:
     return (attrs.data_layout, attrs.kernel_layout, attrs.out_layout) == ("NCHW", "OIHW", "")
 
 
-def _widths(nodes: Sequence[Expr], target: Target) -> dict[int, int]:
+def _widths(nodes: Sequence[Expr], backend: GraphBackend) -> dict[int, int]:
     """For each number of channels that a convolution makes, that to pad it to: the same wherever it occurs."""
     groups: dict[int, set[int]] = {}
     for node in nodes:
@@ -210,4 +209,4 @@ def _widths(nodes: Sequence[Expr], target: Target) -> dict[int, int]:
         of_group = shape.out_channels // shape.groups
         for channels in (shape.in_channels, shape.out_channels):
             groups.setdefault(channels, set()).update([of_group] if 1 < shape.groups < channels else [])
-    return {channels: backend_of(target).padded_channels(channels, sizes) for channels, sizes in groups.items()}
+    return {channels: backend.padded_channels(channels, sizes) for channels, sizes in groups.items()}

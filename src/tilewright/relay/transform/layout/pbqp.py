@@ -42,7 +42,9 @@ def solve(costs: Mapping[Node, Sequence[float]], pairs: Mapping[tuple[Node, Node
 
 
 class _Graph(Generic[Node]):
-    """What is left: costs of options, and around each node the matrices to its neighbours, its own options as rows."""
+    """The reduced graph: costs of options, and around each node the matrices to its neighbours, its own options as
+    rows.
+    """
 
     def __init__(self, costs: Mapping[Node, Sequence[float]], pairs: Mapping[tuple[Node, Node], Any]) -> None:
         self.costs: dict[Node, Matrix] = {node: np.array(own, float) for node, own in costs.items()}

@@ -8,8 +8,8 @@ Compiling with records looks here first (`alter_layout`); a graph that differs i
 
 from __future__ import annotations
 
-from tilewright.autotvm.record.database import Database, processor_of
-from tilewright.autotvm.record.entry import TaskKey, canonical
+from tilewright.records.database import Database, processor_of
+from tilewright.records.entry import TaskKey, canonical
 from tilewright.relay.ir.expr import Call
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import type_of
@@ -25,7 +25,7 @@ CHOICES = "choices"
 
 
 def layouts_key(planner: Planner) -> TaskKey:
-    """What records know a graph by: its operators, attributes, types and wiring; what weights hold does not count."""
+    """The key of a graph in records: its operators, attributes, types and wiring; contents of weights do not count."""
     row = {node: number for number, node in enumerate(planner.nodes)}
     lines = [
         f"{node.op.name} {sorted(map(str, node.attrs.items()))}" if isinstance(node, Call) and isinstance(node.op, Op)
@@ -41,9 +41,13 @@ def layouts_key(planner: Planner) -> TaskKey:
 
 def recorded_plan(planner: Planner, records: Database | None) -> LayoutPlan | None:
     """The plan that records know of this graph on this processor; None where there is none, or none that fits."""
-    if records is None or planner.target is None or not any(e.task.template == TEMPLATE for e in records.entries):
+    if (
+        records is None
+        or not planner.backend.has_target
+        or not any(e.task.template == TEMPLATE for e in records.entries)
+    ):
         return None
-    best = records.best(layouts_key(planner), processor_of(planner.target))
+    best = records.best(layouts_key(planner), processor_of(planner.backend.target))
     if best is None or best.config is None:
         return None
     return follow_texts(planner, best.config.get(CHOICES, ()))

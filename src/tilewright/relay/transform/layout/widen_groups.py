@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backend import backend_of
+from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -21,12 +21,11 @@ from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.relay.op.layout_rules import conv2d_workload
-from tilewright.target import Target
 
 Array = np.ndarray[Any, Any]
 
 
-def widen_groups(mod: IRModule, target: Target) -> IRModule:
+def widen_groups(mod: IRModule, backend: GraphBackend) -> IRModule:
     """The module with groups joined where their blocked kernel needs it; see the module's docstring."""
     conv2d = get("nn.conv2d")
 
@@ -38,7 +37,7 @@ def widen_groups(mod: IRModule, target: Target) -> IRModule:
         if not isinstance(weight, Constant) or not plain or not isinstance(tensor_type_of(data).shape[1], int):
             return None
         shape = conv2d_workload(node.attrs, (tensor_type_of(data), tensor_type_of(weight)))
-        joined = backend_of(target).groups_to_join(shape)
+        joined = backend.groups_to_join(shape)
         if joined == 1:
             return None
         wide = Constant(_block_diagonal(weight.data, shape.groups, joined))

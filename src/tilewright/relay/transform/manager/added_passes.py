@@ -10,28 +10,28 @@ from dataclasses import dataclass
 
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.manager.graph_pass import GraphPass
 from tilewright.relay.transform.manager.pass_manager import DEFAULT_OPT_LEVEL
 from tilewright.support import plugins
 from tilewright.support.suggestion import suggestion
 from tilewright.target import Target
 
-#: A pass of the pipeline: a module for a target to a module.
-GraphPass = Callable[[IRModule, Target], IRModule]
-Pipeline = Sequence[tuple[str, GraphPass]]
-
 
 @dataclass(frozen=True)
 class _Added:
-    apply: GraphPass
+    graph_pass: GraphPass
     after: str
-    opt_level: int
 
 
 _ADDED: dict[str, _Added] = {}
 
 
 def add_graph_pass(
-    function: GraphPass, *, after: str, opt_level: int = DEFAULT_OPT_LEVEL, name: str | None = None
+    function: Callable[[IRModule, Target], IRModule],
+    *,
+    after: str,
+    opt_level: int = DEFAULT_OPT_LEVEL,
+    name: str | None = None,
 ) -> None:
     """Let `function(mod, target)` run behind the pass `after`, by its name or `name`, from `opt_level` on.
 
@@ -41,31 +41,27 @@ def add_graph_pass(
     called = name or function.__name__
     if called in _ADDED:
         raise UnsupportedError(f"the graph pass {called!r} is added twice; give one of them another name")
-    _ADDED[called] = _Added(function, after, opt_level)
+    # whatever the function calls its second parameter, it is the target
+    graph_pass = GraphPass(called, opt_level, "", lambda mod, target: function(mod, target))
+    _ADDED[called] = _Added(graph_pass, after)
     plugins.note("graph pass", f"{called} after {after}, level {opt_level}", function)
 
 
-def with_added_passes(pipeline: Pipeline) -> tuple[tuple[str, GraphPass], ...]:
+def with_added_passes(pipeline: Sequence[GraphPass]) -> tuple[GraphPass, ...]:
     """`pipeline` with the passes that were added, each behind the one it asked for.
 
     Raises `UnsupportedError` where there is no such pass, or one of the same name already.
     """
     result = list(pipeline)
     for name, added in _ADDED.items():
-        names = [known for known, _ in result]
+        names = [known.name for known in result]
         if name in names:
             raise UnsupportedError(f"the graph pass {name!r} is added to a pipeline that has one of that name")
         if added.after not in names:
             hint = suggestion(added.after, names)
             raise UnsupportedError(f"the added graph pass {name!r} asks to run after {added.after!r}: none such{hint}")
-        place = names.index(added.after) + 1
-        while place < len(names) and names[place] in _ADDED and _ADDED[names[place]].after == added.after:
-            place += 1
-        result.insert(place, (name, added.apply))
+        index = names.index(added.after) + 1
+        while index < len(names) and names[index] in _ADDED and _ADDED[names[index]].after == added.after:
+            index += 1
+        result.insert(index, added.graph_pass)
     return tuple(result)
-
-
-def added_level(name: str) -> int | None:
-    """The level of an added pass; None for any other."""
-    added = _ADDED.get(name)
-    return None if added is None else added.opt_level

@@ -1,4 +1,4 @@
-"""Every call is named after its place in the order of evaluation, so that a later pass's output can be traced back.
+"""Every call is named after its position in the order of evaluation, so that a later pass's output can be traced back.
 
 Before: nn.relu(add(%x, %b))
 After:  nn.relu(add(%x, %b) /* index:2 */) /* index:3 */

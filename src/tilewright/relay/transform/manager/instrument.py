@@ -1,4 +1,4 @@
-"""What may watch passes run: an instrument is told before and after each, and may say that one shall not run.
+"""Instruments of passes: called before and after each pass, and able to skip one.
 
 with PassContext(instruments=[timing := PassTiming()]):
     optimize(mod, target)

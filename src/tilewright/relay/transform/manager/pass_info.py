@@ -1,4 +1,4 @@
-"""What is known of a pass beside what it does."""
+"""Metadata of a pass."""
 
 from __future__ import annotations
 

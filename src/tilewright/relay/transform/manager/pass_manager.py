@@ -39,7 +39,8 @@ def snake_case(name: str) -> str:
 
 
 class PassContext:
-    """What is on while passes run. Enter it with `with`; contexts nest, the innermost counts, per thread of execution.
+    """The configuration in effect while passes run. Enter it with `with`; contexts nest, the innermost counts, per
+    thread of execution.
 
     `opt_level`: passes of a higher level are skipped. `required_pass` and `disabled_pass`: names that run, or do not,
     whatever their level (disabled wins). `config`: values by name that passes read. `instruments`: told of every pass.
@@ -76,7 +77,7 @@ class PassContext:
         self._tell_exit()
 
     def _tell_enter(self) -> None:
-        """Where an instrument raises, those that were told are told that the context ends, and it has none any more."""
+        """Enter all instruments; where one raises, those already entered are exited, and the context has none left."""
         told: list[PassInstrument] = []
         try:
             for instrument in self.instruments:
@@ -89,7 +90,7 @@ class PassContext:
             raise
 
     def _tell_exit(self) -> None:
-        """Where an instrument raises, the others are not told, and the context has none any more."""
+        """Exit all instruments; where one raises, the others are not exited, and the context has none any more."""
         try:
             for instrument in self.instruments:
                 instrument.exit_pass_ctx()

@@ -1,1 +1,1 @@
-"""Where values live: on which device, and where in the memory of a run."""
+"""Memory and devices of values: the device of each, and its offset in the memory of a run."""

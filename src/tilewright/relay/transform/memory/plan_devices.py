@@ -25,10 +25,10 @@ def plan_devices(mod: IRModule, default_device: str = "cpu(0)") -> IRModule:
     Raises `TypeMismatchError` where one value is asked for on two devices at once.
     """
     mod = infer_type(mod)
-    return infer_type(mod.map_functions(lambda func: func.with_body(_place(func.body, str(default_device)))))
+    return infer_type(mod.map_functions(lambda func: func.with_body(_position(func.body, str(default_device)))))
 
 
-def _place(root: Expr, default: str) -> Expr:
+def _position(root: Expr, default: str) -> Expr:
     nodes = post_order(root)
     if not any(is_call(node, "on_device") for node in nodes):
         return root
@@ -53,7 +53,7 @@ class _Devices:
         return node
 
     def device(self, node: Expr) -> str:
-        """Where `node` is."""
+        """The device of `node`."""
         return self.known.get(self.find(node), self.default)
 
     def constrain(self, node: Expr) -> None:

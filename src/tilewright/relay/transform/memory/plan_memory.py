@@ -8,8 +8,8 @@ whole slice is its input's storage, and the parts of a concatenation are compute
 bytes with one that is live in the same kernel, not even the result of an elementwise kernel with its input: kernels
 promise LLVM that their parameters do not alias.
 
-Where a size is symbolic, the places in the arena are found at run time (`runtime.shape_program`): the plan then says
-which buffers there are, how large each is and when it is live, and a storage is a place within one of them.
+Where a size is symbolic, the positions in the arena are found at run time (`runtime.shape_program`): the plan then says
+which buffers there are, how large each is and when it is live, and a storage is a position within one of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tilewright.relay.op.views import (
     single_call,
 )
 
-#: Bytes to which every value in the arena is aligned: a cache line, and a whole vector register.
+#: Bytes to which values in the arena are aligned unless a device wants others: a cache line, and a vector register.
 ALIGNMENT = 64
 
 
@@ -53,7 +53,7 @@ class Where(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """The place of one tensor: a byte offset in the arena, or the ordinal of an input, output or constant.
+    """The position of one tensor: a byte offset in the arena, or the ordinal of an input, output or constant.
 
     With `buffer`, the number of a buffer of the plan, `position` is a byte offset in that, which may be symbolic.
     """
@@ -89,15 +89,16 @@ class MemoryPlan:
     constants: tuple[Constant, ...]
     copies: tuple[tuple[Storage, int], ...]
     buffers: tuple[ArenaBuffer, ...] = ()
+    alignment: int = ALIGNMENT
 
     def arguments(self, call: Call) -> list[Storage]:
         """Storage of the parameters of the kernel that `call` runs: its inputs in order, then its outputs."""
-        return [place for expr in (*call.args, call) for place in self.storage[expr]]
+        return [position for expr in (*call.args, call) for position in self.storage[expr]]
 
 
 @dataclass(eq=False, slots=True)
 class _Buffer:
-    """One piece of memory while the plan is made: first and last kernel that touch it, and its place once known.
+    """One piece of memory while the plan is made: first and last kernel that touch it, and its position once known.
 
     `within` is the larger piece this one is a run of, and the byte offset in it.
     """
@@ -114,7 +115,7 @@ class _Buffer:
 
 @dataclass(eq=False)
 class _Values:
-    """What `_collect` finds: calls in order, the buffers of every node, constants, and concatenations by call."""
+    """The result of `_collect`: calls in order, the buffers of every node, constants, and concatenations by call."""
 
     order: list[Call] = field(default_factory=list)
     buffers: dict[Expr, list[_Buffer]] = field(default_factory=dict)
@@ -122,8 +123,8 @@ class _Values:
     joins: dict[Call, Join] = field(default_factory=dict)
 
 
-def plan_memory(mod: IRModule) -> MemoryPlan:
-    """The plan of `main` of a module that went through `fuse_ops`."""
+def plan_memory(mod: IRModule, alignment: int = ALIGNMENT) -> MemoryPlan:
+    """The plan of `main` of a module that went through `fuse_ops`, its values at multiples of `alignment` bytes."""
     main = infer_type(mod)["main"]
     values = _collect(main)
     outputs = values.buffers[main.body]
@@ -133,18 +134,19 @@ def plan_memory(mod: IRModule) -> MemoryPlan:
     copied = _place_outputs(outputs, values)
     buffers = list(dict.fromkeys(buffer for some in values.buffers.values() for buffer in some))
     arena = _merge_lifetimes(buffers)
-    # where the inputs are symbolic, all places are found at run time: workspaces may depend on their sizes too
+    # where the inputs are symbolic, all positions are found at run time: workspaces may depend on their sizes too
     later = bool(size_vars(main)) or not all(isinstance(buffer.nbytes, int) for buffer in arena)
-    arena_bytes = 0 if later else place_in_arena(arena)
+    arena_bytes = 0 if later else place_in_arena(arena, alignment)
     for number, buffer in enumerate(arena if later else ()):
         buffer.number, buffer.position = number, 0
     return MemoryPlan(
         order=tuple([call for call in values.order if call not in free]),
-        storage={expr: tuple([_place(b) for b in some]) for expr, some in values.buffers.items()},
+        storage={expr: tuple([_position(b) for b in some]) for expr, some in values.buffers.items()},
         arena_bytes=arena_bytes,
         constants=tuple(values.constants),
-        copies=tuple((_place(buffer), index) for buffer, index in copied),
+        copies=tuple((_position(buffer), index) for buffer, index in copied),
         buffers=tuple(ArenaBuffer(b.nbytes, b.first, b.last) for b in arena) if later else (),
+        alignment=alignment,
     )
 
 
@@ -184,7 +186,7 @@ def _outermost(buffer: _Buffer) -> tuple[_Buffer, Dim]:
     return buffer, offset
 
 
-def _place(buffer: _Buffer) -> Storage:
+def _position(buffer: _Buffer) -> Storage:
     base, offset = _outermost(buffer)
     return Storage(base.where, as_dim(base.position + offset), buffer.nbytes, base.number)
 
@@ -280,7 +282,7 @@ def _field(node: TupleGetItem, buffers: list[_Buffer]) -> list[_Buffer]:
     return buffers[start : start + sizes[node.index]]
 
 
-def place_in_arena(buffers: Iterable[_Buffer]) -> int:
+def place_in_arena(buffers: Iterable[_Buffer], alignment: int = ALIGNMENT) -> int:
     """Give every buffer an offset such that buffers live at the same time do not overlap; return the bytes needed.
 
     Largest first, each in the smallest gap that holds it between the buffers already placed (best fit).
@@ -291,8 +293,9 @@ def place_in_arena(buffers: Iterable[_Buffer]) -> int:
     for count, buffer in enumerate(waiting):
         starts, ends, first, last = placed[:, :count]
         together = (first <= buffer.last) & (last >= buffer.first)
-        buffer.position = _best_gap(starts[together], ends[together], _aligned(buffer.nbytes))
-        end = buffer.position + _aligned(buffer.nbytes)
+        size = -(-max(buffer.nbytes, 1) // alignment) * alignment
+        buffer.position = _best_gap(starts[together], ends[together], size)
+        end = buffer.position + size
         at = int(np.searchsorted(starts, buffer.position))
         placed[:, at + 1 : count + 1] = placed[:, at:count].copy()
         placed[:, at] = buffer.position, end, buffer.first, buffer.last
@@ -309,7 +312,3 @@ def _best_gap(starts: NDArray[np.int64], ends: NDArray[np.int64], nbytes: int) -
     gaps = starts - before
     fits = np.flatnonzero(gaps >= nbytes)
     return int(before[fits[np.argmin(gaps[fits])]]) if len(fits) else int(reach[-1])
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT

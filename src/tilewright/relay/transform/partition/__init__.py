@@ -1,1 +1,1 @@
-"""What external code generators take over of a graph: regions marked, merged and made functions of their own."""
+"""Partitioning for external code generators: regions marked, merged and made functions of their own."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.backend import backend_of
+from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -35,14 +35,13 @@ from tilewright.relay.op.transform import layout_transform, reshape, strided_sli
 from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.relay.transform.simplify.rule_index import RuleIndex
-from tilewright.target import Target
 from tilewright.tir.dot_product import GROUP
 from tilewright.tir.size_hint import size_hint
 
 
-def dot_products(mod: IRModule, target: Target) -> IRModule:
-    """Rewrite the int32 products that `target` has dot products for; see the module's docstring."""
-    types = backend_of(target).dot_operands()
+def dot_products(mod: IRModule, backend: GraphBackend) -> IRModule:
+    """Rewrite the int32 products that `backend` has dot products for; see the module's docstring."""
+    types = backend.dot_operands()
     if types is None:
         return mod
 
@@ -53,16 +52,16 @@ def dot_products(mod: IRModule, target: Target) -> IRModule:
         left, right = map(centred_bytes, node.args)
         if left is None or right is None:
             return None
-        return found[0](node, left, right, _Wanted(target, *types))
+        return found[0](node, left, right, _Wanted(backend, *types))
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, rule))))
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """The target and the operand types of its dot product."""
+    """The backend and the operand types of its dot product."""
 
-    target: Target
+    backend: GraphBackend
     data: str
     weight: str
 
@@ -174,11 +173,11 @@ def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | No
     assert isinstance(weight.expr, Constant)
     units, depth = weight.expr.data.shape
     rows = size_hint(math.prod(tensor_type_of(data.expr).shape[:-1]))
-    if units < _fewest_columns(wanted.target):
+    if units < _fewest_columns(wanted.backend):
         return None
-    values = _extended(weight.expr.data, (_missing(units, wanted.target), -depth % GROUP))
+    values = _extended(weight.expr.data, (_missing(units, wanted.backend), -depth % GROUP))
     width, deep = values.shape
-    layout = f"NC{backend_of(wanted.target).dot_block(width, deep, rows)}n{GROUP}c"
+    layout = f"NC{wanted.backend.dot_block(width, deep, rows)}n{GROUP}c"
     packed = layout_transform(Constant(values), "NC", layout)
     rows_of_bytes = _lengthened(data.expr, -1, -depth % GROUP)
     product: Expr = nn.contrib_dense_int8(rows_of_bytes, packed, layout, _in_pairs(values, 1, wanted))
@@ -196,11 +195,11 @@ def _batch_matmul(call: Call, a: Bytes, b: Bytes, wanted: _Wanted) -> Expr | Non
     layout = "BNC" if call.attrs["transpose_b"] else "BCN"
     shape = dict(zip(layout, tensor_type_of(b.expr).shape, strict=True))
     depth, units, rows = shape["C"], shape["N"], size_hint(tensor_type_of(a.expr).shape[1])
-    if not isinstance(depth, int) or not isinstance(units, int) or units < _fewest_columns(wanted.target):
+    if not isinstance(depth, int) or not isinstance(units, int) or units < _fewest_columns(wanted.backend):
         return None
     a, b = a.as_type(wanted.data), b.as_type(wanted.weight)
-    extra, deeper = _missing(units, wanted.target), -depth % GROUP
-    panels = f"BNC{backend_of(wanted.target).dot_block(units + extra, depth + deeper, rows)}n{GROUP}c"
+    extra, deeper = _missing(units, wanted.backend), -depth % GROUP
+    panels = f"BNC{wanted.backend.dot_block(units + extra, depth + deeper, rows)}n{GROUP}c"
     whole = _lengthened(_lengthened(b.expr, layout.index("N"), extra), layout.index("C"), deeper)
     packed = layout_transform(whole, layout, panels)
     product = _cut(nn.contrib_batch_matmul_int8(_lengthened(a.expr, -1, deeper), packed, panels), units)
@@ -236,9 +235,9 @@ def _less_rows(product: Expr, data: Bytes, zero: int | Expr) -> Expr:
     return subtract(product, multiply(_scalar(zero), rows))
 
 
-def _fewest_columns(target: Target) -> int:
+def _fewest_columns(backend: GraphBackend) -> int:
     """Columns that are worth vectors: a quarter of one."""
-    return max(2, target.machine.lanes() // 4)
+    return max(2, backend.lanes() // 4)
 
 
 def _in_pairs(weights: np.ndarray, axis: int, wanted: _Wanted) -> bool:
@@ -246,7 +245,7 @@ def _in_pairs(weights: np.ndarray, axis: int, wanted: _Wanted) -> bool:
 
     With weights of 7 bits none can, whatever bytes they meet.
     """
-    if not backend_of(wanted.target).dots_in_pairs() or (wanted.data, wanted.weight) != ("uint8", "int8"):
+    if not wanted.backend.dots_in_pairs() or (wanted.data, wanted.weight) != ("uint8", "int8"):
         return False
     wide = np.moveaxis(weights, axis, -1).astype(np.int32)
     limits = np.iinfo(np.int16)
@@ -254,18 +253,18 @@ def _in_pairs(weights: np.ndarray, axis: int, wanted: _Wanted) -> bool:
     return bool(above.max(initial=0) <= limits.max and below.min(initial=0) >= limits.min)
 
 
-def _missing(units: int, target: Target) -> int:
+def _missing(units: int, backend: GraphBackend) -> int:
     """Columns to add to `units` that leave half vectors at least."""
-    lanes = target.machine.lanes()
+    lanes = backend.lanes()
     return 0 if units % max(4, lanes // 2) == 0 else -units % lanes
 
 
-def _missing_filters(filters: int, target: Target) -> int:
+def _missing_filters(filters: int, backend: GraphBackend) -> int:
     """Filters to add to those of a convolution that come in no blocks, so that they do: to whole vectors if there are
     as many, to fours otherwise; none to fewer than four."""
-    if filters < GROUP or backend_of(target).channel_block(filters) is not None:
+    if filters < GROUP or backend.channel_block(filters) is not None:
         return 0
-    lanes = min(16, target.machine.lanes())
+    lanes = min(16, backend.lanes())
     return -filters % (lanes if filters >= lanes and lanes % 4 == 0 else 4)
 
 
@@ -300,8 +299,8 @@ def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | N
     data, kernel = data.as_type(wanted.data), kernel.as_type(wanted.weight)
     assert isinstance(kernel.expr, Constant)
     filters = kernel.expr.data.shape[0]
-    extra = _missing_filters(filters, wanted.target)
-    if backend_of(wanted.target).channel_block(filters + extra) is None:
+    extra = _missing_filters(filters, wanted.backend)
+    if wanted.backend.channel_block(filters + extra) is None:
         return None
     padding, image = tuple(attrs["padding"]), data.expr
     if not isinstance(data.zero, int) and any(padding):

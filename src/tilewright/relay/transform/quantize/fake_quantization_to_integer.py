@@ -158,7 +158,7 @@ def _at_scale(constant: Constant, like: Affine, axis: int, call: Call) -> Consta
 
 @rule_of("nn.relu")
 def _relu(call: Call, known: Known) -> Affine | None:
-    """What is below zero is what is below the zero point."""
+    """The maximum with the zero point, which stands for zero."""
     data = known.get(call.args[0])
     if data is None or data.zero.size != 1:
         return None
@@ -177,7 +177,7 @@ def _moved(call: Call, known: Known) -> Affine | None:
 
 
 def _axis_after(call: Call, data: Affine) -> int | None:
-    """Where the axis of the scales of `data` is after `call`; None if it is cut up."""
+    """The axis of the scales of `data` after `call`; None if it is cut up."""
     if data.scale.size == 1:
         return data.axis
     before, after = tensor_type_of(data.expr).shape, tensor_type_of(call).shape
@@ -203,7 +203,7 @@ def _concatenated(call: Call, known: Known) -> Affine | None:
 
 
 def rule_for(op: Op) -> Rule | None:
-    """What a call of `op` does to integers that stand for its inputs; None where that is not known."""
+    """The effect of `op` on integers that stand for its inputs; None where it is not known."""
     if op.quantized:
         return _product
     if op.rearranges or op.picks:

@@ -67,7 +67,7 @@ def _is_plain(node: Call) -> bool:
 
 
 def _bytes(expr: Expr) -> _Bytes | None:
-    """What an operand is made of; None where that is not bytes."""
+    """The bytes that an operand is made of; None where it is not made of bytes."""
     zero = 0
     if is_call(expr, "subtract"):
         value = expr.args[1]  # type: ignore[attr-defined]
@@ -104,7 +104,7 @@ def _of_ones(node: Call, weight: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     inside = []
     for axis in (0, 1):
         first = np.arange(int(out[2 + axis])) * attrs.strides[axis] - attrs.padding[axis]
-        place = first[:, None] + np.arange(sums.shape[1 + axis]) * attrs.dilation[axis]
-        inside.append(((place >= 0) & (place < int(shape[2 + axis]))).astype(np.int32))
+        position = first[:, None] + np.arange(sums.shape[1 + axis]) * attrs.dilation[axis]
+        inside.append(((position >= 0) & (position < int(shape[2 + axis]))).astype(np.int32))
     made: np.ndarray[Any, Any] = np.einsum("okl,yk,xl->oyx", sums, *inside, optimize=True).astype(np.int32)
     return made

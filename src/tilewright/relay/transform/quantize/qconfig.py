@@ -1,4 +1,4 @@
-"""How a model is quantized: `with qconfig(calibrate_mode="kl_divergence"): mod = quantize(mod, dataset=images)`."""
+"""Quantization settings: `with qconfig(calibrate_mode="kl_divergence"): mod = quantize(mod, dataset=images)`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tilewright.errors import InputError
 
 CALIBRATIONS = ("global_scale", "kl_divergence", "percentile")
 WEIGHT_SCALES = ("power2", "max")
+PARTITIONS = ("disabled", "enabled", "fully_integral")
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class QConfig:
     `calibrate_mode` says where the range of activations comes from: `global_scale` for all alike, or for each from a
     data set. `weight_scale` is the largest weight ("max"), or the power of two above it. Convolutions whose numbers in
     order of computation are in `skip_conv_layers` stay as they are, and so do dense layers with `skip_dense_layer`.
+    `partition_conversions` makes the conversions of inputs and results functions of their own, "fully_integral" with
+    nothing but integers between them.
     """
 
     calibrate_mode: str = "global_scale"
@@ -26,6 +29,7 @@ class QConfig:
     weight_scale: str = "power2"
     skip_conv_layers: tuple[int, ...] = (0,)
     skip_dense_layer: bool = True
+    partition_conversions: str = "disabled"
     _tokens: list[Token[Any]] = field(default_factory=list, repr=False, compare=False)
 
     def __enter__(self) -> QConfig:
@@ -50,7 +54,10 @@ def qconfig(**options: Any) -> QConfig:
     for name in options:
         if name not in known:
             raise InputError(f"qconfig has no option {name!r}; it has: {', '.join(known)}")
-    for name, values in (("calibrate_mode", CALIBRATIONS), ("weight_scale", WEIGHT_SCALES)):
+    choices = {
+        "calibrate_mode": CALIBRATIONS, "weight_scale": WEIGHT_SCALES, "partition_conversions": PARTITIONS,
+    }  # fmt: skip
+    for name, values in choices.items():
         if name in options and options[name] not in values:
             raise InputError(f"qconfig: {name} is one of {', '.join(values)}; got {options[name]!r}")
     if "skip_conv_layers" in options:

@@ -24,6 +24,7 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import children, post_order, rebuild
 from tilewright.relay.op import qnn
+from tilewright.relay.transform.quantize.partition_conversions import partition_conversions
 from tilewright.relay.transform.quantize.qconfig import QConfig, current_qconfig
 from tilewright.relay.transform.quantize.thresholds import kl_threshold, percentile_threshold
 from tilewright.relay.transform.simplify.fold_constant import fold_constant
@@ -54,7 +55,10 @@ def quantize(
     for prepare in (simplify_inference, fold_scale_axis, fold_constant):
         mod = infer_type(prepare(infer_type(mod)))
     ranges = _ranges(mod["main"], _layers(mod["main"], config), config, dataset)
-    return infer_type(mod.with_function("main", mod["main"].with_body(_replaced(mod["main"].body, ranges, config))))
+    mod = infer_type(mod.with_function("main", mod["main"].with_body(_replaced(mod["main"].body, ranges, config))))
+    if config.partition_conversions == "disabled":
+        return mod
+    return partition_conversions(mod, integral=config.partition_conversions == "fully_integral")
 
 
 def _replaced(body: Expr, ranges: Mapping[Expr, float], config: QConfig) -> Expr:

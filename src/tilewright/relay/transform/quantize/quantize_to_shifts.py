@@ -96,7 +96,7 @@ def _chains(main: Function) -> dict[Expr, _Chain]:
 
 
 def _bounds(call: Call) -> tuple[float, float] | None:
-    """What an activation cuts values off at; None for any other call."""
+    """The bounds at which an activation clips values; None for any other call."""
     if is_call(call, "nn.relu"):
         return 0.0, np.inf
     if is_call(call, "clip"):

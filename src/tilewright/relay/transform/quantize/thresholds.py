@@ -1,4 +1,4 @@
-"""Where to cut off the values of an activation, so that 8 bits tell the rest apart best.
+"""Clipping thresholds of an activation that leave the least error in 8 bits.
 
 The cut is chosen by the relative entropy between the distribution of the values and that of their quantized form (the
 method of "8-bit Inference with TensorRT", Migacz, GTC 2017).
@@ -31,8 +31,8 @@ def kl_threshold(values: Array) -> float:
 def percentile_threshold(values: Array) -> float:
     """The magnitude that all but one of 100,000 of `values` stay below; 1 where all are zero."""
     magnitudes = np.abs(np.asarray(values, "float64")).ravel()
-    place = min(int(magnitudes.size * _SHARE), magnitudes.size - 1)
-    return float(np.partition(magnitudes, place)[place]) or 1.0
+    position = min(int(magnitudes.size * _SHARE), magnitudes.size - 1)
+    return float(np.partition(magnitudes, position)[position]) or 1.0
 
 
 def _divergence(counts: Array, cut: int) -> float:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from tilewright.relay.ir.expr import Call, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
-from tilewright.relay.transform.simplify.make import along_axis, is_call, make
+from tilewright.relay.transform.simplify.make import along_channels, is_call, make
 
 
 def canonicalize_ops(mod: IRModule) -> IRModule:
@@ -26,4 +25,4 @@ def _rule(node: Expr) -> Expr | None:
 def bias_add_as_add(call: Call) -> Expr:
     """The call of `nn.bias_add` as a broadcasting `add`."""
     data, bias = call.args
-    return make("add", data, along_axis(bias, call.attrs.axis, tensor_type_of(data).ndim), span=call.span)
+    return make("add", data, along_channels(bias, call.attrs.axis, data, call.span), span=call.span)

@@ -23,20 +23,20 @@ def check_indices(mod: IRModule) -> IRModule:
 
 
 def _rule(node: Expr) -> Expr | None:
-    if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.places is None:
+    if not isinstance(node, Call) or not isinstance(node.op, Op) or node.op.positions is None:
         return None
     data, indices, *others = node.args
-    places = node.op.places(node)
-    if places is None or (isinstance(indices, Constant) and isinstance(data, Constant)):
+    positions = node.op.positions(node)
+    if positions is None or (isinstance(indices, Constant) and isinstance(data, Constant)):
         return None
     label = f"{node.op.name} (from {node.span})" if node.span else node.op.name
     checked = call(
         "check_indices",
         indices,
         data,
-        axes=places.axes,
-        coordinates=places.coordinates,
-        from_back=places.from_back,
+        axes=positions.axes,
+        coordinates=positions.coordinates,
+        from_back=positions.from_back,
         label=label,
     )
     return Call(node.op, [data, checked, *others], node.attrs, node.span)

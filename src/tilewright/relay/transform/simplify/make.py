@@ -1,4 +1,4 @@
-"""What passes share when they write new graph: calls that fold at once where their arguments are constants."""
+"""Construction of new graph by passes: calls that fold at once where their arguments are constants."""
 
 from __future__ import annotations
 
@@ -34,6 +34,24 @@ def along_axis(vector: Expr, axis: int, ndim: int) -> Expr:
     """A vector of shape [C] as [C, 1, …], such that it broadcasts along `axis` of a tensor of `ndim` dimensions."""
     behind = ndim - 1 - axis % ndim
     return make("expand_dims", vector, axis=1, num_newaxis=behind) if behind else vector
+
+
+def along_channels(vector: Expr, axis: int, data: Expr, span: str = "", one_serves: bool = True) -> Expr:
+    """`vector` along `axis` of `data`; a run checks a symbolic number of values or channels where the other is 1.
+
+    With `one_serves`, a single value may stand for any number of channels.
+    """
+    type_, values = tensor_type_of(data), tensor_type_of(vector)
+    size = type_.shape[axis]
+    known = values.is_static and (one_serves or isinstance(size, int))
+    if values.ndim == 1 and not known and is_one(size) != is_one(values.shape[0]):  # which would broadcast silently
+        vector = make("reshape", vector, newshape=(size,), span=span)
+    return along_axis(vector, axis, type_.ndim)
+
+
+def is_one(size: object) -> bool:
+    """True if a size is the number 1."""
+    return isinstance(size, int) and size == 1
 
 
 def scalar_like(value: float, like: Expr) -> Constant:

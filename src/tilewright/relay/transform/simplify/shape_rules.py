@@ -41,7 +41,7 @@ def pad_of_nothing(call: Call) -> Expr | None:
 
 
 def _widens(pair: tuple[Any, Any]) -> bool:
-    """Whether a padding adds or drops elements, or may: of open sizes it is an expression."""
+    """True if a padding adds or drops elements, or may: of symbolic dimensions it is an expression."""
     return any(not isinstance(width, int) or width != 0 for width in pair)
 
 
@@ -96,7 +96,7 @@ def filled_like(call: Call) -> Expr | None:
 
 
 def _of_known_shape(name: str, args: tuple[Expr, ...], call: Call, **attrs: Any) -> Expr | None:
-    """What gives a value of the shape of `call` without an operand that has it; None where that is not known."""
+    """A value of the shape of `call` without an operand that has it; None where the shape is not known."""
     shape = tensor_type_of(call).shape
     if not all(isinstance(extent, int) for extent in shape):
         return None
@@ -349,11 +349,11 @@ def pad_into_window(call: Call) -> Expr | None:
 
 @rule_of("nn.conv2d_transpose")
 def transposed_pixel_is_dense(call: Call) -> Expr | None:
-    """nn.conv2d_transpose of a single pixel -> nn.dense to all places of the output: one product, no zeros in it."""
+    """nn.conv2d_transpose of a single pixel -> nn.dense to all positions of the output: one product, no zeros in it."""
     data, kernel = call.args
     attrs = call.attrs
     one_pixel = attrs.data_layout == "NCHW" and tensor_type_of(data).shape[2:] == (1, 1)
-    shifts = (*attrs.padding, *attrs.output_padding)  # of open sizes they may be expressions
+    shifts = (*attrs.padding, *attrs.output_padding)  # of symbolic sizes they may be expressions
     plain = attrs.groups == 1 and all(isinstance(shift, int) and not shift for shift in shifts)
     plain = plain and set(attrs.dilation) == {1}
     if not (one_pixel and plain and isinstance(kernel, Constant) and attrs.kernel_layout == "IOHW"):

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from tilewright.relay.ir.expr import Call, Expr, Tuple, TupleGetItem
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TupleType
-from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.relay.transform.simplify.canonicalize_ops import bias_add_as_add
-from tilewright.relay.transform.simplify.make import along_axis, make, scalar_like
+from tilewright.relay.transform.simplify.make import along_channels, make, scalar_like
 from tilewright.relay.transform.simplify.rule_index import RuleIndex
 
 rule_of: RuleIndex[Callable[[Call], Expr]] = RuleIndex()
@@ -39,14 +39,14 @@ def simplify_inference(mod: IRModule) -> IRModule:
 @rule_of("nn.batch_norm")
 def _batch_norm(call: Call) -> Expr:
     data, gamma, beta, mean, var = call.args
-    axis, ndim = call.attrs.get("axis", 1), tensor_type_of(data).ndim
+    axis = call.attrs.get("axis", 1)
     deviation = make("sqrt", make("add", var, scalar_like(call.attrs.epsilon, var)))
     scale = make("divide", gamma, deviation) if call.attrs.get("scale", True) else _inverse(deviation)
     shift = make("negative", make("multiply", mean, scale))
     if call.attrs.get("center", True):
         shift = make("add", beta, shift)
-    scaled = make("multiply", data, along_axis(scale, axis, ndim), span=call.span)
-    result = make("add", scaled, along_axis(shift, axis, ndim), span=call.span)
+    scaled = make("multiply", data, along_channels(scale, axis, data, call.span, one_serves=False), span=call.span)
+    result = make("add", scaled, along_channels(shift, axis, data, call.span, one_serves=False), span=call.span)
     return Tuple([result, mean, var]) if isinstance(type_of(call), TupleType) else result
 
 
@@ -67,7 +67,7 @@ def _prelu(call: Call) -> Expr:
     """max(x, 0) + alpha * min(x, 0): arithmetic only, so it follows any layout."""
     data, alpha = call.args
     zero = scalar_like(0.0, data)
-    slope = along_axis(alpha, call.attrs.get("axis", 1), tensor_type_of(data).ndim)
+    slope = along_channels(alpha, call.attrs.get("axis", 1), data, call.span)
     below = make("multiply", make("minimum", data, zero, span=call.span), slope, span=call.span)
     return make("add", make("maximum", data, zero, span=call.span), below, span=call.span)
 

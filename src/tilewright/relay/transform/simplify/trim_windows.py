@@ -51,21 +51,21 @@ def _rule(node: Expr) -> Expr | None:
 
 
 def _live_taps(extent: int, taps: int, step: int, dilation: int, before: int, after: int) -> tuple[int, int]:
-    """The first and last tap along an axis that meet the data at some place, or that no padding makes room to cut.
+    """The first and last tap along an axis that meet the data at some position, or that no padding makes room to cut.
 
     All taps where none meets it.
     """
-    places = (extent + before + after - (taps - 1) * dilation - 1) // step + 1
-    live = [tap for tap in range(taps) if _meets(extent, places, step, tap * dilation - before)]
+    positions = (extent + before + after - (taps - 1) * dilation - 1) // step + 1
+    live = [tap for tap in range(taps) if _meets(extent, positions, step, tap * dilation - before)]
     if not live:
         return 0, taps - 1
     return min(live[0], max(0, before) // dilation), max(live[-1], taps - 1 - max(0, after) // dilation)
 
 
-def _meets(extent: int, places: int, step: int, offset: int) -> bool:
-    """True if one of the positions `offset`, `offset + step`, … (`places` of them) lies within [0, `extent`)."""
+def _meets(extent: int, positions: int, step: int, offset: int) -> bool:
+    """True if one of the positions `offset`, `offset + step`, … (`positions` of them) lies within [0, `extent`)."""
     earliest = max(0, math.ceil(-offset / step))
-    return earliest < places and earliest * step + offset < extent
+    return earliest < positions and earliest * step + offset < extent
 
 
 def _trimmed(

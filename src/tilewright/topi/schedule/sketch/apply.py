@@ -60,18 +60,18 @@ class _Applied:
     def _knob(self, part: Part, name: str, otherwise: Any = None) -> Any:
         return self.config.get(f"{part.name}.{name}", otherwise)
 
-    # -------------------------------------------------------------------------------------------------- places
+    # -------------------------------------------------------------------------------------------------- positions
     def _around(self, part: Part) -> list[Place]:
         """The loops that all readers of a part are computed within."""
         spines = [self._spines[id(reader)] for reader in part.readers]
         shared: list[Place] = []
-        for places in zip(*spines):
-            if any(place[1] is not places[0][1] for place in places):
+        for positions in zip(*spines):
+            if any(position[1] is not positions[0][1] for position in positions):
                 break
-            shared.append(places[0])
+            shared.append(positions[0])
         return shared
 
-    def _place(self, part: Part) -> list[Place]:
+    def _position(self, part: Part) -> list[Place]:
         """Put a part where its knob says; the loops around it, none at the root."""
         level, around = self._knob(part, "at", ROOT), self._around(part)
         if part.is_output or level == ROOT or not around:
@@ -171,7 +171,7 @@ class _Applied:
 
     # ------------------------------------------------------------------------------------- reductions and passes
     def _reduce(self, part: Part) -> None:
-        around, tensor = self._place(part), part.tensor
+        around, tensor = self._position(part), part.tensor
         shares = self._knob(part, "shares", 1) if not around else 1
         if shares > 1:
             tensor = self._partial(part, shares)
@@ -189,12 +189,12 @@ class _Applied:
             inside = [lane]
         stage.reorder(*extra, *data, *terms, *inside)
         if around or not (extra or data):
-            places = around or []
+            positions = around or []
         else:
-            places = self._own_loops(part, tensor, [*extra, *data], 1 if extra else self._knob(part, "fuse"))
+            positions = self._own_loops(part, tensor, [*extra, *data], 1 if extra else self._knob(part, "fuse"))
         if inside and width > 1:
             self._lanes(tensor, inside[0], width if way == ALONG else min(width, part.sizes[-1]), way)
-        self._spines[id(part)] = places
+        self._spines[id(part)] = positions
 
     def _lanes(self, tensor: te.Tensor, axis: te.IterVar, width: int, way: str) -> None:
         """Vectors of a loop of `width`: along a reduction one for all, across results each by itself."""
@@ -210,7 +210,7 @@ class _Applied:
         return [(tensor, shared), *((tensor, loop) for loop in loops[fuse:])]
 
     def _pass(self, part: Part) -> None:
-        around, tensor = self._place(part), part.tensor
+        around, tensor = self._position(part), part.tensor
         stage, axes = self.schedule[tensor], list(part.op.axis)
         if not axes or (around and part.role == MOVABLE):
             self._spines[id(part)] = around
@@ -227,6 +227,6 @@ class _Applied:
             loops[-2], row = stage.split(loops[-2], factor=min(rows, part.sizes[-merge - 1]))
             inside = [row, lane]
         stage.reorder(*loops, *inside)
-        places = around or self._own_loops(part, tensor, loops, self._knob(part, "fuse", 1))
+        positions = around or self._own_loops(part, tensor, loops, self._knob(part, "fuse", 1))
         self._lanes(tensor, lane, width, ACROSS)
-        self._spines[id(part)] = places
+        self._spines[id(part)] = positions

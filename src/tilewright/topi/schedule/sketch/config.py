@@ -36,20 +36,20 @@ def sketch_config(outs: Sequence[te.Tensor], target: Target, values: Mapping[str
     Raises `ScheduleError` where the computation has no such, `UnsupportedError` where it has no sketch at all.
     """
     knobs = open_knobs(derive(structure_of(outs), target))
-    places = places_of(knobs, values)
-    if places is None:
+    positions = positions_of(knobs, values)
+    if positions is None:
         raise ScheduleError(f"the sketch of {outs[0].op.name} has no configuration {dict(values)}")
-    return Config(((SKETCH, VERSION), *zip(knobs, places, strict=True)))
+    return Config(((SKETCH, VERSION), *zip(knobs, positions, strict=True)))
 
 
 def sketch_schedule(outs: Sequence[te.Tensor], target: Target, config: Mapping[str, Any]) -> te.Schedule:
     """The schedule that a configuration stands for. Raises `ScheduleError` where it stands for none."""
     parts = structure_of(outs)
     knobs = derive(parts, target)
-    wanted = {name: place for name, place in config.items() if name != SKETCH}
+    wanted = {name: position for name, position in config.items() if name != SKETCH}
     if config[SKETCH] != VERSION or set(wanted) != set(open_knobs(knobs)):
         raise ScheduleError(f"{dict(config)} is no configuration of the sketch of {outs[0].op.name}")
-    if not all(0 <= place < len(knobs[name]) for name, place in wanted.items()):
+    if not all(0 <= position < len(knobs[name]) for name, position in wanted.items()):
         raise ScheduleError(f"{dict(config)} has a number that is not one of its knob's values")
     return apply(parts, {name: values[wanted.get(name, 0)] for name, values in knobs.items()}, target)
 
@@ -67,18 +67,18 @@ def open_knobs(knobs: Knobs) -> Knobs:
     return {name: values for name, values in knobs.items() if len(values) > 1}
 
 
-def places_of(knobs: Knobs, values: Any) -> tuple[int, ...] | None:
+def positions_of(knobs: Knobs, values: Any) -> tuple[int, ...] | None:
     """The number that each of `knobs` has in `values`, plain data; None where these are not values of those knobs."""
     if not isinstance(values, Mapping) or set(values) != set(knobs):
         return None
-    places = []
+    positions = []
     for name, known in knobs.items():
         texts = [json.dumps(plain(value)) for value in known]
         wanted = json.dumps(plain(values[name]))
         if wanted not in texts:
             return None
-        places.append(texts.index(wanted))
-    return tuple(places)
+        positions.append(texts.index(wanted))
+    return tuple(positions)
 
 
 def plain(value: Any) -> Any:

@@ -84,7 +84,7 @@ def _movable(part: Part, target: Target) -> Knobs:
 
 
 def _placed(part: Part) -> Knobs:
-    """Where it is computed, and how many of its outer loops are one where that is at the root."""
+    """The attachment of the part, and the number of its outer loops that are fused where that is at the root."""
     knobs: Knobs = {"fuse": tuple(range(1, max(2, len(part.sizes) + 1)))}
     return knobs if part.is_output or not part.readers else {**knobs, "at": (ROOT, *PLACES)}
 

@@ -1,4 +1,4 @@
-"""What a computation is made of, as rules of sketches see it: which stage is inlined, tiled, reduced or passed over.
+"""The structure of a computation, as rules of sketches see it: the stages to inline, tile, reduce or pass over.
 
     parts = structure_of([out])
     [(part.name, part.role) for part in parts]        # consumers before producers
@@ -68,7 +68,9 @@ def extent_of(axis: te.IterVar) -> int:
     """The number of iterations. Raises `UnsupportedError` where it is open."""
     size = None if axis.dom is None else as_const(axis.dom.extent)
     if size is None:
-        raise UnsupportedError(f"the axis {axis.name} has an open size; sketches need all sizes: give it a number")
+        raise UnsupportedError(
+            f"the axis {axis.name} is a symbolic dimension; sketches need all sizes: give it a number"
+        )
     return int(size)
 
 
@@ -118,7 +120,7 @@ def _check(op: te.Operation) -> None:
 
 
 def _readers(op: te.Operation, parts: dict[te.Operation, Part]) -> list[Part]:
-    """What reads an operation: where that has no loops of its own, what reads that."""
+    """The readers of an operation: where one has no loops of its own, its readers."""
     found: dict[int, Part] = {}
     for part in parts.values():
         if any(source.op is op for source in part.op.input_tensors):

@@ -1,0 +1,99 @@
+"""Int8 products and convolutions: register tiles like those of floats, whose step is a tensorized dot product of four.
+
+parallel panels
+  tiles of rows
+    sums = 0
+    for each group of four of the depth
+      sums[rows, vectors] += dot(four bytes of data, broadcast, four weights a lane)
+    epilogue (zero points, scales, rounding) and store
+"""
+
+from __future__ import annotations
+
+from tilewright import te
+from tilewright.backend.cpu.schedule.common import (
+    inline_between,
+    parallel_outer,
+    power_of_two_lanes,
+    shape_of,
+    terms_of,
+    vectorize_lanes,
+)
+from tilewright.backend.cpu.schedule.dot_intrin import dot_intrin
+from tilewright.backend.cpu.schedule.pad import schedule_at_root
+from tilewright.target import Target
+from tilewright.topi.schedule.config import Config
+
+
+def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
+    """Schedule `dense` (tag dense_dot: [..., N/b, b]) and its epilogue `out` [..., N].
+
+    The panel is outside the rows: it stays in the level-2 cache while all rows pass by.
+    """
+    *leading, columns = shape_of(out)
+    rows_at = dense.op.attrs.get("row_axis", max(range(len(leading)), key=lambda i: leading[i]))
+    _schedule_operands(s, dense, target)
+    panel = dense.op.attrs["block"]
+    accumulator = inline_between(s, dense, out)
+    *others, column = s[out].op.axis
+    panels, lane = s[out].split(column, factor=panel)
+    tiles, position = s[out].split(others.pop(rows_at), factor=config["tile_rows"])
+    s[out].reorder(*others, panels, tiles, position, lane)
+    vectorize_lanes(s, out, lane, panel, target)
+    s[out].unroll(position)
+    few_panels = columns // panel < 8 and not others
+    work = s[out].fuse(panels, tiles) if few_panels else panels
+    parallel_outer(s, out, [*others, work], target, terms_of(dense))
+
+    s[accumulator].compute_at(s[out], work if few_panels else tiles)
+    *outer, panel_axis, lane = s[accumulator].op.axis
+    row = outer.pop(rows_at)
+    _accumulate(s, accumulator, [*outer, panel_axis], [row], lane, panel, target)
+
+
+def schedule_conv2d_dot(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
+    """Schedule `conv` (tag conv2d_dot_NCHWc: [N, O/b, H, W, b]) and its epilogue `out`, tiled as `schedule_conv2d`."""
+    _schedule_operands(s, conv, target)
+    block = shape_of(out)[-1]
+    accumulator = inline_between(s, conv, out)
+    batch, channel, row, column, lane = s[out].op.axis
+    group, inner_block = s[out].split(channel, factor=config["tile_blocks"])
+    bands, row = s[out].split(row, factor=config["tile_rows"])
+    tiles, column = s[out].split(column, factor=config["tile_columns"])
+    s[out].reorder(batch, group, bands, tiles, inner_block, row, column, lane)
+    for axis in (inner_block, row, column):
+        s[out].unroll(axis)
+    vectorize_lanes(s, out, lane, block, target)
+    parallel_outer(s, out, [batch, group, bands], target, terms_of(conv))
+
+    s[accumulator].compute_at(s[out], tiles)
+    batch, channel, row, column, lane = s[accumulator].op.axis
+    _accumulate(s, accumulator, [batch], [row, column, channel], lane, block, target)
+
+
+def _schedule_operands(s: te.Schedule, product: te.Tensor, target: Target) -> None:
+    """Schedule the operands of the product, each computed once before it."""
+    data = product.op.input_tensors[0]
+    if isinstance(data.op, te.ComputeOp):
+        schedule_at_root(s, data, target)
+
+
+def _accumulate(
+    s: te.Schedule,
+    sums: te.Tensor,
+    outer: list[te.IterVar],
+    unrolled: list[te.IterVar],
+    lane: te.IterVar,
+    extent: int,
+    target: Target,
+) -> None:
+    """The sums of a tile: the depth outermost, `unrolled` and vectors in registers, the intrinsic innermost."""
+    *reduction, group = s[sums].op.reduce_axis
+    lanes = power_of_two_lanes(extent, target)
+    vectors, vector = s[sums].split(lane, factor=lanes)
+    s[sums].reorder(*outer, *reduction, *unrolled, vectors, vector, group)
+    for axis in (*unrolled, vectors):
+        s[sums].unroll(axis)
+    data, weight = sums.op.input_tensors
+    in_pairs = sums.op.attrs.get("in_pairs", False)
+    s[sums].tensorize(vector, dot_intrin(lanes, str(data.dtype), str(weight.dtype), in_pairs))

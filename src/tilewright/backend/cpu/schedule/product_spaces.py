@@ -1,0 +1,181 @@
+"""The templates of matrix products: their workloads, their search spaces, and the width of packed panels."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import replace
+
+from tilewright import te
+from tilewright.backend.cpu.schedule import tile
+from tilewright.backend.cpu.schedule.common import power_of_two_lanes, shape_of, terms_of
+from tilewright.backend.cpu.schedule.conv2d_cost import direct_cost, direct_space
+from tilewright.backend.cpu.schedule.conv2d_workload import workload_of
+from tilewright.backend.cpu.schedule.dense import schedule_batch_matmul, schedule_dense
+from tilewright.backend.cpu.schedule.dot_product import schedule_conv2d_dot, schedule_dense_dot
+from tilewright.backend.cpu.schedule.product import (
+    Blocking,
+    ProductWorkload,
+    dense_workload,
+    fits_registers,
+    product_cost,
+)
+from tilewright.target import Target
+from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.template import Template
+from tilewright.topi.schedule.workload import Conv2DWorkload
+
+#: Rows of a register tile, at most.
+_TILE_ROWS = 28
+
+#: Parts of the depth, at most.
+_DEPTH_BLOCKS = 16
+
+#: Widths of the panels of columns of a batch of products, in vectors; widest packed panel of a weight matrix.
+_VECTORS, _WIDEST = (4, 3, 2, 1), 6
+
+#: Columns of zeros are added if the product is expected to take at most this share of its time without them.
+_WORTH_FILLING = 0.9
+
+
+def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
+    """A product of bytes with packed panels."""
+    *leading, columns = shape_of(out)
+    rows = leading[dense.op.attrs["row_axis"]] if "row_axis" in dense.op.attrs else max(leading)
+    batch = math.prod(leading) // rows
+    return ProductWorkload(rows, columns, terms_of(dense), dense.op.attrs["block"], batch, itemsize=1, dots=True)
+
+
+def batch_matmul_workload(product: te.Tensor, out: te.Tensor) -> ProductWorkload:
+    """A batch of products, columns that are padded included; a transposed operand is packed by the kernel."""
+    batch, rows, *columns = shape_of(product)
+    return ProductWorkload(rows, math.prod(columns), terms_of(product), batch=batch, constant=False)
+
+
+def dense_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
+    """All of `Blocking` but the width of a panel, which is in the layout of the weights."""
+    space = ConfigSpace()
+    names = ("tile_rows", "block_tiles", "group", "ahead", "depth_blocks")
+    space.define_joint(names, [blocking[1:] for blocking in _blockings(workload, target)])
+    return space
+
+
+def batch_matmul_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
+    """The width of the panels of columns, rows of the register tile."""
+    lanes = target.machine.lanes()
+    widths = [count * lanes for count in _VECTORS if workload.columns % (count * lanes) == 0]
+    widths = widths or [w for w in (lanes // 2, lanes // 4) if w and workload.columns % w == 0]
+    space = ConfigSpace()
+    pairs = [(w, r) for w in widths or [min(workload.columns, 2 * lanes)] for r in _tile_rows(workload, w, target)]
+    space.define_joint(("panel", "tile_rows"), pairs)
+    return space
+
+
+def dense_dot_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
+    """Rows of the register tile of a product of bytes."""
+    space = ConfigSpace()
+    space.define_knob("tile_rows", _tile_rows(workload, workload.panel, target))
+    return space
+
+
+def conv2d_dot_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
+    """A convolution of bytes, blocked by channels: as that of floats, where its sums fit."""
+    vectors = workload.out_block // power_of_two_lanes(workload.out_block, target)
+    space = direct_space(workload, target)
+    space.require(lambda c: tile.dot_fits(c["tile_rows"] * c["tile_columns"], c["tile_blocks"] * vectors, target))
+    return space
+
+
+def _tile_rows(workload: ProductWorkload, panel: int, target: Target) -> list[int]:
+    """Rows of the tiles that fit the registers, the most first."""
+    most = min(workload.rows, _TILE_ROWS)
+    return [rows for rows in range(most, 0, -1) if fits_registers(rows, panel, workload.dots, target)]
+
+
+def _blockings(workload: ProductWorkload, target: Target) -> list[Blocking]:
+    """The ways to compute a product with packed panels."""
+    panel = workload.panel
+    panels = -(-workload.columns // panel)
+    found = []
+    for rows in _tile_rows(workload, panel, target):
+        tiles = -(-workload.rows // rows)
+        for block in _row_blocks(workload, tiles, rows, target):
+            for group in _groups(panels, -(-tiles // (block or tiles)), target):
+                found += [Blocking(panel, rows, block, group, ahead) for ahead in (1, 0)]
+                parts = _depth_blocks(workload, (block or tiles) * rows, target) if tiles > 1 else 1
+                if parts > 1 and (group != 1 or panels == 1):
+                    found.append(Blocking(panel, rows, block, group, 1, parts))
+    return found
+
+
+def _row_blocks(workload: ProductWorkload, tiles: int, rows: int, target: Target) -> list[int]:
+    """Tiles of a block of rows: all; an even share of each core; as many as the level-2 cache holds, evenly shared."""
+    if workload.symbolic:
+        return [0]
+    machine, cores = target.machine, target.machine.cores
+    line = workload.depth * workload.itemsize
+    held = max(1, int(machine.panels_l2 * machine.l2.size / line - 2 * workload.panel) // rows)
+    parts = {cores, -(-tiles // held), cores * -(-tiles // (held * cores))}
+    return sorted({0, *(block for block in (-(-tiles // part) for part in parts) if block < tiles)})
+
+
+def _depth_blocks(workload: ProductWorkload, rows: int, target: Target) -> int:
+    """The fewest equal parts of the depth of which the level-2 cache holds that of a block of rows; 1 without need."""
+    held = target.machine.panels_l2 * target.machine.l2.size / workload.itemsize / (rows + 2 * workload.panel)
+    if workload.symbolic or workload.cropped or held >= workload.depth:
+        return 1
+    fitting = (d for d in range(2, _DEPTH_BLOCKS + 1) if workload.depth % d == 0 and workload.depth // d <= held)
+    return next(fitting, 1)
+
+
+def _groups(panels: int, blocks: int, target: Target) -> list[int]:
+    """Panels of a group: one; an even share of each core; all, where blocks of rows are enough to share out."""
+    cores = target.machine.cores
+    return sorted({1, -(-panels // cores), *((0,) if blocks >= cores else ())})
+
+
+def dense_block(units: int, depth: int, rows: int, target: Target) -> int:
+    """Width of the column panels in which a weight matrix [units, K] is packed to [units // b, K, b].
+
+    The width whose best configuration is expected to be the fastest for `rows` rows. It divides `units`, or is of whole
+    vectors, of which zeros fill the last panel: 49 columns are 64, instead of 49 times one.
+    """
+    product = ProductWorkload(rows, units, depth)
+    panel, lanes = _panel(product, target), target.machine.lanes()
+    if units % lanes == 0:
+        return panel
+    filled = range(lanes, min(_WIDEST * lanes, -(-units // lanes) * lanes) + 1, lanes)
+    width = min(filled, key=lambda b: (round(_filled_cycles(product, b, target)), -b))
+    return width if _filled_cycles(product, width, target) < _WORTH_FILLING * _cycles(product, panel, target) else panel
+
+
+def dot_block(units: int, depth: int, rows: int, target: Target) -> int:
+    """As `dense_block`, for weights of bytes."""
+    return _panel(ProductWorkload(rows, units, depth, itemsize=1, dots=True), target)
+
+
+@functools.lru_cache(maxsize=4096)
+def _panel(product: ProductWorkload, target: Target) -> int:
+    whole = math.gcd(product.columns, target.machine.lanes())
+    widest = max(whole, _WIDEST * target.machine.lanes())
+    widths = [b for b in range(whole, min(widest, product.columns) + 1, whole) if product.columns % b == 0]
+
+    return min(widths, key=lambda b: (round(_cycles(product, b, target)), -b))
+
+
+@functools.lru_cache(maxsize=4096)
+def _cycles(product: ProductWorkload, panel: int, target: Target) -> float:
+    """The cycles of the best configuration with panels of that width."""
+    template = DENSE_DOT if product.dots else DENSE
+    return template.ranked(replace(product, panel=panel), target).cheapest[0].cycles
+
+
+def _filled_cycles(product: ProductWorkload, panel: int, target: Target) -> float:
+    """The same with zeros in the rest of the last panel."""
+    return _cycles(replace(product, columns=-(-product.columns // panel) * panel, cropped=True), panel, target)
+
+
+DENSE = Template("dense_pack", dense_workload, dense_space, product_cost, schedule_dense)
+BATCH_MATMUL = Template("batch_matmul", batch_matmul_workload, batch_matmul_space, product_cost, schedule_batch_matmul)
+DENSE_DOT = Template("dense_dot", dense_dot_workload, dense_dot_space, product_cost, schedule_dense_dot)
+CONV2D_DOT = Template("conv2d_dot_NCHWc", workload_of, conv2d_dot_space, direct_cost, schedule_conv2d_dot)

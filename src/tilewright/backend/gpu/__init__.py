@@ -1,0 +1,1 @@
+"""The backend of devices of thread blocks."""

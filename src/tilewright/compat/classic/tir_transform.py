@@ -1,7 +1,0 @@
-"""The classic constructors of the loop passes as names of a module: `Simplify`, `LoopPartition`, …"""
-
-from tilewright.compat.classic.tir_passes import CONSTRUCTORS
-
-globals().update(CONSTRUCTORS)
-
-__all__ = list(CONSTRUCTORS)

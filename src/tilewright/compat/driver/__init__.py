@@ -1,0 +1,1 @@
+"""`tvm.lower`, `tvm.build`, and the names at the top of the package."""

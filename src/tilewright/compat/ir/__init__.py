@@ -1,0 +1,1 @@
+"""`tvm.ir` and `tvm.transform`: modules, passes, texts."""

@@ -1,0 +1,1 @@
+"""`tvm.relay` and its executors."""

@@ -1,0 +1,313 @@
+"""Descriptions (see `through_relay`) of classic `topi.nn` convolutions.
+
+Each function takes Relay expressions in place of tensors; the other arguments are the classic ones, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright.errors import InputError
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.support.named import named
+from tilewright.topi.layout import parse_layout
+
+nn = op.nn
+
+
+def spread(value: Any, rank: int) -> tuple[int, ...]:
+    """`rank` numbers, from one or as many."""
+    return (int(value),) * rank if isinstance(value, int) else tuple(int(v) for v in value)
+
+
+def pads(padding: Any, window: Sequence[int]) -> tuple[int, ...]:
+    """Padding before, then after, each axis; of a number, one or two an axis, "VALID" or "SAME" (for a stride of 1)."""
+    rank = len(window)
+    if padding == "VALID":
+        return (0,) * (2 * rank)
+    if padding == "SAME":
+        return (*[size // 2 for size in window], *[(size - 1) // 2 for size in window])
+    if isinstance(padding, str):
+        raise InputError(f'padding is a number, {rank} or {2 * rank} of them, "VALID" or "SAME"; got {padding!r}')
+    given = spread(padding, rank)
+    return given if len(given) == 2 * rank else (*given, *given)
+
+
+def pool_pads(
+    sizes: Sequence[Any], window: Sequence[int], strides: Sequence[int], dilation: Sequence[int], padding: Sequence[int]
+) -> tuple[Any, ...]:
+    """`padding` of a pooling with what the last windows of the classic `ceil_mode` reach beyond it: no mode is left.
+
+    Classic windows that begin in the padding behind the data count; this package, like others, leaves them out.
+    """
+    rank = len(window)
+    edges = zip(sizes, window, strides, dilation, padding[:rank], padding[rank:], strict=True)
+    after = []
+    for size, kernel, stride, step, before, behind in edges:
+        span = size + before + behind - (kernel - 1) * step - 1
+        after.append(behind + (-span) % stride)
+    return (*padding[:rank], *after)
+
+
+def window_sizes(shape: Sequence[Any], layout: str) -> list[Any]:
+    """The sizes of the axes of an array in `layout` that windows move along."""
+    return [size for size, (letter, _) in zip(shape, parse_layout(layout).axes, strict=True) if letter in "DHW"]
+
+
+def _shape(expr: Expr) -> tuple[Any, ...]:
+    return tensor_type_of(expr).shape
+
+
+def _window(kernel: Expr, layout: str, dilation: Sequence[int]) -> list[int]:
+    axes = [position for position, letter in enumerate(layout) if letter in "DHW"]
+    sizes = [_shape(kernel)[position] for position in axes]
+    return [(size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)]
+
+
+def _convolution(
+    build: Any,
+    data: Expr,
+    kernel: Expr,
+    layouts: tuple[str, str],
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    **more: Any,
+) -> Expr:
+    rank = len(layouts[0]) - 2
+    steps = spread(dilation, rank)
+    given = pads(padding, _window(kernel, layouts[1], steps))
+    more["out_dtype"] = more.get("out_dtype") or ""
+    return build(
+        data, kernel, spread(stride, rank), given, steps, data_layout=layouts[0], kernel_layout=layouts[1], **more
+    )
+
+
+def conv1d_ncw(
+    data: Expr, kernel: Expr, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1, out_dtype: Any = None
+) -> Expr:
+    """[N, C, W] with [O, C, K]."""
+    return _convolution(nn.conv1d, data, kernel, ("NCW", "OIW"), strides, padding, dilation, out_dtype=out_dtype)
+
+
+def conv1d_nwc(
+    data: Expr, kernel: Expr, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1, out_dtype: Any = None
+) -> Expr:
+    """[N, W, C] with [K, C, O]."""
+    return _convolution(nn.conv1d, data, kernel, ("NWC", "WIO"), strides, padding, dilation, out_dtype=out_dtype)
+
+
+def conv1d(
+    data: Expr,
+    kernel: Expr,
+    strides: Any = 1,
+    padding: Any = "VALID",
+    dilation: Any = 1,
+    data_layout: str = "NCW",
+    kernel_layout: str = "",
+    out_dtype: Any = None,
+) -> Expr:
+    """In the layout NCW or NWC."""
+    layouts = (data_layout, kernel_layout or ("OIW" if data_layout == "NCW" else "WIO"))
+    return _convolution(nn.conv1d, data, kernel, layouts, strides, padding, dilation, out_dtype=out_dtype)
+
+
+def conv1d_transpose_ncw(
+    data: Expr, kernel: Expr, stride: Any, padding: Any, out_dtype: Any = "", output_padding: Any = 0
+) -> Expr:
+    """Transposed: [N, C, W] with [C, O, K]."""
+    return _transposed(nn.conv1d_transpose, data, kernel, ("NCW", "IOW"), stride, padding, out_dtype, output_padding)
+
+
+def _transposed(
+    build: Any, data: Expr, kernel: Expr, layouts: tuple[str, str], stride: Any, padding: Any, out_dtype: Any, more: Any
+) -> Expr:
+    after = spread(more, len(layouts[0]) - 2)
+    return _convolution(build, data, kernel, layouts, stride, padding, 1, out_dtype=out_dtype, output_padding=after)
+
+
+def conv3d_ncdhw(
+    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None
+) -> Expr:
+    """[N, C, D, H, W] with [O, C / groups, KD, KH, KW]."""
+    layouts = ("NCDHW", "OIDHW")
+    more = {"groups": groups, "out_dtype": out_dtype}
+    return _convolution(nn.conv3d, Input, Filter, layouts, stride, padding, dilation, **more)
+
+
+def conv3d_ndhwc(
+    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None
+) -> Expr:
+    """[N, D, H, W, C] with [KD, KH, KW, C / groups, O]."""
+    layouts = ("NDHWC", "DHWIO")
+    more = {"groups": groups, "out_dtype": out_dtype}
+    return _convolution(nn.conv3d, Input, Filter, layouts, stride, padding, dilation, **more)
+
+
+def conv3d_transpose_ncdhw(
+    Input: Expr, Filter: Expr, strides: Any, padding: Any, out_dtype: Any = "", output_padding: Any = 0
+) -> Expr:
+    """Transposed: [N, C, D, H, W] with [C, O, KD, KH, KW]."""
+    layouts = ("NCDHW", "IODHW")
+    return _transposed(nn.conv3d_transpose, Input, Filter, layouts, strides, padding, out_dtype, output_padding)
+
+
+def conv3d_transpose_ncdhw_python(
+    data_np: Expr, weight_np: Expr, stride: Any, padding: Any, output_padding: Any = 0
+) -> Expr:
+    """The same with the arguments of its reference."""
+    return conv3d_transpose_ncdhw(data_np, weight_np, stride, padding, "", output_padding)
+
+
+def conv1d_transpose_ncw_python(a_np: Expr, w_np: Expr, stride: Any, padding: Any, output_padding: Any = 0) -> Expr:
+    """The same with the arguments of its reference."""
+    return conv1d_transpose_ncw(a_np, w_np, stride, padding, "", output_padding)
+
+
+def group_conv2d_nchw(
+    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None
+) -> Expr:
+    """[N, C, H, W] with [O, C / groups, KH, KW]."""
+    layouts = ("NCHW", "OIHW")
+    more = {"groups": groups, "out_dtype": out_dtype}
+    return _convolution(nn.conv2d, Input, Filter, layouts, stride, padding, dilation, **more)
+
+
+def group_conv2d_nhwc(
+    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None
+) -> Expr:
+    """[N, H, W, C] with [KH, KW, C / groups, O]."""
+    layouts = ("NHWC", "HWIO")
+    more = {"groups": groups, "out_dtype": out_dtype}
+    return _convolution(nn.conv2d, Input, Filter, layouts, stride, padding, dilation, **more)
+
+
+def group_conv2d_transpose_nchw(
+    data: Expr, kernel: Expr, stride: Any, padding: Any, out_dtype: Any, output_padding: Any, groups: int
+) -> Expr:
+    """Transposed: [N, C, H, W] with [C, O / groups, KH, KW]."""
+    more = {"groups": groups, "out_dtype": out_dtype, "output_padding": spread(output_padding, 2)}
+    return _convolution(nn.conv2d_transpose, data, kernel, ("NCHW", "IOHW"), stride, padding, 1, **more)
+
+
+def conv2d_hwcn(Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Expr:
+    """[H, W, C, N] with [KH, KW, C, O], to [H, W, O, N]."""
+    first, kernel = op.transpose(Input, (3, 2, 0, 1)), op.transpose(Filter, (3, 2, 0, 1))
+    made = group_conv2d_nchw(first, kernel, stride, padding, dilation, 1, out_dtype)
+    return op.transpose(made, (2, 3, 1, 0))
+
+
+def depthwise_conv2d_nhwc(
+    Input: Expr,
+    Filter: Expr,
+    stride: Any,
+    padding: Any,
+    dilation: Any = 1,
+    kernel_layout: str = "HWOI",
+    out_dtype: Any = None,
+) -> Expr:
+    """Each channel of [N, H, W, C] with its own M kernels of [KH, KW, C, M]."""
+    if kernel_layout != "HWOI":
+        raise InputError(f"topi.nn.depthwise_conv2d_nhwc: the kernel's layout is HWOI, not {kernel_layout}")
+    rows, columns, channels, factor = _shape(Filter)
+    kernel = op.reshape(Filter, (rows, columns, 1, channels * factor))
+    return group_conv2d_nhwc(Input, kernel, stride, padding, dilation, channels, out_dtype)
+
+
+def depthwise_conv2d_python_nhwc(input_np: Expr, filter_np: Expr, stride: Any, padding: Any) -> Expr:
+    """The same with the arguments of its reference."""
+    return depthwise_conv2d_nhwc(input_np, filter_np, stride, padding)
+
+
+def deformable_conv2d_nchw(
+    data: Expr,
+    offset: Expr,
+    kernel: Expr,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    deformable_groups: int,
+    groups: int,
+    out_dtype: Any = None,
+) -> Expr:
+    """[N, C, H, W] sampled at offsets, with [O, C / groups, KH, KW]."""
+    window = pads(padding, _window(kernel, "OIHW", spread(dilation, 2)))
+    made = nn.deformable_conv2d(
+        data, offset, kernel, spread(strides, 2), window, spread(dilation, 2), deformable_groups, groups
+    )
+    return op.cast(made, out_dtype) if out_dtype else made
+
+
+def deformable_conv2d_nhwc(
+    data: Expr,
+    offset: Expr,
+    kernel: Expr,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    deformable_groups: int,
+    groups: int,
+    out_dtype: Any = None,
+) -> Expr:
+    """[N, H, W, C] sampled at offsets, with [KH, KW, C / groups, O]."""
+    image, offsets = (op.transpose(x, (0, 3, 1, 2)) for x in (data, offset))
+    filters = op.transpose(kernel, (3, 2, 0, 1))
+    made = deformable_conv2d_nchw(
+        image, offsets, filters, strides, padding, dilation, deformable_groups, groups, out_dtype
+    )
+    return op.transpose(made, (0, 2, 3, 1))
+
+
+def correlation_nchw(
+    data1: Expr,
+    data2: Expr,
+    kernel_size: int,
+    max_displacement: int,
+    stride1: int,
+    stride2: int,
+    padding: Any,
+    is_multiply: bool,
+) -> Expr:
+    """The patches of two images compared at displacements."""
+    return nn.correlation(data1, data2, kernel_size, max_displacement, stride1, stride2, padding, is_multiply, "NCHW")
+
+
+def _bitserial(data_layout: str, kernel_layout: str) -> Callable[..., Expr]:
+    def build(
+        data: Expr,
+        kernel: Expr,
+        stride: Any,
+        padding: Any,
+        activation_bits: int,
+        weight_bits: int,
+        pack_dtype: str = "uint32",
+        out_dtype: str = "int16",
+        unipolar: bool = True,
+    ) -> Expr:
+        around = pads(padding, _window(kernel, kernel_layout, (1, 1)))
+        bits, layouts = (activation_bits, weight_bits), (data_layout, kernel_layout)
+        return nn.bitserial_conv2d(data, kernel, spread(stride, 2), around, *bits, *layouts, out_dtype, unipolar)
+
+    doc = f"Convolution of numbers of few bits, in {data_layout} with {kernel_layout}."
+    return named(build, f"bitserial_conv2d_{data_layout.lower()}", doc)
+
+
+bitserial_conv2d_nchw = _bitserial("NCHW", "OIHW")
+bitserial_conv2d_nhwc = _bitserial("NHWC", "HWIO")
+
+
+def grouped(
+    data: Expr,
+    kernel: Expr,
+    layouts: tuple[str, str],
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    dtype: Any,
+) -> Expr:
+    """A convolution along one axis whose channels are in `groups`."""
+    return _convolution(nn.conv1d, data, kernel, layouts, stride, padding, dilation, groups=groups, out_dtype=dtype)

@@ -1,0 +1,267 @@
+"""Descriptions (see `through_relay`) of classic `topi.nn` operators: pooling, rearrangements, losses.
+
+Each function takes Relay expressions in place of tensors; the other arguments are the classic ones, in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright.compat.ir.meanings import only
+from tilewright.compat.relay.convolutions import pads, pool_pads, spread, window_sizes
+from tilewright.errors import InputError
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.support.named import named
+from tilewright.topi.layout import parse_layout
+
+nn = op.nn
+
+
+def _pool(
+    rank: int, data: Expr, kernel: Any, stride: Any, dilation: Any, padding: Any, pool_type: str, more: dict[str, Any]
+) -> Expr:
+    if pool_type not in ("avg", "max"):
+        raise InputError(f'pool_type is "avg" or "max"; got {pool_type!r}')
+    build = getattr(nn, f"{pool_type}_pool{rank}d")
+    window, steps, apart = spread(kernel, rank), spread(stride, rank), spread(dilation, rank)
+    positions = pads(padding, window)
+    if more.pop("ceil_mode", False):
+        positions = pool_pads(window_sizes(tensor_type_of(data).shape, more["layout"]), window, steps, apart, positions)
+    return build(data, window, steps, apart, positions, **more)
+
+
+def _pooling(rank: int, default_layout: str, doc: str) -> Callable[..., Expr]:
+    def build(
+        data: Expr,
+        kernel: Any,
+        stride: Any,
+        dilation: Any,
+        padding: Any,
+        pool_type: str,
+        ceil_mode: bool = False,
+        layout: str = default_layout,
+        count_include_pad: bool = True,
+    ) -> Expr:
+        more = {"ceil_mode": ceil_mode, "layout": layout, "count_include_pad": count_include_pad}
+        return _pool(rank, data, kernel, stride, dilation, padding, pool_type, more)
+
+    return named(build, f"pool{rank}d", doc)
+
+
+pool1d = _pooling(1, "NCW", "Pooling over windows of a row.")
+pool3d = _pooling(3, "NCDHW", "Pooling over windows of a volume.")
+
+
+def poolnd_python(
+    np_data: Expr,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+    padding_before: Sequence[int],
+    padding_after: Sequence[int],
+    pool_type: str,
+    count_include_pad: bool = True,
+    ceil_mode: bool = False,
+    dtype: str = "float32",
+    layout: str = "",
+) -> Expr:
+    """Pooling over windows of 1, 2 or 3 dimensions; padding that is included counts as zeros, for "max" too."""
+    rank = len(kernel)
+    more: dict[str, Any] = {"layout": layout or {1: "NCW", 2: "NCHW", 3: "NCDHW"}[rank]}
+    pad: tuple[Any, ...] = (*padding_before, *padding_after)
+    sizes = window_sizes(tensor_type_of(np_data).shape, more["layout"])
+    if ceil_mode:
+        pad = pool_pads(sizes, kernel, strides, dilation, pad)
+    if pool_type == "avg":
+        more["count_include_pad"] = count_include_pad
+    elif count_include_pad:
+        positions = iter(zip(pad[:rank], pad[rank:], strict=True))
+        widths = [next(positions) if letter in "DHW" else (0, 0) for letter, _ in parse_layout(more["layout"]).axes]
+        np_data, pad = nn.pad(np_data, widths, 0.0), (0,) * (2 * rank)
+    return op.cast(_pool(rank, np_data, kernel, strides, dilation, pad, pool_type, more), dtype)
+
+
+def adaptive_pool3d(data: Expr, output_size: Sequence[int], pool_type: str, layout: str = "NCDHW") -> Expr:
+    """Pooling over windows that divide the volume into `output_size` parts."""
+    build = {"avg": nn.adaptive_avg_pool3d, "max": nn.adaptive_max_pool3d}[pool_type]
+    return build(data, output_size, layout)
+
+
+def pool_grad(
+    grads: Expr,
+    data: Expr,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCHW",
+    count_include_pad: bool = True,
+) -> Expr:
+    """The gradient of 2d pooling in its data."""
+    window = spread(kernel, 2)
+    steps, around = spread(stride, 2), pads(padding, window)
+    if ceil_mode:
+        around = pool_pads(window_sizes(tensor_type_of(data).shape, layout), window, steps, (1, 1), around)
+    positions = (window, steps, around, (1, 1), layout)
+    if pool_type == "max":
+        return nn.max_pool2d_grad(grads, data, *positions)
+    return nn.avg_pool2d_grad(grads, data, *positions, count_include_pad=count_include_pad)
+
+
+def pool_grad_nchw(
+    a_np: Expr,
+    out_grad_np: Expr,
+    pool_size: Any,
+    strides: Any,
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool,
+    count_include_pad: bool = True,
+) -> Expr:
+    """The same with the arguments of its reference."""
+    return pool_grad(
+        out_grad_np, a_np, pool_size, strides, padding, pool_type, ceil_mode, count_include_pad=count_include_pad
+    )
+
+
+def upsampling(
+    data: Expr,
+    scale_h: float,
+    scale_w: float,
+    layout: str = "NCHW",
+    method: str = "nearest_neighbor",
+    align_corners: bool = False,
+    output_shape: Any = None,
+) -> Expr:
+    """An image `scale_h` times as high and `scale_w` times as wide."""
+    only("topi.nn.upsampling", "output_shape", output_shape)
+    return nn.upsampling(data, scale_h, scale_w, layout, method, align_corners)
+
+
+def upsampling3d(
+    data: Expr,
+    scale_d: float,
+    scale_h: float,
+    scale_w: float,
+    layout: str = "NCDHW",
+    method: str = "nearest_neighbor",
+    coordinate_transformation_mode: str = "half_pixel",
+    output_shape: Any = None,
+) -> Expr:
+    """A volume larger by three factors."""
+    only("topi.nn.upsampling3d", "output_shape", output_shape)
+    return nn.upsampling3d(data, scale_d, scale_h, scale_w, layout, method, coordinate_transformation_mode)
+
+
+def space_to_depth(data: Expr, block_size: int, layout: str = "NCHW") -> Expr:
+    """Blocks of an image as channels."""
+    return _channels_first(lambda x: nn.space_to_depth(x, block_size), data, layout)
+
+
+def depth_to_space(data: Expr, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Expr:
+    """Channels as blocks of an image."""
+    return _channels_first(lambda x: nn.depth_to_space(x, block_size, mode), data, layout)
+
+
+def depth_to_space_python(data: Expr, block_size: int, mode: str = "DCR") -> Expr:
+    """The same with the arguments of its reference."""
+    return nn.depth_to_space(data, block_size, mode)
+
+
+def _channels_first(build: Any, data: Expr, layout: str) -> Expr:
+    if layout == "NCHW":
+        return build(data)
+    if layout != "NHWC":
+        raise InputError(f"the layouts are NCHW and NHWC, not {layout}")
+    return op.transpose(build(op.transpose(data, (0, 3, 1, 2))), (0, 2, 3, 1))
+
+
+def space_to_batch_nd(
+    data: Expr, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int], pad_value: float = 0
+) -> Expr:
+    """Blocks of the padded dimensions after the first as batches."""
+    paddings = list(zip(pad_before, pad_after, strict=True))
+    return nn.space_to_batch_nd(data, list(block_shape), paddings, pad_value)
+
+
+def batch_to_space_nd(
+    data: Expr, block_shape: Sequence[int], crop_begin_list: Sequence[int], crop_end_list: Sequence[int]
+) -> Expr:
+    """Batches as blocks of the dimensions after the first, which are then cropped."""
+    return nn.batch_to_space_nd(data, list(block_shape), list(zip(crop_begin_list, crop_end_list, strict=True)))
+
+
+def scale_shift_nchw(Input: Expr, Scale: Expr, Shift: Expr) -> Expr:
+    """Input * Scale + Shift, one of each a channel."""
+    rows = [op.expand_dims(x, axis=1, num_newaxis=2) for x in (Scale, Shift)]
+    return op.add(op.multiply(Input, rows[0]), rows[1])
+
+
+def scale_shift_nhwc(Input: Expr, Scale: Expr, Shift: Expr) -> Expr:
+    """Input * Scale + Shift, one of each a channel, which are last."""
+    return op.add(op.multiply(Input, Scale), Shift)
+
+
+def matmul(a: Expr, b: Expr, transp_a: bool = False, transp_b: bool = False) -> Expr:
+    """The product of two matrices, each transposed first on request."""
+    return nn.matmul(a, b, "", transp_a, transp_b)
+
+
+def sparse_dense(
+    dense_data: Expr, sparse_data: Expr, sparse_indices: Expr, sparse_indptr: Expr, sparse_lhs: bool = False
+) -> Expr:
+    """A matrix times the transpose of a sparse one in the form CSR or BSR."""
+    return nn.sparse_dense(dense_data, (sparse_data, sparse_indices, sparse_indptr), sparse_lhs)
+
+
+def sparse_add(
+    dense_data: Expr, sparse_data: Expr, sparse_indices: Expr, sparse_indptr: Expr
+) -> Expr:  # fmt: skip
+    """A matrix plus a sparse one in the form CSR."""
+    return nn.sparse_add(dense_data, (sparse_data, sparse_indices, sparse_indptr))
+
+
+def sparse_transpose(sparse_data: Expr, sparse_indices: Expr, sparse_indptr: Expr) -> Expr:
+    """The transpose of a sparse matrix in the form CSR or BSR."""
+    return nn.sparse_transpose((sparse_data, sparse_indices, sparse_indptr))
+
+
+def bitserial_dense(
+    data: Expr,
+    weight: Expr,
+    data_bits: int,
+    weight_bits: int,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
+) -> Expr:
+    """A product of matrices of numbers of few bits."""
+    return nn.bitserial_dense(data, weight, data_bits, weight_bits, out_dtype, unipolar)
+
+
+def batch_matmul(
+    tensor_a: Expr,
+    tensor_b: Expr,
+    oshape: Any = None,
+    out_dtype: Any = None,
+    transpose_a: bool = False,
+    transpose_b: bool = True,
+) -> Expr:
+    """Products of pairs of matrices."""
+    return nn.batch_matmul(tensor_a, tensor_b, out_dtype or "", transpose_a, transpose_b)
+
+
+def nll_loss(
+    predictions: Expr, targets: Expr, weights: Expr, reduction: str = "mean", ignore_index: int = -100
+) -> Expr:
+    """The negative of the predictions at the targets, weighted by class."""
+    return nn.nll_loss(predictions, targets, weights, reduction, ignore_index)
+
+
+def fifo_buffer(data: Expr, buffer: Expr, axis: int) -> Expr:
+    """The buffer moved on along `axis`, with the data at its end."""
+    return nn.fifo_buffer(data, buffer, axis)

@@ -1,0 +1,217 @@
+"""Relay operators whose classic arguments say what types say too, such as `units`, or name another order of axes.
+
+What is stated must be what the arguments have; operators that know images by channels first get them transposed.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Sequence
+from typing import Any, TypeGuard
+
+from tilewright import relay
+from tilewright.errors import InputError, UnsupportedError
+from tilewright.relay import op
+from tilewright.relay.ir.type_of import type_of
+from tilewright.topi.util import pair, sides
+
+
+def _check(what: str, stated: Any, tensor: relay.Expr, axes: Sequence[int]) -> None:
+    """Raise `InputError` where `stated` is not the size of `tensor` along `axes`."""
+    if stated is None:
+        return
+    kind = type_of(tensor)
+    if not isinstance(kind, relay.TensorType):
+        raise UnsupportedError(f"{what} = {stated}: give the weight a type, or leave it out")
+    sizes = tuple(kind.shape[axis] for axis in axes)
+    wanted = tuple(stated) if isinstance(stated, tuple | list) else (stated,) * len(axes)
+    if any(int(a) != int(b) for a, b in zip(wanted, sizes, strict=True) if not isinstance(b, relay.Any)):
+        raise InputError(f"{what} is {stated}, but the weight has {sizes if len(sizes) > 1 else sizes[0]}")
+
+
+def matmul(
+    tensor_a: relay.Expr,
+    tensor_b: relay.Expr,
+    units: int | None = None,
+    out_dtype: str = "",
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+) -> relay.Call:
+    """The product of two matrices, either transposed first; `units` is how many columns it has."""
+    _check("matmul: units", units, tensor_b, [0 if transpose_b else 1])
+    return op.nn.matmul(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
+
+
+def bitserial_dense(
+    data: relay.Expr,
+    weight: relay.Expr,
+    units: int | None = None,
+    data_bits: int = 1,
+    weight_bits: int = 1,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
+) -> relay.Call:
+    """`dense` of integers of a few bits, which are packed as suits the kernel; `units` is how many columns it has."""
+    _check("bitserial_dense: units", units, weight, [0])
+    return op.nn.bitserial_dense(data, weight, data_bits, weight_bits, out_dtype, unipolar)
+
+
+@functools.wraps(op.nn.conv2d)
+def conv2d(data: relay.Expr, weight: relay.Expr, *args: Any, **options: Any) -> relay.Expr:
+    """`relay.nn.conv2d`, which takes depthwise kernels as [C, M, KH, KW], too, where M results come of each channel."""
+    given = inspect.signature(op.nn.conv2d).bind(data, weight, *args, **options).arguments
+    groups, shape = given.get("groups", 1), _stated_shape(weight)
+    depthwise = groups > 1 and given.get("kernel_layout", "OIHW") == "OIHW" and len(shape) == 4 and shape[0] == groups
+    if depthwise and given.get("channels") == groups * shape[1]:
+        given["weight"] = op.reshape(weight, (-1, 1, *shape[2:]))
+    return op.nn.conv2d(**given)
+
+
+def _stated_shape(weight: relay.Expr) -> tuple[Any, ...]:
+    """The shape of a variable or constant; () where it is not known."""
+    if isinstance(weight, relay.Constant):
+        return tuple(weight.data.shape)
+    kind = weight.type_annotation if isinstance(weight, relay.Var) else None
+    return tuple(kind.shape) if isinstance(kind, relay.TensorType) else ()
+
+
+def deformable_conv2d(
+    data: relay.Expr,
+    offset: relay.Expr,
+    weight: relay.Expr,
+    strides: Any = (1, 1),
+    padding: Any = (0, 0),
+    dilation: Any = (1, 1),
+    deformable_groups: int = 1,
+    groups: int = 1,
+    channels: int | None = None,
+    kernel_size: Any = None,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+    out_dtype: str = "",
+) -> relay.Expr:
+    """A convolution whose taps are moved by `offset`, of images in NCHW or NHWC."""
+    if out_layout not in ("", data_layout) or sorted(kernel_layout) != sorted("OIHW"):
+        raise UnsupportedError(f"deformable_conv2d of {data_layout} by {kernel_layout} to {out_layout}")
+    _settle_kernel(data, weight, (channels, kernel_size, groups), (data_layout, kernel_layout))
+    _settle_offset(data, offset, weight, (strides, padding, dilation, deformable_groups), (data_layout, kernel_layout))
+    _check("deformable_conv2d: channels", channels, weight, [kernel_layout.index("O")])
+    _check("deformable_conv2d: kernel_size", kernel_size, weight, [kernel_layout.index("H"), kernel_layout.index("W")])
+    data, offset = (_ordered(one, data_layout, "NCHW") for one in (data, offset))
+    weight = _ordered(weight, kernel_layout, "OIHW")
+    made: relay.Expr = op.nn.deformable_conv2d(
+        data, offset, weight, strides, padding, dilation, deformable_groups, groups
+    )
+    made = op.cast(made, out_dtype) if out_dtype else made
+    return _ordered(made, "NCHW", data_layout)
+
+
+def _is_open(value: relay.Expr) -> TypeGuard[relay.Var]:
+    return isinstance(value, relay.Var) and value.type_annotation is None and value.inferred_type is None
+
+
+def _settle_kernel(data: relay.Expr, weight: relay.Expr, sizes: tuple[Any, Any, int], layouts: tuple[str, str]) -> None:
+    """Give a kernel that is a variable without a type the one that `sizes` (channels, kernel, groups) state."""
+    channels, kernel_size, groups = sizes
+    if not _is_open(weight) or channels is None or kernel_size is None:
+        return
+    image = type_of(data)
+    assert isinstance(image, relay.TensorType)
+    rows, columns = kernel_size if isinstance(kernel_size, tuple | list) else (kernel_size, kernel_size)
+    found = {"O": channels, "I": image.shape[layouts[0].index("C")] // groups, "H": rows, "W": columns}
+    weight.set_inferred_type(relay.TensorType([found[letter] for letter in layouts[1]], image.dtype))
+
+
+def _settle_offset(
+    data: relay.Expr,
+    offset: relay.Expr,
+    weight: relay.Expr,
+    window: tuple[Any, Any, Any, int],
+    layouts: tuple[str, str],
+) -> None:
+    """Give offsets that are a variable without a type that of two numbers for each tap of each window."""
+    if not _is_open(offset) or _is_open(weight):
+        return
+    image, kernel = type_of(data), type_of(weight)
+    assert isinstance(image, relay.TensorType) and isinstance(kernel, relay.TensorType)
+    strides, padding, dilation, count = window
+    around = sides(padding, 2)
+    extents = [kernel.shape[layouts[1].index(letter)] for letter in "HW"]
+    found = {"N": image.shape[layouts[0].index("N")], "C": 2 * count * extents[0] * extents[1]}
+    for axis, letter in enumerate("HW"):
+        reach = (extents[axis] - 1) * pair(dilation)[axis] + 1
+        whole = image.shape[layouts[0].index(letter)] + around[axis] + around[axis + 2]
+        found[letter] = (whole - reach) // pair(strides)[axis] + 1
+    offset.set_inferred_type(relay.TensorType([found[letter] for letter in layouts[0]], image.dtype))
+
+
+def dilation2d(
+    data: relay.Expr,
+    weight: relay.Expr,
+    strides: Any = (1, 1),
+    padding: Any = (0, 0),
+    dilations: Any = (1, 1),
+    data_layout: str = "NCHW",
+    kernel_layout: str = "IHW",
+    out_dtype: str = "",
+) -> relay.Expr:
+    """Morphological dilation of images in NCHW or NHWC."""
+    data, weight = _ordered(data, data_layout, "NCHW"), _ordered(weight, kernel_layout, "IHW")
+    made: relay.Expr = op.image.dilation2d(data, weight, strides, padding, dilations)
+    made = op.cast(made, out_dtype) if out_dtype else made
+    return _ordered(made, "NCHW", data_layout)
+
+
+def crop_and_resize(
+    data: relay.Expr,
+    boxes: relay.Expr,
+    box_indices: relay.Expr,
+    crop_size: Any,
+    layout: str,
+    method: str = "bilinear",
+    extrapolation_value: float = 0,
+    out_dtype: Any = None,
+) -> relay.Expr:
+    """Boxes of images in NCHW or NHWC, each resized to `crop_size`, in `out_dtype`."""
+    made: relay.Expr = op.image.crop_and_resize(
+        _ordered(data, layout, "NCHW"), boxes, box_indices, crop_size, method=method,
+        extrapolation_value=float(extrapolation_value),
+    )  # fmt: skip
+    made = op.cast(made, out_dtype) if out_dtype else made
+    return _ordered(made, "NCHW", layout)
+
+
+def roi_align(
+    data: relay.Expr,
+    rois: relay.Expr,
+    pooled_size: Any,
+    spatial_scale: float,
+    sample_ratio: int = -1,
+    layout: str = "NCHW",
+    mode: str = "avg",
+) -> relay.Expr:
+    """The mean (or maximum) of samples in the bins of regions of images in NCHW or NHWC."""
+    made = op.vision.roi_align(
+        _ordered(data, layout, "NCHW"), rois, pooled_size, spatial_scale, sample_ratio, mode=mode
+    )
+    return _ordered(made, "NCHW", layout)
+
+
+def depth_to_space(data: relay.Expr, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> relay.Expr:
+    """Channels of images in NCHW or NHWC as blocks of pixels."""
+    return _ordered(op.nn.depth_to_space(_ordered(data, layout, "NCHW"), block_size, mode), "NCHW", layout)
+
+
+def space_to_depth(data: relay.Expr, block_size: int, layout: str = "NCHW") -> relay.Expr:
+    """Blocks of pixels of images in NCHW or NHWC as channels."""
+    return _ordered(op.nn.space_to_depth(_ordered(data, layout, "NCHW"), block_size), "NCHW", layout)
+
+
+def _ordered(tensor: relay.Expr, given: str, wanted: str) -> relay.Expr:
+    """`tensor` with its axes in the order `wanted` rather than `given`."""
+    if sorted(given) != sorted(wanted):
+        raise UnsupportedError(f"the layout {given!r} here: an order of the axes {wanted} is taken")
+    return tensor if given == wanted else op.transpose(tensor, [given.index(letter) for letter in wanted])

@@ -1,0 +1,1 @@
+"""`tvm.runtime`, `tvm.nd`, `tvm.contrib`: arrays, devices, functions, libraries and files of modules."""

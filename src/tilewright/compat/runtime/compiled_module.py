@@ -1,0 +1,102 @@
+"""Compiled functions as `tvm.build` returns them and `tvm.runtime.load_module` reads them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.compat.runtime.arguments import argument_values
+from tilewright.compat.runtime.benchmark import BenchmarkResult, device_as_ctx
+from tilewright.compat.runtime.benchmark import measure as time_calls
+from tilewright.compat.runtime.linked import is_object, load_linked
+from tilewright.errors import InputError, TargetError, UnsupportedError
+from tilewright.runtime.module import Module
+from tilewright.target import Target
+
+
+class CompiledModule:
+    """Compiled functions: `module(a, b)` calls the first, `module["name"]` is one of them."""
+
+    type_key = "llvm"
+    imported_modules: Sequence[Any] = ()
+    target: Any = "another one"
+    #: What a device lacks on this machine; raised when a function is requested.
+    missing: Exception | None = None
+
+    def __init__(self, names: Sequence[str], code: Any) -> None:
+        self.names = list(names)
+        self.entry_name = self.names[0]
+        self._code = code
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> CompiledModule:
+        """The functions that `export_library` wrote, or those in an object that `save` wrote or a library linked of it.
+
+        Raises `ArtifactError` for anything else.
+        """
+        code: Any = load_linked(path) if is_object(path) else Module.load(path)
+        return cls(list(code.functions), code)
+
+    @property
+    def entry_func(self) -> BuiltFunction:
+        """The first function."""
+        return self[self.entry_name]
+
+    def __getitem__(self, name: str) -> BuiltFunction:
+        return self.get_function(name)
+
+    def get_function(self, name: str, query_imports: bool = False) -> BuiltFunction:
+        """The function called `name`. Raises `InputError` for another name or a machine that cannot run it."""
+        if name not in self.names:
+            raise InputError(f"the module has no function {name!r}; it has: {', '.join(self.names)}")
+        if self.missing is not None:
+            raise self.missing
+        if self._code is None:
+            raise TargetError(f"this machine ({Target.host()}) cannot run code for {self.target}; save it instead")
+        return BuiltFunction(self._code[name], name)
+
+    def __call__(self, *args: Any) -> None:
+        """Call the first function."""
+        self.entry_func(*args)
+
+    @device_as_ctx
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        f_preproc: str = "",
+    ) -> Any:
+        """A function of the arguments that measures `repeat` times the mean seconds of `number` calls.
+
+        With `min_repeat_ms` of as many calls as take so long. Raises `UnsupportedError` for `f_preproc`.
+        """
+        function = self[func_name]
+        if f_preproc:
+            raise UnsupportedError("time_evaluator(f_preproc=…): measure the function and what comes before it apart")
+        if min_repeat_ms:
+            return lambda *args: time_calls(lambda: function(*args), number, repeat, min_repeat_ms)
+
+        def measure(*args: Any) -> BenchmarkResult:
+            return BenchmarkResult(function.time(*args, number=number, repeat=repeat))
+
+        return measure
+
+
+class BuiltFunction:
+    """One compiled function, of arrays and numbers."""
+
+    def __init__(self, code: Any, name: str) -> None:
+        self._code = code
+        self.name = name
+
+    def __call__(self, *args: Any) -> None:
+        """Run once; results are written to arrays among `args`."""
+        self._code(*argument_values(self._code, args))
+
+    def time(self, *args: Any, number: int, repeat: int) -> list[float]:
+        """Seconds a call takes: `repeat` times the mean of `number` calls."""
+        return list(self._code.time(*argument_values(self._code, args), number=number, repeat=repeat))

@@ -1,0 +1,1 @@
+"""`tvm.tir` and `tvm.script`."""

@@ -1,0 +1,211 @@
+"""`topi.testing`: what operators compute, in NumPy, with the classic arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.compat.relay.nn_operators import adaptive_pool3d
+from tilewright.compat.topi.ops import get_pad_tuple, pair
+from tilewright.compat.topi.through_relay import as_reference
+from tilewright.topi.reference import conv, nn, pooling, resize, spatial, transform
+
+Array = np.ndarray[Any, Any]
+
+
+def conv2d_nchw_python(a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int = 1) -> Array:
+    """Convolution of [N, C, H, W] with [O, C / groups, KH, KW]."""
+    return conv.conv2d_nchw(a_np, w_np, pair(stride), get_pad_tuple(padding, w_np.shape[2:]), groups=groups)
+
+
+def conv2d_nhwc_python(a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int = 1) -> Array:
+    """Convolution of [N, H, W, C] with [KH, KW, C / groups, O]."""
+    plain = conv2d_nchw_python(a_np.transpose(0, 3, 1, 2), w_np.transpose(3, 2, 0, 1), stride, padding, groups)
+    return plain.transpose(0, 2, 3, 1)
+
+
+def conv2d_hwcn_python(a_np: Array, w_np: Array, stride: Any, padding: Any) -> Array:
+    """Convolution of [H, W, C, N] with [KH, KW, C, O]."""
+    plain = conv2d_nchw_python(a_np.transpose(3, 2, 0, 1), w_np.transpose(3, 2, 0, 1), stride, padding)
+    return plain.transpose(2, 3, 1, 0)
+
+
+def depthwise_conv2d_python_nchw(input_np: Array, filter_np: Array, stride: Any, padding: Any) -> Array:
+    """Convolution of each channel of [N, C, H, W] with its own M kernels of [C, M, KH, KW]."""
+    channels, factor, *window = filter_np.shape
+    kernel = filter_np.reshape(channels * factor, 1, *window)
+    return conv2d_nchw_python(input_np, kernel, stride, padding, channels)
+
+
+def conv2d_transpose_nchw_python(
+    a_np: Array, w_np: Array, stride: Any, padding: Any, output_padding: Any = (0, 0), groups: int = 1
+) -> Array:
+    """Transposed convolution of [N, C, H, W] with [C, O / groups, KH, KW]."""
+    pads = get_pad_tuple(padding, w_np.shape[2:])
+    return conv.conv2d_transpose_nchw(
+        a_np, w_np, pair(stride), pads, groups=groups, output_padding=pair(output_padding)
+    )
+
+
+def conv2d_transpose_nhwc_python(
+    a_nhwc: Array, weight: Array, weight_format: str, stride: Any, padding: Any, output_padding: Any = (0, 0)
+) -> Array:
+    """Transposed convolution of [N, H, W, C]; `weight_format` names the kernel's axes, such as "HWIO"."""
+    kernel = weight.transpose([weight_format.index(axis) for axis in "IOHW"])
+    plain = conv2d_transpose_nchw_python(a_nhwc.transpose(0, 3, 1, 2), kernel, stride, padding, output_padding)
+    return plain.transpose(0, 2, 3, 1)
+
+
+def _convolved(
+    a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int, layouts: tuple[str, str], dilation: Any = 1
+) -> Array:
+    rank = a_np.ndim - 2
+    strides = (stride,) * rank if isinstance(stride, int) else tuple(stride)
+    dilations = (dilation,) * rank if isinstance(dilation, int) else tuple(dilation)
+    axes = {1: "W", 3: "DHW"}[rank]
+    sizes = [w_np.shape[layouts[1].index(axis)] for axis in axes]
+    window = [(size - 1) * apart + 1 for size, apart in zip(sizes, dilations, strict=True)]
+    if padding == "VALID":
+        pads = [0] * (2 * rank)
+    elif padding == "SAME":
+        pads = [k // 2 for k in window] + [(k - 1) // 2 for k in window]
+    else:
+        given = [padding] * rank if isinstance(padding, int) else list(padding)
+        pads = given if len(given) == 2 * rank else [*given, *given]
+    attrs = {
+        "padding": pads, "strides": strides, "dilation": dilations, "groups": groups, "out_dtype": "",
+        "data_layout": layouts[0], "kernel_layout": layouts[1], "out_layout": "",
+    }  # fmt: skip
+    return spatial.convolution(a_np, w_np, attrs, axes, transposed=False)
+
+
+def conv1d_ncw_python(a_np: Array, w_np: Array, stride: Any, padding: Any, dilation: Any = 1) -> Array:
+    """Convolution of [N, C, W] with [O, C, K]."""
+    return _convolved(a_np, w_np, stride, padding, 1, ("NCW", "OIW"), dilation)
+
+
+def conv3d_ncdhw_python(a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int = 1) -> Array:
+    """Convolution of [N, C, D, H, W] with [O, C / groups, KD, KH, KW]."""
+    return _convolved(a_np, w_np, stride, padding, groups, ("NCDHW", "OIDHW"))
+
+
+def conv3d_ndhwc_python(a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int = 1) -> Array:
+    """Convolution of [N, D, H, W, C] with [KD, KH, KW, C / groups, O]."""
+    return _convolved(a_np, w_np, stride, padding, groups, ("NDHWC", "DHWIO"))
+
+
+def dilate_python(
+    input_np: Array, strides: Sequence[int], dilation_value: float = 0.0, out_dtype: str | None = None
+) -> Array:
+    """strides[d] - 1 elements of `dilation_value` between neighbours along dimension d."""
+    shape = [(size - 1) * step + 1 for size, step in zip(input_np.shape, strides, strict=True)]
+    out = np.full(shape, dilation_value, out_dtype or input_np.dtype)
+    out[tuple(slice(None, None, step) for step in strides)] = input_np
+    return out
+
+
+def softmax_python(a_np: Array, axis: int = 1) -> Array:
+    """exp(a) over its sum along `axis`."""
+    return nn.softmax(a_np, axis)
+
+
+def log_softmax_python(a_np: Array, axis: int = 1) -> Array:
+    """The logarithm of the softmax along `axis`."""
+    return nn.log_softmax(a_np, axis)
+
+
+def lrn_python(a_np: Array, size: int, axis: int, bias: float, alpha: float, beta: float) -> Array:
+    """Normalization by the squares of `size` neighbours along `axis`."""
+    return nn.lrn(a_np, size, axis, alpha, beta, bias)
+
+
+def l2_normalize_python(a_np: Array, eps: float, axis: Any = None) -> Array:
+    """a over the root of its sum of squares along `axis`, which is taken as at least `eps`."""
+    squares = np.sum(np.square(a_np), axis=tuple(axis) if isinstance(axis, list) else axis, keepdims=True)
+    return a_np / np.sqrt(np.maximum(squares, eps))
+
+
+def strided_slice_python(
+    data: Array,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Any = None,
+    slice_mode: str = "end",
+    axes: Any = None,
+) -> Array:
+    """Python slicing; in the mode "size", `end` has how many elements are taken, -1 for all that are left."""
+    if slice_mode == "size":
+        sizes = [data.shape[axis] for axis in (axes or range(len(begin)))]
+        end = [size if count == -1 else first + count for first, count, size in zip(begin, end, sizes, strict=True)]
+        strides = None
+    steps = strides if not isinstance(strides, list | tuple) or strides else None
+    return transform.strided_slice(data, begin, end, steps, axes)
+
+
+def one_hot(indices: Array, on_value: Any, off_value: Any, depth: int, axis: int, dtype: str) -> Array:
+    """`on_value` where the position along a new axis is the index, else `off_value`."""
+    positions = np.where(np.eye(depth, dtype=bool)[indices], on_value, off_value).astype(dtype)
+    return np.moveaxis(positions, -1, axis)
+
+
+def gather_python(data: Array, axis: int, indices: Array) -> Array:
+    """The elements along `axis` at `indices`, which have the data's rank."""
+    return transform.gather(data, indices, axis)
+
+
+def gather_nd_python(a_np: Array, indices_np: Array) -> Array:
+    """The elements at the positions that the columns of `indices_np` name."""
+    return transform.gather_nd(a_np, indices_np)
+
+
+def resize2d_python(
+    data: Array,
+    scale: Sequence[float],
+    layout: str = "NCHW",
+    method: str = "bilinear",
+    coordinate_transformation_mode: str = "align_corners",
+) -> Array:
+    """An image `scale` times as high and wide; the nearest element is the one before, but for aligned corners."""
+    rows, columns = (data.shape[layout.index(axis)] * factor for axis, factor in zip("HW", scale, strict=True))
+    rounding = "round_prefer_ceil" if coordinate_transformation_mode == "align_corners" else "floor"
+    attrs = {
+        "layout": layout, "size": (int(rows), int(columns)), "scales": (), "cubic_alpha": -0.5, "cubic_exclude": 0,
+        "method": {"bilinear": "linear", "bicubic": "cubic"}.get(method, method), "antialias": False,
+        "coordinate_transformation_mode": coordinate_transformation_mode, "rounding_method": rounding,
+        "extrapolation_value": 0.0,
+    }  # fmt: skip
+    return resize.resize2d(data, attrs)
+
+
+def batch_matmul(
+    x: Array, y: Array, out_dtype: str | None = None, trans_x: bool = False, trans_y: bool = True
+) -> Array:
+    """x [B, M, K] times y [B, N, K] transposed, computed in `out_dtype`; the flags say which comes transposed."""
+    left, right = (one.astype(out_dtype or x.dtype) for one in (x, y))
+    left = left.transpose(0, 2, 1) if trans_x else left
+    return np.matmul(left, right.transpose(0, 2, 1) if trans_y else right)
+
+
+def dense(
+    x: Array, y: Array, bias: Array, use_bias: bool = False, use_relu: bool = False, out_dtype: Any = None
+) -> Array:
+    """x [M, K] times y [N, K] transposed, with a bias and a relu where asked for."""
+    out = np.matmul(x.astype(out_dtype or x.dtype), y.T.astype(out_dtype or x.dtype))
+    out = out + bias if use_bias else out
+    return np.maximum(out, 0) if use_relu else out
+
+
+def adaptive_pool(np_data: Array, out_size: int | Sequence[int], pool_type: str, layout: str) -> Array:
+    """Pooling over windows that divide the row, image, or volume, into `out_size` parts."""
+    if len(layout) == 3:
+        length = out_size if isinstance(out_size, int) else out_size[0]
+        image = np.expand_dims(np_data, layout.index("W"))
+        pooled = pooling.adaptive_pool2d(image, pool_type, (1, length), layout.replace("W", "HW"))
+        return pooled.squeeze(layout.index("W"))
+    if isinstance(out_size, int):
+        out_size = (out_size,) * (len(layout) - 2)
+    if len(out_size) == 3:
+        return as_reference(adaptive_pool3d)(np_data, out_size, pool_type, layout)
+    return pooling.adaptive_pool2d(np_data, pool_type, out_size, layout)

@@ -1,0 +1,1 @@
+"""The package `vta`: environment, simulators, programs and operators."""

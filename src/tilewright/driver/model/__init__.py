@@ -1,0 +1,1 @@
+"""Compilation of whole models: the choice of an executor, the entry in the disk cache, specialization for sizes."""

@@ -1,0 +1,85 @@
+"""The protocol of a backend to the graph compiler: the questions that layout rules and graph passes ask.
+
+`tilewright.backend` answers them for each kind of target. Passes receive the backend as an argument, so that nothing in
+`relay` depends on how kernels are scheduled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from tilewright.target import Target
+from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
+
+
+class GraphBackend(Protocol):
+    """The answers of one kind of target, for one target of it; `tilewright.backend.Backend` documents each."""
+
+    @property
+    def target(self) -> Target:
+        """The target; only of a backend that `has_target`."""
+        ...
+
+    @property
+    def has_target(self) -> bool:
+        """False for a backend that answers what is usual for its kind, without costs."""
+        ...
+
+    def channel_block(self, channels: int) -> int | None:
+        """The block of channels that images of `channels` are cut into; None where they stay plain."""
+        ...
+
+    def conv2d_layouts(
+        self, conv: Conv2DWorkload, arriving_block: int | None, filtered: bool
+    ) -> Sequence[Conv2DLayouts]:
+        """The layouts in which a convolution can run, the usual ones first."""
+        ...
+
+    def tile_group(self, conv: Conv2DWorkload, unknown: tuple[bool, bool]) -> tuple[int, int]:
+        """Rows and columns of tiles that grids of Winograd convolutions of symbolic sizes are made of."""
+        ...
+
+    def transform_cost(self, elements: int) -> float:
+        """Cycles of bringing `elements` floats from one layout to another in a kernel of its own."""
+        ...
+
+    def padded_channels(self, channels: int, groups: Collection[int]) -> int:
+        """The number of channels that zeros should fill `channels` up to."""
+        ...
+
+    def groups_to_join(self, conv: Conv2DWorkload) -> int:
+        """The number of neighbouring groups of a grouped convolution that should become one; 1 for none."""
+        ...
+
+    def dense_block(self, units: int, depth: int, rows: int) -> int:
+        """Columns of a panel in which a constant weight [units, depth] is packed."""
+        ...
+
+    def dot_block(self, units: int, depth: int, rows: int) -> int:
+        """The same for weights of bytes."""
+        ...
+
+    def dot_operands(self) -> tuple[str, str] | None:
+        """The types of data and weights that the dot product of bytes takes; None where there is none worth using."""
+        ...
+
+    def dots_in_pairs(self) -> bool:
+        """True if a dot product of bytes is cheaper where sums of two products are known to fit 16 bits."""
+        ...
+
+    def lanes(self) -> int:
+        """Elements of 32 bits in a vector."""
+        ...
+
+    def attention_rows(self) -> int:
+        """The number of rows of queries from which an attention is one kernel."""
+        ...
+
+    def unit_block(self, hidden: int, gates: int, dots: bool) -> int:
+        """Units of a block of packed weights of a recurrent layer of `hidden` units and `gates` gates."""
+        ...
+
+    def fuses_depthwise(self, channels: int, filters: int, height: int, width: int) -> bool:
+        """True if a depthwise convolution is computed within the 1x1 one to `filters` that reads it."""
+        ...

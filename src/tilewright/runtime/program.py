@@ -1,0 +1,124 @@
+"""`Program`: the code of a model on a device, which runs the model's execution plans.
+
+A device of kind `<kind>` has its own in `runtime/<kind>/program.py`, a class `Program`, which the manifest's `device`
+finds; one that is not in this package registers its own:
+
+    register("toy", ToyProgram)
+
+Arrays of the caller are in the host's memory. A program of a device with a memory of its own copies them in and out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from tilewright.errors import ArtifactError
+from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.memory import Array, aligned_empty
+from tilewright.runtime.native import PoolCode
+from tilewright.runtime.plan import ExecutionPlan
+from tilewright.runtime.profile import KernelTime
+from tilewright.runtime.shape_program import ShapeProgram
+from tilewright.runtime.signature import bind, checked_outputs
+
+#: Runs a plan on checked arrays, into given ones or fresh ones, with so many workers; the results, and 0 or the code of
+#: a failed check.
+Runner = Callable[[Sequence[Array], Sequence[Array] | None, int], tuple[list[Array], int]]
+
+#: Runs a plan on values, which it checks, with so many workers.
+Caller = Callable[[Sequence[Any], int], tuple[list[Array], int]]
+
+
+class Program(ABC):
+    """The code of one model, loaded. Not for use by several threads at a time: the model holds a lock."""
+
+    def __init__(self, manifest: Manifest, weights: Array) -> None:
+        self.manifest, self.weights = manifest, weights
+        self.plans: tuple[ExecutionPlan, ...] = manifest.plans
+        #: Of each plan with symbolic sizes, what computes them.
+        self.shapes = [
+            None if plan.dynamic is None else ShapeProgram(plan.dynamic, plan.inputs, plan.alignment)
+            for plan in self.plans
+        ]
+
+    @classmethod
+    @abstractmethod
+    def load(cls, manifest: Manifest, code: bytes, weights: Array) -> Self:
+        """The program of `code`. Raises `ArtifactError` where it does not fit the manifest or this machine."""
+
+    @abstractmethod
+    def runner(self, number: int) -> Runner:
+        """The function that runs the plan `number`."""
+
+    @abstractmethod
+    def profile(
+        self, number: int, arrays: Sequence[Array], workers: int, repeat: int, check: Callable[[int], None]
+    ) -> list[KernelTime]:
+        """A row for each kernel call of the plan, in order, the least time of `repeat` runs."""
+
+    def caller(self, number: int) -> Caller:
+        """The function that runs the plan `number` on values as programs hand them on."""
+        run, inputs = self.runner(number), self.plans[number].inputs
+        return lambda values, workers: run([bind(v, spec) for v, spec in zip(values, inputs)], None, workers)
+
+    def time(
+        self, number: int, arrays: Sequence[Array], workers: int, repeat: int, warmup: int, check: Callable[[int], None]
+    ) -> list[float]:
+        """Seconds of each of `repeat` runs of the plan after `warmup` others."""
+        run, times = self.runner(number), []
+        for turn in range(warmup + repeat):
+            start = time.perf_counter()
+            _, code = run(arrays, None, workers)
+            if turn >= warmup:
+                times.append(time.perf_counter() - start)
+            check(code)
+        return times
+
+    @property
+    def native(self) -> Any:
+        """Itself where plans are native functions on this process's memory (`runtime/cpu`); None elsewhere."""
+        return None
+
+    @property
+    def pool(self) -> PoolCode | None:
+        """The native runtime that the code needs, to be saved with it."""
+        return None
+
+    def workers(self, threads: int | None) -> int:
+        """The number of workers to run with, for a wish of `threads` (None: the default)."""
+        return 1
+
+    def reserve(self, workers: int) -> None:  # noqa: B027 (most devices have nothing to do)
+        """Provide the memory that `workers` workers will need for certain."""
+
+    def results(self, number: int, given: Sequence[Array] | None, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+        """The arrays of `shapes` that a run of the plan fills: fresh ones, or those given, which are checked."""
+        outputs = self.plans[number].outputs
+        if given is not None:
+            return checked_outputs(given, outputs, shapes)
+        return [aligned_empty(tuple(shape), spec.numpy) for shape, spec in zip(shapes, outputs)]
+
+
+_REGISTERED: dict[str, type[Program]] = {}
+
+
+def register(device: str, program: type[Program]) -> None:
+    """Have `program` run the models of a kind of device that is not in this package."""
+    _REGISTERED[device] = program
+
+
+def program_class(device: str) -> type[Program]:
+    """The class of programs of a kind of device. Raises `ArtifactError` where this process has none."""
+    if device not in _REGISTERED:
+        try:
+            found = getattr(importlib.import_module(f"tilewright.runtime.{device}.program"), "Program", None)
+        except ImportError:
+            found = None
+        if not (isinstance(found, type) and issubclass(found, Program)):  # `runtime/vm` has one of another kind
+            raise ArtifactError(f"the model is for a device {device!r}, which this process has no runtime for")
+        _REGISTERED[device] = found
+    return _REGISTERED[device]
