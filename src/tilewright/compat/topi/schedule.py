@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright import te, topi
-from tilewright.backend.cpu.schedule.common import computes
 from tilewright.backend.cpu.schedule.dispatch import anchors_of
 from tilewright.backend.cpu.schedule.dispatch import schedule as cpu_schedule
 from tilewright.compat.driver.build import build
@@ -21,6 +20,7 @@ from tilewright.compat.topi.ops import conv2d_nchw
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.target import DeviceTarget
 from tilewright.te.operation import producer_loads
+from tilewright.topi.schedule.stages import computes
 
 _THREADS = 64
 #: The dimensions of an image with its batch and channels: a convolution of windows of one element has fewer.

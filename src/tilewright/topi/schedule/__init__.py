@@ -1,1 +1,1 @@
-"""Schedules of operators for each kind of target: one folder a target, one file a template."""
+"""The parts that schedule templates of all kinds of target share: stages, accesses, spaces, costs."""

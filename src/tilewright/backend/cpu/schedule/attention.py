@@ -18,10 +18,11 @@ from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.backend.cpu.schedule.attention_cost import attention_cost, attention_space, attention_workload
-from tilewright.backend.cpu.schedule.common import computes, parallel_outer, vectorize_lanes
+from tilewright.backend.cpu.schedule.common import parallel_outer, vectorize_lanes
 from tilewright.backend.cpu.schedule.lanes import lanes_of, reduce_along
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.stages import computes
 from tilewright.topi.schedule.template import Template
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import shape_of
 from tilewright.backend.cpu.schedule.product import Blocking, ProductWorkload, blocking_cost, fits_registers
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
@@ -14,6 +13,7 @@ from tilewright.tir.size_hint import size_hint
 from tilewright.topi.nn.attention import SYMBOLIC_ALIGNMENT
 from tilewright.topi.schedule.cost import Cost, Traffic
 from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.stages import shape_of
 
 #: Rows of a block of queries, at most; vectors of a panel of scores or of the result.
 _BLOCK_ROWS, _PANEL_VECTORS = 14, (1, 2, 3, 4)

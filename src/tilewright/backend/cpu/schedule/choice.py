@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import computes, is_reduction
 from tilewright.backend.cpu.schedule.dispatch import space_of, template_of
 from tilewright.backend.cpu.schedule.moving_cost import moving_cost
 from tilewright.target import Target
@@ -15,6 +14,7 @@ from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cost import RESOURCES, Cost
 from tilewright.topi.schedule.sketch.config import SKETCH, is_sketch
 from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.stages import computes, is_reduction
 
 
 def choice_of(outs: list[te.Tensor], target: Target, config: Mapping[str, Any] | None = None) -> Choice:

@@ -21,16 +21,7 @@ from __future__ import annotations
 import math
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import (
-    BLOCKS_AHEAD,
-    fetch_ahead,
-    inline_between,
-    operands_of,
-    parallel_outer,
-    shape_of,
-    terms_of,
-    vectorize_lanes,
-)
+from tilewright.backend.cpu.schedule.common import BLOCKS_AHEAD, fetch_ahead, parallel_outer, vectorize_lanes
 from tilewright.backend.cpu.schedule.conv2d_cost import (
     banded_space,
     direct_cost,
@@ -42,6 +33,7 @@ from tilewright.backend.cpu.schedule.conv2d_workload import transposed_workload,
 from tilewright.backend.cpu.schedule.pad import schedule_pad_at_root
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.stages import inline_between, operands_of, shape_of, terms_of
 from tilewright.topi.schedule.template import Template
 
 

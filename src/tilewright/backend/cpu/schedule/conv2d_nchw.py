@@ -7,7 +7,7 @@ broadcasts a weight for each channel and reads vectors of neighbouring columns.
 from __future__ import annotations
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import extent_of, inline_between, parallel_outer, shape_of, terms_of
+from tilewright.backend.cpu.schedule.common import parallel_outer
 from tilewright.backend.cpu.schedule.conv2d_nchw_cost import (
     conv2d_1x1_nchw_cost,
     conv2d_1x1_nchw_space,
@@ -20,6 +20,7 @@ from tilewright.backend.cpu.schedule.pad import schedule_pad_at_root
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.space import divisors
+from tilewright.topi.schedule.stages import extent_of, inline_between, shape_of, terms_of
 from tilewright.topi.schedule.template import Template
 
 #: A row of the window with more multiply-adds than this is left as a loop, to keep the code short.

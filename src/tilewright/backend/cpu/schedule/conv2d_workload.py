@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import extent_of, operands_of, shape_of
 from tilewright.backend.cpu.schedule.pad import is_pad
 from tilewright.tir.expr import Call, Div, IntImm
 from tilewright.tir.size_hint import size_hint
 from tilewright.tir.visitor import collect
+from tilewright.topi.schedule.stages import extent_of, operands_of, shape_of
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 

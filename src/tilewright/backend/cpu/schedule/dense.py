@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import inline_between, shape_of, vectorize_lanes
+from tilewright.backend.cpu.schedule.common import vectorize_lanes
 from tilewright.backend.cpu.schedule.pad import schedule_pad_at_root
 from tilewright.backend.cpu.schedule.product import Blocking, dense_workload, leading_of, row_axis_of, worth_sharing
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.stages import inline_between, shape_of
 
 
 def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:

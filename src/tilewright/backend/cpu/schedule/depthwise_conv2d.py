@@ -8,12 +8,12 @@ the band with its borders, in the worker's own cache.
 from __future__ import annotations
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import inline_before, inline_between, shape_of, terms_of
 from tilewright.backend.cpu.schedule.conv2d_workload import workload_of
 from tilewright.backend.cpu.schedule.depthwise_cost import depthwise_cost, depthwise_space
 from tilewright.backend.cpu.schedule.pad import is_pad, schedule_pad_at
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.stages import inline_before, inline_between, shape_of, terms_of
 from tilewright.topi.schedule.template import Template
 
 #: Windows of more taps than this keep their rows as a loop, which compiles in a fraction of the time.

@@ -7,12 +7,12 @@ much as the convolution. The kernel window is unrolled, so neighbouring rows of 
 from __future__ import annotations
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import inline_between, shape_of, terms_of
 from tilewright.backend.cpu.schedule.conv2d_workload import workload_of
 from tilewright.backend.cpu.schedule.depthwise_cost import depthwise_nchw_cost, depthwise_nchw_space
 from tilewright.backend.cpu.schedule.pad import schedule_pad_at
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.stages import inline_between, shape_of, terms_of
 from tilewright.topi.schedule.template import Template
 
 #: A window of more taps than this is left as loops, to keep the code short.

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import computes, is_reduction
 from tilewright.backend.cpu.schedule.injective import schedule_injective
 from tilewright.backend.cpu.schedule.reduce import schedule_reduce
 from tilewright.backend.cpu.schedule.registry import REGISTRY
 from tilewright.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.stages import computes, is_reduction
 from tilewright.topi.schedule.template import Template
 
 

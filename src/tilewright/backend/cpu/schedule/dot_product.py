@@ -11,18 +11,12 @@ parallel panels
 from __future__ import annotations
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import (
-    inline_between,
-    parallel_outer,
-    power_of_two_lanes,
-    shape_of,
-    terms_of,
-    vectorize_lanes,
-)
+from tilewright.backend.cpu.schedule.common import parallel_outer, power_of_two_lanes, vectorize_lanes
 from tilewright.backend.cpu.schedule.dot_intrin import dot_intrin
 from tilewright.backend.cpu.schedule.pad import schedule_at_root
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.stages import inline_between, shape_of, terms_of
 
 
 def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:

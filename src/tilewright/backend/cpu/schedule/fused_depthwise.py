@@ -15,15 +15,7 @@ from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.backend.cpu.schedule import tile
-from tilewright.backend.cpu.schedule.common import (
-    computes,
-    has_tag,
-    inline_before,
-    inline_between,
-    power_of_two_lanes,
-    shape_of,
-    vectorize_lanes,
-)
+from tilewright.backend.cpu.schedule.common import power_of_two_lanes, vectorize_lanes
 from tilewright.backend.cpu.schedule.conv2d_cost import direct_cost
 from tilewright.backend.cpu.schedule.conv2d_workload import workload_of
 from tilewright.backend.cpu.schedule.depthwise_conv2d import columns_of_tile, unroll_window
@@ -33,6 +25,7 @@ from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cost import Cost
 from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.stages import computes, has_tag, inline_before, inline_between, shape_of
 from tilewright.topi.schedule.template import Template
 from tilewright.topi.schedule.workload import Conv2DWorkload
 

@@ -5,18 +5,12 @@ from __future__ import annotations
 import math
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.access import flattened_axes, unbroken_lanes
-from tilewright.backend.cpu.schedule.common import (
-    computes,
-    has_tag,
-    line_elements,
-    parallel_outer,
-    shape_of,
-    vector_lanes,
-)
+from tilewright.backend.cpu.schedule.common import line_elements, parallel_outer, vector_lanes
 from tilewright.backend.cpu.schedule.pad import schedule_at_root
 from tilewright.backend.cpu.schedule.transpose import schedule_transpose
 from tilewright.target import Target
+from tilewright.topi.schedule.access import flattened_axes, unbroken_lanes
+from tilewright.topi.schedule.stages import computes, has_tag, shape_of
 
 #: A row of fewer lines is joined with the next one where memory allows: vectors would be cut off at each row's end.
 _LINES_OF_LONG_ROW = 16

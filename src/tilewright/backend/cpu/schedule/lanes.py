@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.access import row_axes
-from tilewright.backend.cpu.schedule.common import extent_of
 from tilewright.target import Target
 from tilewright.te.operation import reduces_by_lanes
 from tilewright.tir import op
 from tilewright.tir.arith.analyzer import Analyzer
+from tilewright.topi.schedule.access import row_axes
+from tilewright.topi.schedule.stages import extent_of
 
 
 def accumulators(target: Target) -> int:

@@ -7,11 +7,11 @@ from __future__ import annotations
 import math
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import computes, extent_of, shape_of
 from tilewright.backend.cpu.schedule.conv2d_cost import start
 from tilewright.support.dtype import DType
 from tilewright.target import Target
 from tilewright.topi.schedule.cost import Cost, Traffic
+from tilewright.topi.schedule.stages import computes, extent_of, shape_of
 
 
 def moving_cost(outs: list[te.Tensor], target: Target) -> Cost:

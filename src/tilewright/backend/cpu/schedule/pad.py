@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import has_tag, inline_before, parallel_outer, shape_of, vector_lanes
+from tilewright.backend.cpu.schedule.common import parallel_outer, vector_lanes
 from tilewright.target import Target
+from tilewright.topi.schedule.stages import has_tag, inline_before, shape_of
 
 
 def is_pad(tensor: te.Tensor) -> bool:

@@ -7,15 +7,9 @@ over the edge and gives rows at the edge a version of their own; windows within 
 from __future__ import annotations
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import (
-    extent_of,
-    inline_before,
-    inline_between,
-    parallel_outer,
-    shape_of,
-    vector_lanes,
-)
+from tilewright.backend.cpu.schedule.common import parallel_outer, vector_lanes
 from tilewright.target import Target
+from tilewright.topi.schedule.stages import extent_of, inline_before, inline_between, shape_of
 
 #: Windows of more taps than this keep their rows as a loop.
 _UNROLLED_TAPS = 16

@@ -18,11 +18,12 @@ from typing import NamedTuple
 
 from tilewright import te
 from tilewright.backend.cpu.schedule import tile
-from tilewright.backend.cpu.schedule.common import power_of_two_lanes, shape_of, terms_of
+from tilewright.backend.cpu.schedule.common import power_of_two_lanes
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
 from tilewright.topi.schedule.cost import Cost, looked_ahead
+from tilewright.topi.schedule.stages import shape_of, terms_of
 
 #: Of symbolic rows, as many count like a run of a single row: that takes this long where it reads weights from memory.
 _ROWS_OF_ONE = 32

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tilewright import te
 from tilewright.backend.cpu.schedule import tile
-from tilewright.backend.cpu.schedule.common import power_of_two_lanes, shape_of, terms_of
+from tilewright.backend.cpu.schedule.common import power_of_two_lanes
 from tilewright.backend.cpu.schedule.conv2d_cost import direct_cost, direct_space
 from tilewright.backend.cpu.schedule.conv2d_workload import workload_of
 from tilewright.backend.cpu.schedule.dense import schedule_batch_matmul, schedule_dense
@@ -22,6 +22,7 @@ from tilewright.backend.cpu.schedule.product import (
 )
 from tilewright.target import Target
 from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.stages import shape_of, terms_of
 from tilewright.topi.schedule.template import Template
 from tilewright.topi.schedule.workload import Conv2DWorkload
 

@@ -15,15 +15,7 @@ stay in that core's cache. Which it is, and the rows of a tile, are chosen by co
 from __future__ import annotations
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import (
-    computes,
-    has_tag,
-    is_reduction,
-    power_of_two_lanes,
-    shape_of,
-    vector_lanes,
-    vectorize_lanes,
-)
+from tilewright.backend.cpu.schedule.common import power_of_two_lanes, vector_lanes, vectorize_lanes
 from tilewright.backend.cpu.schedule.dot_intrin import dot_intrin
 from tilewright.backend.cpu.schedule.injective import schedule_pass
 from tilewright.backend.cpu.schedule.lanes import reduce_along
@@ -38,6 +30,7 @@ from tilewright.target import Target
 from tilewright.te.scan import ScanOp
 from tilewright.topi import tag
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.stages import computes, has_tag, is_reduction, shape_of
 from tilewright.topi.schedule.template import Template
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import computes, has_tag, shape_of, terms_of
 from tilewright.backend.cpu.schedule.product import Blocking, ProductWorkload, blocking_cost, fits_registers
 from tilewright.target import Target
 from tilewright.te.scan import ScanOp
@@ -14,6 +13,7 @@ from tilewright.tir import IntImm
 from tilewright.topi import tag
 from tilewright.topi.schedule.cost import Cost
 from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.stages import computes, has_tag, shape_of, terms_of
 
 #: Rows of a register tile, at most; of a symbolic batch: one of one image, the usual one, computes each of them.
 _TILE_ROWS, _SYMBOLIC_ROWS = 14, 2

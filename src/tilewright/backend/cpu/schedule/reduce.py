@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.access import reads_through
-from tilewright.backend.cpu.schedule.common import computes, has_tag, is_reduction, shape_of, terms_of
 from tilewright.backend.cpu.schedule.injective import schedule_pass
 from tilewright.backend.cpu.schedule.lanes import (
     accumulators,
@@ -25,6 +23,8 @@ from tilewright.target import Target
 from tilewright.te.operation import reduces_by_lanes
 from tilewright.tir.expr import IntImm, Var
 from tilewright.topi import tag
+from tilewright.topi.schedule.access import reads_through
+from tilewright.topi.schedule.stages import computes, has_tag, is_reduction, shape_of, terms_of
 
 
 def schedule_reduce(s: te.Schedule, outs: list[te.Tensor], target: Target) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.access import reads_through
-from tilewright.backend.cpu.schedule.common import computes, extent_of, is_reduction, shape_of
 from tilewright.backend.cpu.schedule.lanes import accumulators, lanes_of, reduce_across, reduce_along
 from tilewright.target import Target
+from tilewright.topi.schedule.access import reads_through
+from tilewright.topi.schedule.stages import computes, extent_of, is_reduction, shape_of
 
 #: With fewer rows than this, reductions of pieces of rows are computed apart, each piece by a worker.
 _FEW_ROWS = 8

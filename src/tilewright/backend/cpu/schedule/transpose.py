@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.access import flattened_axes, reads_through, stride
-from tilewright.backend.cpu.schedule.common import line_elements, parallel_outer, shape_of
+from tilewright.backend.cpu.schedule.common import line_elements, parallel_outer
 from tilewright.target import Target
+from tilewright.topi.schedule.access import flattened_axes, reads_through, stride
+from tilewright.topi.schedule.stages import shape_of
 
 
 def schedule_transpose(s: te.Schedule, out: te.Tensor, target: Target) -> bool:

@@ -17,19 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import (
-    computes,
-    fetch_ahead,
-    parallel_outer,
-    shape_of,
-    terms_of,
-    vectorize_lanes,
-)
+from tilewright.backend.cpu.schedule.common import fetch_ahead, parallel_outer, vectorize_lanes
 from tilewright.backend.cpu.schedule.conv2d_workload import winograd_workload
 from tilewright.backend.cpu.schedule.pad import schedule_pad_at
 from tilewright.backend.cpu.schedule.winograd_cost import winograd_cost, winograd_least, winograd_space
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.stages import computes, shape_of, terms_of
 from tilewright.topi.schedule.template import Template
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import extent_of, shape_of
 from tilewright.support.recursion import nested
 from tilewright.te.operation import ComputeOp
 from tilewright.te.rewrite import BodyRewriter
 from tilewright.tir import const
 from tilewright.tir.expr import Add, Expr, IntImm, Mul, ProducerLoad, Reduce, Sub, Var
 from tilewright.tir.visitor import children
+from tilewright.topi.schedule.stages import extent_of, shape_of
 
 
 def reads_through(out: te.Tensor, stop: Callable[[te.Tensor], bool]) -> list[ProducerLoad]:

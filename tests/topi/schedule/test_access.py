@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tilewright.topi as topi
 from tilewright import te, tir
-from tilewright.backend.cpu.schedule.access import flattened_axes, reads_through, row_axes, stride, unbroken_lanes
 from tilewright.topi import reduction
+from tilewright.topi.schedule.access import flattened_axes, reads_through, row_axes, stride, unbroken_lanes
 
 
 def test_strides_are_seen_through_stages_between() -> None:
