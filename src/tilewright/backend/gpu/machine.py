@@ -1,0 +1,114 @@
+"""Figures of a GPU: all that a choice of a kernel's tiles rests on, in one value.
+
+    machine_of(Target("cuda -arch=sm_90a"))     # an H100's
+    TABLE["rtx-4090"]
+
+Rates are of one multiprocessor (SM) and in cycles of its clock under load; `clock` turns them into seconds. The figures
+are the vendor's: the architecture white papers for sizes and rates, CUDA's table of compute capabilities for limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilewright.target import DeviceTarget
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuMachine:
+    """One GPU.
+
+    `shared_per_block` and `shared_per_multiprocessor` are bytes of shared memory that one block may have and that all
+    blocks of a multiprocessor share (`shared_reserved` more for each block); `registers` of 32 bits, `threads` and
+    `blocks` are the most that a multiprocessor holds at a time, `registers_per_thread` the most that a thread has.
+
+    `fma` are multiply-adds a cycle in float32; `tensor_float16` on tensor cores, of float16 or bfloat16 with sums in
+    float32, as the vendor counts them; `tensor_int8` of bytes with sums in int32. `mma_sync` is the share of these
+    that warps reach by `mma.sync`. `shared_bytes` a cycle that a multiprocessor reads from its shared memory.
+
+    `l2` in bytes; `dram_bytes` and `l2_bytes` a second, of the whole GPU; `launch` the seconds from one kernel to the
+    next, `latency` the seconds from a request of global memory to its answer.
+    """
+
+    name: str
+    multiprocessors: int
+    clock: float
+    l2: int
+    dram_bytes: float
+    l2_bytes: float
+    shared_per_block: int
+    shared_per_multiprocessor: int
+    fma: int
+    tensor_float16: int
+    tensor_int8: int
+    mma_sync: float = 1.0
+    shared_reserved: int = 1024
+    shared_bytes: int = 128
+    registers: int = 65536
+    registers_per_thread: int = 255
+    threads: int = 2048
+    blocks: int = 32
+    warp: int = 32
+    launch: float = 2.0e-6
+    latency: float = 6.0e-7
+
+    @property
+    def peak_float32(self) -> float:
+        """Operations a second in float32, two for each multiply-add."""
+        return 2 * self.fma * self.multiprocessors * self.clock
+
+    @property
+    def peak_float16(self) -> float:
+        """Operations a second of float16 or bfloat16 on tensor cores, two for each multiply-add."""
+        return 2 * self.tensor_float16 * self.multiprocessors * self.clock
+
+    def seconds(self, cycles: float) -> float:
+        """`cycles` of a multiprocessor's clock as time."""
+        return cycles / self.clock
+
+
+_KIB, _MIB = 1 << 10, 1 << 20
+
+_A100 = GpuMachine(
+    name="a100", multiprocessors=108, clock=1.41e9, l2=40 * _MIB, dram_bytes=2.039e12, l2_bytes=4.5e12,
+    shared_per_block=163 * _KIB, shared_per_multiprocessor=164 * _KIB, fma=64, tensor_float16=1024, tensor_int8=2048,
+    mma_sync=0.95,
+)  # fmt: skip
+
+#: The SXM5 model. `mma.sync` has no way to keep Hopper's tensor cores fed: wgmma has.
+_H100 = GpuMachine(
+    name="h100", multiprocessors=132, clock=1.755e9, l2=50 * _MIB, dram_bytes=3.35e12, l2_bytes=5.5e12,
+    shared_per_block=227 * _KIB, shared_per_multiprocessor=228 * _KIB, fma=128, tensor_float16=2048, tensor_int8=4096,
+    mma_sync=0.63,
+)  # fmt: skip
+
+_H200 = replace(_H100, name="h200", dram_bytes=4.8e12)
+
+#: Its tensor cores add to float32 at half the rate of float16 sums.
+_RTX_4090 = GpuMachine(
+    name="rtx-4090", multiprocessors=128, clock=2.52e9, l2=72 * _MIB, dram_bytes=1.008e12, l2_bytes=5.0e12,
+    shared_per_block=99 * _KIB, shared_per_multiprocessor=100 * _KIB, fma=128, tensor_float16=256, tensor_int8=1024,
+    threads=1536, blocks=24,
+)  # fmt: skip
+
+#: A small device of which nothing is known: the limits that every one since compute capability 7.5 keeps.
+_GENERIC = GpuMachine(
+    name="generic", multiprocessors=32, clock=1.5e9, l2=4 * _MIB, dram_bytes=3.0e11, l2_bytes=1.0e12,
+    shared_per_block=48 * _KIB, shared_per_multiprocessor=64 * _KIB, fma=64, tensor_float16=256, tensor_int8=512,
+    threads=1024, blocks=16, launch=5.0e-6,
+)  # fmt: skip
+
+#: The GPUs that are known, by name.
+TABLE = {machine.name: machine for machine in (_A100, _H100, _H200, _RTX_4090, _GENERIC)}
+
+#: The GPU that code for an architecture is chosen for.
+_BY_ARCHITECTURE = {"80": "a100", "86": "rtx-4090", "89": "rtx-4090", "90": "h100", "100": "h200", "120": "rtx-4090"}
+
+
+def machine_of(target: DeviceTarget) -> GpuMachine:
+    """The figures to choose schedules by for `target`: of a GPU of its architecture, else of a small one.
+
+    A target's own limit of shared memory or threads does not change them; templates keep both.
+    """
+    number = target.arch.removeprefix("sm_").rstrip("af")
+    return TABLE[_BY_ARCHITECTURE.get(number, "generic")]
