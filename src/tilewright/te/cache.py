@@ -39,7 +39,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: Sequence
     cached = schedule.insert(schedule.stages.index(source) + 1, copy)
     cached.scope = scope
     for stage in reading:
-        _replace_op(schedule, stage, stage.op.with_inputs({original: copy.output(0)}))
+        replace_op(schedule, stage, stage.op.with_inputs({original: copy.output(0)}))
     return copy.output(0)
 
 
@@ -65,7 +65,7 @@ def cache_write(schedule: Schedule, tensors: Sequence[Tensor], scope: str) -> li
     copied = [t(*positions) for t in inner.outputs]
     plain = {key: value for key, value in op.attrs.items() if key != "intrin"}
     stage.leaf_iter_vars, stage.relations, stage.attrs = list(op.axis), [], {}
-    _replace_op(schedule, stage, ComputeOp(op.name, op.axis, copied, op.tag, plain, op.position))
+    replace_op(schedule, stage, ComputeOp(op.name, op.axis, copied, op.tag, plain, op.position))
     return [inner.output(schedule.tensor(t).value_index) for t in tensors]
 
 
@@ -142,7 +142,7 @@ def _with_axes(body: Expr, made: Mapping[IterVar, IterVar]) -> Expr:
     return Reduce(body.combiner, body.source, axes, body.condition, body.value_index, body.init)
 
 
-def _replace_op(schedule: Schedule, stage: Stage, op: Operation) -> None:
+def replace_op(schedule: Schedule, stage: Stage, op: Operation) -> None:
     """Gives `stage` an operation with the same axes that computes something else; its readers name the same tensors."""
     stage.op = op
     schedule.stage_map[op] = stage

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tilewright.tir.arith.analyzer import Analyzer
-from tilewright.tir.expr import Expr, IntImm, Ramp, Var
+from tilewright.tir.expr import Expr, FloorDiv, FloorMod, IntImm, Ramp, Var
 from tilewright.tir.visitor import collect
 
 
 def injective(index: Expr, ranges: Mapping[Var, int]) -> bool:
     """True if any two points of `ranges` (from 0, by size) are known to give different values of `index`.
 
-    Its terms must be products of the variables whose steps exceed what all smaller ones reach together. Of a vector of
-    positions, as loops of lanes leave, all elements must differ.
+    Its terms must be products of the variables whose steps exceed what all smaller ones reach together; a variable may
+    be there as its quotient and its remainder by one number. Of a vector of positions, as loops of lanes leave, all
+    elements must differ.
     """
     lanes: list[tuple[int, int]] = []
     if isinstance(index, Ramp):
@@ -22,9 +23,10 @@ def injective(index: Expr, ranges: Mapping[Var, int]) -> bool:
         lanes, index = [(abs(index.stride.value), index.lanes)], index.base
     form = Analyzer().linear(index)
     terms = [(abs(step), ranges[atom]) for atom, step in form.terms.items() if isinstance(atom, Var) and atom in ranges]
-    inner = [v for atom in form.terms if atom not in ranges for v in collect(atom, Var) if v in ranges]
-    if inner or len(terms) != sum(1 for n in ranges.values() if n > 1):
+    digits = _digits({atom: abs(step) for atom, step in form.terms.items() if atom not in ranges}, ranges)
+    if digits is None or len(terms) + len(digits) // 2 != sum(1 for n in ranges.values() if n > 1):
         return False
+    terms += digits
     terms = sorted(terms + lanes)
     reach = 0
     for step, size in terms:
@@ -32,3 +34,17 @@ def injective(index: Expr, ranges: Mapping[Var, int]) -> bool:
             return False
         reach += step * (size - 1)
     return True
+
+
+def _digits(atoms: Mapping[Expr, int], ranges: Mapping[Var, int]) -> list[tuple[int, int]] | None:
+    """Steps and sizes of quotients and remainders of variables, both of each; None for other atoms with variables."""
+    found: dict[tuple[Var, int], dict[type, int]] = {}
+    for atom, step in atoms.items():
+        if isinstance(atom, FloorDiv | FloorMod) and atom.a in ranges and isinstance(atom.b, IntImm) and atom.b.value > 0:
+            found.setdefault((atom.a, atom.b.value), {})[type(atom)] = step
+        elif any(v in ranges for v in collect(atom, Var)):
+            return None
+    if len({var for var, _ in found}) < len(found) or any(len(parts) < 2 for parts in found.values()):
+        return None
+    sizes = {part: (-(-ranges[part[0]] // part[1]), min(part[1], ranges[part[0]])) for part in found}
+    return [digit for part, steps in found.items() for digit in zip((steps[FloorDiv], steps[FloorMod]), sizes[part])]

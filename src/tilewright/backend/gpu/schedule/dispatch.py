@@ -1,0 +1,72 @@
+"""From the computation of one fused function to its schedule on a device of thread blocks.
+
+A computation with one product has the template of products, whose space is ranked by cost; one with several
+reductions goes by rows or apart; one without is a pass over elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright import te
+from tilewright.backend.gpu.machine import machine_of
+from tilewright.backend.gpu.schedule.injective import schedule_injective
+from tilewright.backend.gpu.schedule.product import PRODUCT, fits
+from tilewright.backend.gpu.schedule.reduce import schedule_reduce
+from tilewright.errors import ScheduleError
+from tilewright.target import DeviceTarget
+from tilewright.topi.schedule.choice import Choice
+from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.stages import computes, is_reduction
+from tilewright.topi.schedule.template import Template
+
+
+def schedule(outs: list[te.Tensor], target: DeviceTarget, config: Mapping[str, Any] | None = None) -> te.Schedule:
+    """The schedule of the computation of `outs`, with `config` of `space_of(outs, target)` where that is given.
+
+    Raises `ScheduleError` for a configuration of a computation that has no choices.
+    """
+    s = te.create_schedule([out.op for out in outs])
+    found, space = template_of(outs), space_of(outs, target)
+    if config is not None and space is None:
+        raise ScheduleError("a configuration is given, but the computation has no template with a search space")
+    if found is not None and space is not None:
+        template, anchor = found
+        template.schedule(s, anchor, outs[0], target, space.default if config is None else space.config(config))
+    elif all(isinstance(t.op, te.ComputeOp) and not is_reduction(t) for t in computes(outs)):
+        schedule_injective(s, outs, target)
+    else:
+        schedule_reduce(s, outs, target)
+    return s
+
+
+def space_of(outs: list[te.Tensor], target: DeviceTarget) -> ConfigSpace | None:
+    """The search space of the schedule of `outs`, ranked by cost; None where it has no choices."""
+    found = template_of(outs)
+    if found is None:
+        return None
+    template, anchor = found
+    return template.ranked(template.workload(anchor, outs[0]), target)
+
+
+def template_of(outs: list[te.Tensor]) -> tuple[Template, te.Tensor] | None:
+    """The template for the computation of `outs` and its anchor; None where it has no choices."""
+    stages = computes(outs)
+    if len(outs) != 1 or not all(isinstance(t.op, te.ComputeOp) for t in stages):
+        return None
+    reductions = [t for t in stages if is_reduction(t)]
+    if len(reductions) == 1 and fits(reductions[0], outs[0]):
+        return PRODUCT, reductions[0]
+    return None
+
+
+def choice_of(outs: list[te.Tensor], target: DeviceTarget, config: Mapping[str, Any] | None = None) -> Choice:
+    """The template and configuration for the computation of `outs`, and the time that it is expected to take."""
+    found, space = template_of(outs), space_of(outs, target)
+    if found is None or space is None:
+        return Choice("reduce" if any(map(is_reduction, computes(outs))) else "injective")
+    template, _ = found
+    chosen = space.default if config is None else space.config(config)
+    seconds = machine_of(target).seconds(space.cost(chosen).cycles)
+    return Choice(template.tag, chosen.items_, round(seconds * 1e6, 2), round(seconds * 1e6, 2), "arithmetic")

@@ -1,0 +1,211 @@
+"""Sums of products as products of matrices: convolutions, dense layers, stacks of matrices and einsums are one template.
+
+    out[n, f, y, x] = sum over (c, i, j) of image[n, c, y + i, x + j] * weight[f, c, i, j]
+
+becomes, with m = f, n = (n, y, x) and k = (c, i, j),
+
+    left[b, k, m]  = weight[m, c(k), i(k), j(k)]                  the operand of the rows
+    right[b, k, n] = image[n(n), c(k), y(n) + i(k), x(n) + j(k)]  the operand of the columns, gathered (im2col)
+    sums[b, m, n]  = sum over k of left[b, k, m] * right[b, k, n]
+    out[n, f, y, x] = sums[0, f, (n, y, x)]
+
+An axis of the result that only one operand reads is a row or a column, one that both read counts products (b). `left`
+and `right` exist in shared memory only, tile by tile, so that the image is never copied (Chetlur et al., "cuDNN",
+2014). Sizes are rounded up to whole tiles with zeros, so that the loops of a tile have no guards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.te.cache import replace_op
+from tilewright.te.rewrite import BodyRewriter
+from tilewright.tir.expr import Cast, Expr, IntImm, Mul, Reduce, Var
+from tilewright.tir.visitor import collect_vars
+from tilewright.topi.schedule.access import producer_reads, reads_through, stride
+from tilewright.topi.schedule.stages import extent_of, shape_of
+from tilewright.topi.util import unflatten_index
+
+
+@dataclass(frozen=True)
+class Factors:
+    """A reduction that sums products: its axes by what reads them, and its two factors.
+
+    `columns` holds the axis along which the result lies in memory, where one operand alone reads that.
+    """
+
+    batch: tuple[te.IterVar, ...]
+    rows: tuple[te.IterVar, ...]
+    columns: tuple[te.IterVar, ...]
+    depth: tuple[te.IterVar, ...]
+    left: Expr
+    right: Expr
+
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Products, rows, columns and terms; symbolic ones as templates suppose them."""
+        batch, rows, columns, depth = (
+            math.prod(extent_of(iv) for iv in axes) for axes in (self.batch, self.rows, self.columns, self.depth)
+        )
+        return batch, rows, columns, depth
+
+
+@dataclass(frozen=True)
+class Product:
+    """The stages of a product in a schedule, and its factors."""
+
+    left: te.Tensor
+    right: te.Tensor
+    sums: te.Tensor
+    factors: Factors
+
+
+def factors_of(tensor: te.Tensor) -> Factors | None:
+    """The factors of a reduction; None where it is no sum of products with rows and columns."""
+    op = tensor.op
+    if not isinstance(op, te.ComputeOp) or not op.is_reduction or len(op.body) != 1:
+        return None
+    body = op.body[0]
+    if not isinstance(body, Reduce) or body.combiner.name != "sum" or body.init:
+        return None
+    source = body.source[0]
+    if not isinstance(source, Mul) or not all(_is_fixed(iv) for iv in op.reduce_axis):
+        return None
+    left, right = _conditioned(source.a, source.b, body.condition)
+    if left is None or right is None:
+        return None
+    of_left, of_right = set(collect_vars(left)), set(collect_vars(right))
+    if not all(iv.var in of_left and iv.var in of_right for iv in op.reduce_axis):
+        return None
+    both = [iv for iv in op.axis if (iv.var in of_left) == (iv.var in of_right)]
+    rows = [iv for iv in op.axis if iv.var in of_left and iv.var not in of_right]
+    columns = [iv for iv in op.axis if iv.var in of_right and iv.var not in of_left]
+    if not rows or not columns:
+        return None
+    wide = [iv for iv in op.axis if extent_of(iv) > 1]
+    if wide and wide[-1] in rows:
+        rows, columns, left, right = columns, rows, right, left
+    return Factors(tuple(both), tuple(rows), tuple(columns), _in_memory_order(tensor), left, right)
+
+
+def _is_fixed(iv: te.IterVar) -> bool:
+    return iv.dom is not None and isinstance(iv.dom.extent, IntImm)
+
+
+def _conditioned(left: Expr, right: Expr, condition: Expr) -> tuple[Expr | None, Expr | None]:
+    """The factors with the reduction's condition on one of them; None where it needs both."""
+    if isinstance(condition, IntImm) and condition.value:
+        return left, right
+    needed = set(collect_vars(condition))
+    if needed <= set(collect_vars(left)):
+        return tir.if_then_else(condition, left, tir.const(0, left.dtype)), right
+    if needed <= set(collect_vars(right)):
+        return left, tir.if_then_else(condition, right, tir.const(0, right.dtype))
+    return None, None
+
+
+def _in_memory_order(tensor: te.Tensor) -> tuple[te.IterVar, ...]:
+    """The axes of the reduction, that along which operands lie in memory last."""
+    axes = [*tensor.op.reduce_axis, *tensor.op.axis]
+    loads = producer_reads(tensor)
+
+    def step(iv: te.IterVar) -> int:
+        steps = [stride(load, iv, axes) for load in loads if extent_of(iv) > 1]
+        return max((abs(found) for found in steps if found), default=1 << 60)
+
+    return tuple(sorted(tensor.op.reduce_axis, key=step, reverse=True))
+
+
+def split_product(s: te.Schedule, tensor: te.Tensor, factors: Factors, tile: tuple[int, int, int]) -> Product:
+    """Put the product's stages before that of `tensor`, which then reads the sums; sizes are multiples of `tile`.
+
+    `tile` are rows, columns and terms.
+    """
+    op = tensor.op
+    assert isinstance(op, te.ComputeOp)
+    groups = (factors.batch, factors.rows, factors.columns, factors.depth)
+    batch, rows, columns, depth = (math.prod([iv.dom.extent for iv in axes], start=tir.const(1)) for axes in groups)
+    m, n, k = (_rounded(size, step) for size, step in zip((rows, columns, depth), tile))
+
+    def operand(source: Expr, own: Sequence[te.IterVar], size: Any, padded: Any, name: str) -> te.Tensor:
+        def element(b: Any, term: Any, position: Any) -> Any:
+            values = _values(factors.batch, b) | _values(own, position) | _values(factors.depth, term)
+            value = BodyRewriter(values)(_stored(source))
+            inside = [i < whole for i, whole, up in ((term, depth, k), (position, size, padded)) if up is not whole]
+            return tir.if_then_else(tir.all(*inside), value, tir.const(0, value.dtype)) if inside else value
+
+        return te.compute((batch, k, padded), element, name=name)
+
+    left = operand(factors.left, factors.rows, rows, m, f"{op.name}.left")
+    right = operand(factors.right, factors.columns, columns, n, f"{op.name}.right")
+    term, wide = te.reduce_axis((0, k), "k"), op.body[0].dtype
+    sums = te.compute(
+        (batch, m, n),
+        lambda b, i, j: te.sum(left(b, term, i).astype(wide) * right(b, term, j).astype(wide), axis=term),
+        name=f"{op.name}.sums",
+    )
+    position = s.stages.index(s[tensor])
+    for offset, made in enumerate((left, right, sums)):
+        s.insert(position + offset, made.op)
+    indices = [_flat(group) for group in groups[:3]]
+    stage = s[tensor]
+    stage.leaf_iter_vars, stage.relations, stage.attrs = list(op.axis), [], {}
+    replace_op(s, stage, te.ComputeOp(op.name, op.axis, [sums(*indices)], "", {}, op.position))
+    return Product(left, right, sums, factors)
+
+
+def _stored(source: Expr) -> Expr:
+    """A factor in the type that it is read in: what widens it stands behind the copy in shared memory."""
+    return source.value if isinstance(source, Cast) and source.value.dtype.itemsize < source.dtype.itemsize else source
+
+
+def _rounded(size: Expr, step: int) -> Any:
+    if isinstance(size, IntImm):
+        return size if size.value % step == 0 else tir.const(-(-size.value // step) * step)
+    return (size + (step - 1)) // step * step
+
+
+def _values(axes: Sequence[te.IterVar], flat: Any) -> Mapping[Var, Expr]:
+    """The value of each axis at the position `flat` of all of them."""
+    if len(axes) == 1:
+        return {axes[0].var: flat}
+    sizes = [extent if not isinstance(extent := iv.dom.extent, IntImm) else extent.value for iv in axes]
+    return {iv.var: tir.convert(index) for iv, index in zip(axes, unflatten_index(flat, sizes), strict=True)}
+
+
+def _flat(axes: Sequence[te.IterVar]) -> Any:
+    """The number of the element at a position along `axes`."""
+    found: Any = tir.const(0)
+    for iv in axes:
+        found = found * iv.dom.extent + iv.var
+    return found
+
+
+def loops_of(out: te.Tensor, tensor: te.Tensor, factors: Factors) -> tuple[list[te.IterVar], ...] | None:
+    """The axes of `out`, an epilogue of `tensor`, that stand for products, rows and columns, each in order.
+
+    None where elements of `out` do not stand for one element of the sums each.
+    """
+    if out.op is tensor.op:
+        return list(factors.batch), list(factors.rows), list(factors.columns)
+    loads = [load for load in reads_through(out, lambda t: t.op is tensor.op) if load.producer.op is tensor.op]
+    if len(set(loads)) != 1 or math.prod(shape_of(out)) > math.prod(shape_of(tensor)):
+        return None
+    groups: tuple[list[te.IterVar], ...] = ([], [], [])
+    found: dict[Var, int] = {}
+    for axis, index in zip(tensor.op.axis, loads[0].indices, strict=True):
+        number = next(i for i, own in enumerate((factors.batch, factors.rows, factors.columns)) if axis in own)
+        for var in collect_vars(index):
+            if found.setdefault(var, number) != number:
+                return None
+    for iv in out.op.axis:
+        if iv.var in found:
+            groups[found[iv.var]].append(iv)
+        elif extent_of(iv) == 1:
+            groups[0].append(iv)
+        else:
+            return None
+    return groups
