@@ -73,6 +73,14 @@ def parse_bytes(text: str) -> int:
     return int(match.group(1)) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match.group(2)]
 
 
+def parse_seconds(text: str) -> float:
+    """Seconds of at least 0, else `ValueError`."""
+    value = float(text)
+    if not 0 <= value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
 def _parse_path(text: str) -> Path:
     return Path(text).expanduser()
 
@@ -122,6 +130,10 @@ DEBUG_INFO: Knob[bool] = Knob(
     "TILEWRIGHT_DEBUG_INFO", False, parse_switch, "1 or 0",
     "1 notes in compiled code the lines it was made of, for debuggers and profilers; such code is not cached",
 )  # fmt: skip
+DEVICE_TIMEOUT: Knob[float] = Knob(
+    "TILEWRIGHT_DEVICE_TIMEOUT", 300.0, parse_seconds, "a number of seconds, 0 for no limit",
+    "time after which a GPU that does not finish its work is given up",
+)  # fmt: skip
 RPC_BUNDLE: Knob[Path | None] = Knob(
     "TILEWRIGHT_RPC_BUNDLE", None, _parse_path, "a directory path",
     "the certificate (`tilewright rpc init`) of classic programs that use `tvm.rpc` (default: this machine alone)",
@@ -136,4 +148,4 @@ def all_knobs() -> tuple[Knob[Any], ...]:
     """Every knob, in the order `tilewright doctor` lists them."""
     figures = (TARGET, NUM_THREADS, OMP_NUM_THREADS)
     cache = (CACHE, CACHE_DIR, CACHE_SIZE)
-    return (*figures, *cache, CALIBRATION, HUGE_PAGES, PLUGINS, DEBUG_INFO, RPC_BUNDLE, TEST_TARGETS)
+    return (*figures, *cache, CALIBRATION, HUGE_PAGES, PLUGINS, DEBUG_INFO, DEVICE_TIMEOUT, RPC_BUNDLE, TEST_TARGETS)

@@ -12,8 +12,10 @@ from tilewright.runtime.gpu.opencl import opencl_device
 from tilewright.runtime.gpu.webgpu import webgpu_device
 
 
-def open_device(kind: str, emulate: bool = False) -> DeviceApi:
+def open_device(kind: str, emulate: bool = False, ordinal: int = 0) -> DeviceApi:
     """The device of a kind ("opencl", "cuda", "webgpu", "metal"), or with `emulate` what stands for it on the host.
+
+    `ordinal` counts the NVIDIA GPUs of this machine.
 
     Raises `EnvironmentError_` where this machine has none, `TargetError` for a kind that cannot run here.
     """
@@ -26,7 +28,7 @@ def open_device(kind: str, emulate: bool = False) -> DeviceApi:
         )
     openers: dict[str, Callable[[], DeviceApi]] = {
         "opencl": opencl_device,
-        "cuda": cuda_device,
+        "cuda": lambda: cuda_device(ordinal),
         "webgpu": webgpu_device,
     }
     if kind not in openers:

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import EnvironmentError_, InternalError
-from tilewright.runtime.gpu.api import Extent3, Kernel
+from tilewright.runtime.gpu.api import Copy, Extent3, Kernel, Launch, check_view, refuse_binary
+from tilewright.runtime.gpu.looped_recording import LoopedRecording
 from tilewright.runtime.memory import aligned_empty
 from tilewright.runtime.threads import default_workers
 
@@ -32,9 +33,13 @@ _KERNEL = re.compile(
 )
 #: Words of kernels whose threads meet: barriers, shuffles, tensor cores.
 _MEETINGS = re.compile(r"sync|shfl|shuffle|barrier|simd|wmma")
-_INCLUDE = re.compile(r"^#include <(?:metal_stdlib|mma\.h|cuda_fp16\.h)>$", re.MULTILINE)
+_INCLUDE = re.compile(r"^#include <(?:metal_stdlib|mma\.h|cuda_fp16\.h|cuda_bf16\.h)>$", re.MULTILINE)
 #: Parameters that say where a thread is, in terms of a launcher's; CUDA's kernels get the first two as parameters, too.
 _POSITIONS = {"blockIdx": "blockIdx", "threadIdx": "threadIdx", "laneIdx": "(unsigned)(thread % tilewright_warp)"}
+#: CUDA's shared memory whose size the launch says; a block's threads are fibers of one thread of the host.
+_DYNAMIC = re.compile(r"extern __shared__ (?:__align__\(\d+\) )?([\w ]+?) (\w+)\[\];")
+_DYNAMIC_SHARED = 256 << 10
+_SHARED = f"alignas(128) static thread_local char tilewright_shared[{_DYNAMIC_SHARED}];\n"
 _ATTRIBUTE = re.compile(r"\[\[.*?\]\]")
 
 
@@ -44,10 +49,16 @@ class EmulatedDevice:
     def __init__(self, language: str) -> None:
         self.language = language
         self.name = f"{language} emulated on the host"
+        self.alignment = 64
 
     def allocate(self, nbytes: int) -> Any:
         """Host memory, as bytes."""
         return aligned_empty((nbytes,), np.dtype(np.uint8))
+
+    def view(self, buffer: Any, offset: int, nbytes: int) -> Any:
+        """A part of the memory."""
+        check_view(self.name, buffer.nbytes, self.alignment, offset, nbytes)
+        return buffer[offset : offset + nbytes]
 
     def write(self, buffer: Any, array: np.ndarray[Any, Any]) -> None:
         """Copy a contiguous array to `buffer`."""
@@ -57,10 +68,22 @@ class EmulatedDevice:
         """Fill a contiguous array from `buffer`."""
         array.reshape(-1).view(np.uint8)[...] = buffer[: array.nbytes]
 
+    def copy(self, source: Any, target: Any, nbytes: int) -> None:
+        """Copy host memory."""
+        target[:nbytes] = source[:nbytes]
+
     def compile(self, source: str, kernels: Sequence[str]) -> dict[str, Kernel]:
         """A shared object of the kernels with the emulation around them."""
         library = _compile(_emulated(source), HEADERS[self.language])
         return {name: _Kernel(name, library) for name in kernels}
+
+    def load(self, binary: bytes, kernels: Sequence[str]) -> dict[str, Kernel]:
+        """Refused: the host has its own machine code."""
+        raise refuse_binary(self.name)
+
+    def record(self, steps: Sequence[Launch | Copy]) -> LoopedRecording:
+        """The steps, run by a loop."""
+        return LoopedRecording(self, steps)
 
     def synchronize(self) -> None:
         """Nothing is queued: a launch returns when it is done."""
@@ -73,8 +96,10 @@ class _Kernel:
         self._run = getattr(library, f"tilewright_emulate_{name}")
         self._workers = default_workers()
 
-    def launch(self, grid: Extent3, block: Extent3, args: Sequence[Any]) -> None:
-        """Run all blocks."""
+    def launch(self, grid: Extent3, block: Extent3, args: Sequence[Any], shared_bytes: int = 0) -> None:
+        """Run all blocks. Raises `InternalError` where threads that should meet do not."""
+        if shared_bytes > _DYNAMIC_SHARED:
+            raise InternalError(f"kernel {self.name}: {shared_bytes} bytes of shared memory of {_DYNAMIC_SHARED}")
         slots = (ctypes.c_void_p * max(1, len(args)))()
         alive = []
         for i, arg in enumerate(args):
@@ -93,6 +118,7 @@ class _Kernel:
 
 def _emulated(source: str) -> str:
     """The text with kernels that are told where a thread is, and a launcher after each."""
+    source = _DYNAMIC.sub(r"\1* \2 = (\1*)tilewright_shared;", source)
     return _KERNEL.sub(_with_launcher, source)
 
 
@@ -134,7 +160,7 @@ def _compile(text: str, headers: Sequence[str]) -> ctypes.CDLL:
     header = "\n".join(folder.joinpath(name).read_text() for name in headers)
     with tempfile.TemporaryDirectory(prefix="tilewright-gpu-") as directory:
         source, made = Path(directory, "kernels.cpp"), Path(directory, "kernels.so")
-        source.write_text(header + "\n" + _INCLUDE.sub("", text))
+        source.write_text(header + "\n" + _SHARED + _INCLUDE.sub("", text))
         # the check of jumps, which some compilers bring by default, knows one stack only
         options = "-std=c++17 -O2 -ftree-vectorize -march=native -U_FORTIFY_SOURCE -shared -fPIC -fwrapv -pthread -w"
         command = [compiler, *options.split(), "-o", str(made), str(source)]

@@ -15,6 +15,15 @@ def compile_cubin(source: str, arch: str) -> bytes:
 
     Raises `InternalError` with the compiler's messages where it refuses the text, `EnvironmentError_` without NVRTC.
     """
+    return _compile(source, arch, "CUBIN")
+
+
+def compile_ptx(source: str, arch: str) -> bytes:
+    """The PTX of `source` for `arch` and later ones, without a NUL at its end; raises as `compile_cubin` does."""
+    return _compile(source, arch.replace("sm_", "compute_"), "PTX").rstrip(b"\0")
+
+
+def _compile(source: str, arch: str, form: str) -> bytes:
     library, include = _nvrtc()
     if "#include" in source and not (include and Path(include, "mma.h").is_file()):
         raise EnvironmentError_(
@@ -29,9 +38,9 @@ def compile_cubin(source: str, arch: str) -> bytes:
         if library.nvrtcCompileProgram(program, len(options), words):
             raise InternalError(f"NVRTC refused generated code for {arch}:\n{_log(library, program)[-2000:]}")
         size = ctypes.c_size_t()
-        _check(library, library.nvrtcGetCUBINSize(program, ctypes.byref(size)))
+        _check(library, getattr(library, f"nvrtcGet{form}Size")(program, ctypes.byref(size)))
         code = ctypes.create_string_buffer(size.value)
-        _check(library, library.nvrtcGetCUBIN(program, code))
+        _check(library, getattr(library, f"nvrtcGet{form}")(program, code))
         return code.raw
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))

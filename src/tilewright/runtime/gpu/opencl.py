@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.errors import EnvironmentError_, InternalError
-from tilewright.runtime.gpu.api import Extent3, Kernel
+from tilewright.runtime.gpu.api import Buffer, Copy, Extent3, Kernel, Launch, check_view, refuse_binary
 
 
 class OpenCLDevice:
@@ -24,21 +24,36 @@ class OpenCLDevice:
             raise EnvironmentError_(f"no OpenCL device can be opened ({error}); `clinfo` lists what is there") from None
         self._cl = cl
         self._queue = cl.CommandQueue(self._context)
-        self.name = f"OpenCL {self._context.devices[0].name.strip()}"
+        device = self._context.devices[0]
+        self.name = f"OpenCL {device.name.strip()}"
+        self.alignment = max(device.mem_base_addr_align // 8, 16)  # the driver says bits
 
-    def allocate(self, nbytes: int) -> Any:
+    def allocate(self, nbytes: int) -> Buffer:
         """A buffer of device memory."""
-        return self._cl.Buffer(self._context, self._cl.mem_flags.READ_WRITE, nbytes)
+        return self._cl.Buffer(self._context, self._cl.mem_flags.READ_WRITE, max(1, nbytes))
 
-    def write(self, buffer: Any, array: np.ndarray[Any, Any]) -> None:
+    def view(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
+        """A sub-buffer. OpenCL has none of a sub-buffer: a view of a view is one of the whole."""
+        check_view(self.name, buffer.size, self.alignment, offset, nbytes)
+        whole = buffer.associated_memobject
+        if whole is not None:
+            buffer, offset = whole, buffer.offset + offset
+        return buffer.get_sub_region(offset, max(1, nbytes))
+
+    def write(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> None:
         """Copy a contiguous array to `buffer`."""
         if array.nbytes:
             self._cl.enqueue_copy(self._queue, buffer, _bytes(array))
 
-    def read(self, buffer: Any, array: np.ndarray[Any, Any]) -> None:
+    def read(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> None:
         """Fill a contiguous array from `buffer`."""
         if array.nbytes:
             self._cl.enqueue_copy(self._queue, _bytes(array), buffer)
+
+    def copy(self, source: Buffer, target: Buffer, nbytes: int) -> None:
+        """Queue a copy within device memory."""
+        if nbytes:
+            self._cl.enqueue_copy(self._queue, target, source, byte_count=nbytes)
 
     def compile(self, source: str, kernels: Sequence[str]) -> dict[str, Kernel]:
         """The kernels of a program."""
@@ -48,22 +63,82 @@ class OpenCLDevice:
                 program = self._cl.Program(self._context, source).build()
             except self._cl.RuntimeError as error:
                 raise InternalError(f"the OpenCL compiler refused generated code:\n{str(error)[-2000:]}") from None
-            return {name: _Kernel(self._cl, self._queue, self._cl.Kernel(program, name)) for name in kernels}
+            return {name: OpenCLKernel(self._cl, self._queue, program, name) for name in kernels}
+
+    def load(self, binary: bytes, kernels: Sequence[str]) -> dict[str, Kernel]:
+        """Refused: the driver compiles text."""
+        raise refuse_binary(self.name)
+
+    def record(self, steps: Sequence[Launch | Copy]) -> OpenCLRecording:
+        """The steps with the arguments of their kernels set."""
+        return OpenCLRecording(self, steps)
 
     def synchronize(self) -> None:
         """Wait for the queue."""
         self._queue.finish()
 
 
-class _Kernel:
-    def __init__(self, cl: Any, queue: Any, kernel: Any) -> None:
-        self._cl, self._queue, self._kernel = cl, queue, kernel
+class OpenCLKernel:
+    """A kernel of a program."""
 
-    def launch(self, grid: Extent3, block: Extent3, args: Sequence[Any]) -> None:
+    def __init__(self, cl: Any, queue: Any, program: Any, name: str) -> None:
+        self.name = name
+        self._cl, self._queue, self._program = cl, queue, program
+        self._kernel = cl.Kernel(program, name)
+
+    def launch(self, grid: Extent3, block: Extent3, args: Sequence[Any], shared_bytes: int = 0) -> None:
         """Queue one launch."""
-        self._kernel.set_args(*args)
-        whole = tuple(g * b for g, b in zip(grid, block))
-        self._cl.enqueue_nd_range_kernel(self._queue, self._kernel, whole, block)
+        self._set(self._kernel, args, shared_bytes)
+        self._cl.enqueue_nd_range_kernel(self._queue, self._kernel, _global_size(grid, block), block)
+
+    def bound(self, args: Sequence[Any], shared_bytes: int) -> Any:
+        """A kernel object of its own with these arguments set: OpenCL keeps them until others are."""
+        made = self._cl.Kernel(self._program, self.name)
+        self._set(made, args, shared_bytes)
+        return made
+
+    def _set(self, kernel: Any, args: Sequence[Any], shared_bytes: int) -> None:
+        kernel.set_args(*args, *([self._cl.LocalMemory(shared_bytes)] if shared_bytes else []))
+
+
+class OpenCLRecording:
+    """Kernel objects with their arguments, queued by a loop."""
+
+    def __init__(self, device: OpenCLDevice, steps: Sequence[Launch | Copy]) -> None:
+        self._device, self._steps = device, tuple(steps)  # a kernel object does not keep its buffers alive
+        self._calls = [_queued(device._cl, step) for step in steps]
+
+    def run(self) -> None:
+        """Queue all steps."""
+        queue = self._device._queue
+        for call in self._calls:
+            call(queue)
+
+    def times(self) -> list[float]:
+        """Seconds of each step by the events of a queue that keeps times, which ordinary ones do not."""
+        cl, device = self._device._cl, self._device
+        device.synchronize()
+        queue = cl.CommandQueue(device._context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        events = [call(queue) for call in self._calls]
+        queue.finish()
+        return [(event.profile.end - event.profile.start) * 1e-9 for event in events]
+
+
+def _queued(cl: Any, step: Launch | Copy) -> Callable[[Any], Any]:
+    """A function that queues the step on a queue and returns its event."""
+    if isinstance(step, Copy):
+        return lambda queue: cl.enqueue_copy(queue, step.target, step.source, byte_count=step.nbytes)
+    assert isinstance(step.kernel, OpenCLKernel)
+    kernel, size, block = (
+        step.kernel.bound(step.args, step.shared_bytes),
+        _global_size(step.grid, step.block),
+        step.block,
+    )
+    return lambda queue: cl.enqueue_nd_range_kernel(queue, kernel, size, block)
+
+
+def _global_size(grid: Extent3, block: Extent3) -> Extent3:
+    return (grid[0] * block[0], grid[1] * block[1], grid[2] * block[2])
 
 
 def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
