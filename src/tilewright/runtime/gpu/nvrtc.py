@@ -66,6 +66,8 @@ def _nvrtc() -> tuple[ctypes.CDLL, str]:
     found = importlib.util.find_spec("nvidia")
     roots = [Path(p) for p in (found.submodule_search_locations or ())] if found is not None else []
     candidates = [str(path) for root in roots for path in sorted(root.glob("*/lib/libnvrtc.so.*"))]
+    for path in (path for root in roots for path in root.glob("*/lib/libnvrtc-builtins.so.*")):
+        ctypes.CDLL(str(path))  # NVRTC opens it by its name alone, which the system finds once it is loaded
     for name in [*candidates, "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]:
         try:
             library = ctypes.CDLL(name)
