@@ -47,9 +47,25 @@ def build_device(funcs: Sequence[PrimFunc], target: Target) -> DeviceModule:
 
 def emit_device(funcs: Sequence[PrimFunc], target: Target) -> tuple[str, list[DeviceFunctionInfo]]:
     """The source text of all kernels, and how to call the functions. Needs no device."""
+    return emit_programs(device_programs(funcs, target), target)
+
+
+def emit_programs(programs: Sequence[DeviceProgram], target: Target) -> tuple[str, list[DeviceFunctionInfo]]:
+    """The same for functions whose kernels are taken out already."""
+    with span("codegen"):
+        return emit_program(programs, _language(target)), [_info(program) for program in programs]
+
+
+def _language(target: Target) -> Language:
     language = LANGUAGES.get(target.kind)
     if language is None:
         raise TargetError(f"{target.kind!r} is no kind of device; there are: {', '.join(LANGUAGES)}")
+    return language
+
+
+def device_programs(funcs: Sequence[PrimFunc], target: Target) -> list[DeviceProgram]:
+    """The functions as kernels, and what the host does between them."""
+    _language(target)
     assert isinstance(target, DeviceTarget)
     for func in funcs:
         if IMPORT_LLVM in func.attrs:
@@ -60,9 +76,7 @@ def emit_device(funcs: Sequence[PrimFunc], target: Target) -> tuple[str, list[De
                 f"{func.name} was lowered for warps of {warp} threads; {target} has warps of "
                 f"{target.thread_warp_size}. Lower it for the target that it is built for"
             )
-    programs = [split_host_device(result(DEVICE.code, func, target)) for func in funcs]
-    with span("codegen"):
-        return emit_program(programs, language), [_info(program) for program in programs]
+    return [split_host_device(result(DEVICE.code, func, target)) for func in funcs]
 
 
 def _info(program: DeviceProgram) -> DeviceFunctionInfo:

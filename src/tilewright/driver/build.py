@@ -116,7 +116,7 @@ def build_segments(
     with trace.span("compile kernels"):
         compiled = compile_tasks(tasks, backend, jobs or len(os.sched_getaffinity(0)))
     kernels = Kernels.of(names, compiled)
-    constants = unique_constants([*[c for memory in memories for c in memory.constants], *more])
+    constants = unique_constants([*[c for memory in memories for c in memory.constants], *more], backend.alignment)
     with trace.span("run loop"):
         plans = [
             execution_plan(name, mod["main"], memory, kernels, constants)

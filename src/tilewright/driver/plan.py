@@ -299,10 +299,10 @@ def tensor_spec(name: str, type_: Type) -> TensorSpec:
     return TensorSpec(name, tuple(shape), DType(type_.dtype))
 
 
-def unique_constants(constants: Sequence[Constant]) -> dict[Constant, int]:
-    """The byte offset of each constant in the weights section, each on a cache line; once for each node."""
+def unique_constants(constants: Sequence[Constant], alignment: int = WEIGHT_ALIGNMENT) -> dict[Constant, int]:
+    """The byte offset of each constant in the weights section, a multiple of `alignment`; once for each node."""
     found = dict.fromkeys(constants)
-    sizes = np.array([_aligned(c.data.nbytes) for c in found], dtype=np.int64)
+    sizes = np.array([_aligned(c.data.nbytes, max(alignment, WEIGHT_ALIGNMENT)) for c in found], dtype=np.int64)
     return {constant: int(offset) for constant, offset in zip(found, np.cumsum(sizes) - sizes)}
 
 

@@ -1,16 +1,117 @@
-"""Devices of thread blocks: they take `te` schedules bound to threads (docs/devices.md), no whole models yet."""
+"""Devices of thread blocks: OpenCL, CUDA, Metal and WebGPU; kernels by the templates of `backend/gpu/schedule`."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tilewright import te
 from tilewright.backend.backend import Backend
+from tilewright.backend.gpu.schedule.dispatch import choice_of, schedule, space_of
+from tilewright.backend.kernels import CompiledKernels, Task, Workspace
+from tilewright.backend.lower import lower_task
+from tilewright.codegen.build_device import device_programs, emit_programs
+from tilewright.errors import EnvironmentError_, TargetError
+from tilewright.records.entry import TaskKey
+from tilewright.runtime.gpu.code import DeviceCode
+from tilewright.runtime.gpu.devices import open_device
+from tilewright.runtime.gpu.nvrtc import compile_cubin
+from tilewright.target import DeviceTarget
+from tilewright.tir.expr import Var
+from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.bind_loose_loops import bind_loose_loops
+from tilewright.tir.transform.split_host_device import DeviceProgram
+from tilewright.topi.schedule.choice import Choice
+from tilewright.topi.schedule.space import ConfigSpace
 
 
 class GpuBackend(Backend):
-    """OpenCL, CUDA, Metal and WebGPU: no layouts, no templates."""
+    """A device that runs kernels of thread blocks, with a memory of its own."""
 
-    def refusal(self) -> str:
-        """Whole models have no kernels here."""
-        return (
-            f"whole models do not run on the target {self.target.kind!r} yet, only te schedules bound to its threads "
-            'do (docs/devices.md); compile the model for "cpu"'
-        )
+    device = "gpu"
+    alignment = 256
+
+    @property
+    def target(self) -> DeviceTarget:
+        """The target, which is a device."""
+        target = super().target
+        assert isinstance(target, DeviceTarget)
+        return target
+
+    def check(self, measured: bool = False) -> None:
+        """Tuning and specializing need the device; compiling needs none."""
+        if measured and not self.is_here:
+            raise TargetError(
+                f"tuning and specializing run the model here, and this machine has no device {self.target}"
+            )
+
+    @property
+    def is_here(self) -> bool:
+        """True if this machine has a device of the kind."""
+        try:
+            open_device(self.target.kind, bool(self.target.emulate))
+        except (EnvironmentError_, TargetError):
+            return False
+        return True
+
+    # ------------------------------------------------------------------------------------------------------ schedules
+    def schedule(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> te.Schedule:
+        """By the template of the anchor."""
+        return schedule(outs, self.target, config)
+
+    def search_space(self, outs: list[te.Tensor]) -> ConfigSpace | None:
+        """Of the template of the anchor."""
+        return space_of(outs, self.target)
+
+    def task_key(self, outs: list[te.Tensor]) -> TaskKey | None:
+        """Nothing is recorded for devices yet."""
+        return None
+
+    def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:
+        """Template, configuration and expected time."""
+        return choice_of(outs, self.target, config)
+
+    def lower_stages(self, s: te.Schedule, args: Sequence[Any], name: str) -> Iterator[tuple[str, PrimFunc]]:
+        """The pipeline of devices, with threads for what the schedule left without."""
+
+        def after(stage: str, func: PrimFunc) -> PrimFunc:
+            return bind_loose_loops(func) if stage == "schedule_to_tir" else func
+
+        return te.lower_stages(s, args, name, target=self.target, after=after)
+
+    # ----------------------------------------------------------------------------------------------------------- code
+    def compile(self, tasks: Sequence[Task]) -> CompiledKernels:
+        """The text of the tasks' kernels, and for CUDA machine code where NVRTC is here."""
+        start, target = time.perf_counter(), self.target
+        funcs = [lower_task(task.function, task.name, self) for task in tasks]
+        lowered = time.perf_counter()
+        programs = device_programs(funcs, target)
+        source, functions = emit_programs(programs, target)
+        emitted = time.perf_counter()
+        code = DeviceCode(target.kind, bool(target.emulate), source, functions, _binaries(source, target))
+        seconds = {"lower": lowered - start, "emit": emitted - lowered, "llvm": time.perf_counter() - emitted}
+        workspaces = {program.func.name: _workspace(program, self.alignment) for program in programs}
+        choices = {func.name: func.attrs["choice"].to_json() for func in funcs}
+        return CompiledKernels(code.encode(), workspaces, choices, seconds)
+
+
+def _binaries(source: str, target: DeviceTarget) -> dict[str, bytes]:
+    """Machine code by architecture; none where its compiler is not installed, or for other kinds."""
+    if target.kind != "cuda" or target.emulate:
+        return {}
+    try:
+        return {target.arch: compile_cubin(source, target.arch)}
+    except EnvironmentError_:
+        return {}
+
+
+def _workspace(program: DeviceProgram, alignment: int) -> Workspace:
+    """Memory of the temporaries between a function's kernels."""
+    total: Any = 0
+    for buffer in program.temporaries:
+        (elements,) = buffer.shape
+        nbytes = elements * buffer.dtype.itemsize
+        total = total + (nbytes + (alignment - 1)) // alignment * alignment
+    shared = total if isinstance(total, int) else getattr(total, "value", total)
+    return Workspace(shared, 0, tuple(p for p in program.func.params if isinstance(p, Var)))

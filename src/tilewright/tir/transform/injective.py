@@ -40,7 +40,12 @@ def _digits(atoms: Mapping[Expr, int], ranges: Mapping[Var, int]) -> list[tuple[
     """Steps and sizes of quotients and remainders of variables, both of each; None for other atoms with variables."""
     found: dict[tuple[Var, int], dict[type, int]] = {}
     for atom, step in atoms.items():
-        if isinstance(atom, FloorDiv | FloorMod) and atom.a in ranges and isinstance(atom.b, IntImm) and atom.b.value > 0:
+        if (
+            isinstance(atom, FloorDiv | FloorMod)
+            and atom.a in ranges
+            and isinstance(atom.b, IntImm)
+            and atom.b.value > 0
+        ):
             found.setdefault((atom.a, atom.b.value), {})[type(atom)] = step
         elif any(v in ranges for v in collect(atom, Var)):
             return None

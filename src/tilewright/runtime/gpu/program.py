@@ -1,0 +1,261 @@
+"""Programs of devices of thread blocks: one arena in device memory, weights uploaded once, calls recorded once.
+
+Inputs are copied to the device before a run and outputs back after it; nothing between kernels passes through Python
+where the device has lists of work (CUDA graphs, command buffers). With symbolic sizes there is a recording for each set
+of sizes that was run lately.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from tilewright.errors import ArtifactError, UnsupportedError
+from tilewright.runtime.gpu.api import Buffer, Copy, DeviceApi, Kernel, Launch, Recording
+from tilewright.runtime.gpu.code import DeviceCode
+from tilewright.runtime.gpu.devices import open_device
+from tilewright.runtime.gpu.module import DeviceFunctionInfo
+from tilewright.runtime.link import split_objects
+from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.memory import Array, round_up
+from tilewright.runtime.module import Param
+from tilewright.runtime.plan import ExecutionPlan, KernelCall, Location
+from tilewright.runtime.profile import KernelTime
+from tilewright.runtime.program import Program as AnyProgram
+from tilewright.runtime.program import Runner
+from tilewright.runtime.shape_program import RunPlan, ShapeProgram, compile_expressions
+from tilewright.support.dtype import DType
+
+#: Sets of sizes whose recordings are kept.
+_KEPT = 16
+#: Launches that loops of the host around kernels may come to.
+_MOST_LAUNCHES = 1 << 16
+
+
+class Function:
+    """A function of the compiler: kernels in order, and temporaries between them in its workspace."""
+
+    def __init__(self, info: DeviceFunctionInfo, kernels: Mapping[str, Kernel]) -> None:
+        self.info, self._kernels = info, kernels
+        self.scalars = [param.name for param in info.params if param.is_scalar]
+        self._sizes = compile_expressions(self.scalars, [made["elements"] for made in info.temporaries])
+
+    def launches(self, api: DeviceApi, values: dict[str, Any], workspace: Buffer | None, offset: int) -> list[Launch]:
+        """The launches for `values` by parameter: buffers and numbers; temporaries lie in `workspace` from `offset`."""
+        numbers = [int(values[name]) for name in self.scalars]
+        for made, elements in zip(self.info.temporaries, self._sizes(*numbers), strict=True):
+            nbytes = max(1, int(elements)) * DType(made["dtype"]).itemsize
+            if workspace is None:
+                raise ArtifactError(f"the kernel {self.info.name} has no workspace. Compile the model again")
+            values[made["name"]] = api.view(workspace, offset, nbytes)
+            offset += round_up(nbytes, api.alignment)
+        found: list[Launch] = []
+        self._follow(self.info.steps, values, self.scalars, found)
+        return found
+
+    def _follow(
+        self, steps: Sequence[Mapping[str, Any]], values: dict[str, Any], names: Sequence[str], found: list[Launch]
+    ) -> None:
+        """Append the launches of `steps`; loops of the host are written out."""
+        for step in steps:
+            numbers = [int(values[name]) for name in names]
+            if "kernel" in step:
+                grid = tuple(int(n) for n in compile_expressions(names, step["grid"])(*numbers))
+                if min(grid) > 0:
+                    arguments = [values[name] for name in step["args"]]
+                    found.append(Launch(self._kernels[step["kernel"]], grid, tuple(step["block"]), arguments))  # type: ignore[arg-type]
+            elif "loop" in step:
+                low, extent = compile_expressions(names, [step["min"], step["extent"]])(*numbers)
+                kind = DType(step["dtype"]).numpy.type
+                for i in range(low, low + extent):
+                    self._follow(step["body"], {**values, step["loop"]: kind(i)}, [*names, step["loop"]], found)
+            elif "if" in step:
+                (holds,) = compile_expressions(names, [step["if"]])(*numbers)
+                self._follow(step["then" if holds else "else"], values, names, found)
+            else:
+                raise UnsupportedError(f"{self.info.name} calls the host's {step.get('call')!r} between its kernels")
+            if len(found) > _MOST_LAUNCHES:
+                raise UnsupportedError(f"{self.info.name} takes more than {_MOST_LAUNCHES} launches of kernels")
+
+
+class Segment:
+    """A plan on a device: its memory and its recordings."""
+
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        api: DeviceApi,
+        functions: Mapping[str, Function],
+        weights: Buffer,
+        shapes: ShapeProgram | None,
+    ) -> None:
+        self.plan, self.api, self._functions, self._weights = plan, api, functions, weights
+        self.shapes = shapes
+        self._arena: Buffer | None = None
+        self._arena_bytes = 0
+        self._recorded: OrderedDict[tuple[Any, ...], tuple[list[Buffer], list[Buffer], Recording]] = OrderedDict()
+        #: The number of the call that each step of the recording used last belongs to.
+        self.calls_of_steps: list[int] = []
+
+    def prepared(self, arrays: Sequence[Array]) -> tuple[list[Buffer], list[Buffer], Recording, list[tuple[int, ...]]]:
+        """Device buffers of inputs and outputs, the recording, and the shapes of the outputs, for sizes of `arrays`."""
+        run = None if self.shapes is None else self.shapes.plan(arrays)
+        shapes = [spec.static_shape for spec in self.plan.outputs] if run is None else list(run.outputs)
+        key = tuple(array.shape for array in arrays)
+        if key not in self._recorded:
+            self._reserve(self.plan.arena_bytes if run is None else run.arena_bytes)
+            inputs = [self.api.allocate(max(1, array.nbytes)) for array in arrays]
+            outputs = [
+                self.api.allocate(max(1, math.prod(shape) * spec.numpy.itemsize))
+                for shape, spec in zip(shapes, self.plan.outputs, strict=True)
+            ]
+            steps = self._steps(inputs, outputs, run)
+            self._recorded[key] = inputs, outputs, self.api.record(steps)
+            while len(self._recorded) > _KEPT:
+                self._recorded.popitem(last=False)
+        self._recorded.move_to_end(key)
+        return *self._recorded[key], [tuple(shape) for shape in shapes]
+
+    def _reserve(self, nbytes: int) -> None:
+        """Have an arena of `nbytes`; recordings on a smaller one are made anew."""
+        if self._arena is None or nbytes > self._arena_bytes:
+            self._recorded.clear()
+            self._arena = None  # the old one is freed first
+            self._arena, self._arena_bytes = self.api.allocate(max(1, nbytes)), nbytes
+
+    def _steps(self, inputs: list[Buffer], outputs: list[Buffer], run: RunPlan | None) -> list[Launch | Copy]:
+        steps: list[Launch | Copy] = []
+        self.calls_of_steps = []
+        table = () if run is None else run.table
+        bases = {"input": inputs, "output": outputs, "weights": self._weights, "arena": self._arena}
+        for number, call in enumerate(self.plan.kernels):
+            made = self._copy(call, bases, table) if call.is_copy else self._launches(call, bases, table)
+            steps += made
+            self.calls_of_steps += [number] * len(made)
+        return steps
+
+    def _copy(self, call: KernelCall, bases: Mapping[str, Any], table: Sequence[int]) -> list[Launch | Copy]:
+        known = call.name.rpartition("_")[2]
+        nbytes = int(known) if known.isdigit() else table[call.args[2].offset]
+        source, target = (self._buffer(arg, nbytes, bases, table) for arg in call.args[:2])
+        return [Copy(source, target, nbytes)] if nbytes else []
+
+    def _launches(self, call: KernelCall, bases: Mapping[str, Any], table: Sequence[int]) -> list[Launch]:
+        function = self._functions.get(call.name)
+        if function is None:
+            raise ArtifactError(f"the device code has no kernel {call.name!r}. Compile the model again")
+        params, values = function.info.params, dict[str, Any]()
+        for param, arg in zip(params, call.args):
+            if param.is_scalar:
+                values[param.name] = DType(param.dtype).numpy.type(table[arg.offset])
+        for param, arg in zip(params, call.args):
+            if not param.is_scalar:
+                values[param.name] = self._buffer(arg, _nbytes(param, values), bases, table)
+        workspace = call.args[len(params)] if len(call.args) > len(params) else None
+        offset = 0 if workspace is None else _offset(workspace, table)
+        return function.launches(self.api, values, bases["arena"] if workspace is not None else None, offset)
+
+    def _buffer(self, where: Location, nbytes: int, bases: Mapping[str, Any], table: Sequence[int]) -> Buffer:
+        """The memory of a kernel's argument."""
+        if where.space in ("input", "output"):
+            return bases[where.space][where.offset]
+        return self.api.view(bases[where.space], _offset(where, table), max(1, nbytes))
+
+
+def _offset(where: Location, table: Sequence[int]) -> int:
+    return where.offset + sum(table[slot] for slot in where.slots)
+
+
+def _nbytes(param: Param, values: Mapping[str, Any]) -> int:
+    """The bytes of a buffer that is passed for a parameter."""
+    extents = [int(values[n]) if isinstance(n, str) else n for n in param.shape or ()]
+    if any(n is None for n in extents):
+        raise ArtifactError(f"the parameter {param} has no size. Compile the model again")
+    return math.prod(n for n in extents if n is not None) * DType(param.dtype).itemsize
+
+
+class Program(AnyProgram):
+    """A model on a device of thread blocks."""
+
+    def __init__(self, manifest: Manifest, api: DeviceApi, functions: Mapping[str, Function], weights: Array) -> None:
+        super().__init__(manifest, weights)
+        self.api = api
+        stored = api.allocate(max(1, weights.nbytes))
+        if weights.nbytes:
+            api.write(stored, weights)
+        self.segments = [Segment(plan, api, functions, stored, shapes) for plan, shapes in zip(self.plans, self.shapes)]
+
+    @classmethod
+    def load(cls, manifest: Manifest, code: bytes, weights: Array) -> Self:
+        """Load the kernels on the device of this machine of the model's kind."""
+        parts = [DeviceCode.decode(part) for part in split_objects(code) if part]
+        kinds = {(part.kind, part.emulate) for part in parts}
+        if len(kinds) > 1:
+            raise ArtifactError("the device code is for several kinds of device. Compile the model again")
+        kind, emulate = kinds.pop() if kinds else (manifest.target.split()[0], "-emulate=1" in manifest.target)
+        api = open_device(kind, emulate)
+        functions = {
+            info.name: Function(info, kernels)
+            for part in parts
+            for kernels in [part.kernels(api)]
+            for info in part.functions
+        }
+        return cls(manifest, api, functions, weights)
+
+    def runner(self, number: int) -> Runner:
+        """Inputs in, the recording, outputs out."""
+        segment, api = self.segments[number], self.api
+
+        def run(arrays: Sequence[Array], given: Sequence[Array] | None, workers: int) -> tuple[list[Array], int]:
+            inputs, outputs, recording, shapes = segment.prepared(arrays)
+            for buffer, array in zip(inputs, arrays):
+                if array.nbytes:
+                    api.write(buffer, np.ascontiguousarray(array))
+            recording.run()
+            results = self.results(number, given, shapes)
+            for buffer, array in zip(outputs, results):
+                if array.nbytes:
+                    api.read(buffer, array)
+            return results, 0
+
+        return run
+
+    def time(
+        self, number: int, arrays: Sequence[Array], workers: int, repeat: int, warmup: int, check: Callable[[int], None]
+    ) -> list[float]:
+        """Seconds of each run of the recording on the device, inputs in its memory."""
+        inputs, _, recording, _ = self.segments[number].prepared(arrays)
+        for buffer, array in zip(inputs, arrays):
+            if array.nbytes:
+                self.api.write(buffer, np.ascontiguousarray(array))
+        times = []
+        for turn in range(warmup + repeat):
+            self.api.synchronize()
+            start = time.perf_counter()
+            recording.run()
+            self.api.synchronize()
+            if turn >= warmup:
+                times.append(time.perf_counter() - start)
+        return times
+
+    def profile(
+        self, number: int, arrays: Sequence[Array], workers: int, repeat: int, check: Callable[[int], None]
+    ) -> list[KernelTime]:
+        """The time of each call's launches, by the device's clock."""
+        segment = self.segments[number]
+        inputs, _, recording, _ = segment.prepared(arrays)
+        for buffer, array in zip(inputs, arrays):
+            if array.nbytes:
+                self.api.write(buffer, np.ascontiguousarray(array))
+        least = [math.inf] * len(segment.plan.kernels)
+        for _ in range(max(1, repeat)):
+            spent = [0.0] * len(least)
+            for call, seconds in zip(segment.calls_of_steps, recording.times(), strict=True):
+                spent[call] += seconds
+            least = [min(pair) for pair in zip(least, spent)]
+        return [KernelTime(call.name, call.source_text, t) for call, t in zip(segment.plan.kernels, least)]
