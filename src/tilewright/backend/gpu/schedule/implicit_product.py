@@ -1,4 +1,4 @@
-"""Sums of products as products of matrices: convolutions, dense layers, stacks of matrices and einsums are one template.
+"""Sums of products as products of matrices: convolutions, dense layers, stacks of matrices and einsums alike.
 
     out[n, f, y, x] = sum over (c, i, j) of image[n, c, y + i, x + j] * weight[f, c, i, j]
 

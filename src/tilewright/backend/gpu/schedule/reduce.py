@@ -71,7 +71,8 @@ def _updates(scan: ScanOp) -> list[te.Tensor]:
         if tensor.op in states:
             return True
         if tensor not in found:
-            found[tensor] = any([depends(source) for source in tensor.op.input_tensors])
+            inside = [depends(source) for source in tensor.op.input_tensors]  # of all, as they are noted
+            found[tensor] = any(inside)
         return found[tensor]
 
     for update in scan.update:
