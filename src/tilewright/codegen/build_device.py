@@ -146,6 +146,7 @@ def _launch(launch: Launch, names: dict[Any, str]) -> dict[str, Any]:
         "args": [names[param] for param in launch.kernel.params],
         "grid": [size_data(extent, names) for extent in launch.grid],
         "block": list(launch.block),
+        "shared_bytes": launch.shared_bytes,
     }
 
 

@@ -12,18 +12,22 @@ from tilewright.errors import TargetError
 from tilewright.target.target import Target, made, spelled
 
 #: Figures of each kind where the target does not give them: threads and shared bytes of a block, threads of a warp,
-#: the widest vector access in bytes, and the bytes of a thread's own arrays (0: the language names no limit; CUDA C++
+#: the widest vector access in bytes (CUDA code has several accesses for a wide one), and the bytes of a thread's own arrays (0: the language names no limit; CUDA C++
 #: Programming Guide, table of technical specifications; WebGPU Shading Language, section on limits).
 _DEFAULTS: dict[str, dict[str, int]] = {
     "opencl": {"max_threads_per_block": 1024, "max_shared_memory_per_block": 32768, "thread_warp_size": 1,
                "max_vector_bytes": 16, "max_local_memory_per_thread": 0},
     "cuda": {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152, "thread_warp_size": 32,
-             "max_vector_bytes": 16, "max_local_memory_per_thread": 524288},
+             "max_vector_bytes": 64, "max_local_memory_per_thread": 524288},
     "metal": {"max_threads_per_block": 1024, "max_shared_memory_per_block": 32768, "thread_warp_size": 32,
               "max_vector_bytes": 16, "max_local_memory_per_thread": 0},
     "webgpu": {"max_threads_per_block": 256, "max_shared_memory_per_block": 16384, "thread_warp_size": 1,
                "max_vector_bytes": 16, "max_local_memory_per_thread": 8192},
 }  # fmt: skip
+
+#: Bytes of shared memory that a block may ask for at its launch, by CUDA's compute capability (the same guide).
+_DYNAMIC_SHARED = {"75": 64 << 10, "80": 163 << 10, "86": 99 << 10, "87": 163 << 10, "89": 99 << 10, "90": 227 << 10,
+                   "100": 227 << 10, "103": 227 << 10, "120": 99 << 10, "121": 99 << 10}  # fmt: skip
 
 
 @spelled
@@ -62,3 +66,9 @@ class DeviceTarget(Target):
             values[name] = text if name == "arch" else int(text)
         words = [f"-{name}={value}" for name, value in values.items() if value not in ("", 0)]
         return made(cls, spelling=" ".join([kind, *words]), kind=kind, **values)
+
+    @property
+    def max_dynamic_shared_memory(self) -> int:
+        """Bytes of shared memory that a launch may ask for."""
+        most = self.max_shared_memory_per_block
+        return max(most, _DYNAMIC_SHARED.get(self.arch.removeprefix("sm_").rstrip("af"), most))

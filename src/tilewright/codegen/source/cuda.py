@@ -10,6 +10,7 @@ from tilewright.codegen.source.dialect import Dialect, float_names
 from tilewright.codegen.source.gpu import NATIVE, Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, division_functions
+from tilewright.codegen.source.tensor_core import TENSOR_CORE_CALLS, TENSOR_CORE_FUNCTIONS, dynamic_array
 from tilewright.codegen.source.wmma import FRAGMENT_CALLS, fragment_array
 from tilewright.tir.transform.split_host_device import Launch
 from tilewright.tir.warp_matrix import FRAGMENT_SCOPES
@@ -36,7 +37,10 @@ CUDA = Dialect(
     threads={f"{kind}.{axis}": f"(int){kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz"},
     barriers={"shared": "__syncthreads();", "warp": "__syncwarp();"},
     scopes={"local": "", "shared": "__shared__ "},
-    array="{scope}{type} {name}[{size}];",
+    array="{scope}__align__(16) {type} {name}[{size}];",  # as wide accesses want it
+    arrays={"shared.dyn": dynamic_array},
+    effects=TENSOR_CORE_CALLS,
+    unroll="#pragma unroll",
     reinterpret="tilewright_bits<{target}>({value})",
 )  # fmt: skip
 
@@ -56,6 +60,33 @@ template <class T> __device__ __forceinline__ T tilewright_shuffle_down(T value,
   return __shfl_down_sync(0xffffffffu, value, step, width);
 }"""
 
+# The device's own instructions, which the host that emulates it does not have.
+_CONVERSIONS = """\
+__device__ __forceinline__ float tilewright_from_half(unsigned short h) {
+  float f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+  return f;
+}
+__device__ __forceinline__ unsigned short tilewright_to_half(float f) {
+  unsigned short h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
+}
+__device__ __forceinline__ float tilewright_from_bfloat(unsigned short h) {
+  return __uint_as_float((unsigned int)h << 16);
+}
+__device__ __forceinline__ unsigned short tilewright_to_bfloat(float f) {
+#if __CUDA_ARCH__ >= 800
+  unsigned short h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
+#else
+  unsigned int bits = __float_as_uint(f);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return (unsigned short)((bits >> 16) | 0x40u);
+  return (unsigned short)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
+}"""
+
 
 def _head(launch: Launch, b: SourceBuilder) -> str:
     parameters = parameter_list(launch, b, "{const}{type}* __restrict__ {name}", "const {type} {name}")
@@ -70,8 +101,8 @@ _FRAGMENTS = replace(
     types={**CUDA.types, "float16": "half"},
     conversions={**CONVERSIONS, ("float16", "float32"): "__half2float", ("float32", "float16"): "__float2half_rn"},
     array="{scope}__align__(32) {type} {name}[{size}];",  # as tiles in memory must be
-    effects=FRAGMENT_CALLS,
-    arrays=dict.fromkeys(FRAGMENT_SCOPES, fragment_array),
+    effects={**CUDA.effects, **FRAGMENT_CALLS},
+    arrays={**CUDA.arrays, **dict.fromkeys(FRAGMENT_SCOPES, fragment_array)},
 )
 
 _PLAIN = Language(
@@ -79,13 +110,17 @@ _PLAIN = Language(
     prelude="\n".join(
         [
             _BITS,
+            f"#ifdef __CUDACC_RTC__\n{_CONVERSIONS}\n#else",
             half_functions("__device__ __forceinline__ ", "unsigned short", "unsigned int", "__uint_as_float",
                            "__float_as_uint"),
+            "#endif",
             division_functions("__device__ __forceinline__ ", {**_SIGNED, **_UNSIGNED}),
+            f"#if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800\n{TENSOR_CORE_FUNCTIONS}\n#endif",
         ]
     ),
     head=_head,
     native=NATIVE | {"tanh", "erf", "erfc", "pow"},
+    widest_access=16,
     reserved=(*C_KEYWORDS, "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"),
 )  # fmt: skip
 

@@ -24,7 +24,7 @@ class Dialect:
     `num_workers`, to expressions. `barriers` maps a storage scope to the statement that orders its accesses among the
     threads of a block. `effects` maps calls that are statements of this language alone to what writes them, given the
     builder and the call; `arrays` maps storage scopes of this language alone to what declares a buffer.
-    `position` tells a compiler of what line of which file the next line was made.
+    `unroll` asks the compiler to write out the loop that follows. `position` tells a compiler of what line of which file the next line was made.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Dialect:
     variable: str = "{type} {name};"
     array: str = "{scope}{type} {name}[{size}];"
     loop: str = "for ({type} {name} = {first}; {name} < {end}; {name} += 1) {{"
+    unroll: str = ""
     loop_forever: str = "while (true) {"
     reinterpret: str = ""
     fail: str = ""

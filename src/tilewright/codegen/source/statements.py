@@ -12,7 +12,8 @@ from tilewright.support.recursion import nested
 from tilewright.tir import stmt as s
 from tilewright.tir.expr import Call, Expr, IntImm, StringImm
 from tilewright.tir.statement_table import statement_table
-from tilewright.tir.warp_matrix import is_fragment_call
+from tilewright.tir.tensor_core import is_tensor_core_call
+from tilewright.tir.warp_matrix import FRAGMENT_SCOPES, is_fragment_call
 
 _SERIAL = (s.ForKind.SERIAL, s.ForKind.VECTORIZED, s.ForKind.UNROLLED)
 
@@ -29,7 +30,7 @@ def statement(b: SourceBuilder, stmt: s.Stmt) -> None:
 
 def _store(b: SourceBuilder, stmt: s.BufferStore) -> None:
     index = flat_index(stmt.buffer, stmt.indices)
-    if stmt.buffer.scope in b.dialect.arrays:
+    if stmt.buffer.scope in FRAGMENT_SCOPES:
         raise UnsupportedError(
             f"{stmt.buffer.name} is written element by element, but lies in {stmt.buffer.scope}, whose elements "
             "have no place; tensorize the stage with an intrinsic of te.wmma"
@@ -96,6 +97,8 @@ def _for(b: SourceBuilder, stmt: s.For) -> None:
     b.statement(stmt.min, end)
     b.analyzer.bind(stmt.var, (stmt.min, stmt.extent))
     first, last = b.value(stmt.min), b.value(end)
+    if b.dialect.unroll and "unroll_hint" in stmt.annotations:
+        b.line(b.dialect.unroll)
     head = b.dialect.loop.format(type=b.dialect.type_name(stmt.var.dtype), name=b.name(stmt.var), first=first, end=last)
     with b.block(head):
         statement(b, stmt.body)
@@ -140,7 +143,7 @@ def _evaluate(b: SourceBuilder, stmt: s.Evaluate) -> None:
     call = stmt.value
     if not isinstance(call, Call):
         return
-    if is_fragment_call(call) and call.op not in b.dialect.effects:
+    if (is_fragment_call(call) or is_tensor_core_call(call)) and call.op not in b.dialect.effects:
         raise UnsupportedError(f"{b.dialect.name} code has no tensor cores for {call.op}; build for cuda")
     effect = b.dialect.effects.get(call.op) or _EFFECTS.get(call.op)
     if effect is not None:

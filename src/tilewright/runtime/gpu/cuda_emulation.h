@@ -1,4 +1,6 @@
 // CUDA's names for a C++ compiler.
+#include <stdlib.h>
+
 #define __device__
 #define __forceinline__ inline
 #define __shared__ static thread_local
@@ -43,6 +45,92 @@ static double rsqrt(double x) { return 1.0 / sqrt(x); }
 typedef _Float16 half;
 static float __half2float(half x) { return (float)x; }
 static half __float2half_rn(float x) { return (half)x; }
+
+struct uint2 { unsigned x, y; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
+
+// Asynchronous copies arrive when they are waited for and not before, so that a wait that is missing shows.
+static tilewright_fiber& tilewright_mine() { return tilewright_self->fibers[tilewright_self->current]; }
+static void tilewright_cp_async(void* to, const void* from, unsigned size, bool there) {
+  tilewright_mine().pending.push_back({to, from, size, there, tilewright_mine().groups});
+}
+static void tilewright_cp_async_4(void* to, const void* from, bool there = true) { tilewright_cp_async(to, from, 4, there); }
+static void tilewright_cp_async_8(void* to, const void* from, bool there = true) { tilewright_cp_async(to, from, 8, there); }
+static void tilewright_cp_async_16(void* to, const void* from, bool there = true) { tilewright_cp_async(to, from, 16, there); }
+static void tilewright_commit_group() { ++tilewright_mine().groups; }
+template <int N> void tilewright_wait_group() {
+  tilewright_fiber& fiber = tilewright_mine();
+  size_t done = 0;
+  for (; done < fiber.pending.size() && fiber.pending[done].group < fiber.groups - N; ++done) {
+    const tilewright_pending& copy = fiber.pending[done];
+    if ((uintptr_t)copy.to % copy.size || (uintptr_t)copy.from % copy.size && copy.there) abort();
+    if (copy.there) memcpy(copy.to, copy.from, copy.size);
+    else memset(copy.to, 0, copy.size);
+  }
+  fiber.pending.erase(fiber.pending.begin(), fiber.pending.begin() + done);
+}
+
+// The lanes of a warp show each other what is at `mine`; `read(lane)` is what another one shows.
+template <class T, class Use> void tilewright_show(const T* mine, Use use) {
+  tilewright_mine().exchanged = (unsigned long long)(uintptr_t)mine;
+  tilewright_wait(AT_WARP);
+  size_t first = tilewright_self->current / tilewright_warp * tilewright_warp;
+  use([&](size_t lane) { return (const T*)(uintptr_t)tilewright_self->fibers[first + lane].exchanged; });
+  tilewright_wait(AT_WARP);
+}
+static void tilewright_ldmatrix(unsigned* r, const void* p) {
+  if ((uintptr_t)p % 16) abort();
+  tilewright_show((const unsigned*)p, [&](auto read) {
+    size_t lane = tilewright_lane();
+    for (size_t i = 0; i < 4; ++i) r[i] = read(8 * i + lane / 4)[lane % 4];
+  });
+}
+static void tilewright_ldmatrix_transposed(unsigned* r, const void* p) {
+  if ((uintptr_t)p % 16) abort();
+  tilewright_show((const unsigned short*)p, [&](auto read) {
+    size_t lane = tilewright_lane();
+    for (size_t i = 0; i < 4; ++i) {
+      unsigned low = read(8 * i + lane % 4 * 2)[lane / 4], high = read(8 * i + lane % 4 * 2 + 1)[lane / 4];
+      r[i] = low | high << 16;
+    }
+  });
+}
+
+// One 16 x 8 product of a warp. A register has 4 / `size` elements, which `value` takes out by their number.
+template <class C, class Value> void tilewright_mma(C* c, const unsigned* a, const unsigned* b, size_t size, Value value) {
+  const unsigned registers[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
+  C sums[4];
+  tilewright_show(registers, [&](auto read) {
+    size_t lane = tilewright_lane(), wide = 4 / size;
+    for (size_t s = 0; s < 4; ++s) {
+      size_t row = lane / 4, half = s / 2, column = lane % 4 * 2 + s % 2;
+      C sum = c[s];
+      for (size_t part = 0; part < 2; ++part)
+        for (size_t t = 0; t < 4; ++t)
+          for (size_t e = 0; e < wide; ++e)
+            sum += value(read(row * 4 + t)[part * 2 + half], e) * value(read(column * 4 + t)[4 + part], e);
+      sums[s] = sum;
+    }
+  });
+  for (size_t s = 0; s < 4; ++s) c[s] = sums[s];
+}
+static void tilewright_mma_f16(float* c, const unsigned* a, const unsigned* b) {
+  tilewright_mma(c, a, b, 2, [](unsigned r, size_t e) {
+    unsigned short bits = (unsigned short)(r >> 16 * e);
+    _Float16 x;
+    memcpy(&x, &bits, 2);
+    return (float)x;
+  });
+}
+static void tilewright_mma_bf16(float* c, const unsigned* a, const unsigned* b) {
+  tilewright_mma(c, a, b, 2, [](unsigned r, size_t e) { return __uint_as_float(r >> 16 * e << 16); });
+}
+static void tilewright_mma_s8(int* c, const unsigned* a, const unsigned* b) {
+  tilewright_mma(c, a, b, 1, [](unsigned r, size_t e) { return (int)(signed char)(r >> 8 * e); });
+}
+static void tilewright_mma_u8(int* c, const unsigned* a, const unsigned* b) {
+  tilewright_mma(c, a, b, 1, [](unsigned r, size_t e) { return (int)(unsigned char)(r >> 8 * e); });
+}
 
 // Warp matrices: the first thread of a warp holds the whole tile and does what the warp would do together.
 namespace nvcuda { namespace wmma {

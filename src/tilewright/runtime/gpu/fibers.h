@@ -29,6 +29,9 @@ struct tilewright_place { jmp_buf words; };
 #define tilewright_jump(place) _longjmp((place).words, 1)
 #endif
 
+// A copy that a thread has asked for and that has not arrived; `group` counts those that it closed before.
+struct tilewright_pending { void* to; const void* from; unsigned size; bool there; long long group; };
+
 struct tilewright_fiber {
   ucontext_t context;
   tilewright_place place;
@@ -37,6 +40,8 @@ struct tilewright_fiber {
   bool begun = false;
   tilewright_state state = RUNNING;
   unsigned long long exchanged = 0;
+  std::vector<tilewright_pending> pending;
+  long long groups = 0;
 };
 
 // What one of the host's threads runs: a block at a time. `run` is the kernel's text for one thread of it.

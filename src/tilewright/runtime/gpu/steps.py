@@ -3,7 +3,7 @@
 The compiler leaves the steps as plain data (`codegen.build_device`); sizes in them are expressions, as
 `runtime.shape_program` reads them.
 
-    {"kernel": name, "args": [names], "grid": [3 sizes], "block": [3 ints]}
+    {"kernel": name, "args": [names], "grid": [3 sizes], "block": [3 ints], "shared_bytes": int}
     {"loop": name, "dtype": type, "min": size, "extent": size, "body": [steps]}
     {"if": condition, "then": [steps], "else": [steps]}
     {"call": name, "args": [{"array": name, "dtype": type, "shape": [sizes], "offset": size} or {"value": number}]}
@@ -60,13 +60,14 @@ def _sizes(scalars: Sequence[str], sizes: Sequence[Any]) -> Callable[[Mapping[st
 
 
 def _launch(step: Step, scalars: Sequence[str], kernels: Mapping[str, Kernel]) -> Run:
+    shared = [step["shared_bytes"]] if step.get("shared_bytes") else []
     kernel, block, extents = kernels[step["kernel"]], tuple(step["block"]), _sizes(scalars, step["grid"])
 
     def run(values: dict[str, Any]) -> None:
         x, y, z = (int(n) for n in extents(values))
         if min(x, y, z) > 0:
             arguments = [getattr(values[name], "buffer", values[name]) for name in step["args"]]
-            kernel.launch((x, y, z), block, arguments)
+            kernel.launch((x, y, z), block, arguments, *shared)
 
     return run
 

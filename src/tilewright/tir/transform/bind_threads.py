@@ -135,7 +135,9 @@ class _Kernel(StmtRewriter):
 
         Each block has shared memory of its own, so there only the threads of the block count.
         """
-        axes = [tag for tag in self.extents if stmt.buffer.scope != "shared" or tag.startswith("threadIdx")]
+        axes = [
+            tag for tag in self.extents if not stmt.buffer.scope.startswith("shared") or tag.startswith("threadIdx")
+        ]
         chosen = {*self.tested, *[v for index in stmt.indices for v in collect_vars(index)]}
         others = [self.vars[tag] for tag in axes if self.vars[tag] not in chosen]
         if not others:

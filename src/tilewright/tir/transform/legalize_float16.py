@@ -6,6 +6,7 @@ from tilewright.support.dtype import DType
 from tilewright.tir import expr as e
 from tilewright.tir.expr import Call, Expr
 from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.tensor_core import is_tensor_core_call
 from tilewright.tir.transform.folding import FoldingRewriter
 from tilewright.tir.warp_matrix import is_fragment_call
 
@@ -41,7 +42,7 @@ def _legal(x: Expr) -> Expr:
     if isinstance(x, e.BinaryExpr) and _is_small(x.a.dtype):
         made = type(x)(_wide(x.a), _wide(x.b))
         return made if isinstance(x, e.CompareExpr) else e.Cast(x.dtype, made)
-    if is_fragment_call(x):
+    if is_fragment_call(x) or is_tensor_core_call(x):
         return x  # its arguments are positions
     if isinstance(x, Call) and x.op not in ("if_then_else", "likely", "reinterpret") and _has_small(x):
         arguments = tuple(_wide(a) if _is_small(a.dtype) else a for a in x.args)

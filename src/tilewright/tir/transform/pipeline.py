@@ -31,6 +31,7 @@ from tilewright.tir.transform.lower_coproc_calls import lower_coproc_calls
 from tilewright.tir.transform.lower_intrinsics import lower_intrinsics
 from tilewright.tir.transform.lower_packed_call import lower_packed_call
 from tilewright.tir.transform.lower_parallel import lower_parallel
+from tilewright.tir.transform.lower_tensor_core import lower_tensor_core
 from tilewright.tir.transform.lower_thread_reduction import lower_thread_reduction
 from tilewright.tir.transform.lower_warp_memory import lower_warp_memory
 from tilewright.tir.transform.note_warp_size import note_warp_size
@@ -49,6 +50,7 @@ from tilewright.tir.transform.unroll_loop import unroll_loop
 from tilewright.tir.transform.vectorize_loop import vectorize_loop
 from tilewright.tir.transform.vectorize_reduction import vectorize_reduction
 from tilewright.tir.transform.verify_gpu_code import verify_gpu_code
+from tilewright.tir.transform.widen_accesses import widen_accesses
 
 #: What a program adds to a pipeline: the function as it shall be after the stage of this name.
 AfterStage = Callable[[str, PrimFunc], PrimFunc]
@@ -142,6 +144,7 @@ DEVICE = Pipeline(
         rolling_buffer,
         simplify,
         inject_virtual_thread,  # while a buffer that each virtual thread needs is one dimension short
+        lower_tensor_core,  # while its loops are those of the schedule
         bind_threads,
         lower_thread_reduction,
         double_buffer,
@@ -162,6 +165,7 @@ DEVICE = Pipeline(
 
 #: Each kernel of a device, given its language.
 KERNEL = stages(
+    Stage("widen_accesses", lambda func, language: widen_accesses(func, language.widest_access)),
     scalarize_vectors,
     legalize_float16,
     Stage("lower_intrinsics", lambda func, language: lower_intrinsics(func, language.native)),

@@ -10,8 +10,20 @@ from tilewright.support.recursion import nested
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Let, StringImm, Var
-from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, For, IfThenElse, LetStmt, PrimFunc, SeqStmt, Stmt
+from tilewright.tir.stmt import (
+    Allocate,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+)
 from tilewright.tir.transform.bind_threads import THREAD_AXES, is_thread_loop, thread_extents
+from tilewright.tir.transform.statements import walk
 from tilewright.tir.visitor import collect, collect_vars, substitute
 from tilewright.tir.warp_matrix import is_fragment_call, written_position
 
@@ -26,6 +38,12 @@ class Launch:
     kernel: PrimFunc
     grid: tuple[Expr, Expr, Expr]
     block: tuple[int, int, int]
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of the shared memory whose size the launch says."""
+        made = [s.buffer for s in walk(self.kernel.body) if isinstance(s, Allocate) and s.buffer.scope == "shared.dyn"]
+        return sum((buffer.constant_size() or 0) * buffer.dtype.itemsize for buffer in made)
 
 
 @dataclass(frozen=True)
@@ -155,7 +173,7 @@ def _constant(extent: Expr) -> int:
 
 def _parameters(stmt: Stmt) -> list[Buffer | Var]:
     """Buffers and variables that a kernel uses and does not make itself, in order of first use."""
-    own = {made.buffer for made in collect(stmt, Allocate)}
+    own = {made.buffer for made in collect(stmt, Allocate, DeclBuffer)}  # type: ignore[attr-defined]
     loads = [load.buffer for load in collect(stmt, BufferLoad)]
     stores = [store.buffer for store in collect(stmt, BufferStore)]
     buffers = [buffer for buffer in dict.fromkeys([*loads, *stores]) if buffer not in own]

@@ -65,6 +65,9 @@ def _verify(name: str, kernel: Stmt, target: DeviceTarget) -> None:
     total, option = sum(shared.values()), "max_shared_memory_per_block"
     hold(total, target.max_shared_memory_per_block, option, f"{total} bytes of shared memory in a block ({listed})",
          "Make the tiles that are kept in shared memory smaller")  # fmt: skip
+    dynamic = sum(_bytes(stmt) for stmt in walk(body) if isinstance(stmt, Allocate) and _is_dynamic(stmt))
+    hold(dynamic, target.max_dynamic_shared_memory, "arch", f"{dynamic} bytes of shared memory that the launch asks for",
+         "Make the tiles smaller or take fewer stages")  # fmt: skip
     local, option = _local_bytes(body), "max_local_memory_per_thread"
     hold(local, target.max_local_memory_per_thread, option, f"{local} bytes of local arrays in a thread",
          "Give each thread less to compute, or use more threads")  # fmt: skip
@@ -77,6 +80,10 @@ def _is_shared(stmt: Allocate) -> bool:
     return stmt.buffer.scope == "shared"
 
 
+def _is_dynamic(stmt: Allocate) -> bool:
+    return stmt.buffer.scope == "shared.dyn"
+
+
 def _bytes(stmt: Allocate) -> int:
     """The size of what `stmt` makes; 0 where it is no constant, which code generation refuses by itself."""
     return (stmt.buffer.constant_size() or 0) * _size(stmt.buffer.dtype)
@@ -86,7 +93,7 @@ def _bytes(stmt: Allocate) -> int:
 def _local_bytes(stmt: Stmt) -> int:
     """The most that a thread's own arrays take at any one position."""
     inside = max([_local_bytes(child) for child in child_stmts(stmt)], default=0)
-    if not isinstance(stmt, Allocate) or _is_shared(stmt):
+    if not isinstance(stmt, Allocate) or _is_shared(stmt) or _is_dynamic(stmt):
         return inside
     return inside + _bytes(stmt) // (WARP if stmt.buffer.scope in FRAGMENT_SCOPES else 1)
 

@@ -1,0 +1,101 @@
+"""Calls of NVIDIA's warp-level matrix instructions and asynchronous copies, and the lanes that hold their operands.
+
+Fragments are buffers of scope "local": 32-bit registers of each lane of a warp, in the order of the PTX ISA ("Matrix
+multiply-accumulate operation using mma instruction"). An element of a buffer among the arguments is a position.
+
+    ptx_ldmatrix(registers, shared, transposed)     four 8 x 8 tiles of 16-bit elements, lane l gives the address of row
+                                                    l % 8 of tile l // 8; lane l gets row l // 4, columns l % 4 * 2
+                                                    and the next of each, or of their transposes
+    ptx_mma(c, a, b, kind)                          c += a @ b: 16 x 8 sums, rows l // 4 and l // 4 + 8, columns
+                                                    l % 4 * 2 and the next
+    ptx_cp_async(shared, global, bytes, condition)  4, 8 or 16 bytes, on the way; zeros where the condition fails
+    ptx_commit_group()                              closes a group of copies
+    ptx_wait_group(n)                               waits until at most n groups of this thread are on the way
+    copy_vector(target, source, bytes)              so many bytes at once, both aligned to them
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tilewright.tir import op
+from tilewright.tir.expr import Call, Expr, IntImm, StringImm
+from tilewright.tir.stmt import Evaluate, Stmt
+
+#: Calls whose first argument is written and whose others, where they are elements of buffers, are positions.
+CALLS = ("ptx_ldmatrix", "ptx_mma", "ptx_cp_async", "copy_vector")
+#: The annotation of a loop nest that becomes a product on tensor cores; its value is a `Tiling`.
+ANNOTATION = "tensor_core"
+#: Bytes of a row of the 8 x 8 tiles that `ldmatrix` loads, and of the largest asynchronous copy.
+CHUNK = 16
+#: Rows and columns of the sums of one instruction.
+ROWS, COLUMNS = 16, 8
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One `mma.sync`: its kind in the texts of code generators, its depth, the bytes of an element, type of the sums."""
+
+    kind: str
+    depth: int
+    itemsize: int
+    sums: str
+
+
+#: By the element type of both operands.
+INSTRUCTIONS = {
+    "float16": Instruction("f16", 16, 2, "float32"),
+    "bfloat16": Instruction("bf16", 16, 2, "float32"),
+    "int8": Instruction("s8", 32, 1, "int32"),
+    "uint8": Instruction("u8", 32, 1, "int32"),
+}
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The share of a warp in a block's tile, and its way through the depth.
+
+    A block of `warps_rows` times `warps_columns` warps advances by `depth` elements a step; `stages` steps are in
+    shared memory at a time, all but one of them on the way.
+    """
+
+    warps_rows: int
+    warps_columns: int
+    depth: int
+    stages: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return 32 * self.warps_rows * self.warps_columns
+
+    def __str__(self) -> str:
+        return f"{self.warps_rows}x{self.warps_columns} warps, depth {self.depth}, {self.stages} stages"
+
+
+def is_tensor_core_call(x: Any) -> bool:
+    """True for one of `CALLS`."""
+    return isinstance(x, Call) and x.op in CALLS
+
+
+def shared_bytes(rows: int, columns: int, itemsize: int, tiling: Tiling) -> int:
+    """Bytes of shared memory that a tile of `rows` x `columns` takes: its operands' stages, or later its sums."""
+    operands = tiling.stages * (rows + columns) * tiling.depth * itemsize
+    return max(operands, rows * (columns + SUMS_PADDING) * 4)
+
+
+#: Elements between the end of a row of sums and the next: with these the lanes of a warp store to different banks.
+SUMS_PADDING = 8
+
+
+def effect(name: str, *args: Expr | int | str) -> Stmt:
+    """The call `name` as a statement."""
+    made = [StringImm(a) if isinstance(a, str) else op.const(a) if isinstance(a, int) else a for a in args]
+    return Evaluate(Call("int32", name, tuple(made)))
+
+
+def integer(x: Expr) -> int:
+    """The value of an argument that is a number."""
+    assert isinstance(x, IntImm)
+    return x.value

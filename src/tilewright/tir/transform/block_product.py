@@ -1,0 +1,194 @@
+"""The statements by which a block of threads computes its tile of a product on tensor cores.
+
+    copies of the first steps                        stages - 1 groups on the way
+    for each step along the depth:
+        wait for the oldest group, then for all threads
+        copies for the step that is stages - 1 further on, into the slot that was read last
+        for each instruction's depth: fragments of A and B, products
+    sums to shared memory, over the operands
+
+This is the multistage pipeline of CUTLASS ("Efficient GEMM in CUDA"): one barrier a step, copies without registers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tilewright.errors import ScheduleError
+from tilewright.tir import op
+from tilewright.tir.arith.analyzer import Analyzer
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Var
+from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, For, ForKind, IfThenElse, Stmt, seq
+from tilewright.tir.tensor_core import COLUMNS, ROWS, Instruction, Tiling, effect
+from tilewright.tir.transform.operand_tile import Operand, TileCopy, tile_form, unrolled
+from tilewright.tir.visitor import substitute
+
+#: Rows of the other operand that one `ldmatrix` of four tiles loads: of A as of B.
+_LOADED = 16
+
+
+@dataclass
+class BlockProduct:
+    """One block's tile: `sums` at `index`, by rows and columns, of two operands."""
+
+    sums: Buffer
+    index: tuple[Expr, ...]
+    axes: tuple[For, For]
+    operands: tuple[Operand, Operand]
+    instruction: Instruction
+    tiling: Tiling
+    analyzer: Analyzer
+    copies: list[TileCopy] = field(init=False)
+
+    def __post_init__(self) -> None:
+        tiling = self.tiling
+        self.extents = [self._extent(loop) for loop in self.axes]
+        shares = (tiling.warps_rows, tiling.warps_columns)
+        self.shares = [extent // warps for extent, warps in zip(self.extents, shares, strict=True)]
+        whole = all(share * warps == extent and share % _LOADED == 0
+                    for share, warps, extent in zip(self.shares, shares, self.extents, strict=True))  # fmt: skip
+        if not whole or tiling.depth % self.instruction.depth or tiling.stages < 2:
+            raise ScheduleError(
+                f"{self.sums.name}: a tile of {self.extents[0]} x {self.extents[1]} cannot be shared out as {tiling}; "
+                f"a warp takes multiples of {_LOADED} rows and columns, a step multiples of {self.instruction.depth}"
+            )
+        self.warp = Var("threadIdx.x")
+        self.analyzer.bind(self.warp, (0, tiling.threads))
+        old = self.sums
+        self.sums = Buffer(old.name, old.shape, str(old.dtype), "shared.dyn", old.strides, 128)
+        self.replaced = {old: self.sums}
+        names = (f"{self.sums.name}_a", f"{self.sums.name}_b")
+        self.copies = []
+        for operand, rows, name in zip(self.operands, self.extents, names, strict=True):
+            form = tile_form(operand, rows, tiling.depth, self.analyzer)
+            size = tiling.stages * rows * tiling.depth
+            memory = Buffer(name, [size], str(operand.value.dtype), "shared.dyn", None, 128)
+            self.copies.append(TileCopy(form, memory, tiling.threads, self.analyzer))
+
+    def _extent(self, loop: For) -> int:
+        if not isinstance(loop.extent, IntImm):
+            raise ScheduleError(f"{self.sums.name}: the tile's {loop.var.name} has no constant extent")
+        return loop.extent.value
+
+    # ---------------------------------------------------------------------------------------------------- memory
+    def within(self, body: Stmt) -> Stmt:
+        """`body`, which has the product and reads its sums, with the memory of both around."""
+        body = substitute(body, {}, self.replaced)
+        sizes = [copy.memory.constant_size() or 0 for copy in self.copies]
+        starts = [0, sizes[0] * self.instruction.itemsize]
+        operands = sum(sizes) * self.instruction.itemsize
+        span = 1 + sum(
+            (int(size.value) - 1) * int(step.value)  # type: ignore[attr-defined]
+            for size, step in zip(self.sums.shape, self._strides(), strict=True)
+        )
+        arena = Buffer(f"{self.sums.name}_tiles", [max(operands, 4 * span)], "uint8", "shared.dyn", None, 128)
+        views = [*zip((copy.memory for copy in self.copies), starts, strict=True), (self.sums, 0)]
+        for buffer, start in views:
+            body = DeclBuffer(buffer, Call("handle", "address_of", (arena[start],)), body)
+        return Allocate(arena, body)
+
+    def _strides(self) -> list[Expr]:
+        if self.sums.strides is not None:
+            return list(self.sums.strides)
+        steps: list[Expr] = [op.const(1)]
+        for size in reversed(self.sums.shape[1:]):
+            steps.insert(0, op.multiply(size, steps[0]))
+        return steps
+
+    # ------------------------------------------------------------------------------------------------- the pipeline
+    def statement(self) -> Stmt:
+        """The product, for all threads of the block."""
+        tiling = self.tiling
+        rows, columns = (share // side for share, side in zip(self.shares, (ROWS, COLUMNS), strict=True))
+        sums = Buffer("sums", [rows * columns * 4], self.instruction.sums, "local")
+        a, b = Buffer("a", [rows * 4], "uint32", "local"), Buffer("b", [columns * 2], "uint32", "local")
+        element = Var("element")
+        zero = unrolled(element, rows * columns * 4, BufferStore(sums, op.const(0, self.instruction.sums), (element,)))
+        steps = self.analyzer.simplify(
+            op.floordiv(self.operands[0].extent + (tiling.depth - 1), op.const(tiling.depth))
+        )
+        first = [self._ahead(op.const(i), op.const(i), steps) for i in range(tiling.stages - 1)]
+        step = Var("step")
+        self.analyzer.bind(step, (0, steps))
+        after = step + (tiling.stages - 1)
+        body = seq(
+            effect("ptx_wait_group", tiling.stages - 2),
+            _barrier(),
+            self._ahead(after, op.floormod(after, op.const(tiling.stages)), steps),
+            self._multiply(op.floormod(step, op.const(tiling.stages)), a, b, sums),
+        )
+        loop = For(step, op.const(0), steps, ForKind.SERIAL, body)
+        end = seq(effect("ptx_wait_group", 0), _barrier(), self._store(sums), _barrier())
+        whole: Stmt = seq(zero, *first, loop, end)
+        for buffer in (b, a, sums):
+            whole = Allocate(buffer, whole)
+        threads = IntImm("int32", tiling.threads)
+        return For(self.warp, op.const(0), threads, ForKind.THREAD_BINDING, whole, "threadIdx.x")
+
+    def _ahead(self, step: Expr, slot: Expr, steps: Expr) -> Stmt:
+        """The copies for a step, where there is one, as a group; an empty group where there is none."""
+        copies = seq(*[copy.statement(self.warp, slot, step) for copy in self.copies])
+        condition = self.analyzer.simplify(step < steps)
+        if op.is_const(condition, 0):
+            return effect("ptx_commit_group")
+        return seq(copies if op.is_const(condition, 1) else IfThenElse(condition, copies), effect("ptx_commit_group"))
+
+    def _multiply(self, slot: Expr, a: Buffer, b: Buffer, sums: Buffer) -> Stmt:
+        """All products of a step."""
+        inner, row, column = Var("inner"), Var("row"), Var("column")
+        rows, columns = self.shares[0] // ROWS, self.shares[1] // COLUMNS
+        product = effect(
+            "ptx_mma", sums[(row * columns + column) * 4], a[row * 4], b[column * 2], self.instruction.kind
+        )
+        loads = [self._load(0, slot, inner, a), self._load(1, slot, inner, b)]
+        products = unrolled(row, rows, unrolled(column, columns, product))
+        return unrolled(inner, self.tiling.depth // self.instruction.depth, seq(*loads, products))
+
+    def _load(self, side: int, slot: Expr, inner: Var, registers: Buffer) -> Stmt:
+        """The fragments of one operand at one depth: sixteen of its rows a load.
+
+        The four tiles of a load are, for A, the two halves of the rows, then the same at the other half of the depth;
+        for B, whose fragments are eight columns, both halves of the depth, then the next eight.
+        """
+        copy, turn, lane = self.copies[side], Var("turn"), op.floormod(self.warp, op.const(32))
+        form = copy.form
+        within, tile = op.floormod(lane, op.const(8)), op.floordiv(lane, op.const(8))
+        halves = [op.floormod(tile, op.const(2)), op.floordiv(tile, op.const(2))]
+        rows_half, depth_half = halves if side == 0 else halves[::-1]
+        start = self._start(side) + turn * _LOADED
+        if form.transposed:
+            line = inner * self.instruction.depth + depth_half * 8 + within
+            chunk = op.floordiv(start, op.const(form.chunk)) + rows_half
+        else:
+            line = start + rows_half * 8 + within
+            chunk = inner * 2 + depth_half
+        analyzer = self.analyzer
+        analyzer.bind(turn, (0, self.shares[side] // _LOADED))
+        analyzer.bind(inner, (0, self.tiling.depth // self.instruction.depth))
+        offset = form.offset(line, analyzer.simplify(chunk), analyzer) + slot * (form.lines * form.length)
+        load = effect("ptx_ldmatrix", registers[turn * 4], copy.memory[offset], int(form.transposed))
+        return unrolled(turn, self.shares[side] // _LOADED, load)
+
+    def _start(self, side: int) -> Expr:
+        """The first row, or column, of this thread's warp in the tile."""
+        warp, columns = op.floordiv(self.warp, op.const(32)), op.const(self.tiling.warps_columns)
+        number = op.floormod(warp, columns) if side else op.floordiv(warp, columns)
+        return number * self.shares[side]
+
+    def _store(self, sums: Buffer) -> Stmt:
+        """The sums of each lane to shared memory, two neighbours at a time."""
+        row, column, half = Var("row"), Var("column"), Var("half")
+        rows, columns = self.shares[0] // ROWS, self.shares[1] // COLUMNS
+        lane = op.floormod(self.warp, op.const(32))
+        at_row = self._start(0) + row * ROWS + half * 8 + op.floordiv(lane, op.const(4))
+        at_column = self._start(1) + column * COLUMNS + op.floormod(lane, op.const(4)) * 2
+        first = (row * columns + column) * 4 + half * 2
+        one = op.const(1)
+        value = BufferLoad(sums, (Ramp(first, one, 2),))
+        store = BufferStore(self.sums, value, (*self.index, at_row, Ramp(at_column, one, 2)))
+        return unrolled(row, rows, unrolled(column, columns, unrolled(half, 2, store)))
+
+
+def _barrier() -> Stmt:
+    return effect("storage_sync", "shared")
