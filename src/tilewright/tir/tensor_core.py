@@ -54,12 +54,14 @@ INSTRUCTIONS = {
 
 @dataclass(frozen=True)
 class Tiling:
-    """The share of a warp in a block's tile, and its way through the depth.
+    """A block's tile, the share of a warp in it, and the way through the depth.
 
-    A block of `warps_rows` times `warps_columns` warps advances by `depth` elements a step; `stages` steps are in
+    `rows` x `columns` of the result; a block of `warps_rows` times `warps_columns` warps advances by `depth` elements a step; `stages` steps are in
     shared memory at a time, all but one of them on the way.
     """
 
+    rows: int
+    columns: int
     warps_rows: int
     warps_columns: int
     depth: int
@@ -71,7 +73,7 @@ class Tiling:
         return 32 * self.warps_rows * self.warps_columns
 
     def __str__(self) -> str:
-        return f"{self.warps_rows}x{self.warps_columns} warps, depth {self.depth}, {self.stages} stages"
+        return f"{self.rows}x{self.columns} by {self.warps_rows}x{self.warps_columns} warps, depth {self.depth}, {self.stages} stages"
 
 
 def is_tensor_core_call(x: Any) -> bool:
@@ -79,14 +81,19 @@ def is_tensor_core_call(x: Any) -> bool:
     return isinstance(x, Call) and x.op in CALLS
 
 
-def shared_bytes(rows: int, columns: int, itemsize: int, tiling: Tiling) -> int:
-    """Bytes of shared memory that a tile of `rows` x `columns` takes: its operands' stages, or later its sums."""
-    operands = tiling.stages * (rows + columns) * tiling.depth * itemsize
-    return max(operands, rows * (columns + SUMS_PADDING) * 4)
+def shared_bytes(tiling: Tiling, itemsize: int) -> int:
+    """Bytes of shared memory that a tile takes: the stages of its operands, or later its sums."""
+    operands = tiling.stages * (tiling.rows + tiling.columns) * tiling.depth * itemsize
+    return max(operands, tiling.rows * sums_stride(tiling) * 4)
 
 
-#: Elements between the end of a row of sums and the next: with these the lanes of a warp store to different banks.
-SUMS_PADDING = 8
+def sums_stride(tiling: Tiling) -> int:
+    """Elements from one row of sums to the next: such that the lanes of a warp store to different banks."""
+    return -(-tiling.columns // _BANKS) * _BANKS + _SUMS_PADDING
+
+
+#: Banks of shared memory, each four bytes wide, and the distance of two rows of sums modulo that.
+_BANKS, _SUMS_PADDING = 32, 8
 
 
 def effect(name: str, *args: Expr | int | str) -> Stmt:

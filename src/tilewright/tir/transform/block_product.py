@@ -20,7 +20,7 @@ from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Var
 from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, For, ForKind, IfThenElse, Stmt, seq
-from tilewright.tir.tensor_core import COLUMNS, ROWS, Instruction, Tiling, effect
+from tilewright.tir.tensor_core import COLUMNS, ROWS, Instruction, Tiling, effect, shared_bytes, sums_stride
 from tilewright.tir.transform.operand_tile import Operand, TileCopy, tile_form, unrolled
 from tilewright.tir.visitor import substitute
 
@@ -34,7 +34,6 @@ class BlockProduct:
 
     sums: Buffer
     index: tuple[Expr, ...]
-    axes: tuple[For, For]
     operands: tuple[Operand, Operand]
     instruction: Instruction
     tiling: Tiling
@@ -43,7 +42,7 @@ class BlockProduct:
 
     def __post_init__(self) -> None:
         tiling = self.tiling
-        self.extents = [self._extent(loop) for loop in self.axes]
+        self.extents = [tiling.rows, tiling.columns]
         shares = (tiling.warps_rows, tiling.warps_columns)
         self.shares = [extent // warps for extent, warps in zip(self.extents, shares, strict=True)]
         whole = all(share * warps == extent and share % _LOADED == 0
@@ -55,8 +54,12 @@ class BlockProduct:
             )
         self.warp = Var("threadIdx.x")
         self.analyzer.bind(self.warp, (0, tiling.threads))
-        old = self.sums
-        self.sums = Buffer(old.name, old.shape, str(old.dtype), "shared.dyn", old.strides, 128)
+        old, stride = self.sums, sums_stride(tiling)
+        shape, ones = (*old.shape[:-2], tiling.rows, tiling.columns), len(self.index)
+        if not all(op.is_const(size, 1) for size in old.shape[:-2]):
+            raise ScheduleError(f"{old.name}: a block has several tiles, {old!r}; compute the stage at one of them")
+        strides = (*([tiling.rows * stride] * ones), stride, 1)
+        self.sums = Buffer(old.name, shape, str(old.dtype), "shared.dyn", strides, 128)
         self.replaced = {old: self.sums}
         names = (f"{self.sums.name}_a", f"{self.sums.name}_b")
         self.copies = []
@@ -66,35 +69,18 @@ class BlockProduct:
             memory = Buffer(name, [size], str(operand.value.dtype), "shared.dyn", None, 128)
             self.copies.append(TileCopy(form, memory, tiling.threads, self.analyzer))
 
-    def _extent(self, loop: For) -> int:
-        if not isinstance(loop.extent, IntImm):
-            raise ScheduleError(f"{self.sums.name}: the tile's {loop.var.name} has no constant extent")
-        return loop.extent.value
-
     # ---------------------------------------------------------------------------------------------------- memory
     def within(self, body: Stmt) -> Stmt:
         """`body`, which has the product and reads its sums, with the memory of both around."""
         body = substitute(body, {}, self.replaced)
         sizes = [copy.memory.constant_size() or 0 for copy in self.copies]
         starts = [0, sizes[0] * self.instruction.itemsize]
-        operands = sum(sizes) * self.instruction.itemsize
-        span = 1 + sum(
-            (int(size.value) - 1) * int(step.value)  # type: ignore[attr-defined]
-            for size, step in zip(self.sums.shape, self._strides(), strict=True)
-        )
-        arena = Buffer(f"{self.sums.name}_tiles", [max(operands, 4 * span)], "uint8", "shared.dyn", None, 128)
+        size = shared_bytes(self.tiling, self.instruction.itemsize)
+        arena = Buffer(f"{self.sums.name}_tiles", [size], "uint8", "shared.dyn", None, 128)
         views = [*zip((copy.memory for copy in self.copies), starts, strict=True), (self.sums, 0)]
         for buffer, start in views:
             body = DeclBuffer(buffer, Call("handle", "address_of", (arena[start],)), body)
         return Allocate(arena, body)
-
-    def _strides(self) -> list[Expr]:
-        if self.sums.strides is not None:
-            return list(self.sums.strides)
-        steps: list[Expr] = [op.const(1)]
-        for size in reversed(self.sums.shape[1:]):
-            steps.insert(0, op.multiply(size, steps[0]))
-        return steps
 
     # ------------------------------------------------------------------------------------------------- the pipeline
     def statement(self) -> Stmt:

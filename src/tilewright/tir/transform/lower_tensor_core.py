@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tilewright.errors import ScheduleError
-from tilewright.tir import op
 from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.arith.linear import conjuncts
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import Add, BufferLoad, Call, Cast, Expr, IntImm, Mul, Var
-from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, PrimFunc, SeqStmt, Stmt, seq
+from tilewright.tir.expr import Add, BufferLoad, Call, Cast, Expr, Mul, Var
+from tilewright.tir.stmt import Allocate, BufferStore, For, IfThenElse, PrimFunc, SeqStmt, Stmt
 from tilewright.tir.tensor_core import ANNOTATION, INSTRUCTIONS, Instruction, Tiling
 from tilewright.tir.transform.block_product import BlockProduct
 from tilewright.tir.transform.operand_tile import Operand
@@ -49,7 +48,6 @@ class _Nest:
     """The parts of an annotated loop nest."""
 
     sums: Buffer
-    axes: tuple[For, For]
     factors: tuple[Operand, Operand]
     index: tuple[Expr, ...]
     instruction: Instruction
@@ -76,7 +74,7 @@ class _Lowering(StmtRewriter):
         for loop in _loops_between(stmt.body, nest):
             self.analyzer.bind(loop.var, (loop.min, loop.extent))
         found = self._parse(nest)
-        product = BlockProduct(found.sums, found.index, found.axes, found.factors, found.instruction, found.tiling,
+        product = BlockProduct(found.sums, found.index, found.factors, found.instruction, found.tiling,
                                self.analyzer)  # fmt: skip
         return product.within(_Replace(nest, product.statement())(stmt.body))
 
@@ -107,12 +105,20 @@ class _Lowering(StmtRewriter):
         if instruction is None or a.dtype is not b.dtype or str(store.buffer.dtype) != instruction.sums:
             raise self._fail(f"has no instruction for {a.dtype} by {b.dtype} with sums of {store.buffer.dtype}")
         sides = [
-            Operand(
-                x, own.var, depth.var, depth.extent, tuple(c for c in conditions if other.var not in collect_vars(c))
-            )
-            for x, own, other in ((a, row, column), (b, column, row))
+            self._operand(x, own, depth, [c for c in conditions if other.var not in collect_vars(c)], size)
+            for x, own, other, size in ((a, row, column, tiling.rows), (b, column, row, tiling.columns))
         ]
-        return _Nest(store.buffer, (row, column), (sides[0], sides[1]), store.indices[:-2], instruction, tiling)
+        return _Nest(store.buffer, (sides[0], sides[1]), store.indices[:-2], instruction, tiling)
+
+    def _operand(self, value: Expr, own: For, depth: For, conditions: list[Expr], size: int) -> Operand:
+        """A factor; of rows beyond those of the loop, where the tile has some, it is zero."""
+        low, high = self.analyzer.const_int_bound(own.extent)
+        if low is None or high is None or high > size:
+            raise self._fail(f"has {own.extent!r} rows or columns in a tile of {size}")
+        if low < size:
+            conditions = [*conditions, own.var < own.extent]
+            self.analyzer.set_bound(own.var, 0, size - 1)
+        return Operand(value, own.var, depth.var, depth.extent, tuple(conditions))
 
 
 def _is_annotated(stmt: Stmt) -> bool:

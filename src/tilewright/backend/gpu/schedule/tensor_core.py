@@ -1,0 +1,143 @@
+"""Products of matrices on tensor cores: dense layers, stacks of matrices and convolutions, with their epilogues.
+
+    blockIdx.x: a tile of rows and columns                    in groups of tiles that read the same operands
+    the tile's sums in shared memory                          `tir.transform.lower_tensor_core`
+    threadIdx.x: pieces of 16 bytes of the result             epilogue: bias, activation, residual, conversion
+
+Operands are gathered as they are copied to shared memory, so that a convolution's matrix of windows exists nowhere.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tilewright import te
+from tilewright.backend.gpu.schedule.implicit_product import Factors, factors_of, loops_of, split_product
+from tilewright.backend.gpu.schedule.tensor_core_cost import (
+    TensorCoreWorkload,
+    tensor_core_cost,
+    tensor_core_space,
+    tiling_of,
+)
+from tilewright.errors import ScheduleError
+from tilewright.target import DeviceTarget
+from tilewright.tir.expr import Cast, Expr
+from tilewright.tir.tensor_core import ANNOTATION, INSTRUCTIONS
+from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.stages import computes, extent_of, is_reduction
+from tilewright.topi.schedule.template import Template
+
+#: Columns, rows and terms below which tensor cores are left idle.
+_LEAST_ROWS, _LEAST_COLUMNS, _LEAST_DEPTH = 8, 8, 16
+#: Bytes of the result that a thread makes at a time.
+_PIECE = 16
+#: Tiles in a group: blocks that run at a time then read few rows and columns.
+_GROUP = 8
+
+
+def fits_tensor_core(anchor: te.Tensor, out: te.Tensor, target: DeviceTarget) -> bool:
+    """True if `out` is an epilogue of `anchor`, a product that tensor cores of `target` compute."""
+    factors = factors_of(anchor)
+    if factors is None or target.kind != "cuda" or not _has_tensor_cores(target):
+        return False
+    dtype = _dtype_of(factors)
+    if dtype is None or anchor.dtype != INSTRUCTIONS[dtype].sums or loops_of(out, anchor, factors) is None:
+        return False
+    _, rows, columns, depth = factors.sizes()
+    alone = [t for t in computes([out]) if is_reduction(t)]
+    return rows >= _LEAST_ROWS and columns >= _LEAST_COLUMNS and depth >= _LEAST_DEPTH and alone == [anchor]
+
+
+def _has_tensor_cores(target: DeviceTarget) -> bool:
+    """True from compute capability 8.0 on, which brought asynchronous copies."""
+    number = target.arch.removeprefix("sm_").rstrip("af")
+    return number.isdigit() and int(number) >= 80
+
+
+def _dtype_of(factors: Factors) -> str | None:
+    """The type of both operands, before they are widened; None where there is no instruction for it."""
+    found = {_stored_dtype(factors.left), _stored_dtype(factors.right)}
+    return next(iter(found)) if len(found) == 1 and found <= set(INSTRUCTIONS) else None
+
+
+def _stored_dtype(factor: Expr) -> str:
+    return str(factor.value.dtype if isinstance(factor, Cast) else factor.dtype)
+
+
+def workload(anchor: te.Tensor, out: te.Tensor) -> TensorCoreWorkload:
+    """The sizes of the product that `anchor` computes, and what its epilogue moves."""
+    factors = factors_of(anchor)
+    assert factors is not None
+    dtype = _dtype_of(factors)
+    assert dtype is not None
+    batch, rows, columns, depth = factors.sizes()
+    others = {t for made in computes([out]) if made.op is not anchor.op for t in made.op.input_tensors}
+    elements = math.prod(extent_of(iv) for iv in out.op.axis)
+    extra = sum(
+        t.dtype.itemsize
+        for t in others
+        if isinstance(t.op, te.PlaceholderOp)
+        and t not in anchor.op.input_tensors
+        and math.prod(getattr(n, "value", 0) for n in t.shape) == elements
+    )
+    return TensorCoreWorkload(batch, rows, columns, depth, dtype, out.dtype.itemsize, extra)
+
+
+def schedule_tensor_core(
+    s: te.Schedule, anchor: te.Tensor, out: te.Tensor, target: DeviceTarget, config: Config
+) -> None:
+    """Apply a configuration of `tensor_core_space`."""
+    factors = factors_of(anchor)
+    assert factors is not None
+    groups, dtype = loops_of(out, anchor, factors), _dtype_of(factors)
+    assert groups is not None and dtype is not None
+    tiling = tiling_of(config, INSTRUCTIONS[dtype].itemsize)
+    product = split_product(s, anchor, factors, (config["rows"], config["columns"], tiling.depth))
+    for tensor in computes([out]):
+        if tensor.op is not out.op:
+            s[tensor].compute_inline()
+    for operand in (product.left, product.right):
+        s[operand].compute_inline()
+    block = _bind_result(s, out, groups, config, tiling.threads)
+    sums = product.sums
+    s[sums].set_scope("shared")
+    s[sums].compute_at(s[out], block)
+    s[sums].pragma(s[sums].op.axis[1], ANNOTATION, tiling)
+
+
+def _bind_result(
+    s: te.Schedule, out: te.Tensor, groups: tuple[list[te.IterVar], ...], config: Config, threads: int
+) -> te.IterVar:
+    """Tiles of the result to blocks, pieces of them to threads; returns the axis of the blocks."""
+    batch, rows, columns = groups
+    stage = s[out]
+    stage.reorder(*batch, *rows, *columns)
+    row, column = (stage.fuse(*group) if len(group) > 1 else group[0] for group in (rows, columns))
+    row_tiles = -(-math.prod(extent_of(iv) for iv in rows) // config["rows"])
+    row_block, row = stage.split(row, factor=config["rows"])
+    column_block, column = stage.split(column, factor=config["columns"])
+    group = max(n for n in range(1, _GROUP + 1) if row_tiles % n == 0)
+    outer, inner = stage.split(row_block, factor=group)
+    stage.reorder(*batch, outer, column_block, inner, row, column)
+    block = stage.fuse(*batch, outer, column_block, inner)
+    lanes = max(1, _PIECE // max(1, out.dtype.itemsize))
+    piece, lane = stage.split(stage.fuse(row, column), factor=lanes)
+    _, thread = stage.split(piece, factor=threads)
+    stage.vectorize(lane)
+    stage.bind(block, te.thread_axis("blockIdx.x"))
+    stage.bind(thread, te.thread_axis("threadIdx.x"))
+    return block
+
+
+TENSOR_CORE = Template("tensor_core", workload, tensor_core_space, tensor_core_cost, schedule_tensor_core)  # type: ignore[arg-type]
+
+
+def tensor_core_gemm(out: te.Tensor, target: DeviceTarget, config: Config | None = None) -> te.Schedule:
+    """The schedule of `out`, a product with its epilogue. Raises `ScheduleError` where tensor cores do not compute it."""
+    anchors = [t for t in computes([out]) if is_reduction(t)]
+    if len(anchors) != 1 or not fits_tensor_core(anchors[0], out, target):
+        raise ScheduleError(f"{out.name} is no product that tensor cores of {target} compute")
+    s = te.create_schedule(out.op)
+    space = TENSOR_CORE.ranked(workload(anchors[0], out), target)
+    schedule_tensor_core(s, anchors[0], out, target, config or space.default)
+    return s

@@ -1,0 +1,130 @@
+"""The search space of products on tensor cores, and the time that each configuration is expected to take.
+
+A block goes through the depth in steps; a step takes as long as the slowest of its multiply-adds, its traffic with
+shared memory, its share of the second-level cache, and what is left of the latency that the stages do not hide. Blocks
+run in waves of as many as the multiprocessors hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright.backend.gpu.machine import GpuMachine, machine_of
+from tilewright.target import DeviceTarget
+from tilewright.tir.tensor_core import INSTRUCTIONS, Tiling, shared_bytes
+from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.cost import Cost
+from tilewright.topi.schedule.space import ConfigSpace
+
+#: Rows and columns of a block, and the warps that share each.
+_TILES = (
+    (256, 128, 4, 2), (128, 256, 2, 4), (256, 64, 4, 2), (64, 256, 2, 4), (128, 128, 2, 4), (128, 128, 4, 2),
+    (128, 128, 2, 2), (128, 64, 4, 2), (64, 128, 2, 4), (128, 64, 2, 2), (64, 128, 2, 2), (64, 64, 2, 2),
+    (128, 32, 4, 1), (32, 128, 1, 4), (64, 32, 2, 2), (32, 64, 2, 2), (32, 32, 2, 2), (16, 128, 1, 4), (16, 64, 1, 4),
+    (64, 16, 4, 1),
+)  # fmt: skip
+#: Bytes of an operand's row in a step, and the steps that are in shared memory.
+_DEPTHS, _STAGES = (64, 128), (2, 3, 4, 5)
+#: Registers of a thread beside those of its sums and fragments: addresses and counters.
+_OTHER_REGISTERS = 44
+#: Warps from which on a multiprocessor always finds one that can go on.
+_ENOUGH_WARPS = 8
+
+
+@dataclass(frozen=True)
+class TensorCoreWorkload:
+    """So many products of [rows, depth] by [depth, columns] of `dtype`; elements of the result have `out_bytes`.
+
+    `extra_bytes` are those that the epilogue reads for an element of the result.
+    """
+
+    batch: int
+    rows: int
+    columns: int
+    depth: int
+    dtype: str
+    out_bytes: int
+    extra_bytes: int = 0
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element of an operand."""
+        return INSTRUCTIONS[self.dtype].itemsize
+
+
+def tiling_of(config: Mapping[str, int], itemsize: int) -> Tiling:
+    """The shares of warps and the steps of a configuration."""
+    depth, sizes = config["depth_bytes"] // itemsize, ("rows", "columns", "warps_rows", "warps_columns")
+    return Tiling(*[config[name] for name in sizes], depth, config["stages"])
+
+
+def tensor_core_space(facts: TensorCoreWorkload, target: DeviceTarget) -> ConfigSpace:
+    """Tiles, warps, depths and stages that fit the target."""
+    found = ConfigSpace()
+    fitting = [tile for tile in _TILES if 32 * tile[2] * tile[3] <= target.max_threads_per_block]
+    found.define_joint(("rows", "columns", "warps_rows", "warps_columns"), fitting)
+    found.define_knob("depth_bytes", _DEPTHS)
+    found.define_knob("stages", _STAGES)
+    found.require(lambda config: _shared(config, facts) <= target.max_dynamic_shared_memory)
+    return found
+
+
+def _shared(config: Mapping[str, int], facts: TensorCoreWorkload) -> int:
+    return shared_bytes(tiling_of(config, facts.itemsize), facts.itemsize)
+
+
+def registers_of(config: Mapping[str, int]) -> int:
+    """Registers that a thread is expected to need."""
+    rows, columns = config["rows"] // config["warps_rows"], config["columns"] // config["warps_columns"]
+    return _OTHER_REGISTERS + rows * columns // 32 + (rows + columns) // 4
+
+
+def resident_blocks(config: Mapping[str, int], facts: TensorCoreWorkload, machine: GpuMachine) -> int:
+    """Blocks that a multiprocessor holds at a time, at least one."""
+    threads = 32 * config["warps_rows"] * config["warps_columns"]
+    registers = -(-registers_of(config) // 8) * 8
+    held = min(
+        machine.threads // threads,
+        machine.registers // (threads * registers),
+        machine.shared_per_multiprocessor // (_shared(config, facts) + machine.shared_reserved),
+        machine.blocks,
+    )
+    return max(1, held)
+
+
+def tensor_core_cost(facts: TensorCoreWorkload, config: Config, target: DeviceTarget) -> Cost:
+    """Cycles of a multiprocessor: waves of blocks, each as long as its steps and its epilogue."""
+    machine = machine_of(target)
+    rows, columns = -(-facts.rows // config["rows"]), -(-facts.columns // config["columns"])
+    blocks = facts.batch * rows * columns
+    held = resident_blocks(config, facts, machine)
+    whole, rest = divmod(blocks, machine.multiprocessors * held)
+    cycles = whole * _wave(config, facts, machine, held)
+    if rest:
+        cycles += _wave(config, facts, machine, -(-rest // machine.multiprocessors))
+    operands = facts.batch * (facts.rows + facts.columns) * facts.depth * facts.itemsize
+    results = facts.batch * facts.rows * facts.columns * (facts.out_bytes + facts.extra_bytes)
+    memory = (operands + results) / machine.dram_bytes * machine.clock
+    return Cost(arithmetic=cycles, memory=memory, fixed=machine.launch * machine.clock)
+
+
+def _wave(config: Config, facts: TensorCoreWorkload, machine: GpuMachine, held: int) -> float:
+    """Cycles of one wave, in which a multiprocessor has `held` blocks."""
+    itemsize, depth = facts.itemsize, config["depth_bytes"] // facts.itemsize
+    rows, columns = config["rows"], config["columns"]
+    warps = config["warps_rows"] * config["warps_columns"]
+    steps = -(-facts.depth // depth)
+    rate = machine.tensor_float16 if itemsize == 2 else machine.tensor_int8
+    busy = min(1.0, held * warps / _ENOUGH_WARPS)
+    products = held * rows * columns * depth / (rate * machine.mma_sync * busy)
+    fragments = rows * config["warps_columns"] + columns * config["warps_rows"]  # each read by the warps beside it
+    shared = held * (fragments + rows + columns) * depth * itemsize / machine.shared_bytes
+    share = machine.l2_bytes / machine.multiprocessors / machine.clock
+    brought = held * (rows + columns) * depth * itemsize / share
+    latency = machine.latency * machine.clock
+    hidden = (config["stages"] - 1) * max(products, shared, brought)
+    step = max(products, shared, brought) + max(0.0, latency - hidden) / (config["stages"] - 1)
+    written = held * rows * columns * (facts.out_bytes + facts.extra_bytes) / share
+    stored = held * rows * columns * 8 / machine.shared_bytes
+    return latency + steps * step + written + stored + latency
