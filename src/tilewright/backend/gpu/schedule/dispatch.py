@@ -14,6 +14,7 @@ from tilewright.backend.gpu.machine import machine_of
 from tilewright.backend.gpu.schedule.injective import schedule_injective
 from tilewright.backend.gpu.schedule.product import PRODUCT, fits
 from tilewright.backend.gpu.schedule.reduce import schedule_reduce
+from tilewright.backend.gpu.schedule.tensor_core import TENSOR_CORE, fits_tensor_core
 from tilewright.errors import ScheduleError
 from tilewright.target import DeviceTarget
 from tilewright.topi.schedule.choice import Choice
@@ -28,7 +29,7 @@ def schedule(outs: list[te.Tensor], target: DeviceTarget, config: Mapping[str, A
     Raises `ScheduleError` for a configuration of a computation that has no choices.
     """
     s = te.create_schedule([out.op for out in outs])
-    found, space = template_of(outs), space_of(outs, target)
+    found, space = template_of(outs, target), space_of(outs, target)
     if config is not None and space is None:
         raise ScheduleError("a configuration is given, but the computation has no template with a search space")
     if found is not None and space is not None:
@@ -43,27 +44,29 @@ def schedule(outs: list[te.Tensor], target: DeviceTarget, config: Mapping[str, A
 
 def space_of(outs: list[te.Tensor], target: DeviceTarget) -> ConfigSpace | None:
     """The search space of the schedule of `outs`, ranked by cost; None where it has no choices."""
-    found = template_of(outs)
+    found = template_of(outs, target)
     if found is None:
         return None
     template, anchor = found
     return template.ranked(template.workload(anchor, outs[0]), target)
 
 
-def template_of(outs: list[te.Tensor]) -> tuple[Template, te.Tensor] | None:
+def template_of(outs: list[te.Tensor], target: DeviceTarget) -> tuple[Template, te.Tensor] | None:
     """The template for the computation of `outs` and its anchor; None where it has no choices."""
     stages = computes(outs)
     if len(outs) != 1 or not all(isinstance(t.op, te.ComputeOp) for t in stages):
         return None
     reductions = [t for t in stages if is_reduction(t)]
-    if len(reductions) == 1 and fits(reductions[0], outs[0]):
-        return PRODUCT, reductions[0]
-    return None
+    if len(reductions) != 1:
+        return None
+    if fits_tensor_core(reductions[0], outs[0], target):
+        return TENSOR_CORE, reductions[0]
+    return (PRODUCT, reductions[0]) if fits(reductions[0], outs[0]) else None
 
 
 def choice_of(outs: list[te.Tensor], target: DeviceTarget, config: Mapping[str, Any] | None = None) -> Choice:
     """The template and configuration for the computation of `outs`, and the time that it is expected to take."""
-    found, space = template_of(outs), space_of(outs, target)
+    found, space = template_of(outs, target), space_of(outs, target)
     if found is None or space is None:
         return Choice("reduce" if any(map(is_reduction, computes(outs))) else "injective")
     template, _ = found

@@ -119,16 +119,20 @@ def _in_memory_order(tensor: te.Tensor) -> tuple[te.IterVar, ...]:
     return tuple(sorted(tensor.op.reduce_axis, key=step, reverse=True))
 
 
-def split_product(s: te.Schedule, tensor: te.Tensor, factors: Factors, tile: tuple[int, int, int]) -> Product:
+def split_product(
+    s: te.Schedule, tensor: te.Tensor, factors: Factors, tile: tuple[int, int, int], parts: int = 1
+) -> Product:
     """Put the product's stages before that of `tensor`, which then reads the sums; sizes are multiples of `tile`.
 
-    `tile` are rows, columns and terms.
+    `tile` are rows, columns and terms. With several `parts` the terms are divided among them, so that there are sums
+    of each, as of so many products more, and `tensor` adds them up (split-K).
     """
     op = tensor.op
     assert isinstance(op, te.ComputeOp)
     groups = (factors.batch, factors.rows, factors.columns, factors.depth)
     batch, rows, columns, depth = (math.prod([iv.dom.extent for iv in axes], start=tir.const(1)) for axes in groups)
-    m, n, k = (_rounded(size, step) for size, step in zip((rows, columns, depth), tile))
+    steps = (tile[0], tile[1], tile[2] * parts)
+    m, n, k = (_rounded(size, step) for size, step in zip((rows, columns, depth), steps))
 
     def operand(source: Expr, own: Sequence[te.IterVar], size: Any, padded: Any, name: str) -> te.Tensor:
         def element(b: Any, term: Any, position: Any) -> Any:
@@ -141,19 +145,22 @@ def split_product(s: te.Schedule, tensor: te.Tensor, factors: Factors, tile: tup
 
     left = operand(factors.left, factors.rows, rows, m, f"{op.name}.left")
     right = operand(factors.right, factors.columns, columns, n, f"{op.name}.right")
-    term, wide = te.reduce_axis((0, k), "k"), op.body[0].dtype
-    sums = te.compute(
-        (batch, m, n),
-        lambda b, i, j: te.sum(left(b, term, i).astype(wide) * right(b, term, j).astype(wide), axis=term),
-        name=f"{op.name}.sums",
-    )
+    term, wide, own = te.reduce_axis((0, k // parts), "k"), op.body[0].dtype, k // parts
+
+    def sum_of_products(z: Any, i: Any, j: Any) -> Any:
+        b, first = (z // parts, z % parts * own) if parts > 1 else (z, 0)
+        return te.sum(left(b, first + term, i).astype(wide) * right(b, first + term, j).astype(wide), axis=term)
+
+    sums = te.compute((batch * parts, m, n), sum_of_products, name=f"{op.name}.sums")
     position = s.stages.index(s[tensor])
     for offset, made in enumerate((left, right, sums)):
         s.insert(position + offset, made.op)
-    indices = [_flat(group) for group in groups[:3]]
-    stage = s[tensor]
-    stage.leaf_iter_vars, stage.relations, stage.attrs = list(op.axis), [], {}
-    replace_op(s, stage, te.ComputeOp(op.name, op.axis, [sums(*indices)], "", {}, op.position))
+    product, row, column = (_flat(group) for group in groups[:3])
+    stage, part = s[tensor], te.reduce_axis((0, parts), "part")
+    whole = te.sum(sums(product * parts + part, row, column), axis=part) if parts > 1 else sums(product, row, column)
+    stage.leaf_iter_vars = [*op.axis, part] if parts > 1 else list(op.axis)
+    stage.relations, stage.attrs = [], {}
+    replace_op(s, stage, te.ComputeOp(op.name, op.axis, [whole], "", {}, op.position))
     return Product(left, right, sums, factors)
 
 

@@ -10,14 +10,15 @@ neighbouring threads read neighbours in shared memory, which do not collide in i
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.backend.gpu.machine import GpuMachine, machine_of
 from tilewright.backend.gpu.schedule.implicit_product import Product, factors_of, loops_of, split_product
+from tilewright.backend.gpu.schedule.reduce import schedule_alone
 from tilewright.target import DeviceTarget
+from tilewright.tir.expr import IntImm
 from tilewright.topi.schedule.access import producer_reads, stride
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cost import Cost
@@ -29,7 +30,8 @@ from tilewright.topi.schedule.template import Template
 _TILES = (
     (128, 128, 8, 8, 8), (128, 64, 8, 8, 8), (64, 128, 8, 8, 8), (64, 64, 16, 4, 4), (64, 32, 16, 4, 4),
     (32, 64, 16, 4, 4), (32, 32, 16, 2, 4), (16, 64, 16, 2, 4), (64, 16, 16, 4, 2), (16, 32, 16, 1, 4),
-    (32, 128, 16, 4, 8), (128, 32, 16, 8, 4), (16, 128, 16, 2, 8), (8, 128, 16, 1, 8),
+    (32, 128, 16, 4, 8), (128, 32, 16, 8, 4), (16, 128, 16, 2, 8), (8, 128, 16, 1, 8), (8, 64, 16, 1, 4),
+    (4, 128, 16, 1, 4), (64, 8, 16, 4, 1), (128, 4, 16, 4, 1), (16, 16, 16, 1, 2), (8, 8, 16, 1, 1), (4, 4, 16, 1, 1),
 )  # fmt: skip
 
 #: Registers of a thread beside those of its sums and of one row and column.
@@ -38,6 +40,12 @@ _OTHER_REGISTERS = 40
 _LEAST = 4
 #: Elements that a thread takes from its tile at a time, as neighbours.
 _PIECE = 4
+#: Parts that the terms may be divided into, and steps over terms that a part has at least.
+_PARTS, _LEAST_STEPS = (1, 2, 4, 8, 16, 32), 4
+#: The share of a multiprocessor's multiply-adds that a loop with loads of operands between them reaches.
+_SHARE_OF_PEAK = 0.7
+#: Elements that a load of neighbours from shared memory brings.
+_LANES_OF_LOAD = 4
 
 
 @dataclass(frozen=True)
@@ -49,27 +57,63 @@ class ProductWorkload:
     columns: int
     depth: int
     itemsize: int
+    fixed_rows: bool = True
+    fixed_columns: bool = True
 
 
 def workload(anchor: te.Tensor, out: te.Tensor) -> ProductWorkload:
     """The sizes of the product that `anchor` computes."""
     factors = factors_of(anchor)
     assert factors is not None
-    return ProductWorkload(*factors.sizes(), max(1, factors.left.dtype.itemsize))
+    fixed = [
+        all(iv.dom is not None and isinstance(iv.dom.extent, IntImm) for iv in axes)
+        for axes in (factors.rows, factors.columns)
+    ]
+    return ProductWorkload(*factors.sizes(), max(1, factors.left.dtype.itemsize), *fixed)
 
 
 def space(facts: ProductWorkload, target: DeviceTarget) -> ConfigSpace:
-    """Tiles of a block and of its threads that fit the target."""
-    names = ("rows", "columns", "terms", "thread_rows", "thread_columns")
-    fitting = [
-        tile
-        for tile in _TILES
-        if _threads(dict(zip(names, tile))) <= target.max_threads_per_block
-        and facts.itemsize * (tile[0] + tile[1]) * tile[2] <= target.max_shared_memory_per_block
-    ]
+    """Tiles of a block and of its threads that fit the target, and parts that the terms are divided into."""
+    machine = machine_of(target)
     found = ConfigSpace()
-    found.define_joint(names, fitting)
+    names = ("rows", "columns", "terms", "thread_rows", "thread_columns")
+    found.define_joint(names, [tile for tile in _TILES if _fits_target(dict(zip(names, tile)), facts, target)])
+    found.define_knob("parts", _PARTS)
+    found.require(lambda c: c["parts"] == 1 or _divides_terms(c, facts, machine))
     return found
+
+
+def _fits_target(config: Mapping[str, int], facts: ProductWorkload, target: DeviceTarget) -> bool:
+    """True if the tile is no larger than the result, and its threads and operands are within the target's limits.
+
+    A loop shorter than its tile would have fewer threads than bring operands, and a thread with a single row or column
+    would be guarded around a barrier where tiles do not divide these.
+    """
+    ragged = any(
+        config[f"thread_{own}"] == 1 and (not fixed or whole % config[own])
+        for own, whole, fixed in (
+            ("rows", facts.rows, facts.fixed_rows),
+            ("columns", facts.columns, facts.fixed_columns),
+        )
+    )
+    shared = facts.itemsize * (config["rows"] + config["columns"]) * config["terms"]
+    return (
+        not ragged
+        and config["rows"] <= facts.rows
+        and config["columns"] <= facts.columns
+        and _threads(config) <= target.max_threads_per_block
+        and shared <= target.max_shared_memory_per_block
+    )
+
+
+def _divides_terms(config: Mapping[str, int], facts: ProductWorkload, machine: GpuMachine) -> bool:
+    """True if there are terms enough for the parts, and without parts too few blocks."""
+    enough = facts.depth >= _LEAST_STEPS * config["terms"] * config["parts"]
+    return enough and _blocks(config, facts) < 2 * machine.multiprocessors
+
+
+def _blocks(config: Mapping[str, int], facts: ProductWorkload) -> int:
+    return facts.batch * -(-facts.rows // config["rows"]) * -(-facts.columns // config["columns"])
 
 
 def _threads(config: Mapping[str, int]) -> int:
@@ -77,24 +121,26 @@ def _threads(config: Mapping[str, int]) -> int:
 
 
 def cost(facts: ProductWorkload, config: Config, target: DeviceTarget) -> Cost:
-    """Cycles: waves of blocks over the multiprocessors, each as long as its multiply-adds, its reads or its waits."""
+    """Cycles: waves of blocks over the multiprocessors, each step as long as its arithmetic, its reads or its waits."""
     machine = machine_of(target)
-    rows, columns = -(-facts.rows // config["rows"]), -(-facts.columns // config["columns"])
-    blocks, threads = facts.batch * rows * columns, _threads(config)
+    blocks, threads = _blocks(config, facts) * config["parts"], _threads(config)
     resident = max(1, min(_resident(config, facts, machine), -(-blocks // machine.multiprocessors)))
-    steps = -(-facts.depth // config["terms"])
-    size = config["rows"] * config["columns"] * config["terms"]
-    # a warp issues an instruction every other cycle at best, and its own sums depend on each other
-    busy = min(1.0, resident * threads / 256)
-    arithmetic = resident * size / (machine.fma * busy)
-    per_thread = config["thread_rows"] * config["thread_columns"]
-    loads = resident * threads * config["terms"] * 4 * (config["thread_rows"] + config["thread_columns"])
-    shared = loads / (machine.shared_bytes * min(4.0, per_thread**0.5))
-    brought = facts.itemsize * (config["rows"] + config["columns"]) * config["terms"] * resident
-    memory = brought / (machine.l2_bytes / machine.multiprocessors / machine.clock)
-    wait = machine.latency * machine.clock / max(1.0, resident * threads / 128)
     waves = -(-blocks // (machine.multiprocessors * resident))
-    cycles = waves * (steps * (max(arithmetic, shared, memory) + wait) + machine.latency * machine.clock)
+    steps = -(-facts.depth // (config["terms"] * config["parts"]))
+    products = config["rows"] * config["columns"] * config["terms"]
+    rate = min(machine.fma, threads)  # of one block: a thread has no more than an instruction a cycle
+    alone = machine.latency * machine.clock + products / rate
+    loads = threads * config["terms"] * 4 * (config["thread_rows"] + config["thread_columns"])
+    brought = facts.itemsize * (config["rows"] + config["columns"]) * config["terms"]
+    together = resident * max(
+        products / (_SHARE_OF_PEAK * machine.fma),
+        loads / machine.shared_bytes / _LANES_OF_LOAD,
+        brought / (machine.l2_bytes / machine.multiprocessors / machine.clock),
+    )
+    cycles = waves * (steps * max(alone, together) + machine.latency * machine.clock)
+    if config["parts"] > 1:
+        moved = 4 * (config["parts"] + 1) * facts.batch * facts.rows * facts.columns
+        cycles += (machine.launch + machine.latency + moved / machine.l2_bytes) * machine.clock
     return Cost(arithmetic=cycles, fixed=machine.launch * machine.clock)
 
 
@@ -128,14 +174,20 @@ def schedule_product(s: te.Schedule, anchor: te.Tensor, out: te.Tensor, target: 
     groups = loops_of(out, anchor, factors)
     assert groups is not None
     contiguous = [_along_depth(anchor, factors.depth, own) for own in (factors.rows, factors.columns)]
-    if anchor.op is out.op:
-        groups = tuple(list(group) for group in groups)
-    product = split_product(s, anchor, factors, (config["rows"], config["columns"], config["terms"]))
+    product = split_product(s, anchor, factors, (config["rows"], config["columns"], config["terms"]), config["parts"])
     for tensor in computes([out]):
-        if tensor.op is not out.op:
+        if tensor.op is not out.op and not (tensor.op is anchor.op and config["parts"] > 1):
             s[tensor].compute_inline()
-    thread = _bind_result(s, out, groups, config)
-    _schedule_sums(s, product, out, thread, config)
+    if config["parts"] > 1:
+        sums, result = s.cache_write(product.sums, "local"), product.sums
+        batch, row, column = s[result].op.axis
+        groups = [batch], [row], [column]
+        schedule_alone(s, out, [anchor], target)
+    else:
+        sums, result = product.sums, out
+        s[sums].set_scope("local")
+    thread = _bind_result(s, result, groups, config)
+    _schedule_sums(s, product, sums, result, thread, config)
     for operand, along in zip((product.left, product.right), contiguous, strict=True):
         _bring(s, operand, along, config)
 
@@ -157,16 +209,16 @@ def _bind_result(s: te.Schedule, out: te.Tensor, groups: tuple[list[te.IterVar],
     stage.reorder(*batch, m, n, vm, vn, tm, tn, im, in_)
     if batch:
         stage.bind(stage.fuse(*batch) if len(batch) > 1 else batch[0], te.thread_axis("blockIdx.z"))
-    for axis, tag in ((m, "blockIdx.y"), (n, "blockIdx.x"), (vm, "vthread"), (vn, "vthread"), (tm, "threadIdx.y"),
-                      (tn, "threadIdx.x")):  # fmt: skip
+    tags = ("blockIdx.y", "blockIdx.x", "vthread", "vthread", "threadIdx.y", "threadIdx.x")
+    for axis, tag in zip((m, n, vm, vn, tm, tn), tags, strict=True):
         stage.bind(axis, te.thread_axis(tag))
     return tn
 
 
-def _schedule_sums(s: te.Schedule, product: Product, out: te.Tensor, thread: te.IterVar, config: Config) -> None:
+def _schedule_sums(
+    s: te.Schedule, product: Product, sums: te.Tensor, out: te.Tensor, thread: te.IterVar, config: Config
+) -> None:
     """The sums of a thread in registers, term by term."""
-    sums = product.sums
-    s[sums].set_scope("local")
     s[sums].compute_at(s[out], thread)
     batch, row, column = s[sums].op.axis
     outer, inner = s[sums].split(s[sums].op.reduce_axis[0], factor=config["terms"])
@@ -201,11 +253,6 @@ def _along_depth(tensor: te.Tensor, depth: tuple[te.IterVar, ...], own: tuple[te
         if wide and stride(load, wide[-1], axes) and stride(load, last, axes) == 1:
             return abs(stride(load, wide[-1], axes) or 0) != 1
     return False
-
-
-def area(facts: ProductWorkload) -> int:
-    """Multiply-adds of the workload."""
-    return math.prod((facts.batch, facts.rows, facts.columns, facts.depth))
 
 
 PRODUCT = Template("product", workload, space, cost, schedule_product)  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ def _schedule_elements(s: te.Schedule, out: te.Tensor, reductions: list[te.Tenso
     terms, count = max(terms_of(t) for t in reductions), math.prod(shape_of(out))
     together = terms > _FEW_TERMS and (count < _ENOUGH_ELEMENTS or bool(row_axes(reductions[-1])))
     if not together or not all(_can_share(t) for t in reductions):
-        _schedule_alone(s, out, reductions, target)
+        schedule_alone(s, out, reductions, target)
         return
     threads = _WARP if terms < _MANY_TERMS or count >= _ENOUGH_ELEMENTS else THREADS
     axes = list(s[out].op.axis)
@@ -120,7 +120,7 @@ def _schedule_elements(s: te.Schedule, out: te.Tensor, reductions: list[te.Tenso
         _share_terms(s, tensor, threads)
 
 
-def _schedule_alone(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], target: DeviceTarget) -> None:
+def schedule_alone(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], target: DeviceTarget) -> None:
     """A thread for each element, which sums all its terms."""
     inner = None
     if reductions[-1].op is out.op:
