@@ -12,8 +12,9 @@ from tilewright.errors import TargetError
 from tilewright.target.target import Target, made, spelled
 
 #: Figures of each kind where the target does not give them: threads and shared bytes of a block, threads of a warp,
-#: the widest vector access in bytes (CUDA code has several accesses for a wide one), and the bytes of a thread's own arrays (0: the language names no limit; CUDA C++
-#: Programming Guide, table of technical specifications; WebGPU Shading Language, section on limits).
+#: the widest vector access in bytes (CUDA code has several accesses for a wide one), and the bytes of a thread's own
+#: arrays (0: the language names no limit; CUDA C++ Programming Guide, table of technical specifications; WebGPU
+#: Shading Language, section on limits).
 _DEFAULTS: dict[str, dict[str, int]] = {
     "opencl": {"max_threads_per_block": 1024, "max_shared_memory_per_block": 32768, "thread_warp_size": 1,
                "max_vector_bytes": 16, "max_local_memory_per_thread": 0},

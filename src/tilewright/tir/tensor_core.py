@@ -27,6 +27,8 @@ from tilewright.tir.stmt import Evaluate, Stmt
 CALLS = ("ptx_ldmatrix", "ptx_mma", "ptx_cp_async", "copy_vector")
 #: The annotation of a loop nest that becomes a product on tensor cores; its value is a `Tiling`.
 ANNOTATION = "tensor_core"
+#: The attribute of a function whose kernels shall leave registers for so many blocks on a multiprocessor.
+RESIDENT = "resident_blocks"
 #: Bytes of a row of the 8 x 8 tiles that `ldmatrix` loads, and of the largest asynchronous copy.
 CHUNK = 16
 #: Rows and columns of the sums of one instruction.
@@ -35,7 +37,7 @@ ROWS, COLUMNS = 16, 8
 
 @dataclass(frozen=True)
 class Instruction:
-    """One `mma.sync`: its kind in the texts of code generators, its depth, the bytes of an element, type of the sums."""
+    """One `mma.sync`: its kind in names of functions, its depth, the bytes of an element, the type of the sums."""
 
     kind: str
     depth: int
@@ -56,8 +58,9 @@ INSTRUCTIONS = {
 class Tiling:
     """A block's tile, the share of a warp in it, and the way through the depth.
 
-    `rows` x `columns` of the result; a block of `warps_rows` times `warps_columns` warps advances by `depth` elements a step; `stages` steps are in
-    shared memory at a time, all but one of them on the way.
+    `rows` x `columns` of the result are shared by `warps_rows` times `warps_columns` warps, which advance by `depth`
+    elements a step; `stages` steps are in shared memory at a time, all but one of them on the way. Registers are left
+    for `resident` blocks on a multiprocessor.
     """
 
     rows: int
@@ -66,6 +69,7 @@ class Tiling:
     warps_columns: int
     depth: int
     stages: int
+    resident: int = 1
 
     @property
     def threads(self) -> int:
@@ -73,7 +77,8 @@ class Tiling:
         return 32 * self.warps_rows * self.warps_columns
 
     def __str__(self) -> str:
-        return f"{self.rows}x{self.columns} by {self.warps_rows}x{self.warps_columns} warps, depth {self.depth}, {self.stages} stages"
+        warps = f"{self.warps_rows}x{self.warps_columns} warps"
+        return f"{self.rows}x{self.columns} by {warps}, depth {self.depth}, {self.stages} stages"
 
 
 def is_tensor_core_call(x: Any) -> bool:

@@ -12,6 +12,7 @@ from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, division_functions
 from tilewright.codegen.source.tensor_core import TENSOR_CORE_CALLS, TENSOR_CORE_FUNCTIONS, dynamic_array
 from tilewright.codegen.source.wmma import FRAGMENT_CALLS, fragment_array
+from tilewright.tir.tensor_core import RESIDENT
 from tilewright.tir.transform.split_host_device import Launch
 from tilewright.tir.warp_matrix import FRAGMENT_SCOPES
 
@@ -91,7 +92,8 @@ __device__ __forceinline__ unsigned short tilewright_to_bfloat(float f) {
 def _head(launch: Launch, b: SourceBuilder) -> str:
     parameters = parameter_list(launch, b, "{const}{type}* __restrict__ {name}", "const {type} {name}")
     x, y, z = launch.block
-    bounds = f"__launch_bounds__({x * y * z})"
+    resident = launch.kernel.attrs.get(RESIDENT)
+    bounds = f"__launch_bounds__({x * y * z}{f', {resident}' if resident else ''})"
     return f'extern "C" __global__ void {bounds} {launch.kernel.name}({", ".join(parameters)}) {{'
 
 

@@ -24,7 +24,8 @@ class Dialect:
     `num_workers`, to expressions. `barriers` maps a storage scope to the statement that orders its accesses among the
     threads of a block. `effects` maps calls that are statements of this language alone to what writes them, given the
     builder and the call; `arrays` maps storage scopes of this language alone to what declares a buffer.
-    `unroll` asks the compiler to write out the loop that follows. `position` tells a compiler of what line of which file the next line was made.
+    `unroll` asks the compiler to write out the loop that follows, with a
+    1 behind it to leave it as it is. `position` tells a compiler of what line of which file the next line was made.
     """
 
     name: str

@@ -98,7 +98,7 @@ def _for(b: SourceBuilder, stmt: s.For) -> None:
     b.analyzer.bind(stmt.var, (stmt.min, stmt.extent))
     first, last = b.value(stmt.min), b.value(end)
     if b.dialect.unroll and "unroll_hint" in stmt.annotations:
-        b.line(b.dialect.unroll)
+        b.line(b.dialect.unroll if stmt.annotations["unroll_hint"] else f"{b.dialect.unroll} 1")
     head = b.dialect.loop.format(type=b.dialect.type_name(stmt.var.dtype), name=b.name(stmt.var), first=first, end=last)
     with b.block(head):
         statement(b, stmt.body)

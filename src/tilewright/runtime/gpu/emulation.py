@@ -28,7 +28,7 @@ from tilewright.runtime.memory import aligned_empty
 from tilewright.runtime.threads import default_workers
 
 _KERNEL = re.compile(
-    r'^(?:extern "C" __global__|kernel) void (?:__launch_bounds__\(\d+\) )?(\w+)\(([^\n]*)\) \{$(.*?)^\}$',
+    r'^(?:extern "C" __global__|kernel) void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(([^\n]*)\) \{$(.*?)^\}$',
     re.MULTILINE | re.DOTALL,
 )
 #: Words of kernels whose threads meet: barriers, shuffles, tensor cores.
@@ -162,7 +162,10 @@ def _compile(text: str, headers: Sequence[str]) -> ctypes.CDLL:
         source, made = Path(directory, "kernels.cpp"), Path(directory, "kernels.so")
         source.write_text(header + "\n" + _SHARED + _INCLUDE.sub("", text))
         # the check of jumps, which some compilers bring by default, knows one stack only
-        options = "-std=c++17 -O2 -ftree-vectorize -march=native -fno-strict-aliasing -U_FORTIFY_SOURCE -shared -fPIC -fwrapv -pthread -w"
+        options = (
+            "-std=c++17 -O2 -ftree-vectorize -march=native -fno-strict-aliasing -U_FORTIFY_SOURCE -shared -fPIC -fwrapv "
+            "-pthread -w"
+        )
         command = [compiler, *options.split(), "-o", str(made), str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -68,7 +68,14 @@ class Function:
                 grid = tuple(int(n) for n in compile_expressions(names, step["grid"])(*numbers))
                 if min(grid) > 0:
                     arguments = [values[name] for name in step["args"]]
-                    found.append(Launch(self._kernels[step["kernel"]], grid, tuple(step["block"]), arguments))  # type: ignore[arg-type]
+                    made = (
+                        self._kernels[step["kernel"]],
+                        grid,
+                        tuple(step["block"]),
+                        arguments,
+                        step.get("shared_bytes", 0),
+                    )
+                    found.append(Launch(*made))  # type: ignore[arg-type]
             elif "loop" in step:
                 low, extent = compile_expressions(names, [step["min"], step["extent"]])(*numbers)
                 kind = DType(step["dtype"]).numpy.type

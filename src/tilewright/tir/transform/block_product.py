@@ -104,7 +104,7 @@ class BlockProduct:
             self._ahead(after, op.floormod(after, op.const(tiling.stages)), steps),
             self._multiply(op.floormod(step, op.const(tiling.stages)), a, b, sums),
         )
-        loop = For(step, op.const(0), steps, ForKind.SERIAL, body)
+        loop = For(step, op.const(0), steps, ForKind.SERIAL, body, "", {"unroll_hint": False})
         end = seq(effect("ptx_wait_group", 0), _barrier(), self._store(sums), _barrier())
         whole: Stmt = seq(zero, *first, loop, end)
         for buffer in (b, a, sums):

@@ -11,7 +11,7 @@ from tilewright.tir.arith.linear import conjuncts
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Add, BufferLoad, Call, Cast, Expr, Mul, Var
 from tilewright.tir.stmt import Allocate, BufferStore, For, IfThenElse, PrimFunc, SeqStmt, Stmt
-from tilewright.tir.tensor_core import ANNOTATION, INSTRUCTIONS, Instruction, Tiling
+from tilewright.tir.tensor_core import ANNOTATION, INSTRUCTIONS, RESIDENT, Instruction, Tiling
 from tilewright.tir.transform.block_product import BlockProduct
 from tilewright.tir.transform.operand_tile import Operand
 from tilewright.tir.transform.statements import walk
@@ -40,7 +40,9 @@ def lower_tensor_core(func: PrimFunc) -> PrimFunc:
     memory are copied asynchronously, others are computed. Runs before `bind_threads`. Raises ScheduleError where the
     loops are no such product.
     """
-    return func.with_body(_Lowering(func.name)(func.body))
+    lowering = _Lowering(func.name)
+    body = lowering(func.body)
+    return PrimFunc(func.name, func.params, body, {**func.attrs, **lowering.attrs})
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class _Lowering(StmtRewriter):
         super().__init__()
         self.name = name
         self.analyzer = Analyzer()
+        self.attrs: dict[str, int] = {}
 
     def visit_For(self, loop: For) -> Stmt:
         """Loops around, whose ranges help to prove what operands are."""
@@ -74,6 +77,7 @@ class _Lowering(StmtRewriter):
         for loop in _loops_between(stmt.body, nest):
             self.analyzer.bind(loop.var, (loop.min, loop.extent))
         found = self._parse(nest)
+        self.attrs[RESIDENT] = found.tiling.resident
         product = BlockProduct(found.sums, found.index, found.factors, found.instruction, found.tiling,
                                self.analyzer)  # fmt: skip
         return product.within(_Replace(nest, product.statement())(stmt.body))

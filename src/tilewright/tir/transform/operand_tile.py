@@ -94,7 +94,7 @@ def tile_form(operand: Operand, rows: int, depth: int, analyzer: Analyzer) -> Ti
 
 
 def _contiguous(operand: Operand, transposed: bool, width: int, analyzer: Analyzer) -> bool:
-    """True if `width` elements from each multiple of it on are neighbours, aligned, and exist together or not at all."""
+    """True if the elements from a multiple of `width` to the next are neighbours, aligned, and exist all or none."""
     found = operand.source()
     if found is None:
         return False

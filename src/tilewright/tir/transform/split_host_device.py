@@ -22,6 +22,7 @@ from tilewright.tir.stmt import (
     SeqStmt,
     Stmt,
 )
+from tilewright.tir.tensor_core import RESIDENT
 from tilewright.tir.transform.bind_threads import THREAD_AXES, is_thread_loop, thread_extents
 from tilewright.tir.transform.statements import walk
 from tilewright.tir.visitor import collect, collect_vars, substitute
@@ -162,6 +163,8 @@ def _launch(func: PrimFunc, stmt: Stmt, number: int) -> Launch:
     stored = {s.buffer for s in collect(stmt, BufferStore)}
     stored |= {written_position(call).buffer for call in collect(stmt, Call) if is_fragment_call(call)}
     attrs = {"written": tuple(p in stored for p in params)}
+    if RESIDENT in func.attrs:
+        attrs[RESIDENT] = func.attrs[RESIDENT]
     kernel = PrimFunc(f"{func.name}_kernel{number}", params, stmt, attrs)
     return Launch(kernel, grid, block)  # type: ignore[arg-type]
 

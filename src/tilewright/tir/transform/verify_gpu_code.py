@@ -66,8 +66,11 @@ def _verify(name: str, kernel: Stmt, target: DeviceTarget) -> None:
     hold(total, target.max_shared_memory_per_block, option, f"{total} bytes of shared memory in a block ({listed})",
          "Make the tiles that are kept in shared memory smaller")  # fmt: skip
     dynamic = sum(_bytes(stmt) for stmt in walk(body) if isinstance(stmt, Allocate) and _is_dynamic(stmt))
-    hold(dynamic, target.max_dynamic_shared_memory, "arch", f"{dynamic} bytes of shared memory that the launch asks for",
-         "Make the tiles smaller or take fewer stages")  # fmt: skip
+    if dynamic > target.max_dynamic_shared_memory:
+        raise ScheduleError(
+            f"{name} asks for {dynamic} bytes of shared memory in a block at its launch; {target} has "
+            f"{target.max_dynamic_shared_memory}. Make the tiles smaller or take fewer stages"
+        )
     local, option = _local_bytes(body), "max_local_memory_per_thread"
     hold(local, target.max_local_memory_per_thread, option, f"{local} bytes of local arrays in a thread",
          "Give each thread less to compute, or use more threads")  # fmt: skip

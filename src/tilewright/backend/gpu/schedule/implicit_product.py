@@ -24,7 +24,7 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.te.cache import replace_op
 from tilewright.te.rewrite import BodyRewriter
-from tilewright.tir.expr import Cast, Expr, IntImm, Mul, Reduce, Var
+from tilewright.tir.expr import Cast, Expr, IntImm, Mul, ProducerLoad, Reduce, Var
 from tilewright.tir.visitor import collect_vars
 from tilewright.topi.schedule.access import producer_reads, reads_through, stride
 from tilewright.topi.schedule.stages import extent_of, shape_of
@@ -63,8 +63,8 @@ class Product:
     factors: Factors
 
 
-def factors_of(tensor: te.Tensor) -> Factors | None:
-    """The factors of a reduction; None where it is no sum of products with rows and columns."""
+def factors_of(tensor: te.Tensor, out: te.Tensor) -> Factors | None:
+    """The factors of a reduction, whose epilogue is `out`; None where it is no sum of products with rows and columns."""
     op = tensor.op
     if not isinstance(op, te.ComputeOp) or not op.is_reduction or len(op.body) != 1:
         return None
@@ -85,10 +85,26 @@ def factors_of(tensor: te.Tensor) -> Factors | None:
     columns = [iv for iv in op.axis if iv.var in of_right and iv.var not in of_left]
     if not rows or not columns:
         return None
-    wide = [iv for iv in op.axis if extent_of(iv) > 1]
-    if wide and wide[-1] in rows:
+    if _last_axis(tensor, out) in rows:
         rows, columns, left, right = columns, rows, right, left
     return Factors(tuple(both), tuple(rows), tuple(columns), _in_memory_order(tensor), left, right)
+
+
+def _last_axis(tensor: te.Tensor, out: te.Tensor) -> te.IterVar | None:
+    """The axis of `tensor` along which its epilogue lies in memory."""
+    wide = [iv for iv in out.op.axis if extent_of(iv) > 1]
+    if tensor.op is out.op or not wide:
+        return wide[-1] if wide else None
+    for load in _loads_of(tensor, out):
+        for axis, index in zip(tensor.op.axis, load.indices, strict=True):
+            if wide[-1].var in collect_vars(index):
+                return axis
+    return None
+
+
+def _loads_of(tensor: te.Tensor, out: te.Tensor) -> list[ProducerLoad]:
+    """The reads of `tensor` by its epilogue, by the axes of that."""
+    return [load for load in reads_through(out, lambda t: t.op is tensor.op) if load.producer.op is tensor.op]
 
 
 def _is_fixed(iv: te.IterVar) -> bool:
@@ -198,7 +214,7 @@ def loops_of(out: te.Tensor, tensor: te.Tensor, factors: Factors) -> tuple[list[
     """
     if out.op is tensor.op:
         return list(factors.batch), list(factors.rows), list(factors.columns)
-    loads = [load for load in reads_through(out, lambda t: t.op is tensor.op) if load.producer.op is tensor.op]
+    loads = _loads_of(tensor, out)
     if len(set(loads)) != 1 or math.prod(shape_of(out)) > math.prod(shape_of(tensor)):
         return None
     groups: tuple[list[te.IterVar], ...] = ([], [], [])

@@ -63,7 +63,7 @@ class ProductWorkload:
 
 def workload(anchor: te.Tensor, out: te.Tensor) -> ProductWorkload:
     """The sizes of the product that `anchor` computes."""
-    factors = factors_of(anchor)
+    factors = factors_of(anchor, out)
     assert factors is not None
     fixed = [
         all(iv.dom is not None and isinstance(iv.dom.extent, IntImm) for iv in axes)
@@ -159,7 +159,7 @@ def _resident(config: Mapping[str, int], facts: ProductWorkload, machine: GpuMac
 
 def fits(anchor: te.Tensor, out: te.Tensor) -> bool:
     """True if `out` is an epilogue of `anchor`, a product with enough rows and columns for tiles."""
-    factors = factors_of(anchor)
+    factors = factors_of(anchor, out)
     if factors is None or loops_of(out, anchor, factors) is None:
         return False
     _, rows, columns, depth = factors.sizes()
@@ -169,7 +169,7 @@ def fits(anchor: te.Tensor, out: te.Tensor) -> bool:
 
 def schedule_product(s: te.Schedule, anchor: te.Tensor, out: te.Tensor, target: DeviceTarget, config: Config) -> None:
     """Apply a configuration of `space`."""
-    factors = factors_of(anchor)
+    factors = factors_of(anchor, out)
     assert factors is not None
     groups = loops_of(out, anchor, factors)
     assert groups is not None

@@ -12,9 +12,11 @@ from __future__ import annotations
 import math
 
 from tilewright import te
+from tilewright.backend.gpu.machine import machine_of
 from tilewright.backend.gpu.schedule.implicit_product import Factors, factors_of, loops_of, split_product
 from tilewright.backend.gpu.schedule.tensor_core_cost import (
     TensorCoreWorkload,
+    least_blocks,
     tensor_core_cost,
     tensor_core_space,
     tiling_of,
@@ -37,7 +39,7 @@ _GROUP = 8
 
 def fits_tensor_core(anchor: te.Tensor, out: te.Tensor, target: DeviceTarget) -> bool:
     """True if `out` is an epilogue of `anchor`, a product that tensor cores of `target` compute."""
-    factors = factors_of(anchor)
+    factors = factors_of(anchor, out)
     if factors is None or target.kind != "cuda" or not _has_tensor_cores(target):
         return False
     dtype = _dtype_of(factors)
@@ -66,7 +68,7 @@ def _stored_dtype(factor: Expr) -> str:
 
 def workload(anchor: te.Tensor, out: te.Tensor) -> TensorCoreWorkload:
     """The sizes of the product that `anchor` computes, and what its epilogue moves."""
-    factors = factors_of(anchor)
+    factors = factors_of(anchor, out)
     assert factors is not None
     dtype = _dtype_of(factors)
     assert dtype is not None
@@ -87,11 +89,12 @@ def schedule_tensor_core(
     s: te.Schedule, anchor: te.Tensor, out: te.Tensor, target: DeviceTarget, config: Config
 ) -> None:
     """Apply a configuration of `tensor_core_space`."""
-    factors = factors_of(anchor)
+    factors = factors_of(anchor, out)
     assert factors is not None
     groups, dtype = loops_of(out, anchor, factors), _dtype_of(factors)
     assert groups is not None and dtype is not None
-    tiling = tiling_of(config, INSTRUCTIONS[dtype].itemsize)
+    resident = least_blocks(config, machine_of(target))
+    tiling = tiling_of(config, INSTRUCTIONS[dtype].itemsize, resident)
     product = split_product(s, anchor, factors, (config["rows"], config["columns"], tiling.depth))
     for tensor in computes([out]):
         if tensor.op is not out.op:

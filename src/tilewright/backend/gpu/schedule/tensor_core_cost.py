@@ -27,7 +27,7 @@ _TILES = (
 #: Bytes of an operand's row in a step, and the steps that are in shared memory.
 _DEPTHS, _STAGES = (64, 128), (2, 3, 4, 5)
 #: Registers of a thread beside those of its sums and fragments: addresses and counters.
-_OTHER_REGISTERS = 44
+_OTHER_REGISTERS = 40
 #: Warps from which on a multiprocessor always finds one that can go on.
 _ENOUGH_WARPS = 8
 
@@ -53,10 +53,10 @@ class TensorCoreWorkload:
         return INSTRUCTIONS[self.dtype].itemsize
 
 
-def tiling_of(config: Mapping[str, int], itemsize: int) -> Tiling:
-    """The shares of warps and the steps of a configuration."""
+def tiling_of(config: Mapping[str, int], itemsize: int, resident: int = 1) -> Tiling:
+    """The shares of warps and the steps of a configuration, for so many blocks on a multiprocessor."""
     depth, sizes = config["depth_bytes"] // itemsize, ("rows", "columns", "warps_rows", "warps_columns")
-    return Tiling(*[config[name] for name in sizes], depth, config["stages"])
+    return Tiling(*[config[name] for name in sizes], depth, config["stages"], resident)
 
 
 def tensor_core_space(facts: TensorCoreWorkload, target: DeviceTarget) -> ConfigSpace:
@@ -67,7 +67,18 @@ def tensor_core_space(facts: TensorCoreWorkload, target: DeviceTarget) -> Config
     found.define_knob("depth_bytes", _DEPTHS)
     found.define_knob("stages", _STAGES)
     found.require(lambda config: _shared(config, facts) <= target.max_dynamic_shared_memory)
+    found.require(lambda config: config["stages"] <= max(2, _steps(config, facts) + 1))
+    machine = machine_of(target)
+    found.require(lambda config: resident_blocks(config, facts, machine) >= least_blocks(config, machine))
     return found
+
+
+def _steps(config: Mapping[str, int], facts: TensorCoreWorkload) -> int:
+    return -(-facts.depth * facts.itemsize // config["depth_bytes"])
+
+
+def _threads(config: Mapping[str, int]) -> int:
+    return 32 * config["warps_rows"] * config["warps_columns"]
 
 
 def _shared(config: Mapping[str, int], facts: TensorCoreWorkload) -> int:
@@ -80,9 +91,14 @@ def registers_of(config: Mapping[str, int]) -> int:
     return _OTHER_REGISTERS + rows * columns // 32 + (rows + columns) // 4
 
 
+def least_blocks(config: Mapping[str, int], machine: GpuMachine) -> int:
+    """Blocks by which a quarter of a multiprocessor's threads is in use, which hides most of what they wait for."""
+    return -(-machine.threads // 4 // _threads(config))
+
+
 def resident_blocks(config: Mapping[str, int], facts: TensorCoreWorkload, machine: GpuMachine) -> int:
     """Blocks that a multiprocessor holds at a time, at least one."""
-    threads = 32 * config["warps_rows"] * config["warps_columns"]
+    threads = _threads(config)
     registers = -(-registers_of(config) // 8) * 8
     held = min(
         machine.threads // threads,
@@ -114,7 +130,7 @@ def _wave(config: Config, facts: TensorCoreWorkload, machine: GpuMachine, held: 
     itemsize, depth = facts.itemsize, config["depth_bytes"] // facts.itemsize
     rows, columns = config["rows"], config["columns"]
     warps = config["warps_rows"] * config["warps_columns"]
-    steps = -(-facts.depth // depth)
+    steps = _steps(config, facts)
     rate = machine.tensor_float16 if itemsize == 2 else machine.tensor_int8
     busy = min(1.0, held * warps / _ENOUGH_WARPS)
     products = held * rows * columns * depth / (rate * machine.mma_sync * busy)
