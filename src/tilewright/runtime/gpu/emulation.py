@@ -163,8 +163,8 @@ def _compile(text: str, headers: Sequence[str]) -> ctypes.CDLL:
         source.write_text(header + "\n" + _SHARED + _INCLUDE.sub("", text))
         # the check of jumps, which some compilers bring by default, knows one stack only
         options = (
-            "-std=c++17 -O2 -ftree-vectorize -march=native -fno-strict-aliasing -U_FORTIFY_SOURCE -shared -fPIC -fwrapv "
-            "-pthread -w"
+            "-std=c++17 -O2 -ftree-vectorize -march=native -fno-strict-aliasing -U_FORTIFY_SOURCE -shared -fPIC "
+            "-fwrapv -pthread -w"
         )
         command = [compiler, *options.split(), "-o", str(made), str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
