@@ -14,6 +14,9 @@ from tilewright.backend.lower import lower_task
 from tilewright.codegen.build_device import device_programs, emit_programs
 from tilewright.errors import EnvironmentError_, TargetError
 from tilewright.records.entry import TaskKey
+from tilewright.relay.transform.layout.channels_last import channels_last
+from tilewright.relay.transform.manager.graph_pass import GraphPass
+from tilewright.relay.transform.passes import PLAIN_PIPELINE
 from tilewright.runtime.gpu.code import DeviceCode
 from tilewright.runtime.gpu.devices import open_device
 from tilewright.runtime.gpu.nvrtc import compile_cubin
@@ -54,6 +57,14 @@ class GpuBackend(Backend):
         except (EnvironmentError_, TargetError):
             return False
         return True
+
+    def pipeline(self) -> tuple[GraphPass, ...]:
+        """Plain layouts, or channels last for tensor cores; 16-bit floats stay what they are in memory."""
+        passes = [one for one in PLAIN_PIPELINE if one.name != "compute_in_float32"]
+        if self.target.kind == "cuda":
+            after = next(i for i, one in enumerate(passes) if one.name == "fold_scale_axis")
+            passes.insert(after + 1, GraphPass("channels_last", 3, "", channels_last))
+        return tuple(passes)
 
     # ------------------------------------------------------------------------------------------------------ schedules
     def schedule(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> te.Schedule:

@@ -64,7 +64,7 @@ class Product:
 
 
 def factors_of(tensor: te.Tensor, out: te.Tensor) -> Factors | None:
-    """The factors of a reduction, whose epilogue is `out`; None where it is no sum of products with rows and columns."""
+    """The factors of a reduction with the epilogue `out`; None where it is no sum of products with rows and columns."""
     op = tensor.op
     if not isinstance(op, te.ComputeOp) or not op.is_reduction or len(op.body) != 1:
         return None
