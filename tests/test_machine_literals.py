@@ -21,8 +21,8 @@ CHOOSING = ("backend/cpu/schedule", "topi/schedule", "relay/transform", "tir/tra
 #: Modules whose numbers are those of a file format, a protocol or an operating system.
 FORMATS = (
     "codegen/llvm/half.py", "codegen/source/literals.py", "runtime/container.py", "runtime/dlpack.py", "runtime/elf.py",
-    "runtime/gpu/cuda.py", "runtime/host_ops/threefry.py", "runtime/loader.py", "runtime/relocations.py",
-    "runtime/shared_library.py", "runtime/wasm.py",
+    "runtime/gpu/cuda.py", "runtime/gpu/cuda_dlpack.py", "runtime/gpu/cuda_driver.py", "runtime/host_ops/threefry.py",
+    "runtime/loader.py", "runtime/relocations.py", "runtime/shared_library.py", "runtime/wasm.py",
 )  # fmt: skip
 
 #: Constants that no processor changes, by the reason.
@@ -55,6 +55,11 @@ ALLOWED = {
         "topi/schedule/sketch/derive.py:_FEW_RESULTS",
         "topi/schedule/sketch/derive.py:_TERMS_A_SHARE",
         "topi/schedule/sketch/derive.py:_WIDEST",
+    ),
+    "a buffer between the host and a device, or what stands for a device's memory": (
+        "runtime/gpu/cuda_context.py:_NAMES_KEPT",
+        "runtime/gpu/cuda_staging.py:SLOT",
+        "runtime/gpu/emulation.py:_DYNAMIC_SHARED",
     ),
     "a range of integers or floats": (
         "codegen/size_plan.py:_LARGEST_DIM",

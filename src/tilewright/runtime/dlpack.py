@@ -25,7 +25,8 @@ _BYTES = {
     13: ml_dtypes.float8_e5m2fnuz,
     14: ml_dtypes.float8_e8m0fnu,
 }
-_CODES = {np.dtype(ml_dtypes.bfloat16): _BFLOAT, **{np.dtype(dtype): code for code, dtype in _BYTES.items()}}
+#: Type codes of the dtypes that NumPy's own implementation leaves out.
+CODES = {np.dtype(ml_dtypes.bfloat16): _BFLOAT, **{np.dtype(dtype): code for code, dtype in _BYTES.items()}}
 
 # capsule name -> where the DLTensor's type code lies: after data (8), device (8) and ndim (4); the versioned structure
 # puts version, context, deleter and flags (8 bytes each) before the DLTensor
@@ -41,7 +42,7 @@ Array = np.ndarray[Any, Any]
 
 def export_array(array: Array) -> Any:
     """A capsule on the memory of a writable array of any dtype a tensor can have."""
-    code = _CODES.get(array.dtype)
+    code = CODES.get(array.dtype)
     if code is None:
         return array.__dlpack__()
     capsule = array.view(f"uint{8 * array.itemsize}").__dlpack__()
@@ -64,7 +65,7 @@ def import_array(producer: Any) -> Array:
         return np.from_dlpack(producer)
     except (BufferError, RuntimeError, TypeError, ValueError):
         # bfloat16, float8, or a producer that cannot export at all: that one raises its own message here.
-        capsule = _capsule(producer)
+        capsule = capsule_of(producer)
     code = _type_code(capsule)
     dtype = ml_dtypes.bfloat16 if code.value == _BFLOAT else _BYTES.get(code.value)
     if dtype is None:
@@ -73,12 +74,12 @@ def import_array(producer: Any) -> Array:
     return np.from_dlpack(_Holder(capsule)).view(dtype)
 
 
-def _capsule(producer: Any) -> Any:
+def capsule_of(producer: Any, **options: Any) -> Any:
     """The producer's capsule, versioned where it can: only that kind says that memory may be written to."""
     try:
-        return producer.__dlpack__(max_version=(1, 0))
+        return producer.__dlpack__(max_version=(1, 0), **options)
     except TypeError:
-        return producer.__dlpack__()
+        return producer.__dlpack__(**options)
 
 
 def _type_code(capsule: Any) -> ctypes.c_uint8:

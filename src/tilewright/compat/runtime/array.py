@@ -14,7 +14,7 @@ from tilewright.compat.runtime.device import Device, cpu
 from tilewright.errors import InputError
 from tilewright.relay.ir.constant_data import ConstantData
 from tilewright.runtime.gpu.api import DeviceApi
-from tilewright.runtime.gpu.module import DeviceArray
+from tilewright.runtime.gpu.array import DeviceArray
 from tilewright.runtime.tensor import Tensor
 from tilewright.target import DeviceTarget
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from tilewright.runtime.gpu.api import Copy, Launch
+from tilewright.runtime.gpu.cuda_context import CudaContext
 from tilewright.runtime.gpu.cuda_driver import handle
-from tilewright.runtime.gpu.looped_recording import queue_step
-
-if TYPE_CHECKING:
-    from tilewright.runtime.gpu.cuda import CudaDevice
+from tilewright.runtime.gpu.cuda_memory import queue_copy
 
 #: Capturing that no call of the driver, of this thread or of others, disturbs (CU_STREAM_CAPTURE_MODE_RELAXED).
 _RELAXED = 2
@@ -23,7 +20,7 @@ _EXTERNAL = 1
 class CudaRecording:
     """Steps as an executable graph; made at the first run, so that a recording that is only timed has none."""
 
-    def __init__(self, device: CudaDevice, steps: Sequence[Launch | Copy]) -> None:
+    def __init__(self, device: CudaContext, steps: Sequence[Launch | Copy]) -> None:
         self._device, self._steps = device, tuple(steps)
         self._graph: int | None = None
         self._names = tuple(dict.fromkeys(step.kernel.name for step in self._steps if isinstance(step, Launch)))
@@ -94,7 +91,10 @@ class CudaRecording:
                 for i, step in enumerate(self._steps):
                     if events:
                         device.call("cuEventRecordWithFlags", events[i], stream, _EXTERNAL)
-                    queue_step(device, step)
+                    if isinstance(step, Copy):
+                        queue_copy(device, step)
+                    else:
+                        step.kernel.launch(step.grid, step.block, step.args, step.shared_bytes)
                 if events:
                     device.call("cuEventRecordWithFlags", events[-1], stream, _EXTERNAL)
             except BaseException:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import ctypes
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tilewright.runtime.gpu.cuda import CudaDevice
+from tilewright.runtime.gpu.cuda_context import CudaContext
 
 #: Bytes of a slot: large enough that the start of a copy costs little, small enough that two overlap soon.
 SLOT = 4 << 20
@@ -26,7 +24,7 @@ class _Slot:
 class PinnedStaging:
     """Slots of page-locked memory, used in turns: the host fills or empties one while the GPU copies another."""
 
-    def __init__(self, device: CudaDevice) -> None:
+    def __init__(self, device: CudaContext) -> None:
         self._device, self._lock, self._next = device, threading.Lock(), 0
         made = device.driver.made
         self._slots = [

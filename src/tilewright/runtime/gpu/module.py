@@ -23,6 +23,7 @@ import numpy as np
 from tilewright.errors import ArtifactError, InputError
 from tilewright.runtime.arguments import bind_arguments, infer_extents
 from tilewright.runtime.gpu.api import DeviceApi, Kernel
+from tilewright.runtime.gpu.array import DeviceArray
 from tilewright.runtime.gpu.devices import open_device
 from tilewright.runtime.gpu.steps import compile_steps, launches_of
 from tilewright.runtime.module import Param
@@ -33,40 +34,6 @@ from tilewright.support.dtype import DType
 
 Array = np.ndarray[Any, Any]
 FORMAT = "tilewright-device-module"
-
-
-class DeviceArray:
-    """An array in a device's memory."""
-
-    __slots__ = ("api", "buffer", "dtype", "shape")
-
-    def __init__(self, api: DeviceApi, shape: Sequence[int], dtype: Any) -> None:
-        self.api, self.shape, self.dtype = api, tuple(shape), np.dtype(dtype)
-        self.buffer = api.allocate(max(1, self.nbytes))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the elements."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
-
-    def write(self, array: Array) -> DeviceArray:
-        """Fill from a host array of the same shape and dtype; gives this array.
-
-        Raises InputError for another shape or dtype.
-        """
-        if array.shape != self.shape or array.dtype != self.dtype:
-            raise InputError(f"{array.dtype}{list(array.shape)} given for a device array {self!r}")
-        self.api.write(self.buffer, np.ascontiguousarray(array))
-        return self
-
-    def numpy(self) -> Array:
-        """A copy in host memory."""
-        made = np.empty(self.shape, self.dtype)
-        self.api.read(self.buffer, made)
-        return made
-
-    def __repr__(self) -> str:
-        return f"{self.dtype}{list(self.shape)} on {self.api.name}"
 
 
 @dataclass(frozen=True)

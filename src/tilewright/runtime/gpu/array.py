@@ -1,0 +1,89 @@
+"""`DeviceArray`: an array in a device's memory; on NVIDIA GPUs exchanged with other libraries without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import InputError
+from tilewright.runtime.gpu.api import Buffer, DeviceApi
+from tilewright.runtime.gpu.cuda import CudaDevice
+from tilewright.runtime.gpu.cuda_dlpack import CUDA, export_array, import_array
+
+Array = np.ndarray[Any, Any]
+
+
+class DeviceArray:
+    """A C-contiguous array in a device's memory.
+
+    `torch.from_dlpack(array)` shares the memory of an NVIDIA GPU, and `DeviceArray.from_dlpack` takes a tensor of it.
+    """
+
+    __slots__ = ("api", "buffer", "dtype", "read_only", "shape")
+
+    def __init__(self, api: DeviceApi, shape: Sequence[int], dtype: Any, buffer: Buffer | None = None) -> None:
+        """Elements in fresh memory, or in a buffer of at least `nbytes`."""
+        self.api, self.shape, self.dtype = api, tuple(shape), np.dtype(dtype)
+        self.buffer = api.allocate(max(1, self.nbytes)) if buffer is None else buffer
+        self.read_only = False
+
+    @classmethod
+    def from_dlpack(cls, producer: Any, device: CudaDevice) -> DeviceArray:
+        """The memory of an array of PyTorch, CuPy or JAX on this GPU, to be used on its stream of this thread.
+
+        Raises `InputError` as `cuda_dlpack.import_array` does.
+        """
+        taken = import_array(device, producer)
+        made = cls(device, taken.shape, taken.dtype, taken.buffer)
+        made.read_only = taken.read_only
+        return made
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def write(self, array: Array) -> DeviceArray:
+        """Fill from a host array of the same shape and dtype; returns this array.
+
+        Raises InputError for another shape or dtype.
+        """
+        if array.shape != self.shape or array.dtype != self.dtype:
+            raise InputError(f"{array.dtype}{list(array.shape)} given for a device array {self!r}")
+        self.api.write(self.buffer, np.ascontiguousarray(array))
+        return self
+
+    def numpy(self) -> Array:
+        """A copy in host memory."""
+        made = np.empty(self.shape, self.dtype)
+        self.api.read(self.buffer, made)
+        return made
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}{list(self.shape)} on {self.api.name}"
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (CUDA, self._cuda().ordinal)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """A DLPack capsule. Raises `BufferError` for memory of devices that DLPack does not share."""
+        self._cuda()
+        elsewhere = dl_device is not None and tuple(dl_device) != self.__dlpack_device__()
+        if copy or self.read_only or elsewhere:
+            raise BufferError("an array on a GPU is shared where it is, without copies, and only if it is writable")
+        versioned = max_version is not None and max_version[0] >= 1
+        return export_array(self.buffer, self.shape, self.dtype, stream, versioned)
+
+    def _cuda(self) -> CudaDevice:
+        if not isinstance(self.api, CudaDevice):
+            raise BufferError(f"memory of {self.api.name} is not shared through DLPack; .numpy() copies it")
+        return self.api
