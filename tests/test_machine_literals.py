@@ -60,6 +60,7 @@ ALLOWED = {
         "runtime/gpu/cuda_context.py:_NAMES_KEPT",
         "runtime/gpu/cuda_staging.py:SLOT",
         "runtime/gpu/emulation.py:_DYNAMIC_SHARED",
+        "runtime/gpu/webgpu.py:_STAMPS",
     ),
     "a range of integers or floats": (
         "codegen/size_plan.py:_LARGEST_DIM",

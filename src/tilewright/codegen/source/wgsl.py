@@ -65,16 +65,15 @@ fn tilewright_floormod_int32(a: i32, b: i32) -> i32 {
 
 def _head(launch: Launch, b: SourceBuilder) -> str:
     lines, fields, values = [], [], []
-    flags = zip(launch.kernel.params, launch.kernel.attrs["written"], strict=True)
-    for binding, (param, written) in enumerate(flags):
+    for binding, param in enumerate(launch.kernel.params):
         if str(param.dtype) not in _STORED:
             raise UnsupportedError(
                 f"WGSL code cannot take {param.name} of {param.dtype}; WebGPU's buffers hold: {', '.join(_STORED)}"
             )
         if isinstance(param, Buffer):
-            access = "read_write" if written else "read"
             kind = WGSL.memory_type(param.dtype)
-            lines.append(f"@group(0) @binding({binding}) var<storage, {access}> {b.name(param)}: array<{kind}>;")
+            # `read` beside `read_write` would be refused where both are parts of one buffer, such as a model's arena
+            lines.append(f"@group(0) @binding({binding}) var<storage, read_write> {b.name(param)}: array<{kind}>;")
         else:
             fields.append(f"  {b.name(param)}: {WGSL.type_name(param.dtype)},")
             values.append(f"  let {b.name(param)} = {launch.kernel.name}_scalars.{b.name(param)};")

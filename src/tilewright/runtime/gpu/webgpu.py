@@ -13,6 +13,22 @@ from tilewright.errors import EnvironmentError_, InternalError
 from tilewright.runtime.gpu.api import Copy, Extent3, Kernel, Launch, check_view, refuse_binary
 from tilewright.runtime.gpu.looped_recording import LoopedRecording
 
+#: The limits that models come to; as much of each is asked for as the adapter has.
+_LIMITS = (
+    "max-buffer-size",
+    "max-storage-buffer-binding-size",
+    "max-storage-buffers-per-shader-stage",
+    "max-compute-workgroup-storage-size",
+    "max-compute-invocations-per-workgroup",
+    "max-compute-workgroup-size-x",
+    "max-compute-workgroup-size-y",
+    "max-compute-workgroup-size-z",
+    "max-compute-workgroups-per-dimension",
+)
+#: Features that are asked for where the adapter has them.
+_FEATURES = ("timestamp-query", "shader-f16", "subgroup")
+_STAMPS = 4096  # in a query set at most (WebGPU, section on query sets)
+
 
 class WebGPUDevice:
     """The adapter that wgpu prefers."""
@@ -25,16 +41,41 @@ class WebGPUDevice:
                 "no WebGPU adapter; without a GPU install lavapipe (apt install mesa-vulkan-drivers)"
             )
         self._wgpu = wgpu
-        self.device = adapter.request_device_sync()
+        self.limits: dict[str, int] = {name: adapter.limits[name] for name in _LIMITS}
+        self.features = frozenset(name for name in _FEATURES if name in adapter.features)
+        self.device = adapter.request_device_sync(required_limits=self.limits, required_features=sorted(self.features))
         self.name = f"WebGPU {adapter.info['device']}"
         self.alignment = 256
-        self._fence = self._bounce = self.allocate(4)
+        #: Seconds of a tick of the device's clock.
+        self.tick = 1e-9 * _nanoseconds_of_a_tick(self.device)
+        self._bounce = self.allocate(4)
+        self._staging = self._readable(4)
+
+    def facts(self) -> dict[str, int | str]:
+        """The limits of the device under WebGPU's names, with underscores; the features that it has of those used."""
+        found: dict[str, int | str] = {name.replace("-", "_"): size for name, size in self.limits.items()}
+        return {"name": self.name, **found, "features": ", ".join(sorted(self.features))}
 
     def allocate(self, nbytes: int) -> WebGPUBuffer:
-        """A storage buffer."""
+        """A storage buffer. Raises `EnvironmentError_` where the adapter has no buffers of that size."""
         usage, size = self._wgpu.BufferUsage, _words(max(4, nbytes))
-        whole = self.device.create_buffer(size=size, usage=usage.STORAGE | usage.COPY_DST | usage.COPY_SRC)
+        self.check_limit("max-buffer-size", size, "a buffer of {} bytes")
+        try:
+            whole = self.device.create_buffer(size=size, usage=usage.STORAGE | usage.COPY_DST | usage.COPY_SRC)
+        except self._wgpu.GPUOutOfMemoryError:
+            raise EnvironmentError_(
+                f"out of device memory: {nbytes:,} bytes asked for on {self.name}; use a smaller batch or free other "
+                "arrays and models"
+            ) from None
         return WebGPUBuffer(whole, 0, size)
+
+    def check_limit(self, limit: str, count: int, what: str) -> None:
+        """Raise `EnvironmentError_` where `count` is more than a limit of the adapter; `what` says of what."""
+        if count > self.limits[limit]:
+            raise EnvironmentError_(
+                f"{self.name}: {what.format(f'{count:,}')}; the adapter's limit is {self.limits[limit]:,} ({limit}). "
+                "Use a smaller batch, or another device"
+            )
 
     def view(self, buffer: WebGPUBuffer, offset: int, nbytes: int) -> WebGPUBuffer:
         """The same buffer, bound at an offset."""
@@ -47,10 +88,25 @@ class WebGPUDevice:
             self.device.queue.write_buffer(buffer.whole, buffer.offset, _padded(array))
 
     def read(self, buffer: WebGPUBuffer, array: np.ndarray[Any, Any]) -> None:
-        """Fill a contiguous array from `buffer`."""
-        if array.nbytes:
-            data = self.device.queue.read_buffer(buffer.whole, buffer.offset, _words(array.nbytes))
-            array.reshape(-1).view(np.uint8)[...] = np.frombuffer(data, np.uint8)[: array.nbytes]
+        """Fill a contiguous array from `buffer`, through a buffer that the host can map."""
+        size = _words(array.nbytes)
+        if not size:
+            return
+        if self._staging.size < size:
+            self._staging = self._readable(size)
+        encoder = self.device.create_command_encoder()
+        encoder.copy_buffer_to_buffer(buffer.whole, buffer.offset, self._staging, 0, size)
+        self.device.queue.submit([encoder.finish()])
+        self._staging.map_sync(self._wgpu.MapMode.READ, 0, size)
+        try:
+            data = np.frombuffer(self._staging.read_mapped(0, size, copy=False), np.uint8)
+            array.reshape(-1).view(np.uint8)[...] = data[: array.nbytes]
+        finally:
+            self._staging.unmap()
+
+    def _readable(self, nbytes: int) -> Any:
+        usage = self._wgpu.BufferUsage
+        return self.device.create_buffer(size=nbytes, usage=usage.MAP_READ | usage.COPY_DST)
 
     def copy(self, source: WebGPUBuffer, target: WebGPUBuffer, nbytes: int) -> None:
         """Queue a copy within device memory, of whole words."""
@@ -73,7 +129,11 @@ class WebGPUDevice:
             module = self.device.create_shader_module(code=source)
             return {name: WebGPUKernel(self, module, name) for name in kernels}
         except self._wgpu.GPUError as error:
-            raise InternalError(f"the WGSL compiler refused generated code:\n{str(error)[-2000:]}") from None
+            message = str(error)[-2000:]
+            if "limit" in message:
+                last = message.strip().splitlines()[-1].strip()
+                raise EnvironmentError_(f"{self.name}: a kernel needs more than the adapter has: {last}") from None
+            raise InternalError(f"the WGSL compiler refused generated code:\n{message}") from None
 
     def load(self, binary: bytes, kernels: Sequence[str]) -> dict[str, Kernel]:
         """Refused: the driver compiles text."""
@@ -85,7 +145,7 @@ class WebGPUDevice:
 
     def synchronize(self) -> None:
         """Wait until everything submitted is done: the queue works in order, and reading waits."""
-        self.device.queue.read_buffer(self._fence.whole)
+        self.read(self._bounce, np.empty(4, np.uint8))
 
 
 @dataclass(frozen=True)
@@ -118,7 +178,11 @@ class WebGPUKernel:
     def bind(self, args: Sequence[Any]) -> Any:
         """The bind group of these arguments: buffers in order, then one uniform buffer of all scalars."""
         device, usage = self._device.device, self._device._wgpu.BufferUsage
-        resources = [arg.binding() for arg in args if isinstance(arg, WebGPUBuffer)]
+        buffers = [arg for arg in args if isinstance(arg, WebGPUBuffer)]
+        for buffer in buffers:
+            what = f"kernel {self.name}, an array of {{}} bytes"
+            self._device.check_limit("max-storage-buffer-binding-size", buffer.size, what)
+        resources: list[dict[str, Any]] = [buffer.binding() for buffer in buffers]
         data = b"".join(np.asarray(arg).tobytes() for arg in args if not isinstance(arg, WebGPUBuffer))
         if data:
             uniform = device.create_buffer_with_data(data=data, usage=usage.UNIFORM)
@@ -138,8 +202,10 @@ class WebGPURecording:
                 self._groups.append(None)
                 continue
             assert isinstance(step.kernel, WebGPUKernel)
+            kernel = f"kernel {step.kernel.name}"
+            device.check_limit("max-compute-workgroups-per-dimension", max(step.grid), f"{kernel}, {{}} blocks")
             if step.shared_bytes:
-                raise InternalError(f"kernel {step.kernel.name}: WebGPU's shared memory has its size in the code")
+                raise InternalError(f"{kernel}: WebGPU's shared memory has its size in the code")
             self._groups.append(step.kernel.bind(step.args))
 
     def run(self) -> None:
@@ -160,14 +226,52 @@ class WebGPURecording:
         device.queue.submit([encoder.finish()])
 
     def times(self) -> list[float]:
-        """Seconds of each step by the host's clock."""
-        return LoopedRecording(self._device, self._steps).times()
+        """Seconds of each step: by the device's clock around it, where it has one; else by the host's."""
+        device = self._device
+        if "timestamp-query" not in device.features:
+            return LoopedRecording(device, self._steps).times()
+        pairs = list(zip(self._steps, self._groups))
+        most = _STAMPS // 2
+        return [t for i in range(0, len(pairs), most) for t in self._stamped(pairs[i : i + most])]
+
+    def _stamped(self, pairs: Sequence[tuple[Launch | Copy, Any]]) -> list[float]:
+        device, gpu = self._device, self._device.device
+        usage, count = device._wgpu.BufferUsage, 2 * len(pairs)
+        stamps = gpu.create_query_set(type="timestamp", count=count)
+        encoder = gpu.create_command_encoder()
+        for i, (step, group) in enumerate(pairs):
+            start, end = {"beginning_of_pass_write_index": 2 * i}, {"end_of_pass_write_index": 2 * i + 1}
+            if isinstance(step, Copy):  # stands outside of passes: between two without work
+                encoder.begin_compute_pass(timestamp_writes={"query_set": stamps, **start}).end()
+                device.encode_copy(encoder, step)
+                encoder.begin_compute_pass(timestamp_writes={"query_set": stamps, **end}).end()
+                continue
+            work = encoder.begin_compute_pass(timestamp_writes={"query_set": stamps, **start, **end})
+            _encode_launch(work, step, group)
+            work.end()
+        whole = gpu.create_buffer(size=8 * count, usage=usage.QUERY_RESOLVE | usage.COPY_SRC)
+        encoder.resolve_query_set(stamps, 0, count, whole, 0)
+        gpu.queue.submit([encoder.finish()])
+        ticks = np.empty(count, np.uint64)
+        device.read(WebGPUBuffer(whole, 0, 8 * count), ticks)
+        spans = ticks[1::2].astype(np.int64) - ticks[::2].astype(np.int64)
+        return [float(span) * device.tick for span in spans]
 
 
 def _encode_launch(work: Any, step: Launch, group: Any) -> None:
     work.set_pipeline(step.kernel.pipeline)  # type: ignore[attr-defined]
     work.set_bind_group(0, group)
     work.dispatch_workgroups(*step.grid)
+
+
+def _nanoseconds_of_a_tick(device: Any) -> float:
+    """wgpu's own extension: its time stamps are in ticks, where WebGPU's are nanoseconds."""
+    try:
+        from wgpu.backends.wgpu_native import lib
+
+        return float(lib.wgpuQueueGetTimestampPeriod(device.queue._internal))
+    except (ImportError, AttributeError):
+        return 1.0
 
 
 def _words(nbytes: int) -> int:

@@ -1,0 +1,62 @@
+"""One kernel in the language of each device: `b[i] = a[i] * f` for i < n, in blocks of 64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.errors import EnvironmentError_
+from tilewright.runtime.gpu.api import DeviceApi, Kernel, Launch
+from tilewright.runtime.gpu.devices import open_device
+
+KINDS = ("opencl", "cuda -emulate=1", "metal -emulate=1", "webgpu")
+_BODY = """ {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i < n) b[i] = a[i] * f;
+}
+"""
+_CUDA_HEAD = 'extern "C" __global__ void __launch_bounds__(64) scale'
+_CUDA = f"{_CUDA_HEAD}(float* __restrict__ a, float* __restrict__ b, float f, int n){_BODY}"
+_METAL_PARAMETERS = (
+    "device float* a [[buffer(0)]]", "device float* b [[buffer(1)]]", "constant float& f [[buffer(2)]]",
+    "constant int& n [[buffer(3)]]", "uint3 blockIdx [[threadgroup_position_in_grid]]",
+    "uint3 threadIdx [[thread_position_in_threadgroup]]",
+)  # fmt: skip
+_METAL = f"kernel void scale({', '.join(_METAL_PARAMETERS)}){_BODY}"
+_OPENCL = """kernel void scale(global const float* a, global float* b, float f, int n) {
+  int i = get_global_id(0);
+  if (i < n) b[i] = a[i] * f;
+}
+"""
+_WEBGPU = """struct scalars { f: f32, n: i32, }
+@group(0) @binding(0) var<storage, read_write> a: array<f32>;
+@group(0) @binding(1) var<storage, read_write> b: array<f32>;
+@group(0) @binding(2) var<uniform> s: scalars;
+@compute @workgroup_size(64)
+fn scale(@builtin(workgroup_id) block: vec3<u32>, @builtin(local_invocation_id) thread: vec3<u32>) {
+  let i = i32(block.x * 64u + thread.x);
+  if (i < s.n) { b[i] = a[i] * s.f; }
+}
+"""
+SOURCES = {"cuda": _CUDA, "metal": _METAL, "opencl": _OPENCL, "webgpu": _WEBGPU}
+
+
+def opened(kind: str) -> DeviceApi:
+    """The device of this machine that a target spells; the test is skipped where there is none."""
+    name, *options = kind.split()
+    try:
+        return open_device(name, emulate=bool(options))
+    except EnvironmentError_ as error:
+        pytest.skip(f"no {kind}: {error}")
+
+
+def scale_kernel(kind: str, api: DeviceApi) -> Kernel:
+    """The kernel, compiled."""
+    return api.compile(SOURCES[kind.split()[0]], ["scale"])["scale"]
+
+
+def scale(kernel: Kernel, source: Any, target: Any, factor: float, n: int = 100) -> Launch:
+    """A launch of the kernel."""
+    return Launch(kernel, (-(-n // 64), 1, 1), (64, 1, 1), [source, target, np.float32(factor), np.int32(n)])
