@@ -134,6 +134,10 @@ DEVICE_TIMEOUT: Knob[float] = Knob(
     "TILEWRIGHT_DEVICE_TIMEOUT", 300.0, parse_seconds, "a number of seconds, 0 for no limit",
     "time after which a GPU that does not finish its work is given up",
 )  # fmt: skip
+OPENCL_DEVICE: Knob[str | None] = Knob(
+    "TILEWRIGHT_OPENCL_DEVICE", None, str, "a number of the list of `tilewright doctor` or a part of a device's name",
+    "the OpenCL device to use (default: the first GPU, else the first device)",
+)  # fmt: skip
 RPC_BUNDLE: Knob[Path | None] = Knob(
     "TILEWRIGHT_RPC_BUNDLE", None, _parse_path, "a directory path",
     "the certificate (`tilewright rpc init`) of classic programs that use `tvm.rpc` (default: this machine alone)",
@@ -148,4 +152,5 @@ def all_knobs() -> tuple[Knob[Any], ...]:
     """Every knob, in the order `tilewright doctor` lists them."""
     figures = (TARGET, NUM_THREADS, OMP_NUM_THREADS)
     cache = (CACHE, CACHE_DIR, CACHE_SIZE)
-    return (*figures, *cache, CALIBRATION, HUGE_PAGES, PLUGINS, DEBUG_INFO, DEVICE_TIMEOUT, RPC_BUNDLE, TEST_TARGETS)
+    devices = (DEVICE_TIMEOUT, OPENCL_DEVICE)
+    return (*figures, *cache, CALIBRATION, HUGE_PAGES, PLUGINS, DEBUG_INFO, *devices, RPC_BUNDLE, TEST_TARGETS)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from tilewright.errors import EnvironmentError_, TargetError
 from tilewright.runtime.gpu.cuda_driver import NOT_READY, STICKY, Driver, DriverError
-from tilewright.support import knobs
+from tilewright.runtime.gpu.deadline import wait_until
 
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING: does not wait for the default stream, nor that one for it
 _NAMES_KEPT = 4  # of kernels queued last, for messages
@@ -88,7 +87,7 @@ class CudaContext:
             return error
         kernels = f" after the kernels {', '.join(self._queued)} were queued" if self._queued else ""
         return self._lose(
-            f"{error}{kernels}; the GPU takes no more work of this process's context. `compute-sanitizer` names the "
+            f"{self.name}: {error}{kernels}; the GPU takes no more work of this process. `compute-sanitizer` names the "
             "kernel and the address",
             code,
         )
@@ -97,7 +96,7 @@ class CudaContext:
         """Give the context back, so that the driver frees its memory once nobody else in the process has it."""
         if self.lost is not None:
             return DriverError(self.lost, code)
-        self.lost = f"{self.name}: {message}"
+        self.lost = message
         if code != NOT_READY:  # with a kernel that still runs, giving back would wait for it
             self.driver.try_call("cuDevicePrimaryCtxRelease_v2", self.gpu)
         return DriverError(self.lost, code)
@@ -131,18 +130,17 @@ class CudaContext:
 
         Raises `DriverError` where a kernel failed, or still runs after the time limit of `TILEWRIGHT_DEVICE_TIMEOUT`.
         """
-        start, limit = time.perf_counter(), knobs.DEVICE_TIMEOUT.get()
-        while (code := self.driver.try_call(query, held)) == NOT_READY:
-            elapsed = time.perf_counter() - start
-            if limit and elapsed > limit:
-                kernels = ", ".join(self._queued) or "copies"
-                raise self._lose(
-                    f"not done after {limit:g} seconds; queued last: {kernels}. Its work cannot be stopped: end this "
-                    "process, or set TILEWRIGHT_DEVICE_TIMEOUT to more seconds (0: no limit) if it is that long",
-                    NOT_READY,
-                )
-            if elapsed > 2e-3:  # short kernels are waited for awake
-                time.sleep(min(1e-3, elapsed / 50))
+        code = NOT_READY
+
+        def done() -> bool:
+            nonlocal code
+            code = self.driver.try_call(query, held)
+            return code != NOT_READY
+
+        try:
+            wait_until(done, self.name, ", ".join(self._queued))
+        except EnvironmentError_ as error:
+            raise self._lose(str(error), NOT_READY) from None
         if code:
             raise self.failed(query, code)
 

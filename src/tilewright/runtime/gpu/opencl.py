@@ -11,26 +11,51 @@ import numpy as np
 
 from tilewright.errors import EnvironmentError_, InternalError
 from tilewright.runtime.gpu.api import Buffer, Copy, Extent3, Kernel, Launch, check_view, refuse_binary
+from tilewright.runtime.gpu.deadline import wait_until
+from tilewright.support import knobs
 
 
 class OpenCLDevice:
-    """The first OpenCL device of this machine, or the one that pyopencl's `PYOPENCL_CTX` names."""
+    """An OpenCL device with an in-order queue."""
 
-    def __init__(self) -> None:
-        cl = _pyopencl()
-        try:
-            self._context = cl.create_some_context(interactive=False)
-        except Exception as error:
-            raise EnvironmentError_(f"no OpenCL device can be opened ({error}); `clinfo` lists what is there") from None
-        self._cl = cl
+    def __init__(self, device: Any) -> None:
+        cl = self._cl = _pyopencl()
+        self._device, self._context = device, cl.Context([device])
         self._queue = cl.CommandQueue(self._context)
-        device = self._context.devices[0]
         self.name = f"OpenCL {device.name.strip()}"
         self.alignment = max(device.mem_base_addr_align // 8, 16)  # the driver says bits
+        #: The message of the error after which this device takes no more work.
+        self.lost: str | None = None
+
+    def facts(self) -> dict[str, int | str]:
+        """Figures of the device, as its driver says them."""
+        device = self._device
+        return {
+            "name": self.name,
+            "driver": f"{device.platform.name.strip()} {device.driver_version.strip()}",
+            "version": device.version.strip(),
+            "compute_units": device.max_compute_units,
+            "clock_mhz": device.max_clock_frequency,
+            "max_threads_per_block": device.max_work_group_size,
+            "shared_bytes_per_block": device.local_mem_size,
+            "memory_bytes": device.global_mem_size,
+            "largest_buffer": device.max_mem_alloc_size,
+        }
 
     def allocate(self, nbytes: int) -> Buffer:
-        """A buffer of device memory."""
-        return self._cl.Buffer(self._context, self._cl.mem_flags.READ_WRITE, max(1, nbytes))
+        """A buffer of device memory. Raises `EnvironmentError_` where the driver refuses its size."""
+        cl, size = self._cl, max(1, nbytes)
+        try:
+            # drivers put off allocation to the first use, and may fail without a word
+            if size > self._device.max_mem_alloc_size:
+                raise cl.MemoryError("create_buffer", cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE)
+            return cl.Buffer(self._context, cl.mem_flags.READ_WRITE, size)
+        except (cl.MemoryError, cl.LogicError):
+            largest, all_ = self._device.max_mem_alloc_size, self._device.global_mem_size
+            raise EnvironmentError_(
+                f"out of device memory: {nbytes:,} bytes asked for on {self.name}, which has {all_:,} and at most "
+                f"{largest:,} a buffer; use a smaller batch or free other arrays and models"
+            ) from None
 
     def view(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
         """A sub-buffer. OpenCL has none of a sub-buffer: a view of a view is one of the whole."""
@@ -48,7 +73,7 @@ class OpenCLDevice:
     def read(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> None:
         """Fill a contiguous array from `buffer`."""
         if array.nbytes:
-            self._cl.enqueue_copy(self._queue, _bytes(array), buffer)
+            self._wait(self._cl.enqueue_copy(self._queue, _bytes(array), buffer, is_blocking=False))
 
     def copy(self, source: Buffer, target: Buffer, nbytes: int) -> None:
         """Queue a copy within device memory."""
@@ -75,7 +100,20 @@ class OpenCLDevice:
 
     def synchronize(self) -> None:
         """Wait for the queue."""
-        self._queue.finish()
+        self._wait(self._cl.enqueue_marker(self._queue))
+
+    def _wait(self, event: Any) -> None:
+        """Wait for an event. Raises `EnvironmentError_` after the time limit; the device takes no more work then."""
+        if self.lost is not None:
+            raise EnvironmentError_(self.lost)
+        self._queue.flush()
+        complete = self._cl.command_execution_status.COMPLETE
+        try:
+            wait_until(lambda: event.command_execution_status <= complete, self.name)
+        except EnvironmentError_ as error:
+            self.lost = str(error)
+            raise
+        event.wait()  # raises what went wrong
 
 
 class OpenCLKernel:
@@ -157,7 +195,41 @@ def _pyopencl() -> Any:
     return pyopencl
 
 
+def opencl_devices() -> list[Any]:
+    """All OpenCL devices of this machine, of all drivers, GPUs first. Raises `EnvironmentError_` without pyopencl."""
+    cl = _pyopencl()
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error:
+        return []
+    found = []
+    for platform in platforms:
+        try:
+            found += platform.get_devices()
+        except cl.Error:  # a driver without a device
+            continue
+    return sorted(found, key=lambda device: not device.type & cl.device_type.GPU)
+
+
 @functools.cache
+def _opened(chosen: str | None) -> OpenCLDevice:
+    devices = opencl_devices()
+    if not devices:
+        raise EnvironmentError_(
+            "no OpenCL driver has a device here; `pip install pocl-binary-distribution` brings one for any CPU"
+        )
+    if chosen is None:
+        return OpenCLDevice(devices[0])
+    for number, device in enumerate(devices):
+        if chosen == str(number) or (not chosen.isdigit() and chosen.lower() in device.name.lower()):
+            return OpenCLDevice(device)
+    names = ", ".join(f"{number} ({device.name.strip()})" for number, device in enumerate(devices))
+    raise EnvironmentError_(f"{knobs.OPENCL_DEVICE.name}={chosen} is no OpenCL device of this machine; it has: {names}")
+
+
 def opencl_device() -> OpenCLDevice:
-    """The OpenCL device of this process. Raises `EnvironmentError_` where there is none."""
-    return OpenCLDevice()
+    """The OpenCL device that `TILEWRIGHT_OPENCL_DEVICE` names, by default the first GPU or else the first device.
+
+    Raises `EnvironmentError_` where there is none.
+    """
+    return _opened(knobs.OPENCL_DEVICE.get())
