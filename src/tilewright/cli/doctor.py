@@ -13,17 +13,21 @@ import click
 from tilewright.cli.calibrate import TOLERANCE, compare, measure
 from tilewright.machine import Bandwidth, Cache, Machine
 from tilewright.machine_store import store
+from tilewright.runtime.gpu.survey import survey
 from tilewright.runtime.threads import default_workers
 from tilewright.support import cache, knobs
 from tilewright.target import Target, host_identity
 
-PACKAGES = ("numpy", "llvmlite", "ml_dtypes", "click", "onnx", "onnxruntime", "openvino", "ziglang", "rich", "torch")
+PACKAGES = (
+    "numpy", "llvmlite", "ml_dtypes", "click", "onnx", "onnxruntime", "openvino", "ziglang", "rich", "torch",
+    "pyopencl", "wgpu",
+)  # fmt: skip
 
 
 @click.command("doctor")
 @click.option("--calibrate", is_flag=True, help="Measure this machine (about three seconds) and keep the figures.")
 def doctor_command(calibrate: bool) -> None:
-    """Print versions, CPU features, the machine's figures, the thread quota and the state of the cache.
+    """Print versions, CPU features, the machine's figures, the thread quota, the cache and the devices.
 
     With --calibrate, measure what this machine can do instead: the target 'cpu' has these figures from then on.
     """
@@ -42,6 +46,7 @@ def installation_rows() -> list[tuple[str, str]]:
         *machine_rows(target),
         ("threads", f"{default_workers()} by default, of {os.cpu_count()} processors"),
         ("cache", cache.describe()),
+        *survey(),
     ]
     rows += [(name, _version(name)) for name in PACKAGES]
     return rows + [(knob.name, os.environ.get(knob.name, "not set")) for knob in knobs.all_knobs()]

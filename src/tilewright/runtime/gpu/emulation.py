@@ -152,10 +152,16 @@ _EXTENTS = ("gx", "gy", "gz", "bx", "by", "bz", "workers")
 HEADERS = {"cuda": ("fibers.h", "cuda_emulation.h"), "metal": ("fibers.h", "metal_emulation.h")}
 
 
-def _compile(text: str, headers: Sequence[str]) -> ctypes.CDLL:
-    compiler = next((c for c in ("c++", "g++", "clang++") if shutil.which(c)), None)
-    if compiler is None:
+def cpp_compiler() -> str:
+    """The C++ compiler of this machine. Raises `EnvironmentError_` where there is none."""
+    found = next((path for name in ("c++", "g++", "clang++") if (path := shutil.which(name))), None)
+    if found is None:
         raise EnvironmentError_("emulating a GPU needs a C++ compiler: install g++ (Debian: apt install g++)")
+    return found
+
+
+def _compile(text: str, headers: Sequence[str]) -> ctypes.CDLL:
+    compiler = cpp_compiler()
     folder = resources.files("tilewright.runtime.gpu")
     header = "\n".join(folder.joinpath(name).read_text() for name in headers)
     with tempfile.TemporaryDirectory(prefix="tilewright-gpu-") as directory:

@@ -9,6 +9,23 @@ from pathlib import Path
 
 from tilewright.errors import EnvironmentError_, InternalError
 
+#: The command that installs the headers which code for tensor cores includes.
+HEADERS = "pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl"
+
+
+def version() -> str:
+    """The version of NVRTC, such as "13.0". Raises `EnvironmentError_` without it."""
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    library, _ = _nvrtc()
+    _check(library, library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+    return f"{major.value}.{minor.value}"
+
+
+def headers() -> bool:
+    """True where CUDA's headers are installed, which code for tensor cores includes."""
+    _, include = _nvrtc()
+    return bool(include) and Path(include, "mma.h").is_file()
+
 
 def compile_cubin(source: str, arch: str) -> bytes:
     """The cubin of `source` for `arch`, such as "sm_90".
@@ -25,11 +42,8 @@ def compile_ptx(source: str, arch: str) -> bytes:
 
 def _compile(source: str, arch: str, form: str) -> bytes:
     library, include = _nvrtc()
-    if "#include" in source and not (include and Path(include, "mma.h").is_file()):
-        raise EnvironmentError_(
-            "compiling for tensor cores needs CUDA's headers: pip install nvidia-cuda-runtime nvidia-cuda-crt "
-            "nvidia-cuda-cccl"
-        )
+    if "#include" in source and not headers():
+        raise EnvironmentError_(f"compiling for tensor cores needs CUDA's headers: {HEADERS}")
     program = ctypes.c_void_p()
     _check(library, library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None))
     try:

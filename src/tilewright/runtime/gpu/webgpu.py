@@ -294,6 +294,11 @@ def _wgpu() -> Any:
     return wgpu
 
 
+def webgpu_adapters() -> list[Any]:
+    """All adapters that wgpu knows on this machine. Raises `EnvironmentError_` without wgpu."""
+    return list(_wgpu().gpu.enumerate_adapters_sync())
+
+
 @functools.cache
 def webgpu_device() -> WebGPUDevice:
     """The WebGPU device of this process. Raises `EnvironmentError_` where there is none."""
