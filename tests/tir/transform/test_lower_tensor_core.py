@@ -22,7 +22,7 @@ TARGET = Target("cuda")
 def product(
     rows: int, columns: int, depth: int, tiling: Tiling, dtype: str = "float16", left: str = "mk", right: str = "nk"
 ) -> tir.PrimFunc:
-    """C = A @ B + bias, in float32, by blocks of the tiling; `left` and `right` are the orders of the operands' axes."""
+    """C = A @ B + bias, in float32, by blocks of the tiling; `left` and `right` are the orders of their axes."""
     sizes = {"m": rows, "n": columns, "k": depth}
     a, b = (te.placeholder([sizes[x] for x in order], dtype, name) for order, name in ((left, "a"), (right, "b")))
     bias = te.placeholder((columns,), "float32", "bias")

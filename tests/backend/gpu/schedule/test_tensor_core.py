@@ -88,8 +88,13 @@ def run(args: list[te.Tensor], values: list[Any], **config: int) -> Any:
 
 @pytest.mark.parametrize(
     ("image", "filters", "window", "stride", "padding"),
-    [((1, 8, 8, 16), 32, 3, 1, 1), ((2, 9, 7, 16), 40, 3, 2, 1), ((1, 11, 11, 3), 16, 7, 2, 3), ((3, 5, 5, 24), 48, 1, 1, 0)],
-)  # fmt: skip
+    [
+        ((1, 8, 8, 16), 32, 3, 1, 1),
+        ((2, 9, 7, 16), 40, 3, 2, 1),
+        ((1, 11, 11, 3), 16, 7, 2, 3),
+        ((3, 5, 5, 24), 48, 1, 1, 0),
+    ],
+)
 def test_convolutions_agree_with_numpy(
     image: tuple[int, ...], filters: int, window: int, stride: int, padding: int
 ) -> None:

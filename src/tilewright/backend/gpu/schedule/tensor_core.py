@@ -136,7 +136,7 @@ TENSOR_CORE = Template("tensor_core", workload, tensor_core_space, tensor_core_c
 
 
 def tensor_core_gemm(out: te.Tensor, target: DeviceTarget, config: Config | None = None) -> te.Schedule:
-    """The schedule of `out`, a product with its epilogue; raises `ScheduleError` where tensor cores do not compute it."""
+    """The schedule of `out`, a product with its epilogue. Raises `ScheduleError` where tensor cores refuse it."""
     anchors = [t for t in computes([out]) if is_reduction(t)]
     if len(anchors) != 1 or not fits_tensor_core(anchors[0], out, target):
         raise ScheduleError(f"{out.name} is no product that tensor cores of {target} compute")
