@@ -5,6 +5,7 @@ from tilewright.topi.nn.attention import attention
 from tilewright.topi.nn.conv2d import conv2d_nchw, depthwise_conv2d_nchw
 from tilewright.topi.nn.conv2d_blocked import conv2d_first_NCHWc, conv2d_NCHWc, depthwise_conv2d_NCHWc
 from tilewright.topi.nn.conv2d_grouped import grouped_conv2d_NCHWc
+from tilewright.topi.nn.conv2d_nhwc import conv2d_nhwc
 from tilewright.topi.nn.conv2d_transpose import conv2d_transpose_nchw, conv2d_transpose_NCHWc, dilate
 from tilewright.topi.nn.conv2d_winograd import conv2d_winograd_NCHWc, conv2d_winograd_weight_transform
 from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
@@ -27,6 +28,7 @@ __all__ = [
     "conv2d_dot_NCHWc",
     "conv2d_first_NCHWc",
     "conv2d_nchw",
+    "conv2d_nhwc",
     "conv2d_transpose_NCHWc",
     "conv2d_transpose_nchw",
     "conv2d_winograd_NCHWc",

@@ -54,6 +54,7 @@ def test_conv2d_blocked(check, onnxruntime_node, seed):
         ("NCHW1c", "OIHW1i2o", "NCHW2c"),
         ("NCHW", "OIHW4o", "NCHW4c"),
         ("NHWC", "HWIO", "NHWC"),
+        ("NHWC", "OHWI", "NHWC"),
     ):
         call = op.nn.conv2d(
             const(layout_transform(data, "NCHW", data_layout)),
