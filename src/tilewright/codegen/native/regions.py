@@ -89,15 +89,8 @@ define internal void @open(i64 %position, i64 %region) {
 }
 
 define internal void @show(i64 %turn) {
-entry:
-  %before = atomicrmw xchg ptr @turn, i64 %turn seq_cst
-  %asleep = load atomic i32, ptr $TURN_SLEEPERS$ seq_cst, align 4
-  %none = icmp eq i32 %asleep, 0
-  br i1 %none, label %done, label %wake
-wake:
-  call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr @turn, i32 $FUTEX_WAKE$, i32 2147483647)
-  br label %done
-done:
+  atomicrmw xchg ptr @turn, i64 %turn seq_cst
+  call void @wake(ptr @turn, ptr $TURN_SLEEPERS$)
   ret void
 }
 
@@ -146,33 +139,29 @@ shares:
   %fixed = icmp eq i64 %kind, $FIXED$
   %alone = icmp eq i64 %kind, $ALONE$
   %limit = select i1 %alone, i32 1, i32 %count
-  %has = icmp slt i32 %self, %limit
-  br i1 %has, label %own, label %grace
-own:
-  %mine = call i1 @claim(i32 %self, i64 %position)
-  br i1 %mine, label %do.own, label %grace
-do.own:
-  call void @do_share(i32 %self, i32 %count, i64 %position)
-  br label %grace
+  br label %next
+next:                                             ; its own share, then those that nobody has begun, the neighbour's first
+  %i = phi i32 [ 0, %shares ], [ %i.next, %tried ]
+  %sum = add i32 %self, %i
+  %share = urem i32 %sum, %count
+  %exists = icmp slt i32 %share, %limit
+  br i1 %exists, label %try, label %skip
+try:
+  %won = call i1 @claim(i32 %share, i64 %position)
+  br i1 %won, label %do, label %skip
+do:
+  call void @do_share(i32 %share, i32 %count, i64 %position)
+  br label %skip
+skip:
+  %i.next = add i32 %i, 1
+  %first = icmp eq i32 %i, 0
+  br i1 %first, label %grace, label %tried
 grace:                                            ; whoever is running begins a share within a microsecond
   %soon = call i1 @look(ptr @turn, i32 %old)
   br i1 %soon, label %again, label %others
 others:
-  br i1 %fixed, label %wait, label %next
-next:                                             ; shares that nobody has begun, the neighbour's first
-  %i = phi i32 [ 1, %others ], [ %i.next, %skip ]
-  %sum = add i32 %self, %i
-  %wrapped = urem i32 %sum, %count
-  %exists = icmp slt i32 %wrapped, %limit
-  br i1 %exists, label %try, label %skip
-try:
-  %won = call i1 @claim(i32 %wrapped, i64 %position)
-  br i1 %won, label %do.other, label %skip
-do.other:
-  call void @do_share(i32 %wrapped, i32 %count, i64 %position)
-  br label %skip
-skip:
-  %i.next = add i32 %i, 1
+  br i1 %fixed, label %wait, label %tried
+tried:
   %more = icmp slt i32 %i.next, %count
   br i1 %more, label %next, label %wait
 wait:
@@ -259,15 +248,11 @@ tell:
   %f.missing = icmp ne i32 %f.count, %count
   %f.absent = zext i1 %f.missing to i32
   store i32 %f.absent, ptr @absent
-  %asleep = load atomic i32, ptr $TEAM_SLEEPERS$ seq_cst, align 4
-  %none = icmp eq i32 %asleep, 0
-  br i1 %none, label %run, label %wake
-wake:
-  call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr @team, i32 $FUTEX_WAKE$, i32 2147483647)
+  call void @wake(ptr @team, ptr $TEAM_SLEEPERS$)
   br label %run
 run:
-  %rank = phi i64 [ %rank.64, %member ], [ 0, %tell ], [ 0, %wake ]
-  %team = phi i64 [ %m.word, %member ], [ %f.frozen, %tell ], [ %f.frozen, %wake ]
+  %rank = phi i64 [ %rank.64, %member ], [ 0, %tell ]
+  %team = phi i64 [ %m.word, %member ], [ %f.frozen, %tell ]
   %members.64 = and i64 %team, 32767
   %members = trunc i64 %members.64 to i32
   %rank.32 = trunc i64 %rank to i32

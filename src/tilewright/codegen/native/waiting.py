@@ -239,8 +239,14 @@ awake:
 
 ; Add one to the word and wake whoever sleeps on it.
 define internal void @change(ptr %word, ptr %sleepers) {
-entry:
   atomicrmw add ptr %word, i32 1 seq_cst
+  call void @wake(ptr %word, ptr %sleepers)
+  ret void
+}
+
+; Wake whoever sleeps on a word that has just been changed.
+define internal void @wake(ptr %word, ptr %sleepers) {
+entry:
   %asleep = load atomic i32, ptr %sleepers seq_cst, align 4
   %none = icmp eq i32 %asleep, 0
   br i1 %none, label %done, label %wake
