@@ -4,13 +4,17 @@
 
 Pairs of identical executables are compared as `tilewright tune` compares the tuned network with the default one. At
 most 2 of 100 may be declared faster. `--gain` compares with a network that does a third less, which should be found.
+Each is compiled once, before the machine is busy, and every comparison loads files of its own: other memory each time.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
+import shutil
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,7 +26,7 @@ from contention import busy
 
 import tilewright as tw
 from tilewright import relay
-from tilewright.autotvm.network.compare import compare
+from tilewright.autotvm.network.compare import Comparison, compare
 from tilewright.target import Target
 
 
@@ -36,6 +40,14 @@ def network(layers: int) -> relay.IRModule:
     return relay.IRModule.from_expr(relay.Function([x], value))
 
 
+def compared(folder: Path, names: Sequence[str], seconds: float) -> Comparison:
+    """The comparison of three of the saved networks, each loaded from a file of its own."""
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        files = [shutil.copy(folder / name, Path(own) / f"{i}.tw") for i, name in enumerate(names)]
+        a, b, copy = (tw.load(file) for file in files)
+        return compare(a, b, copy, {"x": np.ones((1, 64, 28, 28), np.float32)}, seconds)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compare, and print a line for each number of busy processes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -45,19 +57,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--gain", action="store_true", help="compare with a network that is faster")
     args = parser.parse_args(arguments)
     print(Target("cpu"), platform.processor())
-    inputs = {"x": np.ones((1, 64, 28, 28), np.float32)}
+    names = ["6.tw", "4.tw" if args.gain else "6.tw", "6.tw"]
     declared = 0
-    for count in args.busy:
-        with busy(count):
-            found = []
-            for _ in range(max(1, args.pairs // len(args.busy))):
-                layers = (6, 4 if args.gain else 6, 6)
-                a, b, copy = (tw.compile(network(n), cache=False) for n in layers)
-                found.append(compare(a, b, copy, inputs, args.seconds))
-        faster = sum(one.faster for one in found)
-        declared += faster
-        medians = np.quantile([one.gain.median for one in found], (0.0, 0.5, 1.0))
-        print(f"{count:3} busy: {faster} of {len(found)} faster; medians of the ratio {medians.round(3)}", flush=True)
+    with tempfile.TemporaryDirectory() as made:
+        for name in dict.fromkeys(names):
+            tw.compile(network(int(Path(name).stem)), cache=False).save(Path(made) / name)
+        for count in args.busy:
+            load = os.getloadavg()[0]
+            with busy(count):
+                found = [compared(Path(made), names, args.seconds) for _ in range(max(1, args.pairs // len(args.busy)))]
+            faster = sum(one.faster for one in found)
+            declared += faster
+            medians = np.quantile([one.gain.median for one in found], (0.0, 0.5, 1.0)).round(3)
+            verdicts = f"{faster} of {len(found)} faster; medians of the ratio {medians}"
+            print(f"{count:3} busy, load {load:.0f} before: {verdicts}", flush=True)
     print(f"{declared} declared faster")
 
 

@@ -135,3 +135,9 @@ def test_a_time_that_was_tuned_for_is_not_tuned_for_again(
         out = capsys.readouterr().out
         assert out.count(" trials in ") == (0 if times else 2) and "times what the longest does" in out
     assert sorted(path.name for path in (tmp_path / "r").iterdir()) == ["mlp.2.2.jsonl", "mlp.2.3.jsonl"]
+
+
+def test_the_control_compares_networks_loaded_from_files(bench: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    bench("control").main(["--pairs", "1", "--seconds", "0.01", "--busy", "0", "--gain"])
+    printed = capsys.readouterr().out
+    assert " of 1 faster; medians of the ratio" in printed and printed.endswith("declared faster\n")

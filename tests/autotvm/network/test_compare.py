@@ -68,6 +68,14 @@ def test_the_busy_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "other programs took" in disturbed(1e-3, 1e-3, 0).load
 
 
+def test_a_comparison_that_others_slow_down_ends_with_the_fewest_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 10_000, 10))  # ten seconds go by from one look at the clock to the next
+    monkeypatch.setattr(comparing.time, "monotonic", lambda: float(next(clock)))
+    assert len(list(comparing.rounds(1e-6, 3, 1.0))) == comparing.FEWEST
+    monkeypatch.setattr(comparing.time, "monotonic", lambda: 0.0)
+    assert len(list(comparing.rounds(1e-6, 3, 1.0))) == comparing.ROUNDS
+
+
 def test_a_network_of_seconds_has_the_fewest_rounds() -> None:
     assert comparing.round_count(3.0, 3, 5.0) == comparing.FEWEST
     assert comparing.round_count(1e-6, 3, 5.0) == comparing.ROUNDS

@@ -12,7 +12,8 @@ other are disturbed alike, so the interval is of the medians of blocks of rounds
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,6 +36,10 @@ class Network(Protocol):
 #: Rounds of a comparison, as far as there is time; the fewest are of a network that takes seconds, and the least number
 #: whose least and largest ratio but one bound the median with the confidence below.
 ROUNDS, FEWEST = 400, 12
+
+#: A comparison ends after so many times the seconds it was planned for: one begun in a quiet moment of a busy machine
+#: would otherwise take minutes.
+_OVERTIME = 2.0
 
 #: Blocks of rounds that an interval is taken from, at most.
 _BLOCKS = 24
@@ -83,7 +88,7 @@ def compare(first: Network, second: Network, copy: Network, inputs: Mapping[str,
     one = max(network.time(inputs, repeat=1)[0] for network in networks)
     times: list[list[float]] = [[], [], []]
     with other_load() as load:
-        for done in range(round_count(one, len(networks), seconds)):
+        for done in rounds(one, len(networks), seconds):
             for turn in range(len(networks)):
                 which = (done + turn) % len(networks)
                 # the run before it brings back what the others drove out of the caches
@@ -91,6 +96,15 @@ def compare(first: Network, second: Network, copy: Network, inputs: Mapping[str,
     a, b, control = (np.array(taken) for taken in times)
     gains = median_interval(a / b), median_interval(a / control)
     return Comparison(float(np.median(a)), float(np.median(b)), *gains, load.note)
+
+
+def rounds(one: float, networks: int, seconds: float) -> Iterator[int]:
+    """The numbers of the rounds of a comparison, as many as planned or, beyond the fewest, as there is time for."""
+    end = time.monotonic() + _OVERTIME * seconds
+    for done in range(round_count(one, networks, seconds)):
+        if done >= FEWEST and time.monotonic() > end:
+            return
+        yield done
 
 
 def round_count(one: float, networks: int, seconds: float) -> int:

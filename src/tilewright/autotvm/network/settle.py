@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.autotvm.network.compare import Comparison, Network, compare, round_count
+from tilewright.autotvm.network.compare import Comparison, Network, compare, rounds
 from tilewright.errors import UnsupportedError
 from tilewright.records.database import Database
 from tilewright.records.entry import VERDICT, Entry, TaskKey
@@ -112,9 +112,8 @@ def _paying(
     seconds: float,
 ) -> dict[TaskKey, Entry]:
     """Those of `best` in whose kernels the network spends less time."""
-    rounds = round_count(default.time(inputs, repeat=1)[0], 2, seconds)
     times: tuple[dict[TaskKey, list[float]], dict[TaskKey, list[float]]] = (defaultdict(list), defaultdict(list))
-    for done in range(rounds):
+    for done in rounds(default.time(inputs, repeat=1)[0], 2, seconds):
         for which in (0, 1) if done % 2 else (1, 0):
             for key, taken in _by_task((default, tuned)[which], kernels, inputs).items():
                 times[which][key].append(taken)
