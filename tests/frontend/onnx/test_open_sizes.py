@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import ModelProto, parser
+from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.reference import ReferenceEvaluator
 
 from tilewright.driver.model.build import build_model
@@ -197,6 +198,11 @@ REFUSED = {
         " { y = GRU <hidden_size=4> (x, w, r, , , h) }",
         {"x": (2, 0, 3), "w": (1, 12, 3), "r": (1, 12, 4), "h": (1, 2, 4)},
     ),
+    "lengths of no sequences for two, weights of any size": (
+        "(float[3,2,3] x, float[1,k,3] w, float[1,k,4] r, int32[n] l) => (float[a,b,c,d] y)"
+        " { y = GRU <hidden_size=4> (x, w, r, , l) }",
+        {"x": (3, 2, 3), "w": (1, 12, 3), "r": (1, 12, 4), "l": (0,)},
+    ),
     "weights of fewer filters than groups": (
         "(float[1,4,h,2] x, float[k,1,2,1] w) => (float[a,b,c,d] y) { y = Conv <group=4> (x, w) }",
         {"x": (1, 4, 2, 2), "w": (1, 1, 2, 1)},
@@ -218,12 +224,25 @@ def test_sizes_without_meaning_are_refused_open_and_fixed(name: str) -> None:
     text, shapes = REFUSED[name]
     model = model_of(text)
     kinds = {given.name: given.type.tensor_type.elem_type for given in model.graph.input}
-    feeds = {key: np.ones(shape, np.float16 if kinds[key] == 10 else np.float32) for key, shape in shapes.items()}
+    feeds = {key: np.ones(shape, tensor_dtype_to_np_dtype(kinds[key])) for key, shape in shapes.items()}
     with pytest.raises(InputError):
         built(model).run(feeds)
     with pytest.raises(UserError):
         module, _ = from_onnx(model, shapes)
         build_model(module, Target("cpu"), 1, "auto", jobs=1).run(feeds)
+
+
+def test_a_scan_of_no_steps_returns_what_it_began_with() -> None:
+    body = "body (float[3] s, float[3] e) => (float[3] t, float[3] o) { t = Add(s, e)  o = Identity(t) }"
+    text = "(float[3] s, float[n,3] x) => (float[3] last, float[a,3] all)"
+    model = model_of(f"{text} {{ last, all = Scan <num_scan_inputs=1, body={body}> (s, x) }}")
+    for steps in (0, 2):
+        feeds = {"s": np.float32([1, 2, 3]), "x": np.ones((steps, 3), np.float32)}
+        module, _ = from_onnx(model, {key: value.shape for key, value in feeds.items()})
+        for compiled in (built(model), build_model(module, Target("cpu"), 1, "auto", jobs=1)):
+            last, every = compiled.run(feeds)
+            np.testing.assert_array_equal(last, feeds["s"] + steps)
+            assert every.shape == (steps, 3)
 
 
 def test_a_product_without_rows_whose_terms_a_run_checks() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from onnx import AttributeProto
 
 from tilewright.errors import ModelError
-from tilewright.frontend.idioms import constant
+from tilewright.frontend.idioms import constant, dtype_of, full, shape_of
 from tilewright.frontend.onnx.node import OnnxNode, reshape
 from tilewright.frontend.onnx.schema import join_types
 from tilewright.relay import op
@@ -175,6 +175,8 @@ def _sliced(body: Body, captured: _Captured, index: Expr, limit: Expr) -> list[E
         whole: Expr = slices.value
         if not isinstance(whole, Constant):
             whole = captured.add(body.node, f"sequence_{number}", whole)
+        if shape_of(whole)[slices.axis] == 0:  # no step takes one: it decides the types of the body alone
+            whole = full(0, [size or 1 for size in shape_of(whole)], dtype_of(whole))
         position: Expr = index
         if slices.backwards:
             position = limit - index - constant(1, "int64")

@@ -176,6 +176,8 @@ def _run(
     for state in states:
         if state is not None and state.shape != (directions, batch, hidden):
             raise ValueError(f"states of shape {state.shape} for {directions} directions of {batch} by {hidden}")
+    if lengths is not None and lengths.shape != (batch,):
+        raise ValueError(f"lengths of shape {lengths.shape} for {batch} sequences")
     last = [np.zeros((directions, batch, hidden), x.dtype) if state is None else state.copy() for state in states]
     y = np.zeros((steps, directions, batch, hidden), x.dtype)
     ends = np.full(batch, steps) if lengths is None else lengths.astype(np.int64)
