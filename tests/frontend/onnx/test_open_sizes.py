@@ -203,6 +203,16 @@ REFUSED = {
         " { y = GRU <hidden_size=4> (x, w, r, , l) }",
         {"x": (3, 2, 3), "w": (1, 12, 3), "r": (1, 12, 4), "l": (0,)},
     ),
+    "peepholes of two directions for one, weights of any size": (
+        "(float[3,2,3] x, float[1,k,3] w, float[1,k,4] r, float[n,12] p) => (float[a,b,c,d] y)"
+        " { y = LSTM <hidden_size=4> (x, w, r, , , , , p) }",
+        {"x": (3, 2, 3), "w": (1, 16, 3), "r": (1, 16, 4), "p": (2, 12)},
+    ),
+    "biases of two directions for one, weights of any size": (
+        "(float[3,2,3] x, float[1,k,3] w, float[1,k,4] r, float[n,8] b) => (float[a,b,c,d] y)"
+        " { y = RNN <hidden_size=4> (x, w, r, b) }",
+        {"x": (3, 2, 3), "w": (1, 4, 3), "r": (1, 4, 4), "b": (2, 8)},
+    ),
     "weights of fewer filters than groups": (
         "(float[1,4,h,2] x, float[k,1,2,1] w) => (float[a,b,c,d] y) { y = Conv <group=4> (x, w) }",
         {"x": (1, 4, 2, 2), "w": (1, 1, 2, 1)},

@@ -173,11 +173,11 @@ def _run(
     reverse = DIRECTIONS[attrs.get("direction", "forward")]
     if len(reverse) != directions:
         raise ValueError(f"weights of {directions} directions for {len(reverse)}")
-    for state in states:
-        if state is not None and state.shape != (directions, batch, hidden):
-            raise ValueError(f"states of shape {state.shape} for {directions} directions of {batch} by {hidden}")
-    if lengths is not None and lengths.shape != (batch,):
-        raise ValueError(f"lengths of shape {lengths.shape} for {batch} sequences")
+    wanted = [("states", state, (directions, batch, hidden)) for state in states]
+    wanted += [("a bias", b, (directions, 2 * GATES[kind] * hidden)), ("peepholes", peephole, (directions, 3 * hidden))]
+    for name, value, shape in (*wanted, ("lengths", lengths, (batch,))):
+        if value is not None and value.shape != shape:
+            raise ValueError(f"{name} of shape {value.shape}, and not {shape}")
     last = [np.zeros((directions, batch, hidden), x.dtype) if state is None else state.copy() for state in states]
     y = np.zeros((steps, directions, batch, hidden), x.dtype)
     ends = np.full(batch, steps) if lengths is None else lengths.astype(np.int64)
