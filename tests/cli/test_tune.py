@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from tests.onnx_models import convolution, saved
+from tilewright.cli import tune_view
 from tilewright.cli.main import cli, guarded
 
 
@@ -50,3 +53,15 @@ def test_an_unknown_explorer_is_an_error(tmp_path: Path, capsys: pytest.CaptureF
     arguments = ["tune", model, "--trials", "1", "--explorer", "bayes", "--records", str(tmp_path / "r.jsonl")]
     assert guarded(lambda: cli.main(arguments, standalone_mode=False)) == 2
     assert "there is no explorer 'bayes'" in capsys.readouterr().err
+
+
+def test_the_summary_stands_below_the_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines that are written while rich redraws the table are overwritten by it."""
+    pytest.importorskip("rich", reason="tables on a terminal are drawn by the package rich")
+    monkeypatch.setattr(tune_view, "row_of", lambda _tuner: ("dense_3", *[""] * 7))
+    monkeypatch.setattr(tune_view, "summary", lambda _result, _records: ["faster: by much"])
+    task: Any = object()
+    with tune_view.LiveView("m.onnx", "r.jsonl") as view:
+        view.begin([task])
+        view.end(task)
+    assert re.search("dense_3.*faster: by much", capsys.readouterr().out, re.DOTALL)

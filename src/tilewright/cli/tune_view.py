@@ -93,6 +93,10 @@ class LiveView(View):
     def note(self, line: str) -> None:
         self._live.console.print(line)
 
+    def end(self, result: TuneResult) -> None:
+        self._live.stop()  # else it would overwrite what is written below its table
+        super().end(result)
+
     def _draw(self, seconds_left: float) -> None:
         left = f", {seconds_left:.0f} s left" if 0 < seconds_left < float("inf") else ""
         title = f"{self.model}: {self.trials} trials, {self.rate:.1f} a second{left}"
