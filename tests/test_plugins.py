@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -253,14 +254,14 @@ def test_a_plug_in_cannot_end_the_process(module: str, environment: Environment,
     assert "mine 1.0" in done.stderr and "SystemExit: 7" in done.stderr
 
 
-def test_an_operator_whose_compute_returns_no_list_is_named(environment: Environment, scaled: Path) -> None:
-    environment.install(
-        operators=SOURCES["operators"]
-        .replace("one(lambda x: te.compute(", "lambda attrs, xs, out: (lambda x: te.compute(")
-        .replace('"negate"))', '"negate"))(xs[0])')
-    )
+@pytest.mark.parametrize("returned, told", [("xs[0]", "a Tensor"), ("[]", "a list of []")])
+def test_an_operator_whose_compute_returns_no_list_of_its_results_is_named(
+    returned: str, told: str, environment: Environment, scaled: Path
+) -> None:
+    changed = re.sub(r"one\(lambda x: te.compute\(.*\)", f"lambda attrs, xs, out: {returned}", SOURCES["operators"])
+    environment.install(operators=changed)
     done = environment.run("", "run", scaled, "--no-cache", status=2)
-    assert "the compute of the operator mine.negate returns a Tensor; it has to return a list of tensors" in done.stderr
+    assert f"operator mine.negate returns {told}; it has to return a list of tensors, one for each" in done.stderr
 
 
 def test_the_format_of_the_docs_is_complete(environment: Environment, tmp_path: Path) -> None:

@@ -66,21 +66,23 @@ def _compute_node(node: Expr, tensors: dict[Expr, list[te.Tensor]]) -> list[te.T
         if node.op.compute is None:
             raise InternalError(f"the operator {node.op.name} has no compute and cannot be lowered")
         arguments = [tensor for arg in node.args for tensor in tensors[arg]]
-        made = _tensors(node.op, node.op.compute(node.attrs, arguments, node.checked_type))
+        computed = node.op.compute(node.attrs, arguments, node.checked_type)
+        made = _tensors(node.op, computed, len(tensor_types(node.checked_type)))
         _note_source(made, arguments, node.span)
         return made
     raise InternalError(f"a fused function may not hold a {type(node).__name__}")
 
 
-def _tensors(op: Op, computed: Any) -> list[te.Tensor]:
-    """The tensors that the compute of an operator returned. Raises `TypeMismatchError` for anything else."""
+def _tensors(op: Op, computed: Any, results: int) -> list[te.Tensor]:
+    """The tensors, as many as results, that a compute returned. Raises `TypeMismatchError` for anything else."""
     listed = None if isinstance(computed, te.Tensor) or not isinstance(computed, Iterable) else list(computed)
-    if listed is not None and all(isinstance(tensor, te.Tensor) for tensor in listed):
-        return listed
     kinds = [type(item).__name__ for item in listed or ()]
+    if listed is not None and len(listed) == results and all(isinstance(tensor, te.Tensor) for tensor in listed):
+        return listed
     raise TypeMismatchError(
-        f"the compute of the operator {op.name} returns a {type(computed).__name__}{f' of {kinds}' if kinds else ''}; "
-        "it has to return a list of tensors, one for each result"
+        f"the compute of the operator {op.name} returns a {type(computed).__name__}"
+        f"{'' if listed is None else f' of {kinds}'}; it has to return a list of tensors, one for each result "
+        f"(here {results})"
     )
 
 

@@ -213,6 +213,10 @@ REFUSED = {
         " { y = RNN <hidden_size=4> (x, w, r, b) }",
         {"x": (3, 2, 3), "w": (1, 4, 3), "r": (1, 4, 4), "b": (2, 8)},
     ),
+    "updates of single elements at coordinates of whole slices": (
+        "(float[n,5] x, float[k] u, int64[2,k] i) => (float[a,b] y) { y = ScatterND (x, i, u) }",
+        {"x": (0, 5), "u": (0,), "i": (2, 0)},
+    ),
     "weights of fewer filters than groups": (
         "(float[1,4,h,2] x, float[k,1,2,1] w) => (float[a,b,c,d] y) { y = Conv <group=4> (x, w) }",
         {"x": (1, 4, 2, 2), "w": (1, 1, 2, 1)},

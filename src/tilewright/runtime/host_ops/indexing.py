@@ -60,7 +60,14 @@ def gather_elements(attrs: Attrs, data: Array, indices: Array) -> Array:
 @onnx_op("ScatterElements", "Scatter")
 def scatter_elements(attrs: Attrs, data: Array, indices: Array, updates: Array) -> Array:
     """out[index[i][j]][j] = updates[i][j] along axis 0."""
+    _require_updates(updates, indices.shape)
     return _write(attrs, data, _positions(attrs, data, indices), updates)
+
+
+def _require_updates(updates: Array, shape: tuple[int, ...]) -> None:
+    """Raise `ValueError` where the updates are not as many as what they are written to: NumPy would repeat them."""
+    if updates.shape != shape:
+        raise ValueError(f"updates of shape {updates.shape}, and not {shape}")
 
 
 def _coordinates(data: Array, indices: Array, batch: int = 0) -> tuple[Array, ...]:
@@ -80,6 +87,7 @@ def gather_nd(attrs: Attrs, data: Array, indices: Array) -> Array:
 def scatter_nd(attrs: Attrs, data: Array, indices: Array, updates: Array) -> Array:
     """`data` with slices at coordinates replaced by `updates`, or joined with them."""
     inner = data.ndim - indices.shape[-1]
+    _require_updates(updates, (*indices.shape[:-1], *data.shape[data.ndim - inner :]))
     positions = [position.reshape((*position.shape, *[1] * inner)) for position in _coordinates(data, indices)]
     rest = np.indices(data.shape[data.ndim - inner :], sparse=True)
     return _write(attrs, data, (*positions, *rest), updates)
