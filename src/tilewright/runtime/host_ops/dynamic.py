@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InputError
-from tilewright.runtime.host_ops.onnx_op import onnx_op
+from tilewright.runtime.host_ops.onnx_op import onnx_op, require_shape
 from tilewright.support.dtype import DType
 
 Array = np.ndarray[Any, Any]
@@ -69,6 +69,7 @@ def expand(attrs: Attrs, data: Array, shape: Array) -> Array:
 @onnx_op("Tile")
 def tile(attrs: Attrs, data: Array, repeats: Array) -> Array:
     """`data` repeated along each axis."""
+    require_shape("repeats", repeats, (data.ndim,))
     return np.tile(data, [int(count) for count in repeats])
 
 
@@ -88,7 +89,7 @@ def slice_(
     picked: list[slice] = [slice(None)] * data.ndim
     chosen = range(len(starts)) if axes is None else axes.tolist()
     strides = [1] * len(starts) if steps is None else steps.tolist()
-    for axis, start, end, step in zip(chosen, starts.tolist(), ends.tolist(), strides):
+    for axis, start, end, step in zip(chosen, starts.tolist(), ends.tolist(), strides, strict=True):
         extent = data.shape[axis]
         stop = None if step < 0 and end < -extent else end
         picked[axis] = slice(start, stop, step)
@@ -99,6 +100,7 @@ def slice_(
 def pad(attrs: Attrs, data: Array, pads: Array, value: Array | None = None, axes: Array | None = None) -> Array:
     """`data` with a margin; negative amounts cut off."""
     chosen = list(range(data.ndim)) if axes is None else [int(axis) % data.ndim for axis in axes]
+    require_shape("pads", pads, (2 * len(chosen),))
     width = [(0, 0)] * data.ndim
     for position, axis in enumerate(chosen):
         width[axis] = (int(pads[position]), int(pads[position + len(chosen)]))
@@ -275,7 +277,7 @@ def where(attrs: Attrs, condition: Array, x: Array, y: Array) -> Array:
 def center_crop_pad(attrs: Attrs, data: Array, shape: Array) -> Array:
     """Each axis cropped or padded with zeros, evenly at both ends, to the extent asked for."""
     axes = attrs.get("axes")
-    for axis, wanted in zip(range(data.ndim) if axes is None else axes, shape.tolist()):
+    for axis, wanted in zip(range(data.ndim) if axes is None else axes, shape.tolist(), strict=True):
         extent = data.shape[axis]
         if wanted < extent:
             begin = (extent - wanted) // 2

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InputError
-from tilewright.runtime.host_ops.onnx_op import onnx_op
+from tilewright.runtime.host_ops.onnx_op import onnx_op, require_shape
 
 Array = np.ndarray[Any, Any]
 Attrs = dict[str, Any]
@@ -60,14 +60,8 @@ def gather_elements(attrs: Attrs, data: Array, indices: Array) -> Array:
 @onnx_op("ScatterElements", "Scatter")
 def scatter_elements(attrs: Attrs, data: Array, indices: Array, updates: Array) -> Array:
     """out[index[i][j]][j] = updates[i][j] along axis 0."""
-    _require_updates(updates, indices.shape)
+    require_shape("updates", updates, indices.shape)
     return _write(attrs, data, _positions(attrs, data, indices), updates)
-
-
-def _require_updates(updates: Array, shape: tuple[int, ...]) -> None:
-    """Raise `ValueError` where the updates are not as many as what they are written to: NumPy would repeat them."""
-    if updates.shape != shape:
-        raise ValueError(f"updates of shape {updates.shape}, and not {shape}")
 
 
 def _coordinates(data: Array, indices: Array, batch: int = 0) -> tuple[Array, ...]:
@@ -87,7 +81,7 @@ def gather_nd(attrs: Attrs, data: Array, indices: Array) -> Array:
 def scatter_nd(attrs: Attrs, data: Array, indices: Array, updates: Array) -> Array:
     """`data` with slices at coordinates replaced by `updates`, or joined with them."""
     inner = data.ndim - indices.shape[-1]
-    _require_updates(updates, (*indices.shape[:-1], *data.shape[data.ndim - inner :]))
+    require_shape("updates", updates, (*indices.shape[:-1], *data.shape[data.ndim - inner :]))
     positions = [position.reshape((*position.shape, *[1] * inner)) for position in _coordinates(data, indices)]
     rest = np.indices(data.shape[data.ndim - inner :], sparse=True)
     return _write(attrs, data, (*positions, *rest), updates)
@@ -101,6 +95,8 @@ def tensor_scatter(attrs: Attrs, cache: Array, update: Array, starts: Array | No
     axis = int(attrs.get("axis", -2)) % cache.ndim
     result = np.moveaxis(cache.copy(), axis, 1)
     news, extent = np.moveaxis(update, axis, 1), cache.shape[axis]
+    require_shape("an update", news, (*result.shape[:1], news.shape[1], *result.shape[2:]))
+    require_shape("starts", starts, cache.shape[:1])
     for sample in range(cache.shape[0]):
         positions = (0 if starts is None else int(starts[sample])) + np.arange(news.shape[1])
         result[sample, positions % extent if attrs.get("mode") == "circular" else _in_range(positions, extent)] = news[

@@ -40,6 +40,12 @@ def onnx_op(*names: str) -> Callable[[HostOp], HostOp]:
     return register
 
 
+def require_shape(name: str, value: np.ndarray[Any, Any] | None, shape: tuple[int, ...]) -> None:
+    """Raise `ValueError` where an input that is there has another shape: NumPy would repeat it, or take a part."""
+    if value is not None and value.shape != shape:
+        raise ValueError(f"{name} of shape {value.shape}, and not {shape}")
+
+
 def _array(value: Any) -> Any:
     """A scalar as an array without dimensions; any other value as it is."""
     if not isinstance(value, str | np.generic):

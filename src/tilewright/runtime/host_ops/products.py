@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.host_ops.onnx_op import onnx_op
+from tilewright.runtime.host_ops.onnx_op import onnx_op, require_shape
 from tilewright.support.dtype import DType
 
 Array = np.ndarray[Any, Any]
@@ -34,12 +34,15 @@ def matmul_integer(
     attrs: Attrs, left: Array, right: Array, left_zero: Array | None = None, right_zero: Array | None = None
 ) -> Array:
     """The product of codes less their zero points in int32, which wraps; a zero point a row of the left side."""
-    rows, columns = left.astype(np.int32), right.astype(np.int32)
-    if left_zero is not None:
-        rows = rows - (left_zero[..., None] if left_zero.ndim else left_zero).astype(np.int32)
-    if right_zero is not None:
-        columns = columns - right_zero.astype(np.int32)
-    return np.asarray(np.matmul(rows, columns), np.int32)
+    rows = _less_zero(left, left_zero[..., None] if left_zero is not None and left_zero.ndim else left_zero)
+    return np.asarray(np.matmul(rows, _less_zero(right, right_zero)), np.int32)
+
+
+def _less_zero(codes: Array, zero: Array | None) -> Array:
+    """Codes less their zero points, of which there may be no more than codes, in int32."""
+    made = codes.astype(np.int32) - (0 if zero is None else zero.astype(np.int32))
+    require_shape("codes less their zero points", made, codes.shape)
+    return np.asarray(made)
 
 
 def _searched(find: Any, attrs: Attrs, data: Array) -> Array:

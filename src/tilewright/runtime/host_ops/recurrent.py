@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.host_ops.onnx_op import onnx_op
+from tilewright.runtime.host_ops.onnx_op import onnx_op, require_shape
 from tilewright.support.dtype import DType
 
 Array = np.ndarray[Any, Any]
@@ -176,8 +176,7 @@ def _run(
     wanted = [("states", state, (directions, batch, hidden)) for state in states]
     wanted += [("a bias", b, (directions, 2 * GATES[kind] * hidden)), ("peepholes", peephole, (directions, 3 * hidden))]
     for name, value, shape in (*wanted, ("lengths", lengths, (batch,))):
-        if value is not None and value.shape != shape:
-            raise ValueError(f"{name} of shape {value.shape}, and not {shape}")
+        require_shape(name, value, shape)
     last = [np.zeros((directions, batch, hidden), x.dtype) if state is None else state.copy() for state in states]
     y = np.zeros((steps, directions, batch, hidden), x.dtype)
     ends = np.full(batch, steps) if lengths is None else lengths.astype(np.int64)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InputError
-from tilewright.runtime.host_ops.onnx_op import onnx_op
+from tilewright.runtime.host_ops.onnx_op import onnx_op, require_shape
 from tilewright.runtime.host_ops.windows import axes_of
 from tilewright.support.dtype import DType
 
@@ -119,7 +119,10 @@ def deform_conv(
     if channels != taken * groups or outputs % groups or channels % moved:
         raise ValueError(f"weights of shape {weight.shape} in {groups} groups for data of shape {data.shape}")
     axes = axes_of({**attrs, "kernel_shape": kernel}, extents)
-    count, steps = int(np.prod(kernel)), offset.shape[2:]
+    count, steps = int(np.prod(kernel)), tuple(axis.steps(extent) for axis, extent in zip(axes, extents))
+    require_shape("offsets", offset, (batch, moved * count * 2, *steps))
+    require_shape("a mask", mask, (batch, moved * count, *steps))
+    require_shape("a bias", bias, (outputs,))
     moves = _wide(offset).reshape(batch * moved, count, 2, *steps)
     taps = []
     for index, axis in enumerate(axes):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InputError
-from tilewright.runtime.host_ops.onnx_op import onnx_op
+from tilewright.runtime.host_ops.onnx_op import onnx_op, require_shape
 
 Array = np.ndarray[Any, Any]
 Attrs = dict[str, Any]
@@ -93,6 +93,7 @@ def non_max_suppression(
 
     boxes [batches, n, 4], scores [batches, classes, n].
     """
+    require_shape("boxes", boxes, (scores.shape[0], scores.shape[2], 4))
     limit = 0 if most is None else int(most.reshape(-1)[0])
     overlap = 0.0 if iou_threshold is None else float(iou_threshold.reshape(-1)[0])
     kept: list[tuple[int, int, int]] = []
@@ -140,6 +141,7 @@ def gather(attrs: Attrs, data: Array, indices: Array) -> Array:
 def reverse_sequence(attrs: Attrs, data: Array, lengths: Array) -> Array:
     """The first steps of each sample in reverse, as many as its length says."""
     batch_axis, time_axis = int(attrs.get("batch_axis", 1)), int(attrs.get("time_axis", 0))
+    require_shape("lengths", lengths, (data.shape[batch_axis],))
     result = data.copy()
     moved = np.moveaxis(result, (batch_axis, time_axis), (0, 1))
     for sample, length in zip(moved, lengths.tolist()):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import EnvironmentError_, InputError
-from tilewright.runtime.host_ops.onnx_op import onnx_op
+from tilewright.runtime.host_ops.onnx_op import onnx_op, require_shape
 from tilewright.support.dtype import DType
 
 Array = np.ndarray[Any, Any]
@@ -142,6 +142,7 @@ def affine_grid(attrs: Attrs, theta: Array, size: Array) -> Array:
 @onnx_op("MaxUnpool")
 def max_unpool(attrs: Attrs, data: Array, indices: Array, shape: Array | None = None) -> Array:
     """The maxima put back to the flat positions that max pooling took them from; zero elsewhere."""
+    require_shape("indices", indices, data.shape)
     kernel = attrs["kernel_shape"]
     strides = attrs.get("strides") or [1] * len(kernel)
     pads = attrs.get("pads") or [0] * (2 * len(kernel))
@@ -169,6 +170,7 @@ def roi_align(attrs: Attrs, data: Array, rois: Array, batch: Array) -> Array:
     shift = 0.5 if attrs.get("coordinate_transformation_mode", "half_pixel") == "half_pixel" else 0.0
     scale = float(attrs.get("spatial_scale", 1.0))
     bins = (int(attrs.get("output_height", 1)), int(attrs.get("output_width", 1)))
+    require_shape("batch indices", batch, rois.shape[:1])
     boxes = rois.astype(np.float64) * scale - shift
     result = np.empty((len(rois), data.shape[1], *bins), data.dtype)
     for number, (x1, y1, x2, y2) in enumerate(boxes):

@@ -29,6 +29,10 @@ class Axis:
     def reach(self) -> int:
         return (self.size - 1) * self.dilation + 1
 
+    def steps(self, extent: int) -> int:
+        """The windows along an axis of this extent."""
+        return (extent + self.before + self.after + self.extra - self.reach) // self.stride + 1
+
 
 def axes_of(attrs: Attrs, extents: Sequence[int]) -> list[Axis]:
     """The windows that the attributes of a pooling node or a convolution describe over `extents`."""
