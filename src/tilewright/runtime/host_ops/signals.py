@@ -44,6 +44,8 @@ def mel_weight_matrix(attrs: Attrs, bins: Array, length: Array, rate: Array, low
 
 def _complex(data: Array) -> Array:
     """Signals whose last axis holds real, or real and imaginary, parts."""
+    if data.shape[-1] not in (1, 2):
+        raise ValueError(f"the last axis holds real and imaginary parts, and so 1 or 2, not {data.shape[-1]}")
     return data[..., 0] + 1j * data[..., 1] if data.shape[-1] == 2 else data[..., 0].astype(np.complex128)
 
 
