@@ -57,3 +57,18 @@ def test_operands_of_another_shape_are_refused(
     function(*fitting)
     with pytest.raises(InputError, match=name):
         function(*fitting[:index], other, *fitting[index + 1 :])
+
+
+@pytest.mark.parametrize(
+    "name, operands, shape",
+    [
+        ("Conv", [ones(0, 2, 6), ones(4, 2, 3)], (0, 4, 4)),
+        ("Conv", [ones(2, 2, 6), ones(0, 2, 3)], (2, 0, 4)),
+        ("MaxPool", [ones(0, 2, 6)], (0, 2, 4)),
+        ("AveragePool", [ones(2, 0, 6)], (2, 0, 4)),
+        ("LpPool", [ones(0, 0, 6)], (0, 0, 4)),
+    ],
+)
+def test_windows_of_no_images(name: str, operands: list[Any], shape: tuple[int, ...]) -> None:
+    made = find(f"onnx.{name}", {"kernel_shape": [3]})(*operands)
+    assert (made[0] if isinstance(made, tuple) else made).shape == shape

@@ -5,6 +5,7 @@ Sums are taken in float32 for 16-bit floats, in int32 for codes, else in the typ
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,8 @@ def _convolved(attrs: Attrs, data: Array, weight: Array) -> Array:
     axes = axes_of({**attrs, "kernel_shape": weight.shape[2:]}, data.shape[2:])
     taps = taps_of(data, axes, 0)
     steps = taps.shape[2:-1]
-    columns = taps.reshape(data.shape[0], groups, data.shape[1] // groups, -1, taps.shape[-1])
-    kernels = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
+    columns = taps.reshape(data.shape[0], groups, data.shape[1] // groups, math.prod(steps), taps.shape[-1])
+    kernels = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], taps.shape[-1])
     total = np.einsum("ngcpt,goct->ngop", columns, kernels, optimize=True)
     return total.reshape(data.shape[0], weight.shape[0], *steps)
 

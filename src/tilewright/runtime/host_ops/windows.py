@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,4 +73,4 @@ def taps_of(data: Array, axes: Sequence[Axis], fill: Any, counted: Any = None) -
     steps = [slice(None, None, axis.stride) for axis in axes]
     taps = [slice(None, None, axis.dilation) for axis in axes]
     view = view[(slice(None), slice(None), *steps, *taps)]
-    return view.reshape(*view.shape[: data.ndim], -1)
+    return view.reshape(*view.shape[: data.ndim], math.prod(view.shape[data.ndim :]))
