@@ -55,7 +55,9 @@ def test_an_unknown_explorer_is_an_error(tmp_path: Path, capsys: pytest.CaptureF
     assert "there is no explorer 'bayes'" in capsys.readouterr().err
 
 
-def test_the_summary_stands_below_the_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_stands_below_the_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Lines that are written while rich redraws the table are overwritten by it."""
     pytest.importorskip("rich", reason="tables on a terminal are drawn by the package rich")
     monkeypatch.setattr(tune_view, "row_of", lambda _tuner: ("dense_3", *[""] * 7))
