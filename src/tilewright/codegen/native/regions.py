@@ -140,7 +140,7 @@ shares:
   %alone = icmp eq i64 %kind, $ALONE$
   %limit = select i1 %alone, i32 1, i32 %count
   br label %next
-next:                                             ; its own share, then those that nobody has begun, the neighbour's first
+next:                                             ; its own share, then what nobody has begun, the neighbour's first
   %i = phi i32 [ 0, %shares ], [ %i.next, %tried ]
   %sum = add i32 %self, %i
   %share = urem i32 %sum, %count
