@@ -15,6 +15,7 @@ and has to be refused for that."""
 from __future__ import annotations
 
 import functools
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -263,16 +264,26 @@ def _given(
     return chosen
 
 
-def compare(case: str, folder: Path, compiled: bool) -> float:
+class _Files:
+    """The model of a seed in a format, written once for all ways that sizes are given; removed with the next."""
+
+    def __init__(self, seed: int, form: str) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.path = str(Path(self._folder.name) / ("model.keras" if form == "keras" else "saved"))
+        if form == "keras":
+            network(seed).model.save(self.path)
+        else:
+            network(seed).model.export(self.path, verbose=False)
+
+
+_files = functools.lru_cache(maxsize=1)(_Files)
+
+
+def compare(case: str, _folder: Path, compiled: bool) -> float:
     """The difference of a seed, a format and a way of giving sizes: "SEED FORMAT SIZES"."""
     number, form, kind = case.split()
     seed = int(number)
-    made = network(seed)
-    path = str(folder / "model.keras") if form == "keras" else str(folder / "saved")
-    if form == "keras":
-        made.model.save(path)
-    else:
-        made.model.export(path, verbose=False)
+    made, path = network(seed), _files(seed, form).path
     read = from_keras if form == "keras" else from_tensorflow
     names = [one.name for one in made.model.inputs]
     sizes = [(2, 7)] if kind == "fixed" else [(2, 7), (3, 7), (1, 7)] if made.model.inputs[0].shape[1:2] == (7,) else [

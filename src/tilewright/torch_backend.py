@@ -16,7 +16,7 @@ from typing import Any
 
 from tilewright.compile import compile as compile_model
 from tilewright.errors import EnvironmentError_, UnsupportedError
-from tilewright.frontend.torch.coverage import GraphRecord, TorchReport, announce, entered, torch_report
+from tilewright.frontend.torch.coverage import GraphRecord, TorchReport, announce, entered, ran, torch_report
 from tilewright.frontend.torch.graph import convert_graph, without_converter
 from tilewright.frontend.torch.tensors import array_of_memory, random_key
 from tilewright.frontend.torch.weights import Snapshot, static_positions
@@ -146,6 +146,7 @@ class CompiledGraph:
         self._failures = 0
 
     def __call__(self, *args: Any) -> Any:
+        ran()
         if self._record.state == "left":
             return self._graph.forward(*args)
         try:

@@ -105,6 +105,20 @@ class _Seen:
 _SEEN = _Seen()
 
 
+class _Ran(threading.local):
+    """The number of calls of graphs that the thread has made."""
+
+    calls = 0
+
+
+_RAN = _Ran()
+
+
+def ran() -> None:
+    """Note that a graph is called, which a `StrictCall` around it wants to know."""
+    _RAN.calls += 1
+
+
 def entered(kind: str, graph: Any) -> GraphRecord:
     """The record of a graph, a `torch.fx.GraphModule`, from now on in the report."""
     calls = sum(
@@ -128,26 +142,25 @@ def torch_report(reset: bool = False) -> TorchReport:
 
 
 class StrictCall:
-    """A call of a function that is compiled with strict=True; refused where no graph at all is made of it.
+    """A call of a function that is compiled with strict=True; refused where it calls no graph at all.
 
-    PyTorch makes one for each call, from what `watch` gives it.
+    PyTorch makes one for each call, from what `watch` gives it. It reads each program once and remembers which it made
+    nothing of, for other functions of the same code too: so calls are counted, and `reasons` are those of earlier ones.
     """
 
-    def __init__(self, refusals: list[str]) -> None:
-        self._refusals = refusals  # of earlier calls: PyTorch reads the program only once
+    def __init__(self, reasons: list[str]) -> None:
+        self._reasons = reasons
 
     def __enter__(self) -> None:
         _listen()
-        self._graphs, self._empty, self._broken = len(_SEEN.graphs), _SEEN.empty, _breaks()
+        self._calls, self._broken = _RAN.calls, _breaks()
 
     def __exit__(self, *_error: Any) -> None:
-        if len(_SEEN.graphs) > self._graphs:
-            self._refusals.clear()
-        elif _SEEN.empty > self._empty and not self._refusals:
-            reasons = [" ".join(reason.split()) for reason in _breaks() - self._broken]
-            self._refusals.append("; ".join(reasons) or "PyTorch found nothing in it to compile")
-        if self._refusals and sys.exc_info()[0] is None:
-            raise UnsupportedError(f"nothing of this program was compiled, and strict=True: {self._refusals[0]}")
+        if _RAN.calls > self._calls or sys.exc_info()[0] is not None:
+            return
+        self._reasons[:] = [" ".join(reason.split()) for reason in _breaks() - self._broken] or self._reasons
+        because = "; ".join(self._reasons) or "PyTorch makes no graph of it, now or when it first read it"
+        raise UnsupportedError(f"nothing of this program was compiled, and strict=True: {because}")
 
 
 def watch(backend: Any = None) -> None:
