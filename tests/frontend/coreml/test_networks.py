@@ -190,8 +190,8 @@ def test_an_image_is_scaled_by_colour_and_a_classifier_gives_probabilities() -> 
 
 
 def test_all_layers_without_a_converter_are_named() -> None:
-    layers = [layer("branch"), layer("custom", inputs=["y"], outputs=["z"])]
-    with pytest.raises(UnsupportedError, match=r"(?s)operator branch.*no converter for the operator custom"):
+    layers = [layer("cropResize"), layer("custom", inputs=["y"], outputs=["z"])]
+    with pytest.raises(UnsupportedError, match=r"(?s)operator cropResize.*no converter for the operator custom"):
         from_coreml(network({"x": [2]}, layers, ["z"]))
 
 

@@ -1,4 +1,4 @@
-"""Branches and loops of ML programs.
+"""Branches and loops of ML programs, and the loops of networks.
 
 A loop whose condition is known before each iteration is unrolled; any other becomes a function of the module that calls
 itself, with the values from around the loop that its blocks read as further parameters:
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from tilewright.frontend.builders.loops import recursive_call
 from tilewright.frontend.coreml.node import Blocks, MilNode, converts
+from tilewright.frontend.graph_node import GraphNode
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, var
 from tilewright.relay.ir.type_of import type_of
@@ -34,6 +35,11 @@ def convert_cond(node: MilNode) -> list[Expr]:
 def convert_while_loop(node: MilNode) -> list[Expr]:
     """The final loop variables: the second block is applied to them while the first is true."""
     blocks, start = _blocks(node, 2), node.listed("loop_vars")
+    return loop(node, blocks, start)
+
+
+def loop(node: GraphNode, blocks: Blocks, start: Sequence[Expr]) -> list[Expr]:
+    """The final values of a loop that begins with `start`, of a block that tests and one that is its body."""
     before = dict(blocks.functions)
     unrolled = _unrolled(blocks, start)
     if unrolled is not None:
@@ -62,7 +68,7 @@ def _unrolled(blocks: Blocks, start: Sequence[Expr]) -> list[Expr] | None:
     return None
 
 
-def _recursive(node: MilNode, blocks: Blocks, start: Sequence[Expr]) -> list[Expr]:
+def _recursive(node: GraphNode, blocks: Blocks, start: Sequence[Expr]) -> list[Expr]:
     """The results of a function that calls itself while the condition holds."""
     types = [type_of(value) for value in start]
     params = [var(f"carried_{index}", type_) for index, type_ in enumerate(types)]

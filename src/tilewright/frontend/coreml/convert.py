@@ -22,7 +22,9 @@ from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.support.dtype import DType
 
-import_families("tilewright.frontend.coreml", "control math network_elementwise network_nn network_shapes nn shapes")
+import_families(
+    "tilewright.frontend.coreml", "control math network_control network_elementwise network_nn network_shapes nn shapes"
+)
 
 _MOST_DEPTH = 50
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.coreml.load import MlModel
-from tilewright.frontend.coreml.network_node import LayerNode, layers
+from tilewright.frontend.coreml.network_node import LayerNode, layers, written
 from tilewright.frontend.graph_walk import GraphWalk
 from tilewright.frontend.idioms import cast, constant, reshape, shape_of
 from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
 from tilewright.frontend.messages import Record
 from tilewright.frontend.outputs import module_of
-from tilewright.relay.ir.expr import Expr, var
+from tilewright.relay.ir.expr import Expr, Function, GlobalVar, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.support.dtype import DType
 
@@ -29,6 +29,7 @@ KINDS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 _DTYPES = {"FLOAT32": "float32", "DOUBLE": "float64", "INT32": "int32", "FLOAT16": "float16", "INVALID": "float32"}
 _CHANNELS = {"GRAYSCALE": 1, "GRAYSCALE_FLOAT16": 1, "RGB": 3, "BGR": 3}
 _LARGEST = 1 << 40
+_MOST_DEPTH = 50
 
 
 def network_of(model: MlModel) -> Record | None:
@@ -48,11 +49,12 @@ def convert_network(
     five = network.arrayInputShapeMapping == "RANK5_ARRAY_MAPPING"
     for entry, param in zip(entries, params):
         walk.values[entry.name] = _taken(entry, param, network, five, model)
+    functions: dict[GlobalVar, Function] = {}
     for layer in network.layers:
-        _layer(layer, walk)
+        _layer(layer, walk, functions, 0)
     names = _results(model, network)
     results = [_given(value, name, model, five) for name, value in zip(names, walk.results(names))]
-    return module_of(params, results, names), specs
+    return module_of(params, results, names, functions), specs
 
 
 def _declared(entry: Record, model: MlModel) -> Declared:
@@ -109,13 +111,47 @@ def _preprocessed(value: Expr, step: Record, colours: str, model: MlModel) -> Ex
     return scaled + constant(np.reshape(bias, (-1, 1, 1)))
 
 
-def _layer(layer: Record, walk: GraphWalk) -> None:
+def _layer(layer: Record, walk: GraphWalk, functions: dict[GlobalVar, Function], depth: int) -> None:
+    if depth > _MOST_DEPTH:
+        raise ModelError(f"{walk.label}: networks within networks more than {_MOST_DEPTH} deep")
     kind = next((name for name in layer.given() if name not in ("name", "input", "output")), "unknown")
     where = f"{kind} {layer.name!r}"
     inputs = [walk.value(name, where) for name in layer.input]
-    names = list(layer.output)
+    names, name = list(layer.output), layer.name or next(iter(layer.output), kind)
     params = getattr(layer, kind) if kind != "unknown" else layer
-    walk.step(LayerNode(kind, layer.name or (names[0] if names else kind), inputs, params, len(names)), names)
+    node = LayerNode(kind, name, inputs, params, len(names))
+    if kind in ("branch", "loop"):
+        node.nested = _Nested(params, walk, functions, depth)
+        names = node.nested.names
+    walk.step(node, names)
+
+
+class _Nested:
+    """`network_node.Nested` of a layer: the networks that are fields of its parameters."""
+
+    def __init__(self, params: Record, walk: GraphWalk, functions: dict[GlobalVar, Function], depth: int) -> None:
+        self._params, self._walk, self._depth = params, walk, depth
+        self._before = dict(walk.values)
+        self.functions, self.names = functions, written(params)
+
+    def run(self, field: str, values: Mapping[str, Expr]) -> dict[str, Expr]:
+        """Convert the layers of a network; what the walk has is as before afterwards."""
+        around, here = dict(self._walk.values), {**self._before, **values}
+        self._walk.values.clear()
+        self._walk.values.update(here)
+        for layer in getattr(self._params, field).layers:
+            _layer(layer, self._walk, self.functions, self._depth + 1)
+        found = {name: self._walk.values[name] for name in self.names if name in self._walk.values}
+        self._walk.values.clear()
+        self._walk.values.update(around)
+        unavailable = [name for name, value in found.items() if not isinstance(value, Expr)]
+        if unavailable:
+            raise UnsupportedError(f"the layer within that writes {unavailable[0]!r} is not supported")
+        return found
+
+    def before(self) -> dict[str, Expr]:
+        """The values that there are before the layer, by name."""
+        return {str(name): value for name, value in self._before.items() if isinstance(value, Expr)}
 
 
 def _results(model: MlModel, network: Record) -> list[str]:

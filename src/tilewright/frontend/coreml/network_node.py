@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,19 +11,35 @@ from tilewright.frontend.converters import Converters
 from tilewright.frontend.graph_node import GraphNode
 from tilewright.frontend.idioms import constant, reshape
 from tilewright.frontend.messages import Record
-from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.expr import Expr, Function, GlobalVar
 
 #: The one table of converters of the layers of neural networks, by the names of their parameters in the specification.
 layers = Converters("coreml layer")
 
 
+class Nested(Protocol):
+    """The networks within a layer, which read and write the values of the network around it."""
+
+    #: The names of the values that they write.
+    names: list[str]
+    #: Functions of the module beside `main`, to which control flow adds.
+    functions: dict[GlobalVar, Function]
+
+    def run(self, field: str, values: Mapping[str, Expr]) -> dict[str, Expr]:
+        """Those of `names` that have a value after the network in `field`; `values` replaces some before it."""
+
+    def before(self) -> dict[str, Expr]:
+        """The values that there are before the layer, by name."""
+
+
 class LayerNode(GraphNode):
-    """`p` are the layer's parameters; `results` says how many values it gives."""
+    """`p` are the layer's parameters; `results` says how many values it gives; `nested` are the networks within."""
 
     def __init__(self, kind: str, name: str, inputs: Sequence[Any], params: Record, results: int) -> None:
         super().__init__(kind, name, inputs)
         self.p = params
         self.results = results
+        self.nested: Nested | None = None
 
     def weights(self, name: str, shape: Sequence[int]) -> np.ndarray:
         """The numbers of a field of weights, float32 in `shape`, in whatever form the file has them."""
@@ -48,6 +64,26 @@ class LayerNode(GraphNode):
     def unfolded(self, value: Expr, lead: Sequence[Any]) -> Expr:
         """Back from `folded`."""
         return reshape(value, (*lead, *self.shape(value)[1:]))
+
+
+def written(params: Record) -> list[str]:
+    """The names of the values that the networks in the parameters of a layer write."""
+    return _names_within(params, "output")
+
+
+def read_within(params: Record) -> list[str]:
+    """The names of the values that they read."""
+    return _names_within(params, "input")
+
+
+def _names_within(params: Record, side: str) -> list[str]:
+    found: list[str] = []
+    networks = [getattr(params, field) for field in params.given() if field.endswith(("Network", "Branch"))]
+    for layer in [layer for network in networks for layer in network.layers]:
+        found += getattr(layer, side)
+        for kind in ("branch", "loop"):
+            found += _names_within(getattr(layer, kind), side) if layer.has(kind) else []
+    return list(dict.fromkeys(found))
 
 
 def _count(field: Record) -> int:

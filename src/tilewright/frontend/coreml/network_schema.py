@@ -21,7 +21,8 @@ NeuralNetworkLayer name=1:string input=2:string* output=3:string* convolution=10
   reorganizeData=345:ReorganizeDataLayerParams slice=350:SliceLayerParams
   simpleRecurrent=400:SimpleRecurrentLayerParams gru=410:GRULayerParams
   uniDirectionalLSTM=420:UniDirectionalLSTMLayerParams biDirectionalLSTM=430:BiDirectionalLSTMLayerParams
-  custom=500:Other copy=600:Other branch=605:Other loop=615:Other loopBreak=620:Other loopContinue=625:Other
+  custom=500:Other copy=600:Other branch=605:BranchLayerParams loop=615:LoopLayerParams
+  loopBreak=620:Other loopContinue=625:Other
   rangeStatic=635:RangeStaticLayerParams rangeDynamic=640:Other clip=660:ClipLayerParams ceil=665:Other
   floor=670:Other sign=680:Other round=685:Other exp2=700:Other sin=710:Other cos=715:Other tan=720:Other
   asin=730:Other acos=735:Other atan=740:Other sinh=750:Other cosh=755:Other tanh=760:Other asinh=770:Other
@@ -204,6 +205,9 @@ Convolution3DLayerParams outputChannels=1:int32 inputChannels=2:int32 nGroups=10
 NeuralNetworkPreprocessing featureName=1:string scaler=10:NeuralNetworkImageScaler meanImage=11:NeuralNetworkMeanImage
 NeuralNetworkImageScaler channelScale=10:float blueBias=20:float greenBias=21:float redBias=22:float grayBias=30:float
 NeuralNetworkMeanImage meanImage=1:float*
+BranchLayerParams ifBranch=1:NeuralNetwork elseBranch=2:NeuralNetwork
+LoopLayerParams maxLoopIterations=1:uint64 conditionVar=2:string conditionNetwork=3:NeuralNetwork
+  bodyNetwork=4:NeuralNetwork
 ReduceAxes axes=1:int64* keepDims=2:bool reduceAll=3:bool
 """
 
