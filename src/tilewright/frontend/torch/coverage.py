@@ -154,9 +154,10 @@ class StrictCall:
     def __enter__(self) -> None:
         _listen()
         self._calls, self._broken = _RAN.calls, _breaks()
+        self._handled = sys.exc_info()[1]  # PyTorch hands none on: one that is raised within is another than this
 
     def __exit__(self, *_error: Any) -> None:
-        if _RAN.calls > self._calls or sys.exc_info()[0] is not None:
+        if _RAN.calls > self._calls or sys.exc_info()[1] is not self._handled:
             return
         self._reasons[:] = [" ".join(reason.split()) for reason in _breaks() - self._broken] or self._reasons
         because = "; ".join(self._reasons) or "PyTorch makes no graph of it, now or when it first read it"
