@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.elements import matrices_turned
+from tilewright.frontend.builders.product import matmul
 from tilewright.frontend.builders.reductions import REDUCTIONS
+from tilewright.frontend.converters import Converter
 from tilewright.frontend.coreml.node import MilNode, converts
-from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, rank_of, reshape, shape_of
-from tilewright.frontend.signature import Ints
+from tilewright.frontend.idioms import along, broadcast_to, cast, constant, dtype_of, like, rank_of, reshape, shape_of
+from tilewright.frontend.signature import Axes, Axis, Ints
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -46,50 +50,47 @@ def convert_real_div(x: Expr, y: Expr) -> Expr:
     return x / y
 
 
-@converts("inverse", "log", "rsqrt")
-def convert_with_epsilon(node: MilNode) -> Expr:
-    """Functions that add a small number to their operand first."""
-    x = node.arg() + node.number("epsilon", 0.0)
-    if node.operator == "log":
-        return op.log(x)
-    return op.rsqrt(x) if node.operator == "rsqrt" else 1 / x
-
-
-@converts("clip")
-def convert_clip(x: Expr, alpha: float, beta: float) -> Expr:
+def clip(x: Expr, alpha: float, beta: float) -> Expr:
+    """`x` within alpha … beta."""
     return op.clip(x, alpha, beta)
 
 
-@converts("threshold")
-def convert_threshold(x: Expr, alpha: float) -> Expr:
-    """max(x, alpha)."""
-    return op.maximum(x, alpha)
-
-
-@converts("thresholded_relu")
-def convert_thresholded_relu(x: Expr, alpha: float = 1.0) -> Expr:
-    """x where it is at least alpha, 0 else."""
-    return op.where(x >= alpha, x, 0)
-
-
-converts.functions({
-    "leaky_relu": functions.leaky_relu, "elu": functions.elu, "linear_activation": functions.linear,
-    "scaled_tanh": functions.scaled_tanh, "sigmoid_hard": functions.hard_linear,
-})  # fmt: skip
-
-
-@converts("clamped_relu")
-def convert_clamped_relu(x: Expr, alpha: float = 1.0, beta: float = 1.0) -> Expr:
+def clamped_relu(x: Expr, alpha: float = 1.0, beta: float = 1.0) -> Expr:
     """Leaky below zero, at most beta."""
     return op.minimum(op.nn.leaky_relu(x, alpha=alpha), beta)
 
 
-@converts("gelu")
-def convert_gelu(x: Expr, mode: str = "EXACT") -> Expr:
+def thresholded_relu(x: Expr, alpha: float = 1.0) -> Expr:
+    """x where it is at least alpha, 0 else."""
+    return op.where(x >= alpha, x, 0)
+
+
+def gelu(x: Expr, mode: str = "EXACT") -> Expr:
     """Exact, or by tanh or the logistic function."""
     if mode == "SIGMOID_APPROXIMATION":
         return x * op.sigmoid(x * 1.702)
     return functions.gelu(x, mode == "TANH_APPROXIMATION")
+
+
+def _threshold(x: Expr, alpha: float) -> Expr:
+    return op.maximum(x, alpha)
+
+
+def _of_moved(function: Callable[[Expr], Expr]) -> Converter:
+    """A function of the operand and a small number added to it."""
+
+    def convert(x: Expr, epsilon: float = 0.0) -> Expr:
+        return function(x + epsilon)
+
+    return convert
+
+
+converts.functions({
+    "leaky_relu": functions.leaky_relu, "elu": functions.elu, "linear_activation": functions.linear,
+    "scaled_tanh": functions.scaled_tanh, "sigmoid_hard": functions.hard_linear, "clip": clip, "gelu": gelu,
+    "clamped_relu": clamped_relu, "thresholded_relu": thresholded_relu, "threshold": _threshold,
+    "log": _of_moved(op.log), "rsqrt": _of_moved(op.rsqrt), "inverse": _of_moved(lambda x: 1 / x),
+})  # fmt: skip
 
 
 @converts("prelu")
@@ -99,18 +100,16 @@ def convert_prelu(x: Expr, alpha: Expr) -> Expr:
 
 
 @converts("softplus_parametric")
-def convert_softplus_parametric(node: MilNode) -> Expr:
+def convert_softplus_parametric(node: MilNode, x: Expr) -> Expr:
     """alpha * log(1 + exp(beta * x)), with factors a channel."""
-    x = node.arg()
-    spread = (1, -1, *[1] * (rank_of(x) - 2))
-    alpha, beta = (constant(node.array(name).reshape(spread), dtype_of(x)) for name in ("alpha", "beta"))
-    inner = x * beta
-    return functions.softplus(inner) * alpha
+    alpha, beta = (along(node.array(name), 1, rank_of(x), dtype_of(x)) for name in ("alpha", "beta"))
+    return functions.softplus(x * beta) * alpha
 
 
 @converts("softmax")
-def convert_softmax(node: MilNode, x: Expr, axis: int = -1) -> Expr:
-    return op.nn.softmax(x, axis=node.axis(axis, rank_of(x)))
+def convert_softmax(x: Expr, axis: Axis = -1) -> Expr:
+    """Over one axis."""
+    return op.nn.softmax(x, axis=axis)
 
 
 _CASTS = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "bool": "bool"}
@@ -131,57 +130,59 @@ def convert_select(cond: Expr, a: Expr, b: Expr) -> Expr:
     return op.where(cond, a, b)
 
 
-_REDUCTIONS = {f"reduce_{name}": REDUCTIONS[name] for name in ("sum", "mean", "max", "min", "prod", "sum_square")} | {
-    "reduce_l1_norm": REDUCTIONS["l1"], "reduce_l2_norm": REDUCTIONS["l2"], "reduce_log_sum": REDUCTIONS["log_sum"],
-    "reduce_log_sum_exp": REDUCTIONS["log_sum_exp"],
-}  # fmt: skip
+def reducing(name: str) -> Converter:
+    """The converter of the reduction `name` over axes, all of them where none are named."""
+
+    def convert(x: Expr, axes: Axes | None = None, keep_dims: bool = False) -> Expr:
+        return REDUCTIONS[name](x, axis=axes or range(rank_of(x)), keepdims=keep_dims)
+
+    return convert
 
 
-@converts(*_REDUCTIONS)
-def convert_reduction(node: MilNode, x: Expr, keep_dims: bool = False) -> Expr:
-    """Over axes, all of them where none are named."""
-    return _REDUCTIONS[node.operator](x, axis=node.axes(), keepdims=keep_dims)
+converts.functions({f"reduce_{name}": reducing(name) for name in REDUCTIONS if name not in ("l1", "l2", "all", "any")})
+converts.functions({"reduce_l1_norm": reducing("l1"), "reduce_l2_norm": reducing("l2")})
 
 
-@converts("reduce_argmax", "reduce_argmin")
-def convert_positions(node: MilNode) -> Expr:
-    """The position of the greatest or least along an axis, int32."""
-    function = op.argmax if node.operator == "reduce_argmax" else op.argmin
-    axis = node.axis(node.number("axis", -1), rank_of(node.arg()))
-    return function(node.arg(), axis=axis, keepdims=bool(node.number("keep_dims", False)), dtype="int32")
+def position_of(function: Callable[..., Expr]) -> Converter:
+    """The converter of the position of the greatest or least element along an axis, int32."""
+
+    def convert(x: Expr, axis: Axis = -1, keep_dims: bool = False) -> Expr:
+        return function(x, axis=axis, keepdims=keep_dims, dtype="int32")
+
+    return convert
+
+
+converts.functions({"reduce_argmax": position_of(op.argmax), "reduce_argmin": position_of(op.argmin)})
 
 
 @converts("cumsum")
-def convert_cumsum(node: MilNode) -> Expr:
-    axis = node.axis(node.number("axis", 0), rank_of(node.arg()))
-    return op.cumsum(
-        node.arg(), axis=axis, exclusive=bool(node.number("exclusive", False)),
-        reverse=bool(node.number("reverse", False)),
-    )  # fmt: skip
+def convert_cumsum(x: Expr, axis: Axis = 0, exclusive: bool = False, reverse: bool = False) -> Expr:
+    """The sums of all elements up to each."""
+    return op.cumsum(x, axis=axis, exclusive=exclusive, reverse=reverse)
 
 
 @converts("dequantize", "constexpr_affine_dequantize")
-def convert_dequantize(node: MilNode) -> Expr:
+def convert_dequantize(node: MilNode, scale: Expr, zero_point: Expr | None = None) -> Expr:
     """(x - zero point) * scale."""
-    x = node.arg("input") if node.operator == "dequantize" else node.arg("quantized_data")
-    scale = node.arg("scale")
+    x = node.arg("input" if node.operator == "dequantize" else "quantized_data")
     moved = cast(x, dtype_of(scale))
-    if node.has_arg("zero_point"):
-        moved = moved - _on_axis(node, cast(node.arg("zero_point"), dtype_of(scale)), x)
+    if zero_point is not None:
+        moved = moved - _on_axis(node, cast(zero_point, dtype_of(scale)), x)
     return moved * _on_axis(node, scale, x)
 
 
 @converts("quantize")
-def convert_quantize(node: MilNode, scale: Expr, output_dtype: str) -> Expr:
+def convert_quantize(
+    node: MilNode, input_: Expr, scale: Expr, output_dtype: str, zero_point: Expr | None = None
+) -> Expr:
     """round(x / scale) + zero point, within the element type."""
-    x, target = node.arg("input"), output_dtype
-    low, high = {"int8": (-128, 127), "uint8": (0, 255)}.get(target, (0, 0))
+    low, high = {"int8": (-128, 127), "uint8": (0, 255)}.get(output_dtype, (0, 0))
     if not high:
-        node.unsupported(f"the element type {target!r} is not supported")
-    made: Expr = op.round(x / _on_axis(node, scale, x))
-    if node.has_arg("zero_point"):
-        made = made + _on_axis(node, cast(node.arg("zero_point"), dtype_of(made)), x)
-    return cast(op.clip(made, low, high), target)
+        node.unsupported(f"the element type {output_dtype!r} is not supported")
+    made: Expr = op.round(input_ / _on_axis(node, scale, input_))
+    if zero_point is not None:
+        made = made + _on_axis(node, cast(zero_point, dtype_of(made)), input_)
+    return cast(op.clip(made, low, high), output_dtype)
 
 
 def _on_axis(node: MilNode, values: Expr, x: Expr) -> Expr:
@@ -236,28 +237,11 @@ def convert_fill(value: Expr, shape: Ints) -> Expr:
 
 
 @converts("scaled_dot_product_attention")
-def convert_attention(node: MilNode) -> Expr:
+def convert_attention(query: Expr, key: Expr, value: Expr, attn_mask: Expr | None = None) -> Expr:
     """softmax(q k / sqrt(d) + mask) v."""
-    query, key, value = (node.arg(name) for name in ("query", "key", "value"))
-    scores = functions.linear(product(query, key, transpose_b=True), float(shape_of(query)[-1]) ** -0.5)
-    if node.has_arg("attn_mask"):
-        mask = node.arg("attn_mask")
-        if dtype_of(mask) == "bool":
-            scores = op.where(mask, scores, like(-np.inf, scores))
-        else:
-            scores = scores + mask
-    return product(op.nn.softmax(scores, axis=-1), value)
-
-
-def product(a: Expr, b: Expr, transpose_a: bool = False, transpose_b: bool = False) -> Expr:
-    """The matrix product of the last two axes; those before broadcast."""
-    if rank_of(a) == 2 and rank_of(b) == 2:
-        return op.nn.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
-    outer = np.broadcast_shapes(shape_of(a)[:-2], shape_of(b)[:-2])
-    count = int(np.prod(outer, dtype=object))
-    flat = [
-        reshape(broadcast_to(value, (*outer, *shape_of(value)[-2:])), (count, *shape_of(value)[-2:]))
-        for value in (a, b)
-    ]
-    made = op.nn.batch_matmul(flat[0], flat[1], transpose_a=transpose_a, transpose_b=transpose_b)
-    return reshape(made, (*outer, *shape_of(made)[1:]))
+    scores = functions.linear(matmul(query, matrices_turned(key)), float(shape_of(query)[-1]) ** -0.5)
+    if attn_mask is not None and dtype_of(attn_mask) == "bool":
+        scores = op.where(attn_mask, scores, like(-np.inf, scores))
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    return matmul(op.nn.softmax(scores, axis=-1), value)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import numpy as np
+from functools import reduce
 
 from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.elements import diagonals
 from tilewright.frontend.builders.reductions import REDUCTIONS
-from tilewright.frontend.coreml.network_node import LayerNode, layers, weights
+from tilewright.frontend.coreml import math
+from tilewright.frontend.coreml.network_node import LayerNode, layers, operation, weights
+from tilewright.frontend.coreml.shapes import convert_band_part
 from tilewright.frontend.idioms import cast, constant
 from tilewright.frontend.messages import Record
 from tilewright.relay import op
@@ -56,31 +58,23 @@ def convert_many(node: LayerNode) -> Expr:
     function, values = _MANY[node.operator], node.given()
     if len(values) == 1 and node.operator in ("add", "multiply"):
         return function(values[0], constant(node.p.alpha))
-    made = values[0]
-    for value in values[1:]:
-        made = function(made, value)
-    return made / constant(len(values)) if node.operator == "average" else made
+    made = reduce(function, values)
+    return made / len(values) if node.operator == "average" else made
 
 
 @layers("unary")
 def convert_unary_function(node: LayerNode) -> Expr:
     """A function of the input scaled and moved."""
     p = node.p
-    x: Expr = node[0] * constant(p.scale if p.has("scale") else 1.0) + constant(p.shift)
-    epsilon = constant(p.epsilon if p.has("epsilon") else 1e-6)
-    kinds: dict[str, Callable[[], Expr]] = {
-        "SQRT": lambda: op.sqrt(x),
-        "RSQRT": lambda: op.rsqrt(x + epsilon),
-        "INVERSE": lambda: constant(1.0) / (x + epsilon),
-        "POWER": lambda: op.power(x, constant(p.alpha)),
-        "EXP": lambda: op.exp(x),
-        "LOG": lambda: op.log(x + epsilon),
-        "ABS": lambda: op.abs(x),
-        "THRESHOLD": lambda: op.maximum(x, constant(p.alpha)),
-    }
-    if p.type not in kinds:
+    epsilon = p.epsilon if p.has("epsilon") else 1e-6
+    known = {
+        "SQRT": op.sqrt, "EXP": op.exp, "ABS": op.abs, "RSQRT": lambda x: op.rsqrt(x + epsilon),
+        "INVERSE": lambda x: 1 / (x + epsilon), "LOG": lambda x: op.log(x + epsilon),
+        "POWER": lambda x: op.power(x, p.alpha), "THRESHOLD": lambda x: op.maximum(x, p.alpha),
+    }  # fmt: skip
+    if p.type not in known:
         node.bad(f"its function {p.type}")
-    return kinds[p.type]()
+    return known[p.type](functions.linear(node[0], p.scale if p.has("scale") else 1.0, p.shift))
 
 
 @layers("activation")
@@ -105,60 +99,47 @@ def activation(node: LayerNode, params: Record) -> Callable[[Expr], Expr]:
     kind = next(iter(params.given()), "")
     p = getattr(params, kind) if kind else params
     known: dict[str, Callable[[Expr], Expr]] = {
-        "linear": lambda x: x * constant(p.alpha) + constant(p.beta),
-        "ReLU": op.nn.relu,
-        "leakyReLU": lambda x: op.nn.leaky_relu(x, alpha=p.alpha),
-        "thresholdedReLU": lambda x: op.where(x >= constant(p.alpha), x, constant(0.0)),
-        "tanh": op.tanh,
-        "scaledTanh": lambda x: op.tanh(x * constant(p.beta)) * constant(p.alpha),
-        "sigmoid": op.sigmoid,
-        "sigmoidHard": lambda x: op.clip(x * constant(p.alpha) + constant(p.beta), 0.0, 1.0),
-        "ELU": lambda x: functions.elu(x, p.alpha),
-        "softsign": functions.softsign,
-        "softplus": functions.softplus,
-    }
+        "linear": lambda x: functions.linear(x, p.alpha, p.beta), "ReLU": op.nn.relu, "tanh": op.tanh,
+        "leakyReLU": lambda x: functions.leaky_relu(x, p.alpha), "sigmoid": op.sigmoid,
+        "thresholdedReLU": lambda x: math.thresholded_relu(x, p.alpha), "ELU": lambda x: functions.elu(x, p.alpha),
+        "scaledTanh": lambda x: functions.scaled_tanh(x, p.alpha, p.beta), "softsign": functions.softsign,
+        "sigmoidHard": lambda x: functions.hard_linear(x, p.alpha, p.beta), "softplus": functions.softplus,
+    }  # fmt: skip
     if kind not in known:
         node.unsupported(f"the activation {kind or 'of no name'}")
     return known[kind]
 
 
-@layers("clip", "clampedReLU", "gelu")
-def convert_bounded(node: LayerNode) -> Expr:
-    p = node.p
-    if node.operator == "clip":
-        return op.clip(node[0], p.minVal, p.maxVal)
-    if node.operator == "clampedReLU":
-        return op.minimum(op.nn.leaky_relu(node[0], alpha=p.alpha), constant(p.beta))
-    if p.mode == "SIGMOID_APPROXIMATION":
-        return node[0] * op.sigmoid(node[0] * constant(1.702))
-    return functions.gelu(node[0], approximate=p.mode == "TANH_APPROXIMATION")
-
-
-@layers("whereBroadcastable")
-def convert_where(node: LayerNode) -> Expr:
-    return op.where(op.not_equal(node[0], 0), node[1], node[2])
-
+layers.functions(
+    {
+        "clip": operation(math.clip, alpha="minVal", beta="maxVal"),
+        "clampedReLU": operation(math.clamped_relu),
+        "gelu": operation(math.gelu),
+        "whereBroadcastable": lambda node: op.where(op.not_equal(node[0], 0), node[1], node[2]),
+        "argMax": operation(math.position_of(op.argmax), keep_dims=lambda node: not node.p.removeDim),
+        "argMin": operation(math.position_of(op.argmin), keep_dims=lambda node: not node.p.removeDim),
+        "cumSum": operation(math.convert_cumsum, exclusive="excludeFinalSum"),
+        "matrixBandPart": operation(convert_band_part, lower="numLower", upper="numUpper"),
+        "lowerTriangular": lambda node: diagonals(node[0], None, int(node.p.k)),
+        "upperTriangular": lambda node: diagonals(node[0], int(node.p.k), None),
+    }
+)
 
 # --------------------------------------------------------------------------------------------------------- reductions
 _REDUCTIONS = {
     "Sum": "sum", "Prod": "prod", "Mean": "mean", "Max": "max", "Min": "min", "SumSquare": "sum_square", "L1": "l1",
     "L2": "l2", "LogSum": "log_sum", "LogSumExp": "log_sum_exp",
 }  # fmt: skip
-
-
-@layers(*[f"reduce{name}" for name in _REDUCTIONS])
-def convert_reduction(node: LayerNode) -> Expr:
-    axes = [node.axis(int(axis)) for axis in node.p.axes]
-    if node.p.reduceAll or not axes:
-        axes = list(range(node.rank()))
-    return REDUCTIONS[_REDUCTIONS[node.operator.removeprefix("reduce")]](
-        node[0], axis=axes, keepdims=bool(node.p.keepDims)
-    )
-
-
-_OF_CHW = {
-    "SUM": "sum", "AVG": "mean", "PROD": "prod", "SUMSQUARE": "sum_square", "L1": "l1", "L2": "l2", "MAX": "max",
-    "MIN": "min",
+layers.functions(
+    {
+        f"reduce{layer}": operation(
+            math.reducing(name), axes=lambda node: None if node.p.reduceAll else list(node.p.axes) or None
+        )
+        for layer, name in _REDUCTIONS.items()
+    }
+)
+_OF_CHW = {name.upper(): builder for name, builder in REDUCTIONS.items()} | {
+    "AVG": REDUCTIONS["mean"], "SUMSQUARE": REDUCTIONS["sum_square"],
 }  # fmt: skip
 
 
@@ -177,34 +158,4 @@ def convert_reduce(node: LayerNode) -> Expr:
         return cast(op.argmax(node[0], axis=axes[0], keepdims=True), "float32")
     if node.p.mode not in _OF_CHW or not axes:
         node.bad(f"its reduction {node.p.mode} of {node.p.axis}")
-    return REDUCTIONS[_OF_CHW[node.p.mode]](node[0], axis=axes, keepdims=True)
-
-
-@layers("argMax", "argMin")
-def convert_arg(node: LayerNode) -> Expr:
-    function = op.argmax if node.operator == "argMax" else op.argmin
-    axis = node.axis(int(node.p.axis))
-    return cast(function(node[0], axis=axis, keepdims=not node.p.removeDim), "float32")
-
-
-@layers("cumSum")
-def convert_cumsum(node: LayerNode) -> Expr:
-    axis = node.axis(int(node.p.axis))
-    data = op.reverse(node[0], axis=axis) if node.p.reverse else node[0]
-    made = op.cumsum(data, axis=axis, exclusive=bool(node.p.excludeFinalSum))
-    return op.reverse(made, axis=axis) if node.p.reverse else made
-
-
-@layers("matrixBandPart", "lowerTriangular", "upperTriangular")
-def convert_band(node: LayerNode) -> Expr:
-    """The elements near the diagonal of the last two axes; zeros elsewhere."""
-    rows, columns = node.fixed()[-2:]
-    away = np.arange(columns)[None, :] - np.arange(rows)[:, None]
-    p = node.p
-    if node.operator == "lowerTriangular":
-        kept = away <= p.k
-    elif node.operator == "upperTriangular":
-        kept = away >= p.k
-    else:
-        kept = ((p.numLower < 0) | (-away <= p.numLower)) & ((p.numUpper < 0) | (away <= p.numUpper))
-    return op.where(constant(kept, "bool"), node[0], constant(0.0))
+    return _OF_CHW[node.p.mode](node[0], axis=axes, keepdims=True)

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.builders import windows
+from tilewright.frontend.builders.elements import matrices_turned
+from tilewright.frontend.builders.normalization import normalized
 from tilewright.frontend.builders.product import matmul
-from tilewright.frontend.builders.windows import same_padding
+from tilewright.frontend.builders.window_rules import Edges, counts_upwards, same_edges, transposed_sizes
+from tilewright.frontend.coreml.math import convert_softmax
 from tilewright.frontend.coreml.network_elementwise import activation
-from tilewright.frontend.coreml.network_node import LayerNode, layers, weights
-from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, reshape, slice_axis, transpose
+from tilewright.frontend.coreml.network_node import LayerNode, layers, operation, weights
+from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, pads, reshape, slice_axis, transpose
 from tilewright.frontend.messages import Record
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -25,16 +28,13 @@ def _list(values: Sequence[int], default: int, count: int = 2) -> list[int]:
     return [int(value) for value in values] or [default] * count
 
 
-def _pads(node: LayerNode, extents: Sequence[int], size: list[int], strides: list[int], dilation: list[int]) -> Any:
+def _pads(node: LayerNode, extents: Sequence[int], size: list[int], strides: list[int], dilation: list[int]) -> Edges:
     """(before, behind) of the spatial axes."""
     if min((*size, *strides, *dilation), default=0) < 1:
         node.bad(f"a window of {size} with strides {strides} and dilations {dilation}")
     if node.p.has("same"):
-        pairs = [same_padding(*axis) for axis in zip(extents, size, strides, dilation)]
-        if node.p.same.asymmetryMode == "TOP_LEFT_HEAVY":
-            pairs = [(behind, before) for before, behind in pairs]
-        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    edges = node.p.valid.paddingAmounts.borderAmounts or []
+        return same_edges(node, extents, size, strides, dilation, node.p.same.asymmetryMode == "TOP_LEFT_HEAVY")
+    edges = node.p.valid.paddingAmounts.borderAmounts
     if not edges:
         return [0] * len(size), [0] * len(size)
     return [int(edge.startEdgeSize) for edge in edges], [int(edge.endEdgeSize) for edge in edges]
@@ -50,9 +50,9 @@ def convert_convolution(node: LayerNode) -> Expr:
     if p.isDeconvolution:
         made = _transposed(node, data, size, strides, dilation, groups, filters)
     else:
-        before, behind = _pads(node, extents, size, strides, dilation)
+        edges = _pads(node, extents, size, strides, dilation)
         kernel = constant(node.weights("weights", (filters, int(p.kernelChannels), *size)))
-        made = windows.convolution(data, kernel, strides, (*before, *behind), dilation, groups)
+        made = windows.convolution(data, kernel, strides, pads(*edges), dilation, groups)
     if p.hasBias:
         made = made + node.vector("bias", filters)
     return node.unfolded(made, lead)
@@ -64,21 +64,20 @@ def _transposed(
     p = node.p
     kernel = constant(node.weights("weights", (int(p.kernelChannels), filters // groups, *size)))
     extents = node.shape(data)[2:]
-    full = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in zip(extents, strides, size, dilation)]
+    full = transposed_sizes(extents, size, strides, ([0] * len(size),) * 2, dilation)
+    wanted = [int(extent) for extent in p.outputShape]
     if p.has("same"):
-        wanted = _list(p.outputShape, 0) if len(p.outputShape) else [n * s for n, s in zip(extents, strides)]
+        wanted = wanted or [n * s for n, s in zip(extents, strides)]
         cut = [max(f - w, 0) for f, w in zip(full, wanted)]
         before = [c - c // 2 if p.same.asymmetryMode == "TOP_LEFT_HEAVY" else c // 2 for c in cut]
-        behind = [c - b for c, b in zip(cut, before)]
-        extra = [max(w - f, 0) for f, w in zip(full, wanted)]
+        edges = before, [c - b for c, b in zip(cut, before)]
     else:
-        before, behind = _pads(node, extents, size, strides, dilation)
-        extra = [0] * len(size)
-        if len(p.outputShape):
-            extra = [w - (f - b - e) for w, f, b, e in zip(p.outputShape, full, before, behind)]
-            if min(extra) < 0:
-                node.bad(f"it gives {[f - b - e for f, b, e in zip(full, before, behind)]}, not {list(p.outputShape)}")
-    return windows.transposed_convolution(data, kernel, strides, (*before, *behind), dilation, groups, extra)
+        edges = _pads(node, extents, size, strides, dilation)
+    made = [f - b - e for f, b, e in zip(full, *edges)]
+    extra = [want - got for want, got in zip(wanted or made, made)]
+    if min(extra) < 0:
+        node.bad(f"it gives {made}, not {wanted}")
+    return windows.transposed_convolution(data, kernel, strides, pads(*edges), dilation, groups, extra)
 
 
 @layers("pooling")
@@ -93,35 +92,29 @@ def convert_pooling(node: LayerNode) -> Expr:
         node.bad(f"its pooling {p.type}")
     counts = None
     if p.globalPooling:
-        before, behind = [0, 0], [0, 0]
+        edges = [0, 0], [0, 0]
     elif p.has("includeLastPixel"):
-        before = behind = _list(p.includeLastPixel.paddingAmounts, 0)
-        counts = [
-            windows.window_count(extent, k, s, pad, pad, ceil=True, inside=True)
-            for extent, k, s, pad in zip(extents, size, strides, before)
-        ]
+        edges = (_list(p.includeLastPixel.paddingAmounts, 0),) * 2
+        counts = counts_upwards(node, extents, size, strides, edges, inside=True)
     else:
-        before, behind = _pads(node, extents, size, strides, [1, 1])
-    if p.type == "L2":
-        data = data * data
-    counting = p.type == "L2" or not p.avgPoolExcludePadding
+        edges = _pads(node, extents, size, strides, [1, 1])
+    lengths = p.type == "L2"
+    counting, (before, behind) = lengths or not p.avgPoolExcludePadding, edges
+    data = data * data if lengths else data
     made = windows.pool(data, kind, size, strides, before, counts, behind, padding_counts=counting)
-    if p.type == "L2":
-        made = op.sqrt(made * constant(float(np.prod(size))))
-    return node.unfolded(made, lead)
+    return node.unfolded(op.sqrt(made * float(np.prod(size))) if lengths else made, lead)
 
 
 def _custom_pads(
     node: LayerNode, kind: str, extents: Sequence[int], size: list[int], strides: list[int], dilation: list[int]
-) -> Any:
-    p = node.p
+) -> Edges:
     if kind == "SAME":
-        pairs = [same_padding(*axis) for axis in zip(extents, size, strides, dilation)]
-        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    if kind == "VALID":
-        return [0] * 3, [0] * 3
-    before = [int(p.customPaddingFront), int(p.customPaddingTop), int(p.customPaddingLeft)]
-    return before, [int(p.customPaddingBack), int(p.customPaddingBottom), int(p.customPaddingRight)]
+        return same_edges(node, extents, size, strides, dilation)
+    first, second = (
+        [0 if kind == "VALID" else int(getattr(node.p, f"customPadding{side}")) for side in sides]
+        for sides in (("Front", "Top", "Left"), ("Back", "Bottom", "Right"))
+    )
+    return first, second
 
 
 def _three(node: LayerNode, name: str, default: int = 1) -> list[int]:
@@ -137,15 +130,12 @@ def convert_convolution3d(node: LayerNode) -> Expr:
     size, strides, dilation = _three(node, "kernel"), _three(node, "stride"), _three(node, "dilation")
     groups, filters, taken = int(p.nGroups) or 1, int(p.outputChannels), int(p.inputChannels)
     data, lead = node.folded(kept=4)
-    before, behind = _custom_pads(node, p.paddingType, node.shape(data)[2:], size, strides, dilation)
-    if p.isDeconvolution:
-        if len(p.outputShape):
-            node.unsupported("a transposed convolution over three axes with a shape of its result")
-        kernel = constant(node.weights("weights", (taken, filters // groups, *size)))
-        made = windows.transposed_convolution(data, kernel, strides, (*before, *behind), dilation, groups)
-    else:
-        kernel = constant(node.weights("weights", (filters, taken // groups, *size)))
-        made = windows.convolution(data, kernel, strides, (*before, *behind), dilation, groups)
+    edges = pads(*_custom_pads(node, p.paddingType, node.shape(data)[2:], size, strides, dilation))
+    if p.isDeconvolution and len(p.outputShape):
+        node.unsupported("a transposed convolution over three axes with a shape of its result")
+    shape = (taken, filters // groups, *size) if p.isDeconvolution else (filters, taken // groups, *size)
+    convolve = windows.transposed_convolution if p.isDeconvolution else windows.convolution
+    made = convolve(data, constant(node.weights("weights", shape)), strides, edges, dilation, groups)
     return node.unfolded(made + node.vector("bias", filters, 4) if p.hasBias else made, lead)
 
 
@@ -201,11 +191,8 @@ def convert_embedding(node: LayerNode) -> Expr:
 def convert_batched_matmul(node: LayerNode) -> Expr:
     p = node.p
     if node.has(1):
-        sides = [
-            op.transpose(v, axes=(*range(node.rank(v) - 2), node.rank(v) - 1, node.rank(v) - 2)) if turned else v
-            for v, turned in ((node[0], p.transposeA), (node[1], p.transposeB))
-        ]
-        return matmul(sides[0], sides[1])
+        turned = ((node[0], p.transposeA), (node[1], p.transposeB))
+        return matmul(*(matrices_turned(side) if flag else side for side, flag in turned))
     rows, columns = int(p.weightMatrixFirstDimension), int(p.weightMatrixSecondDimension)
     # stored column by column
     kernel = node.weights("weights", (columns, rows)).T
@@ -244,37 +231,29 @@ def convert_scale(node: LayerNode) -> Expr:
 
 
 # ------------------------------------------------------------------------------------------------------- normalization
-def _normalized(value: Expr, axes: Sequence[int], epsilon: float, variance: bool = True) -> Expr:
-    centred = value - op.mean(value, axis=axes, keepdims=True)
-    if not variance:
-        return centred
-    spread = op.mean(centred * centred, axis=axes, keepdims=True)
-    return centred * op.rsqrt(spread + constant(epsilon))
+def _epsilon(node: LayerNode, name: str = "epsilon") -> float:
+    return float(getattr(node.p, name)) if node.p.has(name) else 1e-5
 
 
 @layers("batchnorm")
 def convert_batchnorm(node: LayerNode) -> Expr:
-    p = node.p
-    channels = int(p.channels)
-    epsilon = p.epsilon if p.has("epsilon") else 1e-5
-    gamma = node.weights("gamma", (channels,)).reshape(-1, 1, 1)
-    beta = node.weights("beta", (channels,)).reshape(-1, 1, 1)
+    p, channels = node.p, int(node.p.channels)
+    gamma, beta = (node.weights(name, (channels, 1, 1)) for name in ("gamma", "beta"))
     if p.computeMeanVar:
-        axes = [node.rank() - 2, node.rank() - 1]
         if not p.instanceNormalization:
             node.unsupported("mean and variance of the batch, computed while it runs")
-        made = _normalized(node[0], axes, epsilon)
-        return made * constant(gamma) + constant(beta)
-    mean = node.weights("mean", (channels,)).reshape(-1, 1, 1)
-    scale = gamma / np.sqrt(node.weights("variance", (channels,)).reshape(-1, 1, 1) + np.float32(epsilon))
-    return node[0] * constant(scale) + constant(beta - mean * scale)
+        return normalized(node[0], [node.rank() - 2, node.rank() - 1], _epsilon(node)) * gamma + beta
+    mean, variance = (node.weights(name, (channels, 1, 1)) for name in ("mean", "variance"))
+    scale = gamma / np.sqrt(variance + np.float32(_epsilon(node)))
+    return node[0] * scale + (beta - mean * scale)
 
 
 @layers("mvn")
 def convert_mvn(node: LayerNode) -> Expr:
-    rank = node.rank()
-    axes = [rank - 3, rank - 2, rank - 1] if node.p.acrossChannels else [rank - 2, rank - 1]
-    return _normalized(node[0], axes, node.p.epsilon if node.p.has("epsilon") else 1e-5, bool(node.p.normalizeVariance))
+    axes = list(range(node.rank() - (3 if node.p.acrossChannels else 2), node.rank()))
+    if node.p.normalizeVariance:
+        return normalized(node[0], axes, _epsilon(node))
+    return node[0] - op.mean(node[0], axis=axes, keepdims=True)
 
 
 @layers("layerNormalization")
@@ -283,9 +262,8 @@ def convert_layer_normalization(node: LayerNode) -> Expr:
     axes = list(range(node.rank() - len(shape), node.rank()))
     if not shape or list(node.shape()[-len(shape) :]) != shape:
         node.bad(f"it normalizes {shape} of data of {list(node.shape())}")
-    made = _normalized(node[0], axes, node.p.eps if node.p.has("eps") else 1e-5)
-    gamma, beta = node.weights("gamma", shape), node.weights("beta", shape)
-    return made * constant(gamma) + constant(beta)
+    made = normalized(node[0], axes, _epsilon(node, "eps"))
+    return made * node.weights("gamma", shape) + node.weights("beta", shape)
 
 
 @layers("l2normalize")
@@ -305,12 +283,13 @@ def convert_lrn(node: LayerNode) -> Expr:
     return node.unfolded(made, lead)
 
 
-@layers("softmax", "softmaxND")
-def convert_softmax(node: LayerNode) -> Expr:
-    """Over channels, the third axis from the end, or the axis that is named."""
-    if node.operator == "softmaxND":
-        return op.nn.softmax(node[0], axis=node.axis(int(node.p.axis)))
-    return op.nn.softmax(node[0], axis=node.rank() - 3 if node.rank() > 3 else node.rank() - 1)
+layers.functions(
+    {
+        # over channels, the third axis from the end, or the axis that is named
+        "softmax": lambda node: op.nn.softmax(node[0], axis=node.rank() - (3 if node.rank() > 3 else 1)),
+        "softmaxND": operation(convert_softmax),
+    }
+)
 
 
 # ---------------------------------------------------------------------------------------------------------- recurrence
@@ -360,7 +339,7 @@ def _rnn_step(node: LayerNode, rows: Expr, width: int, units: int) -> Any:
     p = node.p
     fresh: Expr = matmul(rows, transpose(_matrices(node, [p.weightMatrix], width, units), (1, 0)))
     if p.hasBiasVector:
-        fresh = fresh + constant(node.weights("biasVector", (units,)))
+        fresh = fresh + node.weights("biasVector", (units,))
     recurrent, function = _matrices(node, [p.recursionMatrix], units, units), activation(node, p.activation)
     return lambda position, hidden: function(index_axis(fresh, 0, position) + op.nn.dense(hidden, recurrent))
 
@@ -373,7 +352,7 @@ def _gru_step(node: LayerNode, rows: Expr, width: int, units: int) -> Any:
     fresh: Expr = matmul(rows, transpose(own, (1, 0)))
     if p.hasBiasVectors:
         biases = [node.weights(f"{gate}BiasVector", (units,)) for gate in gates]
-        fresh = fresh + constant(np.concatenate(biases))
+        fresh = fresh + np.concatenate(biases)
     recurrent = [_matrices(node, [getattr(p, f"{gate}RecursionMatrix")], units, units) for gate in gates]
     if len(p.activations) != 2:
         node.bad(f"it names {len(p.activations)} activations; two are needed")
@@ -383,7 +362,7 @@ def _gru_step(node: LayerNode, rows: Expr, width: int, units: int) -> Any:
         part = [slice_axis(index_axis(fresh, 0, position), 1, k * units, (k + 1) * units) for k in range(3)]
         z, r = (inner(part[k] + op.nn.dense(hidden, recurrent[k])) for k in range(2))
         candidate = outer(part[2] + op.nn.dense(r * hidden, recurrent[2]))
-        return (constant(1.0) - z) * candidate + z * hidden
+        return (1 - z) * candidate + z * hidden
 
     return step
 
@@ -391,41 +370,34 @@ def _gru_step(node: LayerNode, rows: Expr, width: int, units: int) -> Any:
 _LSTM_GATES = ("inputGate", "forgetGate", "blockInput", "outputGate")
 
 
-@layers("uniDirectionalLSTM")
+@layers("uniDirectionalLSTM", "biDirectionalLSTM")
 def convert_lstm(node: LayerNode) -> list[Expr]:
-    p = node.p
-    units = int(p.outputVectorSize)
+    """Results of all steps or the last, the directions beside each other, and the last states of each direction."""
+    p, both = node.p, node.operator == "biDirectionalLSTM"
+    parts = list(p.weightParams) if both else [p.weightParams]
+    named = [p.activationsForwardLSTM, p.activationsBackwardLSTM] if both else [p.activations]
+    if len(parts) != len(named):
+        node.bad(f"it has {len(parts)} sets of weights; two are needed")
     batch = node.shape()[1] if node.rank() == 5 else 1
-    states = [_state(node, 1 + index, batch, units) for index in range(2)]
-    rows, hidden, cell = _lstm(node, p.weightParams, p.activations, states, bool(p.reverseInput))
-    results = rows if p.params.sequenceOutput else op.expand_dims(hidden, axis=0)
-    return [_shaped(results), *[_shaped(op.expand_dims(value, axis=0)) for value in (hidden, cell)]]
-
-
-@layers("biDirectionalLSTM")
-def convert_both_lstms(node: LayerNode) -> list[Expr]:
-    p = node.p
-    units = int(p.outputVectorSize)
-    batch = node.shape()[1] if node.rank() == 5 else 1
-    if len(p.weightParams) != 2:
-        node.bad(f"it has {len(p.weightParams)} sets of weights; two are needed")
-    states = [_state(node, 1 + index, batch, units) for index in range(4)]
-    forth = _lstm(node, p.weightParams[0], p.activationsForwardLSTM, states[:2], False)
-    back = _lstm(node, p.weightParams[1], p.activationsBackwardLSTM, states[2:], True)
+    made = []
+    for number, (one, functions) in enumerate(zip(parts, named)):
+        states = [_state(node, 1 + 2 * number + index, batch, int(p.outputVectorSize)) for index in range(2)]
+        made.append(_lstm(node, one, functions, states, bool(number) if both else bool(p.reverseInput)))
     if p.params.sequenceOutput:
-        results = concatenate([forth[0], back[0]], 2)
+        results = concatenate([every for every, *_ in made], 2)
     else:
-        results = op.expand_dims(concatenate([forth[1], back[1]], 1), axis=0)
-    return [_shaped(results), *[_shaped(op.expand_dims(value, axis=0)) for value in (*forth[1:], *back[1:])]]
+        results = op.expand_dims(concatenate([hidden for _, hidden, _ in made], 1), axis=0)
+    ends = [_shaped(op.expand_dims(state, axis=0)) for _, *states in made for state in states]
+    return [_shaped(results), *ends]
 
 
-def _lstm(node: LayerNode, w: Record, functions_: Sequence[Record], states: list[Expr], backwards: bool) -> Any:
+def _lstm(node: LayerNode, w: Record, functions: Sequence[Record], states: list[Expr], backwards: bool) -> Any:
     """(results of all steps, the states behind the last)."""
     p, options = node.p, node.p.params
     width, units = int(p.inputVectorSize), int(p.outputVectorSize)
-    if len(functions_) != 3:
-        node.bad(f"it names {len(functions_)} activations; three are needed")
-    inner, candidate, outer = (activation(node, one) for one in functions_)
+    if len(functions) != 3:
+        node.bad(f"it names {len(functions)} activations; three are needed")
+    inner, candidate, outer = (activation(node, one) for one in functions)
     rows = _rows(node, width)
     own = _matrices(node, [getattr(w, f"{gate}WeightMatrix") for gate in _LSTM_GATES], width, units)
     recurrent = _matrices(node, [getattr(w, f"{gate}RecursionMatrix") for gate in _LSTM_GATES], units, units)
@@ -435,7 +407,7 @@ def _lstm(node: LayerNode, w: Record, functions_: Sequence[Record], states: list
         bias = np.concatenate([weights(node, getattr(w, f"{g}BiasVector"), "bias", (units,)) for g in _LSTM_GATES])
     if options.forgetBias:
         bias[units : 2 * units] += 1
-    fresh = fresh + constant(bias)
+    fresh = fresh + bias
     peepholes: dict[str, Expr] = {}
     if options.hasPeepholeVectors:
         for name in ("inputGate", "forgetGate", "outputGate"):
@@ -452,7 +424,7 @@ def _lstm(node: LayerNode, w: Record, functions_: Sequence[Record], states: list
             return inner(value + peepholes[name] * seen if name in peepholes else value)
 
         forget = gate("forgetGate", cell)
-        let_in = constant(1.0) - forget if options.coupledInputAndForgetGate else gate("inputGate", cell)
+        let_in = 1 - forget if options.coupledInputAndForgetGate else gate("inputGate", cell)
         cell = forget * cell + let_in * candidate(part["blockInput"])
         if options.cellClipThreshold > 0:
             cell = op.clip(cell, -options.cellClipThreshold, options.cellClipThreshold)

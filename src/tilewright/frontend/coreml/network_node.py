@@ -7,10 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tilewright.frontend.converters import Converters
+from tilewright.frontend.converters import Converter, Converters
 from tilewright.frontend.graph_node import GraphNode
-from tilewright.frontend.idioms import constant, reshape
+from tilewright.frontend.idioms import cast, constant, reshape
 from tilewright.frontend.messages import Record
+from tilewright.frontend.signature import apply
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar
 
 #: The one table of converters of the layers of neural networks, by the names of their parameters in the specification.
@@ -40,6 +41,19 @@ class LayerNode(GraphNode):
         self.p = params
         self.results = results
         self.nested: Nested | None = None
+        #: The fields that hold attributes of other names, or functions of the node (`operation`).
+        self.fields: Mapping[str, Any] = {}
+
+    def attribute(self, name: str) -> Any:
+        """As `NodeInputs`: the parameter `keepDims` is the attribute `keep_dims`; None for an empty list."""
+        first, *words = name.split("_")
+        field = self.fields.get(name, first + "".join(word.capitalize() for word in words))
+        if callable(field):
+            return field(self)
+        if field not in self.p.schema.fields(self.p.kind):
+            return None
+        value = getattr(self.p, field)
+        return value if isinstance(value, str | int | float) else list(value) or None
 
     def weights(self, name: str, shape: Sequence[int]) -> np.ndarray:
         """The numbers of a field of weights, float32 in `shape`, in whatever form the file has them."""
@@ -49,7 +63,8 @@ class LayerNode(GraphNode):
     def vector(self, name: str, count: int, rank: int = 3) -> Expr:
         """Weights of one number a channel, as they broadcast to […, C, H, W]; of a single number, all the same."""
         found = getattr(self.p, name)
-        data = weights(self, found, name, (1,) if _count(found) == 1 else (count,))
+        stored = len(found.floatValue) if found.has("floatValue") else len(found.float16Value) // 2
+        data = weights(self, found, name, (1,) if stored == 1 else (count,))
         return reshape(constant(data), (*data.shape, *(1,) * (rank - 1)))
 
     def folded(self, value: Expr | None = None, kept: int = 3) -> tuple[Expr, tuple[Any, ...]]:
@@ -86,8 +101,19 @@ def _names_within(params: Record, side: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _count(field: Record) -> int:
-    return len(field.floatValue) if field.has("floatValue") else len(field.float16Value) // 2
+def operation(converter: Converter, **fields: Any) -> Converter:
+    """The converter of an operation of ML programs for a layer, whose results are floats.
+
+    `fields` are the parameters of the layer that the operation's arguments are, where their names differ, or functions
+    of the node.
+    """
+
+    def convert(node: LayerNode) -> list[Expr]:
+        node.fields = fields
+        made = apply(converter, node)
+        return [cast(value, "float32") for value in ([made] if isinstance(made, Expr) else made)]
+
+    return convert
 
 
 def weights(node: GraphNode, field: Record, name: str, shape: Sequence[int]) -> np.ndarray:

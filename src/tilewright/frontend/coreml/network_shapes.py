@@ -8,20 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.coreml.network_node import LayerNode, layers
-from tilewright.frontend.idioms import (
-    broadcast_to,
-    cast,
-    concatenate,
-    constant,
-    full,
-    outputs,
-    reshape,
-    slice_axis,
-    transpose,
-)
+from tilewright.frontend.builders.slicing import split_axis
+from tilewright.frontend.coreml import shapes
+from tilewright.frontend.coreml.network_node import LayerNode, layers, operation
+from tilewright.frontend.idioms import broadcast_to, cast, concatenate, constant, full, reshape, slice_axis, transpose
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
+from tilewright.relay.ir.expr import Expr
 
 #: Elements that a constant made by a layer may have.
 _MOST = 1 << 28
@@ -34,7 +26,18 @@ def _extents(node: LayerNode, values: Sequence[Any]) -> list[int]:
     return shape
 
 
-# -------------------------------------------------------------------------------------------------------------- shapes
+def _scatter_mode(node: LayerNode) -> str:
+    return str(node.p.mode).removeprefix("SCATTER_").lower()
+
+
+def _count(node: LayerNode) -> int:
+    """The number of elements that topK keeps."""
+    count = int(node.static(1, "number of elements").reshape(-1)[0]) if node.has(1) else int(node.p.K)
+    if not 0 < count <= node.shape()[node.axis(int(node.p.axis))]:
+        node.bad(f"it takes {count} of {list(node.shape())}")
+    return count
+
+
 @layers("reshape")
 def convert_reshape(node: LayerNode) -> Expr:
     """To [C, H, W] or [S, C, H, W]; in the order of channels last where that is asked for."""
@@ -59,15 +62,6 @@ def convert_flatten(node: LayerNode) -> Expr:
     return node.unfolded(reshape(data, (shape[0], prod(shape[1:]), 1, 1)), lead)
 
 
-@layers("flattenTo2D")
-def convert_flatten_to_2d(node: LayerNode) -> Expr:
-    shape, axis = node.fixed(), int(node.p.axis)
-    axis = axis + len(shape) if axis < 0 else axis
-    if not 0 <= axis <= len(shape):
-        node.bad(f"it divides {list(shape)} at axis {axis}")
-    return reshape(node[0], (prod(shape[:axis]), prod(shape[axis:])))
-
-
 @layers("permute")
 def convert_permute(node: LayerNode) -> Expr:
     """Of sequence, channels, height and width; the batch stays."""
@@ -78,98 +72,44 @@ def convert_permute(node: LayerNode) -> Expr:
     return transpose(node[0], [positions[order[0]], 1, *(positions[axis] for axis in order[1:])])
 
 
-@layers("transpose")
-def convert_transpose(node: LayerNode) -> Expr:
-    order = [int(axis) for axis in node.p.axes]
-    if sorted(order) != list(range(node.rank())):
-        node.bad(f"it permutes {list(node.shape())} by {order}")
-    return transpose(node[0], order)
-
-
-@layers("reshapeStatic", "rankPreservingReshape", "reshapeLike")
-def convert_reshape_to(node: LayerNode) -> Expr:
-    """To a shape in which -1 is what is left, and of a rank that stays 0 is the extent there."""
-    if node.operator == "reshapeLike":
-        return reshape(node[0], node.shape(1))
-    shape = [int(extent) for extent in node.p.targetShape]
-    if node.operator == "rankPreservingReshape":
-        shape = [own if extent == 0 else extent for extent, own in zip(shape, node.shape())]
-    if shape.count(-1) > 1 or min(shape, default=0) < -1:
-        node.bad(f"it reshapes to {shape}")
-    return op.reshape(node[0], newshape=tuple(shape))
-
-
-@layers("squeeze")
-def convert_squeeze(node: LayerNode) -> Expr:
-    axes = [node.axis(int(axis)) for axis in node.p.axes]
-    if node.p.squeezeAll:
-        axes = [axis for axis, extent in enumerate(node.shape()) if extent == 1]
-    if any(node.shape()[axis] != 1 for axis in axes):
-        node.bad(f"it takes away the axes {axes} of {list(node.shape())}")
-    return op.squeeze(node[0], axis=tuple(axes)) if axes else node[0]
-
-
-@layers("expandDims")
-def convert_expand_dims(node: LayerNode) -> Expr:
-    rank = node.rank() + len(node.p.axes)
-    axes = {node.axis(int(axis), rank) for axis in node.p.axes}
-    own = iter(node.shape())
-    return reshape(node[0], [1 if axis in axes else next(own) for axis in range(rank)])
-
-
-@layers("getShape")
-def convert_get_shape(node: LayerNode) -> Expr:
-    return constant(np.asarray(node.fixed()))
-
-
-# --------------------------------------------------------------------------------------------------- joins and slices
-@layers("concat")
-def convert_concat(node: LayerNode) -> Expr:
-    """Along the channels, or the sequence."""
-    return concatenate(node.given(), 0 if node.p.sequenceConcat else node.rank() - 3)
-
-
-@layers("concatND")
-def convert_concat_nd(node: LayerNode) -> Expr:
-    axis, values = node.axis(int(node.p.axis)), node.given()
-    if not node.p.interleave:
-        return concatenate(values, axis)
-    shape = list(node.shape())
-    shape[axis] *= len(values)
-    return reshape(op.stack(values, axis=axis + 1), shape)
-
-
-@layers("split", "splitND")
-def convert_split(node: LayerNode) -> list[Expr]:
-    p = node.p
-    if node.operator == "split":
-        axis, count, sizes = node.rank() - 3, int(p.nOutputs), []
-    else:
-        axis, count, sizes = node.axis(int(p.axis)), int(p.numSplits), [int(size) for size in p.splitSizes]
-    extent = node.shape()[axis]
-    if sizes:
-        if sum(sizes) != extent:
-            node.bad(f"it divides {extent} into {sizes}")
-        return outputs(op.split(node[0], indices_or_sections=tuple(np.cumsum(sizes)[:-1].tolist()), axis=axis))
-    if count < 1 or extent % count:
-        node.bad(f"it divides {extent} into {count} parts")
-    return outputs(op.split(node[0], indices_or_sections=count, axis=axis))
-
-
-@layers("stack")
-def convert_stack(node: LayerNode) -> Expr:
-    return op.stack(node.given(), axis=node.axis(int(node.p.axis), node.rank() + 1))
-
-
-@layers("sequenceRepeat", "tile")
-def convert_repeat(node: LayerNode) -> Expr:
-    if node.operator == "sequenceRepeat":
-        counts = [int(node.p.nRepetitions) or 1] + [1] * (node.rank() - 1)
-    else:
-        counts = [int(count) for count in node.p.reps]
-    if len(counts) != node.rank() or min(counts, default=1) < 1:
-        node.bad(f"it repeats {list(node.shape())} by {counts}")
-    return op.tile(node[0], reps=tuple(counts))
+layers.functions({
+    "flattenTo2D": operation(shapes.convert_flatten),
+    "transpose": operation(shapes.convert_transpose, perm="axes"),
+    "reshapeStatic": operation(shapes.convert_reshape, shape="targetShape"),
+    "rankPreservingReshape": operation(shapes.convert_reshape, shape="targetShape"),
+    "reshapeLike": lambda node: reshape(node[0], node.shape(1)),
+    "squeeze": operation(shapes.convert_squeeze, axes=lambda node: None if node.p.squeezeAll else list(node.p.axes)),
+    "expandDims": operation(shapes.convert_expand_dims),
+    "getShape": operation(shapes.convert_shape),
+    # joins and slices
+    "concat": lambda node: concatenate(node.given(), 0 if node.p.sequenceConcat else node.rank() - 3),
+    "concatND": operation(shapes.convert_concat),
+    "split": lambda node: split_axis(node, node[0], node.rank() - 3, int(node.p.nOutputs)),
+    "splitND": operation(shapes.convert_split),
+    "stack": operation(shapes.convert_stack),
+    "tile": operation(shapes.convert_tile),
+    "sequenceRepeat": operation(
+        shapes.convert_tile, reps=lambda node: [int(node.p.nRepetitions) or 1] + [1] * (node.rank() - 1)
+    ),
+    "sliceStatic": operation(
+        shapes.convert_slice_by_index, begin="beginIds", end="endIds", stride="strides", begin_mask="beginMasks",
+        end_mask="endMasks", squeeze_mask="squeezeMasks",
+    ),
+    "slidingWindows": operation(
+        shapes.convert_sliding_windows, size="windowSize", stride=lambda node: int(node.p.step) or 1
+    ),
+    "reverse": operation(
+        shapes.convert_reverse, axes=lambda node: [axis for axis, turned in enumerate(node.p.reverseDim) if turned]
+    ),
+    # gathering, scattering and order
+    "gather": operation(shapes.convert_gather),
+    "gatherAlongAxis": operation(shapes.convert_gather_along_axis),
+    "gatherND": operation(shapes.convert_gather_nd),
+    "scatterND": operation(shapes.convert_scatter_nd, mode=_scatter_mode),
+    "scatterAlongAxis": operation(shapes.convert_scatter_along_axis, mode=_scatter_mode),
+    "topK": operation(shapes.convert_topk, k=_count, ascending="useBottomK"),
+    "argSort": operation(shapes.convert_argsort, ascending=lambda node: not node.p.descending),
+})  # fmt: skip
 
 
 @layers("slice")
@@ -185,29 +125,6 @@ def convert_slice(node: LayerNode) -> Expr:
     return slice_axis(node[0], axis, begin, end, step)
 
 
-@layers("sliceStatic")
-def convert_slice_static(node: LayerNode) -> Expr:
-    p, shape = node.p, node.fixed()
-    begin, end, strides = ([int(value) for value in values] for values in (p.beginIds, p.endIds, p.strides))
-    if not len(begin) == len(end) == len(strides) == len(shape) or 0 in strides:
-        node.bad(f"it takes {begin} to {end} by {strides} of {list(shape)}")
-    masks = [list(values) or [False] * len(shape) for values in (p.beginMasks, p.endMasks, p.squeezeMasks)]
-    positions = []
-    for axis, extent in enumerate(shape):
-        if masks[2][axis]:
-            positions.append(np.arange(extent)[begin[axis] : (begin[axis] + 1) or None])
-            continue
-        first = None if masks[0][axis] else begin[axis]
-        last = None if masks[1][axis] else end[axis]
-        positions.append(np.arange(extent)[slice(first, last, strides[axis])])
-    made = node[0]
-    for axis, found in enumerate(positions):
-        if len(found) != shape[axis] or (found[1:] < found[:-1]).any():
-            made = op.take(made, constant(found, "int32"), axis=axis, mode="fast")
-    squeezed = tuple(axis for axis in range(len(shape)) if masks[2][axis])
-    return op.squeeze(made, axis=squeezed) if squeezed else made
-
-
 @layers("sliceBySize")
 def convert_slice_by_size(node: LayerNode) -> Expr:
     """Inputs: data, where the slice begins."""
@@ -218,24 +135,6 @@ def convert_slice_by_size(node: LayerNode) -> Expr:
     first = reshape(cast(node[1], "int32"), ())
     first = op.where(first < constant(0, "int32"), first + constant(extent, "int32"), first)
     return op.take(node[0], constant(np.arange(size), "int32") + first, axis=axis, mode="clip")
-
-
-@layers("slidingWindows")
-def convert_sliding_windows(node: LayerNode) -> Expr:
-    p, axis = node.p, node.axis(int(node.p.axis))
-    size, step, extent = int(p.windowSize), int(p.step) or 1, node.shape()[axis]
-    if not 0 < size <= extent:
-        node.bad(f"windows of {size} of {extent}")
-    positions = np.arange(0, extent - size + 1, step)[:, None] + np.arange(size)
-    return op.take(node[0], constant(positions, "int32"), axis=axis, mode="fast")
-
-
-@layers("reverse")
-def convert_reverse(node: LayerNode) -> Expr:
-    made = node[0]
-    for axis, turned in enumerate(node.p.reverseDim):
-        made = op.reverse(made, axis=node.axis(axis)) if turned else made
-    return made
 
 
 # ------------------------------------------------------------------------------------------- padding, images, resizing
@@ -302,12 +201,8 @@ def convert_upsample(node: LayerNode) -> Expr:
         for axis, factor in enumerate(factors):
             made = op.repeat(made, repeats=int(factor), axis=2 + axis) if factor != 1 else made
         return node.unfolded(made, lead)
-    if p.linearUpsampleMode == "ALIGN_CORNERS_TRUE":
-        mode = "align_corners"
-    elif p.linearUpsampleMode == "ALIGN_CORNERS_FALSE":
-        mode = "half_pixel"
-    else:
-        mode = "asymmetric"
+    modes = {"ALIGN_CORNERS_TRUE": "align_corners", "ALIGN_CORNERS_FALSE": "half_pixel"}
+    mode = modes.get(p.linearUpsampleMode, "asymmetric")
     made = op.image.resize2d(data, size=tuple(size), method="linear", coordinate_transformation_mode=mode)
     return node.unfolded(made, lead)
 
@@ -379,76 +274,3 @@ def convert_one_hot(node: LayerNode) -> Expr:
         cast(node[0], "int32"), constant(p.onValue), constant(p.offValue), depth=int(p.oneHotVectorSize),
         axis=node.axis(int(p.axis), node.rank() + 1), dtype="float32",
     )  # fmt: skip
-
-
-# ------------------------------------------------------------------------------------------------ gathering and order
-@layers("gather", "gatherAlongAxis")
-def convert_gather(node: LayerNode) -> Expr:
-    axis = node.axis(int(node.p.axis))
-    positions = _counted(node, cast(node[1], "int32"), axis)
-    if node.operator == "gather":
-        return op.take(node[0], positions, axis=axis, mode="clip")
-    return op.gather(node[0], axis, positions)
-
-
-def _counted(node: LayerNode, positions: Expr, axis: int) -> Expr:
-    """Places counted from the front."""
-    extent = node.shape()[axis]
-    return op.where(positions < constant(0, "int32"), positions + constant(extent, "int32"), positions)
-
-
-@layers("gatherND", "scatterND")
-def convert_nd(node: LayerNode) -> Expr:
-    """Inputs of gathering: data, positions; of scattering: data, positions, updates."""
-    positions = cast(node[1], "int32")
-    rank = node.rank(positions)
-    positions = transpose(positions, (rank - 1, *range(rank - 1)))
-    if node.operator == "gatherND":
-        return op.gather_nd(node[0], positions)
-    return op.scatter_nd(node[0], positions, node[2], mode=_scatter_mode(node))
-
-
-def _scatter_mode(node: LayerNode) -> str:
-    modes = {
-        "SCATTER_UPDATE": "update", "SCATTER_ADD": "add", "SCATTER_MUL": "mul", "SCATTER_MAX": "max",
-        "SCATTER_MIN": "min",
-    }  # fmt: skip
-    if node.p.mode not in modes:
-        node.unsupported(f"scattering by {node.p.mode}")
-    return modes[node.p.mode]
-
-
-@layers("scatterAlongAxis")
-def convert_scatter_along_axis(node: LayerNode) -> Expr:
-    """Inputs: data, positions, updates."""
-    axis, mode = node.axis(int(node.p.axis)), _scatter_mode(node)
-    shape = node.shape(2)
-    coordinates = [
-        _counted(node, cast(node[1], "int32"), axis) if position == axis
-        else broadcast_to(
-            constant(np.arange(extent).reshape([-1 if i == position else 1 for i in range(len(shape))]), "int32"), shape
-        )
-        for position, extent in enumerate(shape)
-    ]  # fmt: skip
-    return op.scatter_nd(node[0], op.stack(coordinates, axis=0), node[2], mode=mode)
-
-
-@layers("topK")
-def convert_top_k(node: LayerNode) -> list[Expr]:
-    """Results: the largest, or smallest, and their positions."""
-    axis, count = node.axis(int(node.p.axis)), int(node.p.K)
-    if node.has(1):
-        known = node.inputs[1]
-        if not isinstance(known, Constant):
-            node.unsupported("a number of elements that is computed at run time")
-        count = int(known.data.reshape(-1)[0])
-    if not 0 < count <= node.shape()[axis]:
-        node.bad(f"it takes {count} of {node.shape()[axis]}")
-    call = op.topk(node[0], k=count, axis=axis, ret_type="both", is_ascend=bool(node.p.useBottomK), dtype="int32")
-    return [TupleGetItem(call, 0), cast(TupleGetItem(call, 1), "float32")]
-
-
-@layers("argSort")
-def convert_argsort(node: LayerNode) -> Expr:
-    axis = node.axis(int(node.p.axis))
-    return cast(op.argsort(node[0], axis=axis, is_ascend=not node.p.descending, dtype="int32"), "float32")

@@ -2,81 +2,86 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.elements import matrices_turned
 from tilewright.frontend.builders.normalization import normalized, scaled_over
-from tilewright.frontend.builders.windows import convolution, pool, same_padding, transposed_convolution, window_count
-from tilewright.frontend.coreml.math import product
+from tilewright.frontend.builders.product import matmul
+from tilewright.frontend.builders.statistics import batch_normalized
+from tilewright.frontend.builders.window_rules import Edges, biased, counts_upwards, same_edges, transposed_sizes
+from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution
 from tilewright.frontend.coreml.node import MilNode, converts
-from tilewright.frontend.idioms import cast, constant, dtype_of, rank_of, reshape, shape_of, slice_axis
-from tilewright.frontend.signature import Ints
+from tilewright.frontend.idioms import (
+    cast,
+    concatenate,
+    constant,
+    dtype_of,
+    outputs,
+    pads,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+    transpose,
+)
+from tilewright.frontend.signature import Axes, Ints
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Expr, TupleGetItem
+from tilewright.relay.ir.expr import Expr
 
 
-def _padding(node: MilNode, extents: tuple[Any, ...], size: list[int], strides: list[int], dilation: list[int]) -> Any:
-    """(before, behind) of each spatial axis."""
-    kind = node.text("pad_type", "valid")
-    if kind == "valid":
-        return [0] * len(size), [0] * len(size)
-    if kind == "custom":
-        pad = node.numbers("pad", [0] * (2 * len(size)))
-        if len(pad) != 2 * len(size) or min(pad) < 0:
-            node.bad(f"pad={pad} over {len(size)} axes")
-        return pad[::2], pad[1::2]
-    if kind not in ("same", "same_lower"):
-        node.bad(f"pad_type={kind}")
-    if not all(isinstance(extent, int) for extent in extents):
-        node.unsupported(f"pad_type={kind} with symbolic dimensions is not supported")
-    pairs = [same_padding(*one) for one in zip(extents, size, strides, dilation)]
-    if kind == "same_lower":
-        pairs = [(behind, before) for before, behind in pairs]
-    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+@dataclass
+class _Window:
+    """Strides, padding and dilation of an operation over windows; what is left out is one number for every axis."""
 
+    size: Ints
+    strides: Ints
+    dilation: Ints
+    edges: Edges
 
-def _biased(node: MilNode, made: Expr) -> Expr:
-    return op.nn.bias_add(made, node.arg("bias"), axis=1) if node.has_arg("bias") else made
+    @classmethod
+    def of(cls, node: MilNode, extents: tuple[Any, ...], size: Ints) -> _Window:
+        """As the operation `node` over data of these extents has it."""
+        count, kind = len(size), node.attribute("pad_type") or "valid"
+        strides, dilation = node.numbers("strides", [1] * count), node.numbers("dilations", [1] * count)
+        pad = node.numbers("pad", [0] * (2 * count)) if kind == "custom" else [0] * (2 * count)
+        if kind not in ("valid", "custom", "same", "same_lower") or len(pad) != 2 * count or min(pad) < 0:
+            node.bad(f"pad_type={kind} and pad={pad} over {count} axes")
+        edges = (pad[::2], pad[1::2])
+        if kind.startswith("same"):
+            edges = same_edges(node, extents, size, strides, dilation, kind == "same_lower")
+        return cls(size, strides, dilation, edges)
 
 
 @converts("conv")
-def convert_conv(node: MilNode, x: Expr, weight: Expr, groups: int = 1) -> Expr:
+def convert_conv(node: MilNode, x: Expr, weight: Expr, bias: Expr | None = None, groups: int = 1) -> Expr:
     """Over 1, 2 or 3 axes, with groups and dilation."""
-    count = rank_of(x) - 2
-    size = [int(extent) for extent in shape_of(weight)[2:]]
-    strides, dilation = node.numbers("strides", [1] * count), node.numbers("dilations", [1] * count)
-    before, behind = _padding(node, shape_of(x)[2:], size, strides, dilation)
-    made = convolution(x, weight, strides, (*before, *behind), dilation, groups)
-    return _biased(node, made)
+    window = _Window.of(node, shape_of(x)[2:], [int(extent) for extent in shape_of(weight)[2:]])
+    return biased(convolution(x, weight, window.strides, pads(*window.edges), window.dilation, groups), bias)
 
 
 @converts("conv_transpose")
-def convert_conv_transpose(node: MilNode, x: Expr, weight: Expr, pad_type: str = "valid", groups: int = 1) -> Expr:
+def convert_conv_transpose(
+    node: MilNode, x: Expr, weight: Expr, bias: Expr | None = None, pad_type: str = "valid", groups: int = 1,
+    output_shape: Ints | None = None,
+) -> Expr:  # fmt: skip
     """The transposed convolution; `output_shape` says which of several sizes its result has."""
-    count = rank_of(x) - 2
-    size = [int(extent) for extent in shape_of(weight)[2:]]
-    strides, dilation = node.numbers("strides", [1] * count), node.numbers("dilations", [1] * count)
     extents = shape_of(x)[2:]
-    if pad_type in ("same", "same_lower"):
-        if not all(isinstance(extent, int) for extent in extents):
-            node.unsupported(f"pad_type={pad_type} with symbolic dimensions is not supported")
-        excess = [max((k - 1) * d + 1 - s, 0) for k, d, s in zip(size, dilation, strides)]
-        halves = [(total // 2, total - total // 2) for total in excess]
-        before, behind = [pair[0] for pair in halves], [pair[1] for pair in halves]
-    else:
-        before, behind = _padding(node, extents, size, strides, dilation)
+    window = _Window.of(node, extents, [int(extent) for extent in shape_of(weight)[2:]])
+    size, strides, edges = window.size, window.strides, window.edges
+    if pad_type in ("same", "same_lower"):  # stride times as large as the data
+        excess = [max((k - 1) * d + 1 - s, 0) for k, d, s in zip(size, window.dilation, strides)]
+        edges = [total // 2 for total in excess], [total - total // 2 for total in excess]
     more = None
-    if node.has_arg("output_shape"):
-        wanted = node.numbers("output_shape")[-count:]
-        made = [
-            (e - 1) * s + (k - 1) * d + 1 - a - b
-            for e, s, k, d, a, b in zip(extents, strides, size, dilation, before, behind)
-        ]
-        more = [want - got for want, got in zip(wanted, made)]
+    if output_shape is not None:
+        made = transposed_sizes(extents, size, strides, edges, window.dilation)
+        more = [want - got for want, got in zip(output_shape[-len(size) :], made)]
         if any(value < 0 or value >= max(s, 1) for value, s in zip(more, strides)):
-            node.bad(f"output_shape={wanted}, and {made} follows from its input")
-    return _biased(node, transposed_convolution(x, weight, strides, (*before, *behind), dilation, groups, more))
+            node.bad(f"output_shape={output_shape}, and {made} follows from its input")
+    return biased(transposed_convolution(x, weight, strides, pads(*edges), window.dilation, groups, more), bias)
 
 
 @converts("avg_pool", "max_pool", "l2_pool")
@@ -84,59 +89,34 @@ def convert_pool(
     node: MilNode, x: Expr, kernel_sizes: Ints, ceil_mode: bool = False, exclude_padding_from_average: bool = False
 ) -> Expr:
     """Means, maxima and lengths of windows."""
-    size = kernel_sizes
-    strides = node.numbers("strides", [1] * len(size))
-    before, behind = _padding(node, shape_of(x)[2:], size, strides, [1] * len(size))
+    extents = shape_of(x)[2:]
+    window = _Window.of(node, extents, kernel_sizes)
+    before, behind = window.edges
     counts = None
     if ceil_mode:
-        extents = shape_of(x)[2:]
-        if not all(isinstance(extent, int) for extent in extents):
-            node.unsupported("ceil_mode with symbolic dimensions is not supported")
-        counts = [
-            window_count(e, k, s, a, b, True, inside=True)
-            for e, k, s, a, b in zip(extents, size, strides, before, behind)
-        ]
-    if node.operator == "max_pool":
-        return pool(x, "max", size, strides, before, counts, behind)
-    counted = node.operator == "l2_pool" or not exclude_padding_from_average
-    if node.operator == "avg_pool":
-        return pool(x, "mean", size, strides, before, counts, behind, padding_counts=counted)
-    squares = pool(x * x, "mean", size, strides, before, counts, behind, padding_counts=True)
-    return op.sqrt(squares * float(np.prod(size)))
+        counts = counts_upwards(node, extents, kernel_sizes, window.strides, window.edges, inside=True)
+    lengths = node.operator == "l2_pool"
+    made = pool(
+        x * x if lengths else x, "max" if node.operator == "max_pool" else "mean", kernel_sizes, window.strides, before,
+        counts, behind, padding_counts=lengths or not exclude_padding_from_average,
+    )  # fmt: skip
+    return op.sqrt(made * float(np.prod(kernel_sizes))) if lengths else made
 
 
 @converts("linear")
-def convert_linear(node: MilNode) -> Expr:
+def convert_linear(x: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
     """x times a transposed matrix."""
-    x, weight = node.arg(), node.arg("weight")
     outer, inner = shape_of(x)[:-1], shape_of(x)[-1]
-    units = shape_of(weight)[0]
-    made: Expr = op.nn.dense(reshape(x, (-1, inner)) if len(outer) == 0 else _rows(x), weight)
-    if node.has_arg("bias"):
-        made = op.nn.bias_add(made, node.arg("bias"), axis=1)
-    return reshape(made, (*outer, units))
-
-
-def _rows(x: Expr) -> Expr:
-    shape = shape_of(x)
-    count = shape[0]
-    for extent in shape[1:-1]:
-        count = count * extent
-    return reshape(x, (count, shape[-1]))
+    made = biased(op.nn.dense(reshape(x, (product(outer) if outer else -1, inner)), weight), bias)
+    return reshape(made, (*outer, shape_of(weight)[0]))
 
 
 @converts("matmul")
-def convert_matmul(node: MilNode) -> Expr:
+def convert_matmul(x: Expr, y: Expr, transpose_x: bool = False, transpose_y: bool = False) -> Expr:
     """The matrix product of the last two axes; a vector is a row on the left and a column on the right."""
-    x, y = node.arg("x"), node.arg("y")
-    flags = [bool(node.number(f"transpose_{name}", False)) for name in "xy"]
-    rows, columns = rank_of(x) == 1, rank_of(y) == 1
-    x = reshape(x, (1, *shape_of(x))) if rows else x
-    y = reshape(y, (*shape_of(y), 1)) if columns else y
-    made = product(x, y, flags[0] and not rows, flags[1] and not columns)
-    shape = shape_of(made)
-    kept = (*shape[:-2], *([] if rows else [shape[-2]]), *([] if columns else [shape[-1]]))
-    return reshape(made, kept)
+    sides = (x, transpose_x), (y, transpose_y)
+    x, y = (matrices_turned(value) if turned and rank_of(value) > 1 else value for value, turned in sides)
+    return matmul(x, y)
 
 
 @converts("einsum")
@@ -145,18 +125,12 @@ def convert_einsum(node: MilNode, equation: str) -> Expr:
 
 
 @converts("batch_norm")
-def convert_batch_norm(node: MilNode, x: Expr, epsilon: float = 1e-5) -> Expr:
+def convert_batch_norm(
+    x: Expr, mean: Expr, variance: Expr, gamma: Expr | None = None, beta: Expr | None = None, epsilon: float = 1e-5
+) -> Expr:
     """By given means and variances, with factors and addends a channel."""
-    dtype = dtype_of(x)
-    spread = (shape_of(x)[1], *[1] * (rank_of(x) - 2))
-    mean, variance = (cast(node.arg(name), dtype) for name in ("mean", "variance"))
-    factor: Expr = op.rsqrt(variance + epsilon)
-    if node.has_arg("gamma"):
-        factor = factor * cast(node.arg("gamma"), dtype)
-    shift: Expr = -(mean * factor)
-    if node.has_arg("beta"):
-        shift = shift + cast(node.arg("beta"), dtype)
-    return x * reshape(factor, spread) + reshape(shift, spread)
+    statistics = [None if value is None else cast(value, dtype_of(x)) for value in (mean, variance, gamma, beta)]
+    return batch_normalized(x, statistics, epsilon)
 
 
 @converts("instance_norm")
@@ -166,9 +140,10 @@ def convert_instance_norm(x: Expr, gamma: Expr | None = None, beta: Expr | None 
 
 @converts("layer_norm")
 def convert_layer_norm(
-    node: MilNode, x: Expr, gamma: Expr | None = None, beta: Expr | None = None, epsilon: float = 1e-5
+    x: Expr, gamma: Expr | None = None, beta: Expr | None = None, axes: Axes | None = None, epsilon: float = 1e-5
 ) -> Expr:
-    return scaled_over(normalized(x, node.axes(), epsilon), node.axes(), gamma, beta)
+    over = axes or range(rank_of(x))
+    return scaled_over(normalized(x, over, epsilon), over, gamma, beta)
 
 
 @converts("l2_norm")
@@ -182,11 +157,6 @@ def convert_l2_norm(x: Expr, epsilon: float = 1e-6) -> Expr:
 @converts("local_response_norm")
 def convert_local_response_norm(x: Expr, size: int, k: float = 1.0, alpha: float = 1e-4, beta: float = 0.75) -> Expr:
     return op.nn.lrn(x, size=size, axis=1, bias=k, alpha=alpha, beta=beta)
-
-
-def _gates(values: Expr, order: tuple[int, ...], hidden: int) -> Expr:
-    parts = [slice_axis(values, 0, gate * hidden, (gate + 1) * hidden) for gate in order]
-    return parts[0] if len(parts) == 1 else op.concatenate(parts, axis=0)
 
 
 #: Gates in the order of Relay's layers, by their position in MIL: input, forget, output, cell; reset, new, update.
@@ -207,48 +177,33 @@ def convert_recurrent(
     kind = node.operator
     for name in _ACTIVATIONS[kind]:
         usual = "sigmoid" if name == "recurrent_activation" else "tanh"
-        if node.text(name, usual) != usual:
-            node.unsupported(f"{name}={node.text(name)} is not supported")
+        if node.attribute(name) not in (None, usual):
+            node.unsupported(f"{name}={node.attribute(name)} is not supported")
     if node.has_arg("peephole") or node.has_arg("clip") or node.has_arg("input_bias"):
         node.unsupported("peepholes, clipping and biases of the input are not supported")
-    both = direction == "bidirectional"
-    suffixes = ("", "_back") if both else ("",)
-    hidden = shape_of(weight_hh)[1]
+    suffixes = ("", "_back") if direction == "bidirectional" else ("",)
+    count, hidden = len(suffixes), shape_of(weight_hh)[1]
     steps, batch, width = shape_of(x)
-    order = _ORDER[kind]
-    given, recurrent = [], []
-    for suffix in suffixes:
-        gates: Expr = op.nn.dense(
-            reshape(x, (steps * batch, width)), _gates(node.arg(f"weight_ih{suffix}"), order, hidden)
-        )
-        if node.has_arg(f"bias{suffix}"):
-            gates = op.nn.bias_add(gates, _gates(node.arg(f"bias{suffix}"), order, hidden), axis=1)
-        given.append(reshape(gates, (steps, batch, len(order) * hidden)))
-        recurrent.append(_gates(node.arg(f"weight_hh{suffix}"), order, hidden))
-    states = [_by_direction(state, len(suffixes), hidden) for state in
-              ([initial_h, node.arg("initial_c")] if kind == "lstm" else [initial_h])]  # fmt: skip
-    options: dict[str, Any] = {"direction": direction}
-    if kind == "gru":
-        options["linear_before_reset"] = True
-    joined = given[0] if len(given) == 1 else op.concatenate(given, axis=2)
-    layer = _LAYERS[kind](joined, op.stack(recurrent, axis=0), *states, **options)
-    every: Expr = op.transpose(TupleGetItem(layer, 0), axes=(0, 2, 1, 3))
-    every = reshape(every, (steps, batch, len(suffixes) * hidden))
-    ends = [_from_directions(TupleGetItem(layer, index + 1), batch, hidden) for index in range(len(states))]
+
+    def gates(name: str) -> Expr:
+        parts = [slice_axis(node.arg(name), 0, gate * hidden, (gate + 1) * hidden) for gate in _ORDER[kind]]
+        return concatenate(parts, 0)
+
+    given = [
+        biased(op.nn.dense(reshape(x, (steps * batch, width)), gates(f"weight_ih{suffix}")),
+               gates(f"bias{suffix}") if node.has_arg(f"bias{suffix}") else None)
+        for suffix in suffixes
+    ]  # fmt: skip
+    recurrent = op.stack([gates(f"weight_hh{suffix}") for suffix in suffixes], axis=0)
+    initial = [initial_h, node.arg("initial_c")] if kind == "lstm" else [initial_h]
+    states = [transpose(reshape(state, (batch, count, hidden)), (1, 0, 2)) for state in initial]
+    options: dict[str, Any] = {"linear_before_reset": True} if kind == "gru" else {}
+    joined = concatenate([reshape(one, (steps, batch, len(_ORDER[kind]) * hidden)) for one in given], 2)
+    every, *last = outputs(_LAYERS[kind](joined, recurrent, *states, direction=direction, **options))
+    ends = [reshape(transpose(state, (1, 0, 2)), (batch, count * hidden)) for state in last]
     if not output_sequence:
-        every = reshape(ends[0], (1, batch, len(suffixes) * hidden))
-    return [every, *ends]
-
-
-def _by_direction(state: Expr, count: int, hidden: int) -> Expr:
-    """[batch, directions * hidden] as [directions, batch, hidden]."""
-    batch = shape_of(state)[0]
-    return op.transpose(reshape(state, (batch, count, hidden)), axes=(1, 0, 2))
-
-
-def _from_directions(state: Expr, batch: int, hidden: int) -> Expr:
-    count = shape_of(state)[0]
-    return reshape(op.transpose(state, axes=(1, 0, 2)), (batch, count * hidden))
+        return [reshape(ends[0], (1, batch, count * hidden)), *ends]
+    return [reshape(transpose(every, (0, 2, 1, 3)), (steps, batch, count * hidden)), *ends]
 
 
 @converts("constexpr_blockwise_shift_scale")

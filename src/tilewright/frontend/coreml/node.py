@@ -39,7 +39,8 @@ class MilNode(GraphNode):
         self, operation: Record, name: str, args: Mapping[str, Argument], blocks: Blocks | None = None
     ) -> None:
         super().__init__(operation.type, name, [])
-        self.inputs = [value for value in args.values() if not isinstance(value, str)]
+        ordered = sorted(args, key=lambda argument: argument not in ("x", "data"))
+        self.inputs = [args[argument] for argument in ordered if not isinstance(args[argument], str)]
         self.operation = operation
         self.args = dict(args)
         self.blocks = blocks
@@ -62,7 +63,14 @@ class MilNode(GraphNode):
     def attribute(self, name: str) -> Any:
         """As `NodeInputs`: a text, a number or a list of numbers, which must be known now."""
         value = self.args.get(name)
-        return value if value is None or isinstance(value, str) else self.array(name).tolist()
+        if value is None or isinstance(value, str):
+            return value
+        data = self.array(name)
+        return data.item() if data.size == 1 else data.tolist()
+
+    def given(self) -> list[Expr]:
+        """The tensors of an operation of any number of them."""
+        return self.listed("values")
 
     def listed(self, name: str) -> list[Expr]:
         """An argument of several tensors."""
@@ -93,17 +101,3 @@ class MilNode(GraphNode):
     def numbers(self, name: str, default: Sequence[int] | None = None) -> list[int]:
         """An argument that is a list of whole numbers known now."""
         return [int(value) for value in self.array(name, default).reshape(-1)]
-
-    def text(self, name: str, default: str | None = None) -> str:
-        """An argument that is a text."""
-        value = self.args.get(name, default)
-        if not isinstance(value, str):
-            self.bad(f"its argument {name} is {'missing' if value is None else 'no text'}")
-        return value
-
-    def axes(self, name: str = "axes", rank: int | None = None) -> tuple[int, ...]:
-        """Axes counted from the front; all where none are given."""
-        rank = len(self.shape(self.arg())) if rank is None else rank
-        if not self.has_arg(name):
-            return tuple(range(rank))
-        return tuple(self.axis(axis, rank) for axis in self.numbers(name))

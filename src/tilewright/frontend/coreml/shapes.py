@@ -2,41 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from tilewright.frontend.builders.elements import (
+    band,
+    from_front,
+    gather_nd,
+    padded,
+    python_slice,
+    scatter_nd,
+    windows_along,
+)  # fmt: skip
 from tilewright.frontend.builders.slicing import split_axis
+from tilewright.frontend.builders.window_rules import known, repeated_pixels
 from tilewright.frontend.coreml.node import MilNode, converts
+from tilewright.frontend.graph_node import GraphNode
 from tilewright.frontend.idioms import (
     cast,
+    channels_first,
+    channels_last,
     concatenate,
     constant,
     dtype_of,
+    outputs,
     product,
     rank_of,
     reshape,
     shape_of,
     slice_axis,
     transpose,
-)
-from tilewright.frontend.signature import Ints
+)  # fmt: skip
+from tilewright.frontend.signature import Axis, Ints
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
+from tilewright.relay.ir.expr import Expr
 
 
 @converts("reshape")
-def convert_reshape(node: MilNode, x: Expr, shape: Ints) -> Expr:
+def convert_reshape(node: GraphNode, x: Expr, shape: Ints) -> Expr:
     """0 keeps an extent, -1 is what is left."""
-    if any(extent == 0 and position >= rank_of(x) for position, extent in enumerate(shape)):
-        node.bad(f"shape {shape} keeps an axis that its input lacks")
+    if any(extent == 0 and position >= rank_of(x) for position, extent in enumerate(shape)) or shape.count(-1) > 1:
+        node.bad(f"shape {shape} of {list(map(str, shape_of(x)))}")
     return op.reshape(
         x, newshape=tuple(shape_of(x)[position] if extent == 0 else extent for position, extent in enumerate(shape))
     )
 
 
 @converts("expand_dims")
-def convert_expand_dims(node: MilNode, x: Expr, axes: Ints) -> Expr:
+def convert_expand_dims(node: GraphNode, x: Expr, axes: Ints) -> Expr:
     rank = rank_of(x) + len(axes)
     positions = {node.axis(axis, rank) for axis in axes}
     extents = iter(shape_of(x))
@@ -44,72 +56,70 @@ def convert_expand_dims(node: MilNode, x: Expr, axes: Ints) -> Expr:
 
 
 @converts("squeeze")
-def convert_squeeze(node: MilNode) -> Expr:
-    axes = node.axes() if node.has_arg("axes") else tuple(a for a, e in enumerate(shape_of(node.arg())) if e == 1)
-    return op.squeeze(node.arg(), axis=axes) if axes else node.arg()
+def convert_squeeze(node: GraphNode, x: Expr, axes: Ints | None = None) -> Expr:
+    ones = [axis for axis, extent in enumerate(shape_of(x)) if extent == 1]
+    gone = ones if axes is None else [node.axis(axis) for axis in axes]
+    return op.squeeze(x, axis=tuple(gone)) if gone else x
 
 
 @converts("transpose")
-def convert_transpose(node: MilNode) -> Expr:
-    return transpose(node.arg(), [node.axis(axis, rank_of(node.arg())) for axis in node.numbers("perm")])
+def convert_transpose(node: GraphNode, x: Expr, perm: Ints) -> Expr:
+    order = [node.axis(axis) for axis in perm]
+    if sorted(order) != list(range(rank_of(x))):
+        node.bad(f"it permutes {rank_of(x)} axes by {perm}")
+    return transpose(x, order)
 
 
 @converts("flatten2d")
-def convert_flatten(x: Expr, axis: int = 1) -> Expr:
+def convert_flatten(node: GraphNode, x: Expr, axis: int = 1) -> Expr:
     axis = axis + rank_of(x) if axis < 0 else axis
+    if not 0 <= axis <= rank_of(x):
+        node.bad(f"it divides {rank_of(x)} axes at axis {axis}")
     return reshape(x, (product(shape_of(x)[:axis]), product(shape_of(x)[axis:])))
 
 
 @converts("concat")
-def convert_concat(node: MilNode, interleave: bool = False) -> Expr:
+def convert_concat(node: GraphNode, *values: Expr, axis: int, interleave: bool = False) -> Expr:
     """Along an axis; interleaved, one element of each in turn."""
-    values = node.listed("values")
-    axis = node.axis(node.number("axis"), rank_of(values[0]))
+    axis, shape = node.axis(axis, rank_of(values[0])), list(shape_of(values[0]))
     if not interleave:
         return concatenate(values, axis)
-    stacked = op.stack(values, axis=axis + 1)
-    shape = shape_of(values[0])
-    return reshape(stacked, (*shape[:axis], shape[axis] * len(values), *shape[axis + 1 :]))
+    shape[axis] *= len(values)
+    return reshape(op.stack(values, axis=axis + 1), shape)
 
 
 @converts("stack")
-def convert_stack(node: MilNode) -> Expr:
-    values = node.listed("values")
-    return op.stack(values, axis=node.axis(node.number("axis"), rank_of(values[0]) + 1))
+def convert_stack(node: GraphNode, *values: Expr, axis: int) -> Expr:
+    return op.stack(values, axis=node.axis(axis, rank_of(values[0]) + 1))
 
 
 @converts("split")
-def convert_split(node: MilNode, x: Expr, axis: int) -> list[Expr]:
+def convert_split(
+    node: GraphNode, x: Expr, axis: Axis, num_splits: int = 0, split_sizes: Ints | None = None
+) -> list[Expr]:
     """Into parts of one size, or of those that are given."""
-    sizes = node.numbers("split_sizes") if node.has_arg("split_sizes") else int(node.number("num_splits"))
-    return split_axis(node, x, node.axis(axis, rank_of(x)), sizes)
+    return split_axis(node, x, axis, split_sizes or num_splits)
 
 
 @converts("slice_by_index")
-def convert_slice_by_index(node: MilNode, x: Expr, begin: Ints, end: Ints) -> Expr:
+def convert_slice_by_index(
+    node: GraphNode, x: Expr, begin: Ints, end: Ints, stride: Ints | None = None, begin_mask: Ints | None = None,
+    end_mask: Ints | None = None, squeeze_mask: Ints | None = None,
+) -> Expr:  # fmt: skip
     """As Python slices, with masks for what is left out or taken away."""
-    count = len(begin)
-    stride = node.numbers("stride", [1] * count)
-    masks = {name: node.array(f"{name}_mask", [False] * count).reshape(-1) for name in ("begin", "end", "squeeze")}
-    if not len(end) == len(stride) == count == rank_of(x) or 0 in stride:
+    strides, none = stride or [1] * len(begin), [0] * len(begin)
+    if not len(begin) == len(end) == len(strides) == rank_of(x) or 0 in strides:
         node.bad(f"begin {begin}, end {end} and stride {stride} of {rank_of(x)} axes")
-    dropped = []
-    for axis in range(count):
-        extent = shape_of(x)[axis]
-        if masks["squeeze"][axis]:
-            position = begin[axis] + extent if begin[axis] < 0 else begin[axis]
+    first, last, one = begin_mask or none, end_mask or none, squeeze_mask or none
+    for axis in range(rank_of(x)):
+        if one[axis]:
+            position = begin[axis] + shape_of(x)[axis] if begin[axis] < 0 else begin[axis]
             x = slice_axis(x, axis, position, position + 1)
-            dropped.append(axis)
-            continue
-        first = None if masks["begin"][axis] else begin[axis]
-        last = None if masks["end"][axis] else end[axis]
-        if first is None and last is None and stride[axis] == 1:
-            continue
-        if not isinstance(extent, int):
-            node.unsupported(f"a slice of the open axis {axis} is not supported")
-        low, high, step = slice(first, last, stride[axis]).indices(extent)
-        x = op.strided_slice(x, begin=(low,), end=(high if high >= 0 else -extent - 1,), strides=(step,), axes=(axis,))
-    return op.squeeze(x, axis=tuple(dropped)) if dropped else x
+        else:
+            bounds = (None if first[axis] else begin[axis], None if last[axis] else end[axis])
+            x = python_slice(node, x, axis, *bounds, strides[axis])
+    dropped = tuple(axis for axis in range(len(begin)) if one[axis])
+    return op.squeeze(x, axis=dropped) if dropped else x
 
 
 @converts("slice_by_size")
@@ -138,10 +148,9 @@ def convert_slice_update(node: MilNode, x: Expr, update: Expr, begin: Ints, end:
 
 
 @converts("reverse")
-def convert_reverse(node: MilNode) -> Expr:
-    x = node.arg()
-    for axis in node.axes():
-        x = op.reverse(x, axis=axis)
+def convert_reverse(node: GraphNode, x: Expr, axes: Ints | None = None) -> Expr:
+    for axis in range(rank_of(x)) if axes is None else axes:
+        x = op.reverse(x, axis=node.axis(axis))
     return x
 
 
@@ -151,17 +160,16 @@ def convert_reverse_sequence(x: Expr, lengths: Expr, seq_axis: int, batch_axis: 
 
 
 @converts("tile")
-def convert_tile(x: Expr, reps: Ints) -> Expr:
+def convert_tile(node: GraphNode, x: Expr, reps: Ints) -> Expr:
+    if len(reps) != rank_of(x) or min(reps, default=1) < 1:
+        node.bad(f"it repeats {rank_of(x)} axes by {reps}")
     return op.tile(x, reps=tuple(reps))
 
 
 @converts("shape")
-def convert_shape(node: MilNode) -> Expr:
+def convert_shape(node: GraphNode, x: Expr) -> Expr:
     """The extents, which must be known when the model is imported."""
-    shape = shape_of(node.arg())
-    if not all(isinstance(extent, int) for extent in shape):
-        node.unsupported(f"the shape {list(map(str, shape))} is open")
-    return constant(shape, "int32")
+    return constant(known(node, shape_of(x), "the shape"), "int32")
 
 
 @converts("pad")
@@ -171,73 +179,50 @@ def convert_pad(node: MilNode, x: Expr, pad: Ints, mode: str = "constant", const
     widths = [(0, 0)] * (rank_of(x) - len(pairs)) + pairs
     if len(widths) != rank_of(x) or min(pad, default=0) < 0:
         node.bad(f"pad={pad} of {rank_of(x)} axes")
-    if mode == "constant":
-        return op.nn.pad(x, pad_width=tuple(widths), pad_value=constant_val)
-    if mode == "reflect":
-        return op.nn.mirror_pad(x, pad_width=tuple(widths), mode="REFLECT")
-    if mode != "replicate":
-        node.bad(f"mode={mode}")
-    return op.nn.pad(x, pad_width=tuple(widths), pad_mode="edge")
+    return padded(node, x, widths, mode, constant_val)
+
+
+def _not_batched(node: GraphNode, batch_dims: int) -> None:
+    if batch_dims:
+        node.unsupported("batch_dims is not supported")
 
 
 @converts("gather")
-def convert_gather(node: MilNode) -> Expr:
+def convert_gather(node: GraphNode, x: Expr, indices: Expr, axis: Axis = 0, batch_dims: int = 0) -> Expr:
     """Elements along an axis; negative positions count from the end."""
-    x = node.arg()
-    axis = node.axis(node.number("axis", 0), rank_of(x))
-    if node.number("batch_dims", 0):
-        node.unsupported("batch_dims is not supported")
-    return op.take(x, _positive(node.arg("indices"), shape_of(x)[axis]), axis=axis)
-
-
-def _positive(indices: Expr, extent: Any) -> Expr:
-    indices = cast(indices, "int32")
-    if isinstance(indices, Constant) and (indices.data >= 0).all():
-        return indices
-    if not isinstance(extent, int):
-        return indices
-    return op.where(indices < 0, indices + extent, indices)
+    _not_batched(node, batch_dims)
+    return op.take(x, from_front(indices, shape_of(x)[axis]), axis=axis)
 
 
 @converts("gather_along_axis")
-def convert_gather_along_axis(node: MilNode) -> Expr:
-    x = node.arg()
-    axis = node.axis(node.number("axis", 0), rank_of(x))
-    return op.gather(x, axis=axis, indices=_positive(node.arg("indices"), shape_of(x)[axis]))
+def convert_gather_along_axis(x: Expr, indices: Expr, axis: Axis = 0) -> Expr:
+    return op.gather(x, axis=axis, indices=from_front(indices, shape_of(x)[axis]))
 
 
 @converts("gather_nd")
-def convert_gather_nd(node: MilNode) -> Expr:
-    """Elements by all their coordinates, the last axis of the indices."""
-    if node.number("batch_dims", 0):
-        node.unsupported("batch_dims is not supported")
-    indices = cast(node.arg("indices"), "int32")
-    rank = rank_of(indices)
-    return op.gather_nd(node.arg(), transpose(indices, (rank - 1, *range(rank - 1))))
+def convert_gather_nd(node: GraphNode, x: Expr, indices: Expr, batch_dims: int = 0) -> Expr:
+    _not_batched(node, batch_dims)
+    return gather_nd(x, cast(indices, "int32"))
 
 
-_MODES = {"update": "update", "add": "add", "mul": "mul", "min": "min", "max": "max"}
+def _mode(node: GraphNode, mode: str) -> str:
+    """How updates are combined, in Relay's terms."""
+    if mode not in ("update", "add", "mul", "min", "max"):
+        node.unsupported(f"mode={mode} is not supported")
+    return mode
 
 
 @converts("scatter_along_axis")
-def convert_scatter_along_axis(node: MilNode) -> Expr:
-    data, mode = node.arg("data"), node.text("mode", "add")
-    if mode not in _MODES:
-        node.unsupported(f"mode={mode} is not supported")
-    axis = node.axis(node.number("axis", 0), rank_of(data))
-    indices = _positive(node.arg("indices"), shape_of(data)[axis])
-    return op.scatter_elements(data, indices, node.arg("updates"), axis=axis, reduction=_MODES[mode])
+def convert_scatter_along_axis(
+    node: GraphNode, data: Expr, indices: Expr, updates: Expr, axis: Axis = 0, mode: str = "add"
+) -> Expr:
+    positions = from_front(indices, shape_of(data)[axis])
+    return op.scatter_elements(data, positions, updates, axis=axis, reduction=_mode(node, mode))
 
 
 @converts("scatter_nd")
-def convert_scatter_nd(node: MilNode) -> Expr:
-    mode, indices = node.text("mode", "add"), cast(node.arg("indices"), "int32")
-    if mode not in ("update", "add"):
-        node.unsupported(f"mode={mode} is not supported")
-    rank = rank_of(indices)
-    return op.scatter_nd(
-        node.arg("data"), transpose(indices, (rank - 1, *range(rank - 1))), node.arg("updates"), mode=mode
-    )
+def convert_scatter_nd(node: GraphNode, data: Expr, indices: Expr, updates: Expr, mode: str = "add") -> Expr:
+    return scatter_nd(data, cast(indices, "int32"), updates, _mode(node, mode))
 
 
 @converts("one_hot")
@@ -254,19 +239,13 @@ def convert_one_hot(node: MilNode, indices: Expr, one_hot_vector_size: int, axis
 
 
 @converts("topk")
-def convert_topk(node: MilNode) -> list[Expr]:
-    x = node.arg()
-    axis = node.axis(node.number("axis", -1), rank_of(x))
-    found = op.topk(
-        x, k=int(node.number("k", 1)), axis=axis, is_ascend=bool(node.number("ascending", False)), dtype="int32"
-    )
-    return [TupleGetItem(found, 0), TupleGetItem(found, 1)]
+def convert_topk(x: Expr, k: int = 1, axis: Axis = -1, ascending: bool = False) -> list[Expr]:
+    return outputs(op.topk(x, k=k, axis=axis, is_ascend=ascending, dtype="int32"))
 
 
 @converts("argsort")
-def convert_argsort(node: MilNode) -> Expr:
-    axis = node.axis(node.number("axis", -1), rank_of(node.arg()))
-    return op.argsort(node.arg(), axis=axis, is_ascend=bool(node.number("ascending", False)), dtype="int32")
+def convert_argsort(x: Expr, axis: Axis = -1, ascending: bool = False) -> Expr:
+    return op.argsort(x, axis=axis, is_ascend=ascending, dtype="int32")
 
 
 @converts("range_1d")
@@ -279,22 +258,23 @@ def convert_range(node: MilNode) -> Expr:
 
 @converts("band_part")
 def convert_band_part(x: Expr, lower: int = -1, upper: int = -1) -> Expr:
-    """Zeros but for the diagonals between `lower` below and `upper` above; -1 keeps all of them."""
-    rows, columns = shape_of(x)[-2:]
-    offset = np.arange(columns)[None] - np.arange(rows)[:, None]
-    kept = ((lower < 0) | (-offset <= lower)) & ((upper < 0) | (offset <= upper))
-    return op.where(constant(kept, "bool"), x, 0)
+    return band(x, lower, upper)
 
 
-@converts("depth_to_space", "pixel_shuffle")
-def convert_depth_to_space(node: MilNode) -> Expr:
-    name, mode = ("block_size", "DCR") if node.operator == "depth_to_space" else ("upscale_factor", "CRD")
-    return op.nn.depth_to_space(node.arg(), block_size=int(node.number(name)), mode=mode)
-
-
-@converts("space_to_depth")
-def convert_space_to_depth(x: Expr, block_size: int) -> Expr:
-    return op.nn.space_to_depth(x, block_size=block_size)
+converts.functions(
+    {
+        "depth_to_space": lambda node: op.nn.depth_to_space(
+            node.arg(), block_size=node.number("block_size"), mode="DCR"
+        ),
+        "pixel_shuffle": lambda node: op.nn.depth_to_space(
+            node.arg(), block_size=node.number("upscale_factor"), mode="CRD"
+        ),
+        "space_to_depth": lambda node: op.nn.space_to_depth(node.arg(), block_size=node.number("block_size")),
+        "non_zero": lambda node: op.argwhere(node.arg()),
+        # the probabilities stand for the label of the largest as well: text is no tensor
+        "classify": lambda node: [node.arg("probabilities")] * 2,
+    }
+)
 
 
 @converts("pixel_unshuffle")
@@ -312,38 +292,34 @@ def convert_space_to_batch(node: MilNode, x: Expr, block_shape: Ints) -> Expr:
     """Blocks of the image as items of the batch, and back."""
     edges = "paddings" if node.operator == "space_to_batch" else "crops"
     pairs = [tuple(map(int, pair)) for pair in node.array(edges).reshape(-1, 2)]
-    last = transpose(x, (0, *range(2, rank_of(x)), 1))
+    last = channels_last(x)
     if node.operator == "space_to_batch":
-        made = op.nn.space_to_batch_nd(last, block_shape=block_shape, paddings=pairs)
-    else:
-        made = op.nn.batch_to_space_nd(last, block_shape=block_shape, crops=pairs)
-    return transpose(made, (0, rank_of(x) - 1, *range(1, rank_of(x) - 1)))
+        return channels_first(op.nn.space_to_batch_nd(last, block_shape=block_shape, paddings=pairs))
+    return channels_first(op.nn.batch_to_space_nd(last, block_shape=block_shape, crops=pairs))
 
 
 @converts("sliding_windows")
-def convert_sliding_windows(node: MilNode, x: Expr, size: int, stride: int = 1) -> Expr:
-    """Windows of an axis, side by side on a new one before it."""
-    axis = node.axis(node.number("axis"), rank_of(x))
-    count = (shape_of(x)[axis] - size) // stride + 1
-    if size < 1 or stride < 1 or count < 1:
-        node.bad(f"windows of {size} of {shape_of(x)[axis]} elements")
-    positions = np.arange(count)[:, None] * stride + np.arange(size)[None]
-    return op.take(x, constant(positions, "int32"), axis=axis)
-
-
-def _image_size(node: MilNode, names: tuple[str, str]) -> list[float]:
-    return [float(node.number(name, 1)) for name in names]
+def convert_sliding_windows(node: GraphNode, x: Expr, axis: Axis, size: int, stride: int = 1) -> Expr:
+    return windows_along(node, x, axis, size, stride)
 
 
 @converts("upsample_nearest_neighbor", "upsample_bilinear")
-def convert_upsample(node: MilNode, x: Expr, align_corners: bool = True) -> Expr:
+def convert_upsample(
+    node: MilNode, x: Expr, scale_factor_height: float = 1, scale_factor_width: float = 1, align_corners: bool = True
+) -> Expr:
     """Images some times as large."""
-    factors = _image_size(node, ("scale_factor_height", "scale_factor_width"))
+    factors = (scale_factor_height, scale_factor_width)
     size = [int(np.floor(extent * factor)) for extent, factor in zip(shape_of(x)[-2:], factors)]
     if node.operator == "upsample_nearest_neighbor":
-        return _resized(x, size, "nearest_neighbor", "asymmetric", "floor")
+        return _resized(x, size, "")
     half = bool(node.number("half_pixel_centers", not align_corners))
-    return _resized(x, size, "linear", "align_corners" if align_corners else "half_pixel" if half else "asymmetric", "")
+    return _resized(x, size, "align_corners" if align_corners else "half_pixel" if half else "asymmetric")
+
+
+_SAMPLING = {
+    "STRICT_ALIGN_CORNERS": "align_corners", "ALIGN_CORNERS": "align_corners", "UNALIGN_CORNERS": "half_pixel",
+    "DEFAULT": "asymmetric", "OFFSET_CORNERS": "half_pixel",
+}  # fmt: skip
 
 
 @converts("resize_nearest_neighbor", "resize_bilinear")
@@ -351,24 +327,20 @@ def convert_resize(
     node: MilNode, x: Expr, target_size_height: int, target_size_width: int, sampling_mode: str = "DEFAULT"
 ) -> Expr:
     """Images of a given size."""
-    size = [target_size_height, target_size_width]
-    if node.operator == "resize_nearest_neighbor":
-        return _resized(x, size, "nearest_neighbor", "asymmetric", "floor")
-    mode = sampling_mode
-    known = {"STRICT_ALIGN_CORNERS": "align_corners", "ALIGN_CORNERS": "align_corners", "UNALIGN_CORNERS": "half_pixel",
-             "DEFAULT": "asymmetric", "OFFSET_CORNERS": "half_pixel"}  # fmt: skip
-    if mode not in known:
-        node.unsupported(f"sampling_mode={mode} is not supported")
-    return _resized(x, size, "linear", known[mode], "")
+    if node.operator == "resize_bilinear" and sampling_mode not in _SAMPLING:
+        node.unsupported(f"sampling_mode={sampling_mode} is not supported")
+    mode = _SAMPLING[sampling_mode] if node.operator == "resize_bilinear" else ""
+    return _resized(x, [target_size_height, target_size_width], mode)
 
 
-def _resized(x: Expr, size: list[int], method: str, mode: str, rounding: str) -> Expr:
-    """[…, C, H, W] resized; axes in front of the last three are one batch."""
+def _resized(x: Expr, size: list[int], mode: str) -> Expr:
+    """[…, C, H, W] interpolated, or with pixels repeated; axes in front of the last three are one batch."""
     shape = shape_of(x)
     data = reshape(x, (product(shape[:-3]), *shape[-3:])) if len(shape) != 4 else x
-    made: Expr = op.image.resize2d(
-        data, size=tuple(size), method=method, coordinate_transformation_mode=mode, rounding_method=rounding
-    )
+    made: Expr = (
+        op.image.resize2d(data, size=tuple(size), method="linear", coordinate_transformation_mode=mode)
+        if mode else repeated_pixels(data, size)
+    )  # fmt: skip
     return reshape(made, (*shape[:-2], *size))
 
 
@@ -383,12 +355,6 @@ def convert_crop(node: MilNode) -> Expr:
     return x
 
 
-@converts("non_zero")
-def convert_non_zero(x: Expr) -> Expr:
-    """The coordinates of what is not zero, one row each."""
-    return op.argwhere(x)
-
-
 @converts("reshape_like")
 def convert_reshape_like(node: MilNode) -> Expr:
     """In the shape of another tensor."""
@@ -396,9 +362,3 @@ def convert_reshape_like(node: MilNode) -> Expr:
     if len(references) != 1 or dtype_of(node.arg()) == "bool":
         node.unsupported("parts of several shapes are not supported")
     return reshape(node.arg(), shape_of(references[0]))
-
-
-@converts("classify")
-def convert_classify(node: MilNode) -> list[Expr]:
-    """The probabilities, which stand for the label of the largest as well: text is no tensor."""
-    return [node.arg("probabilities")] * 2

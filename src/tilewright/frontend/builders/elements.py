@@ -1,0 +1,122 @@
+"""Elements moved and chosen by their positions: gathering, scattering, rolling, padding, bands of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.frontend.graph_node import NodeInputs
+from tilewright.frontend.idioms import (
+    broadcast_to,
+    cast,
+    concatenate,
+    constant,
+    move_axis,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+)  # fmt: skip
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant, Expr
+
+
+def from_front(indices: Expr, extent: Any) -> Expr:
+    """int32 positions of which negative ones were counted from the end."""
+    indices = cast(indices, "int32")
+    if not isinstance(extent, int) or (isinstance(indices, Constant) and (indices.data >= 0).all()):
+        return indices
+    return op.where(indices < 0, indices + extent, indices)
+
+
+def gather_nd(x: Expr, indices: Expr) -> Expr:
+    """Elements by their coordinates, the last axis of the indices."""
+    return op.gather_nd(x, move_axis(indices, rank_of(indices) - 1, 0))
+
+
+def scatter_nd(x: Expr, indices: Expr, updates: Expr, mode: str = "update") -> Expr:
+    """`x` with updates at coordinates, the last axis of the indices."""
+    return op.scatter_nd(x, move_axis(indices, rank_of(indices) - 1, 0), updates, mode=mode)
+
+
+def batched_take(x: Expr, indices: Expr, axis: int, batch: int) -> Expr:
+    """Elements along an axis by the indices [batch …, own …] of each sample of `batch` axes."""
+    shape, own = shape_of(x), shape_of(indices)[batch:]
+    moved = move_axis(x, axis, batch)
+    rest = shape_of(moved)[batch + 1 :]
+    flat = reshape(indices, (*shape[:batch], product(own), *[1] * len(rest)))
+    found = op.gather(moved, batch, broadcast_to(flat, (*shape[:batch], product(own), *rest)))
+    made = reshape(found, (*shape[:batch], *own, *rest))
+    first = batch + len(own)  # the axes that were before the gathered one
+    order = [*range(batch), *range(first, first + axis - batch), *range(batch, first)]
+    return op.transpose(made, axes=[*order, *range(len(order), rank_of(made))])
+
+
+def rolled(x: Expr, shift: int, axis: int) -> Expr:
+    """`x` moved along an axis, what leaves at the end coming in at the front."""
+    extent = shape_of(x)[axis]
+    cut = -shift % extent if extent else 0
+    return concatenate([slice_axis(x, axis, cut, extent), slice_axis(x, axis, 0, cut)], axis) if cut else x
+
+
+def matrices_turned(x: Expr) -> Expr:
+    """The last two axes exchanged."""
+    return move_axis(x, rank_of(x) - 1, rank_of(x) - 2)
+
+
+def python_slice(node: NodeInputs, x: Expr, axis: int, begin: int | None, end: int | None, stride: int) -> Expr:
+    """The elements of an axis that Python's slice [begin:end:stride] has."""
+    extent = shape_of(x)[axis]
+    if begin is None and end is None and stride == 1:
+        return x
+    if not isinstance(extent, int):
+        node.unsupported(f"a slice of the symbolic axis {axis}; give the shapes of the inputs")
+    low, high, step = slice(begin, end, stride).indices(extent)
+    high = max(high, low) if step > 0 else high if high >= 0 else -extent - 1
+    return op.strided_slice(x, begin=(low,), end=(high,), strides=(step,), axes=(axis,))
+
+
+def padded(node: NodeInputs, x: Expr, pairs: Sequence[Any], mode: str = "constant", value: float = 0.0) -> Expr:
+    """`x` with (before, behind) elements around each axis: a number, mirrored, or those of the edge."""
+    if mode == "constant":
+        return op.nn.pad(x, pad_width=tuple(pairs), pad_value=value)
+    if mode in ("reflect", "symmetric"):
+        return op.nn.mirror_pad(x, pad_width=tuple(pairs), mode=mode.upper())
+    if mode not in ("edge", "replicate"):
+        node.unsupported(f"padding by {mode!r} is not supported")
+    return op.nn.pad(x, pad_width=tuple(pairs), pad_mode="edge")
+
+
+def diagonals(x: Expr, lower: int | None, upper: int | None) -> Expr:
+    """Matrices with zeros but for the diagonals from `lower` to `upper` above the main one; None leaves none out."""
+    rows, columns = shape_of(x)[-2:]
+    above = np.arange(columns) - np.arange(rows)[:, None]
+    kept = np.ones_like(above, bool) if lower is None else above >= lower
+    kept = kept if upper is None else kept & (above <= upper)
+    return op.where(constant(kept, "bool"), x, 0)
+
+
+def band(x: Expr, lower: int, upper: int) -> Expr:
+    """Matrices with zeros but for `lower` diagonals below the main one and `upper` above; -1 keeps all of them."""
+    return diagonals(x, -lower if lower >= 0 else None, upper if upper >= 0 else None)
+
+
+def shuffled_channels(node: NodeInputs, x: Expr, groups: int) -> Expr:
+    """The channels of [N, C, …], one of each group in turn."""
+    batch, channels, *extents = shape_of(x)
+    if groups < 1 or channels % groups:
+        node.bad(f"{channels} channels do not make {groups} groups")
+    split = reshape(x, (batch, groups, channels // groups, *extents))
+    return reshape(move_axis(split, 1, 2), shape_of(x))
+
+
+def windows_along(node: NodeInputs, x: Expr, axis: int, size: int, stride: int) -> Expr:
+    """Windows of an axis, side by side on a new one before it."""
+    extent = shape_of(x)[axis]
+    if size < 1 or stride < 1 or extent < size:
+        node.bad(f"windows of {size} by {stride} of {extent} elements")
+    positions = np.arange(0, extent - size + 1, stride)[:, None] + np.arange(size)
+    return op.take(x, constant(positions, "int32"), axis=axis, mode="fast")
