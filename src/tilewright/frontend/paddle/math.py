@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend.builders import functions
 from tilewright.frontend.builders.reductions import REDUCTIONS
-from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, outputs, rank_of, reshape, shape_of
 from tilewright.frontend.paddle.node import PaddleNode, converts
 from tilewright.frontend.paddle.schema import DTYPES
 from tilewright.frontend.signature import Axis
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Expr, TupleGetItem
+from tilewright.relay.ir.expr import Expr
 
 # Functions of one operand.
 converts.unary({
@@ -64,23 +65,33 @@ def convert_scale(node: PaddleNode) -> Expr:
     return (x + bias) * factor
 
 
-@converts("pow")
-def convert_pow(node: PaddleNode) -> Expr:
-    return op.power(node[0], like(node.number(1, "factor" if "factor" in node.attrs else "y", 1.0), node[0]))
+def _slope(node: PaddleNode) -> float:
+    return float(node.attrs.get("negative_slope", node.attrs.get("alpha", 0.02)))
 
 
-@converts("clip")
-def convert_clip(node: PaddleNode) -> Expr:
-    return op.clip(node[0], float(node.number(1, "min")), float(node.number(2, "max")))
+def _clip(x: Expr, t_min: float = -1.0, t_max: float = 1.0) -> Expr:
+    return op.clip(x, t_min, t_max)
 
 
-@converts("leaky_relu")
-def convert_leaky_relu(node: PaddleNode) -> Expr:
-    slope = node.attrs.get("negative_slope", node.attrs.get("alpha", 0.02))
-    return op.nn.leaky_relu(node[0], alpha=float(slope))
-
-
-converts.functions({"elu": functions.elu, "celu": functions.celu, "gelu": functions.gelu})
+converts.functions({
+    "elu": functions.elu, "celu": functions.celu, "gelu": functions.gelu, "hardtanh": _clip, "brelu": _clip,
+    "leaky_relu": lambda node: op.nn.leaky_relu(node[0], alpha=_slope(node)),
+    "pow": lambda node: op.power(node[0], node.number(1, "factor" if "factor" in node.attrs else "y", 1.0)),
+    "clip": lambda node: op.clip(node[0], float(node.number(1, "min")), float(node.number(2, "max"))),
+    "where": lambda node: op.where(node[0], node[1], node[2]),
+    "add_n": lambda node: reduce(op.add, node.listed()),
+    "numel": lambda node: constant(int(np.prod(node.fixed(), dtype=object)), "int64"),
+    "cast": lambda node: cast(node[0], dtype_named(node, "dtype" if "dtype" in node.attrs else "out_dtype")),
+    "full_with_tensor": lambda node: broadcast_to(
+        cast(reshape(node[0], ()), dtype_named(node)), node.numbers(1, "shape")
+    ),
+    "full_like": lambda node: broadcast_to(
+        constant(node.number(1, "value", 0.0), dtype_named(node, default=dtype_of(node[0]))), node.shape()
+    ),
+    # the extents, which must be known when the model is imported
+    "shape": lambda node: constant(node.fixed(), "int32"),
+    "shape64": lambda node: constant(node.fixed(), "int64"),
+})  # fmt: skip
 
 
 @converts("hardswish", "hardsigmoid")
@@ -103,11 +114,6 @@ def convert_softplus(data: Expr, beta: float = 1.0, threshold: float = 20.0) -> 
     x = functions.linear(data, beta)
     linear = x > threshold
     return op.where(linear, data, functions.linear(functions.softplus(x), 1 / beta))
-
-
-@converts("hardtanh", "brelu")
-def convert_hardtanh(x: Expr, t_min: float = -1.0, t_max: float = 1.0) -> Expr:
-    return op.clip(x, t_min, t_max)
 
 
 @converts("hard_shrink", "hardshrink", "softshrink", "thresholded_relu")
@@ -153,11 +159,6 @@ def dtype_named(node: PaddleNode, name: str = "dtype", default: str = "float32")
     return str(value)
 
 
-@converts("cast")
-def convert_cast(node: PaddleNode) -> Expr:
-    return cast(node[0], dtype_named(node, "dtype" if "dtype" in node.attrs else "out_dtype"))
-
-
 @converts("full", "full_int_array", "assign_value", "assign_value_")
 def convert_full(node: PaddleNode) -> Expr:
     """Numbers that stand in the program."""
@@ -180,35 +181,12 @@ def convert_full(node: PaddleNode) -> Expr:
     return broadcast_to(constant(value, dtype), shape)
 
 
-@converts("full_like")
-def convert_full_like(node: PaddleNode) -> Expr:
-    return broadcast_to(
-        constant(node.number(1, "value", 0.0), dtype_named(node, default=dtype_of(node[0]))), node.shape()
-    )
-
-
-@converts("full_with_tensor")
-def convert_full_with_tensor(node: PaddleNode) -> Expr:
-    return broadcast_to(cast(reshape(node[0], ()), dtype_named(node)), node.numbers(1, "shape"))
-
-
 @converts("arange")
 def convert_arange(node: PaddleNode) -> Expr:
     start, end, step = (node.number(index, name) for index, name in enumerate(("start", "end", "step")))
     if step == 0 or abs((end - start) / step) > 1 << 24:
         node.bad(f"from {start} to {end} by {step}")
     return constant(np.arange(start, end, step), dtype_named(node, default=dtype_of(node[0])))
-
-
-@converts("shape", "shape64")
-def convert_shape(node: PaddleNode) -> Expr:
-    """The extents, which must be known when the model is imported."""
-    return constant(node.fixed(), "int64" if node.operator == "shape64" else "int32")
-
-
-@converts("numel")
-def convert_numel(node: PaddleNode) -> Expr:
-    return constant(int(np.prod(node.fixed(), dtype=object)), "int64")
 
 
 @converts("dropout")
@@ -218,19 +196,6 @@ def convert_dropout(node: PaddleNode) -> Expr:
     if mode != "downgrade_in_infer":
         return node[0]
     return functions.linear(node[0], 1 - float(node.number(2, "p" if "p" in node.attrs else "dropout_prob", 0.5)))
-
-
-@converts("where")
-def convert_where(x: Expr, y: Expr, z: Expr) -> Expr:
-    return op.where(x, y, z)
-
-
-@converts("add_n")
-def convert_add_n(node: PaddleNode) -> Expr:
-    total, *rest = node.listed()
-    for value in rest:
-        total = total + value
-    return total
 
 
 _REDUCTIONS = {name: REDUCTIONS[name] for name in ("sum", "mean", "max", "min", "prod", "all", "any")} | {
@@ -267,14 +232,11 @@ def convert_norm(node: PaddleNode, x: Expr, axis: Axis = -1, epsilon: float = 1e
     power = float(node.attrs.get("porder", 2.0))
     keep = bool(node.attrs.get("keepdim", False))
     axes = tuple(range(node.rank())) if node.attrs.get("asvector") else (axis,)
-    if power == 1:
-        return op.sum(op.abs(x), axis=axes, keepdims=keep)
+    if power in (1, 2):
+        return REDUCTIONS[f"l{power:.0f}"](x, axis=axes, keepdims=keep)
     if power == float("inf"):
         return op.max(op.abs(x), axis=axes, keepdims=keep)
-    if power == 2:
-        return op.sqrt(op.sum(x * x, axis=axes, keepdims=keep))
-    total = op.sum(op.power(op.abs(x), like(power, x)), axis=axes, keepdims=keep)
-    return op.power(total, like(1 / power, x))
+    return op.power(op.sum(op.power(op.abs(x), power), axis=axes, keepdims=keep), 1 / power)
 
 
 @converts("argmax", "argmin")
@@ -293,8 +255,7 @@ def convert_positions(node: PaddleNode) -> Expr:
 @converts("topk")
 def convert_topk(node: PaddleNode, x: Expr, axis: Axis = -1) -> list[Expr]:
     count = int(node.number(1, "k", 1))
-    found = op.topk(x, k=count, axis=axis, is_ascend=not node.attr("largest", True), dtype="int64")
-    return [TupleGetItem(found, 0), TupleGetItem(found, 1)]
+    return outputs(op.topk(x, k=count, axis=axis, is_ascend=not node.attr("largest", True), dtype="int64"))
 
 
 @converts("argsort")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
+from tilewright.frontend.builders.elements import diagonals, from_front, gather_nd, padded, python_slice, rolled
 from tilewright.frontend.builders.slicing import split_axis
 from tilewright.frontend.idioms import (
     broadcast_to,
@@ -24,7 +21,7 @@ from tilewright.frontend.paddle.math import dtype_named
 from tilewright.frontend.paddle.node import PaddleNode, converts
 from tilewright.frontend.signature import Axis
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.expr import Expr
 
 
 @converts("reshape", "reshape_")
@@ -122,8 +119,7 @@ def convert_slice(node: PaddleNode) -> Expr:
                 node.unsupported(f"a slice of the open axis {axis}; give the shapes of the inputs")
             x = slice_axis(x, axis, start, extent)
             continue
-        low, high, _ = slice(start, end).indices(extent)
-        x = slice_axis(x, axis, low, max(high, low))
+        x = python_slice(node, x, axis, start, end, 1)
     gone = tuple(int(axis) for axis in node.attrs.get("decrease_axis") or [])
     return op.squeeze(x, axis=gone) if gone else x
 
@@ -134,9 +130,7 @@ def convert_strided_slice(node: PaddleNode) -> Expr:
     axes = [node.axis(int(axis)) for axis in node.attr("axes", [])]
     lists = [node.numbers(index, name) for index, name in ((1, "starts"), (2, "ends"), (3, "strides"))]
     for axis, start, end, step in zip(axes, *lists, strict=True):
-        extent = node.fixed()[axis]
-        low, high, _ = slice(start, end, step).indices(extent)
-        x = op.strided_slice(x, begin=(low,), end=(high if high >= 0 else -extent - 1,), strides=(step,), axes=(axis,))
+        x = python_slice(node, x, axis, start, end, step)
     gone = tuple(int(axis) for axis in node.attrs.get("decrease_axis") or [])
     return op.squeeze(x, axis=gone) if gone else x
 
@@ -153,42 +147,29 @@ def convert_expand(node: PaddleNode) -> Expr:
     )
 
 
-@converts("expand_as", "expand_as_v2")
-def convert_expand_as(node: PaddleNode) -> Expr:
-    shape = node.shape(1) if node.has(1) else node.attr("target_shape")
-    return broadcast_to(node[0], shape)
-
-
-@converts("tile")
-def convert_tile(node: PaddleNode) -> Expr:
-    return op.tile(node[0], reps=tuple(node.numbers(1, "repeat_times")))
-
-
-def _positive(indices: Expr, extent: Any) -> Expr:
-    indices = cast(indices, "int32")
-    if not isinstance(extent, int) or (isinstance(indices, Constant) and (indices.data >= 0).all()):
-        return indices
-    return op.where(indices < 0, indices + extent, indices)
+converts.functions({
+    "tile": lambda node: op.tile(node[0], reps=tuple(node.numbers(1, "repeat_times"))),
+    **dict.fromkeys(("expand_as", "expand_as_v2"), lambda node: broadcast_to(
+        node[0], node.shape(1) if node.has(1) else node.attr("target_shape"))),
+    **dict.fromkeys(("nonzero", "where_index"), lambda node: cast(op.argwhere(node[0]), "int64")),
+    # zeros, as any numbers would do
+    "empty": lambda node: broadcast_to(constant(0, dtype_named(node)), node.numbers(0, "shape")),
+    # elements by all their coordinates, the last axis of the indices
+    "gather_nd": lambda node: gather_nd(node[0], cast(node[1], "int32")),
+})  # fmt: skip
 
 
 @converts("gather", "index_select")
 def convert_gather(node: PaddleNode) -> Expr:
     name = "dim" if "dim" in node.attrs else "axis"
     axis = node.axis(int(node.number(2, name, 0)))
-    return op.take(node[0], _positive(node[1], node.shape()[axis]), axis=axis)
-
-
-@converts("gather_nd")
-def convert_gather_nd(x: Expr, updates: Expr) -> Expr:
-    """Elements by all their coordinates, the last axis of the indices."""
-    indices = cast(updates, "int32")
-    return op.gather_nd(x, transpose(indices, (rank_of(indices) - 1, *range(rank_of(indices) - 1))))
+    return op.take(node[0], from_front(node[1], node.shape()[axis]), axis=axis)
 
 
 @converts("take_along_axis")
 def convert_take_along_axis(node: PaddleNode) -> Expr:
     axis = node.axis(int(node.attrs.get("axis", node.attrs.get("Axis", 0))))
-    return op.gather(node[0], axis=axis, indices=_positive(node[1], node.shape()[axis]))
+    return op.gather(node[0], axis=axis, indices=from_front(node[1], node.shape()[axis]))
 
 
 @converts("one_hot")
@@ -202,10 +183,9 @@ def convert_one_hot(node: PaddleNode) -> Expr:
 @converts("tril", "triu", "tril_triu")
 def convert_triangle(node: PaddleNode) -> Expr:
     """One triangle of the last two axes."""
-    rows, columns = node.fixed()[-2:]
     lower = node.operator == "tril" or (node.operator == "tril_triu" and node.attrs.get("lower", True))
-    offset = np.arange(columns)[None] - np.arange(rows)[:, None] - int(node.attrs.get("diagonal", 0))
-    return op.where(constant(offset <= 0 if lower else offset >= 0, "bool"), node[0], 0)
+    diagonal = int(node.attrs.get("diagonal", 0))
+    return diagonals(node[0], None if lower else diagonal, diagonal if lower else None)
 
 
 @converts("flip")
@@ -223,11 +203,7 @@ def convert_roll(node: PaddleNode) -> Expr:
     if not axes:
         node.unsupported("a roll over all elements is not supported")
     for axis, shift in zip(axes, shifts, strict=True):
-        position = node.axis(axis)
-        extent = node.fixed()[position]
-        cut = (extent - shift % extent) % extent if extent else 0
-        if cut:
-            x = concatenate([slice_axis(x, position, cut, extent), slice_axis(x, position, 0, cut)], position)
+        x = rolled(x, shift, node.axis(axis))
     return x
 
 
@@ -248,13 +224,7 @@ def convert_pad(node: PaddleNode) -> Expr:
         pairs = [(0, 0), *spatial, (0, 0)] if last else [(0, 0), (0, 0), *spatial]
     if len(pairs) != rank_of(x) or min(given, default=0) < 0:
         node.unsupported(f"paddings={given} of {rank_of(x)} axes are not supported")
-    if mode == "constant":
-        return op.nn.pad(x, pad_width=tuple(pairs), pad_value=value)
-    if mode == "reflect":
-        return op.nn.mirror_pad(x, pad_width=tuple(pairs), mode="REFLECT")
-    if mode not in ("replicate", "edge"):
-        node.unsupported(f"mode={mode} is not supported")
-    return op.nn.pad(x, pad_width=tuple(pairs), pad_mode="edge")
+    return padded(node, x, pairs, mode, value)
 
 
 @converts("meshgrid")
@@ -265,14 +235,3 @@ def convert_meshgrid(node: PaddleNode) -> list[Expr]:
         broadcast_to(reshape(value, [extent if axis == position else 1 for axis, extent in enumerate(shape)]), shape)
         for position, value in enumerate(values)
     ]
-
-
-@converts("nonzero", "where_index")
-def convert_nonzero(x: Expr) -> Expr:
-    return cast(op.argwhere(x), "int64")
-
-
-@converts("empty")
-def convert_empty(node: PaddleNode) -> Expr:
-    """Zeros, as any numbers would do."""
-    return broadcast_to(constant(0, dtype_named(node)), node.numbers(0, "shape"))
