@@ -65,21 +65,14 @@ def _sizes(node: CaffeNode, param: Record) -> list[tuple[float, float]]:
 def convert_detection_output(node: CaffeNode) -> Expr:
     """[1, 1, rows, 7]: item of the batch, class, score and corners of boxes; zeros behind those that are kept."""
     param = node.layer.detection_output_param
+    nms = param.nms_param
     return op.vision.detection_output(
-        node[0],
-        node[1],
-        node[2],
-        num_classes=int(param.num_classes),
-        share_location=param.share_location,
-        background=param.background_label_id,
+        node[0], node[1], node[2], num_classes=int(param.num_classes), share_location=param.share_location,
+        background=param.background_label_id, iou_threshold=nms.nms_threshold, eta=nms.eta,
         threshold=param.confidence_threshold if param.has("confidence_threshold") else -3.4e38,
-        iou_threshold=param.nms_param.nms_threshold,
-        top_k=param.nms_param.top_k if param.nms_param.has("top_k") else -1,
-        eta=param.nms_param.eta,
-        keep_top_k=param.keep_top_k,
-        code_type=param.code_type,
+        top_k=nms.top_k if nms.has("top_k") else -1, keep_top_k=param.keep_top_k, code_type=param.code_type,
         variance_encoded=param.variance_encoded_in_target,
-    )
+    )  # fmt: skip
 
 
 @converts("ROIPooling")

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.normalization import normalized
 from tilewright.frontend.builders.windows import pool
 from tilewright.frontend.caffe.node import CaffeNode, converts
-from tilewright.frontend.idioms import broadcast_to, constant, like, reshape, scale_shift, shape_of
+from tilewright.frontend.idioms import broadcast_to, cast, constant, reshape, scale_shift, shape_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
-
-def _unary(name: str, function: Callable[[Expr], Expr]) -> None:
-    @converts(name)
-    def convert(node: CaffeNode) -> Expr:
-        return function(node[0])
-
-
-_unary("Sigmoid", op.sigmoid)
-_unary("TanH", op.tanh)
-_unary("AbsVal", op.abs)
-_unary("BNLL", functions.softplus)
-_unary("ReLU6", functions.relu6)
-_unary("Mish", functions.mish)
+converts.unary({
+    "Sigmoid": op.sigmoid, "TanH": op.tanh, "AbsVal": op.abs, "BNLL": functions.softplus, "ReLU6": functions.relu6,
+    "Mish": functions.mish,
+})  # fmt: skip
+converts.functions(
+    {
+        "ELU": lambda node: functions.elu(node[0], node.layer.elu_param.alpha),
+        "Swish": lambda node: node[0] * op.sigmoid(functions.linear(node[0], node.layer.swish_param.beta)),
+        "Clip": lambda node: op.clip(node[0], node.layer.clip_param.min, node.layer.clip_param.max),
+        # 1 above the threshold, 0 else
+        "Threshold": lambda node: cast(node[0] > node.layer.threshold_param.threshold, node.dtype()),
+        "Parameter": lambda node: constant(node.blob(0)),
+        # a factor a channel times one input, plus another
+        "Axpy": lambda node: reshape(node[0], (*node.shape()[:2], 1, 1)) * node[1] + node[2],
+        "Bias": lambda node: node[0] + _spread(node, node.layer.bias_param, node[1] if node.has(1) else node.blob(0)),
+        # layers that change nothing outside of training
+        **dict.fromkeys(("Dropout", "Split"), lambda node: [node[0]] * max(len(node.tops), 1)),
+    }
+)
 
 
 @converts("ReLU")
@@ -47,30 +54,6 @@ def convert_prelu(node: CaffeNode) -> Expr:
     return op.nn.prelu(node[0], constant(np.broadcast_to(slopes, (channels,))), axis=1)
 
 
-@converts("ELU")
-def convert_elu(node: CaffeNode) -> Expr:
-    """alpha * (exp(x) - 1) below zero."""
-    return functions.elu(node[0], node.layer.elu_param.alpha)
-
-
-@converts("Swish")
-def convert_swish(node: CaffeNode) -> Expr:
-    """x * sigmoid(beta * x)."""
-    return node[0] * op.sigmoid(functions.linear(node[0], node.layer.swish_param.beta))
-
-
-@converts("Clip")
-def convert_clip(node: CaffeNode) -> Expr:
-    """Between `min` and `max`."""
-    return op.clip(node[0], node.layer.clip_param.min, node.layer.clip_param.max)
-
-
-@converts("Threshold")
-def convert_threshold(node: CaffeNode) -> Expr:
-    """1 above the threshold, 0 else."""
-    return op.where(node[0] > node.layer.threshold_param.threshold, like(1, node[0]), like(0, node[0]))
-
-
 @converts("Power")
 def convert_power(node: CaffeNode) -> Expr:
     """(shift + scale * x) ^ power."""
@@ -78,7 +61,7 @@ def convert_power(node: CaffeNode) -> Expr:
     inner = functions.linear(node[0], param.scale, param.shift)
     if param.power == 1:
         return inner
-    return inner * inner if param.power == 2 else op.power(inner, like(param.power, inner))
+    return inner * inner if param.power == 2 else op.power(inner, param.power)
 
 
 @converts("Exp")
@@ -105,10 +88,7 @@ def _log(node: CaffeNode, base: float) -> float:
 
 def _spread(node: CaffeNode, param: Any, values: np.ndarray | Expr) -> Expr:
     """The factors of Scale or the addends of Bias, beside the axes that they belong to."""
-    if isinstance(values, np.ndarray):
-        shape = values.shape
-    else:
-        shape = shape_of(values)
+    shape = values.shape if isinstance(values, np.ndarray) else shape_of(values)
     axis = node.axis(param.axis) if node.rank() else 0
     if isinstance(values, np.ndarray):
         inner = node.shape()[axis:] if param.num_axes == -1 else node.shape()[axis : axis + param.num_axes]
@@ -136,12 +116,6 @@ def convert_scale(node: CaffeNode) -> Expr:
     return made
 
 
-@converts("Bias")
-def convert_bias(node: CaffeNode) -> Expr:
-    """Plus learned addends, or a second input."""
-    return node[0] + _spread(node, node.layer.bias_param, node[1] if len(node.inputs) > 1 else node.blob(0))
-
-
 @converts("BatchNorm")
 def convert_batch_norm(node: CaffeNode) -> Expr:
     """By the statistics of training, stored with a factor, or by the batch's own where the layer asks for them."""
@@ -149,9 +123,7 @@ def convert_batch_norm(node: CaffeNode) -> Expr:
     channels = node.shape()[1] if node.rank() > 1 else 1
     if param.has("use_global_stats") and not param.use_global_stats:
         axes = tuple(axis for axis in range(node.rank()) if axis != 1)
-        centred = node[0] - op.mean(node[0], axis=axes, keepdims=True)
-        variance = op.mean(centred * centred, axis=axes, keepdims=True)
-        return centred / op.sqrt(variance + constant(param.eps))
+        return normalized(node[0], axes, param.eps)
     mean, variance = node.blob(0, channels, what="means"), node.blob(1, channels, what="variances")
     factor = node.blob(2, 1, what="factors").item() if len(node.blobs) > 2 else 1.0
     factor = 0.0 if factor == 0 else 1 / factor
@@ -177,7 +149,7 @@ def convert_lrn(node: CaffeNode) -> Expr:
         return op.nn.lrn(node[0], size=size, axis=1, bias=param.k, alpha=param.alpha, beta=param.beta)
     half = (size - 1) // 2
     squares = pool(node[0] * node[0], "mean", [size] * 2, [1, 1], [half] * 2, padding_counts=True)
-    norm = op.power(functions.linear(squares, param.alpha, 1), like(-param.beta, node[0]))
+    norm = op.power(functions.linear(squares, param.alpha, 1), -param.beta)
     return node[0] * norm
 
 
@@ -205,29 +177,7 @@ def convert_eltwise(node: CaffeNode) -> Expr:
     function = {"PROD": op.multiply, "SUM": op.add, "MAX": op.maximum}.get(param.operation)
     if function is None:
         node.unsupported(f"the operation {param.operation} is not supported")
-    total = values[0]
-    for value in values[1:]:
-        total = function(total, value)
-    return total
-
-
-@converts("Axpy")
-def convert_axpy(node: CaffeNode) -> Expr:
-    """A factor a channel times one input, plus another."""
-    batch, channels = node.shape(0)[:2]
-    return reshape(node[0], (batch, channels, 1, 1)) * node[1] + node[2]
-
-
-@converts("Dropout", "Split")
-def convert_nothing(node: CaffeNode) -> Any:
-    """The input of a layer that changes nothing outside of training."""
-    return [node[0]] * max(len(node.tops), 1)
-
-
-@converts("Parameter")
-def convert_parameter(node: CaffeNode) -> Expr:
-    """Learned numbers."""
-    return constant(node.blob(0))
+    return reduce(function, values)
 
 
 @converts("DummyData")

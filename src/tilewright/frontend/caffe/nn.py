@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.elements import shuffled_channels
+from tilewright.frontend.builders.image_patches import channel_patches
+from tilewright.frontend.builders.sliding import Window
 from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution, window_count
 from tilewright.frontend.caffe.node import CaffeNode, converts
 from tilewright.frontend.idioms import (
@@ -13,12 +16,12 @@ from tilewright.frontend.idioms import (
     concatenate,
     constant,
     flatten,
+    pads,
     product,
     reshape,
     scale_shift,
     shape_of,
     slice_axis,
-    transpose,
 )
 from tilewright.frontend.messages import Record
 from tilewright.relay import op
@@ -58,45 +61,25 @@ def _groups(node: CaffeNode, channels: Any, filters: int) -> int:
     return int(groups)
 
 
-def _biased(node: CaffeNode, made: Expr, filters: int) -> Expr:
-    if not node.layer.convolution_param.bias_term:
-        return made
-    return scale_shift(made, None, node.blob(1, filters, what="biases"))
-
-
-@converts("Convolution", "DepthwiseConvolution", "ConvolutionDepthwise")
+@converts("Convolution", "DepthwiseConvolution", "ConvolutionDepthwise", "Deconvolution")
 def convert_convolution(node: CaffeNode) -> Any:
     """The same filters on every input, a result each."""
-    param = node.layer.convolution_param
-    results = []
-    for data in node.given():
-        shape = shape_of(data)
-        if node.axis(param.axis, len(shape)) != 1 or len(shape) < 3:
-            node.unsupported(f"channels at axis {param.axis} of {len(shape)} are not supported")
-        kernel, strides, pad, dilation = _window(node, param, len(shape) - 2)
-        filters = int(param.num_output)
-        groups = _groups(node, shape[1], filters)
-        weights = constant(node.blob(0, filters, shape[1] // groups, *kernel))
-        made = convolution(data, weights, strides, (*pad, *pad), dilation, groups)
-        results.append(_biased(node, made, filters))
-    return results
-
-
-@converts("Deconvolution")
-def convert_deconvolution(node: CaffeNode) -> Any:
-    """The transposed convolution."""
-    param = node.layer.convolution_param
-    results = []
+    param, transposed = node.layer.convolution_param, node.operator == "Deconvolution"
+    results, filters = [], int(param.num_output)
     for data in node.given():
         shape = shape_of(data)
         if len(shape) < 3:
             node.bad(f"its input has {len(shape)} axes")
+        if node.axis(param.axis, len(shape)) != 1:
+            node.unsupported(f"channels at axis {param.axis} of {len(shape)} are not supported")
         kernel, strides, pad, dilation = _window(node, param, len(shape) - 2)
-        filters = int(param.num_output)
         groups = _groups(node, shape[1], filters)
-        weights = constant(node.blob(0, shape[1], filters // groups, *kernel))
-        made = transposed_convolution(data, weights, strides, (*pad, *pad), dilation, groups)
-        results.append(_biased(node, made, filters))
+        rows, columns = (shape[1], filters) if transposed else (filters, shape[1])
+        weights = constant(node.blob(0, rows, columns // groups, *kernel))
+        convolve = transposed_convolution if transposed else convolution
+        made = convolve(data, weights, strides, pads(pad, pad), dilation, groups)
+        biases = node.blob(1, filters, what="biases") if param.bias_term else None
+        results.append(scale_shift(made, None, biases))
     return results
 
 
@@ -126,10 +109,6 @@ def convert_embed(node: CaffeNode) -> Expr:
     return op.take(constant(table), cast(node[0], "int32"), axis=0)
 
 
-def _means(data: Expr, kernel: list[int], strides: list[int], pad: list[int], counts: list[int]) -> Expr:
-    return pool(data, "mean", kernel, strides, pad, counts, padding_counts=True)
-
-
 @converts("Pooling")
 def convert_pooling(node: CaffeNode) -> Expr:
     """Windows that may reach behind the image; those that would begin behind it are left out."""
@@ -157,9 +136,10 @@ def convert_pooling(node: CaffeNode) -> Expr:
     ]
     if param.pool == "MAX":
         return pool(data, "max", kernel, strides, pad, counts)
+    means = pool(data, "mean", kernel, strides, pad, counts, padding_counts=True)
     if param.pool == "AVE":
-        return _means(data, kernel, strides, pad, counts)
-    return _means(data * data, kernel, strides, pad, counts) / _means(data, kernel, strides, pad, counts)
+        return means
+    return pool(data * data, "mean", kernel, strides, pad, counts, padding_counts=True) / means
 
 
 def _pair(node: CaffeNode, param: Record, name: str) -> list[int]:
@@ -193,20 +173,10 @@ def convert_spp(node: CaffeNode) -> Expr:
 @converts("Im2col")
 def convert_im2col(node: CaffeNode) -> Expr:
     """Windows as channels: [N, C * kernel, rows, columns]."""
-    data, (batch, channels, *extents) = node[0], node.fixed()
-    kernel, strides, pad, dilation = _window(node, node.layer.convolution_param, len(extents))
-    if len(extents) != 2 or np.prod(kernel) > 1 << 12:
+    kernel, strides, pad, dilation = _window(node, node.layer.convolution_param, node.rank() - 2)
+    if node.rank() != 4 or np.prod(kernel) > 1 << 12:
         node.unsupported(f"windows of {kernel} are not supported")
-    padded = op.nn.pad(data, pad_width=((0, 0), (0, 0), *[(p, p) for p in pad]))
-    counts = [(e + 2 * p - d * (k - 1) - 1) // s + 1 for e, p, d, k, s in zip(extents, pad, dilation, kernel, strides)]
-    parts = []
-    for offset in np.ndindex(*kernel):
-        part: Expr = padded
-        for axis in range(2):
-            begin = offset[axis] * dilation[axis]
-            part = slice_axis(part, 2 + axis, begin, begin + (counts[axis] - 1) * strides[axis] + 1, strides[axis])
-        parts.append(reshape(part, (batch, channels, 1, *counts)))
-    return reshape(concatenate(parts, 2), (batch, channels * len(parts), *counts))
+    return channel_patches(node[0], Window(tuple(kernel), tuple(strides), tuple(dilation), tuple(zip(pad, pad))))
 
 
 @converts("LSTM", "RNN")
@@ -264,16 +234,11 @@ def convert_mvn(node: CaffeNode) -> Expr:
     centred = node[0] - op.mean(node[0], axis=axes, keepdims=True)
     if not param.normalize_variance:
         return centred
-    variance = op.mean(centred * centred, axis=axes, keepdims=True)
-    return centred / (op.sqrt(variance) + constant(param.eps))
+    return centred / (op.sqrt(op.mean(centred * centred, axis=axes, keepdims=True)) + param.eps)
 
 
-@converts("ShuffleChannel")
-def convert_shuffle_channel(node: CaffeNode) -> Expr:
-    """Channels of groups in turn."""
-    groups = int(node.layer.shuffle_channel_param.group)
-    batch, channels, *extents = node.shape()
-    if groups < 1 or channels % groups:
-        node.bad(f"{channels} channels do not make {groups} groups")
-    split = reshape(node[0], (batch, groups, channels // groups, *extents))
-    return reshape(transpose(split, (0, 2, 1, *range(3, 3 + len(extents)))), node.shape())
+converts.functions(
+    {
+        "ShuffleChannel": lambda node: shuffled_channels(node, node[0], int(node.layer.shuffle_channel_param.group)),
+    }
+)

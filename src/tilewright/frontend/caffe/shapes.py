@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.reductions import REDUCTIONS
+from tilewright.frontend.builders.window_rules import repeated_pixels
 from tilewright.frontend.caffe.node import CaffeNode, converts
 from tilewright.frontend.idioms import (
     cast,
@@ -117,18 +120,8 @@ def convert_reduction(node: CaffeNode) -> Expr:
     """All axes from `axis` on."""
     param, data = node.layer.reduction_param, node[0]
     axes = tuple(range(node.axis(param.axis), node.rank()))
-    if param.operation == "ASUM":
-        data = op.abs(data)
-    elif param.operation == "SUMSQ":
-        data = data * data
-    made: Expr = (op.mean if param.operation == "MEAN" else op.sum)(data, axis=axes)
-    return made if param.coeff == 1 else made * param.coeff
-
-
-@converts("Softmax", "SoftmaxWithLoss")
-def convert_softmax(node: CaffeNode) -> Expr:
-    """Probabilities; of the loss, which needs labels, what it is taken of."""
-    return op.nn.softmax(node[0], axis=node.axis(node.layer.softmax_param.axis))
+    name = {"ASUM": "l1", "SUMSQ": "sum_square", "MEAN": "mean"}.get(param.operation, "sum")
+    return functions.linear(REDUCTIONS[name](data, axis=axes, keepdims=False), param.coeff)
 
 
 @converts("ArgMax")
@@ -187,22 +180,7 @@ def convert_upsample(node: CaffeNode) -> Expr:
     size = (param.upsample_h or height * factors[0], param.upsample_w or width * factors[1])
     if min(size) < 1 or max(size) > 1 << 16:
         node.bad(f"an image of {size}")
-    return op.image.resize2d(
-        node[0], size=size, method="nearest_neighbor", coordinate_transformation_mode="asymmetric",
-        rounding_method="floor",
-    )  # fmt: skip
-
-
-@converts("BatchReindex")
-def convert_batch_reindex(node: CaffeNode) -> Expr:
-    """Items of the batch by their numbers."""
-    return op.take(node[0], cast(node[1], "int32"), axis=0)
-
-
-@converts("Silence")
-def convert_silence(node: CaffeNode) -> list[Expr]:
-    """Nothing comes of it."""
-    return []
+    return repeated_pixels(node[0], size)
 
 
 @converts("ContinuationIndicator")
@@ -212,3 +190,15 @@ def convert_continuation(node: CaffeNode) -> Expr:
     marks = np.ones((steps, batch), np.float32)
     marks[0] = 0
     return constant(marks)
+
+
+def _softmax(node: CaffeNode) -> Expr:
+    """Probabilities; of the loss, which needs labels, what it is taken of."""
+    return op.nn.softmax(node[0], axis=node.axis(node.layer.softmax_param.axis))
+
+
+converts.functions({
+    "Softmax": _softmax, "SoftmaxWithLoss": _softmax, "Silence": lambda node: [],
+    # items of the batch by their numbers
+    "BatchReindex": lambda node: op.take(node[0], cast(node[1], "int32"), axis=0),
+})  # fmt: skip

@@ -8,20 +8,15 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.elements import matrices_turned, padded, shuffled_channels
+from tilewright.frontend.builders.product import matmul
+from tilewright.frontend.builders.reductions import REDUCTIONS
 from tilewright.frontend.builders.slicing import split_axis
+from tilewright.frontend.builders.window_rules import biased, repeated_pixels
 from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution
 from tilewright.frontend.converters import Converters
 from tilewright.frontend.graph_node import GraphNode
-from tilewright.frontend.idioms import (
-    cast,
-    concatenate,
-    flatten,
-    product,
-    reshape,
-    scale_shift,
-    shape_of,
-    transpose,
-)
+from tilewright.frontend.idioms import cast, concatenate, flatten, product, reshape, scale_shift, shape_of, transpose
 from tilewright.frontend.signature import Axis
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
@@ -68,19 +63,12 @@ def _window(node: Caffe2Node) -> tuple[list[int], list[int], list[int]]:
     return kernel, strides, pads
 
 
-@converts("Conv")
-def convert_conv(node: Caffe2Node, group: int = 1) -> Expr:
+@converts("Conv", "ConvTranspose")
+def convert_conv(node: Caffe2Node, x: Expr, y: Expr, bias: Expr | None = None, group: int = 1) -> Expr:
     _, strides, pads = _window(node)
-    made = convolution(node[0], node[1], strides, pads, node.pair("dilation", 1), group)
-    return op.nn.bias_add(made, node[2], axis=1) if node.has(2) else made
-
-
-@converts("ConvTranspose")
-def convert_conv_transpose(node: Caffe2Node, group: int = 1) -> Expr:
-    _, strides, pads = _window(node)
-    adjust = node.pair("adj", 0)
-    made = transposed_convolution(node[0], node[1], strides, pads, [1, 1], group, adjust)
-    return op.nn.bias_add(made, node[2], axis=1) if node.has(2) else made
+    if node.operator == "Conv":
+        return biased(convolution(x, y, strides, pads, node.pair("dilation", 1), group), bias)
+    return biased(transposed_convolution(x, y, strides, pads, [1, 1], group, node.pair("adj", 0)), bias)
 
 
 @converts("MaxPool", "AveragePool")
@@ -104,10 +92,9 @@ def convert_fc(node: Caffe2Node, x: Expr, y: Expr, z: Expr, axis: int = 1) -> Ex
 converts.unary({
     "Relu": op.nn.relu, "Sigmoid": op.sigmoid, "Tanh": op.tanh, "Exp": op.exp, "Log": op.log, "Sqrt": op.sqrt,
     "Abs": op.abs, "Negative": op.negative, "Floor": op.floor, "Ceil": op.ceil, "Sin": op.sin, "Cos": op.cos,
-    "Softsign": lambda x: x / (op.abs(x) + 1),
-    "Softplus": lambda x: op.nn.relu(x) + op.log1p(op.exp(-op.abs(x))),
+    "Softsign": functions.softsign, "Softplus": functions.softplus, "Swish": functions.silu,
     "Sqr": lambda x: x * x, "Copy": lambda x: x, "StopGradient": lambda x: x, "Alias": lambda x: x,
-    "Dropout": lambda x: x, "EnsureCPUOutput": lambda x: x, "Swish": lambda x: x * op.sigmoid(x),
+    "Dropout": lambda x: x, "EnsureCPUOutput": lambda x: x,
 })  # fmt: skip
 
 
@@ -220,12 +207,7 @@ def convert_dims(node: Caffe2Node) -> Expr:
 
 @converts("ChannelShuffle")
 def convert_channel_shuffle(node: Caffe2Node, x: Expr, group: int = 1) -> Expr:
-    """Channels of groups in turn."""
-    batch, channels, *extents = node.shape()
-    if group < 1 or channels % group:
-        node.bad(f"{channels} channels do not make {group} groups")
-    split = reshape(x, (batch, group, channels // group, *extents))
-    return reshape(transpose(split, (0, 2, 1, *range(3, 3 + len(extents)))), node.shape())
+    return shuffled_channels(node, x, group)
 
 
 @converts("ResizeNearest")
@@ -234,28 +216,21 @@ def convert_resize(node: Caffe2Node, x: Expr, height_scale: float = 1.0, width_s
     size = (int(height * height_scale), int(width * width_scale))
     if min(size) < 1 or max(size) > 1 << 16:
         node.bad(f"an image of {size}")
-    return op.image.resize2d(
-        x, size=size, method="nearest_neighbor", coordinate_transformation_mode="asymmetric",
-        rounding_method="floor",
-    )  # fmt: skip
+    return repeated_pixels(x, size)
 
 
 @converts("PadImage")
 def convert_pad_image(node: Caffe2Node, value: float = 0.0) -> Expr:
     _, _, pads = _window(node)
-    mode, width = node.args.get("mode", "constant"), ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3]))
-    if mode == "reflect":
-        return op.nn.mirror_pad(node[0], pad_width=width, mode="REFLECT")
-    if mode == "edge":
-        return op.nn.pad(node[0], pad_width=width, pad_mode="edge")
-    return op.nn.pad(node[0], pad_width=width, pad_value=value)
+    pairs = ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3]))
+    return padded(node, node[0], pairs, node.args.get("mode", "constant"), value)
 
 
 @converts("MatMul", "BatchMatMul")
 def convert_matmul(node: Caffe2Node) -> Expr:
-    flipped, turned = (bool(node.integer(f"trans_{name}", 0)) for name in "ab")
-    function = op.nn.matmul if node.rank(0) == 2 else op.nn.batch_matmul
-    return function(node[0], node[1], transpose_a=flipped, transpose_b=turned)
+    turned = [matrices_turned(side) if node.integer(f"trans_{name}", 0) else side
+              for name, side in zip("ab", node.given())]  # fmt: skip
+    return matmul(*turned)
 
 
 @converts("Gather")
@@ -266,7 +241,5 @@ def convert_gather(x: Expr, y: Expr, axis: int = 0) -> Expr:
 @converts("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
 def convert_reduction(node: Caffe2Node, x: Expr, keepdims: bool = True) -> Expr:
     axes = tuple(node.axis(int(axis)) for axis in node.args.get("axes", [])) or tuple(range(node.rank()))
-    function: Any = {"ReduceMean": op.mean, "ReduceSum": op.sum, "ReduceMax": op.max, "ReduceMin": op.min}[
-        node.operator
-    ]
-    return function(x, axis=axes, keepdims=keepdims)
+    name = node.operator.removeprefix("Reduce").lower()
+    return REDUCTIONS[name](x, axis=axes, keepdims=keepdims)

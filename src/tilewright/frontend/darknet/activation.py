@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.builders import functions
 from tilewright.frontend.darknet.node import DarknetNode, converts
-from tilewright.frontend.idioms import along, concatenate, constant, flatten, like, reshape, shape_of, slice_axis
+from tilewright.frontend.idioms import along, concatenate, flatten, like, reshape, shape_of, slice_axis
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -20,12 +20,6 @@ def activated(node: DarknetNode, value: Expr, name: str | None = None) -> Expr:
     if name not in _FUNCTIONS:
         raise UnsupportedError(f"{node.label}: there is no activation {name!r}; known are {', '.join(_FUNCTIONS)}")
     return _FUNCTIONS[name](value)
-
-
-@converts("activation")
-def convert_activation(node: DarknetNode) -> Expr:
-    """[activation]: one function of its own."""
-    return activated(node, node[0])
 
 
 def _piecewise(value: Expr, low: float, below: Expr, high: float, above: Expr, between: Expr) -> Expr:
@@ -48,56 +42,31 @@ def _stair(x: Expr) -> Expr:
     return op.where(odd, x - whole + half, op.floor(whole * 0.5))
 
 
-def _hard_mish(x: Expr) -> Expr:
-    zero = like(0, x)
-    return _piecewise(x, -2.0, zero, 0.0, x, functions.linear(x * x, 0.5) + x)
-
-
-def _normalized_channels(x: Expr) -> Expr:
-    """The positive values of each pixel, divided by their sum over the channels."""
-    positive = op.nn.relu(x)
-    return positive / (op.sum(positive, axis=(1,), keepdims=True) + 1e-4)
-
-
-def _softmax_channels(x: Expr) -> Expr:
-    """The softmax over the channels of each pixel; Darknet adds 0.0001 to the sum."""
-    powers = op.exp(x - op.max(x, axis=(1,), keepdims=True))
-    return powers / (op.sum(powers, axis=(1,), keepdims=True) + 1e-4)
-
-
-def _plain_softmax_channels(x: Expr) -> Expr:
-    """The same without the greatest value taken off first, which the 0.0001 makes another function."""
-    powers = op.exp(x)
-    return powers / (op.sum(powers, axis=(1,), keepdims=True) + 1e-4)
+def _shares(values: Expr) -> Expr:
+    """Values divided by their sum over the channels of each pixel, to which Darknet adds 0.0001."""
+    return values / (op.sum(values, axis=(1,), keepdims=True) + 1e-4)
 
 
 _FUNCTIONS: dict[str, Callable[[Expr], Expr]] = {
-    "linear": lambda x: x,
-    "logistic": op.sigmoid,
+    "linear": lambda x: x, "logistic": op.sigmoid, "relu": op.nn.relu, "relu6": functions.relu6, "elu": functions.elu,
+    "tanh": op.tanh, "hardtan": functions.hard_tanh, "swish": functions.silu, "mish": functions.mish, "gelu": _gelu,
+    "stair": _stair,
     "loggy": lambda x: functions.linear(op.sigmoid(x), 2.0, -1.0),
-    "relu": op.nn.relu,
-    "relu6": functions.relu6,
-    "elu": functions.elu,
     "selu": lambda x: functions.selu(x, 1.6732, 1.0507),
-    "gelu": _gelu,
-    "relie": lambda x: op.nn.leaky_relu(x, alpha=0.01),
+    "relie": functions.leaky_relu,
     "ramp": lambda x: op.nn.relu(x) + x * 0.1,
-    "leaky": lambda x: op.nn.leaky_relu(x, alpha=0.1),
-    "revleaky": lambda x: op.nn.leaky_relu(x, alpha=0.1),
-    "tanh": op.tanh,
+    "leaky": lambda x: functions.leaky_relu(x, 0.1),
+    "revleaky": lambda x: functions.leaky_relu(x, 0.1),
     "plse": lambda x: _piecewise(
         x, -4.0, functions.linear(x, 0.01, 0.04), 4.0, functions.linear(x, 0.01, 0.96), functions.linear(x, 0.125, 0.5)
     ),
-    "stair": _stair,
-    "hardtan": functions.hard_tanh,
     "lhtan": lambda x: _piecewise(x, 0.0, x * 0.001, 1.0, functions.linear(x, 0.001, 0.999), x),
-    "swish": functions.silu,
-    "mish": functions.mish,
-    "hard_mish": _hard_mish,
-    "normalize_channels": _normalized_channels,
-    "normalize_channels_softmax": _plain_softmax_channels,
-    "normalize_channels_softmax_maxval": _softmax_channels,
-}
+    "hard_mish": lambda x: _piecewise(x, -2.0, like(0, x), 0.0, x, functions.linear(x * x, 0.5) + x),
+    "normalize_channels": lambda x: _shares(op.nn.relu(x)),
+    # with 0.0001 in the sum it makes a difference whether the greatest value is taken off first
+    "normalize_channels_softmax": lambda x: _shares(op.exp(x)),
+    "normalize_channels_softmax_maxval": lambda x: _shares(op.exp(x - op.max(x, axis=(1,), keepdims=True))),
+}  # fmt: skip
 
 
 # ---------------------------- Layers that read what layers before them gave, and those that hand on what they are given
@@ -176,16 +145,14 @@ def convert_scale_channels(node: DarknetNode) -> Expr:
     return activated(node, data * factors)
 
 
-@converts("sam")
-def convert_sam(node: DarknetNode) -> Expr:
-    """[sam]: the image of `from` times the layer before, element by element."""
-    return activated(node, node.image() * node.image(1))
-
-
-@converts("dropout", "empty", "silence")
-def convert_nothing(node: DarknetNode) -> Expr:
-    """Layers that do nothing outside of training."""
-    return node[0]
+converts.functions(
+    {
+        "activation": lambda node: activated(node, node[0]),
+        # the image of `from` times the layer before, element by element
+        "sam": lambda node: activated(node, node.image() * node.image(1)),
+        **dict.fromkeys(("dropout", "empty", "silence"), lambda node: node[0]),
+    }
+)
 
 
 @converts("softmax", "soft")
@@ -197,7 +164,7 @@ def convert_softmax(node: DarknetNode) -> Expr:
     temperature, groups = section.number("temperature", 1), section.integer("groups", 1, 1)
     data = node[0]
     if temperature != 1:
-        data = data / constant(temperature)
+        data = data / temperature
     if section.integer("spatial", 0) and len(shape_of(data)) == 4:
         return op.nn.softmax(data, axis=1)
     flat = flatten(data)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.frontend.darknet.node import DarknetNode, converts
-from tilewright.frontend.idioms import concatenate, constant, reshape, shape_of, slice_axis, transpose
+from tilewright.frontend.idioms import concatenate, reshape, shape_of, slice_axis, transpose
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -47,8 +47,8 @@ def _boxes(node: DarknetNode, centres: Expr, sizes: Expr, scale: np.ndarray) -> 
     height, width = node.known(*shape_of(centres)[3:])
     columns, rows = np.meshgrid(np.arange(width), np.arange(height))
     grid = np.stack([columns, rows]).astype(np.float32)[None, None]
-    positions = (centres + constant(grid)) / constant(np.array([width, height]).reshape(1, 1, 2, 1, 1))
-    return concatenate([positions, sizes * constant(scale[None, :, :, None, None])], 2)
+    positions = (centres + grid) / np.array([width, height], np.float32).reshape(1, 1, 2, 1, 1)
+    return concatenate([positions, sizes * scale[None, :, :, None, None]], 2)
 
 
 def _rows(node: DarknetNode, boxes: Expr, objectness: Expr, classes: Expr, threshold: float) -> Expr:
@@ -72,14 +72,10 @@ def convert_yolo(node: DarknetNode) -> Expr:
     if not new:
         centres, objectness, scores = (op.sigmoid(part) for part in (centres, objectness, scores))
     if stretch != 1:
-        centres = centres * constant(stretch) - constant(0.5 * (stretch - 1))
+        centres = centres * stretch - 0.5 * (stretch - 1)
     if not node.decode:
         return reshape(concatenate([centres, sizes, objectness, scores], 2), shape_of(node.image()))
-    if new:
-        doubled = sizes * 2
-        factors = doubled * doubled
-    else:
-        factors = op.exp(sizes)
+    factors = (sizes * 2) * (sizes * 2) if new else op.exp(sizes)
     height, width = node.known(*node.size)
     boxes = _boxes(node, centres, factors, anchors / np.array([width, height], np.float32))
     return _rows(node, boxes, objectness, scores, _YOLO_THRESHOLD)

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tilewright.frontend.builders.image_patches import channel_patches
+from tilewright.frontend.builders.sliding import Window
+from tilewright.frontend.builders.window_rules import repeated_pixels
 from tilewright.frontend.builders.windows import pool
 from tilewright.frontend.darknet.activation import activated
 from tilewright.frontend.darknet.node import DarknetNode, converts
@@ -28,10 +31,6 @@ def _normalization(node: DarknetNode, count: int, what: str) -> tuple[np.ndarray
         return scale, -mean * scale
 
 
-def _dilation(node: DarknetNode, size: int) -> int:
-    return 1 if size == 1 else node.section.integer("dilation", 1, 1)
-
-
 def _padding(node: DarknetNode, size: int) -> int:
     return size // 2 if node.section.integer("pad", 0) else node.section.integer("padding", 0)
 
@@ -52,7 +51,7 @@ def convolution(node: DarknetNode, channels: int, filters: int, what: str, activ
     size, groups = section.integer("size", (node.section.kind == "crnn" and 3) or 1, 1), section.integer("groups", 1, 1)
     stride = section.integer("stride", 1, 1)
     strides = (section.integer("stride_y", stride, 1), section.integer("stride_x", stride, 1))
-    dilation = _dilation(node, size)
+    dilation = 1 if size == 1 else section.integer("dilation", 1, 1)
     padding = _padding(node, size) * dilation
     if channels % groups or filters % groups:
         node.bad(f"{channels} channels and {filters} filters do not make {groups} groups")
@@ -130,9 +129,7 @@ def convert_local(node: DarknetNode) -> Expr:
     """[local]: a convolution with filters of its own at every position."""
     section, data = node.section, node.image()
     batch, channels, height, width = shape_of(data)
-    filters, size, stride = (
-        section.integer(name, 1, 1) for name in ("filters", "size", "stride")
-    )  # fmt: skip
+    filters, size, stride = (section.integer(name, 1, 1) for name in ("filters", "size", "stride"))
     pad = section.integer("pad", 0)
     channels, height, width = node.known(channels, height, width)
     rows, columns = ((extent - (1 if pad else size)) // stride + 1 for extent in (height, width))
@@ -142,15 +139,10 @@ def convert_local(node: DarknetNode) -> Expr:
     weights = node.take("filters", rows * columns, filters, channels * size * size)
     reach = [(count - 1) * stride + size for count in (rows, columns)]
     behind = [max(need - extent - pad, 0) for need, extent in zip(reach, (height, width))]
-    padded = op.nn.pad(data, pad_width=((0, 0), (0, 0), (pad, behind[0]), (pad, behind[1])))
-    spans = [(count - 1) * stride + 1 for count in (rows, columns)]
-    windows = [
-        slice_axis(slice_axis(padded, 2, y, y + spans[0], stride), 3, x, x + spans[1], stride)
-        for y in range(size)
-        for x in range(size)
-    ]
-    flat = [reshape(window, (batch, channels, 1, rows * columns)) for window in windows]
-    columns_of = reshape(concatenate(flat, 2), (batch, channels * size * size, rows * columns))
+    edges = tuple((pad, extra) for extra in behind)
+    windows = channel_patches(data, Window((size, size), (stride, stride), (1, 1), edges))
+    windows = slice_axis(slice_axis(windows, 2, 0, rows), 3, 0, columns)
+    columns_of = reshape(windows, (batch, channels * size * size, rows * columns))
     made: Expr = op.nn.batch_matmul(transpose(columns_of, (2, 0, 1)), constant(weights))  # [positions, batch, filters]
     made = reshape(transpose(made, (1, 2, 0)), (batch, filters, rows, columns))
     return activated(node, made + constant(biases[None]), section.text("activation", "logistic"))
@@ -164,13 +156,6 @@ def convert_batchnorm(node: DarknetNode) -> Expr:
     biases = node.take("biases", channels)
     scale, shift = _normalization(node, channels, "channels")
     return scale_shift(data, scale, biases + shift)
-
-
-@converts("implicit")
-def convert_implicit(node: DarknetNode) -> Expr:
-    """[implicit]: learned constants, whatever the input is."""
-    atoms, filters = node.section.integer("atoms", 1, 1), node.section.integer("filters", 128, 1)
-    return constant(node.take("values", 1, atoms, filters, 1).reshape(1, -1, 1, 1))
 
 
 # ------------ Layers that look at windows of the image or move its elements: pooling, resizing, cutting out, reordering
@@ -203,18 +188,6 @@ def convert_maxpool(node: DarknetNode) -> Expr:
     return _pooled(node, "max")
 
 
-@converts("local_avgpool", "local_avg")
-def convert_local_avgpool(node: DarknetNode) -> Expr:
-    """[local_avgpool]: the mean of what a window covers of the image."""
-    return _pooled(node, "mean")
-
-
-@converts("avgpool", "avg")
-def convert_avgpool(node: DarknetNode) -> Expr:
-    """[avgpool]: the mean of each channel."""
-    return op.nn.global_avg_pool2d(node.image())
-
-
 @converts("upsample")
 def convert_upsample(node: DarknetNode) -> Expr:
     """[upsample]: every pixel `stride` times in each direction; with a negative stride, the sums of such squares."""
@@ -225,10 +198,7 @@ def convert_upsample(node: DarknetNode) -> Expr:
     if stride > 0:
         height, width = shape_of(data)[2:]
         size = (as_dim(height * stride), as_dim(width * stride))
-        made = op.image.resize2d(
-            data, size=size, method="nearest_neighbor", coordinate_transformation_mode="asymmetric",
-            rounding_method="floor",
-        )  # fmt: skip
+        made = repeated_pixels(data, size)
     else:
         made = op.nn.avg_pool2d(data, pool_size=(-stride, -stride), strides=(-stride, -stride))
         scale *= stride * stride
@@ -286,9 +256,22 @@ def convert_crop(node: DarknetNode) -> Expr:
 @converts("normalization", "lrn")
 def convert_normalization(node: DarknetNode) -> Expr:
     """[normalization]: local response normalization over channels."""
-    section = node.section
-    size, alpha = section.integer("size", 5, 1), section.number("alpha", 1e-4)
-    return op.nn.lrn(
-        node.image(), size=size, axis=1, bias=section.number("kappa", 1), alpha=alpha * size,
-        beta=section.number("beta", 0.75),
-    )  # fmt: skip
+    size, number = node.section.integer("size", 5, 1), node.section.number
+    alpha, beta = number("alpha", 1e-4) * size, number("beta", 0.75)
+    return op.nn.lrn(node.image(), size=size, axis=1, bias=number("kappa", 1), alpha=alpha, beta=beta)
+
+
+def _constants(node: DarknetNode) -> Expr:
+    """[implicit]: learned constants, whatever the input is."""
+    atoms, filters = node.section.integer("atoms", 1, 1), node.section.integer("filters", 128, 1)
+    return constant(node.take("values", 1, atoms, filters, 1).reshape(1, -1, 1, 1))
+
+
+converts.functions(
+    {
+        "implicit": _constants,
+        # the mean of each channel, and of what a window covers of the image
+        **dict.fromkeys(("avgpool", "avg"), lambda node: op.nn.global_avg_pool2d(node.image())),
+        **dict.fromkeys(("local_avgpool", "local_avg"), lambda node: _pooled(node, "mean")),
+    }
+)
