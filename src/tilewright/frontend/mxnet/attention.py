@@ -19,10 +19,6 @@ def _part(node: MxnetNode, index: int, position: int, parts: int) -> Expr:
     return reshape(turned, (batch * heads, length, width // (heads * parts)))
 
 
-def _scores(queries: Expr, keys: Expr, width: int) -> Expr:
-    return op.nn.batch_matmul(queries * width**-0.5, keys, transpose_b=True)
-
-
 def _mixed(node: MxnetNode, values: Expr) -> Expr:
     """[length, batch, heads * width] of scores [batch * heads, length, other length] and values."""
     heads, batch = int(node.needed("heads")), node.shape(0)[1]
@@ -32,27 +28,18 @@ def _mixed(node: MxnetNode, values: Expr) -> Expr:
     return reshape(transpose(split, (2, 0, 1, 3)), (length, batch, heads * width))
 
 
-@converts("_contrib_interleaved_matmul_selfatt_qk")
-def convert_self_scores(node: MxnetNode) -> Expr:
-    """Queries times keys, of one input."""
-    queries = _part(node, 0, 0, 3)
-    return _scores(queries, _part(node, 0, 1, 3), node.shape(queries)[2])
+@converts("_contrib_interleaved_matmul_selfatt_qk", "_contrib_interleaved_matmul_encdec_qk")
+def convert_scores(node: MxnetNode) -> Expr:
+    """Queries times keys, of one input or of two."""
+    both = node.operator == "_contrib_interleaved_matmul_selfatt_qk"
+    queries, keys = _part(node, 0, 0, 3 if both else 1), _part(node, 0, 1, 3) if both else _part(node, 1, 0, 2)
+    return op.nn.batch_matmul(queries * node.shape(queries)[2] ** -0.5, keys, transpose_b=True)
 
 
-@converts("_contrib_interleaved_matmul_selfatt_valatt")
-def convert_self_values(node: MxnetNode) -> Expr:
-    """Scores times values."""
-    return _mixed(node, _part(node, 0, 2, 3))
-
-
-@converts("_contrib_interleaved_matmul_encdec_qk")
-def convert_cross_scores(node: MxnetNode) -> Expr:
-    """Queries times keys of another input."""
-    queries = _part(node, 0, 0, 1)
-    return _scores(queries, _part(node, 1, 0, 2), node.shape(queries)[2])
-
-
-@converts("_contrib_interleaved_matmul_encdec_valatt")
-def convert_cross_values(node: MxnetNode) -> Expr:
-    """Scores times values of another input."""
-    return _mixed(node, _part(node, 0, 1, 2))
+converts.functions(
+    {
+        # scores times values, of one input or of another
+        "_contrib_interleaved_matmul_selfatt_valatt": lambda node: _mixed(node, _part(node, 0, 2, 3)),
+        "_contrib_interleaved_matmul_encdec_valatt": lambda node: _mixed(node, _part(node, 0, 1, 2)),
+    }
+)

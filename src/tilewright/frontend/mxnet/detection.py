@@ -92,18 +92,11 @@ def _with_boxes(node: MxnetNode, rows: Expr, first: int, to_corners: bool) -> Ex
 
 @converts("_contrib_ROIAlign")
 def convert_roi_align(
-    node: MxnetNode,
-    x: Expr,
-    y: Expr,
-    spatial_scale: float,
-    position_sensitive: bool = False,
-    aligned: bool = False,
+    node: MxnetNode, x: Expr, y: Expr, spatial_scale: float, position_sensitive: bool = False, aligned: bool = False,
     sample_ratio: int = -1,
-) -> Expr:
+) -> Expr:  # fmt: skip
     """Means of interpolated samples on a grid in each region."""
     if position_sensitive or aligned:
         node.unsupported("position_sensitive and aligned are not supported")
-    return op.vision.roi_align(
-        x, y, pooled_size=tuple(node.numbers("pooled_size")),
-        spatial_scale=spatial_scale, sample_ratio=sample_ratio,
-    )  # fmt: skip
+    size = tuple(node.numbers("pooled_size"))
+    return op.vision.roi_align(x, y, pooled_size=size, spatial_scale=spatial_scale, sample_ratio=sample_ratio)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.reductions import REDUCTIONS
 from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, rank_of, reshape, shape_of
 from tilewright.frontend.mxnet.node import MxnetNode, converts
 from tilewright.frontend.signature import Axis
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Expr, TupleGetItem
+from tilewright.relay.ir.expr import Expr
 
 # Functions of one operand; of a loss, what it is taken of.
 converts.unary({
@@ -38,12 +40,9 @@ converts.unary({
 
 
 _ACTIVATIONS = {
-    "relu": op.nn.relu,
-    "sigmoid": op.sigmoid,
-    "tanh": op.tanh,
-    "softrelu": functions.softplus,
+    "relu": op.nn.relu, "sigmoid": op.sigmoid, "tanh": op.tanh, "softrelu": functions.softplus,
     "softsign": functions.softsign,
-}
+}  # fmt: skip
 
 
 @converts("Activation")
@@ -55,19 +54,14 @@ def convert_activation(node: MxnetNode, x: Expr, act_type: str) -> Expr:
 
 @converts("LeakyReLU")
 def convert_leaky_relu(
-    node: MxnetNode,
-    x: Expr,
-    act_type: str = "leaky",
-    slope: float = 0.25,
-    lower_bound: float = 0.125,
+    node: MxnetNode, x: Expr, act_type: str = "leaky", slope: float = 0.25, lower_bound: float = 0.125,
     upper_bound: float = 0.334,
-) -> Expr:
+) -> Expr:  # fmt: skip
     """Leaky, with learned slopes, or one of three smooth functions."""
     if act_type == "leaky":
         return op.nn.leaky_relu(x, alpha=slope)
     if act_type == "rrelu":  # outside of training, the mean of the slopes that are drawn
-        mean = (lower_bound + upper_bound) / 2
-        return op.nn.leaky_relu(x, alpha=mean)
+        return op.nn.leaky_relu(x, alpha=(lower_bound + upper_bound) / 2)
     if act_type == "prelu":
         slopes = broadcast_to(reshape(node[1], (shape_of(node[1])[0],)), (node.shape()[1],))
         return op.nn.prelu(x, slopes, axis=1)
@@ -78,9 +72,15 @@ def convert_leaky_relu(
     return functions.elu(x, slope) if act_type == "elu" else functions.selu(x)
 
 
-converts.functions({"hard_sigmoid": functions.hard_linear})
+def _clip(x: Expr, a_min: float, a_max: float) -> Expr:
+    return op.clip(x, a_min, a_max)
 
 
+converts.functions({
+    "hard_sigmoid": functions.hard_linear, "clip": _clip,
+    **dict.fromkeys(("add_n", "ElementWiseSum"), lambda node: reduce(op.add, node.given())),
+    "_grad_add": lambda node: node[0] + node[1],
+})  # fmt: skip
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "add": op.add, "plus": op.add, "sub": op.subtract, "minus": op.subtract, "mul": op.multiply, "div": op.divide,
     "mod": op.floor_mod, "power": op.power, "maximum": op.maximum, "minimum": op.minimum,
@@ -115,11 +115,10 @@ def _stem(operator: str) -> tuple[str, bool]:
 _EVERY = (*_BINARY, *_COMPARISONS)
 
 
-@converts(*(f"{prefix}{name}" for name in _EVERY for prefix in ("broadcast_", "elemwise_", "_")), "_grad_add")
+@converts(*(f"{prefix}{name}" for name in _EVERY for prefix in ("broadcast_", "elemwise_", "_")))
 def convert_binary(node: MxnetNode) -> Expr:
     """Functions of two operands, which broadcast."""
-    name = "add" if node.operator == "_grad_add" else _stem(node.operator)[0]
-    return _binary(name, node[0], node[1])
+    return _binary(_stem(node.operator)[0], node[0], node[1])
 
 
 @converts(*(f"_{name}_scalar" for name in _EVERY), *(f"_r{name}_scalar" for name in _BINARY))
@@ -128,19 +127,6 @@ def convert_with_number(node: MxnetNode, x: Expr, scalar: float) -> Expr:
     name, reverse = _stem(node.operator)
     number = like(scalar, x)
     return _binary(name, number, x) if reverse else _binary(name, x, number)
-
-
-@converts("add_n", "ElementWiseSum")
-def convert_add_n(node: MxnetNode) -> Expr:
-    total, *rest = node.given()
-    for value in rest:
-        total = total + value
-    return total
-
-
-@converts("clip")
-def convert_clip(x: Expr, a_min: float, a_max: float) -> Expr:
-    return op.clip(x, a_min, a_max)
 
 
 @converts("smooth_l1")
@@ -195,27 +181,21 @@ def convert_softmax_output(
     return reshape(op.nn.softmax(reshape(node[0], (batch, rest)), axis=1), node.shape())
 
 
-_REDUCTIONS: dict[str, Callable[..., Expr]] = {
-    "sum": op.sum, "sum_axis": op.sum, "mean": op.mean, "max": op.max, "max_axis": op.max, "min": op.min,
-    "min_axis": op.min, "prod": op.prod,
-}  # fmt: skip
+_REDUCTIONS = {name: REDUCTIONS[name] for name in ("sum", "mean", "max", "min", "prod")}
 
 
-@converts(*_REDUCTIONS)
+@converts(*_REDUCTIONS, "sum_axis", "max_axis", "min_axis")
 def convert_reduction(node: MxnetNode, x: Expr, exclude: bool = False, keepdims: bool = False) -> Expr:
     """Over axes, or all others; what is left of a tensor of no axes has one element."""
     axes = node.axes("axis", exclude)
-    made = _REDUCTIONS[node.operator](x, axis=axes, keepdims=keepdims)
+    made = _REDUCTIONS[node.operator.removesuffix("_axis")](x, axis=axes, keepdims=keepdims)
     return reshape(made, (1,)) if not shape_of(made) else made
 
 
 @converts("norm")
 def convert_norm(node: MxnetNode, keepdims: bool = False, ord: int = 2) -> Expr:
     axes = node.axes()
-    if ord == 1:
-        made = op.sum(op.abs(node[0]), axis=axes, keepdims=keepdims)
-    else:
-        made = op.sqrt(op.sum(node[0] * node[0], axis=axes, keepdims=keepdims))
+    made = REDUCTIONS["l1" if ord == 1 else "l2"](node[0], axis=axes, keepdims=keepdims)
     return reshape(made, (1,)) if not shape_of(made) else made
 
 
@@ -237,7 +217,7 @@ def convert_topk(node: MxnetNode) -> list[Expr]:
     dtype = _dtype(node, str(node.attr("dtype", "float32")))
     count = int(node.attr("k", 1)) or node.fixed()[axis]
     found = op.topk(node[0], k=count, axis=axis, is_ascend=node.flag("is_ascend"), dtype="int32")
-    values, positions = TupleGetItem(found, 0), cast(TupleGetItem(found, 1), dtype)
+    values, positions = found[0], cast(found[1], dtype)
     if kind not in ("value", "indices", "both"):
         node.unsupported(f"ret_typ={kind} is not supported")
     return [values, positions] if kind == "both" else [values if kind == "value" else positions]
@@ -247,10 +227,7 @@ def convert_topk(node: MxnetNode) -> list[Expr]:
 def convert_sort(node: MxnetNode, axis: Axis = -1, is_ascend: bool = True, dtype: str = "float32") -> Expr:
     if node.operator == "sort":
         return op.sort(node[0], axis=axis, is_ascend=is_ascend)
-    return cast(
-        op.argsort(node[0], axis=axis, is_ascend=is_ascend, dtype="int32"),
-        _dtype(node, dtype),
-    )
+    return cast(op.argsort(node[0], axis=axis, is_ascend=is_ascend, dtype="int32"), _dtype(node, dtype))
 
 
 @converts("_zeros", "_ones", "_full", "_arange")
@@ -273,12 +250,8 @@ def convert_dot(
     node: MxnetNode, a: Expr, b: Expr, transpose_a: bool = False, transpose_b: bool = False, alpha: float = 1.0
 ) -> Expr:
     """The last axis of one times the first of the other; of batches, matrix by matrix."""
-    flags = transpose_a, transpose_b
-    if node.operator == "dot":
-        if rank_of(a) != 2 or rank_of(b) != 2:
-            node.unsupported(f"a product of {rank_of(a)} and {rank_of(b)} axes is not supported")
-        return op.nn.matmul(a, b, transpose_a=flags[0], transpose_b=flags[1])
-    if rank_of(a) != 3 or rank_of(b) != 3:
+    if rank_of(a) != rank_of(b) or rank_of(a) != (2 if node.operator == "dot" else 3):
         node.unsupported(f"a product of {rank_of(a)} and {rank_of(b)} axes is not supported")
-    made = op.nn.batch_matmul(a, b, transpose_a=flags[0], transpose_b=flags[1])
+    product = op.nn.matmul if node.operator == "dot" else op.nn.batch_matmul
+    made = product(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     return functions.linear(made, alpha) if "alpha" in node.attrs else made

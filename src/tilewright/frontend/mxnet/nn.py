@@ -9,7 +9,9 @@ import numpy as np
 
 from tilewright.frontend.builders.normalization import normalized, scaled_over
 from tilewright.frontend.builders.recurrent_layers import gate_count, known_modes, recurrent_layers
-from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution, window_count
+from tilewright.frontend.builders.statistics import batch_normalized
+from tilewright.frontend.builders.window_rules import biased, counts_upwards, repeated_pixels, transposed_sizes
+from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution
 from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
@@ -17,6 +19,7 @@ from tilewright.frontend.idioms import (
     flatten,
     index_axis,
     move_axis,
+    pads,
     product,
     rank_of,
     reshape,
@@ -44,53 +47,47 @@ def _window(node: MxnetNode) -> tuple[list[int], list[int], list[int], list[int]
     return kernel, strides, pad, dilation
 
 
-def _biased(node: MxnetNode, made: Expr, index: int = 2, no_bias: bool = False) -> Expr:
-    return made if node.flag("no_bias", no_bias) or not node.has(index) else op.nn.bias_add(made, node[index], axis=1)
+def _bias(node: MxnetNode, no_bias: bool = False) -> Expr | None:
+    return None if node.flag("no_bias", no_bias) or not node.has(2) else node[2]
 
 
 @converts("Convolution", "Convolution_v1")
 def convert_convolution(node: MxnetNode, x: Expr, weight: Expr, num_group: int = 1) -> Expr:
     _, strides, pad, dilation = _window(node)
-    made = convolution(x, weight, strides, (*pad, *pad), dilation, num_group)
-    return _biased(node, made)
+    return biased(convolution(x, weight, strides, pads(pad, pad), dilation, num_group), _bias(node))
 
 
 @converts("Deconvolution")
 def convert_deconvolution(node: MxnetNode, x: Expr, weight: Expr, num_group: int = 1) -> Expr:
     """`adj` adds to the result, `target_shape` says how large it is and takes the place of the padding."""
     kernel, strides, pad, dilation = _window(node)
-    adjust = node.numbers("adj", [0] * len(kernel)) or [0] * len(kernel)
-    target = node.numbers("target_shape", [0])
+    none = [0] * len(kernel)
+    adjust, target = node.numbers("adj", none) or none, node.numbers("target_shape", [0])
     if any(target):
-        total = [(e - 1) * s + (k - 1) * d + 1 - want for e, s, k, d, want in
-                 zip(node.fixed()[2:], strides, kernel, dilation, target)]  # fmt: skip
-        adjust = [value % 2 for value in total]
-        pad = [(value + 1) // 2 for value in total]
+        whole = transposed_sizes(node.fixed()[2:], kernel, strides, (none, none), dilation)
+        total = [extent - want for extent, want in zip(whole, target)]
+        adjust, pad = [value % 2 for value in total], [(value + 1) // 2 for value in total]
         if min(pad) < 0:
             node.bad(f"target_shape={target} is larger than its input makes")
-    made = transposed_convolution(x, weight, strides, (*pad, *pad), dilation, num_group, adjust)
-    return _biased(node, made, no_bias=True)
+    made = transposed_convolution(x, weight, strides, pads(pad, pad), dilation, num_group, adjust)
+    return biased(made, _bias(node, no_bias=True))
 
 
 @converts("FullyConnected")
 def convert_fully_connected(node: MxnetNode, data: Expr, flatten_: bool = True) -> Expr:
     """All axes behind the batch, or the last one alone, times a matrix."""
     if flatten_:
-        return _biased(node, op.nn.dense(flatten(data), node[1]))
+        return biased(op.nn.dense(flatten(data), node[1]), _bias(node))
     outer = shape_of(data)[:-1]
-    made = _biased(node, op.nn.dense(reshape(data, (product(outer), shape_of(data)[-1])), node[1]))
+    made = biased(op.nn.dense(reshape(data, (product(outer), shape_of(data)[-1])), node[1]), _bias(node))
     return reshape(made, (*outer, shape_of(made)[1]))
 
 
 @converts("Pooling", "Pooling_v1")
 def convert_pooling(
-    node: MxnetNode,
-    data: Expr,
-    pool_type: str = "max",
-    global_pool: bool = False,
-    pooling_convention: str = "valid",
+    node: MxnetNode, data: Expr, pool_type: str = "max", global_pool: bool = False, pooling_convention: str = "valid",
     count_include_pad: bool = True,
-) -> Expr:
+) -> Expr:  # fmt: skip
     """Windows; by the convention `full` they may reach behind the data."""
     if global_pool:
         axes = tuple(range(2, node.rank()))
@@ -99,20 +96,17 @@ def convert_pooling(
             node.unsupported(f"pool_type={pool_type} of all is not supported")
         return function(data, axis=axes, keepdims=True)
     kernel, strides, pad, _ = _window(node)
-    convention = pooling_convention
     counts = None
-    if convention != "valid":
-        extents = node.fixed()[2:]
-        if convention == "same":
-            counts = [math.ceil(extent / step) for extent, step in zip(extents, strides)]
-        else:
-            counts = [window_count(e, k, s, p, p, True) for e, k, s, p in zip(extents, kernel, strides, pad)]
+    if pooling_convention == "same":
+        counts = [math.ceil(extent / step) for extent, step in zip(node.fixed()[2:], strides)]
+    elif pooling_convention != "valid":
+        counts = counts_upwards(node, node.fixed()[2:], kernel, strides, (pad, pad))
     if pool_type == "max":
         return pool(data, "max", kernel, strides, pad, counts, pad)
     if pool_type == "avg":
         return pool(data, "mean", kernel, strides, pad, counts, pad, padding_counts=count_include_pad)
     if pool_type != "sum" or counts is not None:
-        node.unsupported(f"pool_type={pool_type} by the convention {convention} is not supported")
+        node.unsupported(f"pool_type={pool_type} by the convention {pooling_convention} is not supported")
     means = pool(data, "mean", kernel, strides, pad, None, pad, padding_counts=True)
     return means * float(np.prod(kernel))
 
@@ -121,13 +115,7 @@ def convert_pooling(
 def convert_batch_norm(node: MxnetNode, x: Expr, axis: Axis = 1, eps: float = 1e-3, fix_gamma: bool = True) -> Expr:
     """By the statistics of training; with `fix_gamma`, which is the default, the factor is 1."""
     gamma, beta, mean, variance = (node[index] for index in range(1, 5))
-    factor: Expr = op.rsqrt(variance + eps)
-    if not fix_gamma:
-        factor = factor * gamma
-    shift = beta - mean * factor
-    spread = [node.shape()[axis] if position == axis else 1 for position in range(node.rank())]
-    factor, moved = (cast(reshape(value, spread), node.dtype()) for value in (factor, shift))
-    return x * factor + moved
+    return cast(batch_normalized(x, (mean, variance, None if fix_gamma else gamma, beta), eps, axis), node.dtype())
 
 
 @converts("LayerNorm")
@@ -152,23 +140,16 @@ def convert_group_norm(node: MxnetNode, x: Expr, weight: Expr, bias: Expr, num_g
 
 @converts("L2Normalization")
 def convert_l2_normalization(node: MxnetNode, x: Expr, mode: str = "instance", eps: float = 1e-10) -> Expr:
-    axes = {"instance": tuple(range(1, node.rank())), "channel": (1,), "spatial": tuple(range(2, node.rank()))}.get(
-        mode
-    )
+    rank = node.rank()
+    axes = {"instance": tuple(range(1, rank)), "channel": (1,), "spatial": tuple(range(2, rank))}.get(mode)
     if axes is None:
         node.bad(f"mode={mode}")
-    squares = op.sum(x * x, axis=axes, keepdims=True)
-    return x / op.sqrt(squares + eps)
+    return x / op.sqrt(op.sum(x * x, axis=axes, keepdims=True) + eps)
 
 
 @converts("LRN")
 def convert_lrn(x: Expr, nsize: int, knorm: float = 2.0, alpha: float = 1e-4, beta: float = 0.75) -> Expr:
     return op.nn.lrn(x, size=nsize, axis=1, bias=knorm, alpha=alpha, beta=beta)
-
-
-@converts("Embedding")
-def convert_embedding(x: Expr, weight: Expr) -> Expr:
-    return op.take(weight, cast(x, "int32"), axis=0)
 
 
 @converts("UpSampling")
@@ -177,10 +158,7 @@ def convert_upsampling(node: MxnetNode, scale: int) -> Expr:
     if str(node.needed("sample_type")) != "nearest" or len(node.inputs) != 1:
         node.unsupported("learned and joined upsampling is not supported")
     (_, _, height, width) = node.fixed()
-    return op.image.resize2d(
-        node[0], size=(height * scale, width * scale), method="nearest_neighbor",
-        coordinate_transformation_mode="asymmetric", rounding_method="floor",
-    )  # fmt: skip
+    return repeated_pixels(node[0], (height * scale, width * scale))
 
 
 @converts("_contrib_BilinearResize2D")
@@ -294,13 +272,13 @@ def convert_sequence_last(node: MxnetNode, axis: int = 0, use_sequence_length: b
     return op.squeeze(op.gather(data, 0, broadcast_to(wide, (1, *shape_of(data)[1:]))), axis=(0,))
 
 
-@converts("_contrib_div_sqrt_dim")
-def convert_div_sqrt_dim(node: MxnetNode) -> Expr:
-    return node[0] * float(node.fixed()[-1]) ** -0.5
-
-
-@converts("depth_to_space", "space_to_depth")
-def convert_depth_to_space(node: MxnetNode) -> Expr:
-    if node.operator == "space_to_depth":
-        return op.nn.space_to_depth(node[0], block_size=int(node.needed("block_size")))
-    return op.nn.depth_to_space(node[0], block_size=int(node.needed("block_size")), mode="DCR")
+converts.functions(
+    {
+        "_contrib_div_sqrt_dim": lambda node: node[0] * float(node.fixed()[-1]) ** -0.5,
+        "space_to_depth": lambda node: op.nn.space_to_depth(node[0], block_size=int(node.needed("block_size"))),
+        "depth_to_space": lambda node: op.nn.depth_to_space(
+            node[0], block_size=int(node.needed("block_size")), mode="DCR"
+        ),
+        "Embedding": lambda node: op.take(node[1], cast(node[0], "int32"), axis=0),
+    }
+)

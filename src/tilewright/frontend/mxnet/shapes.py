@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tilewright.frontend.builders.elements import padded, python_slice
+from tilewright.frontend.builders.slicing import split_axis
 from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
     concatenate,
     constant,
     flatten,
-    index_axis,
     rank_of,
     reshape,
     shape_of,
@@ -19,11 +20,6 @@ from tilewright.frontend.mxnet.node import MxnetNode, converts
 from tilewright.frontend.signature import Axis
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
-
-
-@converts("Flatten", "flatten")
-def convert_flatten(x: Expr) -> Expr:
-    return flatten(x)
 
 
 @converts("Reshape", "reshape")
@@ -85,14 +81,8 @@ def convert_stack(node: MxnetNode, axis: int = 0) -> Expr:
 @converts("SliceChannel", "split")
 def convert_split(node: MxnetNode, num_outputs: int, axis: Axis = 1, squeeze_axis: bool = False) -> list[Expr]:
     """Parts of one size, whose axis is taken away where asked for."""
-    count = num_outputs
-    extent = node.shape()[axis]
-    if count < 1 or extent % count:
-        node.bad(f"{extent} elements do not make {count} parts")
-    size = extent // count
-    if squeeze_axis:
-        return [index_axis(node[0], axis, position) for position in range(count)]
-    return [slice_axis(node[0], axis, position * size, (position + 1) * size) for position in range(count)]
+    parts = split_axis(node, node[0], axis, num_outputs)
+    return [op.squeeze(part, axis=(axis,)) for part in parts] if squeeze_axis else parts
 
 
 @converts("slice", "crop")
@@ -102,26 +92,14 @@ def convert_slice(node: MxnetNode) -> Expr:
     begin, end = node.needed("begin"), node.needed("end")
     step = node.attr("step", ()) or (None,) * len(begin)
     for axis, (low, high, stride) in enumerate(zip(begin, end, step, strict=True)):
-        extent = node.shape()[axis]
-        if low is None and high is None and stride in (None, 1):
-            continue
-        if not isinstance(extent, int):
-            node.unsupported(f"a slice of the open axis {axis} is not supported")
-        first, last, pace = slice(low, high, stride).indices(extent)
-        x = op.strided_slice(
-            x, begin=(first,), end=(last if last >= 0 else -extent - 1,), strides=(pace,), axes=(axis,)
-        )
+        x = python_slice(node, x, axis, low, high, stride or 1)
     return x
 
 
 @converts("slice_axis")
 def convert_slice_axis(node: MxnetNode, x: Expr, axis: Axis, begin: int = 0) -> Expr:
-    extent = node.shape()[axis]
     end = node.attr("end")
-    if not isinstance(extent, int):
-        node.unsupported("a slice of an open axis is not supported")
-    low, high, _ = slice(begin, None if end is None else int(end)).indices(extent)
-    return slice_axis(x, axis, low, max(low, high))
+    return python_slice(node, x, axis, begin, None if end is None else int(end), 1)
 
 
 @converts("slice_like")
@@ -149,11 +127,6 @@ def convert_crop(node: MxnetNode, center_crop: bool = False) -> Expr:
     return x
 
 
-@converts("tile")
-def convert_tile(node: MxnetNode) -> Expr:
-    return op.tile(node[0], reps=tuple(node.numbers("reps")))
-
-
 @converts("repeat")
 def convert_repeat(node: MxnetNode) -> Expr:
     if node.attr("axis") is None:
@@ -175,13 +148,7 @@ def convert_pad(node: MxnetNode, mode: str, constant_value: float = 0.0) -> Expr
     pairs = tuple(zip(width[::2], width[1::2]))
     if len(pairs) != node.rank() or min(width) < 0:
         node.bad(f"pad_width={width} of {node.rank()} axes")
-    if mode == "constant":
-        return op.nn.pad(node[0], pad_width=pairs, pad_value=constant_value)
-    if mode == "reflect":
-        return op.nn.mirror_pad(node[0], pad_width=pairs, mode="REFLECT")
-    if mode != "edge":
-        node.bad(f"mode={mode}")
-    return op.nn.pad(node[0], pad_width=pairs, pad_mode="edge")
+    return padded(node, node[0], pairs, mode, constant_value)
 
 
 @converts("broadcast_to")
@@ -225,12 +192,6 @@ def convert_pick(node: MxnetNode, x: Expr, updates: Expr, axis: Axis = -1, keepd
     return made if keepdims else op.squeeze(made, axis=(axis,))
 
 
-@converts("gather_nd")
-def convert_gather_nd(x: Expr, indices: Expr) -> Expr:
-    """Coordinates along the first axis of the indices."""
-    return op.gather_nd(x, cast(indices, "int32"))
-
-
 @converts("one_hot")
 def convert_one_hot(node: MxnetNode, x: Expr, depth: int, dtype: str = "float32") -> Expr:
     if not 0 < depth < 1 << 24:
@@ -241,6 +202,12 @@ def convert_one_hot(node: MxnetNode, x: Expr, depth: int, dtype: str = "float32"
     return op.one_hot(cast(x, "int32"), on, off, depth=depth, axis=-1, dtype=dtype)
 
 
-@converts("shape_array")
-def convert_shape(node: MxnetNode) -> Expr:
-    return constant(node.fixed(), "int64")
+converts.functions(
+    {
+        "shape_array": lambda node: constant(node.fixed(), "int64"),
+        # coordinates along the first axis of the indices
+        "gather_nd": lambda node: op.gather_nd(node[0], cast(node[1], "int32")),
+        "tile": lambda node: op.tile(node[0], reps=tuple(node.numbers("reps"))),
+        **dict.fromkeys(("Flatten", "flatten"), lambda node: flatten(node[0])),
+    }
+)
