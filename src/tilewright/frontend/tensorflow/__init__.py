@@ -39,7 +39,7 @@ def from_tensorflow(
 
 def supported_operators() -> list[str]:
     """The operators that have a converter, sorted."""
-    from tilewright.frontend.tensorflow import families  # noqa: F401  (importing a family registers its converters)
+    from tilewright.frontend.tensorflow import convert  # noqa: F401  (importing it registers the converters)
 
     return converts.supported()
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontend.converters import import_families
 from tilewright.frontend.inputs import Declared, InputSpec, resolve_inputs
 from tilewright.frontend.outputs import module_of
-from tilewright.frontend.tensorflow import families  # noqa: F401  (importing a family registers its converters)
 from tilewright.frontend.tensorflow.declared_shapes import fits
 from tilewright.frontend.tensorflow.importer import Importer
 from tilewright.frontend.tensorflow.load import Endpoint, Program, load_program
@@ -20,6 +20,10 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import type_of
 from tilewright.support.dtype import DType
+
+import_families(
+    "tilewright.frontend.tensorflow", "control dilation image indexing lists loops math nn reduce shape tables"
+)
 
 
 def convert_model(

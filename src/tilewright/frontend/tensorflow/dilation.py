@@ -43,8 +43,8 @@ def widened(value: Blocked, axis: int) -> Blocked:
 def dilated(node: TfNode) -> Blocked | None:
     """A convolution of blocks as one of the data, dilated; None where it is none that can be."""
     value = node.values[0] if node.values else None
-    strides, dilations = node.i_list("strides"), node.i_list("dilations")
-    if not isinstance(value, Blocked) or node.s("padding") != "VALID" or (set(strides) | set(dilations)) - {1}:
+    strides, dilations = node.attr("strides", []), node.attr("dilations", [])
+    if not isinstance(value, Blocked) or node.attr("padding", "") != "VALID" or (set(strides) | set(dilations)) - {1}:
         return None
     apart = dict(zip(value.axes, value.blocks))
     kept = TfNode(node.record, node.name, [None, *node.values[1:]], node.importer)
@@ -68,7 +68,7 @@ def _pairs(node: TfNode, index: int, what: str) -> list[tuple[Any, Any]]:
 def _blocks(node: TfNode) -> tuple[list[int], list[tuple[Any, Any]], str]:
     new = node.operator.endswith("ND")
     what = "crops" if node.operator.startswith("BatchTo") else "padding"
-    return node.ints(1, "blocks") if new else [node.i("block_size")] * 2, _pairs(node, 2 if new else 1, what), what
+    return node.ints(1, "blocks") if new else [node.attr("block_size")] * 2, _pairs(node, 2 if new else 1, what), what
 
 
 @converts("SpaceToBatchND", "SpaceToBatch")
@@ -83,8 +83,8 @@ def convert_space_to_batch(node: TfNode) -> Blocked:
 def _cut(node: TfNode, data: Expr, blocks: Sequence[int], pads: Sequence[tuple[Any, Any]]) -> Expr:
     """The blocks themselves."""
     rest = node.rank(data) - 1 - len(blocks)
-    batch, *extents = shape_of(op.nn.pad(data, pad_width=[(0, 0), *pads, *[(0, 0)] * rest]))
     padded = op.nn.pad(data, pad_width=[(0, 0), *pads, *[(0, 0)] * rest])
+    batch, *extents = shape_of(padded)
     count = len(blocks)
     split = [n for extent, block in zip(extents, blocks) for n in (as_dim(extent // block), block)]
     parts = reshape(padded, (batch, *split, *extents[count:]))

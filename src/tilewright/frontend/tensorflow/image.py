@@ -31,7 +31,7 @@ _METHODS = {"ResizeBilinear": "linear", "ResizeNearestNeighbor": "nearest_neighb
 @converts(*_METHODS)
 def convert_resize(node: TfNode) -> Expr:
     height, width = node.ints(1, "size")
-    corners, half = node.b("align_corners"), node.b("half_pixel_centers")
+    corners, half = node.attr("align_corners", False), node.attr("half_pixel_centers", False)
     if node.operator == "ResizeBicubic" and all(isinstance(extent, int) for extent in shape_of(node[0])[1:3]):
         rows, columns = extents(node[0], 1, "bicubic")
         sides = cubic_matrix(rows, height, corners, half), cubic_matrix(columns, width, corners, half)
@@ -53,8 +53,8 @@ def convert_resize(node: TfNode) -> Expr:
 def convert_crop_and_resize(node: TfNode) -> Expr:
     made = op.image.crop_and_resize(
         channels_first(cast(node[0], "float32")), node[1], node[2], crop_size=node.ints(3, "size"),
-        method={"bilinear": "bilinear", "nearest": "nearest_neighbor"}[node.s("method", "bilinear")],
-        extrapolation_value=node.f("extrapolation_value"),
+        method={"bilinear": "bilinear", "nearest": "nearest_neighbor"}[node.attr("method", "bilinear")],
+        extrapolation_value=node.attr("extrapolation_value", 0.0),
     )  # fmt: skip
     return channels_last(made)
 
@@ -65,13 +65,13 @@ _KERNELS = {"triangle": "bilinear", "keyscubic": "bicubic"}
 
 @converts("ScaleAndTranslate")
 def convert_scale_and_translate(node: TfNode) -> Expr:
-    size, kernel = node.ints(1, "size"), node.s("kernel_type", "lanczos3")
+    size, kernel = node.ints(1, "size"), node.attr("kernel_type", "lanczos3")
     moved = [node[position] for position in (2, 3)]
     if not all(isinstance(one, Constant) for one in moved):
         node.unsupported("its scale or translation is computed at run time")
     scale, shift = (np.asarray(one.data, "float64") for one in moved if isinstance(one, Constant))
     sides = [
-        resize_matrix(before, after, _KERNELS.get(kernel, kernel), node.b("antialias", True), float(by), float(to))
+        resize_matrix(before, after, _KERNELS.get(kernel, kernel), node.attr("antialias", True), float(by), float(to))
         for before, after, by, to in zip(extents(node[0], 1, kernel), size, scale, shift)
     ]
     return by_matrices(cast(node[0], "float32"), 1, sides)
@@ -79,16 +79,11 @@ def convert_scale_and_translate(node: TfNode) -> Expr:
 
 @converts("ResizeArea")
 def convert_resize_area(node: TfNode) -> Expr:
-    if node.b("align_corners"):
+    if node.attr("align_corners", False):
         node.unsupported("align_corners")
     size = node.ints(1, "size")
     sides = [area_matrix(before, after) for before, after in zip(extents(node[0], 1, "area"), size)]
     return by_matrices(cast(node[0], "float32"), 1, sides)
-
-
-@converts("RGBToHSV")
-def convert_rgb_to_hsv(node: TfNode) -> Expr:
-    return _hsv_of(node[0])
 
 
 def _hsv_of(value: Expr) -> Expr:
@@ -107,11 +102,6 @@ def _hsv_of(value: Expr) -> Expr:
     return op.stack([hue + op.where(hue < zero, one, zero), saturation, high], axis=axis)
 
 
-@converts("HSVToRGB")
-def convert_hsv_to_rgb(node: TfNode) -> Expr:
-    return _rgb_of(node[0])
-
-
 def _rgb_of(value: Expr) -> Expr:
     hue, saturation, brightness = _parts(value)
     pale = 1 - saturation
@@ -121,13 +111,12 @@ def _rgb_of(value: Expr) -> Expr:
 
 def _pure_colour(hue: Expr) -> list[Expr]:
     """Red, green and blue, 0 … 1, of a hue, 0 … 1."""
-    turns, one, two = hue * 6, like(1, hue), like(2, hue)
-    parts = [
-        op.abs(turns - 3) - one,
-        two - op.abs(turns - two),
-        two - op.abs(turns - 4),
-    ]
+    turns = hue * 6
+    parts = (op.abs(turns - 3) - 1, 2 - op.abs(turns - 2), 2 - op.abs(turns - 4))
     return [op.clip(part, 0.0, 1.0) for part in parts]
+
+
+converts.functions({"RGBToHSV": lambda node: _hsv_of(node[0]), "HSVToRGB": lambda node: _rgb_of(node[0])})
 
 
 @converts("AdjustContrastv2")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from tilewright.frontend.idioms import broadcast_to, cast, constant, full, move_axis, reshape, shape_of
+from tilewright.frontend.builders.elements import batched_take, gather_nd, scatter_nd
+from tilewright.frontend.idioms import cast, constant, full, reshape, shape_of
 from tilewright.frontend.tensorflow.control import resolved
 from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Dims, dims_of
@@ -25,54 +24,33 @@ def convert_gather(node: TfNode) -> Any:
     data = resolved(node, 0)
     rank = len(shape_of(data))
     axis = node.axis(node.ints(2, "axis")[0], rank) if node.operator == "GatherV2" else 0
-    batch = node.i("batch_dims", 0)
+    batch = node.attr("batch_dims", 0)
     if not batch:
         return op.take(data, node[1], axis=axis)
-    batch = batch + node.rank(1) if batch < 0 else batch
-    return _batched(node, data, axis, batch)
-
-
-def _batched(node: TfNode, data: Expr, axis: int, batch: int) -> Expr:
-    """Of each sample of the batch its own positions."""
-    shape, positions = shape_of(data), node[1]
-    lead, own = shape[:batch], shape_of(positions)[batch:]
-    moved = move_axis(data, axis, batch)
-    rest = shape_of(moved)[batch + 1 :]
-    count = int(np.prod([int(extent) for extent in own], initial=1))
-    flat = reshape(positions, (*lead, count, *[1] * len(rest)))
-    found = op.gather(moved, batch, broadcast_to(flat, (*lead, count, *rest)))
-    made = reshape(found, (*lead, *own, *rest))
-    between = axis - batch
-    order = [*range(batch), *range(batch + len(own), batch + len(own) + between), *range(batch, batch + len(own))]
-    return op.transpose(made, axes=[*order, *range(len(order), len(shape_of(made)))])
+    return batched_take(data, node[1], axis, batch + node.rank(1) if batch < 0 else batch)
 
 
 @converts("GatherNd", "ResourceGatherNd")
 def convert_gather_nd(node: TfNode) -> Expr:
-    positions = move_axis(node[1], node.rank(1) - 1, 0)
-    return op.gather_nd(resolved(node, 0), positions)
-
-
-_MODES = {"Update": "update", "Add": "add", "Sub": "sub", "Max": "max", "Min": "min"}
+    return gather_nd(resolved(node, 0), node[1])
 
 
 @converts("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax", "TensorScatterMin")
 def convert_tensor_scatter(node: TfNode) -> Expr:
-    kind = node.operator.removeprefix("TensorScatter")
-    updates = -node[2] if kind == "Sub" else node[2]
-    positions = move_axis(node[1], node.rank(1) - 1, 0)
-    return op.scatter_nd(node[0], positions, updates, mode="add" if kind == "Sub" else _MODES[kind])
+    mode = node.operator.removeprefix("TensorScatter").lower()
+    if mode == "sub":
+        return scatter_nd(node[0], node[1], -node[2], "add")
+    return scatter_nd(node[0], node[1], node[2], mode)
 
 
 @converts("ScatterNd")
 def convert_scatter_nd(node: TfNode) -> Expr:
-    table = full(0, node.dims(2), node.dtype(1))
-    return op.scatter_nd(table, move_axis(node[0], node.rank(0) - 1, 0), node[1], mode="add")
+    return scatter_nd(full(0, node.dims(2), node.dtype(1)), node[0], node[1], "add")
 
 
 @converts("OneHot")
 def convert_one_hot(node: TfNode) -> Expr:
-    axis = node.i("axis", -1)
+    axis = node.attr("axis", -1)
     return op.one_hot(node[0], node[2], node[3], depth=node.ints(1, "depth")[0], axis=axis, dtype=node.dtype(2))
 
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.frontend.builders.loops import recursive_call
 from tilewright.frontend.graph_walk import UNAVAILABLE
-from tilewright.frontend.idioms import full, reshape, shape_of
+from tilewright.frontend.idioms import full, shape_of
 from tilewright.frontend.tensorflow.control import truth
 from tilewright.frontend.tensorflow.lists import rows_of, written_rows
 from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Dims, Handle, Items, Rows, expression
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var, var
-from tilewright.relay.ir.type import FuncType, TensorType, TupleType
+from tilewright.relay.ir.expr import Constant, Expr, Tuple, Var, var
+from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import all_vars
 from tilewright.tir.expr import Var as TirVar
@@ -89,12 +90,10 @@ def _recursive(node: TfNode, test: Part, body: Part, start: Sequence[Any]) -> li
         node.unsupported("a loop whose values change their types")
     condition = truth(expression(go_on))
     captured: list[Var] = [one for one in all_vars(Tuple([condition, *again])) if one not in params]
-    name = GlobalVar(f"while_{len(node.importer.loops) + 1}")
-    everything = [*params, *captured, *extra]
-    name.set_inferred_type(FuncType([type_of(param) for param in everything], TupleType(types)))
-    root = If(reshape(condition, ()), Call(name, [*again, *captured, *extra], span=node.name), Tuple(params))
-    node.importer.loops[name] = Function(everything, root, TupleType(types))
-    made = Call(name, [*first, *captured, *sizes], span=node.name)
+    everything, further = [*params, *captured, *extra], [*again, *captured, *extra]
+    begin = [*first, *captured, *sizes]
+    functions = node.importer.loops
+    made = recursive_call(functions, "while", everything, len(types), condition, further, begin, node.name)
     positions = iter(range(len(params)))
     return [
         before if param is None else _behind(before, made[next(positions)])

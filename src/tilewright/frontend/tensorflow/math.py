@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend.builders import functions
 from tilewright.frontend.builders.complex_numbers import Complex, angle, conjugate, magnitude
+from tilewright.frontend.builders.elements import matrices_turned
 from tilewright.frontend.builders.fourier import complex_transform, real_inverse, real_transform
 from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, like, shape_of
 from tilewright.frontend.tensorflow.node import TfNode, converts
@@ -84,22 +86,6 @@ converts.unary({
 })  # fmt: skip
 
 
-@converts("Round")
-def convert_round(node: TfNode) -> Expr:
-    return op.round(node[0]) if is_float(node.dtype()) else node[0]
-
-
-@converts("LeakyRelu")
-def convert_leaky_relu(node: TfNode) -> Expr:
-    return op.nn.leaky_relu(node[0], alpha=node.f("alpha", 0.2))
-
-
-@converts("ClipByValue")
-def convert_clip(node: TfNode) -> Expr:
-    """The clipped value: the lower bound counts where the bounds cross."""
-    return op.maximum(op.minimum(node[0], node[2]), node[1])
-
-
 @converts("DivNoNan", "MulNoNan", "Xdivy", "Xlogy", "Xlog1py")
 def convert_without_nan(node: TfNode) -> Expr:
     """0 where the divisor (the factor in front) is 0, whatever the other operand."""
@@ -117,23 +103,22 @@ def convert_without_nan(node: TfNode) -> Expr:
     return op.where(op.equal(left, zero), zero, made)
 
 
-@converts("SquaredDifference")
-def convert_squared_difference(node: TfNode) -> Expr:
-    apart = node[0] - node[1]
-    return apart * apart
-
-
-@converts("ApproximateEqual")
-def convert_approximate_equal(node: TfNode) -> Expr:
-    return op.abs(node[0] - node[1]) < node.f("tolerance", 1e-5)
-
-
-@converts("AddN", "AccumulateNV2")
-def convert_add_n(node: TfNode) -> Expr:
-    made, *rest = node.given()
-    for one in rest:
-        made = made + one
-    return made
+converts.functions(
+    {
+        "LeakyRelu": lambda node: op.nn.leaky_relu(node[0], alpha=node.attr("alpha", 0.2)),
+        # the lower bound counts where the bounds cross
+        "ClipByValue": lambda node: op.maximum(op.minimum(node[0], node[2]), node[1]),
+        "SquaredDifference": lambda node: (node[0] - node[1]) * (node[0] - node[1]),
+        "ApproximateEqual": lambda node: op.abs(node[0] - node[1]) < node.attr("tolerance", 1e-5),
+        **dict.fromkeys(("AddN", "AccumulateNV2"), lambda node: reduce(op.add, node.given())),
+        "Round": lambda node: op.round(node[0]) if is_float(node.dtype()) else node[0],
+        "Bitcast": lambda node: op.reinterpret(node[0], dtype=node.type("type")),
+        "MatrixDeterminant": lambda node: linalg.det(node[0]),
+        "MatrixSolve": lambda node: linalg.solve(_adjoint(node), node[1])[0],
+        "RFFT": lambda node: Complex(*real_transform(node[0], node.ints(1, "length")[0])),
+        "Complex": lambda node: Complex(node[0], node[1]),
+    }
+)
 
 
 @converts("BiasAdd", "BiasAddV1")
@@ -156,13 +141,8 @@ def convert_cast(node: TfNode) -> Any:
 @converts("Bucketize")
 def convert_bucketize(node: TfNode) -> Expr:
     """The number of boundaries that are not greater, for each number."""
-    edges = Constant(np.asarray(node.f_list("boundaries"), np.float32))
+    edges = Constant(np.asarray(node.attr("boundaries", []), np.float32))
     return op.searchsorted(edges, cast(node[0], "float32"), right=True, dtype="int32")
-
-
-@converts("Bitcast")
-def convert_bitcast(node: TfNode) -> Expr:
-    return op.reinterpret(node[0], dtype=node.type("type"))
 
 
 @converts("Select", "SelectV2")
@@ -202,9 +182,8 @@ def convert_gradients(node: TfNode) -> Expr:
 
 
 # -------------------------------------------------------------- Matrices: inverses, determinants, factors and solutions
-def _swapped(value: Expr) -> Expr:
-    axes = list(range(len(shape_of(value))))
-    return op.transpose(value, axes=[*axes[:-2], axes[-1], axes[-2]])
+def _adjoint(node: TfNode) -> Expr:
+    return matrices_turned(node[0]) if node.attr("adjoint", False) else node[0]
 
 
 @converts("Cholesky")
@@ -216,32 +195,19 @@ def convert_cholesky(node: TfNode) -> Expr:
     return op.where(failed, constant(np.nan, node.dtype()), made[0])
 
 
-@converts("MatrixDeterminant")
-def convert_determinant(node: TfNode) -> Expr:
-    return linalg.det(node[0])
-
-
-@converts("MatrixSolve")
-def convert_solve(node: TfNode) -> Expr:
-    matrix = _swapped(node[0]) if node.b("adjoint") else node[0]
-    return linalg.solve(matrix, node[1])[0]
-
-
 @converts("MatrixInverse")
 def convert_inverse(node: TfNode) -> Expr:
     shape = shape_of(node[0])
     if not all(isinstance(extent, int) for extent in shape):
         node.unsupported("matrices of symbolic extent; give it with input_shapes")
     eye = np.broadcast_to(np.eye(int(shape[-1])), [int(extent) for extent in shape])
-    matrix = _swapped(node[0]) if node.b("adjoint") else node[0]
-    return linalg.solve(matrix, constant(eye, dtype_of(matrix)))[0]
+    return linalg.solve(_adjoint(node), constant(eye, node.dtype()))[0]
 
 
 @converts("MatrixTriangularSolve")
 def convert_triangular_solve(node: TfNode) -> Expr:
-    lower, adjoint = node.b("lower", True), node.b("adjoint")
-    matrix = _swapped(node[0]) if adjoint else node[0]
-    return linalg.solve_triangular(matrix, node[1], upper=lower == adjoint)
+    upper = node.attr("lower", True) == node.attr("adjoint", False)
+    return linalg.solve_triangular(_adjoint(node), node[1], upper=upper)
 
 
 # Fourier transforms whose results are read as real numbers: complex tensors are pairs of real and imaginary parts.
@@ -250,11 +216,6 @@ def _complex(node: TfNode, index: int = 0) -> Complex:
     if not isinstance(value, Complex):
         node.unsupported(f"its input {index} is not complex")
     return value
-
-
-@converts("RFFT")
-def convert_rfft(node: TfNode) -> Complex:
-    return Complex(*real_transform(node[0], node.ints(1, "length")[0]))
 
 
 @converts("IRFFT")
@@ -267,11 +228,6 @@ def convert_irfft(node: TfNode) -> Expr:
 def convert_fft(node: TfNode) -> Complex:
     value = _complex(node)
     return Complex(*complex_transform(value.real, value.imaginary, node.operator == "IFFT"))
-
-
-@converts("Complex")
-def convert_complex(node: TfNode) -> Complex:
-    return Complex(node[0], node[1])
 
 
 @converts("Real", "Imag", "ComplexAbs", "Conj", "Angle")

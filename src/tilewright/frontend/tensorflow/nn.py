@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.elements import matrices_turned
 from tilewright.frontend.builders.product import einsum, matmul
 from tilewright.frontend.builders.sliding import (
     Window,
@@ -17,7 +18,7 @@ from tilewright.frontend.builders.sliding import (
     pool,
     transposed_convolution,
 )
-from tilewright.frontend.idioms import cast, channels_first, channels_last, constant, rank_of, shape_of, transpose
+from tilewright.frontend.idioms import cast, channels_first, channels_last, constant, shape_of, transpose
 from tilewright.frontend.tensorflow.dilation import dilated
 from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Blocked
@@ -27,39 +28,34 @@ from tilewright.relay.ir.expr import Expr
 
 @converts("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def convert_matmul(node: TfNode) -> Expr:
-    plain = node.operator == "MatMul"
-    turned = (node.b("transpose_a"), node.b("transpose_b")) if plain else (node.b("adj_x"), node.b("adj_y"))
-    parts = []
-    for value, turn in zip((node[0], node[1]), turned):
-        rank = rank_of(value)
-        parts.append(transpose(value, (*range(rank - 2), rank - 1, rank - 2)) if turn else value)
-    return matmul(*parts)
-
-
-@converts("Einsum")
-def convert_einsum(node: TfNode) -> Expr:
-    return einsum(node.s("equation"), node.given())
+    names = ("transpose_a", "transpose_b") if node.operator == "MatMul" else ("adj_x", "adj_y")
+    turned = zip(node.given(), names)
+    return matmul(*(matrices_turned(side) if node.attr(name, False) else side for side, name in turned))
 
 
 # ------------------------------------------------------------------------------------------------------------- windows
-def _spatial(node: TfNode, values: Sequence[int]) -> tuple[int, ...]:
-    """Of numbers for all axes those of the spatial ones."""
+def _spatial(node: TfNode, values: Sequence[int], data: int = 0) -> tuple[int, ...]:
+    """Of numbers for all axes of input `data` those of the spatial ones."""
     if not values:
-        return (1,) * (node.rank() - 2)
+        return (1,) * (node.rank(data) - 2)
     return tuple(values[1:-1] if node.last else values[2:])
 
 
-def _window(node: TfNode, size: Sequence[Any]) -> Window:
-    apart = [node.dilation.get(axis, one) for axis, one in enumerate(node.i_list("dilations") or [1] * node.rank())]
-    strides, dilation = _spatial(node, node.i_list("strides")), _spatial(node, apart)
-    padding = node.s("padding").lower()
+def _padding(node: TfNode) -> Any:
+    """SAME or VALID, or (before, behind) for each spatial axis."""
+    padding = str(node.attr("padding", "")).lower()
     if padding == "explicit":
-        pads = np.asarray(node.i_list("explicit_paddings")).reshape(-1, 2).tolist()
-        chosen = pads[1:-1] if node.last else pads[2:]
-        return Window(tuple(size), strides, dilation, tuple((int(b), int(e)) for b, e in chosen))
+        pads = np.asarray(node.attr("explicit_paddings", [])).reshape(-1, 2).tolist()
+        return tuple(map(tuple, pads[1:-1] if node.last else pads[2:]))
     if padding not in ("same", "valid"):
         node.bad(f"padding {padding!r}")
-    return Window(tuple(size), strides, dilation, padding)
+    return padding
+
+
+def _window(node: TfNode, size: Sequence[Any]) -> Window:
+    given = node.attr("dilations", []) or [1] * node.rank()
+    apart = [node.dilation.get(axis, one) for axis, one in enumerate(given)]
+    return Window(tuple(size), _spatial(node, node.attr("strides", [])), _spatial(node, apart), _padding(node))
 
 
 @converts("Conv2D", "Conv3D", "Conv")
@@ -94,11 +90,8 @@ def convert_backprop(node: TfNode) -> Expr:
     size = tuple(int(extent) for extent in shape_of(kernel)[:-2])
     whole = node.dims(0, "output shape")
     extents = whole[1:-1] if node.last else whole[2:]
-    strides, dilation = _values(node, "strides", len(size)), _values(node, "dilations", len(size))
-    shape = Window(size, strides, dilation, node.s("padding").lower())
-    if shape.padding == "explicit":
-        pads = np.asarray(node.i_list("explicit_paddings")).reshape(-1, 2).tolist()
-        shape = Window(size, strides, dilation, tuple(map(tuple, pads[1:-1] if node.last else pads[2:])))
+    strides, dilation = (_spatial(node, node.attr(name, []), 2) for name in ("strides", "dilations"))
+    shape = Window(size, strides, dilation, _padding(node))
     given = shape_of(data)[1:-1] if node.last else shape_of(data)[2:]
     cut = []
     for axis, (extent, here) in enumerate(zip(extents, given)):
@@ -112,44 +105,35 @@ def convert_backprop(node: TfNode) -> Expr:
     return transposed_convolution(data, channel_kernel(kernel), shape, cut, 1, node.last)
 
 
-def _values(node: TfNode, name: str, axes: int) -> tuple[int, ...]:
-    found = node.i_list(name)
-    return tuple(found[1:-1] if node.last else found[2:]) if found else (1,) * axes
-
-
 @converts("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "MaxPoolV2")
 def convert_pool(node: TfNode) -> Expr:
     if node.operator == "MaxPoolV2":
         size, strides = (node.ints(index, "window") for index in (1, 2))
     else:
-        size, strides = node.i_list("ksize"), node.i_list("strides")
+        size, strides = node.attr("ksize", []), node.attr("strides", [])
     if any(one != 1 for one in (size[0], strides[0], size[-1 if node.last else 1])):
         node.unsupported("windows over samples or channels")
-    axes = len(size) - 2
-    padding: Any = node.s("padding").lower()
-    if padding == "explicit":
-        pads = np.asarray(node.i_list("explicit_paddings")).reshape(-1, 2).tolist()
-        padding = tuple(map(tuple, pads[1:-1] if node.last else pads[2:]))
-    shape = Window(_spatial(node, size), _spatial(node, strides), (1,) * axes, padding)
+    shape = Window(_spatial(node, size), _spatial(node, strides), (1,) * (len(size) - 2), _padding(node))
     return pool("max" if node.operator.startswith("Max") else "avg", node[0], shape, node.last)
+
+
+def _rated(node: TfNode, size: Sequence[int]) -> Window:
+    strides, rates = (tuple(node.attr(name, [])[1:-1]) for name in ("strides", "rates"))
+    return Window(tuple(size), strides, rates, _padding(node))
 
 
 @converts("ExtractImagePatches")
 def convert_patches(node: TfNode) -> Expr:
-    size, strides, rates = (tuple(node.i_list(name)[1:-1]) for name in ("ksizes", "strides", "rates"))
-    return patches(node[0], Window(size, strides, rates, node.s("padding").lower()))
+    return patches(node[0], _rated(node, node.attr("ksizes", [])[1:-1]))
 
 
 @converts("Dilation2D")
 def convert_dilation(node: TfNode) -> Expr:
-    size = shape_of(node[1])[:2]
-    shape = Window(
-        tuple(size), tuple(node.i_list("strides")[1:-1]), tuple(node.i_list("rates")[1:-1]), node.s("padding").lower()
-    )
-    pads = shape.pads(node.shape()[1:3])
+    window = _rated(node, shape_of(node[1])[:2])
+    (top, bottom), (left, right) = window.pads(node.shape()[1:3])
     made = op.image.dilation2d(
-        channels_first(node[0]), transpose(node[1], (2, 0, 1)), strides=shape.strides, dilations=shape.dilation,
-        padding=(pads[0][0], pads[1][0], pads[0][1], pads[1][1]),
+        channels_first(node[0]), transpose(node[1], (2, 0, 1)), strides=window.strides, dilations=window.dilation,
+        padding=(top, left, bottom, right),
     )  # fmt: skip
     return channels_last(made)
 
@@ -160,7 +144,7 @@ def convert_batch_norm(node: TfNode) -> list[Expr]:
     """In training the variance that is handed on is that of the population: divided by one less than there are."""
     data = cast(node[0], "float32")
     axis = node.rank() - 1 if node.last else 1
-    if node.b("is_training", True):
+    if node.attr("is_training", True):
         axes = tuple(one for one in range(node.rank()) if one != axis)
         mean = op.mean(data, axis=axes)
         apart = data - op.mean(data, axis=axes, keepdims=True)
@@ -168,40 +152,35 @@ def convert_batch_norm(node: TfNode) -> list[Expr]:
         count = op.sum(op.ones_like(data), axis=axes)
         others = op.maximum(count - 1, 1)
         left = [mean, variance * count / others]
-        share = node.f("exponential_avg_factor", 1.0)
+        share = node.attr("exponential_avg_factor", 1.0)
         if share != 1:
-            left = [_mixed(old, new, share) for old, new in zip((node[3], node[4]), left)]
+            left = [old * (1 - share) + new * share for old, new in zip((node[3], node[4]), left)]
     else:
         mean, variance = node[3], node[4]
         left = [mean, variance]
-    made = op.nn.batch_norm(data, node[1], node[2], mean, variance, axis=axis, epsilon=node.f("epsilon", 1e-4))
+    made = op.nn.batch_norm(data, node[1], node[2], mean, variance, axis=axis, epsilon=node.attr("epsilon", 1e-4))
     return [cast(made[0], node.dtype()), *left, mean, variance, mean]
-
-
-def _mixed(old: Expr, new: Expr, share: float) -> Expr:
-    """A running average that took in `new`."""
-    return old * (1 - share) + new * share
 
 
 @converts("LRN")
 def convert_lrn(node: TfNode) -> Expr:
-    radius = node.i("depth_radius", 5)
+    radius = node.attr("depth_radius", 5)
     size = 2 * radius + 1
     made = op.nn.lrn(
-        channels_first(node[0]), size=size, axis=1, bias=node.f("bias", 1.0), alpha=node.f("alpha", 1.0) * size,
-        beta=node.f("beta", 0.5),
+        channels_first(node[0]), size=size, axis=1, bias=node.attr("bias", 1.0), alpha=node.attr("alpha", 1.0) * size,
+        beta=node.attr("beta", 0.5),
     )  # fmt: skip
     return channels_last(made)
 
 
-@converts("L2Loss")
-def convert_l2_loss(node: TfNode) -> Expr:
-    return op.sum(node[0] * node[0]) * 0.5
-
-
-@converts("Softmax", "LogSoftmax")
-def convert_softmax(node: TfNode) -> Expr:
-    return (op.nn.softmax if node.operator == "Softmax" else op.nn.log_softmax)(node[0], axis=node.rank() - 1)
+converts.functions(
+    {
+        "L2Loss": lambda node: op.sum(node[0] * node[0]) * 0.5,
+        "Softmax": lambda node: op.nn.softmax(node[0], axis=node.rank() - 1),
+        "LogSoftmax": lambda node: op.nn.log_softmax(node[0], axis=node.rank() - 1),
+        "Einsum": lambda node: einsum(node.attr("equation", ""), node.given()),
+    }
+)
 
 
 @converts("SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits")
@@ -221,14 +200,12 @@ def convert_fake_quant(node: TfNode) -> Expr:
     low: Any
     high: Any
     if node.operator == "FakeQuantWithMinMaxArgs":
-        low, high = np.float32(node.f("min", -6.0)), np.float32(node.f("max", 6.0))
+        low, high = np.float32(node.attr("min", -6.0)), np.float32(node.attr("max", 6.0))
     else:
         low, high = node.static(1, "range").astype("float32"), node.static(2, "range").astype("float32")
-    least, most = int(node.b("narrow_range")), (1 << node.i("num_bits", 8)) - 1
+    least, most = int(node.attr("narrow_range", False)), (1 << node.attr("num_bits", 8)) - 1
     scale = (high - low) / np.float32(most - least)
     zero = np.clip(np.floor(least - low / scale + np.float32(0.5)), least, most).astype("float32")
     low, high = (least - zero) * scale, (most - zero) * scale
-    bounded = op.minimum(op.maximum(node[0], constant(low, "float32")), constant(high, "float32"))
-    steps = (bounded - constant(low, "float32")) * constant(1 / scale, "float32")
-    whole = op.floor(steps + constant(0.5, "float32"))
-    return whole * constant(scale, "float32") + constant(low, "float32")
+    bounded = op.minimum(op.maximum(node[0], constant(low)), constant(high))
+    return op.floor((bounded - low) * (1 / scale) + 0.5) * scale + low

@@ -12,7 +12,7 @@ from tilewright.frontend.converters import Converters
 from tilewright.frontend.graph_node import GraphNode
 from tilewright.frontend.messages import Record
 from tilewright.frontend.tensorflow.schema import described, type_name
-from tilewright.frontend.tensorflow.tensors import array_of, shape_of_proto
+from tilewright.frontend.tensorflow.tensors import array_of
 from tilewright.frontend.tensorflow.values import Dims, dims_of, expression
 from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar
 
@@ -97,44 +97,23 @@ class TfNode(GraphNode):
         return known and any(isinstance(value, Dims) for value in self.values)
 
     # ----------------------------------------------------------------------------------------------------- attributes
-    def _attribute(self, name: str) -> Record | None:
-        return self.attributes.get(name)
-
-    def i(self, name: str, default: int | None = None) -> int:
-        """A whole number; absent without a default is a `ModelError`."""
-        found = self._attribute(name)
+    def attr(self, name: str, default: Any = None) -> Any:
+        """A number, truth value, text or list of them; absent without a default is a `ModelError`."""
+        found = self.attributes.get(name)
         if found is None and default is None:
             self.bad(f"lacks its attribute {name}")
-        return int(found.i) if found is not None else int(default or 0)
+        kind, value = next(iter(found.given().items()), ("", default)) if found is not None else ("", default)
+        if kind == "s":
+            return bytes(value).decode("utf-8", "replace")
+        return list(next(iter(value.given().values()), ())) if kind == "list" else value
 
-    def f(self, name: str, default: float = 0.0) -> float:
-        """A number."""
-        found = self._attribute(name)
-        return float(found.f) if found is not None else default
-
-    def b(self, name: str, default: bool = False) -> bool:
-        """A truth value."""
-        found = self._attribute(name)
-        return bool(found.b) if found is not None else default
-
-    def s(self, name: str, default: str = "") -> str:
-        """A text."""
-        found = self._attribute(name)
-        return bytes(found.s).decode("utf-8", "replace") if found is not None else default
-
-    def i_list(self, name: str, default: Sequence[int] = ()) -> list[int]:
-        """Whole numbers."""
-        found = self._attribute(name)
-        return [int(number) for number in found.list.i] if found is not None else list(default)
-
-    def f_list(self, name: str) -> list[float]:
-        """Numbers."""
-        found = self._attribute(name)
-        return [float(number) for number in found.list.f] if found is not None else []
+    def attribute(self, name: str) -> Any:
+        """As `NodeInputs`."""
+        return self.attr(name) if name in self.attributes else None
 
     def type(self, name: str, default: str | None = None) -> str:
         """An element type."""
-        found = self._attribute(name)
+        found = self.attributes.get(name)
         if found is None:
             if default is None:
                 self.bad(f"lacks its attribute {name}")
@@ -146,34 +125,23 @@ class TfNode(GraphNode):
 
     def type_code(self, name: str) -> int:
         """The number of an element type; 0 where it is not given."""
-        found = self._attribute(name)
-        return int(found.type) if found is not None else 0
-
-    def shape_attribute(self, name: str) -> tuple[int, ...] | None:
-        """A shape, -1 where open; None for an open rank or where there is none."""
-        found = self._attribute(name)
-        return shape_of_proto(found.shape) if found is not None else None
+        return int(self.attr(name, 0))
 
     def tensor(self, name: str) -> np.ndarray:
         """A constant tensor."""
-        found = self._attribute(name)
-        if found is None:
+        if name not in self.attributes:
             self.bad(f"lacks its attribute {name}")
-        return array_of(found.tensor, self.label)
+        return array_of(self.attributes[name].tensor, self.label)
 
     def function(self, name: str) -> str:
         """The name of a function."""
-        found = self._attribute(name)
-        if found is None:
-            self.bad(f"lacks its attribute {name}")
-        return str(found.func.name)
+        return str(self.attr(name).name)
 
     def functions(self, name: str) -> list[str]:
         """The names of a list of functions."""
-        found = self._attribute(name)
-        return [str(one.name) for one in found.list.func] if found is not None else []
+        return [str(one.name) for one in self.attr(name, [])]
 
     @property
     def last(self) -> bool:
         """True where channels are the last axis."""
-        return not self.s("data_format", "NHWC").startswith("NC")
+        return not self.attr("data_format", "NHWC").startswith("NC")

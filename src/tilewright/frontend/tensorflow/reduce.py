@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from tilewright.frontend.builders.reductions import REDUCTIONS
 from tilewright.frontend.idioms import cast, constant, full, is_float, product
 from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Dims
@@ -12,29 +12,26 @@ from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType
 
-_REDUCTIONS: dict[str, Callable[..., Expr]] = {
-    "Sum": op.sum, "Prod": op.prod, "Max": op.max, "Min": op.min, "Mean": op.mean, "All": op.all, "Any": op.any,
-}  # fmt: skip
+_REDUCTIONS = {name.capitalize(): REDUCTIONS[name] for name in ("sum", "prod", "max", "min", "mean", "all", "any")}
 
 
 @converts(*_REDUCTIONS)
 def convert_reduction(node: TfNode) -> Any:
-    keep = node.b("keep_dims")
+    keep = node.attr("keep_dims", False)
     if node.operator == "Prod" and isinstance(node.values[0], Dims) and not keep:
         return Dims([product(node.values[0].extents)], node.values[0].dtype, True)
     axes = tuple(node.axis(axis) for axis in node.ints(1))
     if not axes:
         return node[0]
-    data = node[0]
     if node.operator == "Mean" and not is_float(node.dtype()):
         node.unsupported(f"the mean of {node.dtype()}")
-    return _REDUCTIONS[node.operator](data, axis=axes, keepdims=keep)
+    return _REDUCTIONS[node.operator](node[0], axis=axes, keepdims=keep)
 
 
 @converts("EuclideanNorm")
 def convert_norm(node: TfNode) -> Expr:
-    axes = tuple(node.axis(axis) for axis in node.ints(1))
-    return op.sqrt(op.sum(node[0] * node[0], axis=axes, keepdims=node.b("keep_dims")))
+    axes = [node.axis(axis) for axis in node.ints(1)]
+    return REDUCTIONS["l2"](node[0], axis=axes, keepdims=node.attr("keep_dims", False))
 
 
 @converts("ArgMax", "ArgMin")
@@ -46,7 +43,8 @@ def convert_argmax(node: TfNode) -> Expr:
 
 @converts("Cumsum", "Cumprod")
 def convert_cumulative(node: TfNode) -> Expr:
-    axis, exclusive, reverse = node.axis(node.ints(1, "axis")[0]), node.b("exclusive"), node.b("reverse")
+    axis, reverse = node.axis(node.ints(1, "axis")[0]), node.attr("reverse", False)
+    exclusive = node.attr("exclusive", False)
     if node.operator == "Cumsum":
         return op.cumsum(node[0], axis=axis, exclusive=exclusive, reverse=reverse)
     data = op.reverse(node[0], axis=axis) if reverse else node[0]
@@ -56,7 +54,7 @@ def convert_cumulative(node: TfNode) -> Expr:
 
 @converts("TopK", "TopKV2")
 def convert_top_k(node: TfNode) -> list[Expr]:
-    count = node.ints(1, "count")[0] if node.operator == "TopKV2" else node.i("k")
+    count = node.ints(1, "count")[0] if node.operator == "TopKV2" else node.attr("k")
     made = op.topk(node[0], k=count, axis=-1, dtype="int32")
     return [made[0], cast(made[1], node.type("index_type", "int32"))]
 
@@ -68,7 +66,7 @@ def convert_in_top_k(node: TfNode) -> Expr:
     classes = constant(node.shape()[1], node.dtype(1))
     known = op.logical_and(given >= 0, given < classes)
     positions = op.expand_dims(cast(op.where(known, given, 0), "int32"), axis=1)
-    count = node.ints(2, "count")[0] if node.operator == "InTopKV2" else node.i("k")
+    count = node.ints(2, "count")[0] if node.operator == "InTopKV2" else node.attr("k")
     own = op.gather(scores, 1, positions)
     above = op.sum(cast(scores > own, "int32"), axis=(1,))
     known = op.logical_and(known, op.all(op.isfinite(scores), axis=(1,)))
@@ -121,7 +119,7 @@ def _start(kind: str, dtype: str) -> Any:
     return DType(dtype).finite_limits()[0 if kind == "Max" else 1]
 
 
-@converts("Bincount", "DenseBincount")
+@converts("Bincount")
 def convert_bincount(node: TfNode) -> Expr:
     size = node.ints(1, "size")[0]
     if node.rank() != 1 or node.shape(2) not in ((0,), node.shape()):

@@ -7,15 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.elements import band, from_front, padded, rolled
 from tilewright.frontend.builders.product import broadcast_shape
+from tilewright.frontend.builders.slicing import split_axis
+from tilewright.frontend.builders.window_rules import known
 from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
+    channels_first,
+    channels_last,
     concatenate,
     constant,
     full,
     index_axis,
-    move_axis,
     product,
     rank_of,
     reshape,
@@ -74,7 +78,7 @@ def convert_squeeze(node: TfNode) -> Any:
     value = node.values[0]
     if isinstance(value, Dims) and value.shape == (1,):
         return Dims(value.extents, value.dtype, True)
-    axes = [node.axis(axis) for axis in node.i_list("squeeze_dims", node.i_list("axis"))]
+    axes = [node.axis(axis) for axis in node.attr("squeeze_dims", node.attr("axis", []))]
     if isinstance(value, Blocked) and axes:
         return squeezed(value, axes)
     axes = axes or [axis for axis, extent in enumerate(node.shape()) if isinstance(extent, int) and extent == 1]
@@ -95,16 +99,6 @@ def convert_expand_dims(node: TfNode) -> Any:
 @converts("Transpose", "ConjugateTranspose")
 def convert_transpose(node: TfNode) -> Expr:
     return transpose(node[0], [node.axis(axis) for axis in node.ints(1)])
-
-
-@converts("InvertPermutation")
-def convert_invert_permutation(node: TfNode) -> Expr:
-    return op.invert_permutation(node[0])
-
-
-@converts("BroadcastTo")
-def convert_broadcast_to(node: TfNode) -> Expr:
-    return broadcast_to(node[0], node.dims(1))
 
 
 @converts("BroadcastArgs")
@@ -168,7 +162,7 @@ def _all_numbers(values: Sequence[Any]) -> list[np.ndarray[Any, Any]] | None:
 
 @converts("Pack")
 def convert_pack(node: TfNode) -> Any:
-    axis = node.i("axis", 0)
+    axis = node.attr("axis", 0)
     kind = _kind_of_sizes(node.values)
     parts = _all_numbers(node.values) if kind is not None and axis == 0 else None
     if kind is not None and parts and all(part.ndim < 2 and part.shape == parts[0].shape for part in parts):
@@ -185,8 +179,8 @@ def convert_unpack(node: TfNode) -> list[Any]:
             Dims.of(rows[position : position + 1].reshape(value.shape[1:]), value.dtype)
             for position in range(len(rows))
         ]
-    axis = node.axis(node.i("axis", 0))
-    return [index_axis(node[0], axis, position) for position in range(node.i("num"))]
+    axis = node.axis(node.attr("axis", 0))
+    return [index_axis(node[0], axis, position) for position in range(node.attr("num"))]
 
 
 @converts("ConcatV2", "Concat")
@@ -206,20 +200,14 @@ def convert_split(node: TfNode) -> list[Any]:
     new = node.operator == "SplitV"
     value = node.values[0 if new else 1]
     if isinstance(value, Dims) and not new:
-        return [Dims.of(part, value.dtype) for part in np.split(value.array(), node.i("num_split"), node.ints(0)[0])]
+        return [Dims.of(part, value.dtype) for part in np.split(value.array(), node.attr("num_split"), node.ints(0)[0])]
     data = node[0] if new else node[1]
     axis = node.axis(node.ints(2 if new else 0, "axis")[0], rank_of(data))
-    extent = shape_of(data)[axis]
-    if new:
-        sizes = node.ints(1, "sizes")
+    sizes = node.ints(1, "sizes") if new else int(node.attr("num_split"))
+    (extent,) = known(node, shape_of(data)[axis : axis + 1], "parts")
+    if isinstance(sizes, list):
         sizes = [extent - sum(one for one in sizes if one >= 0) if one < 0 else one for one in sizes]
-    else:
-        count = node.i("num_split")
-        sizes = [extent // count] * count
-    edges = [0, *np.cumsum(sizes).tolist()] if all(isinstance(one, int) for one in sizes) else None
-    if edges is None:
-        node.unsupported("parts of a symbolic dimension; give it with input_shapes")
-    return [op.strided_slice(data, begin=(b,), end=(b + n,), strides=(1,), axes=(axis,)) for b, n in zip(edges, sizes)]
+    return list(split_axis(node, data, axis, sizes))
 
 
 # ------------------------------------------------------------------------------------------------------------- slices
@@ -247,7 +235,7 @@ def convert_strided_slice(node: TfNode) -> Any:
     strides = list(node.dims(3, "slices"))
     begin, end = (_bounds(node, index, len(strides)) for index in (1, 2))
     value = node.values[0]
-    masks = {name: node.i(f"{name}_mask", 0) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
+    masks = {name: node.attr(f"{name}_mask", 0) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")}
     known = all(isinstance(one, int) for one in (*begin, *end, *strides))
     if isinstance(value, Dims) and known and not masks["ellipsis"] | masks["new_axis"]:
         return _slice_of_dims(value, list(zip(begin, end, strides)), masks)
@@ -292,10 +280,7 @@ def _slice_of_dims(value: Dims, parts: Sequence[tuple[int, int, int]], masks: di
 def _element(node: TfNode, data: Expr, axis: int, position: Any) -> Expr:
     extent = shape_of(data)[axis]
     if isinstance(position, Expr):
-        if isinstance(extent, int):
-            from_back = position + extent
-            position = op.where(position < 0, from_back, position)
-        return op.take(data, position, axis=axis)
+        return op.take(data, from_front(position, extent), axis=axis)
     if isinstance(extent, int) and isinstance(position, int):
         if not -extent <= position < extent:
             node.bad(f"element {position} of an axis of {extent}")
@@ -327,14 +312,9 @@ def _slice(node: TfNode, data: Expr, axis: int, begin: Any, end: Any, stride: An
 # ------------------------------------------------------------------------------------------------------------- padding
 @converts("Pad", "PadV2", "MirrorPad")
 def convert_pad(node: TfNode) -> Expr:
-    widths = node.static(1, "padding").reshape(-1, 2).tolist()
-    if node.operator == "MirrorPad":
-        mode = node.s("mode")
-        if mode == "REFLECT":
-            return op.nn.pad(node[0], pad_width=widths, pad_mode="reflect")
-        return op.nn.mirror_pad(node[0], mode="SYMMETRIC", pad_width=widths)
+    mode = node.attr("mode", "") if node.operator == "MirrorPad" else "constant"
     fill = node.static(2, "fill").item() if node.operator == "PadV2" else 0
-    return op.nn.pad(node[0], pad_width=widths, pad_value=fill)
+    return padded(node, node[0], node.static(1, "padding").reshape(-1, 2).tolist(), mode.lower(), fill)
 
 
 @converts("ReverseV2", "Reverse")
@@ -349,39 +329,38 @@ def convert_reverse(node: TfNode) -> Expr:
     return value
 
 
-@converts("ReverseSequence")
-def convert_reverse_sequence(node: TfNode) -> Expr:
-    return op.reverse_sequence(node[0], node[1], seq_axis=node.i("seq_dim"), batch_axis=node.i("batch_dim", 0))
-
-
 @converts("Roll")
 def convert_roll(node: TfNode) -> Expr:
     value = node[0]
-    for by, axis in zip(node.ints(1, "shift"), (node.axis(axis) for axis in node.ints(2))):
-        extent = shape_of(value)[axis]
-        cut = -by % extent
-        if cut:
-            ends = ((cut, extent), (0, cut))
-            parts = [op.strided_slice(value, begin=(b,), end=(e,), strides=(1,), axes=(axis,)) for b, e in ends]
-            value = concatenate(parts, axis)
+    for by, axis in zip(node.ints(1, "shift"), node.ints(2)):
+        value = rolled(value, by, node.axis(axis))
     return value
 
 
 # ------------------------------------------------------------------------------------------------------------ diagonals
-@converts("MatrixBandPart")
-def convert_band_part(node: TfNode) -> Expr:
-    rows, columns = node.shape()[-2:]
-    lower, upper = node.ints(1, "band")[0], node.ints(2, "band")[0]
-    apart = np.arange(rows)[:, None] - np.arange(columns)
-    kept = ((lower < 0) | (apart <= lower)) & ((upper < 0) | (-apart <= upper))
-    return op.where(Constant(kept), node[0], 0)
+converts.functions(
+    {
+        "MatrixBandPart": lambda node: band(node[0], node.ints(1, "band")[0], node.ints(2, "band")[0]),
+        "InvertPermutation": lambda node: op.invert_permutation(node[0]),
+        "BroadcastTo": lambda node: broadcast_to(node[0], node.dims(1)),
+        "ReverseSequence": lambda node: op.reverse_sequence(
+            node[0], node[1], seq_axis=node.attr("seq_dim"), batch_axis=node.attr("batch_dim", 0)
+        ),
+    }
+)
+
+
+def _main_diagonal(node: TfNode, index: int) -> None:
+    """Refuse other diagonals, which newer versions of an operator name by input `index`."""
+    if node.operator[-2:] in ("V2", "V3") and node.ints(index, "diagonal") != [0]:
+        node.unsupported("other than the main diagonal")
 
 
 @converts("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3", "Diag")
 def convert_diag(node: TfNode) -> Expr:
-    plain = node.operator in ("MatrixDiag", "Diag")
-    if (not plain and node.ints(1, "diagonal") != [0]) or (node.operator == "Diag" and node.rank() != 1):
-        node.unsupported("other than the main diagonal")
+    _main_diagonal(node, 1)
+    if node.operator == "Diag" and node.rank() != 1:
+        node.unsupported("tensors of more than one axis")
     extent = node.shape()[-1]
     wide = op.expand_dims(node[0], axis=node.rank())
     return op.where(Constant(np.eye(extent, dtype=bool)), wide, 0)
@@ -389,8 +368,7 @@ def convert_diag(node: TfNode) -> Expr:
 
 @converts("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3", "DiagPart")
 def convert_diag_part(node: TfNode) -> Expr:
-    if node.operator in ("MatrixDiagPartV2", "MatrixDiagPartV3") and node.ints(1, "diagonal") != [0]:
-        node.unsupported("other than the main diagonal")
+    _main_diagonal(node, 1)
     if node.operator == "DiagPart" and node.rank() != 2:
         node.unsupported("tensors of more than two axes")
     rows, columns = node.shape()[-2:]
@@ -401,22 +379,17 @@ def convert_diag_part(node: TfNode) -> Expr:
 
 @converts("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
 def convert_set_diag(node: TfNode) -> Expr:
-    if node.operator != "MatrixSetDiag" and node.ints(2, "diagonal") != [0]:
-        node.unsupported("other than the main diagonal")
+    _main_diagonal(node, 2)
     return op.matrix_set_diag(node[0], node[1])
 
 
 # --------------------------------------------------------------------------------------------------------------- blocks
 @converts("SpaceToDepth", "DepthToSpace")
 def convert_blocks(node: TfNode) -> Expr:
-    block = node.i("block_size")
-    data = node[0] if node.last else move_axis(node[0], 1, 3)
-    batch, height, width, channels = shape_of(data)
+    block = node.attr("block_size")
+    data = channels_first(node[0]) if node.last else node[0]
     if node.operator == "SpaceToDepth":
-        parts = reshape(data, (batch, height // block, block, width // block, block, channels))
-        shape: Any = (batch, height // block, width // block, channels * block * block)
+        made = op.nn.space_to_depth(data, block_size=block)
     else:
-        parts = reshape(data, (batch, height, width, block, block, channels // (block * block)))
-        shape = (batch, height * block, width * block, channels // (block * block))
-    made = reshape(op.transpose(parts, axes=(0, 1, 3, 2, 4, 5)), shape)
-    return made if node.last else move_axis(made, 3, 1)
+        made = op.nn.depth_to_space(data, block_size=block, mode="DCR")
+    return channels_last(made) if node.last else made

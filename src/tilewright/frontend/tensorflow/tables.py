@@ -90,7 +90,7 @@ def convert_bincount(node: TfNode) -> Expr:
         cast(node[0], "int32"), constant(1.0, "float32"), constant(0.0, "float32"), depth=size, axis=-1, dtype="float32"
     )
     axis = node.rank() - 1
-    counted = op.max(hot, axis=(axis,)) if node.b("binary_output") else op.sum(hot, axis=(axis,))
+    counted = op.max(hot, axis=(axis,)) if node.attr("binary_output", False) else op.sum(hot, axis=(axis,))
     return cast(counted, node.dtype(2))
 
 
