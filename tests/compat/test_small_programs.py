@@ -52,3 +52,88 @@ def test_modules_that_programs_import_from() -> None:
     assert_structural_equal(transform.transpose(x), relay.transpose(x))
     with pytest.raises(tvm.TVMError, match="decl_tensor_intrin"):
         tir.TensorIntrin.register("dot", None, None)
+
+
+def test_rules_of_a_program_for_mixed_precision() -> None:
+    import tvm
+    from tvm import relay
+    from tvm.relay.op import register_mixed_precision_conversion
+    from tvm.relay.transform import ToMixedPrecision, mixed_precision
+
+    assert mixed_precision.register_mixed_precision_conversion is register_mixed_precision_conversion
+    x, w = relay.var("x", shape=(2, 8)), relay.var("w", shape=(4, 8))
+    mod = tvm.IRModule.from_expr(relay.nn.relu(relay.nn.dense(x, w)))
+
+    def types(**options: int) -> list[str]:
+        found: list[str] = []
+        after = ToMixedPrecision("float16", **options)(mod)
+
+        def visit(node: relay.Expr) -> None:
+            if isinstance(node, relay.Call) and node.op.name in ("nn.dense", "nn.relu"):
+                found.append(node.checked_type.dtype)
+
+        relay.analysis.post_order_visit(after["main"], visit)
+        return found
+
+    assert types() == ["float32", "float16"]  # sums in float32
+
+    @register_mixed_precision_conversion("nn.dense", level=11)
+    def narrow_sums(call: relay.Call, mixed_precision_type: str) -> list[object]:
+        return [0, mixed_precision_type, mixed_precision_type]
+
+    register_mixed_precision_conversion("nn.relu", lambda call, kind: [2, "float32", kind], level=11)
+    try:
+        register_mixed_precision_conversion("nn.dense", lambda call, kind: [2, kind, kind])  # a lower level
+        assert types() == ["float16", "float32"]
+    finally:
+        from tilewright.compat.ir.passes import _MIXED
+
+        _MIXED.clear()
+
+
+def test_quantized_depthwise_convolutions_with_several_results_of_a_channel() -> None:
+    import tvm
+    import tvm.topi.testing
+    from tvm import relay
+
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 255, (1, 4, 8, 8)).astype("uint8")
+    weight = rng.integers(0, 255, (4, 2, 3, 3)).astype("uint8")
+    x = relay.var("x", shape=data.shape, dtype="uint8")
+    w = relay.var("w", shape=weight.shape, dtype="uint8")
+    zeros = [relay.const(value, "int32") for value in (3, 5)]
+    scales = [relay.const(1.0, "float32")] * 2
+    made = relay.qnn.op.conv2d(x, w, *zeros, *scales, kernel_size=(3, 3), channels=8, groups=4, out_dtype="int32")
+    result = relay.create_executor("graph", mod=tvm.IRModule.from_expr(made), target="llvm").evaluate()(data, weight)
+    apart = data.astype("int32") - 3, weight.astype("int32") - 5
+    expected = tvm.topi.testing.depthwise_conv2d_python_nchw(*apart, (1, 1), "VALID")
+    np.testing.assert_array_equal(result.numpy(), expected)
+
+
+def test_matrices_in_c_and_wide_vectors() -> None:
+    import tvm
+    from tvm import te
+
+    a = te.placeholder((4, 4096), name="a")
+    b = te.compute(a.shape, lambda i, j: a[i, j] * 2.0, name="b")
+    schedule = te.create_schedule(b.op)
+    schedule[b].vectorize(schedule[b].split(b.op.axis[1], 2048)[1])
+    lowered = tvm.lower(schedule, [a, b], name="doubled")
+    assert "doubled" in tvm.build(lowered, target="c").get_source()
+    values = np.random.default_rng(0).random((4, 4096), np.float32)
+    arrays = tvm.nd.array(values), tvm.nd.array(np.zeros_like(values))
+    tvm.build(lowered, target="llvm")(*arrays)
+    np.testing.assert_array_equal(arrays[1].numpy(), values * 2)
+
+
+def test_loads_and_stores_at_the_address_of_a_buffer() -> None:
+    import tvm
+    from tvm import te, tir
+
+    n, i = te.size_var("n"), te.var("i")
+    numbers = tir.decl_buffer((n,), "int64")
+    step = tir.Store(numbers.data, tir.Load("int64", numbers.data, i) + 1, i + 1)
+    func = tir.PrimFunc([numbers], tir.For(i, 0, n - 1, tir.ForKind.SERIAL, step))
+    made = tvm.nd.array(np.zeros(10, "int64"))
+    tvm.build(tvm.IRModule.from_expr(func.with_attr("global_symbol", "main")), target="llvm")(made)
+    np.testing.assert_array_equal(made.numpy(), np.arange(10))

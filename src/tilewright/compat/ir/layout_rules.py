@@ -27,7 +27,7 @@ def register_alter_op_layout(op_name: str, alter_layout: Callable[..., Any] | No
 
     Without it a decorator. Raises `UnsupportedError` for an operator that is not known.
     """
-    return _entered(_ALTERED, op_name, alter_layout, level)
+    return enter_rule(_ALTERED, op_name, alter_layout, level)
 
 
 def register_convert_op_layout(op_name: str, convert_layout: Callable[..., Any] | None = None, level: int = 10) -> Any:
@@ -35,10 +35,11 @@ def register_convert_op_layout(op_name: str, convert_layout: Callable[..., Any] 
 
     Without it a decorator. Raises `UnsupportedError` for an operator that is not known.
     """
-    return _entered(_CONVERTED, op_name, convert_layout, level)
+    return enter_rule(_CONVERTED, op_name, convert_layout, level)
 
 
-def _entered(table: _Registered, op_name: str, rule: Callable[..., Any] | None, level: int) -> Any:
+def enter_rule(table: _Registered, op_name: str, rule: Callable[..., Any] | None, level: int) -> Any:
+    """Enter the rule of an operator in `table`, unless one of a higher level is there; without a rule a decorator."""
     registry.get(op_name)
 
     def put(given: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.backend import backend_of
-from tilewright.compat.ir.layout_rules import converted, planned
+from tilewright.compat.ir.layout_rules import converted, enter_rule, planned
 from tilewright.compat.ir.module import IRModule, as_module
 from tilewright.errors import InputError, TilewrightError
 from tilewright.relay.ir.expr import Expr, Function, Var
@@ -24,6 +24,7 @@ from tilewright.relay.transform.manager.instrument import PassInstrument
 from tilewright.relay.transform.manager.pass_info import PassInfo
 from tilewright.relay.transform.manager.pass_manager import Pass
 from tilewright.relay.transform.passes import CLASSIC, create
+from tilewright.relay.transform.quantize.to_mixed_precision import Rule
 from tilewright.relay.transform.simplify.expand_operators import expand_operators
 from tilewright.support.named import named
 
@@ -129,11 +130,29 @@ def ChangeBatch(data: Mapping[Var, int], batch_size: int = 16) -> ClassicPass:
     return classic(Pass(PassInfo(0, "ChangeBatch"), change))
 
 
+#: The rules of a program for 16 bits by operator, with their levels.
+_MIXED: dict[str, tuple[int, Rule]] = {}
+
+
+def register_mixed_precision_conversion(op_name: str, func: Rule | None = None, level: int = 10) -> Any:
+    """`func(call, type)` returns the category (a `Precision`), the type of the sums and that of the result.
+
+    Without it a decorator. Raises `UnsupportedError` for an operator that is not known.
+    """
+    return enter_rule(_MIXED, op_name, func, level)
+
+
+def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> ClassicPass:
+    """Calls computed in 16 bits where it pays, by the rules of the program before those of the operators."""
+    rules = {op_name: rule for op_name, (_, rule) in _MIXED.items()}
+    return classic(create("ToMixedPrecision", mixed_precision_type, missing_op_mode, rules))
+
+
 #: The constructors of all graph passes by their classic names.
 CONSTRUCTORS = {name: constructor(name) for name in CLASSIC} | {
-    "FuseOps": FuseOps, "AnnotateTarget": AnnotateTarget, "ChangeBatch": ChangeBatch,
-    "AlterOpLayout": AlterOpLayout, "ConvertLayout": ConvertLayout,
-}  # fmt: skip
+    made.__name__: made
+    for made in (FuseOps, AnnotateTarget, ChangeBatch, AlterOpLayout, ConvertLayout, ToMixedPrecision)
+}
 
 
 class Sequential(pass_manager.Sequential):

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright import relay
 from tilewright.compat.ir.meanings import only
+from tilewright.compat.relay.stated_sizes import of_channels
 from tilewright.relay import op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op import qnn
@@ -32,6 +33,7 @@ def _binary(name: str) -> Any:
 
 
 add, subtract, mul = _binary("add"), _binary("subtract"), _binary("mul")
+conv2d = of_channels(qnn.conv2d)
 
 
 def concatenate(

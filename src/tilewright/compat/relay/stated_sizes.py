@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
 from tilewright import relay
@@ -58,15 +58,24 @@ def bitserial_dense(
     return op.nn.bitserial_dense(data, weight, data_bits, weight_bits, out_dtype, unipolar)
 
 
-@functools.wraps(op.nn.conv2d)
-def conv2d(data: relay.Expr, weight: relay.Expr, *args: Any, **options: Any) -> relay.Expr:
-    """`relay.nn.conv2d`, which takes depthwise kernels as [C, M, KH, KW], too, where M results come of each channel."""
-    given = inspect.signature(op.nn.conv2d).bind(data, weight, *args, **options).arguments
-    groups, shape = given.get("groups", 1), _stated_shape(weight)
-    depthwise = groups > 1 and given.get("kernel_layout", "OIHW") == "OIHW" and len(shape) == 4 and shape[0] == groups
-    if depthwise and given.get("channels") == groups * shape[1]:
-        given["weight"] = op.reshape(weight, (-1, 1, *shape[2:]))
-    return op.nn.conv2d(**given)
+def of_channels(build: Callable[..., relay.Expr]) -> Any:
+    """A convolution's builder that takes depthwise kernels as [C, M, KH, KW], too: M results come of each channel."""
+    signature = inspect.signature(build)
+    _, weight = list(signature.parameters)[:2]
+
+    @functools.wraps(build)
+    def conv2d(*args: Any, **options: Any) -> relay.Expr:
+        given = signature.bind(*args, **options).arguments
+        groups, shape = given.get("groups", 1), _stated_shape(given[weight])
+        by_channel = groups > 1 and given.get("kernel_layout", "OIHW") == "OIHW" and len(shape) == 4
+        if by_channel and shape[0] == groups and given.get("channels") == groups * shape[1]:
+            given[weight] = op.reshape(given[weight], (-1, 1, *shape[2:]))
+        return build(**given)
+
+    return conv2d
+
+
+conv2d = of_channels(op.nn.conv2d)
 
 
 def _stated_shape(weight: relay.Expr) -> tuple[Any, ...]:

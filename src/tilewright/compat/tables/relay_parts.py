@@ -27,6 +27,7 @@ _VM = {
 }
 _REGISTRY = {
     **leads_to(f"{_COMPAT}.ir.layout_rules", "register_alter_op_layout", "register_convert_op_layout"),
+    **leads_to(f"{_COMPAT}.ir.passes", "register_mixed_precision_conversion"),
     **leads_to("tilewright.relay.ir.registry", "Op", "OpPattern", "get"),
     **leads_to(
         f"{_COMPAT}.relay.own_operators",
@@ -41,7 +42,20 @@ _REGISTRY = {
 _OPTIONS = f"{_COMPAT}.relay.backend_options"
 QUANTIZED = leads_to(
     f"{_COMPAT}.relay.quantized_operators",
-    *("abs", "add", "avg_pool2d", "concatenate", "erf", "exp", "hardswish", "leaky_relu", "log", "mul", "rsqrt"),
+    *(
+        "abs",
+        "add",
+        "avg_pool2d",
+        "concatenate",
+        "conv2d",
+        "erf",
+        "exp",
+        "hardswish",
+        "leaky_relu",
+        "log",
+        "mul",
+        "rsqrt",
+    ),
     *("sigmoid", "softmax", "sqrt", "subtract", "tanh"),
 )
 
@@ -151,12 +165,15 @@ TABLES = (
     ),
     Table("tvm.relay.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
     Table("tvm.relay.op.annotation", "Marks on values.", open=("tilewright.relay.op.annotation",)),
-    Table(
-        "tvm.relay.op.transform",
-        "Operators on shapes.",
-        names={**TUPLE_VALUED, **COMPOSED},
-        open=("tilewright.relay.op.transform",),
-    ),
+    *[
+        Table(
+            f"tvm.relay.op.{name}",
+            "Operators of one kind.",
+            names={**TUPLE_VALUED, **COMPOSED},
+            open=("tilewright.relay.op",),
+        )
+        for name in ("algorithm", "reduce", "tensor", "transform")
+    ],
     Table("tvm.relay.op.op", "The table of operators.", names=_REGISTRY),
     Table(
         "tvm.relay.nn",
@@ -227,7 +244,7 @@ TABLES = (
     Table(
         "tvm.relay.transform.mixed_precision",
         "Which operators run in 16 bits.",
-        refused={"register_mixed_precision_conversion": "ToMixedPrecision knows the operators by their category"},
+        names=leads_to(f"{_COMPAT}.ir.passes", "register_mixed_precision_conversion"),
     ),
     Table("tvm.relay.type_functor", "Walkers of types.", names=TYPE_WALKERS),
     Table(

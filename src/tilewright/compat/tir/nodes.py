@@ -102,10 +102,19 @@ BufferStore = _class(
 _POINTED: WeakKeyDictionary[tir.Var, dict[str, Buffer]] = WeakKeyDictionary()
 
 
-def pointed(buffer_var: tir.Var, dtype: str) -> Buffer:
-    """The buffer of elements of `dtype` at an address: always the same for the same variable."""
+def pointed(buffer_var: tir.Expr, dtype: str) -> Buffer:
+    """The buffer of elements of `dtype` at an address: always the same for the same variable.
+
+    The address may be a buffer's own (`Buffer.data`).
+    """
     if isinstance(buffer_var, BufferVar | BuilderBuffer):
         return buffer_var.buffer
+    if isinstance(buffer_var, tir.Call) and buffer_var.op == "address_of":
+        (first,) = buffer_var.args
+        assert isinstance(first, tir.BufferLoad)
+        return first.buffer
+    if not isinstance(buffer_var, tir.Var):
+        raise InputError(f"the address {buffer_var} must be a variable, or the data of a buffer")
     if buffer_var.dtype != "handle":
         raise InputError(f"the address {buffer_var} is a {buffer_var.dtype}: it must be a variable of the type handle")
     known = _POINTED.setdefault(buffer_var, {})

@@ -10,7 +10,7 @@ Those with an `out_dtype` accumulate in float32 and round once at the end. Resul
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tilewright.errors import InputError
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
@@ -25,12 +25,15 @@ from tilewright.relay.transform.simplify.make import folded
 
 _TYPES = ("float16", "bfloat16")
 
+#: The rule of an operator, for a call and the 16-bit type: its precision, the type of its sums, that of its result.
+Rule = Callable[[Call, str], tuple[int, str, str]]
+
 
 def to_mixed_precision(
     mod: IRModule,
     mixed_precision_type: str = "float16",
     missing_op_mode: int = Precision.FOLLOW,
-    rules: Mapping[str, Precision] | None = None,
+    rules: Mapping[str, Precision | Rule] | None = None,
 ) -> IRModule:
     """Compute in `mixed_precision_type` where it pays; see the module's docstring.
 
@@ -52,7 +55,7 @@ def to_mixed_precision(
 class _Rewriter:
     """The rewriting of one function: each old node maps to its new one, which may be in 16 bits."""
 
-    def __init__(self, half: str, rules: Mapping[str, Precision], missing: Precision) -> None:
+    def __init__(self, half: str, rules: Mapping[str, Precision | Rule], missing: Precision) -> None:
         self.half = half
         self.rules = rules
         self.missing = missing
@@ -72,16 +75,22 @@ class _Rewriter:
 
     def _call(self, node: Call, op: Op) -> Expr:
         args = [self.fresh[arg] for arg in node.args]
-        if self._in_half(node, op, args):
-            return self._half_call(node, op, [self._cast_floats(arg, self.half) for arg in args])
+        precision, sums, result = self._rule(node, op)
+        if self._in_half(node, precision, args):
+            narrow = [self._cast_floats(arg, self.half) for arg in args]
+            return self._cast_floats(self._half_call(node, op, narrow, sums), result)
         wanted = [self._as(arg, type_of(old)) for arg, old in zip(args, node.args, strict=True)]
         return rebuild(node, tuple(wanted))
 
-    def _in_half(self, node: Call, op: Op, args: list[Expr]) -> bool:
+    def _rule(self, node: Call, op: Op) -> tuple[int, str, str]:
+        """The precision of a call, the type of its sums and that of its result."""
+        rule = self.rules.get(op.name, op.precision)
+        if rule is None:
+            rule = Precision.NEVER if op.pattern == OpPattern.OPAQUE else self.missing
+        return (rule, "float32", self.half) if isinstance(rule, Precision) else rule(node, self.half)
+
+    def _in_half(self, node: Call, precision: int, args: list[Expr]) -> bool:
         """True if the operator is to run in 16 bits, given its new arguments."""
-        precision = self.rules.get(op.name, op.precision)
-        if precision is None:
-            precision = Precision.NEVER if op.pattern == OpPattern.OPAQUE else self.missing
         if precision == Precision.NEVER or not _is_float32(type_of(node)):
             return False
         if not all(_all_floats(type_of(arg), ("float32", self.half)) for arg in node.args):
@@ -91,12 +100,10 @@ class _Rewriter:
         computed = [arg for arg in args if not isinstance(arg, Constant) and _float_dtypes(type_of(arg))]
         return bool(computed) and all(_float_dtypes(type_of(arg)) == {self.half} for arg in computed)
 
-    def _half_call(self, node: Call, op: Op, args: list[Expr]) -> Expr:
-        if "out_dtype" not in node.attrs:
-            attrs = node.attrs.replace(dtype=self.half) if node.attrs.get("dtype") == "float32" else node.attrs
-            return Call(op, args, attrs, node.span)
-        wide = Call(op, args, node.attrs.replace(out_dtype="float32"), node.span)
-        return cast(wide, self.half)
+    def _half_call(self, node: Call, op: Op, args: list[Expr], sums: str) -> Expr:
+        wide = {"out_dtype": sums} if "out_dtype" in node.attrs else {}
+        own = {"dtype": self.half} if not wide and node.attrs.get("dtype") == "float32" else {}
+        return Call(op, args, node.attrs.replace(**wide, **own), node.span)
 
     def _cast_floats(self, expr: Expr, dtype: str) -> Expr:
         """`expr` with its float32 (or 16-bit) tensors in `dtype`; others, such as indices, as they are."""
