@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -137,3 +139,92 @@ def test_loads_and_stores_at_the_address_of_a_buffer() -> None:
     made = tvm.nd.array(np.zeros(10, "int64"))
     tvm.build(tvm.IRModule.from_expr(func.with_attr("global_symbol", "main")), target="llvm")(made)
     np.testing.assert_array_equal(made.numpy(), np.arange(10))
+
+
+def test_modules_saved_as_llvm_ir(tmp_path: Path) -> None:
+    import tvm
+    from tvm import te
+
+    a = te.placeholder((16,), name="a")
+    b = te.compute((16,), lambda i: a[i] + 1.0, name="b")
+    module = tvm.build(te.create_schedule(b.op), [a, b], "llvm", name="plus_one")
+    for ending in ("ll", "bc"):
+        module.save(tmp_path / f"module.{ending}")
+    assert (tmp_path / "module.bc").read_bytes()[:2] == b"BC"
+    arrays = [tvm.nd.array(np.zeros(16, "float32")) for _ in range(2)]
+    tvm.runtime.load_module(str(tmp_path / "module.ll"))(*arrays)
+    np.testing.assert_array_equal(arrays[1].numpy(), np.ones(16))
+
+
+def test_factored_reductions_keep_the_axes_that_are_left() -> None:
+    from tvm import te
+
+    a = te.placeholder((8, 16, 32), name="a")
+    first, second = te.reduce_axis((0, 16), name="first"), te.reduce_axis((0, 32), name="second")
+    b = te.compute((8,), lambda i: te.sum(a[i, first, second], axis=[first, second]), name="b")
+    schedule = te.create_schedule(b.op)
+    outer, inner = schedule[b].split(first, factor=4)
+    assert schedule[b].all_iter_vars == [b.op.axis[0], first, second, outer, inner]
+    partial = schedule.rfactor(b, inner)
+    kept, split = partial.op.body[0].axis
+    assert kept is second and split.var is outer.var
+    assert len(schedule[b].all_iter_vars) == 2
+
+
+def test_one_expression_in_several_programs() -> None:
+    import tvm
+    from tvm import relay
+    from tvm.relay.prelude import Prelude
+
+    mod = tvm.IRModule()
+    prelude = Prelude(mod)
+    _, cons, nil = prelude.mod.get_type("List")
+    x, found = relay.Var("x"), relay.Var("found")
+    same = relay.Function([x], relay.Match(x, [relay.Clause(relay.PatternVar(found), found)]))
+    executor = relay.create_executor(mod=mod)
+    assert executor.evaluate(same(nil())).constructor.name_hint == "Nil"
+    assert executor.evaluate(same(cons(relay.const(1), nil()))).fields[0].numpy() == 1
+
+
+def test_types_of_weights_by_the_layout_of_the_data() -> None:
+    from tvm import relay
+    from tvm.relay.testing import run_infer_type
+
+    rows, volumes = relay.var("x", shape=(4, 9, 8)), relay.var("x", shape=(4, 5, 6, 7, 8))
+    made = relay.nn.conv1d(rows, relay.var("w"), kernel_size=3, channels=2, data_layout="NWC")
+    assert run_infer_type(made).args[1].checked_type == relay.TensorType((2, 8, 3))
+    made = relay.nn.conv3d(volumes, relay.var("w"), kernel_size=(1, 2, 3), channels=2, data_layout="NDHWC")
+    assert run_infer_type(made).args[1].checked_type == relay.TensorType((2, 8, 1, 2, 3))
+
+
+def test_gradients_made_when_they_are_read() -> None:
+    import tvm
+    from tvm import relay
+
+    mod = tvm.IRModule()
+    mod.import_from_std("gradient.rly")
+    raw, one, zero = mod.get_type("GradCell")[1:]
+    thunk = relay.Function([], relay.const(1.0))
+    a, b = relay.var("a", "float32"), relay.var("b", "float32")
+    product, total = relay.Function([a, b], a * b), relay.Function([a, b], a + b)
+    read, multiply, add = (mod.get_global_var(f"{name}GradCell") for name in ("From", "Multiply", "Add"))
+    cells = raw(relay.const(3.0)), one(thunk), zero(relay.Function([], relay.const(0.0)))
+    executor = relay.create_executor(mod=mod)
+    for cell, expected in (
+        (multiply(product, cells[0], cells[1]), 3.0),
+        (multiply(product, cells[0], cells[2]), 0.0),
+        (add(total, cells[0], cells[1]), 4.0),
+        (add(total, cells[2], cells[0]), 3.0),
+    ):
+        assert executor.evaluate(read(cell)).numpy() == expected
+
+
+def test_reshapes_of_sizes_that_nobody_knows() -> None:
+    import tvm
+    from tvm import relay
+
+    x = relay.var("x", shape=(relay.Any(), 16), dtype="float32")
+    again = relay.reshape(relay.reshape(x, [-1, 4]), [0, 2, -1])
+    values = np.arange(128, dtype="float32").reshape(8, 16)
+    result = relay.create_executor("vm", mod=tvm.IRModule.from_expr(relay.Function([x], again))).evaluate()(values)
+    np.testing.assert_array_equal(result.numpy(), values.reshape(32, 2, 2))

@@ -6,9 +6,9 @@
 
 or `python -m tilewright.compat script.py arguments…`, which installs and runs a script.
 
-`tables/names.txt` says, one paragraph a namespace, where each classic name leads: most to the thing itself in this package, some to
-an adapter in this package where the classic signature or object differs. A name that leads nowhere raises an error that
-says what to use instead. docs/compat.md lists what is covered.
+`tables/names.txt` says, one paragraph a namespace, where each classic name leads: most to the thing itself in this
+package, some to an adapter in this folder where the classic signature or object differs. A name that leads nowhere
+raises an error that says what to use instead. docs/compat.md lists what is covered.
 """
 
 from tilewright.compat.namespace import install, uninstall

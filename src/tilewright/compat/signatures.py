@@ -22,7 +22,10 @@ from tilewright.support.named import named
 #: Parameters that say where in a program something is written, or what to call it in its text; they change no result.
 REMARKS = ("span", "tag", "name", "auto_scheduler_rewritten_layout")
 #: Namespaces that hold the functions of others.
-_SAME = (("tvm.relay.op.", "tvm.relay."), ("tvm.tir.op.", "tvm.tir."), ("tvm.driver.build_module.", "tvm."))
+_SAME = (
+    *(("tvm.relay.op.", "tvm.relay."), ("tvm.tir.op.", "tvm.tir."), ("tvm.driver.build_module.", "tvm.")),
+    ("tvm.topi.transform.", "tvm.topi."),
+)
 
 
 class _Expression(str):

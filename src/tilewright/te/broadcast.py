@@ -49,14 +49,9 @@ def nary(function: Callable[..., Any], name: str, *operands: Any) -> Any:
     if not tensors:
         return function(*operands)
     shape = broadcast_shape(*[t.shape for t in tensors])
-    same = all(len(t.shape) == len(shape) and _same(t.shape, shape) for t in tensors)
     return compute(
         shape,
         lambda *i: function(*[element(x, i) if isinstance(x, Tensor) else x for x in operands]),
         name=f"T_{name}",
-        tag=ELEMWISE if same else BROADCAST,
+        tag=ELEMWISE if len(tensors) == 1 else BROADCAST,
     )
-
-
-def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    return all((x.value if isinstance(x, IntImm) else x) == y for x, y in zip(a, b))

@@ -50,9 +50,8 @@ def _partial(stage: Stage, op: ComputeOp, axis: IterVar, position: int) -> Compu
     assert isinstance(reduce, Reduce)
     extents = axis_extents(stage, IterType.REDUCE)
     factor = _axis(axis, extents[axis], IterType.DATA_PAR)
-    rest = {
-        iv: _axis(iv, extents[iv], IterType.REDUCE) for iv in stage.leaf_iter_vars if _reduces(iv) and iv is not axis
-    }
+    left = [iv for iv in stage.leaf_iter_vars if _reduces(iv) and iv is not axis]
+    rest = {iv: _remaining(iv, extents[iv]) for iv in sorted(left, key=lambda iv: iv not in op.reduce_axis)}
     data = [IterVar(iv.dom, Var(iv.name, iv.var.dtype), iv.iter_type) for iv in op.axis]
     values, conditions = root_values(stage, extents, {axis: factor, **rest})
     values |= {old.var: new.var for old, new in zip(op.axis, data, strict=True)}
@@ -94,6 +93,13 @@ def _reduces(axis: IterVar) -> bool:
 
 def _axis(old: IterVar, extent: Expr, kind: IterType) -> IterVar:
     return IterVar(Range(IntImm(extent.dtype, 0), extent), Var(old.name, old.var.dtype), kind)
+
+
+def _remaining(axis: IterVar, extent: Expr) -> IterVar:
+    """The loop `axis` of the reduction in the partial results: itself, or one of its variable where it was made by a
+    split or fusion; the stage has it no longer.
+    """
+    return IterVar(Range(IntImm(extent.dtype, 0), extent), axis.var, IterType.REDUCE) if axis.dom is None else axis
 
 
 def _partial_body(

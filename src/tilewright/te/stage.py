@@ -80,6 +80,12 @@ class Stage(HasAxisAttrs):
     def __repr__(self) -> str:
         return f"Stage {self.name} ({', '.join(iv.name for iv in self.leaf_iter_vars)})"
 
+    @property
+    def all_iter_vars(self) -> list[IterVar]:
+        """The axes of the operation, and those that splits and fusions made of them."""
+        made = [axis for one in self.relations for axis in vars(one).values() if isinstance(axis, IterVar)]
+        return list(dict.fromkeys([*self.op.axis, *self.op.reduce_axis, *made]))
+
     def attr(self, axis: IterVar) -> AxisAttr:
         """The annotations of the loop of `axis`."""
         return self.attrs.get(axis) or AxisAttr()

@@ -5,13 +5,14 @@ Read `module.py` (the module and its entries), then `statements.py` and `emitter
 """
 
 from tilewright.codegen.llvm.module import EmittedModule, emit, emit_module
-from tilewright.codegen.llvm.object import CompileTimes, assembly, compile_object, compile_timed, optimized
+from tilewright.codegen.llvm.object import CompileTimes, assembly, bitcode, compile_object, compile_timed, optimized
 from tilewright.codegen.llvm.source_lines import with_source_lines
 
 __all__ = [
     "CompileTimes",
     "EmittedModule",
     "assembly",
+    "bitcode",
     "compile_object",
     "compile_timed",
     "emit",

@@ -66,6 +66,12 @@ def assembly(text: str, target: Target) -> str:
 
 
 @between_forks
+def bitcode(text: str, target: Target) -> bytes:
+    """The module `text` in LLVM's binary form."""
+    return bytes(_parse(text, _machine(target)).as_bitcode())
+
+
+@between_forks
 def optimized(text: str, target: Target) -> str:
     """The LLVM IR after the optimization pipeline."""
     machine = _machine(target)

@@ -11,7 +11,7 @@ from tilewright import codegen, te
 from tilewright.codegen.build import Compiled, compiled
 from tilewright.codegen.build_device import emit_device
 from tilewright.codegen.kernel_code import for_c
-from tilewright.codegen.llvm import assembly, compile_object, emit_module
+from tilewright.codegen.llvm import assembly, bitcode, compile_object, emit_module
 from tilewright.codegen.source import emit_c
 from tilewright.compat.ir.module import IRModule
 from tilewright.compat.ir.pass_config import after_stage, bounds_are_checked, with_added
@@ -159,18 +159,22 @@ class BuiltModule(CompiledModule):
         return emit_module(sorted(self.funcs, key=lambda func: func.name), self.target).text
 
     def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
-        """Write object code (`.o`) or the text of `get_source` (`.ll`, `.s`, `.c`, `.cl`, `.cu`) to a file."""
+        """Write object code (`.o`), LLVM's bitcode (`.bc`) or the text of `get_source` (`.ll`, `.s`, `.c`, …).
+
+        Object code and LLVM IR can be loaded again.
+        """
         path = Path(file_name)
         kind = fmt or path.suffix.lstrip(".")
-        if kind in ("o", "obj"):
-            if isinstance(self.target, DeviceTarget) or self.target.kind == "c":
-                raise UnsupportedError(f"object code for {self.target.kind!r} is made when it is built; save the text")
-            text = emit_module(self.funcs, self.target).text
-            if isinstance(self._code, Module):  # what links the object can be loaded again
-                text += as_data(self._code, self.entry_name)
-            path.write_bytes(compile_object(text, self.target))
+        if kind not in ("o", "obj", "bc", "ll"):
+            path.write_text(self.get_source(kind))
             return
-        path.write_text(self.get_source(kind))
+        if isinstance(self.target, DeviceTarget) or self.target.kind == "c":
+            raise UnsupportedError(f"object code for {self.target.kind!r} is made when it is built; save the text")
+        text = emit_module(self.funcs, self.target).text
+        if isinstance(self._code, Module):
+            text += as_data(self._code, self.entry_name)
+        write = {"ll": lambda *_: text.encode(), "bc": bitcode}.get(kind, compile_object)
+        path.write_bytes(write(text, self.target))
 
     def export_library(
         self,

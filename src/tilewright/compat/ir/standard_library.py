@@ -1,4 +1,4 @@
-"""The files of the classic standard library that a module can import: the prelude and the natural numbers."""
+"""The files of the classic standard library that a module can import: the prelude, natural numbers, gradients."""
 
 from __future__ import annotations
 
@@ -42,6 +42,43 @@ def @nat_iterate[A](%f: fn (A) -> A, %n: nat[]) -> fn (A) -> A {
 }
 """
 
+#: Gradients that are made when they are read: most are zero, and some are one.
+_GRADIENT = """#[version = "0.0.5"]
+type GradCell[T] {
+  Raw(T),
+  One(fn () -> T),
+  Zero(fn () -> T),
+}
+
+def @FromGradCell[T](%g: GradCell[T]) -> T {
+  match (%g) {
+    Raw(%x) => %x,
+    One(%f) => %f(),
+    Zero(%f) => %f(),
+  }
+}
+
+def @MultiplyGradCell[T](%mul: fn (T, T) -> T, %l: GradCell[T], %r: GradCell[T]) -> GradCell[T] {
+  match? ((%l, %r)) {
+    (Zero(%f), _) => Zero(%f),
+    (_, Zero(%f)) => Zero(%f),
+    (One(_), _) => %r,
+    (_, One(_)) => %l,
+    (Raw(%x), Raw(%y)) => Raw(%mul(%x, %y)),
+  }
+}
+
+def @AddGradCell[T](%add: fn (T, T) -> T, %l: GradCell[T], %r: GradCell[T]) -> GradCell[T] {
+  match? ((%l, %r)) {
+    (Zero(_), _) => %r,
+    (_, Zero(_)) => %l,
+    _ => Raw(%add(@FromGradCell(%l), @FromGradCell(%r))),
+  }
+}
+"""
+
+#: The files that are text of their own.
+_FILES = {"core.rly": _CORE, "gradient.rly": _GRADIENT, "nat.rly": _NAT}
 
 #: The classic one puts each result before those that came earlier.
 _MAP_ACCUML = """#[version = "0.0.5"]
@@ -61,10 +98,7 @@ def standard_module(file_name: str) -> IRModule:
     if file_name == "prelude.rly":
         own = prelude_module()
         return own.with_function("map_accuml", parse(_MAP_ACCUML, own)["backwards"])
-    if file_name == "nat.rly":
-        return parse(_NAT)
-    if file_name == "core.rly":
-        return parse(_CORE)
-    raise UnsupportedError(
-        f"the standard library has no file {file_name!r} here; there are: core.rly, nat.rly, prelude.rly"
-    )
+    if file_name in _FILES:
+        return parse(_FILES[file_name])
+    known = ", ".join(sorted([*_FILES, "prelude.rly"]))
+    raise UnsupportedError(f"the standard library has no file {file_name!r} here; there are: {known}")

@@ -31,14 +31,21 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
         return same_loops(lhs, rhs)
     if isinstance(lhs, relay.Expr) and isinstance(rhs, relay.Expr):
         same_free = map_free_vars or relay.visitor.free_vars(lhs) == relay.visitor.free_vars(rhs)
-        return same_free and _same_keys(structural_key(lhs), structural_key(rhs))
+        return same_free and _same_expressions(lhs, rhs)
     return bool(lhs == rhs)
 
 
 def _same_functions(lhs: Any, rhs: Any) -> bool:
     if isinstance(lhs, relay.Expr) and isinstance(rhs, relay.Expr):
-        return lhs is rhs or _same_keys(structural_key(lhs), structural_key(rhs))
+        return _same_expressions(lhs, rhs)
     return structural_equal(lhs, rhs)
+
+
+def _same_expressions(lhs: relay.Expr, rhs: relay.Expr) -> bool:
+    """True if the types that are declared of bound variables are the same, or those that were inferred."""
+    return lhs is rhs or any(
+        _same_keys(structural_key(lhs, inferred), structural_key(rhs, inferred)) for inferred in (False, True)
+    )
 
 
 #: Attributes that differ by no more are equal: 1e-5 is what is read from a constant in float32, too.

@@ -14,7 +14,7 @@ from tilewright.errors import TypeMismatchError
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import post_order
-from tilewright.topi.layout import transform_shape
+from tilewright.topi.layout import parse_layout, transform_shape
 
 Shapes = list[tuple[int, ...]]
 
@@ -52,14 +52,6 @@ def _is_open(expr: relay.Expr) -> bool:
     return isinstance(expr, relay.Var) and expr.type_annotation is None and expr.inferred_type is None
 
 
-def _conv2d(data: Any, attrs: Any) -> Shapes | None:
-    if attrs.channels is None or attrs.kernel_size is None:
-        return None
-    channels = transform_shape(data, attrs.data_layout, "NCHW")[1]
-    shape = (attrs.channels, channels // attrs.groups, *attrs.kernel_size)
-    return [transform_shape(shape, "OIHW", attrs.kernel_layout)]
-
-
 def _conv2d_transpose(data: Any, attrs: Any) -> Shapes | None:
     if attrs.channels is None or attrs.kernel_size is None or len(attrs.data_layout) != 4:
         return None
@@ -67,12 +59,15 @@ def _conv2d_transpose(data: Any, attrs: Any) -> Shapes | None:
     return [transform_shape(shape, "IOHW", attrs.kernel_layout)]
 
 
-def _conv(dimensions: int) -> Callable[[Any, Any], Shapes | None]:
+def _conv(axes: str) -> Callable[[Any, Any], Shapes | None]:
     def rule(data: Any, attrs: Any) -> Shapes | None:
-        if attrs.channels is None or attrs.kernel_size is None or data is None or len(data) != dimensions + 2:
+        if attrs.channels is None or attrs.kernel_size is None or data is None:
             return None
-        size = attrs.kernel_size if isinstance(attrs.kernel_size, tuple) else (attrs.kernel_size,)
-        return [(attrs.channels, data[1] // attrs.groups, *size)]
+        if len(data) != len(parse_layout(attrs.data_layout).axes):
+            return None
+        channels = transform_shape(data, attrs.data_layout, f"NC{axes}")[1]
+        shape = (attrs.channels, channels // attrs.groups, *attrs.kernel_size)
+        return [transform_shape(shape, f"OI{axes}", attrs.kernel_layout)]
 
     return rule
 
@@ -86,9 +81,9 @@ def _per_channel(count: int) -> Callable[[Any, Any], Shapes]:
 
 
 _RULES: dict[str, Callable[[Any, Any], Shapes | None]] = {
-    "nn.conv1d": _conv(1),
-    "nn.conv2d": _conv2d,
-    "nn.conv3d": _conv(3),
+    "nn.conv1d": _conv("W"),
+    "nn.conv2d": _conv("HW"),
+    "nn.conv3d": _conv("DHW"),
     "nn.conv2d_transpose": _conv2d_transpose,
     "nn.dense": _dense,
     "nn.bias_add": _per_channel(1),

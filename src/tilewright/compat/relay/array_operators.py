@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,16 +41,6 @@ def tensordot(a: Expr, b: Expr, axes: Any) -> Expr:
     return op.einsum([a, b], f"{''.join(left)},{''.join(right)}->{''.join(kept)}")
 
 
-def strided_set(a: Expr, v: Expr, begin: Any, end: Any, strides: Any = None) -> Expr:
-    """`a` with the slice replaced by `v`."""
-    return op.strided_set(a, v, begin, end, strides)
-
-
-def sparse_to_dense(sparse_indices: Expr, output_shape: Any, sparse_values: Expr, default_value: Any = 0) -> Expr:
-    """An array with values at indices, `default_value` elsewhere."""
-    return op.sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value)
-
-
 def adv_index(data: Expr, indices: Sequence[Expr]) -> Expr:
     """NumPy's indexing by arrays."""
     return op.adv_index([data, *indices])
@@ -63,26 +52,6 @@ def unravel_index(indices: Expr, shape: Any) -> Expr:
     return op.unravel_index(indices, sizes)
 
 
-def sequence_mask(data: Expr, valid_length: Expr, mask_value: float = 0, axis: int = 0) -> Expr:
-    """`mask_value` behind the length of each sequence."""
-    return op.sequence_mask(data, valid_length, mask_value, axis)
-
-
-def reverse_sequence(a: Expr, seq_lengths: Expr, seq_axis: int = 1, batch_axis: int = 0) -> Expr:
-    """Each sequence backwards up to its length."""
-    return op.reverse_sequence(a, seq_lengths, seq_axis, batch_axis)
-
-
-def matrix_set_diag(data: Expr, diagonal: Expr, k: Any = 0, align: str = "RIGHT_LEFT") -> Expr:
-    """Matrices with other diagonals."""
-    return op.matrix_set_diag(data, diagonal, k, align)
-
-
-def reinterpret(x: Expr, dtype: str) -> Expr:
-    """The bits as another type of the same size."""
-    return op.reinterpret(x, dtype)
-
-
 def shape(array: Expr, dtype: str = "int32") -> Expr:
     """The sizes of the dimensions, as a constant."""
     return _stacked(_shape(array), dtype)
@@ -92,11 +61,6 @@ def _stacked(sizes: Sequence[Any], dtype: str) -> Expr:
     if not all(isinstance(size, int) for size in sizes):
         raise InputError(f"topi.shape of an array of symbolic sizes {tuple(sizes)}: read them off the tensor")
     return op.stack([Constant(np.array(size, dtype)) for size in sizes], axis=0)
-
-
-def ndarray_size(array: Expr, dtype: str = "int32") -> Expr:
-    """The number of elements."""
-    return op.ndarray_size(array, dtype)
 
 
 def expand_like(a: Expr, shape_like: Expr, axis: Any) -> Expr:
@@ -113,16 +77,6 @@ def cumsum(data: Expr, axis: int | None = None, dtype: str | None = None, exclus
     return op.cumsum(op.cast(flat, dtype) if dtype else flat, position, bool(exclusive))
 
 
-def scatter(data: Expr, indices: Expr, updates: Expr, axis: int = 0) -> Expr:
-    """`data` with the elements along `axis` at `indices` replaced."""
-    return op.scatter(data, indices, updates, axis)
-
-
-def scatter_add(data: Expr, indices: Expr, updates: Expr, axis: int = 0) -> Expr:
-    """`data` with the updates added to the elements along `axis` at `indices`."""
-    return op.scatter_add(data, indices, updates, axis)
-
-
 def cumprod(data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None) -> Expr:
     """Products of all elements so far."""
     return op.cumprod(data, axis, dtype or "", bool(exclusive))
@@ -137,33 +91,12 @@ def topk(
     data: Expr, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False, dtype: str = "int64"
 ) -> Expr:
     """The `k` largest or smallest elements along an axis, their positions, or both."""
-    made = op.topk(data, k, axis, ret_type, is_ascend, dtype)
-    return getattr(made, "tuple_value", made)
+    return op.topk(data, k, axis, ret_type, is_ascend, dtype)
 
 
 def searchsorted(sorted_sequence: Expr, values: Expr, right: bool = False, out_dtype: str = "int64") -> Expr:
     """The insertion indices of the values that keep the order."""
     return op.searchsorted(sorted_sequence, values, right, out_dtype)
-
-
-def fast_exp(x: Expr) -> Expr:
-    """exp, by a short polynomial."""
-    return op.fast_exp(x)
-
-
-def fast_tanh(x: Expr) -> Expr:
-    """tanh, by a short polynomial."""
-    return op.fast_tanh(x)
-
-
-def fast_erf(x: Expr) -> Expr:
-    """erf, by a short polynomial."""
-    return op.fast_erf(x)
-
-
-def atan(x: Expr) -> Expr:
-    """The inverse tangent."""
-    return op.atan(x)
 
 
 # ------------------------------------------------------------------------------------------------------------ images
@@ -222,34 +155,11 @@ def resize1d_python(
     return op.image.resize1d(data, length, layout, method, coordinate_transformation_mode, rounding)
 
 
-def affine_grid(data: Expr, target_shape: Sequence[int]) -> Expr:
-    """The sampling coordinates of an affine map of each image."""
-    return op.image.affine_grid(data, target_shape)
-
-
 def grid_sample_python(
     data: Expr, grid: Expr, method: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = True
 ) -> Expr:
     """An image sampled where the grid says."""
     return op.image.grid_sample(data, grid, method, "NCHW", padding_mode, align_corners)
-
-
-def crop_and_resize_python(
-    image: Expr,
-    boxes: Expr,
-    box_indices: Expr,
-    crop_size: Sequence[int],
-    layout: str,
-    method: str = "bilinear",
-    extrapolation_value: float = 0.0,
-) -> Expr:
-    """Boxes cut out of images, each resized."""
-    return crop_and_resize(image, boxes, box_indices, crop_size, layout, method, extrapolation_value)
-
-
-def grid_sample(data: Expr, grid: Expr, method: str = "bilinear", layout: str = "NCHW") -> Expr:
-    """An image sampled where the grid says, zeros outside of it."""
-    return op.image.grid_sample(data, grid, method, layout)
 
 
 def crop_and_resize(
@@ -296,13 +206,6 @@ def _mode(mode: Any) -> str:
     return mode.decode() if isinstance(mode, bytes) else str(mode)
 
 
-def roi_align_nchw_python(
-    a_np: Expr, rois_np: Expr, pooled_size: Any, spatial_scale: float, sample_ratio: int, mode: Any = "avg"
-) -> Expr:
-    """The same with the arguments of its reference."""
-    return roi_align_nchw(a_np, rois_np, pooled_size, spatial_scale, mode, sample_ratio)
-
-
 def roi_align_nhwc_python(
     a_np: Expr, rois_np: Expr, pooled_size: Any, spatial_scale: float, sample_ratio: int, mode: Any = "avg"
 ) -> Expr:
@@ -311,38 +214,9 @@ def roi_align_nhwc_python(
     return made
 
 
-def roi_pool_nchw(data: Expr, rois: Expr, pooled_size: Any, spatial_scale: float) -> Expr:
-    """The maximum of each of `pooled_size` parts of regions."""
-    return op.vision.roi_pool(data, rois, pooled_size, spatial_scale)
-
-
-def reorg(data: Expr, stride: int) -> Expr:
-    """Blocks of an image as channels, in YOLO's order."""
-    return op.vision.yolo_reorg(data, stride)
-
-
-def multibox_prior(
-    data: Expr,
-    sizes: Sequence[float] = (1,),
-    ratios: Sequence[float] = (1,),
-    steps: Sequence[float] = (-1, -1),
-    offsets: Sequence[float] = (0.5, 0.5),
-    clip: bool = False,
-) -> Expr:
-    """The anchors of an image's positions."""
-    return op.vision.multibox_prior(data, sizes, ratios, steps, offsets, clip)
-
-
 def get_valid_counts(data: Expr, score_threshold: Any = 0, id_index: int = 0, score_index: int = 1) -> Expr:
     """The number of boxes that score more than the threshold, these boxes first, and their indices."""
-    made = op.vision.get_valid_counts(data, score_threshold, id_index, score_index)
-    return getattr(made, "tuple_value", made)
-
-
-def non_max_suppression(*args: Any, **kwargs: Any) -> Expr:
-    """Boxes without those that better ones cover."""
-    made = op.vision.non_max_suppression(*args, **kwargs)
-    return getattr(made, "tuple_value", made)
+    return op.vision.get_valid_counts(data, score_threshold, id_index, score_index)
 
 
 def multibox_detection(
@@ -360,36 +234,13 @@ def multibox_detection(
     moved = op.vision.multibox_transform_loc(cls_prob, loc_pred, anchor, clip, threshold, variances)
     batch, count = tensor_type_of(cls_prob).shape[0], tensor_type_of(anchor).shape[1]
     positions = Constant(np.broadcast_to(np.arange(count, dtype="int32"), (batch, count)))
-    made = op.vision.non_max_suppression(
+    return op.vision.non_max_suppression(
         TupleGetItem(moved, 0), TupleGetItem(moved, 1), positions, iou_threshold=nms_threshold,
         force_suppress=force_suppress, top_k=nms_topk, return_indices=False,
     )  # fmt: skip
-    return getattr(made, "tuple_value", made)
-
-
-def proposal(*args: Any, **kwargs: Any) -> Expr:
-    """Regions that may hold an object."""
-    return op.vision.proposal(*args, **kwargs)
-
-
-for _made, _own in ((non_max_suppression, op.vision.non_max_suppression), (proposal, op.vision.proposal)):
-    _made.__signature__ = inspect.signature(_own)  # type: ignore[attr-defined]
 
 
 # ------------------------------------------------------------------------------------------------------------ random
-def threefry_generate(gen: Expr, out_shape: Sequence[int]) -> Expr:
-    """The next key, and random bits of a shape."""
-    made = op.random.threefry_generate(gen, out_shape)
-    return getattr(made, "tuple_value", made)
-
-
-def threefry_split(gen: Expr) -> Expr:
-    """Two keys of one."""
-    made = op.random.threefry_split(gen)
-    return getattr(made, "tuple_value", made)
-
-
 def uniform(gen: Expr, low: Any, high: Any, out_shape: Sequence[int], out_dtype: str) -> Expr:
     """The next key, and random numbers between two."""
-    made = op.random.uniform(gen, out_shape, out_dtype, low, high)
-    return getattr(made, "tuple_value", made)
+    return op.random.uniform(gen, out_shape, out_dtype, low, high)

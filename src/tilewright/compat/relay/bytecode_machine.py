@@ -79,7 +79,7 @@ def _given(value: Any) -> Any:
     """An argument as a value of the machine."""
     if isinstance(value, list | tuple):
         return ADT(getattr(value, "tag", 0), [_given(item) for item in value])
-    return np.ascontiguousarray(to_numpy(value))
+    return np.asarray(to_numpy(value), order="C")  # of no dimensions, too
 
 
 class _Machine:

@@ -155,20 +155,8 @@ def conv3d_transpose_ncdhw(
     return _transposed(nn.conv3d_transpose, Input, Filter, layouts, strides, padding, out_dtype, output_padding)
 
 
-def conv3d_transpose_ncdhw_python(
-    data_np: Expr, weight_np: Expr, stride: Any, padding: Any, output_padding: Any = 0
-) -> Expr:
-    """The same with the arguments of its reference."""
-    return conv3d_transpose_ncdhw(data_np, weight_np, stride, padding, "", output_padding)
-
-
-def conv1d_transpose_ncw_python(a_np: Expr, w_np: Expr, stride: Any, padding: Any, output_padding: Any = 0) -> Expr:
-    """The same with the arguments of its reference."""
-    return conv1d_transpose_ncw(a_np, w_np, stride, padding, "", output_padding)
-
-
 def group_conv2d_nchw(
-    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None
+    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None
 ) -> Expr:
     """[N, C, H, W] with [O, C / groups, KH, KW]."""
     layouts = ("NCHW", "OIHW")
@@ -177,7 +165,7 @@ def group_conv2d_nchw(
 
 
 def group_conv2d_nhwc(
-    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any, groups: int, out_dtype: Any = None
+    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None
 ) -> Expr:
     """[N, H, W, C] with [KH, KW, C / groups, O]."""
     layouts = ("NHWC", "HWIO")
@@ -186,11 +174,20 @@ def group_conv2d_nhwc(
 
 
 def group_conv2d_transpose_nchw(
-    data: Expr, kernel: Expr, stride: Any, padding: Any, out_dtype: Any, output_padding: Any, groups: int
+    data: Expr, kernel: Expr, stride: Any, padding: Any, out_dtype: Any = "", output_padding: Any = 0, groups: int = 1
 ) -> Expr:
     """Transposed: [N, C, H, W] with [C, O / groups, KH, KW]."""
     more = {"groups": groups, "out_dtype": out_dtype, "output_padding": spread(output_padding, 2)}
     return _convolution(nn.conv2d_transpose, data, kernel, ("NCHW", "IOHW"), stride, padding, 1, **more)
+
+
+def conv2d_transpose_nhwc_python(
+    a_nhwc: Expr, weight: Expr, weight_format: str, stride: Any, padding: Any, output_padding: Any = 0
+) -> Expr:
+    """Transposed: [N, H, W, C]; `weight_format` names the kernel's axes, such as "HWIO"."""
+    data, kernel = (op.transpose(a_nhwc, (0, 3, 1, 2)), op.transpose(weight, [weight_format.index(x) for x in "IOHW"]))
+    made = group_conv2d_transpose_nchw(data, kernel, stride, padding, "", output_padding)
+    return op.transpose(made, (0, 2, 3, 1))
 
 
 def conv2d_hwcn(Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None) -> Expr:
@@ -198,6 +195,13 @@ def conv2d_hwcn(Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: 
     first, kernel = op.transpose(Input, (3, 2, 0, 1)), op.transpose(Filter, (3, 2, 0, 1))
     made = group_conv2d_nchw(first, kernel, stride, padding, dilation, 1, out_dtype)
     return op.transpose(made, (2, 3, 1, 0))
+
+
+def depthwise_conv2d_python_nchw(input_np: Expr, filter_np: Expr, stride: Any, padding: Any) -> Expr:
+    """Each channel of [N, C, H, W] with its own M kernels of [C, M, KH, KW]."""
+    channels, factor, *window = _shape(filter_np)
+    kernel = op.reshape(filter_np, (channels * factor, 1, *window))
+    return group_conv2d_nchw(input_np, kernel, stride, padding, 1, channels)
 
 
 def depthwise_conv2d_nhwc(
@@ -215,11 +219,6 @@ def depthwise_conv2d_nhwc(
     rows, columns, channels, factor = _shape(Filter)
     kernel = op.reshape(Filter, (rows, columns, 1, channels * factor))
     return group_conv2d_nhwc(Input, kernel, stride, padding, dilation, channels, out_dtype)
-
-
-def depthwise_conv2d_python_nhwc(input_np: Expr, filter_np: Expr, stride: Any, padding: Any) -> Expr:
-    """The same with the arguments of its reference."""
-    return depthwise_conv2d_nhwc(input_np, filter_np, stride, padding)
 
 
 def deformable_conv2d_nchw(

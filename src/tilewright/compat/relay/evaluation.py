@@ -20,6 +20,7 @@ from tilewright.errors import InputError
 from tilewright.relay.interpreter.interpreter import evaluate
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.type import FuncType, TupleType, Type
+from tilewright.relay.transform.functional.rename_bound import rename_bound
 from tilewright.runtime.model import Model
 
 
@@ -39,7 +40,8 @@ class Executor:
         elif isinstance(expr, relay.GlobalVar):
             func = self.mod[expr]
         else:
-            func = expr if isinstance(expr, relay.Function) else relay.Function([], expr)
+            # Variables of its own: what is inferred of them here holds for this use of the expression alone.
+            func = expr if isinstance(expr, relay.Function) else relay.Function([], rename_bound(expr))
         if binds:
             func = bind(func, binds)
         if self.params:

@@ -167,11 +167,6 @@ def depth_to_space(data: Expr, block_size: int, layout: str = "NCHW", mode: str 
     return _channels_first(lambda x: nn.depth_to_space(x, block_size, mode), data, layout)
 
 
-def depth_to_space_python(data: Expr, block_size: int, mode: str = "DCR") -> Expr:
-    """The same with the arguments of its reference."""
-    return nn.depth_to_space(data, block_size, mode)
-
-
 def _channels_first(build: Any, data: Expr, layout: str) -> Expr:
     if layout == "NCHW":
         return build(data)
@@ -211,13 +206,6 @@ def matmul(a: Expr, b: Expr, transp_a: bool = False, transp_b: bool = False) -> 
     return nn.matmul(a, b, "", transp_a, transp_b)
 
 
-def sparse_dense(
-    dense_data: Expr, sparse_data: Expr, sparse_indices: Expr, sparse_indptr: Expr, sparse_lhs: bool = False
-) -> Expr:
-    """A matrix times the transpose of a sparse one in the form CSR or BSR."""
-    return nn.sparse_dense(dense_data, (sparse_data, sparse_indices, sparse_indptr), sparse_lhs)
-
-
 def sparse_add(
     dense_data: Expr, sparse_data: Expr, sparse_indices: Expr, sparse_indptr: Expr
 ) -> Expr:  # fmt: skip
@@ -253,15 +241,3 @@ def batch_matmul(
 ) -> Expr:
     """Products of pairs of matrices."""
     return nn.batch_matmul(tensor_a, tensor_b, out_dtype or "", transpose_a, transpose_b)
-
-
-def nll_loss(
-    predictions: Expr, targets: Expr, weights: Expr, reduction: str = "mean", ignore_index: int = -100
-) -> Expr:
-    """The negative of the predictions at the targets, weighted by class."""
-    return nn.nll_loss(predictions, targets, weights, reduction, ignore_index)
-
-
-def fifo_buffer(data: Expr, buffer: Expr, axis: int) -> Expr:
-    """The buffer moved on along `axis`, with the data at its end."""
-    return nn.fifo_buffer(data, buffer, axis)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tilewright import relay
 from tilewright.compat.relay.bytecode_machine import BytecodeProgram
 from tilewright.compat.relay.evaluation import unflatten
@@ -108,7 +110,7 @@ class VirtualMachine:
 
 def _fitting(value: Any, spec: Any) -> Any:
     """An array of one element as the scalar that is expected: the classic machine looks at elements, not at axes."""
-    return value.reshape(()) if not tuple(spec.shape) and getattr(value, "size", 0) == 1 else value
+    return np.reshape(value, ()) if not tuple(spec.shape) and np.size(value) == 1 else value
 
 
 def _result_type(exe: ExecutorFactory) -> relay.Type | None:

@@ -200,7 +200,7 @@ class GraphProgram:
 
     def _given(self, node: GraphNode, inputs: Mapping[str, Any]) -> NDArray:
         entry = node.outputs[0]
-        value = np.ascontiguousarray(to_numpy(inputs[node.name]))
+        value = np.asarray(to_numpy(inputs[node.name]), order="C")
         shape = self.graph.shapes[entry]
         if value.shape != shape:
             raise InputError(

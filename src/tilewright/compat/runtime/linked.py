@@ -1,4 +1,4 @@
-"""Modules within object files and the libraries that are linked of them.
+"""Modules within object files, the libraries that are linked of them, and LLVM IR.
 
     module.save("add.o"); cc.create_shared("add.so", ["add.o"]); tvm.runtime.load_module("add.so")
 
@@ -9,6 +9,7 @@ An object file that a built module saves has the code for whoever links it, and 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,9 @@ from tilewright.runtime.module import FORMAT, Function, Module
 
 #: How object files of ELF and Mach-O (64 bits) begin.
 _OBJECTS = (b"\x7fELF", b"\xcf\xfa\xed\xfe")
+
+#: What `as_data` writes, in LLVM IR.
+_AS_TEXT = re.compile(rb'__module" = constant \[\d+ x i8\] c"([^"]*)"')
 
 
 def as_data(module: Module, name: str) -> str:
@@ -52,7 +56,9 @@ class LinkedModules:
 
 
 def is_object(path: str | os.PathLike[str]) -> bool:
-    """True if the file begins like an object file or library."""
+    """True if the file begins like an object file or library, or has the name of LLVM IR."""
+    if Path(path).suffix == ".ll":
+        return True
     try:
         with open(path, "rb") as file:
             return file.read(4) in _OBJECTS
@@ -72,6 +78,8 @@ def own_parts(path: str | os.PathLike[str]) -> list[bytes]:
         content = Path(path).read_bytes()
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from None
+    for text in _AS_TEXT.findall(content):
+        content += bytes.fromhex(text.replace(b"\\", b"").decode())
     found = []
     start = content.find(MAGIC)
     while start >= 0:

@@ -15,6 +15,7 @@ def description(name: str) -> Description:
         found = vars(module).get(name)
         if found is not None and getattr(found, "__module__", "") == module.__name__:
             return found
-    if name.startswith("_"):
-        raise AttributeError(name)
-    return getattr(op, name)
+    for operators in (op, op.nn, op.image, op.vision, op.random):
+        if not name.startswith("_") and hasattr(operators, name):
+            return getattr(operators, name)
+    raise AttributeError(name)

@@ -133,11 +133,6 @@ def group_conv1d_nwc(
     return grouped(data, kernel, ("NWC", "WIO"), strides, padding, dilation, groups, out_dtype)
 
 
-def group_conv1d_ncw_python(data: Expr, kernel: Expr, stride: Any, padding: Any, dilation: Any, groups: int) -> Expr:
-    """The reference of `group_conv1d_ncw`."""
-    return group_conv1d_ncw(data, kernel, stride, padding, dilation, groups)
-
-
 def batch_norm(
     data: Expr,
     gamma: Expr,

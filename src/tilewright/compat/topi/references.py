@@ -8,92 +8,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.compat.relay.nn_operators import adaptive_pool3d
-from tilewright.compat.topi.ops import get_pad_tuple, pair
 from tilewright.compat.topi.through_relay import as_reference
-from tilewright.topi.reference import conv, nn, pooling, resize, spatial, transform
+from tilewright.topi.reference import nn, pooling, resize, transform
 
 Array = np.ndarray[Any, Any]
-
-
-def conv2d_nchw_python(a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int = 1) -> Array:
-    """Convolution of [N, C, H, W] with [O, C / groups, KH, KW]."""
-    return conv.conv2d_nchw(a_np, w_np, pair(stride), get_pad_tuple(padding, w_np.shape[2:]), groups=groups)
-
-
-def conv2d_nhwc_python(a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int = 1) -> Array:
-    """Convolution of [N, H, W, C] with [KH, KW, C / groups, O]."""
-    plain = conv2d_nchw_python(a_np.transpose(0, 3, 1, 2), w_np.transpose(3, 2, 0, 1), stride, padding, groups)
-    return plain.transpose(0, 2, 3, 1)
-
-
-def conv2d_hwcn_python(a_np: Array, w_np: Array, stride: Any, padding: Any) -> Array:
-    """Convolution of [H, W, C, N] with [KH, KW, C, O]."""
-    plain = conv2d_nchw_python(a_np.transpose(3, 2, 0, 1), w_np.transpose(3, 2, 0, 1), stride, padding)
-    return plain.transpose(2, 3, 1, 0)
-
-
-def depthwise_conv2d_python_nchw(input_np: Array, filter_np: Array, stride: Any, padding: Any) -> Array:
-    """Convolution of each channel of [N, C, H, W] with its own M kernels of [C, M, KH, KW]."""
-    channels, factor, *window = filter_np.shape
-    kernel = filter_np.reshape(channels * factor, 1, *window)
-    return conv2d_nchw_python(input_np, kernel, stride, padding, channels)
-
-
-def conv2d_transpose_nchw_python(
-    a_np: Array, w_np: Array, stride: Any, padding: Any, output_padding: Any = (0, 0), groups: int = 1
-) -> Array:
-    """Transposed convolution of [N, C, H, W] with [C, O / groups, KH, KW]."""
-    pads = get_pad_tuple(padding, w_np.shape[2:])
-    return conv.conv2d_transpose_nchw(
-        a_np, w_np, pair(stride), pads, groups=groups, output_padding=pair(output_padding)
-    )
-
-
-def conv2d_transpose_nhwc_python(
-    a_nhwc: Array, weight: Array, weight_format: str, stride: Any, padding: Any, output_padding: Any = (0, 0)
-) -> Array:
-    """Transposed convolution of [N, H, W, C]; `weight_format` names the kernel's axes, such as "HWIO"."""
-    kernel = weight.transpose([weight_format.index(axis) for axis in "IOHW"])
-    plain = conv2d_transpose_nchw_python(a_nhwc.transpose(0, 3, 1, 2), kernel, stride, padding, output_padding)
-    return plain.transpose(0, 2, 3, 1)
-
-
-def _convolved(
-    a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int, layouts: tuple[str, str], dilation: Any = 1
-) -> Array:
-    rank = a_np.ndim - 2
-    strides = (stride,) * rank if isinstance(stride, int) else tuple(stride)
-    dilations = (dilation,) * rank if isinstance(dilation, int) else tuple(dilation)
-    axes = {1: "W", 3: "DHW"}[rank]
-    sizes = [w_np.shape[layouts[1].index(axis)] for axis in axes]
-    window = [(size - 1) * apart + 1 for size, apart in zip(sizes, dilations, strict=True)]
-    if padding == "VALID":
-        pads = [0] * (2 * rank)
-    elif padding == "SAME":
-        pads = [k // 2 for k in window] + [(k - 1) // 2 for k in window]
-    else:
-        given = [padding] * rank if isinstance(padding, int) else list(padding)
-        pads = given if len(given) == 2 * rank else [*given, *given]
-    attrs = {
-        "padding": pads, "strides": strides, "dilation": dilations, "groups": groups, "out_dtype": "",
-        "data_layout": layouts[0], "kernel_layout": layouts[1], "out_layout": "",
-    }  # fmt: skip
-    return spatial.convolution(a_np, w_np, attrs, axes, transposed=False)
-
-
-def conv1d_ncw_python(a_np: Array, w_np: Array, stride: Any, padding: Any, dilation: Any = 1) -> Array:
-    """Convolution of [N, C, W] with [O, C, K]."""
-    return _convolved(a_np, w_np, stride, padding, 1, ("NCW", "OIW"), dilation)
-
-
-def conv3d_ncdhw_python(a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int = 1) -> Array:
-    """Convolution of [N, C, D, H, W] with [O, C / groups, KD, KH, KW]."""
-    return _convolved(a_np, w_np, stride, padding, groups, ("NCDHW", "OIDHW"))
-
-
-def conv3d_ndhwc_python(a_np: Array, w_np: Array, stride: Any, padding: Any, groups: int = 1) -> Array:
-    """Convolution of [N, D, H, W, C] with [KD, KH, KW, C / groups, O]."""
-    return _convolved(a_np, w_np, stride, padding, groups, ("NDHWC", "DHWIO"))
 
 
 def dilate_python(

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te, tir, topi
-from tilewright.compat.relay import array_operators
 from tilewright.compat.topi.through_relay import as_compute
 from tilewright.errors import InputError
+from tilewright.relay import op
 
-_set_by_numbers = as_compute(array_operators.strided_set)
+_set_by_numbers = as_compute(op.strided_set)
 
 
 def strided_slice(

@@ -47,7 +47,7 @@ def as_compute(describe: Description) -> Callable[..., Any]:
             return var
 
         lifted, named = _map(args, te.Tensor, lift), _map(kwargs, te.Tensor, lift)
-        body, params = _typed(describe(*lifted, **named), list(tensors))
+        body, params = _typed(_whole(describe(*lifted, **named)), list(tensors))
         made: dict[Expr, list[te.Tensor]] = {
             param: [tensor] for param, tensor in zip(params, tensors.values(), strict=True)
         }
@@ -67,11 +67,16 @@ def as_reference(describe: Description) -> Callable[..., Any]:
 
     @functools.wraps(describe)
     def reference(*args: Any, **kwargs: Any) -> Any:
-        made = describe(*_map(args, np.ndarray, Constant), **_map(kwargs, np.ndarray, Constant))
+        made = _whole(describe(*_map(args, np.ndarray, Constant), **_map(kwargs, np.ndarray, Constant)))
         results = interpret(made, ())
         return results if isinstance(made, Tuple) or len(results) > 1 else results[0]
 
     return reference
+
+
+def _whole(made: Any) -> Expr:
+    """The tuple behind fields that unpack, or the expression itself."""
+    return getattr(made, "tuple_value", made)
 
 
 def _dim(size: Any) -> Any:

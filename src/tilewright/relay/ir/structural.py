@@ -44,10 +44,14 @@ def structural_equal(a: Expr | IRModule, b: Expr | IRModule) -> bool:
     return a is b or structural_key(a) == structural_key(b)
 
 
-def structural_key(root: Expr | IRModule) -> tuple[Any, ...]:
-    """The structure as nested tuples of plain values: a row per node in order of evaluation, operands by row number."""
+def structural_key(root: Expr | IRModule, inferred: bool = False) -> tuple[Any, ...]:
+    """The structure as nested tuples of plain values: a row per node in order of evaluation, operands by row number.
+
+    With `inferred` a variable that a `Let` or a pattern of an expression binds has the type inferred of it where none
+    is declared.
+    """
     if not isinstance(root, IRModule):
-        return _key(root, _TypeTexts())
+        return _key(root, _TypeTexts(inferred))
     functions = [(gvar.name, _key(func, _TypeTexts())) for gvar, func in root.functions.items()]
     definitions = [_definition_key(data) for data in root.type_definitions.values()]
     return (tuple(sorted(functions, key=lambda item: item[0])), tuple(sorted(definitions)))
@@ -80,7 +84,8 @@ def _key(expr: Expr, types: _TypeTexts) -> tuple[Any, ...]:
 class _TypeTexts:
     """Types as text, their variables and dimensions numbered as they are met: names do not count."""
 
-    def __init__(self) -> None:
+    def __init__(self, inferred: bool = False) -> None:
+        self.inferred = inferred
         self._numbers: dict[TypeVar, str] = {}
         self._dims: dict[Any, Any] = {}
 
@@ -133,7 +138,7 @@ def _plain(value: Any, types: _TypeTexts) -> Any:
 def _binding(var: Expr, types: _TypeTexts) -> tuple[Any, ...]:
     """A variable that a `Let` or a pattern binds: its type is that of its value, so only what is declared counts."""
     assert isinstance(var, Var)
-    return ("var", types.text(_declared(var)))
+    return ("var", types.text(_declared(var) or (var.inferred_type if types.inferred else None)))
 
 
 def _declared(var: Var) -> Type | None:

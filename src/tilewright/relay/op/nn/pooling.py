@@ -37,7 +37,7 @@ def _pool2d_type(types: Types, attrs: Attrs) -> Type:
 
 def pool_schema(axes: int, layout: str, **more: attr.Attribute) -> attr.Schema:
     """The attributes of pooling along `axes` axes."""
-    size = {"pool_size": attr.per_axis(axes, (1,) * axes)}
+    size = {"pool_size": attr.per_axis(axes)}
     return {**size, **attr.window(axes), "layout": attr.text(layout), "ceil_mode": attr.flag(False), **more}
 
 

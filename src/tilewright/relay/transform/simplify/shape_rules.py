@@ -14,6 +14,7 @@ import numpy as np
 from tilewright.relay.ir.attributes import complete
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, merge_spans
 from tilewright.relay.ir.registry import Op, OpPattern, get
+from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.op.common import broadcast_shapes
@@ -57,7 +58,13 @@ def reshape_of_reshape(call: Call) -> Expr | None:
     inner = call.args[0]
     if not isinstance(inner, Call) or not is_reshape(inner):
         return None
-    return reshape(inner.args[0], tensor_type_of(call).shape, span=merge_spans(inner, call))
+    return _reshaped(inner.args[0], call, merge_spans(inner, call))
+
+
+def _reshaped(data: Expr, call: Call, span: str) -> Expr | None:
+    """`data` in the shape of `call`; None where several of its sizes are unknown."""
+    shape = [-1 if isinstance(size, AnyDim) else size for size in tensor_type_of(call).shape]
+    return reshape(data, tuple(shape), span) if shape.count(-1) < 2 else None
 
 
 def transpose_axes(call: Call) -> tuple[int, ...]:
@@ -86,7 +93,7 @@ def transpose_is_reshape(call: Call) -> Expr | None:
     moved = [axis for axis in transpose_axes(call) if shape[axis] != 1]
     if moved != sorted(moved):
         return None
-    return reshape(call.args[0], tensor_type_of(call).shape, span=call.span)
+    return _reshaped(call.args[0], call, call.span)
 
 
 def filled_like(call: Call) -> Expr | None:
