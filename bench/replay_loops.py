@@ -20,7 +20,7 @@ from pathlib import Path
 from networks import ROOT, SETS, model_file
 
 from tilewright.backend.cpu.backend import CpuBackend
-from tilewright.driver.build import build_segments
+from tilewright.driver.build import compile_segments, plan_segments
 from tilewright.driver.optimize import optimize
 from tilewright.frontend.formats.import_model import import_model
 from tilewright.runtime.link import split_objects
@@ -42,7 +42,8 @@ class TextBackend(CpuBackend):
 def replay(path: Path, shapes: dict[str, tuple[int, ...]], target: Target) -> str:
     """All functions of a network, and the manifest of its run."""
     mod = optimize(import_model(str(path), shapes), target)
-    built = build_segments([("main", mod)], TextBackend(target))
+    backend = TextBackend(target)
+    built = compile_segments(plan_segments([("main", mod)], backend), backend)
     manifest = json.dumps(built.plans[0].to_json(), indent=0, sort_keys=True)
     functions = "\n".join(text.decode() for text in split_objects(built.code))
     return f"def manifest:\n{manifest}\n{functions}\n"

@@ -6,18 +6,18 @@ import os
 
 from tilewright.errors import ArtifactError
 from tilewright.runtime.artifact import load_artifact
-from tilewright.runtime.cpu.ahead_of_time import AheadOfTime
 from tilewright.runtime.executor import Executable
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
 from tilewright.runtime.native import native
+from tilewright.runtime.program import program_class
 from tilewright.runtime.signing import Key
 from tilewright.runtime.types import Weights
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 
 _EXECUTORS: dict[str, type[Executable] | type[VirtualMachine]] = {
-    kind.executor: kind for kind in (Executable, AheadOfTime, VirtualMachine, DebugMachine)
+    kind.executor: kind for kind in (Executable, VirtualMachine, DebugMachine)
 }
 
 
@@ -49,7 +49,7 @@ def _provide_operators(manifest: Manifest) -> None:
 
 def open_model(manifest: Manifest, code: bytes, weights: Weights, threads: int | None = None) -> Model:
     """A compiled model by its executor. Raises `ArtifactError` when it is unusable."""
-    kind = _EXECUTORS.get(manifest.executor)
+    kind = _EXECUTORS.get(manifest.executor) or program_class(manifest.device).executors().get(manifest.executor)
     if kind is None:
         raise ArtifactError(
             f"the model is for an executor {manifest.executor!r}, which this version has not. Compile the model again"

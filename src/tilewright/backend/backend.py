@@ -153,6 +153,12 @@ class Backend:
         """
         return bundle_objects([compiled.code for compiled in kernels]), list(plans)
 
+    def ahead_of_time(self) -> str:
+        """The name of the executor "aot" in manifests, whose models are one function of their code."""
+        raise UnsupportedError(
+            f'the executor "aot" runs models as one C function, which {self.target} has none of; use "graph" or "auto"'
+        )
+
     def facts(self) -> dict[str, Any]:
         """The fields of the manifest that say which machine the code is for."""
         return {"device": self.device, "target": str(self.target)}

@@ -23,14 +23,13 @@ def vta_texts(model: str, stage: str, kernel: str | None, target_name: str, shap
     from tilewright.frontend.formats.import_model import import_model
     from tilewright.relay.ir.module import IRModule
     from tilewright.relay.transform.quantize.quantize_to_shifts import quantize_to_shifts
-    from tilewright.target import Target, VtaTarget
+    from tilewright.target import VtaTarget
     from tilewright.vta.isa import Isa
     from tilewright.vta.network.listing import instruction_lines, schedule_lines
 
     if stage not in VTA_STAGES:
         raise UnsupportedError(f"there is no stage {stage!r} for VTA; known: {', '.join(VTA_STAGES)}")
-    target = Target(target_name)
-    assert isinstance(target, VtaTarget)
+    target = VtaTarget.parse(target_name)
     mod = import_model(model, parse_shapes(shapes))
     run = lambda function, inputs: compile(IRModule.from_expr(function)).run(inputs)  # noqa: E731
     if stage == "integers":

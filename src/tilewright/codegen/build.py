@@ -32,7 +32,7 @@ def build(funcs: PrimFunc | Sequence[PrimFunc], target: Target | str = "cpu", th
     """
     target = Target(target)
     funcs = [funcs] if isinstance(funcs, PrimFunc) else list(funcs)
-    if isinstance(target, DeviceTarget):
+    if target.has_thread_blocks:
         return build_device(funcs, target)
     if target.architecture == "wasm32":
         _refuse_threads(funcs)

@@ -18,7 +18,7 @@ from tilewright.runtime.gpu.devices import open_device
 from tilewright.runtime.gpu.module import DeviceFunctionInfo, DeviceModule
 from tilewright.support.recursion import nested
 from tilewright.support.trace import span
-from tilewright.target import DeviceTarget, Target
+from tilewright.target import Target
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, FloatImm, StringImm
 from tilewright.tir.stmt import IMPORT_LLVM, PrimFunc
@@ -39,7 +39,7 @@ LANGUAGES: dict[str, Language] = {"opencl": OPENCL_C, "cuda": CUDA_C, "webgpu": 
 def build_device(funcs: Sequence[PrimFunc], target: Target) -> DeviceModule:
     """A module of lowered functions on the device of this machine that `target` names."""
     source, functions = emit_device(funcs, target)
-    emulate = isinstance(target, DeviceTarget) and bool(target.emulate)
+    emulate = bool(target.emulate)
     api = open_device(target.kind, emulate)
     with span("device compiler"):
         return DeviceModule(api, source, functions, (target.kind, emulate))
@@ -66,7 +66,6 @@ def _language(target: Target) -> Language:
 def device_programs(funcs: Sequence[PrimFunc], target: Target) -> list[DeviceProgram]:
     """The functions as kernels, and what the host does between them."""
     _language(target)
-    assert isinstance(target, DeviceTarget)
     for func in funcs:
         if IMPORT_LLVM in func.attrs:
             raise UnsupportedError(f"{func.name} brings LLVM IR (the pragma import_llvm), which no device takes")

@@ -59,7 +59,7 @@ def sketch_config_of(function: Function, target: Target, values: Mapping[str, An
 
 
 def apply_records(mod: IRModule, records: Database, target: Target) -> IRModule:
-    """Give the fused functions that `main` calls the best configurations known of this processor.
+    """Configure the fused functions that `main` calls as is best known of this processor.
 
     Raises `ArtifactError` where the records are all of other processors; the hub of the package may be.
     """
@@ -86,7 +86,7 @@ def apply_records(mod: IRModule, records: Database, target: Target) -> IRModule:
 
 
 def _configured_by(mod: IRModule, target: Target, known: Callable[[TaskKey | None, Function], Function]) -> IRModule:
-    """The module, each fused function as `known` gives it back for its key, or None where it has none."""
+    """The module, each fused function as `known` returns it for its key, or None where it has none."""
     done: dict[Function, Function] = {}
 
     def rule(node: Expr) -> Expr | None:

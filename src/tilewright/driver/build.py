@@ -1,15 +1,20 @@
-"""A fused module to an executable: distinct kernels compiled in parallel, memory planned, their calls linked."""
+"""Fused modules to a model: memory planned, distinct kernels compiled in parallel, their calls linked.
+
+plan = plan_segments([("main", mod)], backend)
+built = compile_segments(plan, backend)
+model = finished(built, manifest, backend, threads, keep)
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright.backend import Backend
 from tilewright.backend.kernels import CompiledKernels, Task
-from tilewright.driver.plan import Kernels, execution_plan, model_manifest, unique_constants
+from tilewright.driver.plan import Kernels, execution_plan, unique_constants
 from tilewright.relay.ir.expr import Call, Constant, Function
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.structural import structural_hash
@@ -18,7 +23,6 @@ from tilewright.relay.ir.type import TensorType, Type, walk_type
 from tilewright.relay.transform.fuse.fuse_ops import fused_name
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan, plan_memory
 from tilewright.runtime.artifact import weights_bytes
-from tilewright.runtime.cpu.ahead_of_time import AheadOfTime
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
 from tilewright.runtime.plan import ExecutionPlan
@@ -51,23 +55,28 @@ def extract_tasks(calls: Iterable[Call]) -> tuple[list[Task], dict[Call, str]]:
     return list(tasks.values()), names
 
 
-def build_executable(
-    mod: IRModule,
-    backend: Backend,
-    threads: int | None = None,
-    jobs: int | None = None,
-    ahead_of_time: bool = False,
-    keep: Keep | None = None,
-) -> Model:
-    """Compile a module that went through the graph passes; `jobs` processes compile (default: one per processor).
+@dataclass(frozen=True)
+class ModelGraphs:
+    """A model after the graph passes: straight graphs of fused calls, and the manifest of what they become.
 
-    With `ahead_of_time` the object code has the one function that runs the model, and that is how it is run.
+    `constants` are those that only bytecode reads; `for_c` as in `compile_segments`.
     """
-    built = build_segments([("main", mod)], backend, jobs, for_c=True)
-    manifest = model_manifest(built.plans[0], mod["main"], backend, built.constants)
-    if ahead_of_time:
-        manifest = replace(manifest, executor=AheadOfTime.executor)
-    return finished(built, manifest, backend, threads, keep)
+
+    backend: Backend
+    segments: Sequence[tuple[str, IRModule]]
+    manifest: Callable[[BuiltSegments], Manifest]
+    constants: Sequence[Constant] = ()
+    for_c: bool = False
+
+
+@dataclass(frozen=True)
+class PlannedSegments:
+    """Straight graphs of fused calls with their memory: each by the name of its entry, and their distinct kernels."""
+
+    modules: Sequence[tuple[str, IRModule]]
+    memories: list[MemoryPlan]
+    tasks: list[Task]
+    names: dict[Call, str]
 
 
 @dataclass(frozen=True)
@@ -80,9 +89,9 @@ class BuiltSegments:
 
 
 def finished(
-    built: BuiltSegments, manifest: Manifest, backend: Backend, threads: int | None, keep: Keep | None
+    built: BuiltSegments, manifest: Manifest, backend: Backend, threads: int | None, keep: Keep | None = None
 ) -> Model:
-    """The model, ready to run; `keep` is asked for it first, so that its weights need not be copied."""
+    """The model, ready to run; `keep` is tried first, so that its weights need not be copied."""
     weights = [constant.data for constant in built.constants]
     code = backend.finish(built.code, manifest, weights_bytes(manifest, weights))
     kept = keep(manifest, code, weights) if keep is not None and backend.is_here else None
@@ -92,18 +101,8 @@ def finished(
         return backend.load(manifest, code, weights, threads)
 
 
-def build_segments(
-    modules: Sequence[tuple[str, IRModule]],
-    backend: Backend,
-    jobs: int | None = None,
-    more: Sequence[Constant] = (),
-    for_c: bool = False,
-) -> BuiltSegments:
-    """Compile the `main` of several modules, each an entry of the given name; kernels that are alike are shared.
-
-    The constants come in one section; `more` are put there too, behind those that kernels read. `for_c` adds what
-    callers need that do without `runtime.shape_program`: functions that compute symbolic sizes.
-    """
+def plan_segments(modules: Sequence[tuple[str, IRModule]], backend: Backend) -> PlannedSegments:
+    """Plan the memory of the `main` of several modules, each with the name of its entry, and share equal kernels."""
     with trace.span("plan memory"):
         memories = [plan_memory(mod, backend.alignment) for _, mod in modules]
     for (name, mod), memory in zip(modules, memories, strict=True):
@@ -113,16 +112,33 @@ def build_segments(
     tasks, names = extract_tasks(calls)
     trace.count("kernels", len(tasks))
     trace.count("kernel calls", len(calls))
+    return PlannedSegments(modules, memories, tasks, names)
+
+
+def compile_segments(
+    planned: PlannedSegments,
+    backend: Backend,
+    jobs: int | None = None,
+    more: Sequence[Constant] = (),
+    for_c: bool = False,
+) -> BuiltSegments:
+    """Compile the kernels in `jobs` processes (default: one per processor), and link the calls of each plan.
+
+    The constants come in one section; `more` are put there too, behind those that kernels read. `for_c` adds what
+    callers need that do without `runtime.shape_program`: functions that compute symbolic sizes.
+    """
     with trace.span("compile kernels"):
-        compiled = compile_tasks(tasks, backend, jobs or len(os.sched_getaffinity(0)))
-    kernels = Kernels.of(names, compiled)
-    constants = unique_constants([*[c for memory in memories for c in memory.constants], *more], backend.alignment)
+        compiled = compile_tasks(planned.tasks, backend, jobs or len(os.sched_getaffinity(0)))
+    kernels = Kernels.of(planned.names, compiled)
+    constants = unique_constants(
+        [*[c for memory in planned.memories for c in memory.constants], *more], backend.alignment
+    )
     with trace.span("run loop"):
         plans = [
             execution_plan(name, mod["main"], memory, kernels, constants)
-            for (name, mod), memory in zip(modules, memories, strict=True)
+            for (name, mod), memory in zip(planned.modules, planned.memories, strict=True)
         ]
-        orders = [buffer_order(memory) if for_c else None for memory in memories]
+        orders = [buffer_order(memory) if for_c else None for memory in planned.memories]
         code, plans = backend.link(compiled, plans, orders)
     return BuiltSegments(code, plans, constants)
 

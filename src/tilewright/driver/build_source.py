@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.backend.c.backend import SourceBackend
 from tilewright.codegen.source.c import c_prelude
 from tilewright.codegen.source.compile_c import SEMANTICS
-from tilewright.driver.build import BuiltSegments, build_segments
+from tilewright.driver.build import BuiltSegments, compile_segments, plan_segments
 from tilewright.driver.plan import model_manifest
 from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.artifact import weight_parts, weights_bytes
@@ -57,7 +57,7 @@ def write_source(mod: IRModule, target: Target, path: Path, name: str | None = N
     """
     name = c_name(path, name)
     backend = SourceBackend(target)
-    built = build_segments([(f"{name}_model", mod)], backend, for_c=True)
+    built = compile_segments(plan_segments([(f"{name}_model", mod)], backend), backend, for_c=True)
     manifest = model_manifest(built.plans[0], mod["main"], backend, built.constants)
     interface = CInterface.of(manifest)
     run = f"{manifest.entry_symbol}(slots, &tilewright_alone) ? {interface.kernel_error} : 0"

@@ -154,7 +154,7 @@ class _Table:
         if missing:
             raise UnsupportedError(
                 f"the dimension {missing[0]} is no input's whole dimension, so its value cannot be known; "
-                f"give an input a dimension of that name"
+                f"name a dimension of an input so"
             )
         return sources, checks
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from tilewright.errors import ArtifactError
@@ -77,6 +77,11 @@ class Program(ABC):
                 times.append(time.perf_counter() - start)
             check(code)
         return times
+
+    @classmethod
+    def executors(cls) -> Mapping[str, Callable[..., Any]]:
+        """Classes of models beside those that run on every device, by the name of their executor in manifests."""
+        return {}
 
     @property
     def native(self) -> Any:

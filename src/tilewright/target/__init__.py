@@ -1,4 +1,4 @@
-"""Targets, what code is generated for: values that are told by their spelling, `Target("llvm -mcpu=haswell")`."""
+"""Targets, what code is generated for: values equal by their spelling, `Target("llvm -mcpu=haswell")`."""
 
 from tilewright.target.cpu import PROCESSORS, CpuTarget, host_identity
 from tilewright.target.device import DeviceTarget

@@ -87,12 +87,13 @@ class CpuTarget(Target):
     core) and `l3` (shared) are in bytes; `features` are LLVM feature names that are on; `has_fma` says that a fused
     multiply-add is one instruction, `converts_half` that there are instructions between float16 and float32; `measured`
     is the digest of the figures that were measured of its machine, or ""; `machine` is what the processor can do, with
-    the sizes that this target gives.
+    the sizes that this target sets.
     """
 
     __slots__ = ("converts_half", "cores", "cpu", "feature_string", "features", "has_fma", "l1d", "l2", "l3", "machine",
                  "measured", "triple", "vector_bits", "vector_registers")  # fmt: skip
     KINDS = ("cpu", "llvm", "c", "wasm")
+    is_processor = True
 
     @classmethod
     def parse(cls, spec: str) -> CpuTarget:
@@ -200,7 +201,7 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
 
 
 def _machine(known: Machine, bits: int, registers: int, figures: Mapping[str, int]) -> Machine:
-    """`known` with the sizes that a target gives."""
+    """`known` with the sizes that a target sets."""
     return dataclasses.replace(
         known.narrowed(bits),
         cores=figures["cores"],
@@ -215,7 +216,7 @@ def _machine(known: Machine, bits: int, registers: int, figures: Mapping[str, in
 def _llvm_features(architecture: str, base: tuple[str, ...], changes: dict[str, bool]) -> str:
     """LLVM's feature string.
 
-    LLVM would split 512-bit vectors on some processors unless told not to; its generic RISC-V has no extensions, its
+    LLVM would split 512-bit vectors on some processors unless set not to; its generic RISC-V has no extensions, its
     generic WebAssembly no vectors.
     """
     if architecture in ("riscv64", "wasm32"):
@@ -273,7 +274,7 @@ def _feature_changes(text: str, spec: str) -> dict[str, bool]:
 @functools.cache
 @between_forks
 def _host_triple() -> str:
-    # when it is asked for: a target of another kind needs no LLVM
+    # on first use: a target of another kind needs no LLVM
     from llvmlite import binding as llvm
 
     return str(llvm.get_process_triple())

@@ -11,7 +11,7 @@ from __future__ import annotations
 from tilewright.errors import TargetError
 from tilewright.target.target import Target, made, spelled
 
-#: Figures of each kind where the target does not give them: threads and shared bytes of a block, threads of a warp,
+#: Figures of each kind where the target does not set them: threads and shared bytes of a block, threads of a warp,
 #: the widest vector access in bytes (CUDA code has several accesses for a wide one), and the bytes of a thread's own
 #: arrays (0: the language names no limit; CUDA C++ Programming Guide, table of technical specifications; WebGPU
 #: Shading Language, section on limits).
@@ -31,6 +31,10 @@ _DYNAMIC_SHARED = {"75": 64 << 10, "80": 163 << 10, "86": 99 << 10, "87": 163 <<
                    "100": 227 << 10, "103": 227 << 10, "120": 99 << 10, "121": 99 << 10}  # fmt: skip
 
 
+#: Kinds of device whose languages have warp shuffles.
+_SHUFFLING_KINDS = ("cuda", "metal")
+
+
 @spelled
 class DeviceTarget(Target):
     """A device that runs kernels of thread blocks; equal by its canonical spelling.
@@ -43,13 +47,8 @@ class DeviceTarget(Target):
     __slots__ = ("arch", "emulate", "max_local_memory_per_thread", "max_shared_memory_per_block",
                  "max_threads_per_block", "max_vector_bytes", "thread_warp_size")  # fmt: skip
     KINDS = tuple(_DEFAULTS)
+    has_thread_blocks = True
     arch: str
-    emulate: int
-    max_threads_per_block: int
-    max_shared_memory_per_block: int
-    thread_warp_size: int
-    max_vector_bytes: int
-    max_local_memory_per_thread: int
 
     @classmethod
     def parse(cls, spec: str) -> DeviceTarget:
@@ -73,3 +72,8 @@ class DeviceTarget(Target):
         """Bytes of shared memory that a launch may ask for."""
         most = self.max_shared_memory_per_block
         return max(most, _DYNAMIC_SHARED.get(self.arch.removeprefix("sm_").rstrip("af"), most))
+
+    @property
+    def shuffle_width(self) -> int:
+        """The threads of a warp where the language has shuffles."""
+        return self.thread_warp_size if self.kind in _SHUFFLING_KINDS else 1

@@ -30,8 +30,8 @@ class Target:
     `Target(spelling)` is a value of the class that the first word of the spelling, its kind, belongs to. Raises
     `TargetError` for names it does not know.
 
-    Code for processors takes any target and reads the fields of a `CpuTarget`, declared here: a target of another class
-    has none of them, and to read one there is a `TargetError`.
+    Code for processors and for devices of thread blocks takes any target and reads the fields of a `CpuTarget` or a
+    `DeviceTarget`, which are declared here: to read one that a target's class does not have is a `TargetError`.
     """
 
     __slots__ = ("kind", "spelling")
@@ -40,6 +40,12 @@ class Target:
 
     KINDS: ClassVar[tuple[str, ...]] = ()
     """the first words of the spellings of a class"""
+
+    is_processor: ClassVar[bool] = False
+    """True if code for it is one program on registers, caches and cores"""
+
+    has_thread_blocks: ClassVar[bool] = False
+    """True if code for it is kernels that blocks of threads run"""
 
     triple: str
     cpu: str
@@ -55,6 +61,13 @@ class Target:
     machine: Machine
     has_fma: bool
     converts_half: bool
+
+    emulate: int
+    max_threads_per_block: int
+    max_shared_memory_per_block: int
+    max_local_memory_per_thread: int
+    max_vector_bytes: int
+    thread_warp_size: int
 
     def __new__(cls, spec: str | Target = "cpu") -> Target:
         if isinstance(spec, Target):
@@ -87,6 +100,11 @@ class Target:
         """True if this process can run code for this target."""
         return False
 
+    @property
+    def shuffle_width(self) -> int:
+        """The number of neighbouring threads that can read each other's registers; 1 without shuffles."""
+        return 1
+
     def supports(self, *features: str) -> bool:
         """True if it is a processor and all the LLVM features named are on."""
         return False
@@ -98,7 +116,8 @@ class Target:
 
         def __getattr__(self, name: str) -> Any:
             if name in Target.__annotations__ and name not in Target.__slots__:
-                raise TargetError(f"{self} is no processor, so it has no {name}")
+                wanted = "processor" if name in _OF_PROCESSORS else "device of thread blocks"
+                raise TargetError(f"{self} is no {wanted}, so it has no {name}")
             raise AttributeError(f"a {type(self).__name__} has no {name!r}")
 
     def __str__(self) -> str:
@@ -118,6 +137,8 @@ class Target:
 
 
 _CLASSES: dict[str, type[Target]] = {}
+_OF_PROCESSORS = ("triple", "cpu", "features", "feature_string", "vector_bits", "vector_registers", "l1d", "l2", "l3",
+                  "cores", "measured", "machine", "has_fma", "converts_half")  # fmt: skip
 
 
 def spelled(cls: type[Kind]) -> type[Kind]:

@@ -219,6 +219,10 @@ class CpuBackend(Backend):
         seconds = time.perf_counter() - start
         return compile_object(text, self.target), seconds
 
+    def ahead_of_time(self) -> str:
+        """One C function, by which an exported library is called as well."""
+        return AheadOfTime.executor
+
     def facts(self) -> dict[str, Any]:
         """Architecture and features, without which the code does not run."""
         return {**super().facts(), "arch": self.target.architecture, "cpu_features": tuple(self.target.features)}

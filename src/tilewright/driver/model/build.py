@@ -1,21 +1,25 @@
-"""An imported module to a model for one of the executors: the passes, then kernels, memory plan and run loop."""
+"""An imported module to a model: the graph passes for one of the executors, then plan, code and linking."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tilewright.backend import backend_of
-from tilewright.driver.build import Keep, build_executable
+from tilewright.backend import Backend, backend_of
+from tilewright.driver.build import BuiltSegments, ModelGraphs, compile_segments, finished, plan_segments
 from tilewright.driver.optimize import optimize
-from tilewright.driver.vm.build import build_virtual_machine, needs_machine
+from tilewright.driver.plan import model_manifest
+from tilewright.driver.vm.build import bytecode_graphs, needs_machine
 from tilewright.errors import UnsupportedError
 from tilewright.records.database import Database
 from tilewright.relay.ir.expr import Function
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
+from tilewright.runtime.executor import Executable
+from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
@@ -33,12 +37,23 @@ def build_model(
     executor: str = "auto",
     jobs: int | None = None,
     records: Database | None = None,
-    keep: Keep | None = None,
 ) -> Model:
     """Compile a module as imported for `executor`, in `jobs` processes (default: one per processor).
 
-    `keep` may load the model from where it writes it (`driver/build.py`). Raises `UnsupportedError` where that executor
-    cannot run the module.
+    Raises `UnsupportedError` where that executor cannot run the module.
+    """
+    graphs = optimized_graphs(mod, target, executor, records)
+    plan = plan_segments(graphs.segments, graphs.backend)
+    built = compile_segments(plan, graphs.backend, jobs, graphs.constants, graphs.for_c)
+    return finished(built, graphs.manifest(built), graphs.backend, threads)
+
+
+def optimized_graphs(
+    mod: IRModule, target: Target, executor: str = "auto", records: Database | None = None
+) -> ModelGraphs:
+    """The module after the graph passes of the target's backend, as `executor` runs it.
+
+    Raises `UnsupportedError` where that executor cannot.
     """
     if executor not in EXECUTORS:
         raise UnsupportedError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
@@ -54,10 +69,19 @@ def build_model(
     if executor in ("graph", "aot"):
         _refuse(obstacle, f'the executor "{executor}" runs straight graphs of tensor operators', 'use "vm" or "auto"')
     if not obstacle and executor not in ("vm", "debug"):
-        ahead_of_time = executor == "aot"
-        return build_executable(optimize(mod, target, records), backend, threads, jobs, ahead_of_time, keep)
+        return _straight_graph(optimize(mod, target, records), backend, executor)
     kind = DebugMachine if executor == "debug" else VirtualMachine
-    return build_virtual_machine(mod, backend, partial(optimize, records=records), threads, jobs, kind, keep)
+    return bytecode_graphs(mod, backend, partial(optimize, records=records), kind)
+
+
+def _straight_graph(mod: IRModule, backend: Backend, executor: str) -> ModelGraphs:
+    """A graph without control flow; for "aot" the object code has the one function that runs it."""
+    name = backend.ahead_of_time() if executor == "aot" else Executable.executor
+
+    def manifest(built: BuiltSegments) -> Manifest:
+        return replace(model_manifest(built.plans[0], mod["main"], backend, built.constants), executor=name)
+
+    return ModelGraphs(backend, [("main", mod)], manifest, for_c=True)
 
 
 def _refuse(obstacle: str, what: str, advice: str) -> None:

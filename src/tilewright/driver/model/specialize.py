@@ -24,7 +24,7 @@ from tilewright.support.processes import run_apart
 def checked_limit(specialize: Any) -> int:
     """`specialize`, how many sizes may get an executable of their own. Raises `InputError` unless it is one, >= 0."""
     if isinstance(specialize, bool) or not isinstance(specialize, int | np.integer) or specialize < 0:
-        raise InputError(f"specialize={specialize!r}; give how many sizes may be compiled for, an integer of 0 or more")
+        raise InputError(f"specialize={specialize!r}; pass how many sizes may be compiled for, an integer of 0 or more")
     return int(specialize)
 
 

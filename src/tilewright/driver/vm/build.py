@@ -1,11 +1,11 @@
-"""A module with control flow to a `VirtualMachine`: bytecode, and its segments through the whole compiler."""
+"""A module with control flow to bytecode for a `VirtualMachine`, and its segments through the graph passes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from tilewright.backend import Backend
-from tilewright.driver.build import BuiltSegments, Keep, build_segments, finished
+from tilewright.driver.build import BuiltSegments, ModelGraphs
 from tilewright.driver.plan import common_manifest, weights_manifest
 from tilewright.driver.vm.bytecode import compile_program
 from tilewright.driver.vm.program import ProgramBuilder
@@ -31,7 +31,6 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.visitor import post_order
 from tilewright.runtime.manifest import LoadedConstant, Manifest
-from tilewright.runtime.model import Model
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.support import trace
@@ -40,49 +39,33 @@ from tilewright.target import Target
 Optimize = Callable[[IRModule, Target], IRModule]
 
 
-def build_virtual_machine(
-    mod: IRModule,
-    backend: Backend,
-    optimize: Optimize,
-    threads: int | None = None,
-    jobs: int | None = None,
-    kind: type[VirtualMachine] = VirtualMachine,
-    keep: Keep | None = None,
-) -> Model:
-    """Compile a module whose types are known; `optimize` are the graph passes that each segment goes through.
+def bytecode_graphs(
+    mod: IRModule, backend: Backend, optimize: Optimize, kind: type[VirtualMachine] = VirtualMachine
+) -> ModelGraphs:
+    """The bytecode of a module whose types are known, and its segments after the graph passes `optimize`.
 
-    `kind` may be `DebugMachine`; every operator then is a segment of its own. `keep` is that of `build_executable`.
+    `kind` may be `DebugMachine`; every operator then is a segment of its own.
     """
-    built, manifest = build_program(mod, backend, optimize, jobs, kind)
-    return finished(built, manifest, backend, threads, keep)
-
-
-def build_program(
-    mod: IRModule,
-    backend: Backend,
-    optimize: Optimize,
-    jobs: int | None = None,
-    kind: type[VirtualMachine] = VirtualMachine,
-) -> tuple[BuiltSegments, Manifest]:
-    """The code of a module's segments, and the manifest with its bytecode."""
     with trace.span("bytecode"):
         builder = ProgramBuilder(mod, one_by_one=kind is DebugMachine)
         program = compile_program(builder)
     segments = [
         (f"segment{i}", optimize(IRModule.from_expr(body), backend.target)) for i, body in enumerate(builder.segments)
     ]
+
+    def manifest(built: BuiltSegments) -> Manifest:
+        return Manifest(
+            **common_manifest(mod["main"], backend),
+            executor=kind.executor,
+            segments=tuple(built.plans),
+            program=program,
+            packed=tuple(builder.packed),
+            constants=tuple(_constant(constant, built.constants) for constant in builder.constants),
+            weights=weights_manifest(built.constants),
+        )
+
     loaded = [constant for constant in builder.constants if constant.data.dtype != object]
-    built = build_segments(segments, backend, jobs, loaded)
-    manifest = Manifest(
-        **common_manifest(mod["main"], backend),
-        executor=kind.executor,
-        segments=tuple(built.plans),
-        program=program,
-        packed=tuple(builder.packed),
-        constants=tuple(_constant(constant, built.constants) for constant in builder.constants),
-        weights=weights_manifest(built.constants),
-    )
-    return built, manifest
+    return ModelGraphs(backend, segments, manifest, loaded)
 
 
 def segment_modules(mod: IRModule) -> list[IRModule]:

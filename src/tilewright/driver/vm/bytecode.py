@@ -120,7 +120,7 @@ class _Writer:
         self.values.pop()
 
     def loop(self, found: Repetition) -> None:
-        """A function that is a loop: its test, all its repetitions as one instruction, and what it gives in the end."""
+        """A function that is a loop: its test, all its repetitions as one instruction, and its results."""
         top = self.cut.scopes.top
         node = self.cut.scopes.value(top.result)
         assert isinstance(node, If)

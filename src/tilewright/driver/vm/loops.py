@@ -3,7 +3,7 @@
     @f(%i, %x, %l) { if (test(%i, %x)) @f(%i + 1, g(%x), push(%l, h(%x))) else … }
 
 Its repetition is one segment, (%i, %x) -> (%i + 1, g(%x), h(%x), test(%i + 1, g(%x))), which the runtime calls until
-the last result is false (`runtime/vm/loop.py`). What the function gives in the end is computed as ever.
+the last result is false (`runtime/vm/loop.py`). The function's results are computed as ever.
 """
 
 from __future__ import annotations

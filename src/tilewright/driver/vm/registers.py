@@ -1,7 +1,7 @@
 """Few registers for many values: a register is used again when the value in it is not needed any more.
 
 Jumps lead forward only, so a value lives from its first to its last appearance in the list of instructions. Fewer
-registers also mean that the memory of tensors is given back while a function still runs.
+registers also mean that the memory of tensors is released while a function still runs.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ def segment_function(segment: SegmentNodes, scopes: Scopes, around: Function) ->
 
 
 def leaf_types(type_: Type) -> Sequence[Type]:
-    """The types of what a segment gives for a value: of each field of an operator's tuple, or the value's own."""
+    """The types of a segment's results for a value: of each field of an operator's tuple, or the value's own."""
     return type_.fields if isinstance(type_, TupleType) else (type_,)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tilewright.backend.c.backend import SourceBackend
+from tilewright.driver.build import compile_segments, plan_segments
 from tilewright.driver.build_source import write_files
 from tilewright.driver.plan import input_specs
-from tilewright.driver.vm.build import Optimize, build_program
+from tilewright.driver.vm.build import Optimize, bytecode_graphs
 from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.export import c_name
 from tilewright.runtime.vm.c_program import program_model
@@ -25,5 +26,7 @@ def write_program_source(
     """
     name = c_name(path, name)
     require_fixed(input_specs(mod["main"]))
-    built, manifest = build_program(mod, SourceBackend(target), optimize)
+    graphs = bytecode_graphs(mod, SourceBackend(target), optimize)
+    built = compile_segments(plan_segments(graphs.segments, graphs.backend), graphs.backend, more=graphs.constants)
+    manifest = graphs.manifest(built)
     return write_files(path, name, built, manifest, program_model(manifest, alone=True))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from tilewright.runtime.contract import check_contract
+from tilewright.runtime.cpu.ahead_of_time import AheadOfTime
 from tilewright.runtime.cpu.segment import Segment
 from tilewright.runtime.cpu.working_memory import WorkingMemory
 from tilewright.runtime.link import Linked, link
@@ -37,6 +38,11 @@ class Program(AnyProgram):
         linked = link(code, [plan.entry_symbol for plan in manifest.plans], native().imports())
         check_contract(linked, manifest, int(weights.size))
         return cls(manifest, linked, weights)
+
+    @classmethod
+    def executors(cls) -> Mapping[str, Callable[..., Any]]:
+        """Those that are one function of their code."""
+        return {AheadOfTime.executor: AheadOfTime}
 
     @property
     def native(self) -> Program:

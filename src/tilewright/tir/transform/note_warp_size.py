@@ -1,12 +1,9 @@
-"""Tell the passes that come how many threads can read each other's values."""
+"""Record for later passes how many threads can read each other's values."""
 
 from __future__ import annotations
 
-from tilewright.target import DeviceTarget, Target
+from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
-
-#: Kinds of device whose languages have warp shuffles.
-SHUFFLING_KINDS = ("cuda", "metal")
 
 
 def note_warp_size(func: PrimFunc, target: Target | None) -> PrimFunc:
@@ -16,6 +13,5 @@ def note_warp_size(func: PrimFunc, target: Target | None) -> PrimFunc:
         …                            =>            # thread_warp_size = 32
                                                    …
     """
-    if not isinstance(target, DeviceTarget) or target.kind not in SHUFFLING_KINDS or target.thread_warp_size <= 1:
-        return func
-    return func.with_attr("thread_warp_size", target.thread_warp_size)
+    width = 1 if target is None else target.shuffle_width
+    return func if width <= 1 else func.with_attr("thread_warp_size", width)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tilewright.machine import Machine
 from tilewright.support.trace import span
-from tilewright.target import DeviceTarget, Target
+from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.bind_threads import bind_threads
 from tilewright.tir.transform.block_sums import PRODUCT_OF_DEVICE, block_sums
@@ -195,10 +195,10 @@ ACCELERATOR = Pipeline(
 
 def pipeline_of(target: Target) -> Pipeline:
     """The pipeline of a processor or a device."""
-    return DEVICE if isinstance(target, DeviceTarget) else C if target.kind == "c" else HOST
+    return DEVICE if target.has_thread_blocks else C if target.kind == "c" else HOST
 
 
 def _lines(target: Target | None) -> tuple[int, int]:
     """Bytes of the target's cache line, and how many of them a core waits for at a time."""
-    machine = Machine if target is None or isinstance(target, DeviceTarget) else target.machine
+    machine = Machine if target is None or target.has_thread_blocks else target.machine
     return machine.line, int(machine.lines_in_flight)

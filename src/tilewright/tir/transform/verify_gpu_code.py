@@ -8,7 +8,7 @@ from math import prod
 from tilewright.errors import ScheduleError
 from tilewright.support.dtype import DType
 from tilewright.support.recursion import nested
-from tilewright.target import DeviceTarget, Target
+from tilewright.target import Target
 from tilewright.tir.expr import BufferLoad, IntImm
 from tilewright.tir.stmt import Allocate, BufferStore, PrimFunc, Stmt
 from tilewright.tir.transform.bind_threads import is_thread_loop, thread_extents
@@ -27,7 +27,6 @@ def verify_gpu_code(func: PrimFunc, target: Target) -> PrimFunc:
     (where the kind of device has such a limit) and the bytes of the widest vector loaded or stored. Runs on flat
     buffers, after `bind_threads`. Raises ScheduleError naming the kernel, the figure and the limit.
     """
-    assert isinstance(target, DeviceTarget)
     kernels = [stmt for stmt in _outermost(func.body) if is_thread_loop(stmt)]
     for number, kernel in enumerate(kernels):
         _verify(f"{func.name}_kernel{number}", kernel, target)
@@ -43,7 +42,7 @@ def _outermost(stmt: Stmt) -> Iterable[Stmt]:
             yield from _outermost(child)
 
 
-def _verify(name: str, kernel: Stmt, target: DeviceTarget) -> None:
+def _verify(name: str, kernel: Stmt, target: Target) -> None:
     def hold(figure: int, limit: int, option: str, what: str, advice: str) -> None:
         if figure > limit > 0:
             raise ScheduleError(
@@ -73,7 +72,7 @@ def _verify(name: str, kernel: Stmt, target: DeviceTarget) -> None:
         )
     local, option = _local_bytes(body), "max_local_memory_per_thread"
     hold(local, target.max_local_memory_per_thread, option, f"{local} bytes of local arrays in a thread",
-         "Give each thread less to compute, or use more threads")  # fmt: skip
+         "Let each thread compute less, or use more threads")  # fmt: skip
     widest = max([_width(access) for access in collect(body, BufferLoad, BufferStore)], default=0)  # type: ignore[arg-type]
     hold(widest, target.max_vector_bytes, "max_vector_bytes", f"a vector of {widest} bytes",
          "Vectorize a loop of fewer steps")  # fmt: skip
