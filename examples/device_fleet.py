@@ -129,7 +129,7 @@ def tune_there(tracker: rpc.TrackerSession, machine: Machine) -> None:
     """Tune the kernels for a machine: built here, measured there."""
     fleet = autotvm.Fleet(tracker, machine.key, devices=1)
     options = autotvm.TuneOptions(trials=TRIALS, explorer="droplet", batch=4)
-    result = autotvm.tune(network(), machine.target, options, place=autotvm.OnFleet(fleet))
+    result = autotvm.tune(network(), machine.target, options, site=autotvm.OnFleet(fleet))
     measured = [tuner for tuner in result.tuners if tuner.default_seconds is not None]
     gains = [f"{t.task.name} {t.default_seconds * 1e6:.0f} to {t.seconds * 1e6:.0f} µs" for t in measured]
     print(f"{machine.key}: tuned with {result.trials} trials: {', '.join(gains)}")

@@ -142,4 +142,4 @@ def test_symbolic_dimensions_are_kept(tilewright: Command, tmp_path: Path) -> No
         outcome = tilewright(verb, tmp_path / "open.onnx", "--open", *sizes, *more)
         assert outcome.status == 0, outcome.err
     assert "fix it" in tilewright("bench", tmp_path / "open.onnx", "--open").err
-    assert "give --open with it" in tilewright("bench", tmp_path / "open.onnx", "--specialize", 1).err
+    assert "add --open" in tilewright("bench", tmp_path / "open.onnx", "--specialize", 1).err

@@ -72,7 +72,7 @@ def test_c_source(tilewright: Command, model: Path, refused: Callable[..., str],
     (total,) = [float(line.split()[1]) for line in stages if line.startswith("total ")]
     assert took is not None and total > 0 and abs(float(took[1]) - total) <= 0.01
     assert "int tilewright_perceptron(" in model.with_name("perceptron.h").read_text()
-    assert "which has no C source; give the model itself" in refused("compile", artifact, "-o", model.with_name("a.c"))
+    assert "which has no C source; name the model itself" in refused("compile", artifact, "-o", model.with_name("a.c"))
 
 
 def test_an_ending_that_nothing_is_written_with_is_refused(

@@ -117,8 +117,8 @@ def test_where_nothing_can_be_written(refused: Refused, image_model: Path, artif
     (tmp_path / "full" / "file").touch()
     assert "there is something there already" in refused("run", image_model, "--dump", tmp_path / "full")
     assert "No such file or directory" in refused("run", image_model, "--dump", tmp_path / "absent" / "values")
-    assert "give the ONNX model to run --dump" in refused("run", artifact, "--dump", tmp_path / "values")
-    assert "give --dump DIR" in refused("run", image_model, "--against", "onnxruntime")
+    assert "name the ONNX model to run --dump" in refused("run", artifact, "--dump", tmp_path / "values")
+    assert "add --dump DIR" in refused("run", image_model, "--against", "onnxruntime")
 
 
 def test_a_failed_run_leaves_no_folder(

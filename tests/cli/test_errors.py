@@ -139,7 +139,7 @@ def test_a_wrong_input_name(verb: str, refused: Refused, model: Path, tmp_path: 
 
 def test_an_input_given_twice_or_without_a_name(refused: Refused, model: Path, tmp_path: Path) -> None:
     array = npy(tmp_path / "x.npy", np.zeros((1, 8), np.float32))
-    assert "gives 'x' twice" in refused("run", model, "--input", f"x={array}", "--input", "x=b.npy")
+    assert "sets 'x' twice" in refused("run", model, "--input", f"x={array}", "--input", "x=b.npy")
     assert "write it as NAME=FILE.npy" in refused("run", model, "--input", str(array))
 
 
@@ -194,7 +194,7 @@ def test_an_artifact_cannot_be_recompiled(option: str, value: str, refused: Refu
 
 @pytest.mark.parametrize("command", [["verify"], ["bench", "--compare", "onnxruntime"]])
 def test_an_artifact_cannot_be_compared(command: list[str], refused: Refused, artifact: Path) -> None:
-    assert "which other engines cannot read; give the ONNX model to" in refused(*command, artifact)
+    assert "which other engines cannot read; name the ONNX model to" in refused(*command, artifact)
 
 
 def test_an_artifact_has_no_stages(refused: Refused, artifact: Path) -> None:

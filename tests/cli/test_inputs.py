@@ -136,7 +136,7 @@ def test_several_seeds(tilewright: Command, model: Path, tmp_path: Path) -> None
     assert "no output differs" in tilewright("bisect", model, "--seed", "0..2").out
     for verb, *rest in (("profile",), ("run", "--output", tmp_path / "y.npz")):
         refused = tilewright(verb, model, "--seed", "0..1", *rest)
-        assert refused.status == 2 and "give one --seed" in refused.err
+        assert refused.status == 2 and "use one --seed" in refused.err
 
 
 @pytest.mark.parametrize("verb", VERBS)

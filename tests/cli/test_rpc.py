@@ -76,11 +76,11 @@ def test_what_went_wrong_is_listed(tilewright: Command, model: Path, fleet_of) -
     wrong.write_bytes(wrong.read_bytes()[:-10])
     common = ("--tracker", at(tracker))
     assert tilewright("rpc", "run", wrong, *common, "--key", "pi", "--priority", 3).status != 0
-    until(lambda: tracker.told_troubles())
+    until(lambda: tracker.recent_failures())
     outcome = tilewright("rpc", "query", *common, "--failed")
     assert outcome.status == 0 and "d0" in outcome.out and "ArtifactError" in outcome.out
     told = json.loads(tilewright("rpc", "query", *common, "--failed", "--json").out)
-    assert [one["device"] for one in told if one["said"].startswith("ArtifactError")] == ["d0"]
+    assert [one["device"] for one in told if one["reason"].startswith("ArtifactError")] == ["d0"]
     status = json.loads(tilewright("rpc", "query", *common, "--json").out)
     assert status["granted"] >= 1 and {user["name"] for user in status["users"]} == {"local"}
 
@@ -88,8 +88,8 @@ def test_what_went_wrong_is_listed(tilewright: Command, model: Path, fleet_of) -
 def test_what_is_missing_for_tuning_elsewhere_is_said(refused, model: Path, fleet_of) -> None:
     tracker, _, _ = fleet_of(1)
     common = ("tune", model, "--trials", 1)
-    assert "give --tracker" in refused(*common, "--key", "pi")
-    assert "give --key" in refused(*common, "--tracker", at(tracker))
+    assert "add --tracker" in refused(*common, "--key", "pi")
+    assert "add --key" in refused(*common, "--tracker", at(tracker))
     assert "is no address" in refused(*common, "--tracker", "nowhere", "--key", "pi")
     riscv = "llvm -mtriple=riscv64-linux-gnu"
     said = refused(*common, "--tracker", at(tracker), "--key", "pi", "--target", riscv)
@@ -98,7 +98,7 @@ def test_what_is_missing_for_tuning_elsewhere_is_said(refused, model: Path, flee
 
 def test_a_launcher_without_a_worker_is_refused(refused) -> None:
     said = refused("rpc", "server", "--plaintext", "--port", 0, "--launcher", "qemu-aarch64")
-    assert "give --worker FILE" in said
+    assert "add --worker FILE" in said
 
 
 def test_the_worker_of_a_board_is_written(tilewright: Command, tmp_path: Path, programs) -> None:

@@ -79,7 +79,7 @@ def test_files_and_archives(tmp_path: Path) -> None:
     assert set(parse_inputs((str(tmp_path / "both.npz"),))) == {"x", "y"}
     with pytest.raises(InputError, match="no array of that name"):
         parse_inputs((f"z={tmp_path / 'both.npz'}",))
-    with pytest.raises(InputError, match="gives 'x' twice"):
+    with pytest.raises(InputError, match="sets 'x' twice"):
         parse_inputs(("x=1", str(tmp_path / "both.npz")))
     with pytest.raises(InputError, match="cannot be read as"):
         parse_inputs((f"x={tmp_path / 'absent.npz'}",))

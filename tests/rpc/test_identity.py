@@ -98,7 +98,7 @@ FIELDS = {
     "profile": {"module": 1, "inputs": [], "repeat": 1},
     "register": {"name": "pi", "address": ["h", 1], "capability": {}, "busy": []}, "ended": {"lease": "x"},
     "request": {"job": "j", "need": {}, "priority": 0, "wait": 0, "seconds": 1}, "renew": {"lease": "x"},
-    "release": {"lease": "x"}, "troubles": {}, "drain": {"device": "pi", "on": True},
+    "release": {"lease": "x"}, "failures": {}, "drain": {"device": "pi", "on": True},
 }  # fmt: skip
 
 

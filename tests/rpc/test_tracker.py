@@ -121,7 +121,7 @@ def test_a_device_that_ends_a_lease_first_says_that_nobody_renewed_it(fleet_of):
                 leases.renew(remote.lease, -1.0)
             leases.end(remote.lease)
             until(lambda name=remote.lease: name not in tracker.scheduler.leases)
-        assert [one["said"] for one in fleet.troubles()] == ["its holder vanished"]  # of the first
+        assert [one["reason"] for one in fleet.failures()] == ["its holder vanished"]  # of the first
         assert tracker.status()["expired"] == 1
 
 
@@ -224,24 +224,24 @@ def test_jobs_that_do_not_end_well_are_told(fleet_of, library):
         return doubled(remote, library, 1.0)
 
     def said():  # a device that a busy machine keeps from telling that it is alive is another matter
-        return [one for one in bert.troubles() if one["said"] != "device lost"]
+        return [one for one in bert.failures() if one["reason"] != "device lost"]
 
     list(anna.run("pi", ["good", "bad"], work, wait=60))
     until(lambda: len(said()) == 1)
     (told,) = said()
-    assert (told["user"], told["device"]) == ("anna", "d0") and told["said"].startswith("ValueError: the model is")
-    assert len(told["said"]) == 300
+    assert (told["user"], told["device"]) == ("anna", "d0") and told["reason"].startswith("ValueError: the model is")
+    assert len(told["reason"]) == 300
     remote = bert.request("pi", lease_seconds=2.0, wait=60)
     lease = remote.lease
     remote._over.set()
-    until(lambda: [one["said"] for one in said()][:-1] == ["its holder vanished"])
-    anna._release(lease, said="it was mine")  # another user says nothing of it
+    until(lambda: [one["reason"] for one in said()][:-1] == ["its holder vanished"])
+    anna._release(lease, reason="it was mine")  # another user says nothing of it
     assert len(said()) == 2
     with bert.request("pi", wait=60):
         registrations[0].close()
         servers[0].close()
         until(lambda: not tracker.status()["devices"])
-    assert anna.troubles()[0]["said"] == "device lost"
+    assert anna.failures()[0]["reason"] == "device lost"
 
 
 @pytest.mark.parametrize("host", ["::1", "::"])

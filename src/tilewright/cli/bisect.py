@@ -85,7 +85,7 @@ def bisect(
 ) -> tuple[Finding | None, Bisection]:
     """Search `model`, a path or an object in memory, on `inputs` for the first node that differs from the reference.
 
-    Gives the finding, None where no output differs by more than its bound, and the search that was made.
+    Returns the finding, None where no output differs by more than its bound, and the search that was made.
     Raises `UnsupportedError` where the reference does not run the model.
     """
     reference = reference_of(model)

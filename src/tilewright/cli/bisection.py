@@ -1,8 +1,8 @@
 """The search behind `tilewright bisect`: the first node of a model whose result differs from a reference's.
 
-A value *differs* if the model cut off at it gives another result than the reference. The node looked for differs while
-everything it reads does not. Cutting keeps the passes and the fusion before the cut as they are, so faults of fused
-kernels show too; the search halves the ancestors of a value known to differ, some log2(nodes) compilations.
+A value *differs* if the model cut off at it computes another result than the reference. The node looked for differs
+while everything it reads does not. Cutting keeps the passes and the fusion before the cut as they are, so faults of
+fused kernels show too; the search halves the ancestors of a value known to differ, some log2(nodes) compilations.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Bisection:
         return candidates[high]
 
     def is_wrong(self, value: str) -> bool:
-        """True if the model cut off at `value` gives something else than the reference."""
+        """True if the model cut off at `value` computes something else than the reference."""
         if value not in self._known:
             result, kernels = self.run(self._model(self._needed([self.producers[value]]), [value], {}), self.inputs)
             self.compilations += 1

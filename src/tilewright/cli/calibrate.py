@@ -1,6 +1,6 @@
 """`tilewright doctor --calibrate`: the figures of `Machine`, measured on this one in about three seconds.
 
-    machine = measure()                       # the shipped figures with those in their place that can be measured
+    machine = measure()                       # the shipped figures, replaced by those that can be measured
     for row in compare(known, machine): ...   # what differs
 
 Every figure is the best of short rounds with rests between: other work on a shared machine makes a round slower, never
@@ -225,7 +225,7 @@ def _huge_page_gain(meter: _Meter, huge: Array, nbytes: int) -> float:
 
 
 def _filled(nbytes: int, huge: bool) -> Array:
-    """Floats in memory of their own, in 2 MB pages or not, as far as the system does as it is told."""
+    """Floats in memory of their own, in 2 MB pages or not, as far as the system honours the request."""
     alignment = 2 << 20
     mapping = mmap.mmap(-1, nbytes + alignment, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     advice = getattr(mmap, "MADV_HUGEPAGE" if huge else "MADV_NOHUGEPAGE", None)

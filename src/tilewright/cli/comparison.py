@@ -76,7 +76,7 @@ def _first(distance: Array) -> tuple[int, ...]:
 
 
 def compare_values(name: str, ours: Any, reference: Any, bounds: Bounds) -> Iterator[Difference]:
-    """The same for what models give: arrays, and sequences, maps and optionals of such, item by item."""
+    """The same for results of models: arrays, and sequences, maps and optionals of such, item by item."""
     if isinstance(ours, list | tuple) and isinstance(reference, list | tuple) and len(ours) == len(reference):
         for index, (mine, other) in enumerate(zip(ours, reference)):
             yield from compare_values(f"{name}[{index}]", mine, other, bounds)

@@ -70,7 +70,7 @@ def _check_kind(output: str) -> None:
 def _write(
     model: str, output: str, options: ModelOptions, executor: str | None, check: bool, exact_rounding: bool
 ) -> None:
-    """The model as what the name of `output` asks for."""
+    """The model in the form that the name of `output` stands for."""
     kind = Path(output).suffix
     if check and (kind == ".c" or kind in KINDS):
         raise InputError("--check runs on the host, in Python: an artifact (.tw) can have it, C code cannot")

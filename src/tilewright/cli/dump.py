@@ -99,7 +99,7 @@ def check_folder(path: str) -> None:
     """Raise `InputError` where `path` is taken, `EnvironmentError_` where no folder can be made."""
     target = Path(path)
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        raise InputError(f"--dump {path}: there is something there already; give a new or an empty folder")
+        raise InputError(f"--dump {path}: there is something there already; name a new or an empty folder")
     if not target.exists():
         check_writable(path)
 

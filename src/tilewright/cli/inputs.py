@@ -1,4 +1,4 @@
-"""The inputs of a run: what `--input` gives, and random values for the rest, within what models of that type expect."""
+"""The inputs of a run: the arrays of `--input`, and random values for the rest, as models of that type expect them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def check_names(specs: list[TensorSpec], given: Mapping[str, Given]) -> None:
 
 def _random(spec: TensorSpec, shape: Shape, generator: np.random.Generator, limit: int) -> np.ndarray[Any, Any]:
     if isinstance(spec, ValueSpec) or spec.dtype.is_string:
-        raise InputError(f"input {spec} has no random values; give it with --input {spec.name}=FILE.npy")
+        raise InputError(f"input {spec} has no random values; set it with --input {spec.name}=FILE.npy")
     if spec.dtype.is_float:
         return np.asarray(generator.standard_normal(shape)).astype(spec.numpy)
     if spec.dtype.is_bool:
@@ -107,7 +107,7 @@ def _open_sizes(inputs: list[tuple[str, list[int | str]]], compiled: bool = Fals
     drawn, fixed = " ".join(texts), shapes_option(inputs)
     return ShapeError(
         f"{listed}: random values need the dynamic dimension{'s' if len(names) > 1 else ''} {', '.join(names)}; fix "
-        f"{'them' if len(names) > 1 else 'it'}, for example with {drawn if compiled else fixed}, or give the inputs "
+        f"{'them' if len(names) > 1 else 'it'}, for example with {drawn if compiled else fixed}, or set the inputs "
         f"with --input {inputs[0][0]}=FILE.npy"
     )
 
@@ -136,7 +136,7 @@ class InputOptions:
     sizes: Mapping[str, Shape] = field(default_factory=dict)
 
     def at_sizes(self, options: ModelOptions) -> InputOptions:
-        """These inputs; with `--open` of the sizes that `--input-shapes` gives."""
+        """These inputs; with `--open` of the sizes that `--input-shapes` sets."""
         return replace(self, sizes=parse_shapes(options.shapes) or {}) if options.symbolic else self
 
     def open(
@@ -218,7 +218,7 @@ class InputOptions:
     def one(self, executable: Model, path: str, purpose: str, seeds: tuple[int, ...] = ()) -> InputSet:
         """The inputs where there can be one run only. Raises InputError for several seeds."""
         if len(self.seeds) > 1:
-            raise InputError(f"{purpose}; give one --seed")
+            raise InputError(f"{purpose}; use one --seed")
         return next(self.sets(executable, path, seeds))
 
 
@@ -243,7 +243,7 @@ def _limits(path: str) -> Mapping[str, int]:
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb the options of `InputOptions`; it receives them as the argument `inputs`."""
+    """Add to a verb the options of `InputOptions`; it receives them as the argument `inputs`."""
 
     @functools.wraps(command)
     def gathered(input_texts: tuple[str, ...], seed_texts: tuple[str, ...], **rest: Any) -> Any:
@@ -256,7 +256,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )  # fmt: skip
     seed = click.option(
         "--seed", "seed_texts", multiple=True, metavar="N",
-        help="seed of the random inputs; give several, or FIRST..LAST, for as many runs",
+        help="seed of the random inputs; repeat it, or write FIRST..LAST, for as many runs",
     )  # fmt: skip
     return given(seed(gathered))
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 )
 @click.option("--kernel", help="only kernels whose name or source node contains this")
 @click.option("--source", is_flag=True, help="with a stage of kernels: beside the code, the lines it was made of")
-@click.option("--measure", is_flag=True, help="with --stage choice: run each kernel, and give its share of the peak")
+@click.option("--measure", is_flag=True, help="with --stage choice: run each kernel, and show its share of the peak")
 @click.option("--picture", help="draw the schedule to FILE.svg (of one kernel) or FILE.html, and print nothing")
 @model_options
 def inspect_command(
@@ -198,7 +198,9 @@ def draw_kernels(
     if kind not in (".svg", ".html"):
         raise UnsupportedError(f"--picture writes .svg or .html; got {path}")
     if is_artifact(model):
-        raise UnsupportedError(f"{model} is a compiled artifact and holds no schedules: give the model it was made of")
+        raise UnsupportedError(
+            f"{model} is a compiled artifact and holds no schedules: inspect the model it was made of"
+        )
     check_writable(path, model)
     target = Target(target_name)
     chosen = chosen_kernels(_optimized(import_model(model, parse_shapes(shapes)), target, records), kernel)

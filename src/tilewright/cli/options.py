@@ -83,7 +83,7 @@ class ModelOptions:
 
     @property
     def target_text(self) -> str:
-        """The target as it is spelled, with the cores that `--threads` asks for."""
+        """The target as it is spelled, with the cores that `--threads` sets."""
         spelled = self.target or "cpu"
         return f"{spelled} -cores={self.threads}" if self.threads and "-cores=" not in spelled else spelled
 
@@ -153,7 +153,7 @@ class ModelOptions:
         """Write a model as C source."""
         require_file(path)
         if is_artifact(path):
-            raise InputError(f"{path} is a compiled artifact, which has no C source; give the model itself")
+            raise InputError(f"{path} is a compiled artifact, which has no C source; name the model itself")
         from tilewright.cli.progress import progress
         from tilewright.compile import export_source
 
@@ -182,12 +182,12 @@ class ModelOptions:
             if value:
                 raise InputError(
                     f"{path} is a compiled artifact, whose target, shapes and kernels are fixed; leave out {option}, "
-                    "or give the model itself"
+                    "or name the model itself"
                 )
 
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a verb the options of `ModelOptions`; it receives them as the argument `options`."""
+    """Add to a verb the options of `ModelOptions`; it receives them as the argument `options`."""
 
     @functools.wraps(command)
     def gathered(
@@ -231,7 +231,7 @@ def symbolic_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def gathered(symbolic: bool, specialize: int, options: ModelOptions, **rest: Any) -> Any:
         if specialize and not symbolic:
-            raise InputError("--specialize is for models with symbolic dimensions; give --open with it")
+            raise InputError("--specialize is for models with symbolic dimensions; add --open")
         return command(options=replace(options, symbolic=symbolic, specialize=specialize), **rest)
 
     several = click.option(
@@ -259,11 +259,11 @@ exact_rounding_option = click.option(
 def require_file(path: str) -> None:
     """Raise ModelError when there is nothing at `path`, or a directory that is no model."""
     if Path(path).is_dir():
-        # only for folders: who gives a file need not wait for the formats
+        # only for folders: a user of a file need not wait for the formats
         from tilewright.frontend.formats.table import is_model_folder, kinds_of_models
 
         if not is_model_folder(Path(path)):
-            raise ModelError(f"{path} is a directory; give the path of {kinds_of_models()} or of a compiled artifact")
+            raise ModelError(f"{path} is a directory; name the path of {kinds_of_models()} or of a compiled artifact")
     if not Path(path).exists():
         raise ModelError(f"{path}: there is no such file")
     if not Path(path).is_dir() and not Path(path).is_file():
@@ -278,5 +278,5 @@ def require_model(path: str, what_for: str) -> None:
     require_file(path)
     if is_artifact(path):
         raise InputError(
-            f"{path} is a compiled artifact, which other engines cannot read; give the ONNX model to {what_for}"
+            f"{path} is a compiled artifact, which other engines cannot read; name the ONNX model to {what_for}"
         )

@@ -18,11 +18,9 @@ def check_writable(path: str, *inputs: str) -> None:
     """
     target = Path(path)
     if target.is_dir():
-        raise EnvironmentError_(f"cannot write {path}: it is a directory; give the name of a file in it")
+        raise EnvironmentError_(f"cannot write {path}: it is a directory; name a file in it")
     if path.endswith(os.sep):
-        raise EnvironmentError_(
-            f"cannot write {path}: it names a directory, which is not there; give the name of a file"
-        )
+        raise EnvironmentError_(f"cannot write {path}: it names a directory, which is not there; name a file")
     descriptor = descriptor_of(target)
     if descriptor is not None:
         try:
@@ -42,7 +40,7 @@ def check_writable(path: str, *inputs: str) -> None:
     except OSError as error:
         raise EnvironmentError_(f"cannot write {path}: {error.strerror or error} ({target.parent})") from None
     if any(target.exists() and Path(other).exists() and target.samefile(other) for other in inputs):
-        raise EnvironmentError_(f"cannot write {path}: it is the model that is being read; give another name")
+        raise EnvironmentError_(f"cannot write {path}: it is the model that is being read; choose another name")
 
 
 def write_file(path: str, write: Callable[[Path], object]) -> None:

@@ -21,7 +21,7 @@ Cell = str | Bar
 
 @dataclass
 class Page:
-    """A page that is being written: `heading`, `text`, `table` add to it, `html` gives it."""
+    """A page that is being written: `heading`, `text`, `table` add to it, `html` is its text."""
 
     title: str
     _parts: list[str] = field(default_factory=list)

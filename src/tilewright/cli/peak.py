@@ -103,7 +103,7 @@ def copy_bandwidth(nbytes: int, threads: int = 1, seconds: float = 0.1) -> float
 def memory_sizes(target: Target | None = None) -> dict[str, int]:
     """Bytes to measure each level of memory with: half of one core's L2, what lies well in the L3, more than the L3.
 
-    A virtual machine may be told of an L3 that it shares with many others: eight times the L2 is a part it can have.
+    A virtual machine may report an L3 that it shares with many others: eight times the L2 is a part it can have.
     No more than a gigabyte stands for memory.
     """
     machine = (target or Target.host()).machine

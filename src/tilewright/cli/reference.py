@@ -24,12 +24,12 @@ def reference_of(model: Any) -> Reference:
 def check_against(reference: Reference, engine: str | None, inner: bool = False) -> str:
     """The engine called so, or the usual one for None.
 
-    Raises `UnsupportedError` for an unknown name, `InputError` where `inner` values are asked of one that gives none.
+    Raises `UnsupportedError` for an unknown name, `InputError` where `inner` values are requested of one that has none.
     """
     name = engine or reference.engines[0]
     reference.check(name)
     if inner and name not in reference.engines_with_values:
-        raise InputError(f"{name} gives no inner values; known: {', '.join(reference.engines_with_values)}")
+        raise InputError(f"{name} has no inner values; known: {', '.join(reference.engines_with_values)}")
     return name
 
 

@@ -35,10 +35,10 @@ _STATE = Path("~/.local/state/tilewright")
 
 
 def _plain(bundle: str | None, plaintext: bool) -> None:
-    """Refuse to listen without certificates unless that was asked for in so many words."""
+    """Refuse to listen without certificates unless an option says so."""
     if bundle is None and not plaintext:
         raise InputError(
-            "give --bundle DIR, a certificate made by `tilewright rpc init`; or --plaintext, which listens on this "
+            "use --bundle DIR, a certificate made by `tilewright rpc init`; or --plaintext, which listens on this "
             "machine alone and asks nobody who he is"
         )
     if bundle is not None and plaintext:
@@ -190,7 +190,7 @@ def _board(worker: str | None, launcher: str | None, elsewhere: bool) -> Any:
 
     if worker is None:
         if launcher or elsewhere:
-            raise InputError("--launcher and --elsewhere say how --worker is run; give --worker FILE")
+            raise InputError("--launcher and --elsewhere say how --worker is run; add --worker FILE")
         return None
     if not elsewhere:
         require_file(worker)
@@ -200,8 +200,8 @@ def _board(worker: str | None, launcher: str | None, elsewhere: bool) -> Any:
 @rpc_command.command("query")
 @bundle_option
 @click.option("--tracker", required=True, metavar="HOST:PORT", help="the tracker to ask")
-@click.option("--drain", metavar="DEVICE", help="give this device out no more")
-@click.option("--resume", metavar="DEVICE", help="give this device out again")
+@click.option("--drain", metavar="DEVICE", help="lease this device no more")
+@click.option("--resume", metavar="DEVICE", help="lease this device again")
 @click.option("--failed", is_flag=True, help="list the jobs that did not end well lately")
 @click.option("--json", "as_json", is_flag=True, help="print it all as JSON")
 def query_command(
@@ -216,13 +216,13 @@ def query_command(
         if device:
             fleet.drain(device, on)
     if as_json:
-        click.echo(json.dumps(fleet.troubles() if failed else fleet.status(), indent=2))
+        click.echo(json.dumps(fleet.failures() if failed else fleet.status(), indent=2))
         return
     if failed:
-        heads = ("seconds ago", "job", "user", "device", "what was said")
-        told = [(f"{one['seconds_ago']:.0f}", *(one[name] for name in ("job", "user", "device", "said")))
-                for one in fleet.troubles()]  # fmt: skip
-        print_table(heads, told, ("  ".join(row) for row in [heads, *told]))
+        heads = ("seconds ago", "job", "user", "device", "reason")
+        rows = [(f"{one['seconds_ago']:.0f}", *(one[name] for name in ("job", "user", "device", "reason")))
+                for one in fleet.failures()]  # fmt: skip
+        print_table(heads, rows, ("  ".join(row) for row in [heads, *rows]))
         return
     status = fleet.status()
     rows = list(devices(status))
@@ -260,7 +260,7 @@ def run_command(
     from tilewright.rpc.tracker_client import connect_tracker
 
     if (device is None) == (tracker is None):
-        raise InputError("give --device HOST:PORT, or --tracker HOST:PORT with --key")
+        raise InputError("pass --device HOST:PORT, or --tracker HOST:PORT with --key")
     require_file(model)
     if tracker is not None:
         session = connect_tracker(*parse_address(tracker), bundle=bundle).request(key, priority, wait=wait)

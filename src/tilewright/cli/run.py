@@ -48,13 +48,13 @@ def run_command(
     if output:
         check_writable(output, model)
     if against is not None and folder is None:
-        raise InputError("--against compares what --dump writes; give --dump DIR, or use tilewright verify")
+        raise InputError("--against compares what --dump writes; add --dump DIR, or use tilewright verify")
     if folder is not None:
         require_model(model, "run --dump")
         check_folder(folder)
         against = against and check_against(reference_of(model), against, inner=True)
     if (output or folder) and len(inputs.seeds) > 1:
-        raise InputError("--output and --dump hold one run; give one --seed")
+        raise InputError("--output and --dump hold one run; use one --seed")
     if check:
         require_model(model, "run --check")
     executor = "auto" if folder is None else "debug"

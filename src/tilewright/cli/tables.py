@@ -1,6 +1,6 @@
 """Tables on a terminal, by the package rich where it is installed (`pip install tilewright[rich]`); else plain lines.
 
-rich takes 32 ms to import (Intel Xeon with AMX), more than click: it stays an extra, and is asked for only where a
+rich takes 32 ms to import (Intel Xeon with AMX), more than click: it stays an extra, and is used only where a
 table goes to a terminal.
 """
 

@@ -1,4 +1,4 @@
-"""Timing several engines in one process: in interleaved rounds, and what is told of the times.
+"""Timing several engines in one process: in interleaved rounds, and the statistics of their times.
 
 measured = measure({"ours": run, "theirs": other}, seconds=5.0, rounds=1000)
 print(*timing_lines([Timing.of(name, "1.0", taken) for name, taken in measured.times.items()]), sep="\n")

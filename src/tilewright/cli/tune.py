@@ -30,7 +30,7 @@ def _elsewhere_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say on which machines to measure, as one argument `elsewhere`."""
 
     @functools.wraps(command)
-    def told(
+    def reported(
         tracker: str | None,
         cluster: str | None,
         key: str,
@@ -41,7 +41,7 @@ def _elsewhere_options(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         command(elsewhere=_Elsewhere(tracker, cluster, key, devices, priority, bundle), **others)
 
-    found: Callable[..., None] = told
+    found: Callable[..., None] = reported
     for option in (
         bundle_option,
         click.option("--priority", default=0, show_default=True, help="with --tracker: of our requests, up to 10"),
@@ -115,15 +115,15 @@ def tune_command(
 def _tuned(
     model: str, shapes: Any, target: str, options: dict[str, Any], records: str, elsewhere: _Elsewhere
 ) -> TuneResult:
-    """Tune where it was asked for; a fleet is given larger batches."""
+    """Tune on the machine of the options; a fleet gets larger batches."""
     # only when it runs: `tilewright --help` reads this module
     from tilewright.autotvm.network.tune import TuneOptions, tune
     from tilewright.frontend.formats.import_model import import_model
 
     mod = import_model(model, shapes)
-    with elsewhere.place(target) as place, make_view(model, records) as view:
-        batch = TuneOptions.batch if place is None else max(TuneOptions.batch, _BATCH_A_DEVICE * elsewhere.devices)
-        return tune(mod, target, TuneOptions(batch=batch, **options), records, view, place)
+    with elsewhere.site(target) as site, make_view(model, records) as view:
+        batch = TuneOptions.batch if site is None else max(TuneOptions.batch, _BATCH_A_DEVICE * elsewhere.devices)
+        return tune(mod, target, TuneOptions(batch=batch, **options), records, view, site)
 
 
 def _write(result: TuneResult, model: str, records: str, report: str | None, json_path: str | None) -> None:
@@ -154,7 +154,7 @@ class _Elsewhere:
     bundle: str | None
 
     @contextmanager
-    def place(self, target: str) -> Iterator[Any]:
+    def site(self, target: str) -> Iterator[Any]:
         """The position, once it is known that it runs code for `target`; None for this machine."""
         if self.tracker is not None and self.cluster is not None:
             raise InputError("--tracker and --cluster exclude each other")
@@ -167,18 +167,18 @@ class _Elsewhere:
             from tilewright.target import Target
 
             if self.bundle is None:
-                raise InputError("give --bundle DIR: a cluster is asked over TLS, and asks who we are")
+                raise InputError("add --bundle DIR: a cluster is asked over TLS, and asks who we are")
             cluster = Cluster(self.cluster, self.bundle)
             with cluster.client() as client:
                 yield OnCluster(cluster, client, Target(target))
         elif self.key or self.bundle:
-            raise InputError("--key and --bundle say on whose devices to measure; give --tracker HOST:PORT")
+            raise InputError("--key and --bundle say on whose devices to measure; add --tracker HOST:PORT")
         else:
             yield None
 
     def _fleet(self, tracker: str, target: str) -> Any:
         if not self.key:
-            raise InputError("give --key, the kind of device to tune for: `tilewright rpc query` lists them")
+            raise InputError("add --key, the kind of device to tune for: `tilewright rpc query` lists them")
         # only with a fleet
         from tilewright.autotvm.measure.fleet import Fleet
         from tilewright.autotvm.network.site import OnFleet

@@ -139,5 +139,5 @@ def _comparison_lines(result: TuneResult) -> list[str]:
     if found.faster:
         lines = [f"faster: {times}, by {len(verdict.kept)} tuned tasks", ratio]
     else:
-        lines = [f"no difference that can be told: {times}; the model keeps its default schedules", ratio]
+        lines = [f"no difference that can be measured: {times}; the model keeps its default schedules", ratio]
     return [*lines, *([found.load] if found.load else [])]

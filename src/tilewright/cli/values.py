@@ -51,7 +51,7 @@ def parse_inputs(texts: tuple[str, ...]) -> dict[str, Given]:
     for text in texts:
         name, value = _split(text)
         if name in values:
-            raise InputError(f"--input gives {name!r} twice, as {values[name]} and as {value}")
+            raise InputError(f"--input sets {name!r} twice, as {values[name]} and as {value}")
         if name:
             values[name] = value
         else:
@@ -60,7 +60,7 @@ def parse_inputs(texts: tuple[str, ...]) -> dict[str, Given]:
     for path in archives:
         for name, array in _archive(path, Path(path)).items():
             if name in found:
-                raise InputError(f"--input gives {name!r} twice, as {found[name].text} and in {path}")
+                raise InputError(f"--input sets {name!r} twice, as {found[name].text} and in {path}")
             found[name] = stored(array, f"{path}:{name}")
     return found
 
@@ -132,7 +132,7 @@ def _drawn(name: str, found: re.Match[str], text: str, shape: Shape | None) -> G
 
 def _normal(spec: TensorSpec, shape: Shape, generator: np.random.Generator, mean: float, deviation: float) -> Array:
     if not spec.dtype.is_float:
-        raise InputError(f"input {spec} takes no normal distribution; give a range, {spec.name}=LOW..HIGH")
+        raise InputError(f"input {spec} takes no normal distribution; write a range, {spec.name}=LOW..HIGH")
     return np.asarray(generator.standard_normal(shape) * deviation + mean).astype(spec.numpy)
 
 

@@ -80,7 +80,7 @@ def verify_command(
         if doubtful:
             click.echo(advice(against, doubtful, model), err=True)
     elif not any(one.compared for one in found):
-        click.echo("nothing was compared; give other inputs with --input or --seed, or a smaller --atol", err=True)
+        click.echo("nothing was compared; choose other inputs with --input or --seed, or a smaller --atol", err=True)
     if wrong or not any(one.compared for one in found):
         click.get_current_context().exit(1)
 

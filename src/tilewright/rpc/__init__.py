@@ -1,4 +1,4 @@
-"""Devices from afar: a tracker that gives them out, a server on each, and sessions with them (docs/fleet.md)."""
+"""Devices from afar: a tracker that leases them, a server on each, and sessions with them (docs/fleet.md)."""
 
 from tilewright.rpc.client import RemoteArray, RemoteFunction, RemoteLibrary, RemoteModel, Session, Turn, connect
 from tilewright.rpc.tracker_client import Outcome, TrackerSession, connect_tracker

@@ -1,4 +1,4 @@
-"""Arrays and modules as they are told over the wire: shapes, names of data types, and bytes behind the frame."""
+"""Arrays and modules as they go over the wire: shapes, names of data types, and bytes behind the frame."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tilewright.support.dtype import DType
 
 
 def spec_of(shape: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """A shape and a data type that a peer told. Raises `InputError` for what is none, or is text."""
+    """A shape and a data type that a peer sent. Raises `InputError` for what is none, or is text."""
     if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 1 << 48 for n in shape) or len(shape) > 64:
         raise InputError(f"{shape!r:.80} is no shape")
     try:
@@ -48,7 +48,7 @@ def split(data: bytearray, parts: Any) -> list[Array]:
         shape, dtype = spec_of(part["shape"], part["dtype"])
         count = int(np.prod(shape, dtype=object))
         if offset + count * dtype.itemsize > len(data):
-            raise InputError("the arrays are said to be larger than what was sent")
+            raise InputError("the arrays are declared larger than what was sent")
         found.append(np.frombuffer(data, dtype, count, offset).reshape(shape))
         offset += count * dtype.itemsize
     return found

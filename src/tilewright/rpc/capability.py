@@ -14,12 +14,12 @@ from tilewright.runtime.threads import available_processors
 from tilewright.support.memory_limit import physical_bytes
 
 
-def capability(name: str, key: str = "", told: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def capability(name: str, key: str = "", stated: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Name, key (what kind of device its owner calls it), architecture, features, processors, memory, what it `loads`.
 
     Memory is in bytes.
 
-    `told` says what cannot be seen from here, as where the worker is another machine's.
+    `stated` has what cannot be seen from here, as where the worker is another machine's.
     """
     try:
         architecture, features = host_architecture(), sorted(host_features())
@@ -35,7 +35,7 @@ def capability(name: str, key: str = "", told: Mapping[str, Any] | None = None) 
         "system": sys.platform,
         "loads": ARTIFACT,
     }
-    return {**seen, **(told or {})}
+    return {**seen, **(stated or {})}
 
 
 def satisfies(offered: Mapping[str, Any], need: Mapping[str, Any]) -> bool:

@@ -96,8 +96,8 @@ class Session:
         self._sending = threading.Lock()  # a frame is not broken into by a request to cancel
         self._requests = 0
         self._left: list[tuple[str, int]] = []  # numbers of modules and arrays that nobody here holds any more
-        told = {"lease": lease} if lease else {}
-        self.name: str = self.ask("hello", version=VERSION, **told)["name"]
+        fields = {"lease": lease} if lease else {}
+        self.name: str = self.ask("hello", version=VERSION, **fields)["name"]
 
     def ask(self, verb: str, data: Any = b"", **fields: Any) -> dict[str, Any]:
         """Send a request and wait for what it brings. Raises the device's error, or `ConnectionLost`."""
@@ -320,7 +320,7 @@ class Times:
 class Turn:
     """A call that is compared with others by `Session.turns`: `number` of them in a row make a turn.
 
-    In the place of an argument may be a list of arrays of one shape, another of which is given at each call.
+    An argument may be a list of arrays of one shape, another of which is given at each call.
     """
 
     library: RemoteLibrary
@@ -332,9 +332,9 @@ class Turn:
 class _Remote:
     """An object loaded on a device."""
 
-    def __init__(self, session: Session, told: Mapping[str, Any]) -> None:
+    def __init__(self, session: Session, info: Mapping[str, Any]) -> None:
         self.session = session
-        self.number: int = told["module"]
+        self.number: int = info["module"]
 
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError):
@@ -344,9 +344,9 @@ class _Remote:
 class RemoteLibrary(_Remote):
     """A library of functions on a device: `lib["f"](a, b)` on remote arrays and scalars."""
 
-    def __init__(self, session: Session, told: Mapping[str, Any]) -> None:
-        super().__init__(session, told)
-        self.functions: dict[str, Any] = {info["name"]: info for info in told["functions"]}
+    def __init__(self, session: Session, info: Mapping[str, Any]) -> None:
+        super().__init__(session, info)
+        self.functions: dict[str, Any] = {one["name"]: one for one in info["functions"]}
 
     def __contains__(self, name: str) -> bool:
         return name in self.functions
@@ -376,11 +376,11 @@ class RemoteLibrary(_Remote):
 class RemoteModel(_Remote):
     """A compiled model on a device, used like one that is here."""
 
-    def __init__(self, session: Session, told: Mapping[str, Any]) -> None:
-        super().__init__(session, told)
-        self.inputs = [TensorSpec.from_json(spec) for spec in told["inputs"]]
-        self.outputs = [TensorSpec.from_json(spec) for spec in told["outputs"]]
-        self.target, self.threads = str(told.get("target", "")), int(told.get("threads", 1))
+    def __init__(self, session: Session, info: Mapping[str, Any]) -> None:
+        super().__init__(session, info)
+        self.inputs = [TensorSpec.from_json(spec) for spec in info["inputs"]]
+        self.outputs = [TensorSpec.from_json(spec) for spec in info["outputs"]]
+        self.target, self.threads = str(info.get("target", "")), int(info.get("threads", 1))
 
     def __call__(self, *values: Any) -> Any:
         """Run on positional inputs; the output, or a list of several."""

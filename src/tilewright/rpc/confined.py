@@ -1,7 +1,7 @@
 """Confine this process and become another program: `python -m tilewright.rpc.confined FOLDER SETTINGS COMMAND…`.
 
 How workers that are not Python are started: the measures of `sandbox.py` hold for what a process becomes. Which of them
-took is told in a first frame over standard input, which is the worker's connection.
+took is reported in a first frame over standard input, which is the worker's connection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tilewright.rpc.sandbox import Limits, confine
 
 
 def main(folder: Path, settings: dict[str, Any], command: Sequence[str]) -> None:
-    """Give up all but what the command needs, say so, and run it."""
+    """Drop all privileges but what the command needs, say so, and run it."""
     channel = Channel(socket.socket(fileno=os.dup(0)), "the server")
     readable = [Path(position) for position in settings["readable"]]
     measures = confine(folder, readable, Limits(**settings["limits"]), starts=True)

@@ -1,4 +1,4 @@
-"""The wire format of the fleet: frames of a JSON object and raw bytes, both of a length that is told and bounded.
+"""The wire format of the fleet: frames of a JSON object and raw bytes, both of a length that is stated and bounded.
 
     0   4 bytes   b"TWR1"
     4   4 bytes   length of the JSON text, little endian, at most `MOST_TEXT`
@@ -82,7 +82,7 @@ class Channel:
             self.socket.settimeout(_budget(size) if seconds is None else seconds)
             self.socket.sendall(data)
         except (OSError, ValueError) as error:
-            raise ConnectionLost(f"{self.peer} does not take what is sent: {_said(error)}", self) from None
+            raise ConnectionLost(f"{self.peer} does not take what is sent: {_reason(error)}", self) from None
 
     def send_file(self, message: Mapping[str, Any], file: BinaryIO) -> None:
         """Send one frame with the contents of a file, without a copy here where the connection is plain.
@@ -95,7 +95,7 @@ class Channel:
             self.socket.settimeout(FRAME_SECONDS)
             sent = self.socket.sendfile(file, 0, size) if size else 0
         except (OSError, ValueError) as error:
-            raise ConnectionLost(f"{self.peer} does not take what is sent: {_said(error)}", self) from None
+            raise ConnectionLost(f"{self.peer} does not take what is sent: {_reason(error)}", self) from None
         if sent < size:
             self.close()  # the frame cannot be ended
             raise ConnectionLost(f"a file became shorter while it was sent to {self.peer}", self)
@@ -157,7 +157,7 @@ class Channel:
             return True
 
     def close(self) -> None:
-        """End the connection; a peer that waits for a frame is told at once."""
+        """End the connection; a peer that waits for a frame notices at once."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):
@@ -177,7 +177,7 @@ class Channel:
                 if deadline is None:
                     deadline = time.monotonic() + FRAME_SECONDS
         except (OSError, ValueError) as error:
-            raise ConnectionLost(f"{self.peer} does not answer: {_said(error)}", self) from None
+            raise ConnectionLost(f"{self.peer} does not answer: {_reason(error)}", self) from None
 
 
 def spelled(host: str, port: int) -> str:
@@ -190,5 +190,5 @@ def _budget(size: int) -> float:
     return FRAME_SECONDS + SECONDS_A_MEGABYTE * size / (1 << 20)
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return "no byte came or went in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__

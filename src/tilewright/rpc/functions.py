@@ -35,7 +35,9 @@ def encoded(value: Any) -> Any:
         return {"text": str(value)}
     if isinstance(value, bytes | bytearray):
         return {"bytes": base64.b64encode(value).decode()}
-    raise InputError(f"functions of a server take and give numbers, text, bytes and arrays, not {type(value).__name__}")
+    raise InputError(
+        f"functions of a server take and return numbers, text, bytes and arrays, not {type(value).__name__}"
+    )
 
 
 def decoded(field: Any) -> Any:

@@ -4,7 +4,7 @@
     make_bundle("fleet", "device", "pi-4")          # fleet/device-pi-4/: what is copied to that device
     revoke("fleet", "user", "anna")                 # in fleet/revoked.pem, which all that listen read
 
-A certificate names its role and its holder in one URI, ``tilewright://device/pi-4``. Whoever listens asks for a
+A certificate names its role and its holder in one URI, ``tilewright://device/pi-4``. Whoever listens requires a
 certificate and compares the role: a device's certificate opens no session, a user's registers no device. Keys are ECDSA
 on P-256; names of hosts do not matter. The package `cryptography` makes certificates; the standard library speaks TLS.
 """
@@ -139,7 +139,7 @@ def require_loopback(host: str) -> None:
     if not found or not all(ipaddress.ip_address(str(address).split("%")[0]).is_loopback for address in found):
         raise InputError(
             f"without certificates only this machine itself may connect, and {host!r} is reached from others: "
-            "give a bundle of `tilewright rpc init`, or listen on 127.0.0.1"
+            "use a bundle of `tilewright rpc init`, or listen on 127.0.0.1"
         )
 
 
@@ -148,7 +148,7 @@ def make_authority(folder: str | os.PathLike[str]) -> Path:
     x509, hashes, _serialization, ec = _cryptography()
     position = Path(folder)
     if (position / _AUTHORITY).exists():
-        raise InputError(f"{position / _AUTHORITY} is there already; a fleet has one authority: give another folder")
+        raise InputError(f"{position / _AUTHORITY} is there already; a fleet has one authority: choose another folder")
     position.mkdir(parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
     name = _named(x509, "Tilewright fleet authority")
@@ -173,7 +173,7 @@ def make_bundle(folder: str | os.PathLike[str], role: str, name: str, days: int 
     authority, signer = _authority(position)
     bundle = position / f"{role}-{name}"
     if bundle.exists():
-        raise InputError(f"{bundle} is there already; revoke it first, or give another name")
+        raise InputError(f"{bundle} is there already; revoke it first, or choose another name")
     key = ec.generate_private_key(ec.SECP256R1())
     identity = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(f"{_SCHEME}://{role}/{name}")])
     certificate = (

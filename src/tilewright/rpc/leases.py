@@ -1,7 +1,7 @@
 """The leases that a device knows of: who may have it until when. Each opens one session, once.
 
-A server without a tracker needs none. One with a tracker is told of each grant by it, and takes no session without one:
-a lease that was used, has ended, or was granted to somebody else is refused.
+A server without a tracker needs none. One with a tracker learns of each grant from it, and takes no session without
+one: a lease that was used, has ended, or was granted to somebody else is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Lease:
 class Leases:
     """Thread-safe. `ended`, where set, is called with each lease whose session is over.
 
-    It is told how that went wrong, and whether the lease was over first, as nobody had renewed it.
+    It is called with the failure, and whether the lease was over first, as nobody had renewed it.
     """
 
     def __init__(self, required: bool) -> None:

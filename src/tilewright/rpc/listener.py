@@ -73,7 +73,7 @@ class Listener:
             threading.Thread(target=self._open, args=arguments, daemon=True).start()
 
     def _begin_handshake(self, connection: socket.socket) -> socket.socket:
-        """Count a connection whose peer has not said who it is; of too many the one that has waited longest ends.
+        """Count a connection whose peer has not identified itself; of too many the one that has waited longest ends.
 
         Returns what the connection is counted by: a duplicate, as TLS takes the socket itself away.
         """

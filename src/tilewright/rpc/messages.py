@@ -1,6 +1,6 @@
 """Messages of the protocol: the closed list of verbs, the fields of each, and the form of answers and errors.
 
-A request is `{"verb": V, "id": N, …}`. Its answer has the same id and either `"ok"` with what was asked for, or
+A request is `{"verb": V, "id": N, …}`. Its answer has the same id and either `"ok"` with what was requested, or
 `"error"` with the kind of error and its text. A verb or a field that is not listed here is refused, and so is a field
 of another type: no request reaches a function by a name that a peer chose, but for those that the program which runs
 the server offers by name (`functions.py`).
@@ -117,8 +117,8 @@ TRACKER_VERBS: dict[str, dict[str, Any]] = {
     "ended": {"lease": _text, "fault?": _text, "late?": lambda value: type(value) is bool},
     "request": {"job": _text, "need": _object, "priority": _count, "wait": _seconds, "seconds": _seconds},
     "renew": {"lease": _text},
-    "release": {"lease": _text, "fault?": _text, "said?": _text},
-    "troubles": {},
+    "release": {"lease": _text, "fault?": _text, "reason?": _text},
+    "failures": {},
     "status": {},
     "drain": {"device": _text, "on": lambda value: type(value) is bool},
     "bye": {},
@@ -154,10 +154,10 @@ def failure(request: Mapping[str, Any], error: Exception) -> dict[str, Any]:
     """The answer to `request` that says why not; what is no error of the user's is named as it is."""
     kind = type(error).__name__ if isinstance(error, UserError) else "RpcError"
     text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-    told = {"kind": kind, "text": text[:_MOST_CHARACTERS]}
+    fault = {"kind": kind, "text": text[:_MOST_CHARACTERS]}
     if isinstance(error, WorkerLost):
-        told["how"] = error.how
-    return {"id": request.get("id"), "error": told}
+        fault["how"] = error.how
+    return {"id": request.get("id"), "error": fault}
 
 
 def result_of(message: Mapping[str, Any], request_id: int, peer: str) -> dict[str, Any]:
@@ -165,11 +165,11 @@ def result_of(message: Mapping[str, Any], request_id: int, peer: str) -> dict[st
     if message.get("id") != request_id:
         raise RpcError(f"{peer} answered request {message.get('id')!r} while {request_id} was waited for")
     if "error" in message:
-        told = message["error"] if isinstance(message["error"], dict) else {}
-        text = f"{peer}: {told.get('text', 'it does not say what is wrong')}"
-        if told.get("kind") == WorkerLost.__name__:
-            raise WorkerLost(text, str(told.get("how", CRASHED)))
-        kind = getattr(errors, str(told.get("kind")), Refused)
+        fault = message["error"] if isinstance(message["error"], dict) else {}
+        text = f"{peer}: {fault.get('text', 'it does not say what is wrong')}"
+        if fault.get("kind") == WorkerLost.__name__:
+            raise WorkerLost(text, str(fault.get("how", CRASHED)))
+        kind = getattr(errors, str(fault.get("kind")), Refused)
         known = kind if isinstance(kind, type) and issubclass(kind, UserError) else Refused
         raise known(text)
     found = message.get("ok")

@@ -1,4 +1,4 @@
-"""A device's connection to its tracker: it registers, tells that it is alive, and is told of the leases on it.
+"""A device's connection to its tracker: it registers, reports that it is alive, and learns of the leases on it.
 
 The connection is made again whenever it breaks: a tracker that is restarted has its devices back within seconds, with
 the leases that they hold.

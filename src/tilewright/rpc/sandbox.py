@@ -75,7 +75,7 @@ class Limits:
 
 
 def confine(folder: Path, readable: Sequence[Path], limits: Limits, starts: bool = False) -> dict[str, str]:
-    """Give up what running models does not need; by measure, "on" or why it is not.
+    """Drop what running models does not need; by measure, "on" or why it is not.
 
     `folder` is the process's own, `readable` what it needs beside the packages; one that `starts` programs may do that.
     The process must have one thread, and have imported what it will need from other programs.
@@ -170,19 +170,19 @@ def _filter(machine: str, allowed: frozenset[str]) -> bytes:
     if machine not in _CALLS:
         raise OSError(errno.ENOSYS, f"no filter is written for {machine}")
     audit, clone, clone3, refused = _CALLS[machine]
-    load, equal, at_least, any_bit, give = 0x20, 0x15, 0x35, 0x45, 0x06
+    load, equal, at_least, any_bit, answer = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, kill, refuse, absent = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
     number, architecture, flags = 0, 4, 16  # positions in struct seccomp_data
     steps = [
-        (load, 0, 0, architecture), (equal, 1, 0, audit), (give, 0, 0, kill),
+        (load, 0, 0, architecture), (equal, 1, 0, audit), (answer, 0, 0, kill),
         (load, 0, 0, number),
-        (at_least, 0, 1, 0x40000000), (give, 0, 0, refuse),  # the calls of x32, which have other numbers
-        (equal, 0, 1, clone3), (give, 0, 0, absent),  # the C library then uses clone, whose flags can be looked at
+        (at_least, 0, 1, 0x40000000), (answer, 0, 0, refuse),  # the calls of x32, which have other numbers
+        (equal, 0, 1, clone3), (answer, 0, 0, absent),  # the C library then uses clone, whose flags can be looked at
     ]  # fmt: skip
     for call in sorted(number for name, number in refused.items() if name not in allowed):
-        steps += [(equal, 0, 1, call), (give, 0, 0, refuse)]
-    steps += [(equal, 0, 3, clone), (load, 0, 0, flags), (any_bit, 1, 0, _THREAD), (give, 0, 0, refuse)]
-    steps += [(give, 0, 0, allow)]
+        steps += [(equal, 0, 1, call), (answer, 0, 0, refuse)]
+    steps += [(equal, 0, 3, clone), (load, 0, 0, flags), (any_bit, 1, 0, _THREAD), (answer, 0, 0, refuse)]
+    steps += [(answer, 0, 0, allow)]
     return b"".join(struct.pack("<HBBI", *step) for step in steps)
 
 

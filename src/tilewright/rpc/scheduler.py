@@ -3,7 +3,7 @@
 Users share devices by weighted fair queueing (Demers, Keshav and Shenker 1989): each has a virtual time that grows with
 the device seconds it used, halved with every step of priority. Served next is the user who will have the least when the
 leases in force end, if these last as that user's usually do. What they did last counts in the end: who took more at
-first, or was guessed wrong, gives it back. So nobody starves, a user with a thousand requests takes no more than one
+first, or was guessed wrong, returns it. So nobody starves, a user with a thousand requests takes no more than one
 with ten at a time, and who comes new starts level with the others. Within a user, priority counts, plus a step for
 every `AGEING_SECONDS` of waiting, and then who came first.
 
@@ -236,13 +236,13 @@ class Scheduler:
             user.add(request)
         return None
 
-    def give_up(self, job: str, user: str) -> None:
+    def withdraw(self, job: str, user: str) -> None:
         """A request is withdrawn before it was granted."""
         if user in self.users:
             self.users[user].remove(job)
 
     def assign(self, now: float, new_id: Any) -> list[Lease]:
-        """Give free devices to those who wait, as long as one fits; the leases, whose ids `new_id()` makes."""
+        """Grant free devices to those who wait, as long as one fits; the leases, whose ids `new_id()` makes."""
         granted: list[Lease] = []
         while True:
             found = self._next(now)
@@ -285,7 +285,7 @@ class Scheduler:
         return late
 
     def drain(self, name: str, on: bool) -> None:
-        """Give a device out no more once its lease has ended, or do again. Raises `InputError`."""
+        """Lease a device no more once its lease has ended, or do again. Raises `InputError`."""
         if name not in self.devices:
             raise InputError(f"there is no device {name!r}; there are: {', '.join(sorted(self.devices)) or 'none'}")
         device = self.devices[name]

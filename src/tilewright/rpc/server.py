@@ -79,7 +79,7 @@ class Server:
     """Listens from the moment it is made; `address` is where."""
 
     def __init__(self, settings: Settings, leases: Leases | None = None) -> None:
-        # workers have folders of their own as working directories, and are told paths
+        # workers have folders of their own as working directories, and receive paths
         self.settings = settings = replace(settings, folder=settings.folder.absolute())
         self.leases = leases or Leases(required=False)
         settings.folder.mkdir(parents=True, exist_ok=True)
@@ -96,8 +96,8 @@ class Server:
         self._spare: WorkerProcess | None = None
         if settings.board is not None:  # its machine is not this one: its worker tells what it is
             self._spare = self._start_worker()
-        told = self._spare.capability if self._spare is not None else None
-        self.capability = capability(settings.name, settings.key or str((told or {}).get("architecture", "")), told)
+        stated = self._spare.capability if self._spare is not None else None
+        self.capability = capability(settings.name, settings.key or str((stated or {}).get("architecture", "")), stated)
         position = settings.host, settings.port
         self._listener = Listener(position, settings.bundle, ("user", "tracker"), _MOST_CONNECTIONS, self._serve)
         self.address = self._listener.address
@@ -223,7 +223,7 @@ class Session:
                 return
 
     def end(self) -> None:
-        """Kill the session's worker and give the turn to the next."""
+        """Kill the session's worker and pass the turn to the next."""
         if self._worker is not None:
             self._worker.close()
             self._worker = None

@@ -4,8 +4,8 @@
         tracker.wait()
 
 Decisions are those of `scheduler.py`; this module is their clock, their lock and their connections, one thread each. A
-device keeps its connection: it tells that it is alive, and is told of the leases on it. A user may come and go: a lease
-belongs to a job, not to a connection, and ends when nobody renews it. All times are of the monotonic clock.
+device keeps its connection: it reports that it is alive, and learns of the leases on it. A user may come and go: a
+lease belongs to a job, not to a connection, and ends when nobody renews it. All times are of the monotonic clock.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tilewright.rpc.failures import Failures
 from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost
 from tilewright.rpc.identity import Bundle, Peer
 from tilewright.rpc.journal import Journal
 from tilewright.rpc.listener import Listener
 from tilewright.rpc.messages import TRACKER_VERBS, VERSION, Refused, answer, check_request, failure
 from tilewright.rpc.scheduler import VANISHED, Lease, Request, Scheduler
-from tilewright.rpc.troubles import Troubles
 
 #: Seconds between two signs of life of a device, and after how many of them missed it is taken for lost.
 HEARTBEAT_SECONDS, MISSED = 2.0, 4
@@ -70,7 +70,7 @@ class Tracker:
         self.journal = Journal(settings.folder / "journal.jsonl")
         self.started = time.monotonic()
         self.expired = self.lost = 0
-        self.troubles = Troubles()
+        self.failures = Failures()
         self._lock = threading.RLock()
         self._granted: dict[str, threading.Condition] = {}  # by job that is waited for
         self._links: dict[str, _DeviceLink] = {}
@@ -163,12 +163,12 @@ class Tracker:
             self.assign()
 
     def assign(self) -> None:
-        """Give out what is free, and tell devices and users."""
+        """Lease what is free, and notify devices and users."""
         with self._lock:
             granted = self.scheduler.assign(time.monotonic(), lambda: secrets.token_hex(16))
             for lease in granted:
                 self.journal.granted(lease)
-                self._tell(lease.device, {"push": "grant", **_told(lease)})
+                self._tell(lease.device, {"push": "grant", **_fields(lease)})
                 if lease.job in self._granted:
                     self._granted[lease.job].notify_all()
 
@@ -181,7 +181,7 @@ class Tracker:
             for lease in self.scheduler.leases.values():
                 if lease.device == link.name:
                     device.lease = lease.lease
-                    link.send({"push": "grant", "known": True, **_told(lease)})
+                    link.send({"push": "grant", "known": True, **_fields(lease)})
             for lease_id in busy:
                 if lease_id not in self.scheduler.leases:
                     link.send({"push": "withdraw", "lease": str(lease_id)})
@@ -196,10 +196,10 @@ class Tracker:
             if self._links.get(link.name) is link:
                 self.scheduler.miss_device(link.name)
 
-    def released(self, lease_id: str, fault: str, user: str = "", said: str = "", late: bool = False) -> None:
-        """A lease is given back, by its user or by the device. Raises `Refused` for another user's.
+    def released(self, lease_id: str, fault: str, user: str = "", reason: str = "", late: bool = False) -> None:
+        """A lease is released, by its user or by the device. Raises `Refused` for another user's.
 
-        `said` is why the user's job failed, for which the device can do nothing; `late`, that nobody had renewed it.
+        `reason` is why the user's job failed, for which the device can do nothing; `late`, that nobody had renewed it.
         """
         with self._lock:
             known = self.scheduler.leases.get(lease_id)
@@ -210,7 +210,7 @@ class Tracker:
                 self.scheduler.release(lease_id, time.monotonic(), fault, how)
                 self.expired += late
                 self._ended(known, how)
-            self.troubles.said(lease_id, user, said, time.monotonic())
+            self.failures.reported(lease_id, user, reason, time.monotonic())
         if known is not None:
             self.assign()
 
@@ -226,7 +226,7 @@ class Tracker:
                 self.assign()
                 while (found := self.scheduler.lease_of(request.job)) is None:
                     if time.monotonic() >= deadline or gone() or self.closed.is_set():
-                        self.scheduler.give_up(request.job, request.user)
+                        self.scheduler.withdraw(request.job, request.user)
                         raise Refused(self._why_none(request, wait))
                     granted.wait(min(_LOOK_SECONDS, max(deadline - time.monotonic(), 1e-3)))
                 return found
@@ -250,10 +250,10 @@ class Tracker:
             self._tell(kept.device, {"push": "renew", "lease": lease_id, "seconds": kept.seconds})
             return kept
 
-    def told_troubles(self) -> list[dict[str, Any]]:
+    def recent_failures(self) -> list[dict[str, Any]]:
         """Jobs that did not end well, the last one first."""
         with self._lock:
-            return self.troubles.told(time.monotonic())
+            return self.failures.listed(time.monotonic())
 
     def drained(self, device: str, on: bool) -> None:
         """Stop or resume giving out a device. Raises `InputError`."""
@@ -271,12 +271,12 @@ class Tracker:
         lease = self.scheduler.lose_device(link.name, now)
         if lease is not None:
             self.journal.ended(lease, "device lost")
-            self.troubles.ended(lease, "device lost", now)
+            self.failures.ended(lease, "device lost", now)
         link.channel.close()
 
     def _ended(self, lease: Lease, how: str) -> None:
         self.journal.ended(lease, how)
-        self.troubles.ended(lease, how, time.monotonic())
+        self.failures.ended(lease, how, time.monotonic())
         self._tell(lease.device, {"push": "withdraw", "lease": lease.lease})
 
     def _tell(self, device: str, message: dict[str, Any]) -> None:
@@ -285,13 +285,13 @@ class Tracker:
             link.send(message)
 
 
-def _told(lease: Lease) -> dict[str, Any]:
+def _fields(lease: Lease) -> dict[str, Any]:
     return {"lease": lease.lease, "user": lease.user, "seconds": lease.seconds}
 
 
 @dataclass(eq=False)
 class _DeviceLink:
-    """The connection of a device. What it is told is sent by a thread of its own, so that a slow one delays nobody."""
+    """The connection of a device, with a thread of its own that sends, so that a slow device delays nobody."""
 
     name: str
     address: tuple[str, int]
@@ -308,7 +308,7 @@ class _DeviceLink:
         self._out.put(message)
 
     def end(self) -> None:
-        """Nothing more is told."""
+        """Send nothing more."""
         self._out.put(None)
 
     def _write(self) -> None:
@@ -400,11 +400,11 @@ class _Visitor:
         return {"seconds": self.tracker.renewed(message["lease"], self.user).seconds}
 
     def _release(self, message: dict[str, Any]) -> dict[str, Any]:
-        self.tracker.released(message["lease"], message.get("fault", ""), self.user, message.get("said", ""))
+        self.tracker.released(message["lease"], message.get("fault", ""), self.user, message.get("reason", ""))
         return {}
 
-    def _troubles(self, message: dict[str, Any]) -> dict[str, Any]:
-        return {"troubles": self.tracker.told_troubles()}
+    def _failures(self, message: dict[str, Any]) -> dict[str, Any]:
+        return {"failures": self.tracker.recent_failures()}
 
     def _status(self, message: dict[str, Any]) -> dict[str, Any]:
         return self.tracker.status()

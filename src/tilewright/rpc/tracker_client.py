@@ -66,13 +66,13 @@ class TrackerSession:
         with self._visit() as visit:
             return visit.ask("status")
 
-    def troubles(self) -> list[dict[str, Any]]:
-        """Jobs that did not end well lately, the last one first: whose, on which device, and what was said of them."""
+    def failures(self) -> list[dict[str, Any]]:
+        """Jobs that did not end well lately, the last one first: whose, on which device, and the reason."""
         with self._visit() as visit:
-            return list(visit.ask("troubles")["troubles"])
+            return list(visit.ask("failures")["failures"])
 
     def drain(self, device: str, on: bool = True) -> None:
-        """Give a device out no more once its lease has ended; `on` False does again."""
+        """Lease a device no more once its lease has ended; `on` False does again."""
         with self._visit() as visit:
             visit.ask("drain", device=device, on=on)
 
@@ -90,7 +90,7 @@ class TrackerSession:
         """A session with a free device of the kind `key`, or as `need` says (name, architecture, features, memory…).
 
         Waits up to `wait` seconds for it. `job` names what it is for: asking again for the same job, after a broken
-        connection, gives the same device. `answer_seconds` is the longest that an answer of the device may take.
+        connection, returns the same device. `answer_seconds` is the longest that an answer of the device may take.
         Raises `RpcError` where none was free, no device is like that, or the one given does not answer.
         """
         wanted = {"job": job or secrets.token_hex(8), "need": ({"key": key} if key else {}) | need}
@@ -147,10 +147,10 @@ class TrackerSession:
                 return Outcome(str(job), None, error, device, attempt)
         raise AssertionError
 
-    def _release(self, lease: str, fault: str = "", said: str = "") -> None:
-        """Give a lease back; one that has ended, or a tracker that is away, is as good."""
+    def _release(self, lease: str, fault: str = "", reason: str = "") -> None:
+        """Release a lease; one that has ended, or a tracker that is away, is as good."""
         with contextlib.suppress(RpcError), self._visit() as visit:
-            visit.ask("release", lease=lease, **_given(fault=fault[:500], said=said[:500]))
+            visit.ask("release", lease=lease, **_given(fault=fault[:500], reason=reason[:500]))
 
     @contextlib.contextmanager
     def _visit(self) -> Iterator[_Visit]:
@@ -196,7 +196,7 @@ class _Visit:
 
 
 class _Leased(Session):
-    """A session whose lease is renewed while it is open, and given back when it is closed."""
+    """A session whose lease is renewed while it is open, and released when it is closed."""
 
     def __init__(self, opened: Session, tracker: TrackerSession, lease: str, device: str, seconds: float) -> None:
         self.__dict__.update(opened.__dict__)
@@ -205,12 +205,12 @@ class _Leased(Session):
         self._over = threading.Event()
         threading.Thread(target=self._renew, name="lease", daemon=True).start()
 
-    def close(self, said: str = "") -> None:
-        """End the session and give the device back. `said` is why the job failed, which the tracker keeps a while."""
+    def close(self, reason: str = "") -> None:
+        """End the session and release the device. `reason` is why the job failed, which the tracker keeps a while."""
         if not self._over.is_set():
             self._over.set()
             super().close()
-            self._tracker._release(self.lease, said=said)
+            self._tracker._release(self.lease, reason=reason)
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self.close("" if error is None else f"{type(error).__name__}: {error}")

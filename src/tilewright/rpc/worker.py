@@ -155,7 +155,7 @@ class Worker:
         results = model.run(self._inputs(request["inputs"]))
         if not all(isinstance(result, np.ndarray) for result in results):
             raise UnsupportedError(
-                "the model gives sequences or optional values, which cannot be sent: only arrays are"
+                "the model returns sequences or optional values, which cannot be sent: only arrays are"
             )
         results = [dense(result) for result in results]
         return {"outputs": parts_of(results)}, results
@@ -178,7 +178,7 @@ class Worker:
                 continue
             shape, dtype = spec_of(spec["shape"], spec["dtype"])
             if int(np.prod(shape, dtype=object)) * dtype.itemsize > self._channel.left:
-                raise InputError(f"input {spec['name']!r} is said to be larger than what was sent")
+                raise InputError(f"input {spec['name']!r} is declared larger than what was sent")
             array = found[str(spec["name"])] = aligned_empty(shape, dtype)
             self._take(array)
         return found

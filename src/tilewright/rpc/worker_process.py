@@ -100,14 +100,14 @@ class WorkerProcess:
             if board is not None:
                 self.capability = self.channel.receive(_START_SECONDS)[0]["capability"]
         except (ConnectionLost, BadFrame, KeyError):
-            said = self.last_words()
+            last = self.last_words()
             self.close()
-            raise EnvironmentError_(f"the worker process did not start: {said}") from None
+            raise EnvironmentError_(f"the worker process did not start: {last}") from None
 
     def _started(self, words: Sequence[str], end: socket.socket, standard: bool) -> subprocess.Popen[bytes]:
         """The process, with its end of the channel, nothing else of ours, and its words in a file.
 
-        The end is its `standard` input and output, or a descriptor that it is told.
+        The end is its `standard` input and output, or a descriptor that it is passed.
         """
         with open(self.folder / "errors.txt", "wb") as errors:
             start: Future[subprocess.Popen[bytes]] = _starter(os.getpid()).submit(
@@ -161,8 +161,8 @@ def _command(handle: int, folder: Path, settings: dict[str, Any], board: Board |
     worker = [*board.launcher, board.program, str(settings["first"]), str(memory)]
     if board.elsewhere:
         return worker
-    told = {"readable": board.readable(), "limits": settings["limits"]}
-    return [sys.executable, "-m", "tilewright.rpc.confined", str(folder), json.dumps(told), *worker]
+    limits = {"readable": board.readable(), "limits": settings["limits"]}
+    return [sys.executable, "-m", "tilewright.rpc.confined", str(folder), json.dumps(limits), *worker]
 
 
 def _environment(folder: Path) -> dict[str, str]:

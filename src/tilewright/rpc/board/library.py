@@ -82,10 +82,10 @@ def _model_text(model: Model) -> str:
     for spec in (*model.inputs, *model.outputs):
         if not spec.is_static or spec.dtype.is_string:
             raise UnsupportedError(
-                f"{spec}: boards without Python run models of fixed sizes and arrays: give sizes when compiling it"
+                f"{spec}: boards without Python run models of fixed sizes and arrays: fix sizes when compiling it"
             )
-    told: dict[str, Any] = {"kind": "model", "target": model.target}
-    told |= {name: [spec.to_json() for spec in getattr(model, name)] for name in ("inputs", "outputs")}
+    described: dict[str, Any] = {"kind": "model", "target": model.target}
+    described |= {name: [spec.to_json() for spec in getattr(model, name)] for name in ("inputs", "outputs")}
     sizes = [math.prod(spec.static_shape) * spec.numpy.itemsize for spec in (*model.inputs, *model.outputs)]
     outputs = [{"shape": list(spec.static_shape), "dtype": str(spec.dtype)} for spec in model.outputs]
     fields = (
@@ -96,12 +96,12 @@ def _model_text(model: Model) -> str:
         f"  .names = (const char *const[]){{{_list(_quoted(spec.name) for spec in model.inputs)}}},\n"
         f"  .outputs = {_quoted(json.dumps(outputs))},"
     )
-    return source("board.h") + _POOL + _TABLE.format(description=_quoted(json.dumps(told)), fields=fields)
+    return source("board.h") + _POOL + _TABLE.format(description=_quoted(json.dumps(described)), fields=fields)
 
 
 def _functions_text(infos: list[FunctionInfo], messages: tuple[str, ...]) -> str:
     """The table of a library of functions."""
-    told = {"kind": "library", "functions": [info.to_json() for info in infos]}
+    described = {"kind": "library", "functions": [info.to_json() for info in infos]}
     parts = [source("board.h"), _POOL]
     rows = []
     for number, info in enumerate(infos):
@@ -120,7 +120,7 @@ def _functions_text(infos: list[FunctionInfo], messages: tuple[str, ...]) -> str
         f"  .function_count = {len(infos)}, .functions = (const struct tilewright_function[]){{{_list(rows)}}},\n"
         f"  .message_count = {len(messages)}, .messages = (const char *const[]){{{_list(map(_quoted, messages))}}},"
     )
-    return "".join(parts) + _TABLE.format(description=_quoted(json.dumps(told)), fields=fields)
+    return "".join(parts) + _TABLE.format(description=_quoted(json.dumps(described)), fields=fields)
 
 
 def _parameter(info: FunctionInfo, param: Param) -> str:

@@ -11,13 +11,13 @@ from typing import Any
 
 from tilewright.rpc.scheduler import Lease
 
-#: Troubles that are kept, and leases of which a user may still say something.
+#: Failures that are kept, and leases of which a user may still report one.
 _KEPT = 200
-#: Characters of what is said.
+#: Characters of a reason.
 _MOST_CHARACTERS = 300
 
 
-class Troubles:
+class Failures:
     """The last of them. Not thread-safe: the tracker holds a lock around it."""
 
     def __init__(self) -> None:
@@ -32,17 +32,17 @@ class Troubles:
         if how != "done":
             self._kept.append((now, lease, how[:_MOST_CHARACTERS]))
 
-    def said(self, lease: str, user: str, text: str, now: float) -> None:
+    def reported(self, lease: str, user: str, text: str, now: float) -> None:
         """A user says why a job of theirs failed; once for each lease that has ended lately."""
         found = self._over.get(lease)
         if found is not None and found.user == user and text:
             del self._over[lease]
             self._kept.append((now, found, text[:_MOST_CHARACTERS]))
 
-    def told(self, now: float) -> list[dict[str, Any]]:
+    def listed(self, now: float) -> list[dict[str, Any]]:
         """All of them, the last one first."""
         return [
-            {"job": lease.job, "user": lease.user, "device": lease.device, "said": said,
+            {"job": lease.job, "user": lease.user, "device": lease.device, "reason": reason,
              "seconds_ago": round(now - when, 1), "lasted": round(when - lease.begun, 1)}
-            for when, lease, said in reversed(self._kept)
+            for when, lease, reason in reversed(self._kept)
         ]  # fmt: skip
