@@ -81,7 +81,7 @@ def test_a_line_that_would_run_something_is_refused_and_does_not(tmp_path: Path)
     good = record.encode(inp, result, "pickle").split("\t")
     for position in (1, 2, 3):
         row = "\t".join([*good[:position], encoded(_Runs(victim)), *good[position + 1 :]])
-        with pytest.raises(ArtifactError, match=r"asks for pathlib\S*, which no record of a measurement needs"):
+        with pytest.raises(ArtifactError, match=r"names pathlib\S*, which no record of a measurement needs"):
             record.decode(row, "pickle")
     assert not victim.exists()
 

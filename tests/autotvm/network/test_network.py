@@ -187,7 +187,7 @@ def test_open_sizes_are_refused() -> None:
     y = relay.var("y", shape=(rows, 4))
     weight = relay.const(np.ones((32, 32, 1, 1), "float32"))
     body = relay.Tuple([relay.nn.conv2d(x, weight), relay.exp(y)])
-    with pytest.raises(ShapeError, match="has symbolic dimensions: give them, as by --input-shapes"):
+    with pytest.raises(ShapeError, match="has symbolic dimensions: fix them, as by --input-shapes"):
         tune(relay.IRModule.from_expr(relay.Function([x, y], body)), options=TuneOptions(trials=1, measure=QUICK))
 
 

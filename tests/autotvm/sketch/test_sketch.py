@@ -125,5 +125,5 @@ def test_arguments_without_a_computation_are_refused() -> None:
 def test_an_open_size_is_refused() -> None:
     n = te.var("n")
     a = te.placeholder((n,), name="a")
-    with pytest.raises((InputError, UnsupportedError), match=r"symbolic dimension.*give it a number"):
+    with pytest.raises((InputError, UnsupportedError), match=r"symbolic dimension.*fix it to a number"):
         SketchTask([a, te.compute((n,), lambda i: a[i] + 1.0, name="b")], "cpu")

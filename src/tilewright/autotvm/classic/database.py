@@ -33,7 +33,7 @@ class DummyDatabase:
         return [self.load(inp, get_all) for inp in inputs]
 
     def save(self, inp: MeasureInput, res: MeasureResult, extend: bool = False) -> None:
-        """Keep a result; beside those there are with `extend`, else in their place."""
+        """Keep a result; beside those there are with `extend`, else instead of them."""
         before = self._known[_key(inp)][1] if extend and _key(inp) in self._known else []
         self._known[_key(inp)] = inp, [*before, res]
 

@@ -99,12 +99,12 @@ def extract_from_multiple_program(
 
 
 def module_of(mod: Any, params: Any) -> IRModule:
-    """A module or function with the arrays `params`, where there are any, in the place of parameters."""
+    """A module or function with the arrays `params`, where there are any, instead of parameters."""
     return bind_arrays(IRModule.from_expr(mod) if isinstance(mod, Function) else mod, params or {})
 
 
 def bind_arrays(mod: IRModule, params: Any) -> IRModule:
-    """`main` with the arrays `params`, by name, in the place of its parameters of these names."""
+    """`main` with the arrays `params`, by name, instead of its parameters of these names."""
     if not params:
         return mod
     main = mod["main"]

@@ -6,7 +6,7 @@
 A row has the loop (`_itervar_`), its length, depth, the iterations of it and all around it, those of it and all in it,
 and a position for each annotation (`_attr_`), additions, multiplications and other operations below it (`_arith_`), and
 for each access to a buffer below it the stride, -1, the elements touched, how often each is, and 0, 0 (a modulus and
-threads are not told), as in "Learning to Optimize Tensor Programs" (NeurIPS 2018), appendix 1.
+threads are not counted), as in "Learning to Optimize Tensor Programs" (NeurIPS 2018), appendix 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tilewright.tir.stmt import ForKind
 
 #: The position of each annotation: block and thread indices, then what is here, then virtual threads.
 _ANNOTATIONS = 11
-_PLACES = {
+_SLOTS = {
     ForKind.THREAD_BINDING: 3, ForKind.UNROLLED: 6, ForKind.VECTORIZED: 7, ForKind.PARALLEL: 8, ForKind.SERIAL: 9,
 }  # fmt: skip
 
@@ -85,7 +85,7 @@ def _row(nest: Nest, node: Node, depth: int) -> Row:
     inside = max((math.prod(loop.extent for loop in one.loops[depth - 1 :]) for one, _ in below), default=1)
     outside = math.prod(loop.extent for loop in loops[:depth])
     marks = [0] * _ANNOTATIONS
-    marks[_PLACES[node.loop.kind]] = 1
+    marks[_SLOTS[node.loop.kind]] = 1
     kinds = [sum(one.operations[kind] for one, _ in below) for kind in range(3)]
     head: Row = [["_itervar_", node.loop.var.name], ["_attr_", node.loop.extent, depth, outside, inside, *marks]]
     return [*head, ["_arith_", *kinds], *_accesses([one for one, _ in below], depth - 1, inside)]

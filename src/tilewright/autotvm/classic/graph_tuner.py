@@ -67,7 +67,7 @@ class DPTuner:
         log_level: Any = None,
         name: str = "graph_tuner",
     ) -> None:
-        self.target = target if isinstance(target, Target) else Target(target)
+        self.target = Target(target)
         mod = IRModule.from_expr(graph) if isinstance(graph, Function) else graph
         self._mod = bind_arrays(mod, _weights(mod, input_shapes))
         self._known = ApplyHistoryBest(records).database

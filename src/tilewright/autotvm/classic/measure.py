@@ -27,7 +27,6 @@ from tilewright.autotvm.task.task import Task
 from tilewright.errors import InputError, TargetError
 from tilewright.records.entry import BUILD, CRASH, RUN, TIMEOUT, WRONG
 from tilewright.support.dtype import DType
-from tilewright.target import CpuTarget
 
 #: The cost that a failed measurement has in logs.
 FAILED = 1e9
@@ -282,10 +281,10 @@ def result_of(trial: Trial) -> MeasureResult:
 
 
 def _check_target(task: Task) -> None:
-    if not isinstance(task.target, CpuTarget) or not task.target.is_host:
+    if not task.target.is_processor or not task.target.is_host:
         raise TargetError(
             f"{task.name} is a task for {task.target}, which cannot be built and run on this machine; tune it for "
-            "'llvm', or give measure_option a Runner of your own"
+            "'llvm', or pass measure_option a Runner of your own"
         )
 
 

@@ -64,7 +64,7 @@ class _Reader(pickle.Unpickler):
         if module in _MODULES and (name in _KINDS or name == "ConfigEntity"):
             return type(name, (_Object,), {"kind": name})
         raise ArtifactError(
-            f"this line's pickle asks for {module}.{name}, which no record of a measurement needs: it is not read"
+            f"this line's pickle names {module}.{name}, which no record of a measurement needs: it is not read"
         )
 
 

@@ -76,7 +76,9 @@ class Tuner:
     ) -> None:
         """Try up to `n_trial` configurations, fewer where `early_stopping` of them in a row bring nothing better."""
         if not isinstance(measure_option, dict):
-            raise InputError("tune takes what autotvm.measure_option(builder=…, runner=…) gives as its measure_option")
+            raise InputError(
+                "tune takes what autotvm.measure_option(builder=…, runner=…) returns as its measure_option"
+            )
         measure, done = create_measure_batch(self.task, measure_option), 0
         try:
             while done < n_trial and self.has_next():

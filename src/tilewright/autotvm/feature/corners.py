@@ -21,7 +21,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Expr, Var
 from tilewright.tir.stmt import ForKind
 
-Places = NDArray[np.int64]
+Points = NDArray[np.int64]
 
 #: Iterations of a loop whose extent is not known.
 _UNKNOWN_EXTENT = 16
@@ -41,7 +41,7 @@ def extent_of(extent: Expr) -> int:
     return extent.value if isinstance(extent, nodes.IntImm) else _UNKNOWN_EXTENT
 
 
-_BINARY: Mapping[type, Callable[[Places, Places], Places]] = {
+_BINARY: Mapping[type, Callable[[Points, Points], Points]] = {
     nodes.Add: np.add,
     nodes.Sub: np.subtract,
     nodes.Mul: np.multiply,
@@ -58,7 +58,7 @@ class Corners:
         self.ends = slice(self.depth + 2, 2 * self.depth + 2)
         self.steps = slice(2 * self.depth + 2, 3 * self.depth + 2)
         self.far = slice(1, self.depth + 2)
-        self._known: dict[Expr, Places] = {}
+        self._known: dict[Expr, Points] = {}
         for number, loop in enumerate(loops):
             positions = np.zeros(self.steps.stop, np.int64)
             positions[1 : number + 2] = positions[self.ends.start + number] = loop.extent - 1
@@ -69,14 +69,14 @@ class Corners:
         """`var` is `value` from now on."""
         self._known[var] = self.values(value)
 
-    def values(self, expr: Expr) -> Places:
+    def values(self, expr: Expr) -> Points:
         """An expression at all positions."""
         found = self._known.get(expr)
         if found is None:
             found = self._known[expr] = self._computed(expr)
         return found
 
-    def _computed(self, expr: Expr) -> Places:
+    def _computed(self, expr: Expr) -> Points:
         if isinstance(expr, nodes.IntImm):
             return np.full(self.steps.stop, expr.value, np.int64)
         operation = _BINARY.get(type(expr))
@@ -95,7 +95,7 @@ class Corners:
             return self.values(expr.args[1] if expr.op == "if_then_else" else expr.args[0])
         return np.zeros(self.steps.stop, np.int64)  # what data says, and sizes that are open
 
-    def _divided(self, expr: nodes.BinaryExpr) -> Places:
+    def _divided(self, expr: nodes.BinaryExpr) -> Points:
         value, by = self.values(expr.a), np.maximum(self.values(expr.b), 1)
         if isinstance(expr, nodes.FloorDiv | nodes.Div):
             return value // by
@@ -115,7 +115,7 @@ class Touched:
     elements: NDArray[np.float64]
     nbytes: NDArray[np.float64]
     lines: NDArray[np.float64]
-    strides: Places
+    strides: Points
     moves: NDArray[np.bool_]
     positions: int
     reads: bool
@@ -157,7 +157,7 @@ def _running(factors: NDArray[np.float64]) -> NDArray[np.float64]:
     return rows
 
 
-def _runs(spans: Places, sizes: NDArray[np.float64], shape: Places) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _runs(spans: Points, sizes: NDArray[np.float64], shape: Points) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """By depth: the elements touched in one run of neighbouring memory, and how long it is."""
     inside, length = np.ones(spans.shape[1]), np.ones(spans.shape[1])
     whole = np.ones(spans.shape[1], bool)

@@ -25,7 +25,7 @@ from tilewright.tir.stmt import ForKind, PrimFunc
 #: Statements that have a position of their own in a row: those that work most.
 _STATEMENTS = 2
 
-_PLACE = {name: position for position, name in enumerate(STATEMENT_FEATURES)}
+_INDEX = {name: position for position, name in enumerate(STATEMENT_FEATURES)}
 _LEVELS = ("l1", "l2", "l3")
 
 _OF_FUNCTION = (
@@ -107,12 +107,12 @@ def _function_row(nest: Nest, rows: Sequence[NDArray[np.float32]], machine: Mach
 
 def _cycles(statement: Statement, row: NDArray[np.float32], machine: Machine) -> NDArray[np.float64]:
     """Cycles that a statement takes of arithmetic, load ports, and what comes from beyond L1, L2 and L3."""
-    lanes = min(float(machine.lanes()), 2.0 ** float(row[_PLACE["lanes"]]) - 1.0) or 1.0
+    lanes = min(float(machine.lanes()), 2.0 ** float(row[_INDEX["lanes"]]) - 1.0) or 1.0
     steps = statement.iterations / lanes
     add, multiply, other, function = statement.operations
     arithmetic = steps * (max(add, multiply) + other) / machine.fma_per_cycle + steps * function * machine.exp
-    loads = steps * float(row[_PLACE["loads_a_multiply"]]) * max(1.0, multiply) / machine.vector_loads
-    lines = 2.0 ** row[[_PLACE[f"lines_beyond_{level}"] for level in _LEVELS]].astype(np.float64) - 1.0
+    loads = steps * float(row[_INDEX["loads_a_multiply"]]) * max(1.0, multiply) / machine.vector_loads
+    lines = 2.0 ** row[[_INDEX[f"lines_beyond_{level}"] for level in _LEVELS]].astype(np.float64) - 1.0
     rates = np.array([machine.read_l2.one, machine.read_l3.one, machine.read_memory.one])
     return np.array([arithmetic, loads, *(lines * machine.line / rates)])
 

@@ -79,7 +79,7 @@ def _samples(rows: NDArray[np.float32], trees: tuple[LoopTree, ...], points: Poi
 
 
 class Features:
-    """The features of a task's points, each read off its loops when it is first asked for.
+    """The features of a task's points, each read off its loops on first use.
 
     `read` does that elsewhere, as for many points at once in the processes of a `Measurer` (default: here, one by one).
     With `guess` the prior is what the loops themselves would take, for tasks that no analytic model knows.

@@ -23,7 +23,7 @@ from tilewright.tir.stmt import ForKind
 #: Buffers that a statement has features of one by one: those that it moves the most bytes of.
 SLOTS = 4
 
-#: Places on the curve of arithmetic intensity, from all loops to none.
+#: Points on the curve of arithmetic intensity, from all loops to none.
 CURVE = 8
 
 _LEVELS = ("l1", "l2", "l3")

@@ -62,9 +62,9 @@ class Cluster:
             ) from None
         position = Path(self.bundle)
         files = {"ca_file": "authority.pem", "client_cert": "certificate.pem", "client_key": "key.pem"}
-        told = {f"tls_{name}": str(position / file) for name, file in files.items()}
+        files_by_option = {f"tls_{name}": str(position / file) for name, file in files.items()}
         try:
-            security = distributed.Security(require_encryption=True, **told)
+            security = distributed.Security(require_encryption=True, **files_by_option)
             client = distributed.Client(self.address, security=security, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
             raise EnvironmentError_(f"no cluster answers at {self.address}: {error}") from None
@@ -76,7 +76,7 @@ class Cluster:
     def check(self, client: Any, target: Target) -> list[str]:
         """The workers that measure. Raises `EnvironmentError_` without any, `TargetError` if they cannot run code."""
         workers = client.scheduler_info(n_workers=-1)["workers"]
-        measuring = [name for name, told in workers.items() if told.get("resources", {}).get("measure")]
+        measuring = [name for name, facts in workers.items() if facts.get("resources", {}).get("measure")]
         if not measuring:
             raise EnvironmentError_(
                 f"no worker of the cluster at {self.address} measures: start one by "
@@ -130,9 +130,9 @@ class ClusterMeasurer(Measurer):
         incumbent = self.incumbents.get(task)
         codes = (*self._references[task], code, None if incumbent is None else incumbent.code)
         threads = getattr(task.target, "cores", None)
-        told = task.arguments, threads, codes, self.options
+        arguments = task.arguments, threads, codes, self.options
         return self._client.submit(
-            cluster_worker.measure, *told, resources=RESOURCE, pure=False, retries=_TRIES, priority=1
+            cluster_worker.measure, *arguments, resources=RESOURCE, pure=False, retries=_TRIES, priority=1
         )
 
     def _finished(self, futures: Iterable[Any], batch: int) -> Iterator[Any]:

@@ -4,7 +4,7 @@
     with FleetMeasurer(tasks, fleet, MeasureOptions()) as measurer:
         trials = measurer.measure(tasks[0], [0, 5, 17])
 
-For a batch, sessions with up to `Fleet.devices` devices are asked of the tracker and given back at its end, so that
+For a batch, sessions with up to `Fleet.devices` devices are requested from the tracker and released at its end, so that
 tuners take turns as its scheduler wants. Devices of one key may differ: a configuration is always compared with the
 incumbent on one and the same. A device that is lost costs nothing but time; what it had is measured elsewhere.
 """
@@ -47,7 +47,7 @@ _PAUSE_SECONDS = 0.5
 class Fleet:
     """The devices to measure on: those of a `key`, at most `devices` at a time.
 
-    `wait_seconds` is how long a batch waits for one until that is told; a job is given to `tries` devices at most.
+    `wait_seconds` is how long a batch waits for one until that is reported; a job is given to `tries` devices at most.
     """
 
     tracker: TrackerSession
@@ -99,7 +99,7 @@ class FleetMeasurer(Measurer):
     ) -> None:
         super().__init__(tasks, options, tell)
         self.fleet = fleet
-        self.told = fleet.check(tasks[0].target) if tasks else {}
+        self.facts = fleet.check(tasks[0].target) if tasks else {}
         self.lost: list[str] = []  # reasons, as devices were lost
         self.doubles = self.lates = 0
         self._useless = ""
@@ -110,7 +110,7 @@ class FleetMeasurer(Measurer):
 
     def prepare_code(self, code: Compiled) -> Upload:
         """The file that the devices load."""
-        return Upload(packed_for(code, self.told["loads"]), code.functions[0].name)
+        return Upload(packed_for(code, self.facts["loads"]), code.functions[0].name)
 
     def run_all(self, task: Task, built: Sequence[tuple[Trial, Any]]) -> list[Trial]:
         """Run what was built on as many devices as there are, in any order; the trials in the order of `built`."""
@@ -201,7 +201,7 @@ class FleetMeasurer(Measurer):
             found = self._compared(remote, stand, task, trial, code, incumbent)
             if not found.accepted or self.incumbents[task].point == found.point:
                 return found
-            # another was faster than that incumbent too, and took its place meanwhile
+            # another was faster than that incumbent too, and replaced it meanwhile
             if (found.seconds or 0.0) >= (1 - self.options.gain) * self.incumbents[task].seconds:
                 return replace(found, accepted=False)
 
@@ -229,7 +229,7 @@ class FleetMeasurer(Measurer):
         timing: Timing,
         accepted: bool,
     ) -> Trial:
-        """The trial with its time; it takes the place of the incumbent that it was compared with, unless that has gone.
+        """The trial with its time; it replaces the incumbent that it was compared with, unless that is gone.
 
         The time of the first is at the clock that the reference loop has shown to be the device's.
         """

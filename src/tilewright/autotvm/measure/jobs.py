@@ -31,7 +31,7 @@ class Jobs:
     """Thread-safe. `lost_for_good` has the jobs that went down with a device `tries` times, with the last reason.
 
     A device without work gets a job that another one has had for `late_seconds`. `doubles` counts the results of jobs
-    that had one already, `lates` those of attempts that had been told lost, which count where they are the first.
+    that had one already, `lates` those of attempts that had been reported lost, which count where they are the first.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The reference loop: a chain of multiply-adds that wait for each other, in no need of memory.
 
-Its time shows the clock of the processor and nothing else, so that what is measured while that is slower can be told
-from what is slower.
+Its time shows the clock of the processor and nothing else, so that what is measured while that is slower can be
+recognized from what is slower.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
         trials = measurer.measure(tasks[0], [0, 5, 17])       # points of its space; 0, 5 … may crash, hang or be wrong
 
 The processes are forked and know the tasks; a point goes to a builder, its code comes back, and goes to the runner. The
-first that works is a task's incumbent, and another takes its place where it is faster in three comparisons.
+first that works is a task's incumbent, and another replaces it where it is faster in three comparisons.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tilewright.records.entry import BUILD, CRASH, RUN, TIMEOUT, WRONG
 from tilewright.support.worker_pool import DIED, Outcome, WorkerPool
 from tilewright.support.worker_pool import TIMEOUT as LATE
 
-#: What a builder can be asked for beside points: the reference of a task, and the reference loop.
+#: What a builder builds beside points: the reference of a task, and the reference loop.
 _REFERENCE, _LOOP = "reference", "loop"
 
-#: The same failure so often in a row is told.
+#: The same failure so often in a row is reported.
 _REPEATED = 3
 
 

@@ -76,7 +76,7 @@ class RemoteStand:
         self._loaded.clear()
 
     def compare(self, candidate: Upload, incumbent: Upload, blocks: int, patient: bool = False) -> Timing:
-        """As `Stand.compare`, by the device's clock; it is asked for rounds up to those where one may give up."""
+        """As `Stand.compare`, by the device's clock; it runs iterations up to those after which one may stop."""
         ours, other = self._turn(candidate, _CANDIDATE), self._turn(incumbent, _INCUMBENT)
         loop = Turn(*self._loop, self._loop_arrays)
         once = [taken[-1] for taken in self.remote.turns([ours, other], 2)]

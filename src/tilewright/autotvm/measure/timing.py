@@ -1,7 +1,7 @@
 """Comparison of two configurations in turns, wherever they run: numbers of calls, when to stop, who is ahead.
 
 Blocks of calls of the candidate, the incumbent and the reference loop alternate, so that what disturbs the machine
-meets all of them; of each the tenth percentile is told, which other programs on the machine move least.
+meets all of them; of each the tenth percentile is reported, which other programs on the machine move least.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def block_count(wanted: int, round_seconds: float, options: MeasureOptions) -> i
 
 
 def is_hopeless(candidate: Sequence[float], incumbent: Sequence[float]) -> bool:
-    """True if the blocks so far are enough to give the candidate up."""
+    """True if the blocks so far are enough to abandon the candidate."""
     done = len(candidate)
     return any(done == rounds and min(candidate) > worse * min(incumbent) for rounds, worse in HOPELESS)
 

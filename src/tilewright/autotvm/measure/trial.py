@@ -13,7 +13,7 @@ class Trial:
 
     `seconds` are those of one call, the tenth percentile over `blocks` blocks, None where there was a `failure`, one of
     `record.entry.FAILURES`, with its `reason`. `ratio` is the time over that of the incumbent in the same rounds, and
-    `accepted` says that it took its place. `build_seconds` and `run_seconds` are what measuring it took.
+    `accepted` says that it replaced it. `build_seconds` and `run_seconds` are what measuring it took.
     """
 
     point: int

@@ -35,7 +35,7 @@ class CostModel(ABC):
 
     def for_residuals(self) -> CostModel:
         """An untrained model of this kind for what a trained one gets wrong: some hundredths, whose size counts. Pairs
-        alone push a few configurations as far apart as their order asks for, past all that the trained one knew."""
+        alone push a few configurations as far apart as their order requires, past all that the trained one knew."""
         return self
 
     @abstractmethod
@@ -75,16 +75,16 @@ class Transferred(CostModel):
         return self.general.trained or self.local.trained
 
     def fit(self, samples: Samples) -> None:
-        self.local.fit(self._told(samples)[0])
+        self.local.fit(self._with_prior(samples)[0])
 
     def score(self, samples: Samples) -> tuple[Floats, Floats]:
-        told, doubt = self._told(samples)
+        known, doubt = self._with_prior(samples)
         if not self.local.trained:
-            return told.prior, doubt
-        mean, more = self.local.score(told)
+            return known.prior, doubt
+        mean, more = self.local.score(known)
         return mean, np.sqrt(doubt**2 + more**2)
 
-    def _told(self, samples: Samples) -> tuple[Samples, Floats]:
+    def _with_prior(self, samples: Samples) -> tuple[Samples, Floats]:
         """Samples whose prior is the general model's score."""
         mean, doubt = self.general.score(samples)
         return samples.with_prior(mean), doubt

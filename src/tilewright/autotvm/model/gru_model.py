@@ -103,8 +103,8 @@ def pair_gradient(samples: Samples, score: NDArray[np.floating[Any]], generator:
         first = np.repeat(rows, _PAIRS)
         second = generator.choice(rows, len(first))
         ahead = speed[first] - speed[second]
-        told = np.abs(ahead) > _APART
-        first, second, ahead = first[told], second[told], ahead[told]
+        apart = np.abs(ahead) > _APART
+        first, second, ahead = first[apart], second[apart], ahead[apart]
         sign = np.sign(ahead)
         wrong = sign / (1.0 + np.exp(np.clip(_SHARP * sign * (score[first] - score[second]), -30, 30)))
         np.add.at(gradient, first, -wrong)

@@ -5,8 +5,8 @@
     gradients = backward(weights, batch, memory, dscore)
 
 The state of a node comes from its own features and the sum of its children's states, the nodes of one height at a time
-for all trees together; the root's state gives the score ("Learning to Optimize Tensor Programs", NeurIPS 2018, section
-3.1). Heights keep a child before its parent, so that the way back is the same list reversed.
+for all trees together; the score is computed from the root's state ("Learning to Optimize Tensor Programs", NeurIPS
+2018, section 3.1). Heights keep a child before its parent, so that the way back is the same list reversed.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class TreesModel(CostModel):
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> TreesModel:
-        """The inverse of `to_json`; what it gives predicts without xgboost."""
+        """The inverse of `to_json`; the result predicts without xgboost."""
         return cls(int(fields["seed"]), [Forest.from_json(forest) for forest in fields["forests"]])
 
 

@@ -30,7 +30,7 @@ class Network(Protocol):
         """Seconds of each of `repeat` runs."""
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> Sequence[KernelTime]:
-        """Seconds of each kernel. Raises `UnsupportedError` where it cannot be told."""
+        """Seconds of each kernel. Raises `UnsupportedError` where they cannot be measured."""
 
 
 #: Rounds of a comparison, as far as there is time; the fewest are of a network that takes seconds, and the least number

@@ -23,7 +23,7 @@ def timing_inputs(specs: Iterable[TensorSpec]) -> dict[str, np.ndarray[Any, Any]
             raise UnsupportedError(f"input {spec} is no array of numbers: a model that takes it cannot be tuned")
         if not spec.is_static:
             raise ShapeError(
-                f"input {spec} has symbolic dimensions: give them, as by --input-shapes, to tune the model for them"
+                f"input {spec} has symbolic dimensions: fix them, as by --input-shapes, to tune the model for them"
             )
         if spec.dtype.is_float:
             made[spec.name] = generator.standard_normal(spec.static_shape, np.float32).astype(spec.numpy)

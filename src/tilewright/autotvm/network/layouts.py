@@ -55,7 +55,7 @@ _OTHER_WAY = 1.03
 #: By how much a plan must be expected to be cheaper for it to be compared.
 _EXPECTED_GAIN = 0.01
 
-#: The share of the work that must have been measured for it to be said that the compiler's layouts stay.
+#: The share of the work that must have been measured before the compiler's layouts are kept.
 _ENOUGH = 0.8
 
 #: With fewer seconds nothing is proposed before so much was measured: building another network takes about as long.

@@ -33,7 +33,7 @@ class _Spent:
 
 
 class TaskScheduler:
-    """Gives batches of `batch` trials to `tuners`, whose tasks a run of the network calls `calls` times each."""
+    """Hands batches of `batch` trials to `tuners`, whose tasks a run of the network calls `calls` times each."""
 
     def __init__(self, tuners: Sequence[TaskTuner], calls: Sequence[int], batch: int = 8) -> None:
         self.tuners, self.batch = list(tuners), batch

@@ -73,11 +73,11 @@ class Session:
         target: Target,
         options: TuneOptions,
         watcher: Watcher,
-        place: Here,
+        site: Here,
         known: Database,
         record: Callable[[Entry], None],
     ) -> None:
-        self.mod, self.target, self.watcher, self.place = mod, target, watcher, place
+        self.mod, self.target, self.watcher, self.site = mod, target, watcher, site
         self.known, self.record = known, record
         self.trials, self.interrupted, self.failures = 0, False, Counter[tuple[str, str]]()
         self._begun = time.monotonic()
@@ -85,7 +85,7 @@ class Session:
         if not self._tasks(options):
             raise UnsupportedError(
                 "the model has no kernel with a search space: its operators have one schedule each, or symbolic "
-                "dimensions (give them, as by --input-shapes)"
+                "dimensions (fix them, as by --input-shapes)"
             )
         cold = options.measure.cold_bytes or min(_MOST_COLD, weight_bytes(self._calls))
         self.options = replace(options, measure=replace(options.measure, cold_bytes=cold))
@@ -103,7 +103,7 @@ class Session:
         """The record of other layouts that are faster, found in `seconds` (default: a share of all) where that is
         enough to measure some and this machine runs the module straight; None where the compiler's own stay."""
         seconds = _LAYOUTS_SHARE * (self.options.seconds or 0.0) if seconds is None else seconds
-        straight = type(self.place) is Here and not needs_machine(expand_calls(lower_external(self.mod)))
+        straight = type(self.site) is Here and not needs_machine(expand_calls(lower_external(self.mod)))
         if seconds < _LEAST_LAYOUTS or not straight:
             return None
         self.watcher.note(f"measuring the ways to run each convolution, for up to {seconds:.0f} s")
@@ -112,7 +112,7 @@ class Session:
                 self.mod,
                 self.target,
                 seconds,
-                lambda tasks: self.place.measurer(tasks, self.options.measure, self.watcher.note),
+                lambda tasks: self.site.measurer(tasks, self.options.measure, self.watcher.note),
                 lambda records, limit: compare(self.default, self._built(records), self._copy, self.inputs, limit),
                 self.record,
                 self.known,
@@ -133,7 +133,7 @@ class Session:
             self._calls = network_calls(self.mod, self.target, Database([layouts]))
         seconds = None if self.options.seconds is None else self.options.seconds - self.seconds - self._closing()
         tasks = self._tasks(self.options)
-        with self.place.measurer(tasks, self.options.measure, self.watcher.note) as measurer:
+        with self.site.measurer(tasks, self.options.measure, self.watcher.note) as measurer:
             measurer.deadline = time.monotonic() + (float("inf") if seconds is None else seconds)
             tuners = self._tuners(tasks, measurer)
             self.watcher.begin(tuners)
@@ -203,7 +203,7 @@ class Session:
 
         planned = self._built(Database(base)) if base else self.default
         kernels = task_of_kernels(self._calls, self.target)
-        verdict = self.place.settle(planned, beside, best_of(tuners), kernels, self.inputs, seconds)
+        verdict = self.site.settle(planned, beside, best_of(tuners), kernels, self.inputs, seconds)
         if layouts is not None:
             verdict = settle_layouts(verdict, layouts, self.default, self._copy, beside, self.inputs, seconds / 2)
         for entry in verdict.entries:
@@ -220,7 +220,7 @@ class Session:
         return min(_MOST_VERDICT, _VERDICT_SHARE * (self.options.seconds or 1e9))
 
     def _built(self, records: Database | None) -> Model:
-        return self.place.ready(compiled(self.mod, self.target, records=records), self.target)
+        return self.site.ready(compiled(self.mod, self.target, records=records), self.target)
 
 
 def _hints(task: NetworkTask) -> list[int]:

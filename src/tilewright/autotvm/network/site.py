@@ -153,9 +153,9 @@ class _OnWorker:
         self._contents = client.scatter(packed_for(model, ARTIFACT), workers=[worker], hash=False)
 
     def time(self, inputs: Mapping[str, Any], repeat: int = 10, warmup: int = 1) -> list[float]:
-        told = self._contents, dict(inputs), repeat, warmup
-        return list(self._client.submit(cluster_worker.time_model, *told, **self._where).result())
+        arguments = self._contents, dict(inputs), repeat, warmup
+        return list(self._client.submit(cluster_worker.time_model, *arguments, **self._where).result())
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> Sequence[KernelTime]:
-        told = self._contents, dict(inputs), repeat
-        return list(self._client.submit(cluster_worker.profile_model, *told, **self._where).result())
+        arguments = self._contents, dict(inputs), repeat
+        return list(self._client.submit(cluster_worker.profile_model, *arguments, **self._where).result())

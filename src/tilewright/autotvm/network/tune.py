@@ -33,7 +33,7 @@ def tune(
     options: TuneOptions | None = None,
     records: str | os.PathLike[str] | None = None,
     watcher: Watcher | None = None,
-    place: Here | None = None,
+    site: Here | None = None,
 ) -> TuneResult:
     """Tune a Relay module as imported, keeping what is learned in the file `records`, where there is one.
 
@@ -43,7 +43,7 @@ def tune(
     """
     watcher, target = watcher or Watcher(), Target(target)
     with _recorder(records) as (known, record):
-        session = Session(mod, target, options or TuneOptions(), watcher, place or Here(), known, record)
+        session = Session(mod, target, options or TuneOptions(), watcher, site or Here(), known, record)
         layouts = session.choose_layouts()
         tuners = session.search(layouts)
         verdict = session.compare(layouts, tuners)

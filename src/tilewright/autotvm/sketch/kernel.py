@@ -34,7 +34,7 @@ from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.symbolic import close_dims
 from tilewright.support.dtype import DType
-from tilewright.target import CpuTarget, Target
+from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
 from tilewright.topi.schedule.sketch.config import SKETCH
 from tilewright.topi.schedule.sketch.structure import Part
@@ -146,7 +146,7 @@ def sketch_kernels(calls: Sequence[Call], target: Target, least_share: float = _
 
     None for targets that are no processor. Each has the calls of all that are alike.
     """
-    if not isinstance(target, CpuTarget):
+    if not target.is_processor:
         return []
     kernels, name_of = extract_tasks(calls)
     functions = {kernel.name: close_dims(kernel.function)[0] for kernel in kernels}

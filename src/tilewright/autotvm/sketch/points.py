@@ -17,11 +17,11 @@ from typing import Any
 from tilewright.autotvm.task.points import UnrestrictedPoints
 from tilewright.target import Target
 from tilewright.topi.schedule.sketch.config import open_knobs, plain, positions_of
-from tilewright.topi.schedule.sketch.derive import PLACES, REGISTER_TILE, derive
+from tilewright.topi.schedule.sketch.derive import ATTACH_POINTS, REGISTER_TILE, derive
 from tilewright.topi.schedule.sketch.structure import MOVABLE, TILED, Part
 
-#: Places of padding at which it is computed anew for each tile of results.
-_AGAIN = PLACES[1:]
+#: Attach points of padding at which it is computed anew for each tile of results.
+_AGAIN = ATTACH_POINTS[1:]
 
 #: Of so many points at random the one that suits registers and workers best is taken.
 _DRAWS = 12

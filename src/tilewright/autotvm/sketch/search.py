@@ -47,7 +47,7 @@ _ANYWHERE, _MUTANTS = 0.15, 0.6
 
 
 class SketchExplorer(Explorer):
-    """Evolution over a model of the loops. `samples` gives what that sees of points."""
+    """Evolution over a model of the loops. `samples` returns what that sees of points."""
 
     name = "evolution"
 

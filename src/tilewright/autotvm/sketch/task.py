@@ -21,7 +21,7 @@ from tilewright.autotvm.template.count_flops import count_flops
 from tilewright.backend.lower import to_compute
 from tilewright.errors import InputError, TargetError, UnsupportedError
 from tilewright.records.entry import TaskKey, canonical
-from tilewright.target import CpuTarget, Target
+from tilewright.target import Target
 from tilewright.te.operation import reduces_by_lanes
 from tilewright.tir.stmt import PrimFunc
 from tilewright.topi.schedule.sketch.apply import apply
@@ -65,7 +65,7 @@ class SketchTask(ScheduledTask):
         values: Mapping[te.Tensor, Any] | None = None,
     ) -> None:
         self.name, self.target, self.tensors = name, Target(target), list(tensors)
-        if not isinstance(self.target, CpuTarget):
+        if not self.target.is_processor:
             raise UnsupportedError(
                 f"{name} is for {self.target}; sketches are for processors such as 'llvm': write a template for devices"
             )
@@ -142,5 +142,5 @@ def arguments_of(
 def _argument(tensor: te.Tensor, role: str, values: Any) -> Argument:
     sizes = [int(size.value) if hasattr(size, "value") else -1 for size in tensor.shape]
     if -1 in sizes:
-        raise InputError(f"{tensor.name} has a symbolic dimension; sketches need all sizes: give it a number")
+        raise InputError(f"{tensor.name} has a symbolic dimension; sketches need all sizes: fix it to a number")
     return Argument(tuple(sizes), str(tensor.dtype), role, values)

@@ -127,7 +127,7 @@ class KernelTask(Task):
     def roofline(self) -> float:
         """Of all configurations the least that the scarcest resource of one takes, others hidden behind it.
 
-        Minimal filtering needs fewer operations than the definition has, so those say little.
+        Winograd convolution needs fewer operations than the definition has, so those say little.
         """
         assert isinstance(self.points, EnumeratedPoints)
         least = min(max(cost.spent.values()) for cost, _ in self.points.space.ranked)

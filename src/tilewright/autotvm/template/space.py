@@ -179,7 +179,7 @@ class ConfigEntity(_Definitions):
         return len(self._entity_map)
 
     def add_flop(self, flop: float) -> None:
-        """The operations were told when the space was declared."""
+        """The operations were counted when the space was declared."""
 
     def raise_error(self, message: str) -> None:
         """Say that this configuration is not valid; it then does not count as built."""

@@ -40,7 +40,7 @@ TASK_TABLE: dict[str, Callable[..., Any]] = {}
 def template(task_name: str, func: Callable[..., Any] | None = None) -> Any:
     """A decorator: `func` is the template `task_name` from now on.
 
-    Calling it gives the schedule and the arguments by the configuration that the current context has for them.
+    Calling it returns the schedule and the arguments by the configuration that the current context has for them.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -101,7 +101,7 @@ class TemplateTask(Task):
     def __init__(self, name: str, args: Sequence[Any], target: Any, target_host: Any = None) -> None:
         self.name, self.args = name, serialize_args(args)
         self.kwargs: dict[str, Any] = {}
-        self.target, self.target_host = target if isinstance(target, Target) else Target(target), target_host
+        self.target, self.target_host = Target(target), target_host
         self.func = TASK_TABLE[name]
         self.workload = args_to_workload(args, name)
         self.key = TaskKey(name, canonical({"args": self.args}))

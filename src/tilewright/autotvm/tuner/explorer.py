@@ -3,7 +3,7 @@
     explorer = EXPLORERS["droplet"](points, Random(0))
     explorer.learn(measurer.measure(task, explorer.propose(8)))
 
-No point is proposed twice. An explorer that has none left proposes fewer than it is asked for.
+No point is proposed twice. An explorer that has none left proposes fewer than are requested.
 """
 
 from __future__ import annotations

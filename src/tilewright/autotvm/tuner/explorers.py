@@ -46,7 +46,7 @@ def make_explorer(
     """The explorer `name`; "auto" is the one that learns, where its model can, else coordinate descent.
 
     `model` is what that learns by: "knobs", boosted trees that see the values of knobs, or one of `MODELS`, which see
-    the loops of `task`, read by the builders of `measurer`; `general` gives one of these trained on other tasks, or
+    the loops of `task`, read by the builders of `measurer`; `general` returns one of these trained on other tasks, or
     None. Raises `InputError` for another
     name, and `EnvironmentError_` for a model that needs what is not installed.
     """

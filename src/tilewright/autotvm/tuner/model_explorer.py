@@ -59,7 +59,7 @@ class View:
 
 class ModelExplorer(Explorer):
     """By default boosted trees that rank, on the residual of the analytic model, by knobs; raises `EnvironmentError_`
-    where they need what is not installed. `general` gives a model of other tasks to begin with, or None.
+    where they need what is not installed. `general` returns a model of other tasks to begin with, or None.
     """
 
     name = "xgb"
@@ -120,7 +120,7 @@ class ModelExplorer(Explorer):
         yield from self.unseen()
 
     def _contrasted(self, ranked: Sequence[int], count: int) -> list[int]:
-        """The first of `ranked` for a first batch of `count`, the last places to the first one with each knob of two
+        """The first of `ranked` for a first batch of `count`, the last positions to the first one with each knob of two
         values the other way: what a prior gets wrong of such a knob would not show among points that it likes."""
         if not ranked:
             return []
