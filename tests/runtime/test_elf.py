@@ -108,5 +108,5 @@ def test_relocations_refer_to_what_exists(code: bytes) -> None:
     for position in (table, table + 12):  # its offset, its symbol
         damaged = bytearray(code)
         struct.pack_into("<I", damaged, position, 0xFFFFFF)
-        with pytest.raises(ArtifactError, match="refers to a symbol or place that does not exist"):
+        with pytest.raises(ArtifactError, match="refers to a symbol or offset that does not exist"):
             parse_object(bytes(damaged))

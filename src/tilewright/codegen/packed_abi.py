@@ -72,21 +72,21 @@ class _Writer:
 def packed_text(functions: Iterable[FunctionInfo], messages: Sequence[str], main: str) -> PackedText:
     """The packed functions for kernels whose failures `messages` tell (`EmittedModule`); `main` is called by default.
 
-    Raises `UnsupportedError` for a number of a type that the interface cannot give.
+    Raises `UnsupportedError` for a number of a type that the interface cannot return.
     """
     out = _Writer()
     infos = list(functions)
     bodies = ["\n".join(_function(info, out)) for info in infos]
-    told = [out.text(message) for message in messages]
-    table = ", ".join([f"ptr {name}" for name in told] or ["ptr null"])
-    out.lines.append(f"@messages = internal constant [{max(len(told), 1)} x ptr] [{table}]")
+    texts = [out.text(message) for message in messages]
+    table = ", ".join([f"ptr {name}" for name in texts] or ["ptr null"])
+    out.lines.append(f"@messages = internal constant [{max(len(texts), 1)} x ptr] [{table}]")
     out.lines.append(f'@{MAIN} = constant [{len(main.encode()) + 1} x i8] c"{_escaped(main)}"')
     out.lines += [f"@{name} = global ptr null" for name in (*SLOTS, CALL_PYTHON, CONTEXT)]
     entries = {f"{name}__entry" for info in infos for name in (info.name, info.workspace_function) if name}
     out.lines += [f"declare i32 @{name}(ptr, ptr)" for name in sorted(entries)]
     out.lines.append("@unreached = internal global i32 0")
     python = out.text("the function calls one of Python, which only the program that registered it can")
-    helpers = HELPERS.replace("$COUNT$", str(len(told))).replace("$PYTHON$", python)
+    helpers = HELPERS.replace("$COUNT$", str(len(texts))).replace("$PYTHON$", python)
     exports = {name: name for name in (*SLOTS, CALL_PYTHON, CONTEXT, MAIN)}
     exports |= {info.name: info.name + _SUFFIX for info in infos}
     return PackedText("\n".join([*out.lines, helpers, *bodies]), exports)
@@ -247,5 +247,5 @@ def _call(info: FunctionInfo) -> Iterator[str]:
         f"i64 {bytes_each}, i1 {'false' if info.parallel else 'true'})"
     )
     yield "  call void @free(ptr %memory)"
-    yield "  %result = call i32 @told(i32 %code)"
+    yield "  %result = call i32 @report(i32 %code)"
     yield "  ret i32 %result"

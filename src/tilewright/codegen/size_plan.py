@@ -73,7 +73,7 @@ class _Planner:
             self.check(op.eq(self.exact(pair.a), self.exact(pair.b)), f"{texts} must be equal: {pair.where} needs it")
         for value in self.values.values():
             self.append(value)
-        total = self.place_buffers()
+        total = self.assign_offsets()
         self.append(total)  # the workspace that kernels share lies behind all buffers
         self.append(self.largest(sizes.worker_workspace_bytes))
         for value in sizes.values:
@@ -106,7 +106,7 @@ class _Planner:
                 largest = op.maximum(largest, self.real(count))
             self.check(largest <= float(MOST_ELEMENTS), f"they need a tensor of more than {MOST_ELEMENTS} elements")
 
-    def place_buffers(self) -> Expr:
+    def assign_offsets(self) -> Expr:
         """Find and append the offsets of the arena's buffers; the bytes that all of them need."""
         ib, buffers, count = self.ib, self.sizes.buffers, len(self.order)
         if not count:

@@ -1,4 +1,4 @@
-"""The best that is known of each task: what a set of records says to whoever asks for a configuration.
+"""The best that is known of each task: the configuration of a set of records for it.
 
     database = Database.load("resnet18.jsonl")
     database.best(task, processor)                 # an Entry, or None where nothing is known
@@ -22,7 +22,7 @@ from tilewright.target import Target
 
 
 class Database:
-    """Entries by task and processor; the same entries in the same order always give the same answers."""
+    """Entries by task and processor; the same entries in the same order always have the same answers."""
 
     def __init__(self, entries: Iterable[Entry] = (), name: str = "records") -> None:
         self.name = name

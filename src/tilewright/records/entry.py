@@ -1,7 +1,7 @@
 """One measurement as a line of text: which kernel, on which processor, by which configuration, how fast.
 
-A line is one JSON object with a checksum; docs/autotvm.md has its fields. Reading a line back gives an equal entry, and
-a line that was cut or changed is an `ArtifactError`.
+A line is one JSON object with a checksum; docs/autotvm.md has its fields. Reading a line back returns an equal entry,
+and a line that was cut or changed is an `ArtifactError`.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _strange(line: str) -> str:
     except ValueError:
         return "is not JSON: it was cut or changed"
     if isinstance(fields, dict) and ("input" in fields or "i" in fields):
-        return "is of a log of the classic stack: give it to autotvm.apply_history_best instead"
+        return "is of a log of the classic stack: pass it to autotvm.apply_history_best instead"
     if isinstance(fields, dict) and "sum" in fields:
         return "does not match its checksum: it was changed"
     return "is no record of tuning"

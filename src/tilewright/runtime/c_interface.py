@@ -71,7 +71,7 @@ class CInterface:
 
     @property
     def is_symbolic(self) -> bool:
-        """True if calls give dimensions."""
+        """True if calls pass dimensions."""
         return bool(self.plan)
 
     @property

@@ -204,7 +204,7 @@ def header_text(
 def functions_text(name: str, interface: CInterface, run: str, given_weights: bool = False) -> str:
     """The functions that the header declares; `run` is the C expression that runs the model on `slots`.
 
-    With `given_weights` the program has to give the weights, and a call before that is an error.
+    With `given_weights` the program has to set the weights, and a call before that is an error.
     """
     symbolic = interface.is_symbolic
     values = {

@@ -2,7 +2,7 @@
 
 The weights start on a page boundary and are mapped, not read. Header, manifest and code are covered by a checksum; the
 weights by their length, because reading gigabytes to check them would cost more than everything else in loading; who
-wants that checked asks for it (`weights_sum.py`).
+wants that checked requests it (`weights_sum.py`).
 """
 
 from __future__ import annotations

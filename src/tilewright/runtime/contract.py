@@ -42,7 +42,7 @@ def check_contract(linked: Linked, manifest: Manifest, weights_bytes: int) -> No
     for name, value in _facts(manifest, weights_bytes).items():
         if stated.get(name) != value:
             raise ArtifactError(
-                f"the model's manifest.{name} does not fit its code{_told(value, stated.get(name))}. "
+                f"the model's manifest.{name} does not fit its code{_values(value, stated.get(name))}. "
                 "Compile the model again"
             )
 
@@ -87,5 +87,5 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, DType) else dict(value) if isinstance(value, Mapping) else value.to_json()
 
 
-def _told(value: Any, stated: Any) -> str:
+def _values(value: Any, stated: Any) -> str:
     return f": it is {value}, and the code was compiled for {stated}" if isinstance(value, int) else ""

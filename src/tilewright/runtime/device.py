@@ -26,5 +26,5 @@ class Device:
 def cpu(number: int = 0) -> Device:
     """The host processor with its memory. Raises UnsupportedError for a number other than 0."""
     if number != 0:
-        raise UnsupportedError(f"there is one CPU device, cpu(0); cpu({number}) was asked for")
+        raise UnsupportedError(f"there is one CPU device, cpu(0); cpu({number}) was requested")
     return Device("cpu", number)

@@ -163,7 +163,7 @@ def _relocations(
         for offset, info, addend in _RELOCATION.iter_unpack(_contents(view, header)):
             symbol = info >> 32
             if symbol >= symbol_count or offset >= headers[header.info].size:
-                _damaged("a relocation refers to a symbol or place that does not exist")
+                _damaged("a relocation refers to a symbol or offset that does not exist")
             rows.append(Relocation(offset, info & 0xFFFFFFFF, symbol, addend))
     return found
 

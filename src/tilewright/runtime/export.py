@@ -158,7 +158,7 @@ def c_name(path: Path, name: str | None) -> str:
     given = path.name.split(".")[0].removeprefix("lib") if name is None else name
     cleaned = re.sub(r"\W", "_", given, flags=re.ASCII)
     if not cleaned.strip("_"):
-        raise InputError(f"{given!r} cannot be made into a C name; give one with name=")
+        raise InputError(f"{given!r} cannot be made into a C name; pass one with name=")
     return cleaned
 
 

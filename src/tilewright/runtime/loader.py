@@ -91,7 +91,7 @@ class Layout:
         self._position(parts[2])
         self.contents_end = self._end
         self._position(parts[3])
-        self._place_commons()
+        self._lay_out_commons()
         self.size = max(self._end, 1)
 
     def _position(self, sections: list[tuple[_Key, Section]]) -> None:
@@ -108,8 +108,8 @@ class Layout:
             raise ArtifactError(f"the object code takes more than {_LARGEST} bytes of memory, or is damaged")
         return offset
 
-    def _place_commons(self) -> None:
-        """Common symbols: one definition for all objects, as large and aligned as any of them asks for."""
+    def _lay_out_commons(self) -> None:
+        """Common symbols: one definition for all objects, as large and aligned as any of them requires."""
         wanted: dict[str, tuple[int, int]] = {}
         for _, symbol in _public(self.objects):
             if symbol.section == elf.SHN_COMMON:
@@ -169,7 +169,7 @@ class Image:
             self.contents[offset : offset + _SLOT_BYTES] = self._address(key).to_bytes(_SLOT_BYTES, "little")
 
     def _definitions(self) -> dict[str, int]:
-        """Addresses of the public symbols. A weak definition gives way to another; two others are an error."""
+        """Addresses of the public symbols. A weak definition yields to another; two others are an error."""
         found: dict[str, int] = {}
         weak: set[str] = set()
         for number, symbol in _public(self._layout.objects):
@@ -225,7 +225,7 @@ class Image:
         section = one.sections[index]
         offset = self._layout.sections[number, index] + relocation.offset
         if relocation.offset + rule.size > section.size or offset + rule.size > len(self.contents):
-            _refuse(rule.name, name, "its place lies outside of its section")
+            _refuse(rule.name, name, "its offset lies outside of its section")
         position = self._base + offset
         try:
             source = self._source(rule, one.machine, (number, relocation.symbol), position)
@@ -277,7 +277,7 @@ def _part_of(section: Section) -> int:
 
 
 class _Mapping:
-    """Memory for code, given back with this object: not at the interpreter's end, when threads may still be in it."""
+    """Memory for code, released with this object: not at the interpreter's end, when threads may still be in it."""
 
     def __init__(self, size: int) -> None:
         self._system = host_system()

@@ -1,7 +1,7 @@
 """The manifest of a compiled model: what the compiler tells the runtime, as a tree of records (docs/artifact.md).
 
 `Manifest.from_json(data)` checks the type of every field and what must hold between them, and raises one
-`ArtifactError` that names the field; `to_json` gives the same data back. Keys that no record has are ignored.
+`ArtifactError` that names the field; `to_json` returns the same data. Keys that no record has are ignored.
 """
 
 from __future__ import annotations
@@ -148,7 +148,9 @@ class Manifest(ExecutionPlan):
 def check_loop(loop: Loop, segment: ExecutionPlan, where: str) -> None:
     """Check that a loop's carried values are as its segment has them, and its condition one boolean."""
     if len(loop.carried) >= len(segment.outputs) or segment.outputs[-1].dtype != "bool":
-        raise ArtifactError(f"{where} carries {len(loop.carried)} values, the segment does not give as many and a test")
+        raise ArtifactError(
+            f"{where} carries {len(loop.carried)} values, the segment does not return as many and a test"
+        )
     for k, position in enumerate(loop.carried):
         if position is None:
             continue

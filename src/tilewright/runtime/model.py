@@ -86,7 +86,7 @@ class Model(ABC):
     def run(self, inputs: Mapping[str, Value], outputs: Sequence[Array] | None = None) -> list[Result]:
         """Run on named inputs; a list of arrays in the model's output order.
 
-        The arrays are fresh unless `outputs` gives C-contiguous, writable arrays to fill, which may share memory with
+        The arrays are fresh unless `outputs` has C-contiguous, writable arrays to fill, which may share memory with
         inputs (those are then copied first) but not with each other. Raises `InputError` for a wrong name, dtype or
         shape, or when the model's own checks fail on the values.
         """

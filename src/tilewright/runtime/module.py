@@ -189,7 +189,7 @@ class Function:
         self._task_address = ctypes.addressof(self._task)
 
     def _allocate(self, shared_bytes: int, private_bytes: int) -> None:
-        """Working memory in the two last slots; a call record that gives each worker its own part of the second."""
+        """Working memory in the two last slots; a call record in which each worker has its own part of the second."""
         shared, private, call = self._memory
         count = len(self.info.params)
         stride = round_up(private_bytes, ALIGNMENT)
@@ -287,7 +287,7 @@ class Function:
 class Prepared:
     """A call of a function whose arguments were checked and put in place once.
 
-    `turns` has arrays that take turns in the place of a parameter, another one at each call: what is read is then as
+    `turns` has arrays that take turns as a parameter, another one at each call: what is read is then as
     cold in the caches as if all of them were in use.
     """
 

@@ -1,6 +1,6 @@
 """The native runtime of this process: the worker pool with its barrier, and how Python calls them.
 
-`native()` gives the one instance. Its object code comes from the artifact that is being loaded, where that holds it
+`native()` returns the one instance. Its object code comes from the artifact that is being loaded, where that holds it
 (`PoolCode`), else from the compiler (`codegen/native/pool_code.py`), which registers itself with `provide_pool`.
 """
 
@@ -26,7 +26,7 @@ INTERFACE = 5
 Kind = Literal["shared", "meeting", "alone", "fixed"]
 
 #: The kinds of regions by their numbers in the worker pool: shares that do not wait for each other; workers that meet
-#: within, however many there are; work for one; shares that wait for each other and are as many as was asked for.
+#: within, however many there are; work for one; shares that wait for each other and are as many as requested.
 KINDS: dict[Kind, int] = {"shared": 0, "meeting": 1, "alone": 2, "fixed": 3}
 
 EXPORTS = (
@@ -111,7 +111,7 @@ def native(offered: PoolCode | None = None) -> Native:
 
 
 def provide_pool(build: Callable[[], bytes]) -> None:
-    """Have `build` asked for the pool's object code where no artifact brings it: by the compiler, when it is there."""
+    """Take the pool's object code from `build` where no artifact brings it: by the compiler, when it is there."""
     global _build
     _build = build
 

@@ -38,12 +38,12 @@ class OutputMemory:
         """A kept region of just `size` bytes, or a new one."""
         for region in tuple(self._free):
             if region.size == size:
-                with suppress(ValueError):  # another thread's array made it give way meanwhile
+                with suppress(ValueError):  # another thread's array evicted it meanwhile
                     self._free.remove(region)
                     return region
         return Region(size)
 
-    def give_back(self, region: Region) -> None:
+    def release(self, region: Region) -> None:
         """Keep `region` for a later array, in place of the oldest one where there are `limit`."""
         self._free.append(region)
         if len(self._free) > self._limit:
@@ -65,4 +65,4 @@ class _Lease:
         }
 
     def __del__(self) -> None:
-        self._memory.give_back(self._region)
+        self._memory.release(self._region)

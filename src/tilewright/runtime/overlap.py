@@ -1,4 +1,4 @@
-"""Memory that must not be shared: that of outputs which a caller gives, and of results with what stays behind."""
+"""Memory that must not be shared: that of outputs which a caller passes, and of results with what stays behind."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _refuse_shared(
             names = [specs[i].name if i < len(specs) else str(i) for i in sorted((other, index))]
             raise InputError(
                 f"the arrays given for the outputs {names[0]!r} and {names[1]!r} share memory, so that one result "
-                "would overwrite the other: give each output an array of its own"
+                "would overwrite the other: pass each output an array of its own"
             )
 
 

@@ -39,7 +39,7 @@ def register_func(name: str, function: Callable[..., Any] | None = None, overrid
     if function is None:
         return lambda given: register_func(name, given, override) or given
     if name in _functions and not override:
-        raise InputError(f"a function {name!r} is registered already; give override=True to replace it")
+        raise InputError(f"a function {name!r} is registered already; pass override=True to replace it")
     _functions[name] = function
     return None
 

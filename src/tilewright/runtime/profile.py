@@ -90,7 +90,7 @@ _linked_timer: Linked | None = None
 
 
 def provide_timer(build: Callable[[], bytes]) -> None:
-    """Have `build` asked for the code that times the share of a worker: by the compiler, when it is there."""
+    """Take from `build` the code that times the share of a worker: by the compiler, when it is there."""
     global _build_timer
     _build_timer = build
 

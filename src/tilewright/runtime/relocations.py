@@ -43,7 +43,7 @@ def _number(code: str, relative: bool) -> Encode:
 
 
 def _field(mask: int, bits: Callable[[int, int], int]) -> Encode:
-    """Part of a 32-bit instruction of AArch64: `bits(position, value)` takes the place of the instruction's `mask`."""
+    """Part of a 32-bit instruction of AArch64: `bits(position, value)` replaces the instruction's `mask`."""
 
     def encode(image: bytearray, offset: int, addre: int, value: int) -> None:
         instruction = int.from_bytes(image[offset : offset + 4], "little")

@@ -2,7 +2,7 @@
 
 The compiler leaves expressions as plain data in the manifest: an integer, the name of a dimension, or
 ``[operator, a, b]`` with the operators of `OPERATORS`. Here they become one Python function of the dimensions, which
-gives the table that compiled code reads, the shapes of the outputs and the bytes of every value in the arena.
+returns the table that compiled code reads, the shapes of the outputs and the bytes of every value in the arena.
 """
 
 from __future__ import annotations

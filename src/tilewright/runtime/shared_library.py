@@ -4,7 +4,7 @@
 
 The objects become one image that can lie at any address, laid out as `loader.py` lays it out in memory: code, then
 constants and data, each on pages of their own. Behind them come the tables of the dynamic linker (System V ABI,
-chapter 5) and blobs of bytes. Only the names asked for can be looked up; what the objects leave undefined is looked for
+chapter 5) and blobs of bytes. Only the names requested can be looked up; what the objects leave undefined is looked for
 in libc and libm when the library is loaded. x86-64 and AArch64.
 """
 
@@ -199,7 +199,7 @@ class _Library:
             self._add(name, _GLOBAL << 4 | (_FUNCTION if address < code else _OBJECT), 1, address)
         dynamic = round_up(page + layout.size, page)
         tables = dynamic + page
-        positions, end = self._place_blobs(
+        positions, end = self._lay_out_blobs(
             blobs, tables + self._table_bytes(len(blobs), sum(map(len, blobs)) + len(blobs))
         )
         for name, position in positions.items():
@@ -240,7 +240,7 @@ class _Library:
         return round_up(count * (_SYMBOL.size + 8) + texts + 24 * len(self.image.fixups) + 256, 64)
 
     @staticmethod
-    def _place_blobs(blobs: Mapping[str, bytes], start: int) -> tuple[dict[str, int], int]:
+    def _lay_out_blobs(blobs: Mapping[str, bytes], start: int) -> tuple[dict[str, int], int]:
         positions, at = {}, start
         for name, data in blobs.items():
             positions[name] = at

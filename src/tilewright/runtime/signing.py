@@ -1,4 +1,4 @@
-"""Signatures of artifacts: who saved a file, told before anything in it is believed (docs/security.md).
+"""Signatures of artifacts: who saved a file, checked before anything in it is used (docs/security.md).
 
     make_keys("mine")                       # mine.pem, which stays secret, and mine.pub.pem, which is given away
     sign("model.tw", "mine.pem")            # writes model.tw.sig
@@ -42,7 +42,7 @@ def make_keys(name: str | os.PathLike[str]) -> tuple[Path, Path]:
     private, public = Path(f"{os.fspath(name)}.pem"), Path(f"{os.fspath(name)}.pub.pem")
     for path in (private, public):
         if os.path.lexists(path):
-            raise InputError(f"{path} is there already, and is not replaced by another key; give another name")
+            raise InputError(f"{path} is there already, and is not replaced by another key; choose another name")
     key = ed25519.Ed25519PrivateKey.generate()
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

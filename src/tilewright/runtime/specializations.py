@@ -53,7 +53,7 @@ class Specializations(Generic[Made]):
     def find(self, sizes: Sizes, shapes: Callable[[], Shapes]) -> Made | None:
         """The executable for `sizes`, the values of the symbolic dimensions; None where the general one is to run.
 
-        Counts the run, and begins to compile for a size that was run often enough. `shapes` gives the inputs' shapes.
+        Counts the run, and begins to compile for a size that was run often enough. `shapes` returns the inputs' shapes.
         """
         with self._lock:
             found = self._made.get(sizes)

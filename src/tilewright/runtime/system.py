@@ -35,7 +35,7 @@ def open_library(name: str) -> Any:
 
 
 class System(ABC):
-    """One operating system. `find` opens libraries by name; tests give stand-ins."""
+    """One operating system. `find` opens libraries by name; tests pass stand-ins."""
 
     name: str
     #: Where functions that compiled code may call are looked for, in order.
@@ -57,7 +57,7 @@ class System(ABC):
 
     @abstractmethod
     def release(self, address: int, size: int) -> None:
-        """Give back what `reserve` gave."""
+        """Release what `reserve` returned."""
 
     def write(self, address: int, contents: bytearray) -> None:
         """Copy `contents` to memory that can be written."""
@@ -127,7 +127,7 @@ class MacOS(_Posix):
     libraries = ("",)
 
     def protect(self, address: int, size: int, execute: bool) -> None:
-        """As elsewhere, and then Apple's processors are told of new code."""
+        """As elsewhere, and then Apple's processors are notified of new code."""
         super().protect(address, size, execute)
         if execute:
             self._libc.sys_icache_invalidate(ctypes.c_void_p(address), ctypes.c_size_t(size))

@@ -52,7 +52,7 @@ class Tensor:
 
     @classmethod
     def from_numpy(cls, array: ArrayLike, copy: bool = False) -> Tensor:
-        """A tensor on the memory of `array`, or on a copy when asked for or when the layout is not contiguous."""
+        """A tensor on the memory of `array`, or on a copy when requested or when the layout is not contiguous."""
         source = np.asarray(array)
         native = source.dtype.newbyteorder("=")
         if not copy and source.flags.c_contiguous and source.flags.aligned and source.dtype.isnative:

@@ -19,7 +19,7 @@ MAX_WORKERS = 256  # that the pool has room for
 
 
 def default_workers(explicit: int | None = None, root: Path = Path("/")) -> int:
-    """The number of workers a compiled model uses. `root` is where /proc and /sys are found (tests give another).
+    """The number of workers a compiled model uses. `root` is where /proc and /sys are found (tests pass another).
 
     Raises `InputError` when `explicit` is not a positive integer.
     """

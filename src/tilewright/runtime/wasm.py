@@ -114,7 +114,7 @@ class WasmModule:
                 buffer[...] = np.frombuffer(data, buffer.dtype).reshape(buffer.shape)
 
     def _make_room(self, name: str, end: int) -> None:
-        """Let the memory reach to `end`. Raises `InputError` beyond what addresses of 32 bits, or the host, give."""
+        """Let the memory reach to `end`. Raises `InputError` beyond what addresses of 32 bits, or the host, allow."""
         if end > _LARGEST:
             raise InputError(
                 f"{name}: its arrays and working memory end at byte {end:,}, and the memory of a WebAssembly module "
@@ -125,7 +125,7 @@ class WasmModule:
             try:
                 self._memory.grow(self._store, -(-missing // _PAGE))
             except _wasmtime().WasmtimeError as error:
-                raise InputError(f"{name}: wasmtime gives no memory of {end:,} bytes: {error}") from None
+                raise InputError(f"{name}: wasmtime has no memory of {end:,} bytes: {error}") from None
 
 
 class WasmFunction:

@@ -129,7 +129,7 @@ def atomic_file(path: Path, durable: bool = True, mode: int = 0o666) -> Iterator
         if durable:
             os.fsync(handle)
         if temporary.parent == _DESCRIPTORS:
-            _give_name(temporary, handle, path, mode)
+            _commit_name(temporary, handle, path, mode)
         else:
             os.replace(temporary, path)
 
@@ -151,7 +151,7 @@ def _temporary_file(position: Path | None, name: str, mode: int) -> Iterator[tup
         yield handle, temporary
     finally:
         _temporaries.discard(handle)
-        with suppress(OSError):  # gone where it was moved into place; a descriptor cannot be removed
+        with suppress(OSError):  # gone where it was renamed; a descriptor cannot be removed
             temporary.unlink()
         os.close(handle)
 
@@ -167,7 +167,7 @@ def _open_nameless(position: Path) -> int | None:
         return None
 
 
-def _give_name(temporary: Path, handle: int, path: Path, mode: int) -> None:
+def _commit_name(temporary: Path, handle: int, path: Path, mode: int) -> None:
     """Put a file without a name at `path`. One that is there is replaced by way of a name beside it."""
     try:
         # a directory is named so that the system call is the one which follows links
@@ -422,7 +422,7 @@ def default_directory() -> Path:
 def open_cache(directory: str | os.PathLike[str] | None = None) -> DiskCache:
     """The cache in `directory`, else in TILEWRIGHT_CACHE_DIR, else in the default position; made if it is not there.
 
-    Raises `EnvironmentError_` when a directory that was asked for cannot be written; only warns, once, and returns a
+    Raises `EnvironmentError_` when a requested directory cannot be written; only warns, once, and returns a
     cache that holds nothing when it is the default one. TILEWRIGHT_CACHE=0 without an argument means no cache.
     """
     if directory is None and not knobs.CACHE.get():
@@ -453,7 +453,7 @@ _warned: set[str] = set()
 
 
 def warn_once(message: str, about: str = "") -> None:
-    """Give `message` as a `RuntimeWarning`, the first time this process has it, or one `about` the same, to give."""
+    """Warn with `message`, a `RuntimeWarning`, the first time in this process that there is one `about` the same."""
     if (about or message) not in _warned:
         _warned.add(about or message)
         warnings.warn(f"tilewright: {message}", RuntimeWarning, stacklevel=3)

@@ -1,4 +1,5 @@
-"""Plug-ins that installed packages bring: their entry points, loaded on first use, and their code told to the cache.
+"""Plug-ins that installed packages bring: their entry points, loaded on first use, and their code as part of the
+cache's key.
 
     [project.entry-points."tilewright.converters"]      # in the plug-in's pyproject.toml
     wavelets = "wavelets.tilewright"                    # a module, whose import registers, or "module:function"
@@ -36,7 +37,7 @@ _loaded: set[str] = set()
 def load_plugins(*groups: str) -> list[Any]:
     """Load the plug-ins of `groups`, each once a process: import the module, call the function or class.
 
-    Gives what the functions and classes gave; nothing of groups that were loaded before.
+    Returns the results of the functions and classes; nothing of groups that were loaded before.
     Raises `EnvironmentError_` naming the package where one fails.
     """
     made = []

@@ -3,7 +3,7 @@
     self._lock = own_lock(self, "_lock")       # an object's lock; in the child of any fork it is a fresh one
 
 A child has one thread, the one that forked. Whatever the others were doing is not going on, and a lock that one of them
-held would never be given back. So every lock of the package that may be held at any time is made here, and `fork_lock`,
+held would never be released. So every lock of the package that may be held at any time is made here, and `fork_lock`,
 which guards what cannot be cut in two (LLVM at work), is taken by whoever forks, until the fork is over.
 """
 
@@ -42,7 +42,7 @@ def held_here(lock: Any) -> bool:
 
 
 def between_forks(work: Callable[P, R]) -> Callable[P, R]:
-    """A decorator: `work` holds `fork_lock`, and gives it back only when its local objects are gone as well.
+    """A decorator: `work` holds `fork_lock`, and releases it only when its local objects are gone as well.
 
     LLVM's objects take the lock of their library when they are deleted.
     """

@@ -1,6 +1,6 @@
-"""Every environment variable Tilewright reads, typed and described in one place.
+"""Every environment variable Tilewright reads, all typed and described.
 
-A knob is read from the environment each time it is asked for, so a test or a program may change it while running. A
+A knob is read from the environment at each use, so a test or a program may change it while running. A
 value that does not parse is an `EnvironmentError_` that names the variable, the value and what is expected.
 `tilewright doctor` prints this table.
 """

@@ -36,7 +36,7 @@ def require_memory(nbytes: int, what: str) -> None:
     most = machine_bytes() if limit == resource.RLIM_INFINITY else min(machine_bytes(), limit)
     if nbytes > most:
         raise EnvironmentError_(
-            f"{what} takes {_spelled(nbytes)} of memory, and this machine has {_spelled(most)}: give the model smaller "
+            f"{what} takes {_spelled(nbytes)} of memory, and this machine has {_spelled(most)}: choose smaller "
             "sizes, or a machine with more memory"
         )
 

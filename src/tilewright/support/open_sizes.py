@@ -1,4 +1,4 @@
-"""Shapes that a user gives inputs, by name or position, and what to write where sizes are open and must not be."""
+"""Shapes that a user sets for inputs, by name or position, and what to write where sizes are open and must not be."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def shapes_by_name(shapes: Shapes | None, names: Sequence[str]) -> dict[str, tup
         named = isinstance(key, str) and (key in names or not key.isdigit())
         if not named and not 0 <= int(key) < len(names):
             raise ShapeError(
-                f"input_shapes gives the input {key} a shape; the model has {len(names)}: {', '.join(names)}"
+                f"input_shapes has a shape for the input {key}; the model has {len(names)}: {', '.join(names)}"
             )
         name = str(key) if named else names[int(key)]
         if name in found:
-            raise ShapeError(f"input_shapes gives the input {name!r} a shape by its name and by its position")
+            raise ShapeError(f"input_shapes has a shape for the input {name!r} by its name and by its position")
         found[name] = shape
     return found
 

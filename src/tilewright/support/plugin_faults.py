@@ -1,4 +1,4 @@
-"""Errors in the code of plug-ins: told by package, file and line, as theirs and not as faults of this compiler.
+"""Errors in the code of plug-ins: reported by package, file and line, as theirs and not as faults of this compiler.
 
 fault = plugin_fault(error)       # "the plug-in wavelets 1.0 failed (wavelets/passes.py, line 7): KeyError: 'x'"
 """

@@ -6,7 +6,7 @@
 A plug-in's code decides what is compiled as the compiler's own does, but the compiler's fingerprint knows nothing of
 it. The digest covers the registered objects: the code of functions and classes, their defaults, what they close over
 and the globals that they name, and so on from there; and the files of the modules outside of the Python installation
-that they are defined in or name. Where it meets something whose contents cannot be told, there is no digest, and what
+that they are defined in or name. Where it meets something whose contents cannot be read, there is no digest, and what
 is compiled with such a plug-in is not cached.
 """
 
@@ -57,7 +57,7 @@ _OF_CLASSES = frozenset(
 
 
 class Unknown(Exception):
-    """An object whose contents cannot be told."""
+    """An object whose contents cannot be read."""
 
 
 def note(table: str, name: str, what: Any) -> None:
@@ -84,7 +84,7 @@ def outside_modules() -> set[str]:
 
 
 def fingerprint() -> str | None:
-    """A digest of all that was registered from outside: "" where nothing was, None where it cannot be told."""
+    """A digest of all that was registered from outside: "" where nothing was, None where contents cannot be read."""
     if not _noted:
         return ""
     try:
@@ -113,7 +113,7 @@ def _is_installed(path: str) -> bool:
 
 
 class _Contents:
-    """Texts that tell one plug-in's contents from another's. An object met again is told by its number."""
+    """Texts that tell one plug-in's contents from another's. An object met again is written as its number."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
@@ -131,9 +131,9 @@ class _Contents:
             self._numbers[id(value)] = len(self._numbers)
             self._alive.append(value)
         yield type(value).__qualname__
-        for kind, told in _TOLD:
+        for kind, described in _DESCRIPTIONS:
             if isinstance(value, kind):
-                yield from told(self, value)
+                yield from described(self, value)
                 return
         yield from self._object(value)
 
@@ -163,7 +163,7 @@ class _Contents:
         yield from self._all(value.co_consts)
 
     def _function(self, value: types.FunctionType) -> Iterator[str | bytes]:
-        """A function of ours is told by its name, and what it closes over (its code is in the compiler's digest)."""
+        """A function of ours is written as its name, and what it closes over (its code is in the compiler's digest)."""
         yield f"{value.__module__} {value.__qualname__}"
         yield from self._all([value.__defaults__, value.__kwdefaults__, getattr(value, "__wrapped__", None)])
         yield from self._all(_cell(cell) for cell in value.__closure__ or ())
@@ -249,7 +249,7 @@ class _Contents:
             yield from self._all(list(part) if isinstance(part, Iterator) else part for part in made_of)
 
 
-_TOLD: tuple[tuple[Any, Callable[[_Contents, Any], Iterator[str | bytes]]], ...] = (
+_DESCRIPTIONS: tuple[tuple[Any, Callable[[_Contents, Any], Iterator[str | bytes]]], ...] = (
     (enum.Enum, _Contents._member),
     (types.FunctionType, _Contents._function),
     (types.MethodType, _Contents._method),

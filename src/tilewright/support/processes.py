@@ -110,7 +110,7 @@ def run_apart(work: Callable[[], None], label: str) -> None:
 
 
 def begin_child(parent: int) -> None:
-    """Set up a child process: give back the lock taken before the fork, and end with `parent`.
+    """Set up a child process: release the lock taken before the fork, and end with `parent`.
 
     Looking costs nothing and works on every system; a signal on the parent's death (prctl) would come already when the
     thread ends that forked.

@@ -24,7 +24,7 @@ from tilewright.support.log import DEBUG, log
 
 _ACTIVE: ContextVar[Report | None] = ContextVar("tilewright_trace", default=None)
 
-#: Told about progress: the stage, how many of its pieces are done, and of how many.
+#: Called on progress: the stage, how many of its pieces are done, and of how many.
 Listener = Callable[[str, int, int], None]
 _LISTENER: ContextVar[Listener | None] = ContextVar("tilewright_progress", default=None)
 

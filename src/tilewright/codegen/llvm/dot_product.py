@@ -22,7 +22,7 @@ from tilewright.target import Target
 from tilewright.tir.dot_product import expand_dot4
 from tilewright.tir.expr import Call, Expr
 
-#: pmaddwd by the number of 32-bit lanes it gives: LLVM's name and the feature it takes.
+#: pmaddwd by the number of 32-bit lanes it yields: LLVM's name and the feature it takes.
 _PMADDWD = {4: ("sse2.pmadd.wd", "sse2"), 8: ("avx2.pmadd.wd", "avx2"), 16: ("avx512.pmaddw.d.512", "avx512bw")}
 
 #: pmaddubsw likewise.

@@ -1,7 +1,7 @@
-"""LLVM code for `min` and `max`, which give NaN where an operand is one.
+"""LLVM code for `min` and `max`, which yield NaN where an operand is one.
 
 AArch64 and WebAssembly have an instruction for that. Elsewhere, a comparison with NaN is false, so a comparison and a
-choice, on x86 one instruction, give the operand that is compared to. Where the other is known to be a number that is
+choice, on x86 one instruction, yield the operand that is compared to. Where the other is known to be a number that is
 all. Else the second operand, in a reduction the element rather than the result so far that iterations wait for, is
 asked whether it is NaN: vectors of AVX-512 take the instruction under a mask of the lanes that are not, others a
 comparison and a choice more.

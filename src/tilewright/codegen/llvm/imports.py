@@ -37,7 +37,7 @@ def with_imports(text: str, imports: Sequence[str]) -> str:
         other.triple, other.data_layout = module.triple, module.data_layout
         for one in other.functions:
             if not one.is_declaration and _body(one) == bodies.setdefault(one.name, _body(one)) and one.name in own:
-                one.linkage = "available_externally"  # which gives way to the definition that is there
+                one.linkage = "available_externally"  # which yields to the definition that is there
         own |= {one.name for one in (*other.functions, *other.global_variables) if not one.is_declaration}
         try:
             module.link_in(other)

@@ -34,14 +34,14 @@ def _lines(assembly: str, comment: str) -> Iterator[str]:
             continue
         position = _LOCATION.match(line)
         if position and position[2] != "0":
-            told = _told(files.get(position[1], "?"), int(position[2]))
-            if told != shown:
-                yield f"{comment} {told}"
-            shown = told
+            line = _source_line(files.get(position[1], "?"), int(position[2]))
+            if line != shown:
+                yield f"{comment} {line}"
+            shown = line
         elif kept and not position and not _FOR_DEBUGGERS.match(line):
             yield line
 
 
-def _told(file: str, line: int) -> str:
+def _source_line(file: str, line: int) -> str:
     text = linecache.getline(file, line).strip()
     return f"{os.path.basename(file)}:{line}" + (f": {text}" if text else "")

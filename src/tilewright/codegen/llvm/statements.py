@@ -65,7 +65,7 @@ def _store(b: FunctionBuilder, stmt: s.BufferStore) -> None:
     if index.dtype.lanes != stmt.value.dtype.lanes:
         raise UnsupportedError(
             f"store of {stmt.value.dtype} to {stmt.buffer.name}: the value has {stmt.value.dtype.lanes} lanes, "
-            f"the index {index.dtype.lanes}; elements are scalars, so give an index for each lane (a Ramp)"
+            f"the index {index.dtype.lanes}; elements are scalars, so pass an index for each lane (a Ramp)"
         )
     store(b, stmt.buffer, index, b.value(stmt.value), stmt.value.dtype)
 
@@ -97,7 +97,7 @@ def _allocate(b: FunctionBuilder, stmt: s.Allocate) -> None:
     if buffer not in b.buffers:
         size = buffer.constant_size()
         if size is None:
-            raise UnsupportedError(f"local buffer {buffer!r} has a symbolic size; give it a constant shape")
+            raise UnsupportedError(f"local buffer {buffer!r} has a symbolic size; use a constant shape")
         if size * buffer.dtype.itemsize * buffer.dtype.lanes > STACK_LIMIT:
             raise UnsupportedError(
                 f"local buffer {buffer!r} needs more than {STACK_LIMIT} bytes of stack; use scope 'global' for it"
@@ -212,7 +212,7 @@ def _loop_body(b: FunctionBuilder, stmt: s.For, first: Value, end: Value, writes
 
 
 def _loop_properties(b: FunctionBuilder, stmt: s.For) -> list[str]:
-    """The loop properties passed to LLVM: none, unless an annotation asks for one."""
+    """The loop properties passed to LLVM: none, unless an annotation requests one."""
     unroll = int(stmt.annotations.get("unroll", 0))
     properties = ['!"llvm.loop.vectorize.enable", i1 false']
     if unroll > 1:

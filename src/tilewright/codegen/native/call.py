@@ -52,11 +52,11 @@ start:
 _PLAN = """\
   %failed = call i32 @{entry}__plan(ptr %dims, ptr %plan, ptr null)
   %planned = icmp eq i32 %failed, 0
-  br i1 %planned, label %place, label %refused
+  br i1 %planned, label %arrange, label %refused
 refused:
   %check = add i32 %failed, {first}
   ret i32 %check
-place:
+arrange:
   %arena_bytes.p = getelementptr i64, ptr %plan, i64 {table}
   %arena_bytes = load i64, ptr %arena_bytes.p
   %scratch = getelementptr i8, ptr %arena, i64 %arena_bytes"""

@@ -28,7 +28,7 @@ done:
 }
 
 ; The result of a function for the code of a kernel: its text where it failed.
-define internal i32 @told(i32 %code) {
+define internal i32 @report(i32 %code) {
   %unreached = load i32, ptr @unreached
   %reached = icmp eq i32 %unreached, 0
   br i1 %reached, label %look, label %python
@@ -46,8 +46,8 @@ failed:
   %known = icmp ult i32 %index, $COUNT$
   br i1 %known, label %tell, label %leave
 tell:
-  %place = getelementptr ptr, ptr @messages, i32 %index
-  %words = load ptr, ptr %place
+  %message = getelementptr ptr, ptr @messages, i32 %index
+  %words = load ptr, ptr %message
   call void @fail(ptr %words)
   ret i32 -1
 leave:
@@ -165,7 +165,7 @@ define internal ptr @room(i64 %n) {
   ret ptr %memory
 }
 
-; Run the entry on the workers that the program gives, or on this one where the library was not told of any.
+; Run the entry on the workers that the program sets, or on this one where the library has none.
 define internal i32 @start(ptr %launch, ptr %entry, ptr %slots, i64 %count, i64 %each, i1 %serial) {
   %slots.p = getelementptr %Launch, ptr %launch, i32 0, i32 1
   %count.p = getelementptr %Launch, ptr %launch, i32 0, i32 2

@@ -28,8 +28,8 @@ an idle process uses no processor time. With more workers than processors there 
 microsecond, as the worker waited for may need this very processor. There is no sched_yield: beside busy processes, one
 yield was seen to cost a worker 3 ms and more.
 
-*Places.* On a busy machine the kernel may wake a worker on its caller's processor, and then leaves the two there, each
-waiting for the other to stop spinning: 100 us a barrier, or half the speed where kernels run for long. So a worker
+*Placement.* On a busy machine the kernel may wake a worker on its caller's processor, and then leaves the two there,
+each waiting for the other to stop spinning: 100 us a barrier, or half the speed where kernels run for long. So a worker
 notes its processor wherever it waits, and when four waits in a row find two together, one is moved to a processor
 without a worker (`@part`).
 

@@ -50,7 +50,7 @@ define internal i64 @word(ptr %words, i64 %index) {
 }
 
 ; The address that four words from an index on describe.
-define internal i64 @place(ptr %frame, ptr %words, i64 %index) {
+define internal i64 @address(ptr %frame, ptr %words, i64 %index) {
   %base = call i64 @cell(ptr %frame, ptr %words, i64 %index)
   %second = add i64 %index, 1
   %third = add i64 %index, 2
@@ -76,8 +76,8 @@ define internal void @put(ptr %frame, ptr %words, i64 %index, i64 %value) {
 define internal i64 @other(ptr %frame, ptr %words, i64 %variable, i64 %index) {
   %now = call i64 @cell(ptr %frame, ptr %words, i64 %variable)
   %second = add i64 %index, 4
-  %one = call i64 @place(ptr %frame, ptr %words, i64 %index)
-  %other = call i64 @place(ptr %frame, ptr %words, i64 %second)
+  %one = call i64 @address(ptr %frame, ptr %words, i64 %index)
+  %other = call i64 @address(ptr %frame, ptr %words, i64 %second)
   %here = icmp eq i64 %now, %one
   %chosen = select i1 %here, i64 %other, i64 %one
   ret i64 %chosen
@@ -104,7 +104,7 @@ done:
   ret i32 0
 point:                                            ; cell, address
   $END_point$
-  %point.to = call i64 @place(ptr %frame, ptr %at, i64 2)
+  %point.to = call i64 @address(ptr %frame, ptr %at, i64 2)
   call void @put(ptr %frame, ptr %at, i64 1, i64 %point.to)
   $AFTER_point$
 set:                                              ; cell, cell
@@ -118,12 +118,12 @@ increment:                                        ; cell
   %increment.value = add i64 %increment.before, 1
   call void @put(ptr %frame, ptr %at, i64 1, i64 %increment.value)
   $AFTER_increment$
-jump:                                             ; place in the words
+jump:                                             ; position in the words
   %jump.after = call i64 @word(ptr %at, i64 1)
   $AFTER_jump$
-unless:                                           ; address, place in the words
+unless:                                           ; address, position in the words
   $END_unless$
-  %unless.address = call i64 @place(ptr %frame, ptr %at, i64 1)
+  %unless.address = call i64 @address(ptr %frame, ptr %at, i64 1)
   %unless.p = inttoptr i64 %unless.address to ptr
   %unless.byte = load i8, ptr %unless.p
   %unless.false = icmp eq i8 %unless.byte, 0
@@ -131,9 +131,9 @@ unless:                                           ; address, place in the words
   %unless.go = select i1 %unless.false, i64 %unless.target, i64 %unless.after
   store i64 %unless.go, ptr %frame
   br label %next
-when:                                             ; address, place in the words
+when:                                             ; address, position in the words
   $END_when$
-  %when.address = call i64 @place(ptr %frame, ptr %at, i64 1)
+  %when.address = call i64 @address(ptr %frame, ptr %at, i64 1)
   %when.p = inttoptr i64 %when.address to ptr
   %when.byte = load i8, ptr %when.p
   %when.false = icmp eq i8 %when.byte, 0
@@ -141,7 +141,7 @@ when:                                             ; address, place in the words
   %when.go = select i1 %when.false, i64 %when.after, i64 %when.target
   store i64 %when.go, ptr %frame
   br label %next
-back:                                             ; place in the words: the next turn of a loop
+back:                                             ; position in the words: the next turn of a loop
   %back.after = call i64 @word(ptr %at, i64 1)
   store i64 %back.after, ptr %frame
   %turns = load i64, ptr %turns.p
@@ -166,7 +166,7 @@ run.slot:
   %run.i = phi i64 [ 0, %run ], [ %run.next, %run.slot ]
   %run.four = shl i64 %run.i, 2
   %run.index = add i64 %run.four, 4
-  %run.address = call i64 @place(ptr %frame, ptr %at, i64 %run.index)
+  %run.address = call i64 @address(ptr %frame, ptr %at, i64 %run.index)
   %run.slot.p = getelementptr i64, ptr %slots, i64 %run.i
   store i64 %run.address, ptr %run.slot.p
   %run.next = add i64 %run.i, 1
@@ -197,24 +197,24 @@ carry:                                            ; cell, cell of the value, two
   %carry.same = icmp eq i64 %carry.now, %carry.value
   br i1 %carry.same, label %carry.end, label %carry.move
 carry.move:
-  %carry.place = call i64 @other(ptr %frame, ptr %at, i64 1, i64 3)
+  %carry.address = call i64 @other(ptr %frame, ptr %at, i64 1, i64 3)
   %carry.bytes = call i64 @word(ptr %at, i64 11)
   %carry.from = inttoptr i64 %carry.value to ptr
-  %carry.to = inttoptr i64 %carry.place to ptr
+  %carry.to = inttoptr i64 %carry.address to ptr
   call void @llvm.memcpy.p0.p0.i64(ptr %carry.to, ptr %carry.from, i64 %carry.bytes, i1 false)
-  call void @put(ptr %frame, ptr %at, i64 1, i64 %carry.place)
+  call void @put(ptr %frame, ptr %at, i64 1, i64 %carry.address)
   br label %carry.end
 carry.end:
   $AFTER_carry$
 swap:                                             ; cell, two addresses
   $END_swap$
-  %swap.place = call i64 @other(ptr %frame, ptr %at, i64 1, i64 2)
-  call void @put(ptr %frame, ptr %at, i64 1, i64 %swap.place)
+  %swap.address = call i64 @other(ptr %frame, ptr %at, i64 1, i64 2)
+  call void @put(ptr %frame, ptr %at, i64 1, i64 %swap.address)
   $AFTER_swap$
 copy:                                             ; two addresses, bytes
   $END_copy$
-  %copy.to.64 = call i64 @place(ptr %frame, ptr %at, i64 1)
-  %copy.from.64 = call i64 @place(ptr %frame, ptr %at, i64 5)
+  %copy.to.64 = call i64 @address(ptr %frame, ptr %at, i64 1)
+  %copy.from.64 = call i64 @address(ptr %frame, ptr %at, i64 5)
   %copy.bytes = call i64 @word(ptr %at, i64 9)
   %copy.to = inttoptr i64 %copy.to.64 to ptr
   %copy.from = inttoptr i64 %copy.from.64 to ptr
@@ -222,8 +222,8 @@ copy:                                             ; two addresses, bytes
   $AFTER_copy$
 stack:                                            ; two addresses, rows, pieces of a row, bytes of a piece
   $END_stack$
-  %stack.to = call i64 @place(ptr %frame, ptr %at, i64 1)
-  %stack.from = call i64 @place(ptr %frame, ptr %at, i64 5)
+  %stack.to = call i64 @address(ptr %frame, ptr %at, i64 1)
+  %stack.from = call i64 @address(ptr %frame, ptr %at, i64 5)
   %stack.rows = call i64 @word(ptr %at, i64 9)
   %stack.pieces = call i64 @word(ptr %at, i64 10)
   %stack.bytes = call i64 @word(ptr %at, i64 11)

@@ -26,8 +26,8 @@ define i32 @tilewright_timed_call(ptr %record, ptr %ctx) {
   %times = load ptr, ptr %times.p
   %worker = load i32, ptr %ctx
   %worker.64 = zext i32 %worker to i64
-  %place = mul i64 %worker.64, 2
-  %begin.p = getelementptr i64, ptr %times, i64 %place
+  %row = mul i64 %worker.64, 2
+  %begin.p = getelementptr i64, ptr %times, i64 %row
   %end.p = getelementptr i64, ptr %begin.p, i64 1
   %begin = call i64 @now()
   %code = call i32 %entry(ptr %slots, ptr %ctx)

@@ -163,8 +163,8 @@ consider:
   %start = call i64 @now()
   %spin_ns = load i64, ptr @spin_ns
   %crowded = icmp eq i64 %spin_ns, 0
-  br i1 %crowded, label %announce, label %place
-place:
+  br i1 %crowded, label %announce, label %settle
+settle:
   %other = call i32 @neighbour(i32 %self)
   %shared = icmp sge i32 %other, 0
   br i1 %shared, label %count, label %apart

@@ -68,7 +68,7 @@ class SourceBuilder:
         self.taken.update(names)
 
     def line(self, text: str) -> None:
-        """One line at the current depth, after the directive that says what it was made of if that is asked for."""
+        """One line at the current depth, after the directive that says what it was made of if that is requested."""
         if self.shows_positions and self._position is not None:
             file, line, _ = self._position
             self.lines.append(self.dialect.position.format(file=_quotable(file), line=line))

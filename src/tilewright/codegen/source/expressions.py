@@ -73,7 +73,7 @@ def _divided(symbol: str, floored: bool) -> Callable[[SourceBuilder, Any], str]:
 
 
 def _extreme(symbol: str) -> Callable[[SourceBuilder, Any], str]:
-    """min and max by comparison, which gives the operand compared to where either is NaN; a NaN wins."""
+    """min and max by comparison, which yields the operand compared to where either is NaN; a NaN wins."""
 
     def emit(b: SourceBuilder, x: Any) -> str:
         one, other = _atom(b, x.a), _atom(b, x.b)

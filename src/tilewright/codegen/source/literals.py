@@ -63,7 +63,7 @@ _UNSIGNED_DIVISION = """\
 def division_functions(qualifier: str, integers: Mapping[str, str]) -> str:
     """Functions that divide rounding towards zero and down, for each type of `integers` (element type to its name).
 
-    By 0 they give 0, and the smallest number by -1 wraps around, as in the loop IR.
+    By 0 they yield 0, and the smallest number by -1 wraps around, as in the loop IR.
     """
     parts = []
     for dtype, spelled in integers.items():

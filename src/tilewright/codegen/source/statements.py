@@ -33,7 +33,7 @@ def _store(b: SourceBuilder, stmt: s.BufferStore) -> None:
     if stmt.buffer.scope in FRAGMENT_SCOPES:
         raise UnsupportedError(
             f"{stmt.buffer.name} is written element by element, but lies in {stmt.buffer.scope}, whose elements "
-            "have no place; tensorize the stage with an intrinsic of te.wmma"
+            "are not supported; tensorize the stage with an intrinsic of te.wmma"
         )
     b.statement(stmt.value, index)
     value = to_memory(b, stmt.value.dtype, b.value(stmt.value))

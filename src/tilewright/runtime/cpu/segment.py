@@ -62,7 +62,7 @@ class Segment:
         #: Runs what was prepared, by the address of the slots and the number of workers; 0 or the code of a failure.
         self.run: Callable[[int, int], int] = partial(native().parallel_run, self.entry) if run is None else _RUN(run)
         self.run_address = run or 0
-        #: The address of what several workers run, and how `tilewright_steps` is told to call it.
+        #: The address of what several workers run, and how `tilewright_steps` calls it.
         self.shared_entry = (self.entry, 1) if run is None else (run, 2)
         self._output_memory = OutputMemory(2 * len(self.outputs))
         # What `invoke` looks at for each call, as plain tuples.

@@ -6,7 +6,7 @@ from tilewright.runtime.memory import Region
 
 
 class WorkingMemory:
-    """Grows to the largest that was asked for and is used again: by every run, and by every segment of a program."""
+    """Grows to the largest that was requested and is used again: by every run, and by every segment of a program."""
 
     def __init__(self, arena_bytes: int = 0) -> None:
         self.arena = Region(arena_bytes)

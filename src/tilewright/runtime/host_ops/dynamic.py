@@ -275,7 +275,7 @@ def where(attrs: Attrs, condition: Array, x: Array, y: Array) -> Array:
 
 @onnx_op("CenterCropPad")
 def center_crop_pad(attrs: Attrs, data: Array, shape: Array) -> Array:
-    """Each axis cropped or padded with zeros, evenly at both ends, to the extent asked for."""
+    """Each axis cropped or padded with zeros, evenly at both ends, to the requested extent."""
     axes = attrs.get("axes")
     for axis, wanted in zip(range(data.ndim) if axes is None else axes, shape.tolist(), strict=True):
         extent = data.shape[axis]

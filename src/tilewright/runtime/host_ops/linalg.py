@@ -75,7 +75,7 @@ def _infos(infos: list[int], batch: tuple[int, ...]) -> Array:
 
 @host_op("linalg.qr")
 def qr(attrs: Attrs, data: Array) -> tuple[Array, Array]:
-    """(Q, R) as GEQRF and ORGQR give them; `mode` "reduced", "complete" or "r", where Q is empty."""
+    """(Q, R) as GEQRF and ORGQR return them; `mode` "reduced", "complete" or "r", where Q is empty."""
     factors: Any = np.linalg.qr(data, mode=attrs["mode"])
     if attrs["mode"] == "r":
         return np.empty(0, data.dtype), factors

@@ -59,7 +59,7 @@ def to_sequence(attrs: dict[str, Any], elements: Any) -> list[Any]:
 def stack(attrs: dict[str, Any], elements: Any) -> Any:
     """The elements as slices of one array along a new `axis` (default 0).
 
-    An empty list gives an array of no slices of the attributes `shape` and `dtype`. Raises `InputError` where the
+    An empty list becomes an array of no slices of the attributes `shape` and `dtype`. Raises `InputError` where the
     elements have different shapes.
     """
     axis = int(attrs.get("axis", 0))

@@ -29,7 +29,7 @@ def max_pool(attrs: Attrs, data: Array) -> tuple[Array, Array]:
     flat = np.arange(int(np.prod(extents)), dtype=np.int64).reshape(extents, order=order)  # type: ignore[call-overload]
     positions = taps_of(np.broadcast_to(flat, (1, 1, *extents)), axes, -1)
     inside = positions >= 0
-    first = np.take_along_axis(positions, inside.argmax(-1)[..., None], -1)  # what a tap in the padding gives way to
+    first = np.take_along_axis(positions, inside.argmax(-1)[..., None], -1)  # what a tap in the padding is replaced by
     best = np.where(inside, taps, least).argmax(-1)[..., None]
     chosen = np.take_along_axis(np.broadcast_to(np.where(inside, positions, first), taps.shape), best, -1)[..., 0]
     offset = np.arange(data.shape[0] * data.shape[1]).reshape(*data.shape[:2], *[1] * len(extents)) * flat.size

@@ -41,7 +41,7 @@ def normal(attrs: Attrs, like: Array | None = None) -> Array:
 
 @onnx_op("Bernoulli")
 def bernoulli(attrs: Attrs, probability: Array) -> Array:
-    """1 with the probability that each element gives, else 0."""
+    """1 with the probability that each element has, else 0."""
     drawn = _generator(attrs).binomial(1, p=probability.astype(np.float64))
     return np.asarray(drawn).astype(DType(attrs["result_dtype"]).numpy)
 

@@ -39,7 +39,7 @@ _CATEGORIES = frozenset(
      "Pe", "Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So", "Z", "Zs", "Zl", "Zp", "C", "Cc", "Cf", "Cs", "Co"]
 )  # fmt: skip
 _CONTROLS = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
-_PLACES = {"A": "text begins", "z": "text ends", "b": "word edge", "B": "no word edge"}
+_ANCHORS = {"A": "text begins", "z": "text ends", "b": "word edge", "B": "no word edge"}
 
 
 @lru_cache(maxsize=1)
@@ -213,8 +213,8 @@ class _Parser:
             return _Part("chars", chars=replace(self.klass(), any_case=flags.any_case))
         if letter != "\\":
             return _literal(letter, flags)
-        if self.pattern[self.at : self.at + 1] in _PLACES:
-            return _Part("position", position=_PLACES[self.next()])
+        if self.pattern[self.at : self.at + 1] in _ANCHORS:
+            return _Part("position", position=_ANCHORS[self.next()])
         return _Part("chars", chars=replace(self.escaped(), any_case=flags.any_case))
 
     def repeated(self, part: _Part) -> _Part:

@@ -61,7 +61,7 @@ def _axes(attrs: Attrs, data: Array, roi: Array | None, scales: Array | None, si
 
 
 def sized(policy: str, extents: list[int], sizes: list[int]) -> tuple[list[int], list[float]]:
-    """Output extents and scales for the `sizes` asked for, under a policy for the aspect ratio."""
+    """Output extents and scales for the requested `sizes`, under a policy for the aspect ratio."""
     scales = [size / extent for size, extent in zip(sizes, extents)]
     if policy == "stretch":
         return sizes, scales

@@ -49,7 +49,7 @@ def _cubic(distance: Array, near: bool) -> Array:
 
 
 def _inside(positions: Array, extent: int, padding: str, corners: bool) -> Array:
-    """Places beyond the edge moved onto it ("border"), or mirrored at it ("reflection")."""
+    """Positions beyond the edge moved onto it ("border"), or mirrored at it ("reflection")."""
     if padding == "reflection":
         low, high = (0.0, extent - 1.0) if corners else (-0.5, extent - 0.5)
         period = 2 * (high - low)

@@ -14,7 +14,7 @@ Attrs = dict[str, Any]
 
 
 def _position(position: Array | None, count: int, default: int) -> int:
-    """The position in a sequence that an input gives, counted from the front."""
+    """The position in a sequence that an input has, counted from the front."""
     if position is None:
         return default
     at = int(np.reshape(position, -1)[0])
@@ -112,5 +112,5 @@ def has_element(attrs: Attrs, value: Any = None) -> Array:
 def get_element(attrs: Attrs, value: Any) -> Any:
     """The value, which must be there."""
     if value is None:
-        raise InputError("the value of an empty optional is asked for")
+        raise InputError("the value of an empty optional is requested")
     return value

@@ -27,7 +27,7 @@ def mel_weight_matrix(attrs: Attrs, bins: Array, length: Array, rate: Array, low
     count, size, sampling = (int(np.reshape(value, -1)[0]) for value in (bins, length, rate))
     lines = size // 2 + 1
     ends = [2595 * np.log10(1 + float(np.reshape(value, -1)[0]) / 700) for value in (low, high)]
-    # One band more than asked for spreads the edges, as ONNX defines it.
+    # One band more than requested spreads the edges, as ONNX defines it.
     mels = ends[0] + np.arange(count + 2) * ((ends[1] - ends[0]) / (count + 2))
     edges = ((size + 1) * (700 * (np.power(10, mels / 2595) - 1)) // sampling).astype(np.int64)
     result = np.zeros((lines, count), np.float64)
@@ -155,7 +155,7 @@ def max_unpool(attrs: Attrs, data: Array, indices: Array, shape: Array | None = 
     if indices.size and not 0 <= indices.min() <= indices.max() < pooled.size:
         raise InputError(
             f"MaxUnpool: an index is out of range for {pooled.size} elements, the shape {inferred} that its window, "
-            "strides and pads give; they and the indices are of another image"
+            "strides and pads make; they and the indices are of another image"
         )
     pooled[indices.reshape(-1)] = data.reshape(-1)
     result = pooled.reshape(inferred)
@@ -239,7 +239,7 @@ def _bins(begin: int, length: int, count: int, extent: int) -> list[tuple[int, i
 
 @onnx_op("ImageDecoder")
 def image_decoder(attrs: Attrs, encoded: Array) -> Array:
-    """An encoded image as uint8 [height, width, channels] in the pixel format asked for; needs Pillow."""
+    """An encoded image as uint8 [height, width, channels] in the requested pixel format; needs Pillow."""
     try:
         from PIL import Image
     except ImportError:

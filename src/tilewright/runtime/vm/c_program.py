@@ -15,13 +15,13 @@ from tilewright.runtime.vm.flat import flat_model
 _HELPERS = """\
 #include <string.h>
 
-/* What a loop carries to its next turn, in the one of two places where it does not lie now. */
+/* What a loop carries to its next turn, in the one of two buffers where it does not lie now. */
 static inline unsigned char *tilewright_carry(
     unsigned char *now, const unsigned char *next, unsigned char *one, unsigned char *other, int64_t bytes) {
-  unsigned char *place = now == one ? other : one;
+  unsigned char *target = now == one ? other : one;
   if (next == now) return now;
-  memcpy(place, next, (size_t)bytes);
-  return place;
+  memcpy(target, next, (size_t)bytes);
+  return target;
 }
 
 /* Rows of `outer` pieces each as slices along an inner axis. */

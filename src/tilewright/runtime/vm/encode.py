@@ -12,7 +12,7 @@ from tilewright.runtime.vm import steps as vm
  _EXPECT, _STOP) = range(17)  # fmt: skip
 
 # The cells at the beginning of every frame.
-PLACE, TURNS, THREADS, CODE, SLOTS, WHAT, ZERO = range(7)
+POSITION, TURNS, THREADS, CODE, SLOTS, WHAT, ZERO = range(7)
 
 
 class Encoder:

@@ -25,7 +25,7 @@ from tilewright.runtime.vm.positions import (
     NOWHERE,
     Collected,
     Function,
-    Place,
+    Location,
     State,
     Unusable,
     Writer,
@@ -145,8 +145,8 @@ class FlatProgram(Writer):
             return tuple(self._carried(frame, part) for part in value)
         inside = value
         positions = (NOWHERE, NOWHERE)
-        if isinstance(value, Place):
-            inside = Place(Address(self.pointer()), value.shape, value.dtype)
+        if isinstance(value, Location):
+            inside = Location(Address(self.pointer()), value.shape, value.dtype)
             positions = (self.memory(value.nbytes), self.memory(value.nbytes))
             self.steps.append(Point(inside.address.base, value.address))
         elif isinstance(value, Collected):
@@ -167,7 +167,7 @@ class FlatProgram(Writer):
         counts: list[Count] = []
         for part, value in zip(frame.parts, new):
             known, value = part.value, usable(value)
-            if isinstance(known, Place) and isinstance(value, Place):
+            if isinstance(known, Location) and isinstance(value, Location):
                 if (known.shape, known.dtype) != (value.shape, value.dtype):
                     refuse(f"the loop {frame.function.name!r} carries a value whose sizes change")
                 if known.address != value.address:
@@ -223,7 +223,7 @@ class FlatProgram(Writer):
         return edge
 
     def _leave(self, frame: _Frame, state: State, opcode: int, x: list[int]) -> None:
-        """Return from a function, or what a call in its place returns."""
+        """Return from a function, or what a call instead of it returns."""
         registers = state.registers
         if opcode == Opcode.RET:
             value = registers[x[0]]
@@ -299,7 +299,7 @@ class FlatProgram(Writer):
         entry = self.manifest.constants[number]
         if entry.value is not None:
             return Unusable("a constant of texts")
-        return Place(Address("weights", entry.offset), entry.shape, DType(entry.dtype))
+        return Location(Address("weights", entry.offset), entry.shape, DType(entry.dtype))
 
     def _packed(self, state: State, x: list[int]) -> bool:
         """A packed call; False where it ends the run."""
@@ -331,14 +331,14 @@ class FlatProgram(Writer):
             return next(value for value in values if isinstance(value, Unusable))
         if all(isinstance(value, tuple) and len(value) == len(first) for value in values):
             return tuple(self._merged(list(parts), edges) for parts in zip(*values))
-        if all(isinstance(value, Place) for value in values):
+        if all(isinstance(value, Location) for value in values):
             if any((value.shape, value.dtype) != (first.shape, first.dtype) for value in values):
                 shapes = " and ".join(dict.fromkeys(f"{v.dtype}{list(v.shape)}" for v in values))
                 return Unusable(f"a value that is {shapes}, as branches decide,")
             pointer = self.pointer()
             for value, edge in zip(values, edges):
                 edge.before.append(Point(pointer, value.address))
-            return Place(Address(pointer), first.shape, first.dtype)
+            return Location(Address(pointer), first.shape, first.dtype)
         if all(isinstance(value, Collected) and value.address == first.address for value in values):
             count = self.count()
             for value, edge in zip(values, edges):
@@ -356,7 +356,7 @@ def flat_model(manifest: Manifest) -> tuple[FlatProgram, tuple[TensorSpec, ...]]
     require_fixed(manifest.inputs)
     program = Program.from_manifest(manifest.program)
     flat = FlatProgram(manifest, program)
-    arguments = [Place(Address(f"slot{i}"), spec.static_shape, spec.dtype) for i, spec in enumerate(manifest.inputs)]
+    arguments = [Location(Address(f"slot{i}"), spec.static_shape, spec.dtype) for i, spec in enumerate(manifest.inputs)]
     result = flat.open(program.main, arguments)
     outputs = manifest.outputs if result is None else tuple(_write_outputs(flat, result))
     flat.steps = tidy(flat.steps)

@@ -13,7 +13,17 @@ from tilewright.runtime.plan import ExecutionPlan
 from tilewright.runtime.shape_program import ShapeProgram
 from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.vm.loop import worth_sharing
-from tilewright.runtime.vm.positions import NOWHERE, Collected, Place, State, Unusable, Writer, listed, refuse, tensor
+from tilewright.runtime.vm.positions import (
+    NOWHERE,
+    Collected,
+    Location,
+    State,
+    Unusable,
+    Writer,
+    listed,
+    refuse,
+    tensor,
+)
 from tilewright.runtime.vm.steps import (
     Address,
     Copy,
@@ -65,7 +75,7 @@ class PackedCalls:
         names = [kernel.source_text for kernel in self.manifest.segments[entry.segment].kernels if kernel.source]
         return f"the node {names[0]!r}" if names else "a node without a name"
 
-    def _bound(self, entry: PackedEntry, segment: ExecutionPlan, values: Sequence[Any]) -> list[Place]:
+    def _bound(self, entry: PackedEntry, segment: ExecutionPlan, values: Sequence[Any]) -> list[Location]:
         """The tensors that a segment is called with."""
         positions = [tensor(value) for value in values[: len(segment.inputs)]]
         is_open = segment.dynamic is not None or not all(s.is_static for s in (*segment.inputs, *segment.outputs))
@@ -79,9 +89,9 @@ class PackedCalls:
         return positions
 
     def _results(
-        self, entry: PackedEntry, segment: ExecutionPlan, inputs: Sequence[Place]
-    ) -> tuple[list[Place], Address | None]:
-        """Memory for what a segment gives, and its table of sizes where they are open."""
+        self, entry: PackedEntry, segment: ExecutionPlan, inputs: Sequence[Location]
+    ) -> tuple[list[Location], Address | None]:
+        """Memory for what a segment returns, and its table of sizes where they are open."""
         shapes = self.shapes[entry.segment] if self.shapes is not None and entry.segment is not None else None
         if shapes is None:
             return [self.writer.new_position(spec) for spec in segment.outputs], None
@@ -98,9 +108,9 @@ class PackedCalls:
     def _repeated(
         self,
         entry: PackedEntry,
-        results: list[Place],
+        results: list[Location],
         table: Address | None,
-        inputs: list[Place],
+        inputs: list[Location],
         lists: Sequence[Any],
         state: State,
     ) -> list[Any]:
@@ -124,7 +134,7 @@ class PackedCalls:
             self.writer.steps += [Point(reads.base, given[position]), Point(writes.base, made[index])]
             turn += [Point(reads.base, writes), Swap(writes.base, made[index], other)]
             given[position], made[index] = reads, writes
-            found.append(Place(reads, result.shape, result.dtype))
+            found.append(Location(reads, result.shape, result.dtype))
         rooms: list[Step] = []
         for index, value in enumerate(lists, len(entry.loop.carried)):
             whole = listed(value)
@@ -152,10 +162,10 @@ class PackedCalls:
         state.extended |= {whole.version}
         return whole.longer(count, self.writer.version())
 
-    def _require_row(self, whole: Collected, element: Place) -> None:
+    def _require_row(self, whole: Collected, element: Location) -> None:
         """The elements of a list must be alike; the first tells a growing one what they are."""
         if whole.growing is not None and whole.growing.row is None:
-            whole.growing.row = Place(NOWHERE, element.shape, element.dtype)
+            whole.growing.row = Location(NOWHERE, element.shape, element.dtype)
         if (element.shape, element.dtype) != (whole.row.shape, whole.row.dtype):
             refuse(f"a loop collects values of shapes {list(whole.row.shape)} and {list(element.shape)}")
 
@@ -180,8 +190,8 @@ class PackedCalls:
             return [self._stack(entry, listed(values[0]))]
         refuse(f"the operator {entry.host} of {self._node(entry)} runs on the host, in Python")
 
-    def _shape(self, position: Place, dtype: DType) -> Place:
-        return Place(self._table(dtype, position.shape), (len(position.shape),), dtype)
+    def _shape(self, position: Location, dtype: DType) -> Location:
+        return Location(self._table(dtype, position.shape), (len(position.shape),), dtype)
 
     def _table(self, dtype: DType, numbers: tuple[int, ...]) -> Address:
         self.writer.tables.append((dtype, numbers))
@@ -193,10 +203,10 @@ class PackedCalls:
             return self.writer.growing(None)
         if most is None or shape is None or None in shape:
             return Unusable(f"what {self._node(entry)} collects, whose sizes only a run knows,")
-        row = Place(NOWHERE, tuple(shape), DType(entry.attrs["dtype"]))
+        row = Location(NOWHERE, tuple(shape), DType(entry.attrs["dtype"]))
         return Collected(self.writer.memory(int(most) * row.nbytes), row, int(most), "0", self.writer.version())
 
-    def _push(self, whole: Collected, element: Place, state: State) -> Collected:
+    def _push(self, whole: Collected, element: Location, state: State) -> Collected:
         self._require_row(whole, element)
         longer = self._extended(whole, state, self.writer.count())
         row = Address(whole.address.base, whole.address.offset, whole.count, element.nbytes)
@@ -216,9 +226,9 @@ class PackedCalls:
         )
         outer = math.prod(shape[:axis])
         if outer == 1:
-            return Place(whole.address, stacked, whole.row.dtype)
-        position = Place(NOWHERE, stacked, whole.row.dtype)
-        position = Place(self.writer.memory(position.nbytes), position.shape, position.dtype)
+            return Location(whole.address, stacked, whole.row.dtype)
+        position = Location(NOWHERE, stacked, whole.row.dtype)
+        position = Location(self.writer.memory(position.nbytes), position.shape, position.dtype)
         inner = math.prod(shape[axis:]) * position.dtype.numpy.itemsize
         self.writer.steps.append(Stack(position.address, whole.address, int(length), outer, inner))
         return position

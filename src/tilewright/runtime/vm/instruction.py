@@ -1,6 +1,6 @@
 """The instructions of the virtual machine: the classic register machine, one list of integers each.
 
-A function has `registers` numbered from 0, its arguments first. Operands below are registers unless said otherwise;
+A function has `registers` numbered from 0, its arguments first. Operands below are registers unless stated otherwise;
 offsets of jumps count instructions from the jump itself. `…` is any number of registers.
 """
 

@@ -1,6 +1,6 @@
 """The kind of a function's arguments: their structure, the shapes and types of tensors.
 
-`kind_of` gives a value's kind, which can be a key, and its leaves; `places_of` stands for all values of a kind, the
+`kind_of` returns a value's kind, which can be a key, and its leaves; `positions_of` stands for all values of a kind, the
 leaf number i at the address "slot{i}".
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.runtime.host_ops.lists import Pushed, Rows
-from tilewright.runtime.vm.positions import Function, Given, Place, Writer
+from tilewright.runtime.vm.positions import Function, Given, Location, Writer
 from tilewright.runtime.vm.steps import Address
 from tilewright.runtime.vm.value import Closure, Data
 from tilewright.support.dtype import DType
@@ -51,7 +51,7 @@ def positions_of(kind: Kind, writer: Writer, first: int) -> tuple[Any, int]:
     if kind == _GIVEN:
         return Given(first), first + 1
     if len(kind) == 2 and isinstance(kind[1], np.dtype):
-        return Place(Address(f"slot{first}"), kind[0], DType(kind[1])), first + 1
+        return Location(Address(f"slot{first}"), kind[0], DType(kind[1])), first + 1
     parts = []
     for part in kind[1:] if kind[0] == _TUPLE else kind[2:]:
         position, first = positions_of(part, writer, first)

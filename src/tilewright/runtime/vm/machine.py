@@ -35,10 +35,10 @@ _CALLS = _INVOKE, _INVOKE_CLOSURE, _TAIL_INVOKE, _TAIL_INVOKE_CLOSURE = tuple(
 )
 
 
-#: What a way around the interpreter gives where there is none.
+#: The result of native code for a function that has none.
 INTERPRETED = object()
 
-#: Runs a function by its number on values in native code, or gives `INTERPRETED`.
+#: Runs a function by its number on values in native code, or returns `INTERPRETED`.
 Shortcut = Callable[[int, Sequence[Any]], Any]
 
 

@@ -1,7 +1,7 @@
 """A function of the virtual machine without the interpreter: its flat program for arguments of certain sizes.
 
 Its steps run in native code (`tilewright_steps`), which Python sees again only when a list has to grow, and from time
-to time for signals. What it gives is written into arrays of their own where that can be.
+to time for signals. Its results are written into arrays of their own where that can be.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tilewright.runtime.host_ops.lists import Rows
 from tilewright.runtime.memory import Array, Region, address_of
 from tilewright.runtime.native import native
 from tilewright.runtime.output_memory import OutputMemory
-from tilewright.runtime.vm.encode import CODE, PLACE, SLOTS, THREADS, TURNS, WHAT, Encoder
+from tilewright.runtime.vm.encode import CODE, POSITION, SLOTS, THREADS, TURNS, WHAT, Encoder
 from tilewright.runtime.vm.flat import FlatProgram
 from tilewright.runtime.vm.loop import FIRST_BYTES, worth_sharing
-from tilewright.runtime.vm.positions import Collected, Function, Given, Growing, Place, refuse, usable
+from tilewright.runtime.vm.positions import Collected, Function, Given, Growing, Location, refuse, usable
 from tilewright.runtime.vm.steps import Address, Copy, tidy
 from tilewright.runtime.vm.value import Closure, Data
 
@@ -32,7 +32,7 @@ MOST_STEPS = 4_000
 #: Bytes that a function may keep for what it computes: results do not share memory in it.
 _MOST_BYTES = 64 << 20
 
-#: Turns of loops before Python is asked for signals first, and the seconds after which it should be asked again.
+#: Turns of loops before Python first checks for signals, and the seconds after which it should check again.
 _FIRST_TURNS, _PATIENCE = 1 << 10, 0.05
 
 # Why `tilewright_steps` was left.
@@ -53,7 +53,7 @@ class NativeFunction:
         """Raises `UnsupportedError` where the function needs the interpreter."""
         result = flat.open(number, arguments)
         self.flat, self.memory = flat, native.memory
-        self._results: list[Place] = []
+        self._results: list[Location] = []
         self._homes: dict[int, str] = {}
         self._template = self._written(result)
         if flat.workspace_bytes > _MOST_BYTES:
@@ -99,7 +99,7 @@ class NativeFunction:
             frame[cell] = address_of(array)
         for cell in self._counts:
             frame[cell] = 0
-        frame[PLACE], frame[THREADS] = 0, threads
+        frame[POSITION], frame[THREADS] = 0, threads
         rows: dict[int, list[Array]] = {}
         self._drive(rows, check)
         return self._value(self._template, values, results, rows)
@@ -124,7 +124,7 @@ class NativeFunction:
                 raise InputError(self.flat.messages[int(frame[WHAT])])
 
     def _grow(self, number: int, rows: dict[int, list[Array]]) -> None:
-        """Give a list twice the memory that it has."""
+        """Double the memory of a list that it has."""
         room, base, memory = next(one for one in self._lists if one[2].number == number)
         assert memory.row is not None
         shape, dtype = memory.row.shape, memory.row.dtype.numpy
@@ -146,7 +146,7 @@ class NativeFunction:
             return tuple(self._written(part) for part in value)
         if isinstance(value, Function):
             return Closure(value.number, tuple(self._written(part) for part in value.captured))
-        if not isinstance(value, Place):
+        if not isinstance(value, Location):
             return value
         base, offset = value.address.base, value.address.offset
         if base.startswith("slot"):
@@ -164,7 +164,7 @@ class NativeFunction:
         left = iter(results)
 
         def made(one: Any) -> Any:
-            if isinstance(one, Place):
+            if isinstance(one, Location):
                 return next(left)
             if isinstance(one, Given):
                 return values[one.number]

@@ -20,7 +20,7 @@ NOWHERE = Address("")
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """A tensor: where it is, its sizes and its type."""
 
     address: Address
@@ -42,7 +42,7 @@ class Growing:
 
     number: int
     room: str
-    row: Place | None = None
+    row: Location | None = None
     argument: int | None = None
 
 
@@ -54,14 +54,14 @@ class Collected:
     """
 
     address: Address
-    fixed: Place | None
+    fixed: Location | None
     most: int
     count: str
     version: int
     growing: Growing | None = None
 
     @property
-    def row(self) -> Place:
+    def row(self) -> Location:
         """One element. `UnsupportedError` where a run alone can tell its sizes."""
         row = self.fixed if self.growing is None else self.growing.row
         if row is None:
@@ -125,10 +125,10 @@ class Writer:
         self.workspace_bytes += round_up(max(nbytes, 1), ALIGNMENT)
         return Address("arena", offset)
 
-    def new_position(self, spec: TensorSpec) -> Place:
+    def new_position(self, spec: TensorSpec) -> Location:
         """Memory for a tensor."""
-        position = Place(NOWHERE, spec.static_shape, spec.dtype)
-        return Place(self.memory(position.nbytes), position.shape, position.dtype)
+        position = Location(NOWHERE, spec.static_shape, spec.dtype)
+        return Location(self.memory(position.nbytes), position.shape, position.dtype)
 
     def pointer(self) -> str:
         """A new variable for an address."""
@@ -140,7 +140,7 @@ class Writer:
         self.counts += 1
         return f"n{self.counts - 1}"
 
-    def growing(self, row: Place | None, argument: int | None = None) -> Collected:
+    def growing(self, row: Location | None, argument: int | None = None) -> Collected:
         """A new list that may get ever longer, with nothing in it yet."""
         memory = Growing(len(self.lists), self.count(), row, argument)
         self.lists.append(memory)
@@ -193,10 +193,10 @@ def usable(value: Any) -> Any:
     return value
 
 
-def tensor(value: Any) -> Place:
+def tensor(value: Any) -> Location:
     """`value`, which must be a tensor."""
     value = usable(value)
-    if not isinstance(value, Place):
+    if not isinstance(value, Location):
         refuse("a value that is no tensor is used as one")
     return value
 
