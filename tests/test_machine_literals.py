@@ -49,7 +49,7 @@ ALLOWED = {
         "topi/schedule/sketch/derive.py:UNROLLED_TERMS",
     ),
     "bounds a search space, of which measuring takes what the processor likes": (
-        "topi/schedule/sketch/derive.py:PLACES",
+        "topi/schedule/sketch/derive.py:ATTACH_POINTS",
         "topi/schedule/sketch/derive.py:REGISTER_TILE",
         "topi/schedule/sketch/derive.py:_FEW_DIVISORS",
         "topi/schedule/sketch/derive.py:_FEW_RESULTS",

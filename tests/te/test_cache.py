@@ -110,7 +110,7 @@ def test_loops_that_say_more_than_an_order_are_refused() -> None:
         s.cache_write(made, "local")
     s = te.create_schedule(made)
     s[made].split(made.op.reduce_axis[0], factor=4)
-    with pytest.raises(ScheduleError, match="its reduction is split or fused; do that on the tensor it gives"):
+    with pytest.raises(ScheduleError, match="its reduction is split or fused; do that on the tensor it returns"):
         s.cache_write(made, "local")
     before = te.compute(A.shape, lambda i, j: A[i, j] + 1, name="B")
     after = te.compute(A.shape, lambda i, j: before[i, j] * 2, name="D")

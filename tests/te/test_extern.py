@@ -78,7 +78,7 @@ def test_what_does_not_fit_is_refused():
     N = te.placeholder((4,), "int32", name="N")
     with pytest.raises(TypeError, match="returns a statement or a call"):
         te.extern((4,), [A], lambda ins, outs: 3)
-    with pytest.raises(TypeError, match="so give te"):
+    with pytest.raises(TypeError, match="so pass te"):
         te.extern((4,), [A, N], _prefix_sum)
     with pytest.raises(TypeError, match="does not fit the input"):
         te.extern((4,), [A], _prefix_sum, in_buffers=[te.decl_buffer((5,), name="wrong")])

@@ -132,7 +132,7 @@ def test_the_time_axis_stays_a_loop():
     for wrong in (s[out].split, s[out].parallel, s[out].vectorize):
         with pytest.raises(ScheduleError, match="steps of a scan run one after the other"):
             wrong(axis, *((2,) if wrong == s[out].split else ()))
-    with pytest.raises(ScheduleError, match="an update of a scan, which places it"):
+    with pytest.raises(ScheduleError, match="an update of a scan, which attaches it"):
         s[update].compute_inline()
 
 

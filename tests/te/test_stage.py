@@ -62,8 +62,8 @@ def test_marks_are_kept_per_axis(gemm):
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (lambda s, P, C, D, k: s[C].split(C.op.axis[0]), "axis i in stage C: give either"),
-        (lambda s, P, C, D, k: s[C].split(C.op.axis[0], factor=2, nparts=2), "give either"),
+        (lambda s, P, C, D, k: s[C].split(C.op.axis[0]), "axis i in stage C: pass either"),
+        (lambda s, P, C, D, k: s[C].split(C.op.axis[0], factor=2, nparts=2), "pass either"),
         (lambda s, P, C, D, k: s[C].split(C.op.axis[0], factor=0), "must be at least 1"),
         (lambda s, P, C, D, k: s[C].split(D.op.axis[0], factor=2), "not one of the stage's loops"),
         (lambda s, P, C, D, k: s[C].split("i", factor=2), "is not an axis"),
@@ -115,7 +115,7 @@ def test_marked_axes_are_not_taken_apart(gemm):
 def test_cache_write_takes_all_outputs():
     A = te.placeholder((4,), name="A")
     first, _ = te.compute((4,), lambda i: (A[i], A[i] + 1.0), name="two")
-    with pytest.raises(ScheduleError, match="give all 2 outputs"):
+    with pytest.raises(ScheduleError, match="pass all 2 outputs"):
         te.create_schedule(first.op).cache_write(first, "local")
 
 

@@ -1,4 +1,4 @@
-"""Accelerators: what `lower` has to know of a decoupled machine, declared in one place by whoever builds it."""
+"""Accelerators: what `lower` has to know of a decoupled machine, declared by whoever builds it."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def cache_write(schedule: Schedule, tensors: Sequence[Tensor], scope: str) -> li
     if not isinstance(op, ComputeOp):
         raise ScheduleError(f"cache_write of {stage.name}: a placeholder is given by the caller; only a te.compute has")
     if any(schedule[t] is not stage for t in tensors) or len(set(tensors)) != len(stage.outputs):
-        raise ScheduleError(f"cache_write of {stage.name}: give all {len(stage.outputs)} outputs of the operation")
+        raise ScheduleError(f"cache_write of {stage.name}: pass all {len(stage.outputs)} outputs of the operation")
     if (stage.leaf_iter_vars, stage.attrs) == first_loops(op):
         axis = [IterVar(iv.dom, Var(f"{iv.name}.c", iv.var.dtype), iv.iter_type) for iv in op.axis]
         inner = ComputeOp(f"{stage.origin_op.name}.{scope}", axis, _over(axis, op), op.tag, op.attrs, op.position)
@@ -99,7 +99,7 @@ def _check_relayout(stage: Stage, op: ComputeOp) -> None:
     made = [made_of(relation) for relation in stage.relations]
     if any(iv.iter_type is IterType.REDUCE for iv in made):
         raise ScheduleError(
-            f"cache_write of {stage.name}: its reduction is split or fused; do that on the tensor it gives"
+            f"cache_write of {stage.name}: its reduction is split or fused; do that on the tensor it returns"
         )
     for other in stage.schedule.stages:
         if other.attach_stage is stage and other.attach_ivar is not None and other.attach_ivar not in op.axis:
@@ -110,7 +110,7 @@ def _check_relayout(stage: Stage, op: ComputeOp) -> None:
 
 
 def _where(condition: Expr, body: Expr) -> Expr:
-    """`body` under a condition: one more of a reduction, else 0 in its place."""
+    """`body` under a condition: one more of a reduction, else 0."""
     if isinstance(body, Reduce):
         both = tir_op.all(condition, body.condition)
         return Reduce(body.combiner, body.source, body.axis, both, body.value_index, body.init)
@@ -143,6 +143,6 @@ def _with_axes(body: Expr, made: Mapping[IterVar, IterVar]) -> Expr:
 
 
 def replace_op(schedule: Schedule, stage: Stage, op: Operation) -> None:
-    """Gives `stage` an operation with the same axes that computes something else; its readers name the same tensors."""
+    """Replace the operation of `stage` by another of the same axes; its readers name the same tensors."""
     stage.op = op
     schedule.stage_map[op] = stage

@@ -116,7 +116,7 @@ def _dtypes(name: str, dtype: Any, inputs: Sequence[Tensor], count: int) -> list
     if dtype is None:
         found = {t.dtype for t in inputs}
         if len(found) != 1:
-            raise TypeError(f"{name}: the inputs have {len(found)} element types, so give te.extern a dtype=")
+            raise TypeError(f"{name}: the inputs have {len(found)} element types, so pass te.extern a dtype=")
         return [found.pop()] * count
     dtypes = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * count
     if len(dtypes) != count:

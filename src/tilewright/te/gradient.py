@@ -1,7 +1,7 @@
 """Reverse-mode automatic differentiation of tensor expressions.
 
 The gradient of a stage with respect to a tensor it reads is a sum, over every position where the tensor is read, of the
-output's gradient times the derivative of the expression with respect to that read. A read `T[f(i, k)]` gives the
+output's gradient times the derivative of the expression with respect to that read. A read `T[f(i, k)]` adds the
 element at `x` a share from every (i, k) with f(i, k) = x: where f can be solved for some of its axes the others are
 summed over, under the condition that the solution is in range; an axis that cannot be solved for is summed over too,
 under the condition that the index is `x`.

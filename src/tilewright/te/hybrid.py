@@ -90,8 +90,8 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
 def script(function: Callable[..., Any]) -> Callable[..., Any]:
     """A hybrid function from a Python one; see the module for what it may contain.
 
-    Called with tensors (and numbers), it gives the output tensor, or a list of several; called with arrays, it runs in
-    Python. Raises ScheduleError naming the line for what the language does not have.
+    Called with tensors (and numbers), it returns the output tensor, or a list of several; called with arrays, it runs
+    in Python. Raises ScheduleError naming the line for what the language does not have.
     """
 
     @functools.wraps(function)
@@ -117,7 +117,7 @@ def _run_in_python(function: Callable[..., Any], args: Sequence[Any]) -> Any:
 
 
 class _Translator(ast.NodeVisitor):
-    """Runs over the source once, building loop IR: expressions give values, statements emit."""
+    """Runs over the source once, building loop IR: expressions return values, statements emit."""
 
     def __init__(self, function: Callable[..., Any], args: Sequence[Any]) -> None:
         self.name = function.__name__
@@ -275,7 +275,7 @@ class _Translator(ast.NodeVisitor):
         value = self.visit(node.value) if node.value is not None else ()
         values = value if isinstance(value, tuple) else (value,)
         if not all(isinstance(v, BufferVar) and v.buffer in self.outputs for v in values):
-            raise self.fail(node, "return gives what output_tensor made")
+            raise self.fail(node, "return takes what output_tensor made")
         self.returned = [v.buffer for v in values]
 
     # ------------------------------------------------------------------------------------------- expressions

@@ -68,7 +68,7 @@ def as_index(value: Any) -> Expr:
     elif hasattr(value, "as_expr"):
         expr = value.as_expr()
     elif isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{value!r} cannot be an index or a size: give an integer or an integer expression")
+        raise TypeError(f"{value!r} cannot be an index or a size: pass an integer or an integer expression")
     else:
         return _index_constant(value.__index__())
     if not expr.dtype.is_int:
@@ -98,7 +98,7 @@ def _index_constant(value: int) -> Expr:
     dtype = index_dtype()
     low, high = dtype.limits()
     if not low <= value <= high:
-        raise TypeError(f'{value} is no {dtype}; sizes and places beyond it need `with te.index_type("int64")`')
+        raise TypeError(f'{value} is no {dtype}; sizes and indices beyond it need `with te.index_type("int64")`')
     return tir_op.const(value, dtype)
 
 

@@ -53,7 +53,7 @@ def lower(
     With `check_bounds`, for debugging, all loops are serial and an access outside of its buffer makes the call raise
     `InputError`. With a `target` whose threads shuffle (CUDA), reductions over threads of one warp do without shared
     memory; the function is for targets of that kind only. With an `Accelerator` as target the result are its units'
-    instructions, with the tokens that order them. `after(stage, func)` gives the function to go on with after each
+    instructions, with the tokens that order them. `after(stage, func)` returns the function to go on with after each
     stage, changed by passes of the caller's own. See `schedule_to_tir` for the other arguments and errors.
     """
     with tally():

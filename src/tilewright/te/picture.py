@@ -1,6 +1,6 @@
 """Pictures of schedules: what is computed where, the loops that come of it, and the memory they read and write.
 
-`schedule_picture` gives SVG that needs no other file; `picture_page` puts several on one HTML page. Three parts, from
+`schedule_picture` returns SVG that needs no other file; `picture_page` puts several on one HTML page. Three parts, from
 the top: the stages as a tree, each below the loop it is computed in; the loop nest, a box for each loop, coloured by
 how it runs; the buffers with their scope and bytes, and how often the nest reads and writes each element.
 """
@@ -216,7 +216,7 @@ def _draw_legend(canvas: _Canvas) -> None:
 
 
 def _colour(head: str) -> str:
-    """The colour of a loop or another compound statement, told by its first line."""
+    """The colour of a loop or another compound statement, chosen by its first line."""
     loop = re.match(r"for \w+ in (\w+)\(", head)
     return _COLOURS.get(loop[1] if loop else head.split()[0], "#ffffff")
 

@@ -164,7 +164,7 @@ def _entry(
     makes: Sequence[str],
     several: bool = False,
 ) -> dict[str, Any]:
-    """One step as data; `several` says that it gives a list or tuple, even of one."""
+    """One step as data; `several` says that it returns a list or tuple, even of one."""
     entry = {"do": do, "on": on, "of": of, "args": list(args), "kwargs": dict(kwargs)}
     return entry | {"makes": list(makes), "several": several}
 

@@ -70,7 +70,7 @@ def comm_reducer(
 
     `fcombine(x, y)` and `fidentity(dtype)` deal with expressions for a reduction of one value and with tuples for
     several: `fcombine((xi, xv), (yi, yv))`, `fidentity(dtype_i, dtype_v)`. The result is called as
-    `f(expr, axis=axes, where=condition, init=value)`; with a tuple as `expr` it gives a tuple of results. It raises
+    `f(expr, axis=axes, where=condition, init=value)`; with a tuple as `expr` it returns a tuple of results. It raises
     TypeError for axes that are not `te.reduce_axis`, and for a combiner or identity of other types than the values.
     """
     family = _Family(fcombine, fidentity, name)
@@ -96,7 +96,7 @@ def _check_components(name: str, dtypes: Sequence[DType], results: Sequence[Any]
     if len(results) != len(dtypes) or len(identities) != len(dtypes):
         raise TypeError(
             f"reducer {name} of {len(dtypes)} values must combine to and start from as many; "
-            f"it gives {len(results)} and {len(identities)}"
+            f"it returns {len(results)} and {len(identities)}"
         )
     for result, dtype in zip(results, dtypes, strict=True):
         if result.dtype is not dtype:

@@ -47,8 +47,8 @@ def point(value: Linear) -> Interval:
 class IndexEvaluator:
     """Intervals of index expressions, given those of some variables; every other variable is a fixed unknown.
 
-    `eval` gives None where nothing useful is known (an index read from memory that depends on a running variable).
-    `bounds` gives constant bounds, for atoms whose ranges are known through `ranges` (var: (lowest, highest)). `sums`
+    `eval` returns None where nothing useful is known (an index read from memory that depends on a running variable).
+    `bounds` returns constant bounds, for atoms whose ranges are known through `ranges` (var: (lowest, highest)). `sums`
     are intervals of sums of variables, where these say more than the intervals of the variables: of y * width + x in a
     loop over both.
     """

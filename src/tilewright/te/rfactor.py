@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int) -> list[Tensor]:
-    """See `Schedule.rfactor`; gives the new tensors, one for each output of the reduction."""
+    """See `Schedule.rfactor`; returns the new tensors, one for each output of the reduction."""
     stage = schedule[tensor]
     op = stage.op
     _check(stage, axis)
@@ -112,7 +112,7 @@ def _partial_body(
 
 
 def _replace_reduction(stage: Stage, axis: IterVar) -> None:
-    """The stage's reduction loops become the one loop over `axis`, in the place of the outermost."""
+    """The stage's reduction loops become the one loop over `axis`, instead of the outermost."""
     leaves = stage.leaf_iter_vars
     first = next(i for i, iv in enumerate(leaves) if _reduces(iv))
     stage.leaf_iter_vars = [*leaves[:first], axis, *(iv for iv in leaves[first:] if not _reduces(iv))]

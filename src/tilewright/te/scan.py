@@ -81,7 +81,7 @@ def scan(
 
     `state_placeholder` (a `te.placeholder` of the whole result's shape, or a list for several states) is what `update`
     reads earlier steps from, with `init` and `update` tensors alike in number, type and shape; the size of dimension
-    0 of `init` is the number of first steps. Gives a tensor, or a list for several states. `s[scan].op.scan_axis` is
+    0 of `init` is the number of first steps. Returns a tensor, or a list for several states. `s[scan].op.scan_axis` is
     the loop over time; what depends on the state is computed inside it.
 
         state = te.placeholder((t, n))

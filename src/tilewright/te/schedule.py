@@ -25,7 +25,7 @@ from tilewright.tir.position import Position
 class Schedule:
     """One `Stage` per operation, producers before readers. `s[T]` is the stage of a tensor or operation.
 
-    Nothing here changes the user's graph: caches and inlining give stages other operations, and the user's tensors
+    Nothing here changes the user's graph: caches and inlining replace operations of stages, and the user's tensors
     stay valid keys.
     """
 
@@ -73,7 +73,7 @@ class Schedule:
     @step
     def cache_write(self, tensors: Any, scope: str) -> Any:
         """The computation of `tensors` (one, or all outputs of an operation) done in memory `scope`, then copied out.
-        Schedule the reduction on the tensor it gives. Data loops that were split, fused or reordered before are the
+        Schedule the reduction on the tensor it returns. Data loops that were split, fused or reordered before are the
         axes of that tensor, in their order: its layout. The loops that copy are fresh ones.
 
         before: for i in range(4): (C[i] = 0.0; for k in range(16): C[i] = C[i] + A[i, k])
@@ -234,7 +234,7 @@ def _sorted_graph(outputs: Sequence[Operation]) -> list[Operation]:
 
 
 def _attach_body(schedule: Schedule, scan: Stage, op: ScanOp) -> None:
-    """Places the updates of `scan`, and what reads its state, in its loop, unless they are placed in each other."""
+    """Attaches the updates of `scan`, and what reads its state, in its loop, unless they are attached to each other."""
     inside = set(op.states)
     for stage in schedule.stages[: schedule.stages.index(scan)]:
         if any(t in inside for t in stage.op.input_tensors) or any(t in op.update for t in stage.outputs):
@@ -246,7 +246,7 @@ def _attach_body(schedule: Schedule, scan: Stage, op: ScanOp) -> None:
 
 
 def _attach_first_steps(schedule: Schedule, scan: Stage, op: ScanOp) -> None:
-    """Places what makes the first steps of `scan` alone beside it, in the loop that it is computed in, if any."""
+    """Attaches what makes the first steps of `scan` alone beside it, in the loop that it is computed in, if any."""
     for first in op.init if scan.attach_stage is not None else ():
         source = schedule[first]
         readers = [s for s in schedule.stages if not set(s.op.input_tensors).isdisjoint(source.outputs)]

@@ -50,9 +50,9 @@ def schedule_to_tir(
 ) -> PrimFunc:
     """The function `name` that computes the schedule's outputs, as loops over multi-dimensional buffers.
 
-    `args` lists tensors (passed as buffers), buffers and scalar variables, in call order; `binds` may give the buffer
+    `args` lists tensors (passed as buffers), buffers and scalar variables, in call order; `binds` may name the buffer
     of a tensor. Variables in shapes that `args` leaves out are added as parameters after them, in order of appearance;
-    those that are a whole dimension are named in the attribute "inferred": a caller with arrays need not give them.
+    those that are a whole dimension are named in the attribute "inferred": a caller with arrays need not pass them.
     The attribute "param_shapes" of the result keeps the shapes through the passes that flatten buffers.
     With `keep_outputs`, for reading the loops, outputs that `args` leaves out are in the function's own memory.
     Raises ScheduleError where a tensor that must be passed is not, or a stage is placed where it cannot be computed.
@@ -297,9 +297,9 @@ class _Builder:
                     body = AttrStmt(key, self._buffer(prefetch.tensor), prefetch.offset, body)
             return body
 
-        intrin_places = [p for p, iv in enumerate(nest.leaves) if stage.attr(iv).intrin is not None]
-        if intrin_places and any(p >= intrin_places[0] for p in positions):
-            inside = ", ".join(s.name for p in positions if p >= intrin_places[0] for s in children[p])
+        intrin_depths = [p for p, iv in enumerate(nest.leaves) if stage.attr(iv).intrin is not None]
+        if intrin_depths and any(p >= intrin_depths[0] for p in positions):
+            inside = ", ".join(s.name for p in positions if p >= intrin_depths[0] for s in children[p])
             raise ScheduleError(f"tensorize in stage {stage.name}: {inside} is computed inside the replaced loops")
         return at_loop
 
@@ -453,7 +453,7 @@ def _reduction_of(op: Operation) -> Reduce:
 
 
 def _strides(stage: Stage, shape: Sequence[Expr]) -> list[Expr] | None:
-    """Strides in elements where `storage_align` asked for some, else None (compact)."""
+    """Strides in elements where `storage_align` requested some, else None (compact)."""
     if not stage.alignment:
         return None
     strides: list[Expr] = []

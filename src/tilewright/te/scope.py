@@ -8,7 +8,7 @@ SCOPES = ("global", "shared", "warp", "local")
 
 
 def check_scope(scope: str, what: str) -> None:
-    """Raises ScheduleError, saying `what` was asked for, if `scope` names no memory."""
+    """Raises ScheduleError, with `what` as its subject, if `scope` names no memory."""
     if scope not in SCOPES and "." not in scope:
         raise ScheduleError(
             f"{what}: there is no memory scope {scope!r}; known are {', '.join(SCOPES)}, and those that a target "

@@ -35,7 +35,7 @@ ROOT, INLINE, AT = AttachType
 class Stage(HasAxisAttrs):
     """The schedule of one operation; made by `te.create_schedule`, reached as `s[tensor]`.
 
-    `op` is the operation computed here (a cache primitive or inlining gives the stage another one than the user's
+    `op` is the operation computed here (a cache primitive or inlining replaces it by another one than the user's
     `origin_op`), `outputs` the tensors that readers name, `leaf_iter_vars` the loops from outermost to innermost.
     """
 
@@ -105,7 +105,7 @@ class Stage(HasAxisAttrs):
         at = self._position(parent, "split")
         self._no_scan(parent, "split")
         if (factor is None) == (nparts is None):
-            raise ScheduleError(f"split of {self._axis(parent)}: give either factor= or nparts=")
+            raise ScheduleError(f"split of {self._axis(parent)}: pass either factor= or nparts=")
         self._must_be_plain(parent, "split")
         size = as_index(factor if factor is not None else nparts)
         if isinstance(size, IntImm) and size.value < 1:
@@ -165,7 +165,7 @@ class Stage(HasAxisAttrs):
 
     @step
     def reorder(self, *axes: IterVar) -> None:
-        """The given loops in the given order, from outer to inner, in the places these loops hold now.
+        """The given loops in the given order, from outer to inner, at the positions these loops hold now.
 
         before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
         call: s[C].reorder(j, i)
@@ -181,7 +181,7 @@ class Stage(HasAxisAttrs):
     def tile(
         self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
     ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
-        """Two loops split and reordered into blocks; gives (x_outer, y_outer, x_inner, y_inner).
+        """Two loops split and reordered into blocks; returns (x_outer, y_outer, x_inner, y_inner).
 
         before: for i in range(4): for j in range(8): C[i, j] = A[i, j] + 1.0
         call: s[C].tile(i, j, 2, 4)
@@ -476,7 +476,7 @@ class Stage(HasAxisAttrs):
         if isinstance(self.op, ScanOp) and what != "compute_at":
             raise ScheduleError(f"{what} of {self.name}: a scan makes its steps in place, one after the other")
         if any(stage.op.scan_reads(self.outputs) for stage in self.schedule.stages if isinstance(stage.op, ScanOp)):
-            raise ScheduleError(f"{what} of {self.name}: it is a first step or an update of a scan, which places it")
+            raise ScheduleError(f"{what} of {self.name}: it is a first step or an update of a scan, which attaches it")
         if self.is_output:
             raise ScheduleError(f"{what} of {self.name}: an output of the schedule is computed at the root")
 

@@ -53,7 +53,7 @@ def step(method: F) -> F:
             schedule.within_step = False
         position = caller()
         if owner is None:
-            _place_copies(result, position)
+            _position_copies(result, position)
             ops = tuple((stage, stage.op) for stage in schedule.stages)
             schedule.steps.append(Step(method.__name__, None, args, kwargs, result, ops, position))
         else:
@@ -63,7 +63,7 @@ def step(method: F) -> F:
     return cast(F, run)
 
 
-def _place_copies(result: Any, position: Position) -> None:
+def _position_copies(result: Any, position: Position) -> None:
     """A tensor that a primitive of the schedule made and that computes nothing of its own is written where it was."""
     op: Any = getattr(result, "op", None)
     if op is not None and op.position is None:

@@ -27,10 +27,10 @@ class Tensor(Operators["Tensor"]):
     """Output `value_index` of the operation `op`: `shape` is a tuple of expressions, `dtype` the element type.
 
     `T[i, j]` (or `T(i, j)`) reads an element inside `te.compute`; `T[i]` is a `TensorSlice`, `T[i, 0:4]` a
-    `TensorRegion`. Identity is the object; `op.output(i)` always gives the same one.
+    `TensorRegion`. Identity is the object; `op.output(i)` always returns the same one.
 
     Operators on whole tensors (`A + B`, `A * 2`, `-A`) are computations of their own, element by element with NumPy's
-    broadcasting; comparisons give tensors of bools, but `==` asks whether two tensors are one.
+    broadcasting; comparisons return tensors of bools, but `==` asks whether two tensors are one.
     """
 
     __slots__ = ("__weakref__", "dtype", "name", "op", "shape", "value_index")

@@ -1,4 +1,4 @@
-"""Tensorization: checks that loops compute what a declared intrinsic computes, and puts it in their place."""
+"""Tensorization: checks that loops compute what a declared intrinsic computes, and replaces them by it."""
 
 from __future__ import annotations
 

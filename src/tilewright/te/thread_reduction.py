@@ -8,7 +8,7 @@
             with attribute("reduce_threads", [k], on=sum):
                 B[i] = part
 
-`tir.transform.lower_thread_reduction` gives the attribute its meaning.
+`tir.transform.lower_thread_reduction` defines the attribute's meaning.
 """
 
 from __future__ import annotations

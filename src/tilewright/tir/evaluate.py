@@ -27,7 +27,7 @@ Env = Mapping[Any, Any]  # Var: number, Buffer (or te.Tensor): array
 
 
 def evaluate(expr: Expr, env: Env | None = None) -> Any:
-    """The value of `expr` where `env` gives the values of its variables and the arrays of its buffers."""
+    """The value of `expr` where `env` has the values of its variables and the arrays of its buffers."""
     with np.errstate(all="ignore"):
         return _Evaluator(dict(env or {}))(expr)
 

@@ -1,6 +1,6 @@
 """Expressions of the loop IR: immutable, typed and interned, so that equality is identity.
 
-`docs/ir.md` gives the grammar and the semantics. Operators build expressions (`operators.py`): `a + b`, `a < b`.
+`docs/ir.md` has the grammar and the semantics. Operators build expressions (`operators.py`): `a + b`, `a < b`.
 `a == b` does too where an expression is wanted; as a truth value it is identity, so dicts and sets hold expressions.
 """
 

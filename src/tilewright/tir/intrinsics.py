@@ -16,7 +16,7 @@ DTypeRule = Callable[[Call], str | None]
 
 
 class Intrinsic(NamedTuple):
-    """`arity` is the number of arguments (None: any); `rule` gives what is wrong with a call's dtypes, or None."""
+    """`arity` is the number of arguments (None: any); `rule` returns what is wrong with a call's dtypes, or None."""
 
     arity: int | None
     rule: DTypeRule
@@ -26,30 +26,30 @@ class Intrinsic(NamedTuple):
 
 def _like_arguments(call: Call) -> str | None:
     wrong = [a for a in call.args if a.dtype is not call.dtype]
-    return f"takes and gives one dtype; it gives {call.dtype} of {wrong[0].dtype}" if wrong else None
+    return f"takes and returns one dtype; it returns {call.dtype} of {wrong[0].dtype}" if wrong else None
 
 
 def _like_floats(call: Call) -> str | None:
-    return _like_arguments(call) if call.dtype.is_float else f"is of floats; it gives {call.dtype}"
+    return _like_arguments(call) if call.dtype.is_float else f"is of floats; it returns {call.dtype}"
 
 
 def _like_ints(call: Call) -> str | None:
     if not (call.dtype.is_int or call.dtype.element.is_bool):
-        return f"is of integers; it gives {call.dtype}"
+        return f"is of integers; it returns {call.dtype}"
     return _like_arguments(call)
 
 
 def _classify(call: Call) -> str | None:
     (x,) = call.args
     fits = x.dtype.is_float and call.dtype is DType("bool").with_lanes(x.dtype.lanes)
-    return None if fits else f"gives bool of a float; it gives {call.dtype} of {x.dtype}"
+    return None if fits else f"returns bool of a float; it returns {call.dtype} of {x.dtype}"
 
 
 def _choice(call: Call) -> str | None:
     condition, a, b = call.args
     if condition.dtype != "bool":
         return f"takes a scalar bool condition, not {condition.dtype}; use select for vectors"
-    return None if a.dtype is call.dtype is b.dtype else f"gives {call.dtype} of {a.dtype} and {b.dtype}"
+    return None if a.dtype is call.dtype is b.dtype else f"returns {call.dtype} of {a.dtype} and {b.dtype}"
 
 
 def _bits(call: Call) -> str | None:
@@ -60,19 +60,21 @@ def _bits(call: Call) -> str | None:
 
 def _fold(call: Call) -> str | None:
     (x,) = call.args
-    return None if x.dtype.element is call.dtype else f"gives the element type of its vector; {call.dtype} of {x.dtype}"
+    return (
+        None if x.dtype.element is call.dtype else f"returns the element type of its vector; {call.dtype} of {x.dtype}"
+    )
 
 
 def _some(call: Call) -> str | None:
     (x,) = call.args
     fits = call.dtype == "bool" and x.dtype.element.is_bool
-    return None if fits else f"gives one bool of many; it gives {call.dtype} of {x.dtype}"
+    return None if fits else f"returns one bool of many; it returns {call.dtype} of {x.dtype}"
 
 
 def _of_first(call: Call) -> str | None:
     first, *rest = call.args
     fits = first.dtype is call.dtype and all(x.dtype == "int32" for x in rest)
-    return None if fits else f"gives {call.dtype} of a value of that dtype and two int32"
+    return None if fits else f"returns {call.dtype} of a value of that dtype and two int32"
 
 
 def _dot(call: Call) -> str | None:
@@ -84,11 +86,11 @@ def _dot(call: Call) -> str | None:
 
 
 def _int32(call: Call) -> str | None:
-    return None if call.dtype == "int32" else f"gives int32, not {call.dtype}"
+    return None if call.dtype == "int32" else f"returns int32, not {call.dtype}"
 
 
 def _handle(call: Call) -> str | None:
-    return None if call.dtype == "handle" else f"gives a handle, not {call.dtype}"
+    return None if call.dtype == "handle" else f"returns a handle, not {call.dtype}"
 
 
 def _named(call: Call) -> str | None:
@@ -157,7 +159,7 @@ def declare(name: str, pure: bool) -> None:
 
 
 def written_through(call: Call) -> bool:
-    """True if memory may be written through the address that the call gives."""
+    """True if memory may be written through the address that the call returns."""
     if call.op == "access_region":
         mask = call.args[0]
         return isinstance(mask, StringImm) and "w" in mask.value

@@ -78,7 +78,7 @@ class BufferVar:
 
 
 class IRBuilder:
-    """Collects statements; `get` gives them as one. They are where they are emitted, or at `position` if it is set."""
+    """Collects statements; `get` returns them as one. They have the position of emission, or `position` if set."""
 
     def __init__(self) -> None:
         self.position: Position | None = None

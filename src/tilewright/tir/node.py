@@ -3,7 +3,7 @@
 `@node` turns the annotations into slots, a constructor and a generic tuple of fields, so that the walker, rewriter,
 hasher, printer and checker are each written once over `FIELDS` and never per class.
 
-Expressions are interned: constructing the same expression twice gives the same object, so equality is identity and
+Expressions are interned: constructing the same expression twice returns the same object, so equality is identity and
 "unchanged" is `is`. Statements are not: two equal stores are two events.
 """
 

@@ -24,7 +24,7 @@ class NotScalar(TypeMismatchError):
 
 
 def const(value: Any, dtype: str | None = None) -> Expr:
-    """A constant; a vector dtype gives a broadcast. Default dtype: bool, int32 or float32 by the Python type.
+    """A constant; of a vector dtype a broadcast. Default dtype: bool, int32 or float32 by the Python type.
 
     Integers are wrapped into the range of the dtype, floats rounded to it.
     """
@@ -51,7 +51,7 @@ def wrap(value: int, dtype: DType) -> int:
 
 
 def convert(value: Any, dtype: str | None = None) -> Expr:
-    """`value` as an expression: expressions stay, numbers become constants, objects with `.var` give their variable."""
+    """`value` as an expression: expressions stay, numbers become constants, objects with `.var` that variable."""
     if isinstance(value, Expr):
         return value
     inner = getattr(value, "as_expr", None)

@@ -200,7 +200,7 @@ def _load(c: _Checker, x: e.BufferLoad) -> Complaints:
     yield from _access(c, x.buffer, x.indices)
     lanes = x.indices[-1].dtype.lanes if x.indices else 1
     if x.dtype is not x.buffer.dtype.with_lanes(lanes):
-        yield f"gives {x.dtype} of {x.buffer.dtype} and an index of {lanes} lanes"
+        yield f"yields {x.dtype} of {x.buffer.dtype} and an index of {lanes} lanes"
 
 
 def _call(c: _Checker, x: e.Call) -> Complaints:

@@ -1,7 +1,7 @@
 """Data layouts as spelled in the field: ``"NCHW"``, ``"NCHW16c"``, ``"OIHW16i16o"``, ``"NK32n"``.
 
 An upper-case letter is a primal axis; a number and a lower-case letter is a block of that axis, split off its inner
-end. Reading left to right gives the dimensions from outermost to innermost. An axis may be split more than once
+end. Read left to right, these are the dimensions from outermost to innermost. An axis may be split more than once
 (``"OIHW4i16o4i"``: the first block is the outer one).
 """
 

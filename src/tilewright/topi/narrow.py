@@ -147,7 +147,7 @@ def _encode_float(dtype: DType, form: FloatFormat, v: Any) -> Any:
     is_nan = magnitude > _int(_FLOAT32_INFINITY)
     sign = tir.select(bits < _int(0), _int(form.sign), _int(0))
     if form.nan is None:
-        # There is no NaN to give: the zero of the other sign stands for it, as in ml_dtypes.
+        # There is no NaN to return: the zero of the other sign stands for it, as in ml_dtypes.
         return _stored(dtype, tir.select(is_nan, _xor(sign, form.sign), _or(code, sign)))
     code = tir.select(is_nan, _int(form.nan), code)
     if form.negative_zero:

@@ -57,7 +57,7 @@ _MANY_ELEMENTS, _NEIGHBOURS = 4096, 64
 def _partial_axis(shape: Sequence[Any], axes: Sequence[int]) -> int | None:
     """The axis whose slices are reduced first, each to a result of its own, where there are few results; else None.
 
-    This gives each worker something to do, and shorter sums are more exact. The parts do not depend on the workers.
+    So each worker has something to do, and shorter sums are more exact. The parts do not depend on the workers.
     """
     shape = [size_hint(size) for size in shape]
     if 0 in shape:

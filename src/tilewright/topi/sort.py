@@ -155,7 +155,7 @@ class _Pairs:
         with ib.for_range(0, size, name="i") as i:
             key = ib.let("key", self.keys[i])
             for digit in range(self.digits):
-                position = ib.let("place", self._digit(key, digit))
+                position = ib.let("position", self._digit(key, digit))
                 self.ends[position] = self.ends[position] + 1
 
     def _deal(self, size: Any, digit: int) -> None:
@@ -172,7 +172,7 @@ class _Pairs:
             target = ib.let("target", self.capacity - source)
             with ib.for_range(0, size, name="i") as i:
                 key = ib.let("key", self.keys[source + i])
-                position = ib.let("place", self._digit(key, digit))
+                position = ib.let("position", self._digit(key, digit))
                 end = ib.let("end", ends[position])
                 ends[position] = end + 1
                 self.keys[target + end] = key

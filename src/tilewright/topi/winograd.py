@@ -1,4 +1,4 @@
-"""Minimal filtering (Winograd): convolution with fewer multiplications and more additions, one dimension at a time.
+"""Winograd convolution: fewer multiplications and more additions, one dimension at a time.
 
 F(m, r) computes m outputs of a convolution by r taps from m + r - 1 inputs d. With the taps g,
 
@@ -17,8 +17,8 @@ dimensions that is 1.44 times fewer for m = 2 and 1.78 times fewer for m = 4.
 Longer kernels take more points: F(2x2, 5x5) has those of F(4x4, 3x3), and 2.8 times fewer multiplications. F(4, 7),
 for kernels of one row or column, takes 0, ±1/2, ±4/5, ±5/4, ±2, and 2.8 times fewer.
 
-The functions of a `Filter` take a list of values (expressions or NumPy arrays) and give a list, with what the rows of a
-matrix have in common computed once.
+The functions of a `Filter` take a list of values (expressions or NumPy arrays) and return a list, with what the rows of
+a matrix have in common computed once.
 """
 
 from __future__ import annotations

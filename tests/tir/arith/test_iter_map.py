@@ -127,7 +127,11 @@ def test_what_is_no_split_or_fusion_is_told(indices: list[Expr], message: str) -
 
 
 def test_bijective_asks_for_more_than_surjective() -> None:
-    for indices, word in (([J // 2, I, K], "told apart"), ([J % 4, I, K], "told apart"), ([I, J], "depends on k")):
+    for indices, word in (
+        ([J // 2, I, K], "distinguished"),
+        ([J % 4, I, K], "distinguished"),
+        ([I, J], "depends on k"),
+    ):
         assert detect_iter_map(indices, DOMAIN, level=SURJECTIVE).indices
         (error,) = detect_iter_map(indices, DOMAIN, level=BIJECTIVE).errors
         assert word in error or "leave a gap" in error

@@ -23,7 +23,7 @@ def deduce_bound(
 ) -> IntervalSet | None:
     """An interval of `variable` inside which `condition` holds for all values of the `relaxed` variables.
 
-    `x*4 + y < n` with y relaxed over [0, 4) gives x up to `(n - 4) // 4`. Without relaxed variables it is all such
+    `x*4 + y < n` with y relaxed over [0, 4) allows x up to `(n - 4) // 4`. Without relaxed variables it is all such
     values. `hints` are the ranges of other variables, from which the signs of factors follow; these variables stay in
     the ends. Interval ends may cross: then no value is known to do. None where the variable cannot be isolated: it
     stands twice after simplification, under `%` or `min`, or its factor has no known sign, or what is relaxed has no

@@ -25,7 +25,7 @@ def quotient_bound(dividend: Bound, divisor: Bound, divide: Callable[[int, int],
     highs: list[int | None] = []
     for first, last in _by_sign(divisor):
         ends = (-_HUGE if first is None else first, _HUGE if last is None else last)
-        small, large = (low, high) if ends[0] > 0 else (high, low)  # which end of the dividend gives which
+        small, large = (low, high) if ends[0] > 0 else (high, low)  # which end of the dividend bounds which
         lows.append(None if small is None else min(divide(small, end) for end in ends))
         highs.append(None if large is None else max(divide(large, end) for end in ends))
     return _least(lows), _greatest(highs)

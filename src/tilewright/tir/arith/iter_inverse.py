@@ -37,6 +37,6 @@ def inverse_affine_iter_map(indices: Sequence[IterSumExpr], outputs: Sequence[Ex
 
 
 def _add(values: dict[IterMark, Expr], split: IterSplitExpr, digits: Expr) -> None:
-    """Put the digits of a split in their place in its iterator's value."""
+    """Put the digits of a split at their position in its iterator's value."""
     placed = digits * split.lower_factor
     values[split.source] = values[split.source] + placed if split.source in values else placed

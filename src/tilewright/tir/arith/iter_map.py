@@ -160,7 +160,7 @@ def check_splits(sums: Sequence[IterSumExpr], iterators: Mapping[Var, Range], le
                 raise NotAffine(f"the splits of {mark.to_expr()!r} overlap or leave a gap at {position}")
             position = split.lower_factor * split.extent
         if level == IterMapLevel.BIJECTIVE and position != mark.extent:
-            raise NotAffine(f"{mark.to_expr()!r} takes {mark.extent} values, of which {position} are told apart")
+            raise NotAffine(f"{mark.to_expr()!r} takes {mark.extent} values, of which {position} are distinguished")
     used = {mark.source for mark in marks}
     missing = [v.name for v, span in iterators.items() if v not in used and op.as_const(span.extent) != 1]
     if level == IterMapLevel.BIJECTIVE and missing:

@@ -111,7 +111,7 @@ def smith_normal_form(matrix: Matrix, columns: int) -> tuple[Matrix, list[int], 
     """(U, d, V, inverse of V) with U * matrix * V zero but for d on the diagonal; U and V have determinant 1 or -1.
 
     `d` holds the positive numbers only, so its length is the rank. That each divides the next, which the form's
-    definition asks for too, is not needed to solve equations and not established. `columns` tells the width where
+    definition requires too, is not needed to solve equations and not established. `columns` tells the width where
     there is no row. Integer row and column operations (Cohen, A Course in Computational Algebraic Number Theory, 2.4).
     """
     a = [list(row) for row in matrix]

@@ -1,4 +1,4 @@
-"""Vector index expressions: what arithmetic and comparisons of ramps and broadcasts give, as ramps and broadcasts."""
+"""Vector index expressions: what arithmetic and comparisons of ramps and broadcasts yield, as ramps and broadcasts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """tanh and sigmoid of float32 within 2 ulp (1.4 and 1.7 measured), Swish as well, Mish within 3 (2.2).
 
-The others, which no network asks for in its inner loops, are computed in float64 and rounded at the end: within 1 ulp
+The others, which no network has in its inner loops, are computed in float64 and rounded at the end: within 1 ulp
 (0.51 measured).
 """
 

@@ -88,7 +88,7 @@ def _reduce(x: Expr) -> tuple[Expr, Expr]:
 
 def _reduce_large(x: Expr) -> tuple[Expr, Expr]:
     """The same of |x| > 2**20, in fixed point: x is a 24-bit number m times a power of two, which says which bits of
-    2/pi give no whole turns and are worth more than 2**-70 of one."""
+    2/pi make no whole turns and are worth more than 2**-70 of one."""
     bits = bits_of(x)
     position = _bit_and(shift_right(bits, 23), 255) - like(bits, 120)  # of the first bit, in the words
     wide = DType("uint64").with_lanes(x.dtype.lanes)

@@ -2,8 +2,8 @@
 
 `te/lower.py` runs them in this order:
 
-    double_buffer        two buffers in turn where a schedule asks for them
-    inject_prefetch      later reads asked for where a schedule says so
+    double_buffer        two buffers in turn where a schedule requests them
+    inject_prefetch      prefetches of later reads, where a schedule requests them
     simplify             ranges known, certain conditions and loops of one iteration gone
     loop_partition       main parts of loops without guards
     flatten_buffers      one index per access; before vectorizing, so that any dimension can be the vector
@@ -19,7 +19,7 @@
     unroll_loop          copies; late, so that the passes before it walk less
     remove_no_op         what came to nothing
 
-`check_bounds` comes first where it is asked for. Further ones are for targets to choose: `simplify_if` (conditions
+`check_bounds` comes first where it is requested. Further ones are for targets to choose: `simplify_if` (conditions
 tested once), `narrow_index` (32 bits for index arithmetic), `inject_copy_intrin` and `coproc_sync` (copies as one call,
 dependence tokens: for coprocessors whose units run at their own pace).
 """

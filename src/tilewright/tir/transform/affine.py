@@ -39,7 +39,7 @@ class Guard:
     def always_true_for(self, atom: Expr, ranges: Mapping[Expr, Interval]) -> Interval | None:
         """The values of `atom`, within its range, for which the guard holds whatever the other atoms are.
 
-        None if that cannot be told; an interval with low > high if there are none.
+        None if that is unknown; an interval with low > high if there are none.
         """
         factor = dict(self.terms).get(atom)
         rest = self.bounds(ranges, without=atom)

@@ -1,4 +1,4 @@
-"""Give each kernel one set of hardware threads, whatever loops of it were bound to them."""
+"""Bind each kernel to one set of hardware threads, whatever loops of it were bound to them."""
 
 from __future__ import annotations
 

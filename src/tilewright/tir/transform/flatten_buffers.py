@@ -1,4 +1,4 @@
-"""Give every buffer one dimension and every access one flat index."""
+"""Flatten every buffer to one dimension and every access one flat index."""
 
 from __future__ import annotations
 

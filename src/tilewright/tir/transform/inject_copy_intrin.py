@@ -53,7 +53,8 @@ CopyIntrinsic = Callable[[CopyRegion, CopyRegion, tuple[Expr, ...], tuple[Expr, 
 
 
 def inject_copy_intrin(func: PrimFunc, pragma_key: str, fintrin: CopyIntrinsic, casts: bool = False) -> PrimFunc:
-    """`func` with each loop nest under the pragma (or attribute) `pragma_key` replaced by what `fintrin` gives for it.
+    """`func` with each loop nest under the pragma (or attribute) `pragma_key` replaced by what `fintrin` returns for
+    it.
 
         for i in range(4):    # dma_copy = true
             for j in range(8):                     =>    call_extern("dma", T's box [4, 8], A's box at [k, 0], …)
@@ -61,7 +62,7 @@ def inject_copy_intrin(func: PrimFunc, pragma_key: str, fintrin: CopyIntrinsic, 
 
     The nest must copy one buffer into another of the same type, with indices that are sums of multiples of the loops.
     The value may be ``if_then_else(condition, A[…], padding)`` or a `select`, where the condition bounds loops one by
-    one: then the source is the box that is inside, and the padding is told for each loop. With `casts` the value may
+    one: then the source is the box that is inside, and the padding is passed for each loop. With `casts` the value may
     be cast to the target's type: `fintrin` sees that by the types of the buffers. Runs before buffers are flattened.
     Raises ScheduleError, saying why, for a nest that is no copy.
     """

@@ -19,7 +19,7 @@ from tilewright.tir.visitor import StmtRewriter, collect, substitute
 
 KEY, SPREAD_KEY = "prefetch", "prefetch_spread"
 
-#: Stretches of memory that one iteration asks for a line each of, at most.
+#: Stretches of memory of which one iteration prefetches a line each, at most.
 _MOST_STRETCHES = 4
 
 _SECOND_LEVEL = 2  # locality: not into the first-level cache, which holds what is in use

@@ -56,7 +56,7 @@ def inject_virtual_thread(func: PrimFunc) -> PrimFunc:
 
 class _Axes(StmtRewriter):
     def visit_For(self, node: For) -> Stmt:
-        """The loop, or what takes the place of a virtual thread axis, the innermost first."""
+        """The loop, or what replaces a virtual thread axis, the innermost first."""
         loop: For = self.rebuild(node)
         if loop.kind is ForKind.THREAD_BINDING and is_virtual(loop.thread):
             return _Injector(loop).run()
@@ -83,7 +83,7 @@ class _Injector(StmtRewriter):
         self.copies = {b: _expanded(b, loop.extent) for b in self.inside if b in self.touched}
 
     def run(self) -> Stmt:
-        """The statement that takes the place of the axis's loop."""
+        """The statement that replaces the axis's loop."""
         if self.loop.extent.value == 1:  # type: ignore[attr-defined]
             return substitute(self.loop.body, {self.loop.var: op.const(0)})
         body = self(self.loop.body)

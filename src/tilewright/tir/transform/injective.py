@@ -10,7 +10,7 @@ from tilewright.tir.visitor import collect
 
 
 def injective(index: Expr, ranges: Mapping[Var, int]) -> bool:
-    """True if any two points of `ranges` (from 0, by size) are known to give different values of `index`.
+    """True if any two points of `ranges` (from 0, by size) are known to have different values of `index`.
 
     Its terms must be products of the variables whose steps exceed what all smaller ones reach together; a variable may
     be there as its quotient and its remainder by one number. Of a vector of positions, as loops of lanes leave, all

@@ -31,7 +31,7 @@ class _Calls(Rewriter):
         self.functions = functions
 
     def visit_AttrStmt(self, node: AttrStmt) -> Stmt:
-        """An instruction: units are told by its calls."""
+        """An instruction: its calls name the units."""
         return self(node.body) if node.key == KEY else self.rebuild(node)
 
     def visit_Call(self, node: Call) -> Expr:

@@ -29,7 +29,7 @@ def lower_parallel(func: PrimFunc) -> PrimFunc:
                                                    b[i] = a[0]
 
     A parallel loop within another runs serially. An allocation around a parallel loop is shared by the workers,
-    whatever its scope said. The attribute "parallel" says whether there is anything to share.
+    whatever its scope was. The attribute "parallel" says whether there is anything to share.
     """
     made = _Spmd(func.body)
     return func.with_body(made(func.body), spmd=True, parallel=bool(made.holds_parallel))

@@ -196,7 +196,7 @@ class _Reads(Rewriter):
         if owner is not self.kernel.thread and self.kernel.count > 1:
             raise ScheduleError(
                 f"{node.buffer.name}: a thread stores to {index!r} in the scope warp, which is not known to be an "
-                "element of its own; give threadIdx.x the extent of the loops bound to it"
+                "element of its own; set threadIdx.x to the extent of the loops bound to it"
             )
         return BufferStore(part.buffer, self(node.value), (position,))
 
@@ -243,12 +243,12 @@ class _Reads(Rewriter):
         return BufferLoad(made, zero)
 
     def _chosen(self, node: BufferLoad, part: _Part, position: Expr, lane: Expr) -> Expr:
-        """The register that the thread asks for differs: each one that it may be is brought, one is taken."""
+        """The register that the thread reads differs: each one that it may be is brought, one is taken."""
         low, high = self.kernel.analyzer.const_int_bound(position)
         if low is None or high is None or high - low >= LARGEST_CHOICE:
             raise ScheduleError(
                 f"{node.buffer.name}: a read at {node.indices[0]!r} in the scope warp may be of any of many registers "
-                f"of another thread; at most {LARGEST_CHOICE} can be told apart. Use the scope shared"
+                f"of another thread; at most {LARGEST_CHOICE} can be distinguished. Use the scope shared"
             )
         made = self._shuffled(part, op.const(high), lane)
         for register in range(high - 1, low - 1, -1):
@@ -260,7 +260,7 @@ class _Reads(Rewriter):
         if kernel.divergent is not None:
             raise ScheduleError(
                 f"{what} stands under {kernel.divergent!r}, on which threads disagree, so that not all of them take "
-                "part in the shuffle; give the thread axes extents that divide, or use the scope shared"
+                "part in the shuffle; choose extents of the thread axes that divide, or use the scope shared"
             )
         if kernel.count > kernel.width:
             warps = [op.floordiv(x, op.const(kernel.width)) for x in (owner, kernel.thread)]

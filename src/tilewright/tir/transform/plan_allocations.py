@@ -1,4 +1,4 @@
-"""Place allocations that need memory beyond the stack in the two workspaces the caller provides."""
+"""Put allocations that need memory beyond the stack into the two workspaces the caller provides."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def _roll(stmt: AttrStmt) -> _Roll:
 
 
 class _OnlyNew(StmtRewriter):
-    """Puts conditions, as far outside as they can be told, that elements are new around what makes them."""
+    """Puts conditions that elements are new around what makes them, as far outside as they can be evaluated."""
 
     def __init__(self, roll: _Roll) -> None:
         super().__init__()

@@ -30,15 +30,15 @@ def storage_rewrite(func: PrimFunc) -> PrimFunc:
         …
 
     A buffer lives from the first statement beside its allocation that touches it to the last. One that is made, element
-    by element, by the statement that reads another for the last time takes its place (as above) if each element depends
-    on the one at the same index alone. Buffers of different sizes share the larger one; symbolic sizes must be the same
-    expression. Runs on flat buffers, before the passes that place barriers: these see one buffer.
+    by element, by the statement that reads another for the last time reuses its memory (as above) if each element
+    depends on the one at the same index alone. Buffers of different sizes share the larger one; symbolic sizes must be
+    the same expression. Runs on flat buffers, before the passes that insert barriers: these see one buffer.
     """
     return func.with_body(_Merger()(func.body))
 
 
 @dataclass
-class _Place:
+class _Slot:
     """Memory that buffers have one after the other; the last of them lives until the statement number `until`."""
 
     buffers: list[Buffer]
@@ -106,7 +106,7 @@ def _is_large(buffer: Buffer) -> bool:
     return size is None or size * buffer.dtype.itemsize * buffer.dtype.lanes >= least
 
 
-def _positions(buffers: Sequence[Buffer], parts: Sequence[Stmt]) -> list[_Place]:
+def _positions(buffers: Sequence[Buffer], parts: Sequence[Stmt]) -> list[_Slot]:
     """The offset of each of `buffers`, each used within `parts`; a slot is free after its last use."""
     used = [accesses_of(part) for part in parts] if len(buffers) > 1 else []
     lives = []
@@ -114,7 +114,7 @@ def _positions(buffers: Sequence[Buffer], parts: Sequence[Stmt]) -> list[_Place]
         at = [i for i, found in enumerate(used) if buffer in found.reads or buffer in found.writes]
         if at:
             lives.append((at[0], at[-1], buffer))
-    positions: list[_Place] = []
+    positions: list[_Slot] = []
     for first, last, buffer in sorted(lives, key=lambda life: life[0]):
         free = [
             p
@@ -125,11 +125,11 @@ def _positions(buffers: Sequence[Buffer], parts: Sequence[Stmt]) -> list[_Place]
         if free:
             min(free, key=lambda p: p.waste(buffer)).take(buffer, last)
         else:
-            positions.append(_Place([buffer], last))
+            positions.append(_Slot([buffer], last))
     return positions
 
 
-def _merged(position: _Place) -> Buffer:
+def _merged(position: _Slot) -> Buffer:
     """The buffer that stands for all of a position."""
     first = position.buffers[0]
     if position.size is first.shape[0]:

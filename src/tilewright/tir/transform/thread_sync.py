@@ -150,7 +150,7 @@ class _Synchronizer(StmtRewriter):
         if inner.marks:
             raise ScheduleError(
                 f"{self.scope} memory is written and read by several threads under a condition that they disagree on, "
-                "where no barrier may stand; give the thread axes extents that divide the loops bound to them"
+                "where no barrier may stand; choose extents of the thread axes that divide the loops bound to them"
             )
         return seq(*self._enter(stmt), stmt)
 

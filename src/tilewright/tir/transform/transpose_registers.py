@@ -34,7 +34,7 @@ def transpose_registers(func: PrimFunc) -> PrimFunc:
 
 class _Transposer(StmtRewriter):
     def visit_For(self, loop: For) -> Stmt:
-        """The loop, or what takes its place."""
+        """The loop, or what replaces it."""
         if isinstance(loop.body, BufferStore):
             return _transposed(loop, loop.body) or loop
         return self.rebuild(loop)
@@ -127,7 +127,7 @@ def _block(loop: For, store: BufferStore, gathered: Sequence[BufferLoad], first:
 
 
 def _columns(load: BufferLoad, loop: For, first: int, size: int, lets: list[tuple[Var, Expr]]) -> list[Expr]:
-    """The vectors that `load` gives in `size` iterations; what they are made of is appended to `lets`."""
+    """The vectors that `load` returns in `size` iterations; what they are made of is appended to `lets`."""
     (index,) = load.indices
     assert isinstance(index, Ramp)
     lanes = index.lanes

@@ -16,7 +16,7 @@ MOST_STATEMENTS = 4096  # of one expanded loop; larger ones stay serial, because
 
 
 def unroll_loop(func: PrimFunc) -> PrimFunc:
-    """`func` with a copy of the body for each iteration of the loops asked for, the variable substituted.
+    """`func` with a copy of the body for each iteration of the requested loops, the variable substituted.
 
     A loop is expanded if it is UNROLLED, or serial with the annotation "unroll" and at most that many iterations, its
     extent is constant, and no more than `MOST_STATEMENTS` statements come of it; an UNROLLED loop that is too large
@@ -109,7 +109,7 @@ class _Unroller(FoldingRewriter):
 
 
 def _copies(loop: For) -> int | None:
-    """The number of copies that `loop` asks for, or None if it is to stay a loop."""
+    """The number of copies that `loop` requests, or None if it is to stay a loop."""
     if not isinstance(loop.extent, IntImm):
         return None
     extent = loop.extent.value

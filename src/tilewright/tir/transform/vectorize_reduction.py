@@ -1,4 +1,4 @@
-"""Give reductions over a vectorized loop one accumulator per lane, summed up once at the end."""
+"""Split reductions over a vectorized loop into one accumulator per lane, summed up once at the end."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def _nearest(index: Any, size: Any, out: Any, scale: Any, mode: str, rounding: s
 
 
 def _nearest_step(size: Any, out: Any, scale: Any, mode: str, rounding: str) -> tuple[int, int] | None:
-    """The (multiplier, divisor) of integer arithmetic that gives the source index, if there is one for all indices."""
+    """The (multiplier, divisor) of integer arithmetic for the source index, if there is one for all indices."""
     if isinstance(size, int) and isinstance(out, int):
         return integer_step(nearest_indices(size, out, scale, mode, rounding))
     factor = _whole_factor(size, out)
@@ -137,7 +137,7 @@ def _taps(index: Any, size: Any, out: Any, scale: Any, attrs: Any, dtype: str) -
 def resize2d(x: Tensor, attrs: Any) -> Tensor:
     """`image.resize2d` of `x` with its attributes; linear and cubic go by columns, then by rows.
 
-    Places are computed in float32 as in onnxruntime, the interpolation in float32, of float64 in float64.
+    Positions are computed in float32 as in onnxruntime, the interpolation in float32, of float64 in float64.
     """
     axes, shape = spatial_axes(attrs["layout"]), extents(x)
     sizes, outs = [shape[a] for a in axes], attrs["size"]

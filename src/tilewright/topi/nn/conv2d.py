@@ -155,7 +155,7 @@ def depthwise_conv2d_nchw(
 def _columns_by_phase(data: Tensor, padding: Sequence[int], stride: int, columns: int) -> Callable[..., Any]:
     """A reader of images for vectors of output columns: a function of (image, channel, padded row, column, shift).
 
-    It gives element `column * stride + shift` of the row. Neighbouring columns are neighbours in memory, unless the
+    It returns element `column * stride + shift` of the row. Neighbouring columns are neighbours in memory, unless the
     number of columns is symbolic.
     """
     if not isinstance(columns, int):

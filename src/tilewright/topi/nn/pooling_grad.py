@@ -1,4 +1,5 @@
-"""The gradient of max pooling, computed from the side of the data: each element adds what the windows over it give.
+"""The gradient of max pooling, computed from the side of the data: each element adds what the windows over it
+contribute.
 
 An element at padded position p is under the windows p // stride, p // stride - 1, …: at most ⌈size / stride⌉ of them
 along an axis, so nothing is visited in vain where windows do not overlap.

@@ -42,7 +42,7 @@ class ByteWeights:
 def byte_product(
     state: Tensor, weight: Tensor, numbers: ByteWeights, first: int, count: int, depth: int, back: int, name: str
 ) -> Callable[..., Any]:
-    """Gives the product of gates `first` to `first + count` with `state` as real numbers at (s, d, b, gate, unit).
+    """Returns the product of gates `first` to `first + count` with `state` as real numbers at (s, d, b, gate, unit).
 
     `weight` [D, P, K / 4, G, block, 4] has zeros behind its `depth` inputs; `back` is 1 where step s reads the state of
     the step before it.

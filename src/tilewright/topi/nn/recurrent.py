@@ -29,7 +29,7 @@ from tilewright.topi.util import constant_shape
 UNIT_BLOCK = 16
 
 #: Step, direction, batch and unit.
-Place = tuple[Any, Any, Any, Any]
+Index = tuple[Any, Any, Any, Any]
 #: The recurrent product of a gate at a position.
 Inside = Callable[[int], Any]
 
@@ -174,14 +174,14 @@ class _Layer:
 
 
 # ------------------------------------------------------------------------------------------------------- cells
-def _rnn_cell(layer: _Layer, at: Place, inside: Inside, old: Sequence[Any]) -> list[Any]:
+def _rnn_cell(layer: _Layer, at: Index, inside: Inside, old: Sequence[Any]) -> list[Any]:
     """The next states at a position, of the recurrent products `inside(gate)` and the states before."""
     s, d, b, u = at
     x = inside(0) + layer.gates(layer.time(s, d, b), b, d, 0, u)
     return [layer.kept(s, b, layer.activate(0, d, x), old[0])]
 
 
-def _lstm_cell(layer: _Layer, at: Place, inside: Inside, old: Sequence[Any]) -> list[Any]:
+def _lstm_cell(layer: _Layer, at: Index, inside: Inside, old: Sequence[Any]) -> list[Any]:
     """Gates in the order input, output, forget, candidate."""
     s, d, b, u = at
     time = layer.time(s, d, b)
@@ -198,13 +198,13 @@ def _lstm_cell(layer: _Layer, at: Place, inside: Inside, old: Sequence[Any]) -> 
     return [layer.kept(s, b, shown, old[0]), layer.kept(s, b, fresh, old[1])]
 
 
-def _gru_gate(layer: _Layer, at: Place, inside: Inside, index: int) -> Any:
+def _gru_gate(layer: _Layer, at: Index, inside: Inside, index: int) -> Any:
     """The update gate (0) or the reset gate (1)."""
     s, d, b, u = at
     return layer.activate(0, d, inside(index) + layer.gates(layer.time(s, d, b), b, d, index, u))
 
 
-def _gru_cell(layer: _Layer, at: Place, inside: Inside, old: Sequence[Any], update: Any = None) -> list[Any]:
+def _gru_cell(layer: _Layer, at: Index, inside: Inside, old: Sequence[Any], update: Any = None) -> list[Any]:
     """Gates in the order update, reset, candidate; `inside(2)` is of the reset state, if the reset comes first."""
     s, d, b, u = at
     product = inside(2)

@@ -32,7 +32,7 @@ def share(x: Any) -> Any:
     """exp(x) of a difference to the largest of a row, and zero where that is no normal number.
 
     Beside the 1 of the largest it is nothing, and multiplying with denormal numbers takes processors many times as
-    long: masks of -100, as windowed attention has, would give nothing else.
+    long: masks of -100, as windowed attention has, would change nothing.
     """
     smallest = math.log(np.finfo(x.dtype.numpy).tiny)
     return tir.select(x < tir.const(smallest, x.dtype), tir.const(0.0, x.dtype), tir.exp(x))

@@ -1,4 +1,4 @@
 """The NumPy reference of each operator: used to fold constants and as the oracle of the tests.
 
-`tilewright.topi` gives the same operators as tensor expressions.
+`tilewright.topi` has the same operators as tensor expressions.
 """

@@ -77,7 +77,7 @@ def trunc_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if np.asarray(a).dtype.kind not in "iu":
         return np.divide(a, b)
     with np.errstate(divide="ignore", over="ignore"):
-        quotient = np.floor_divide(a, b)  # NumPy gives 0 where b is 0
+        quotient = np.floor_divide(a, b)  # NumPy returns 0 where b is 0
         inexact = (quotient * b != a) & (np.asarray(b) != 0) & ((np.asarray(a) < 0) != (np.asarray(b) < 0))
         return np.asarray(quotient + inexact).astype(a.dtype)
 

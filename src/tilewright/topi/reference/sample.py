@@ -82,7 +82,7 @@ def crop_and_resize(data: np.ndarray, boxes: np.ndarray, owners: np.ndarray, att
 
 
 def _between(start: float, end: float, index: int, count: int) -> float:
-    """Place `index` of `count` from `start` to `end`; the middle for one."""
+    """Point `index` of `count` from `start` to `end`; the middle for one."""
     if count == 1:
         return (start + end) / 2
     return ((count - 1 - index) * start + index * end) / (count - 1)

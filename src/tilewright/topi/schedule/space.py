@@ -1,7 +1,7 @@
 """Search spaces of schedule templates as data: named knobs, what a choice is expected to cost, and the default.
 
 A template says which values its knobs can take, which combinations are valid and what each is expected to cost. Ranking
-the whole space gives the default without measuring; a tuner explores the same space.
+the whole space yields the default without measuring; a tuner explores the same space.
 """
 
 from __future__ import annotations

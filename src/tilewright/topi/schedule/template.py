@@ -28,8 +28,8 @@ class Template:
     `workload(anchor, out)` are the facts of a kernel as a hashable value (`out` is the result of its epilogue, the
     anchor itself where it has none); `space(workload, target)` are its knobs and `cost(workload, config, target)` is
     what a configuration is expected to take; `schedule(s, anchor, out, target, config)` applies it. `version` is raised
-    when knobs change their meaning, so that what was measured before counts no more. `least(workload, target)` gives a
-    function of configurations, quick to compute, that their cycles never fall below.
+    when knobs change their meaning, so that what was measured before counts no more. `least(workload, target)` returns
+    a function of configurations, quick to compute, that their cycles never fall below.
     """
 
     tag: str

@@ -19,7 +19,7 @@ from tilewright.topi.schedule.sketch.derive import ACROSS, ALONG, INLINED, REGIS
 from tilewright.topi.schedule.sketch.structure import EPILOGUE, INLINE, MOVABLE, PASS, REDUCE, TILED, Part
 
 #: A loop of a stage.
-Place = tuple[te.Tensor, te.IterVar]
+AttachPoint = tuple[te.Tensor, te.IterVar]
 
 
 def apply(parts: Sequence[Part], config: Mapping[str, Any], target: Target) -> te.Schedule:
@@ -36,7 +36,7 @@ class _Applied:
 
     def __init__(self, schedule: te.Schedule, config: Mapping[str, Any], target: Target) -> None:
         self.schedule, self.config, self.target = schedule, config, target
-        self._spines: dict[int, list[Place]] = {}
+        self._spines: dict[int, list[AttachPoint]] = {}
 
     def add(self, part: Part) -> None:
         """Schedule a part whose readers are scheduled."""
@@ -61,17 +61,17 @@ class _Applied:
         return self.config.get(f"{part.name}.{name}", otherwise)
 
     # -------------------------------------------------------------------------------------------------- positions
-    def _around(self, part: Part) -> list[Place]:
+    def _around(self, part: Part) -> list[AttachPoint]:
         """The loops that all readers of a part are computed within."""
         spines = [self._spines[id(reader)] for reader in part.readers]
-        shared: list[Place] = []
+        shared: list[AttachPoint] = []
         for positions in zip(*spines):
             if any(position[1] is not positions[0][1] for position in positions):
                 break
             shared.append(positions[0])
         return shared
 
-    def _position(self, part: Part) -> list[Place]:
+    def _position(self, part: Part) -> list[AttachPoint]:
         """Put a part where its knob says; the loops around it, none at the root."""
         level, around = self._knob(part, "at", ROOT), self._around(part)
         if part.is_output or level == ROOT or not around:
@@ -204,7 +204,7 @@ class _Applied:
             stage.unroll(vectors)
         stage.vectorize(axis)
 
-    def _own_loops(self, part: Part, tensor: te.Tensor, loops: list[te.IterVar], fuse: int) -> list[Place]:
+    def _own_loops(self, part: Part, tensor: te.Tensor, loops: list[te.IterVar], fuse: int) -> list[AttachPoint]:
         """The outer loops of a part at the root, the first `fuse` of them one that workers share."""
         shared = self._share(tensor, loops[:fuse], part.work)
         return [(tensor, shared), *((tensor, loop) for loop in loops[fuse:])]

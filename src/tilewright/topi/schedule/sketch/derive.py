@@ -22,7 +22,7 @@ Knobs = dict[str, tuple[Any, ...]]
 
 #: Where a stage is computed that need not be: inlined, at the root, or within a loop of what reads it, counted from
 #: the outermost.
-INLINED, ROOT, PLACES = "inline", 0, (1, 2, 3)
+INLINED, ROOT, ATTACH_POINTS = "inline", 0, (1, 2, 3)
 
 #: How many neighbours are computed together: along the axes that are reduced over, or across results.
 ALONG, ACROSS = "along", "across"
@@ -53,7 +53,7 @@ def derive(parts: Sequence[Part], target: Target) -> Knobs:
 def _tiled(part: Part, target: Target) -> Knobs:
     knobs: Knobs = {f"tile{i}": tile_choices(size) for i, size in enumerate(part.sizes)}
     knobs |= {f"sum{i}": tuple(inner_choices(size)) for i, size in enumerate(part.terms)}
-    knobs |= {"at": PLACES[:2], "unroll": (False, True)}
+    knobs |= {"at": ATTACH_POINTS[:2], "unroll": (False, True)}
     return knobs | _shares(part, target)
 
 
@@ -80,13 +80,13 @@ def _pass(part: Part, target: Target) -> Knobs:
 def _movable(part: Part, target: Target) -> Knobs:
     """Guards within the innermost loops of tiles would keep these from being vectors."""
     tiled = any(reader.role == TILED for reader in part.readers)
-    return {"at": (ROOT, *PLACES) if tiled else (INLINED, ROOT, *PLACES)}
+    return {"at": (ROOT, *ATTACH_POINTS) if tiled else (INLINED, ROOT, *ATTACH_POINTS)}
 
 
 def _placed(part: Part) -> Knobs:
     """The attachment of the part, and the number of its outer loops that are fused where that is at the root."""
     knobs: Knobs = {"fuse": tuple(range(1, max(2, len(part.sizes) + 1)))}
-    return knobs if part.is_output or not part.readers else {**knobs, "at": (ROOT, *PLACES)}
+    return knobs if part.is_output or not part.readers else {**knobs, "at": (ROOT, *ATTACH_POINTS)}
 
 
 def _shares(part: Part, target: Target) -> Knobs:

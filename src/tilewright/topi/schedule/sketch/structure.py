@@ -69,7 +69,7 @@ def extent_of(axis: te.IterVar) -> int:
     size = None if axis.dom is None else as_const(axis.dom.extent)
     if size is None:
         raise UnsupportedError(
-            f"the axis {axis.name} is a symbolic dimension; sketches need all sizes: give it a number"
+            f"the axis {axis.name} is a symbolic dimension; sketches need all sizes: fix it to a number"
         )
     return int(size)
 
