@@ -59,7 +59,7 @@ def test_a_reference_that_breaks_its_type_rule_is_an_internal_error() -> None:
         pattern=OpPattern.OPAQUE,
         reference=lambda attrs, x: x,
     )
-    with pytest.raises(InternalError, match=r"reference of test.wrong gives"):
+    with pytest.raises(InternalError, match=r"reference of test.wrong returns"):
         relay.interpret(relay.Call(op, [relay.var("x", shape=(2,))]), [np.zeros(2, "float32")])
 
 

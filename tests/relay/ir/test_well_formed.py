@@ -57,7 +57,7 @@ def ill_formed() -> list[tuple[str, relay.Function]]:
         (r"Lost is not a constructor of a data type", relay.Function([], relay.Call(lost, []))),
         (r"the type variable A is not a parameter", relay.Function([relay.var("z", a)], relay.const(1))),
         (
-            r"gives List 2 arguments; it takes 1",
+            r"passes List 2 arguments; it takes 1",
             relay.Function([relay.var("z", data.header(INT, INT))], relay.const(1)),
         ),
         (r"names Nowhere, which the module does not define", relay.Function([relay.var("z", lost.belong_to())], inner)),
@@ -76,7 +76,7 @@ def test_fields_of_constructors_are_checked() -> None:
     data = list_type()
     header = relay.GlobalTypeVar("Box")
     box = relay.TypeData(header, [], [relay.Constructor("Box", [data.header()], header)])
-    with pytest.raises(IllFormedError, match="the constructor Box gives List 0 arguments; it takes 1"):
+    with pytest.raises(IllFormedError, match="the constructor Box passes List 0 arguments; it takes 1"):
         check_well_formed(relay.IRModule({}, {header: box, data.header: data}))
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tilewright import relay
-from tilewright.relay.op.views import Join, absolute, cut_offsets, is_free, joins_contiguously, place_joins
+from tilewright.relay.op.views import Join, absolute, assign_joins, cut_offsets, is_free, joins_contiguously
 
 X = relay.var("x", shape=(1, 4, 6))
 
@@ -39,20 +39,22 @@ def test_batches_do_not_join_by_channel() -> None:
 def test_the_last_join_places_the_parts_and_earlier_ones_find_them_in_order() -> None:
     early = Join("ab", ("a", "b"), (4, 8))
     late = Join("abc", ("a", "b", "c"), (4, 8, 12))
-    placed = place_joins([early, late], lambda key: False)
+    placed = assign_joins([early, late], lambda key: False)
     assert is_free(early, placed) and is_free(late, placed)
     assert absolute("ab", placed) == ("abc", 0) and absolute("c", placed) == ("abc", 12)
 
 
 def test_joins_nest() -> None:
     inner, outer = Join("ab", ("a", "b"), (4, 8)), Join("cab", ("c", "ab"), (16, 12))
-    placed = place_joins([inner, outer], lambda key: False)
+    placed = assign_joins([inner, outer], lambda key: False)
     assert absolute("b", placed) == ("cab", 20)
 
 
 @pytest.mark.parametrize("fixed", ["a", "ba"])
 def test_what_is_fixed_or_in_another_order_is_not_free(fixed: str) -> None:
     first, second = Join("ab", ("a", "b"), (4, 8)), Join("ba", ("b", "a"), (8, 4))
-    placed = place_joins([first, second], lambda key: key == fixed)
+    placed = assign_joins([first, second], lambda key: key == fixed)
     assert not is_free(first, placed) or not is_free(second, placed)
-    assert not is_free(Join("aa", ("a", "a"), (4, 4)), place_joins([Join("aa", ("a", "a"), (4, 4))], lambda key: False))
+    assert not is_free(
+        Join("aa", ("a", "a"), (4, 4)), assign_joins([Join("aa", ("a", "a"), (4, 4))], lambda key: False)
+    )

@@ -56,7 +56,7 @@ def find(pattern: DFPattern, expr: Expr, users: Users) -> NodeMap | None:
 
 
 def users_of(pattern: DFPattern, root: Expr) -> Users:
-    """Who uses each node below `root`, if `pattern` asks for it."""
+    """Who uses each node below `root`, if `pattern` requires it."""
     return consumers(post_order(root)) if any(isinstance(part, DominatorPattern) for part in parts(pattern)) else {}
 
 

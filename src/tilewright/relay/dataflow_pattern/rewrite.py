@@ -28,7 +28,7 @@ MOST_ROUNDS = 100
 
 
 class DFPatternCallback:
-    """A pattern and what to put in the place of what it matches. Set `pattern` before use.
+    """A pattern and what to replace its matches by. Set `pattern` before use.
 
     `require_type` has the types known before `callback` is asked; `rewrite_once` goes through the graph once only.
     """
@@ -42,7 +42,7 @@ class DFPatternCallback:
     def callback(self, pre: Expr, post: Expr, node_map: NodeMap) -> Expr:
         """The replacement of `post`, the node that matched; `pre` is that node before its operands were rewritten.
 
-        `node_map` gives for each part of the pattern the nodes that it matched. Return `post` to leave it.
+        `node_map` has for each part of the pattern the nodes that it matched. Return `post` to leave it.
         """
         raise NotImplementedError
 

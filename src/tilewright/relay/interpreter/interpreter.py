@@ -54,7 +54,7 @@ def interpret(
 ) -> list[np.ndarray[Any, Any]]:
     """The outputs of `mod["main"]` on `inputs` (by parameter name or in order), tuples flattened to one list.
 
-    With `check`, an operator whose reference gives another shape or dtype than its type rule is an internal error.
+    With `check`, an operator whose reference returns another shape or dtype than its type rule is an internal error.
     """
     return flatten(evaluate(mod, inputs, check))
 
@@ -203,7 +203,7 @@ def _all_children(_: _Frame, node: Expr) -> Needed:
 
 
 def _continue_with(frame: _Frame, node: Expr, rest: Expr) -> Needed:
-    """The value of `node` is that of `rest`. Where it is the frame's result, `rest` takes its place on the stack."""
+    """The value of `node` is that of `rest`. Where it is the frame's result, `rest` replaces it on the stack."""
     if len(frame.stack) > 1:
         frame.chosen[node] = rest
         return (rest,)

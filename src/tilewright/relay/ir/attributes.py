@@ -27,7 +27,7 @@ from tilewright.tir.expr import Expr as TirExpr
 from tilewright.topi.util import per_axis as one_each
 from tilewright.topi.util import sides as both_sides
 
-#: The default of an attribute that every call has to give.
+#: The default of an attribute that every call has to set.
 REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "REQUIRED"})()
 #: The default of an attribute that a call has only where a pass has decided something.
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
@@ -48,7 +48,7 @@ class Attribute:
 
     @property
     def is_required(self) -> bool:
-        """True if every call has to give it."""
+        """True if every call has to set it."""
         return self.default is REQUIRED
 
 

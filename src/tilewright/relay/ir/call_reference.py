@@ -28,7 +28,7 @@ def call_reference(call: Call, args: Sequence[Value], check: bool = True, attrs:
         result = _typed(op.reference(call.attrs if attrs is None else attrs, *flatten(tuple(args))), out_type)
     if check and not fits(result, out_type):
         got = [(leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray) else leaf for leaf in flatten(result)]
-        raise InternalError(f"the reference of {op.name} gives {got}, its type rule says {out_type}")
+        raise InternalError(f"the reference of {op.name} returns {got}, its type rule says {out_type}")
     return result
 
 

@@ -271,7 +271,7 @@ class Call(Expr):
         span: str | Iterable[Type] | None = "",
         span_behind_types: object = "",
     ) -> None:
-        # Classic programs give the types that type variables stand for in fourth position, which follow from the
+        # Classic programs pass the types that type variables stand for in fourth position, which follow from the
         # arguments, and the span behind them.
         object.__setattr__(self, "op", op)
         object.__setattr__(self, "args", tuple(args))

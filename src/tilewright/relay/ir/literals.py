@@ -50,7 +50,7 @@ def quoted(name: str) -> str:
 
 
 class TypeTexts:
-    """Types and attributes as text; variables that share a name are told apart by a number."""
+    """Types and attributes as text; variables that share a name are distinguished by a number."""
 
     def __init__(self) -> None:
         self._names: dict[TirVar, str] = {}

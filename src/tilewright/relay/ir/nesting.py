@@ -1,4 +1,4 @@
-"""Places within positions, such as the scopes of a program: the innermost one that encloses two."""
+"""Positions within positions, such as the scopes of a program: the innermost one that encloses two."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Nested(Protocol):
         """The position around this one."""
 
 
-Place = TypeVar("Place", bound=Nested)
+Inner = TypeVar("Inner", bound=Nested)
 
 
-def innermost_around(a: Place, b: Place) -> Place:
+def innermost_around(a: Inner, b: Inner) -> Inner:
     """The innermost position that encloses both, of positions that have the outermost one in common."""
     while a is not b:
         if a.depth < b.depth:

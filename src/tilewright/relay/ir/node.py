@@ -6,7 +6,7 @@
         value: Expr = operand()
         body: Expr = operand()
 
-`@node` makes it a frozen dataclass with slots and gives it `FIELDS`, `operands()`, `bound()` and `with_operands(…)`,
+`@node` makes it a frozen dataclass with slots and adds `FIELDS`, `operands()`, `bound()` and `with_operands(…)`,
 over which walkers, the rewriter, structural keys and JSON are written once for all classes. A field without a part is a
 plain value. A class whose operands depend on more than its fields (a callee may be a mere name) writes these methods.
 """

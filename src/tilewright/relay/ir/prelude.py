@@ -71,11 +71,11 @@ class Prelude:
         """Functions on arrays of tensors of `ndim` dimensions, whose sizes are known at run time only.
 
         They are added to `mod`, and returned by what they do: "create" (int32) makes an array of that many empty
-        slots, "write" (array, index, tensor) gives it with a slot filled, "read" (array, index) a tensor, "size", and
+        slots, "write" (array, index, tensor) returns it with a slot filled, "read" (array, index) a tensor, "size", and
         "stack" all tensors as one with a new first axis. Raises InputError where that is no number of dimensions.
         """
         if ndim < 0:
-            raise InputError(f"an array of tensors of {ndim} dimensions is asked for")
+            raise InputError(f"an array of tensors of {ndim} dimensions is requested")
         element = TensorType([AnyDim()] * ndim, dtype)
         suffix = f"{element.dtype}_{ndim}"
         if f"tensor_array_create_{suffix}" not in self.mod:

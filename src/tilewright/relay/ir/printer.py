@@ -5,7 +5,7 @@
       nn.relu(%0)
     }
 
-`to_text` is for reading. `astext` is the whole program, and `parser.parse` gives it back: it begins with
+`to_text` is for reading. `astext` is the whole program, and `parser.parse` reads it back: it begins with
 `#[version = "0.0.5"]`, attributes that have their defaults are left out, and constants that are no scalars stand as
 `meta[relay.Constant][0]`, with their contents in a section behind the program. `%0 = …;` names a node of the graph and
 no more than that: only `let` binds.
@@ -63,7 +63,7 @@ def to_text(node: IRModule | Expr, types: bool = False, spans: bool = False, mar
 
 @node_method
 def astext(node: IRModule | Expr | Op, show_meta_data: bool = True) -> str:
-    """`node` as a program that `parser.parse` (a module) or `parser.parse_expr` gives back.
+    """`node` as a program that `parser.parse` (a module) or `parser.parse_expr` reads back.
 
     Without `show_meta_data` the contents of constants are left out, and it cannot be read back if there are any.
     """
@@ -81,7 +81,7 @@ def astext(node: IRModule | Expr | Op, show_meta_data: bool = True) -> str:
     return f"{text}\n#[metadata]\n{save_metadata({'relay.Constant': printer.constants})}\n"
 
 
-#: Lines between these are indented once more. They are put in their places at the end, for programs nest deep.
+#: Lines between these are indented once more. They are inserted at the end, for programs nest deep.
 _DEEPER, _BACK = "\ue002", "\ue003"
 
 
@@ -246,7 +246,7 @@ class _FunctionPrinter:
         return self._marked(node, f"let {self.shared.name(node.var)}{declared} = {value}").split("\n")
 
     def _define(self, node: Expr, stack: list[tuple[Expr, int]], is_result: bool) -> list[str]:
-        """Give `node` its text: its definition if it is used once and stands alone, a line and a number otherwise."""
+        """Set the text of `node`: its definition if it is used once and stands alone, a line and a number otherwise."""
         text = self._marked(node, _TEXTS[type(node)](self, node))
         user = stack[-1][0] if stack else None
         alone = self._is_direct(node) and (is_result or (isinstance(user, Let) and user.value is node))

@@ -14,14 +14,14 @@ Conventions of the functions in an `Op`:
 - `reference` gets and returns NumPy arrays (a tuple of them for a tuple-valued operator) of exactly the declared
   types; it honours the layout attributes (`data_layout`, `kernel_layout`, `out_layout`, `layout`), so that a graph can
   be checked before and after `alter_layout`.
-- `gradient(call, output_gradient)` gives the gradient of each argument of `call`, in Relay operators: an expression of
-  the argument's type (a `Tuple` for a tuple), or None where nothing flows (an index, a constant piece). The types of
+- `gradient(call, output_gradient)` returns the gradient of each argument of `call`, in Relay operators: an expression
+  of the argument's type (a `Tuple` for a tuple), or None where nothing flows (an index, a constant piece). The types of
   `call` and of its arguments are known. Gradients are written in other operators, so they are given after all of
   these are registered, by `set_gradient` (`relay/op/gradients`); operators themselves never change.
 - `expansion(args, attrs)` writes the operator in other operators. Such an operator needs nothing else but its
   reference: type, compute and gradient follow (`relay/op/composite.py`), and `transform.expand_operators` puts the
-  expansion in its place before any other pass looks at it.
-- What a pass asks of an operator (`costly`, `neutral`, `view` …) is a field, said where it is registered; no other
+  expansion instead of it before any other pass looks at it.
+- What a pass asks of an operator (`costly`, `neutral`, `view` …) is a field, set where it is registered; no other
   table has operators as its keys.
 - `data_dependent` marks an operator whose output shape depends on the values of its inputs: its type has `Any`
   dimensions, it has no compute, and its reference runs on the host.
@@ -91,7 +91,7 @@ class LayoutChoice:
 
 
 class Precision(IntEnum):
-    """In which precision an operator is computed where a program asks for 16 bits; the numbers are the classic ones."""
+    """In which precision an operator is computed where a program requests 16 bits; the numbers are the classic ones."""
 
     ALWAYS = 0
     """in 16 bits whatever its inputs are: the operators that cost; with an `out_dtype` sums are float32"""
@@ -146,7 +146,7 @@ Static = Callable[..., "Expr | None"]
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class IndexedAxes:
     """Axes of the first operand that the numbers of the second one are positions on; none for its elements in a row.
 
     `coordinates`: one axis for each slice of the first axis of the indices. `from_back`: -1 is the last position.
@@ -212,7 +212,7 @@ class Op(Operator):
     identity_on_same_type: bool = False
     """its result is its input where both have one type"""
     view: View | None = None
-    positions: Callable[[Call], Places | None] | None = None
+    positions: Callable[[Call], IndexedAxes | None] | None = None
     """where it reads or writes at the numbers of its second operand; None where any number will do"""
     spatial_axes: int = 0
     """of images, the axes beside batch and channels, whose order a program may choose (`convert_layout`)"""
@@ -228,7 +228,7 @@ class Op(Operator):
     scaled_weights: ScaledWeights | None = None
     first_shape: int = 0
     static: Static | None = None
-    """the operator of known shapes in its place, where its arguments from `first_shape` on are known"""
+    """the operator of known shapes instead of it, where its arguments from `first_shape` on are known"""
 
     @property
     def gradient(self) -> Gradient | None:
@@ -268,7 +268,7 @@ register = _registering(Op)
 
 
 def set_gradient(name: str, gradient: Gradient) -> None:
-    """Give the operator `name` its gradient, once; a second one is an internal error."""
+    """Set the gradient of the operator `name`, once; a second one is an internal error."""
     if get(name).name in _GRADIENTS:
         raise InternalError(f"the operator {name!r} has two gradients")
     _GRADIENTS[name] = gradient

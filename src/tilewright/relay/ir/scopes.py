@@ -44,7 +44,7 @@ class Scopes:
             for kid in children(node):
                 self.uses[kid] = self.uses.get(kid, 0) + 1
         for node in reversed(order):
-            self._place_operands(node)
+            self._position_operands(node)
         for kid, block in reversed(self._edges):
             self._hoist(kid, block)
 
@@ -56,7 +56,7 @@ class Scopes:
         if isinstance(root, Let) and self.uses.get(root, 1) == 1:
             self._tails.add(root)
 
-    def _place_operands(self, node: Expr) -> None:
+    def _position_operands(self, node: Expr) -> None:
         home = self._home[node]
         for kid, block, last in self._regions(node, home):
             if last:

@@ -142,7 +142,7 @@ def _binding(var: Expr, types: _TypeTexts) -> tuple[Any, ...]:
 
 
 def _declared(var: Var) -> Type | None:
-    """The type that a program gives `var`; `_` says nothing."""
+    """The type that a program declares for `var`; `_` says nothing."""
     return None if isinstance(var.type_annotation, IncompleteType) else var.type_annotation
 
 

@@ -104,7 +104,7 @@ def map_attrs(value: Any, rule: Callable[[Dim], Dim]) -> Any:
 def fix_sizes(function: Function, shapes: Shapes) -> Function:
     """`function` with the sizes of the parameters named in `shapes` in place of their symbolic dimensions.
 
-    A parameter is named, or told by its position. A string leaves a dimension symbolic. Raises ShapeError where a
+    A parameter is named, or numbered by its position. A string leaves a dimension symbolic. Raises ShapeError where a
     parameter cannot have the shape.
     """
     params = {param.name: type_of(param) for param in function.params}

@@ -34,7 +34,7 @@ Dim: typing.TypeAlias = typing.Any
 class Any:
     """A dimension that is known at run time only. One object; not known to be equal to anything, itself included.
 
-    Arithmetic with it gives it again.
+    Arithmetic with it yields it again.
     """
 
     __slots__ = ()
@@ -198,7 +198,7 @@ class FuncType(Type):
         return hash((self.arg_types, self.ret_type))
 
     def instantiate(self, types: Iterable[Type]) -> tuple[tuple[Type, ...], Type]:
-        """Argument types and result type with `types`, one each, in the place of the type parameters."""
+        """Argument types and result type with `types`, one each, instead of the type parameters."""
         mapping = dict(zip(self.type_params, types, strict=True))
         return tuple([substitute_type(arg, mapping) for arg in self.arg_types]), substitute_type(self.ret_type, mapping)
 
@@ -320,7 +320,7 @@ def with_parts(type_: Type, kids: tuple[Type, ...]) -> Type:
 
 @nested
 def map_type(type_: Type, rule: typing.Callable[[Type], Type | None]) -> Type:
-    """`type_` rebuilt from the leaves up; `rule` gives each part's replacement, or None to keep it."""
+    """`type_` rebuilt from the leaves up; `rule` returns each part's replacement, or None to keep it."""
     kids = parts(type_)
     rebuilt = with_parts(type_, tuple([map_type(kid, rule) for kid in kids])) if kids else type_
     replacement = rule(rebuilt)

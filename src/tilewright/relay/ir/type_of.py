@@ -1,4 +1,4 @@
-"""The type of one expression, derived when it is asked for. `transform.infer_type` is the pass over a whole module."""
+"""The type of one expression, derived on first use. `transform.infer_type` is the pass over a whole module."""
 
 from __future__ import annotations
 

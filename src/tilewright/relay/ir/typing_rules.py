@@ -123,7 +123,7 @@ class Inference:
         self._open.clear()
 
     def _expect(self, node: Expr) -> bool:
-        """Give operands of a waiting operator the types that it expects; True if there was one to give."""
+        """Set the types of operands of a waiting operator to those that it expects; True if there was one to set."""
         if not isinstance(node, Call) or not isinstance(node.op, Op):
             return False
         known = [self._known(arg) for arg in node.args]
@@ -155,7 +155,9 @@ class Inference:
             unknown = [arg for arg in node.args if isinstance(arg, Var) and arg in unknown] or unknown
         if unknown:
             name = unknown[0].name
-            return TypeErrorAt(node, f"the variable {name!r} has no type; give it a shape: relay.var(name, shape=…)")
+            return TypeErrorAt(
+                node, f"the variable {name!r} has no type; declare it with a shape: relay.var(name, shape=…)"
+            )
         what = f"the type {self._known(node)} of this {type(node).__name__}"
         return TypeErrorAt(node, f"nothing determines {what}; annotate the variable that it is bound to")
 

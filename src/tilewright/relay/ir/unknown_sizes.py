@@ -16,7 +16,7 @@ from tilewright.tir.visitor import collect_vars
 
 
 class UnknownSize(SizeVar):
-    """The unknown size behind one `?`; it gives way to any other size where two must be equal."""
+    """The unknown size behind one `?`; it is replaced by any other size where two must be equal."""
 
     __slots__ = ()
 

@@ -5,7 +5,7 @@ any other is walked like an operand, body included, since it may use variables f
 the body as a region of its own (it runs when the function is called, or never) looks at `Function` nodes itself, as
 it looks at the branches of `If` and `Match`. Passes reach the functions of a module through `IRModule.map_functions`.
 
-What a node's operands are is said where it is declared (`node.py`); the variables that it binds are not among them.
+What a node's operands are is declared with it (`node.py`); the variables that it binds are not among them.
 """
 
 from __future__ import annotations

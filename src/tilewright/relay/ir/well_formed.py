@@ -32,7 +32,7 @@ def well_formed(root: IRModule | Expr) -> bool:
 def check_well_formed(root: IRModule | Expr) -> None:
     """Raise `IllFormedError`, with the lines around the position, where one of these does not hold:
 
-    - a variable is bound in one place, and used only where that position reaches;
+    - a variable is bound once, and used only where that position reaches;
     - a function of the module that is named is defined, and so is a data type, and a constructor belongs to it;
     - a data type has as many arguments as parameters, and a type variable is a parameter of a function around it.
     An expression that is no function may have free variables; what it names of a module is not checked.
@@ -132,7 +132,7 @@ def _check_kind(type_: Type, mod: IRModule, where: str) -> None:
             raise IllFormedError(f"{where} names {head}, which the module does not define")
         given = len(part.args) if isinstance(part, TypeCall) else 0
         if given != len(data.type_vars):
-            raise IllFormedError(f"{where} gives {head} {given} arguments; it takes {len(data.type_vars)}")
+            raise IllFormedError(f"{where} passes {head} {given} arguments; it takes {len(data.type_vars)}")
 
 
 def _error(mod: IRModule, node: Expr, message: str) -> IllFormedError:

@@ -34,5 +34,5 @@ def _reason(type_: TensorType) -> str:
     if type_.ndim > MOST_DIMENSIONS:
         return f"{type_.ndim} dimensions: at most {MOST_DIMENSIONS} are possible"
     if type_.is_static and type_.nbytes > ADDRESSABLE:
-        return f"{type_.nbytes} bytes: more than any memory; give the model smaller sizes"
+        return f"{type_.nbytes} bytes: more than any memory; choose smaller sizes of the model"
     return ""

@@ -128,7 +128,7 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     """NumPy's common shape. Raises TypeMismatchError.
 
     Symbolic sizes that differ are taken to be equal, which is checked at run time; one beside a number other than 1 is
-    taken to be that number. A size of which nothing is known gives way to any other but 1.
+    taken to be that number. A size of which nothing is known is taken to be any other but 1.
     """
     rank = max((len(shape) for shape in shapes), default=0)
     full = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
@@ -166,7 +166,7 @@ def divides(size: Dim, parts: int) -> bool:
 
 def require_positions(sizes: Sequence[Dim], count: Dim) -> None:
     """Refuse to read `count` elements, or write them, on axes of `sizes` of which one is empty; none may always be."""
-    message = f"an axis of size 0 has no places, and {count} are asked for"
+    message = f"an axis of size 0 has no positions, and {count} are requested"
     require(all(at_most(smaller(count, 1), size) for size in sizes), message)
 
 

@@ -2,7 +2,7 @@
 instead of NCHW.
 
 A rule takes a call, for each tensor that it reads the layout that it had and the one it has now (None: nothing is known
-of its axes), and their types as they were. It says in which the call then wants each of them and gives its results,
+of its axes), and their types as they were. It says in which the call then wants each of them and has its results,
 and its new attributes; None: it does not follow. Operators without a rule that compute element by element follow by
 `elementwise`.
 """
@@ -172,7 +172,7 @@ def squeezed(call: Call, moves: Moves, types: Types) -> Followed | None:
 
 
 def transposed(call: Call, moves: Moves, types: Types) -> Followed | None:
-    """`transpose` gives the axes in the order that it was to give them, whatever order they come in."""
+    """`transpose` orders the axes as it did before, whatever order they come in."""
     lead = moves[0]
     if lead is None or _blocked(lead.was) or _blocked(lead.now):
         return None
@@ -233,7 +233,7 @@ def sliced(call: Call, moves: Moves, types: Types) -> Followed | None:
 
 
 def _bounds_in(lead: Moved, axis: int, first: int, last: int, step: int) -> tuple[int, int, int, int] | None:
-    """Place, begin, end and stride of a slice of `axis` in the new layout; None if it does not keep blocks whole."""
+    """Position, begin, end and stride of a slice of `axis` in the new layout; None if it does not keep blocks whole."""
     block = parse_layout(lead.now).block_of(lead.was[axis])
     if block > 1 and (step != 1 or first % block or last % block or first < 0 or last < 0):
         return None

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright import topi
 from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, const
-from tilewright.relay.ir.registry import OpPattern, Places, Precision, register
+from tilewright.relay.ir.registry import IndexedAxes, OpPattern, Precision, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op.common import (
@@ -99,16 +99,16 @@ def gather(data: Expr, axis: int, indices: Expr) -> Call:
     return call("gather", data, indices, axis=axis)
 
 
-def _on_axis(call: Call) -> Places:
+def _on_axis(call: Call) -> IndexedAxes:
     axis = call.attrs["axis"]
     positions = () if axis is None else (axis % tensor_type_of(call.args[0]).ndim,)
-    return Places(positions, from_back=call.attrs.get("mode", "from_back") != "clip")
+    return IndexedAxes(positions, from_back=call.attrs.get("mode", "from_back") != "clip")
 
 
-def coordinates(call: Call, first: int = 0, from_back: bool = True) -> Places:
-    """Places of tuples of numbers, which the first axis of the indices holds, on the axes from `first` on."""
+def coordinates(call: Call, first: int = 0, from_back: bool = True) -> IndexedAxes:
+    """Positions by tuples of numbers, which the first axis of the indices holds, on the axes from `first` on."""
     depth = known_size(tensor_type_of(call.args[1]).shape[0], "the number of coordinates")
-    return Places(tuple(range(first, first + depth)), coordinates=True, from_back=from_back)
+    return IndexedAxes(tuple(range(first, first + depth)), coordinates=True, from_back=from_back)
 
 
 def _gather_nd_type(types: Types, attrs: Attrs) -> Type:

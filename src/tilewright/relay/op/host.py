@@ -154,7 +154,7 @@ def push(elements: Expr, element: Expr) -> Call:
 
 
 def stack_list(elements: Expr, element: TensorType, axis: int = 0, length: int | None = None) -> Call:
-    """The elements of a list of `element`s as slices of one tensor along a new `axis`; none give an empty tensor.
+    """The elements of a list of `element`s as slices of one tensor along a new `axis`; none become an empty tensor.
 
     `length` is how many there are, where that is known.
     """

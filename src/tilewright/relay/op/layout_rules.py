@@ -127,7 +127,7 @@ def _filtered(
     backend: GraphBackend,
     chosen: tuple[tuple[str, int], ...],
 ) -> LayoutChoice:
-    """Minimal filtering: the constant kernel is transformed at compile time.
+    """Winograd convolution: the constant kernel is transformed at compile time.
 
     Images of symbolic sizes are taken to have those of their hints; the grid of tiles then has whole groups (`group`).
     """

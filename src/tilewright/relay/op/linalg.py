@@ -183,7 +183,7 @@ def geqrf(data: Expr) -> Call:
 
 
 def householder_product(reflectors: Expr, scales: Expr, complete: bool = False) -> Call:
-    """The first columns of the product of reflectors as `geqrf` gives them; all with `complete`."""
+    """The first columns of the product of reflectors as `geqrf` returns them; all with `complete`."""
     return call("linalg.householder_product", reflectors, scales, complete=complete)
 
 
@@ -208,7 +208,7 @@ def lu_factor(data: Expr, pivot: bool = True, refuse: str = "") -> Call:
 
 
 def permutation(pivots: Expr, rows: int, dtype: str = "float32") -> Call:
-    """The matrices that row exchanges as `lu_factor` gives them stand for."""
+    """The matrices that row exchanges as `lu_factor` returns them stand for."""
     return call("linalg.permutation", pivots, rows=rows, dtype=dtype)
 
 

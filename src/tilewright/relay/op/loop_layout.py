@@ -2,7 +2,7 @@
 
     "4I64O" -> "8O4I8O"     an axis O of 64 in two pieces, the outer one first
 
-The scheduler asks for a weight in the order in which its loops read it.
+The scheduler requests a weight in the order in which its loops read it.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ erfc = _unary("erfc", ref.erfc)
 
 
 def _fast(name: str, exact: Callable[[Expr], Call], reference: Callable[[Any], Any]) -> Any:
-    """The classic approximations; ours are polynomials of few terms anyway, so the exact operators take their place."""
+    """The classic approximations; ours are polynomials of few terms anyway, so the exact operators replace them."""
     register_composite(
         f"fast_{name}",
         num_inputs=1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright import topi
 from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
-from tilewright.relay.ir.registry import OpPattern, Places, register
+from tilewright.relay.ir.registry import IndexedAxes, OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op.common import (
@@ -57,7 +57,7 @@ def _register_elements(name: str, mode: str, **more: attr.Attribute) -> None:
         reference=lambda attrs, x, indices, updates: ref.scatter_elements(
             x, indices, updates, attrs["axis"], attrs.get("reduction", mode)
         ),
-        positions=lambda call: Places((call.attrs["axis"] % tensor_type_of(call.args[0]).ndim,), from_back=False),
+        positions=lambda call: IndexedAxes((call.attrs["axis"] % tensor_type_of(call.args[0]).ndim,), from_back=False),
         attributes={"axis": attr.integer(0), **more},
     )
 

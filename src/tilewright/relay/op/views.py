@@ -1,6 +1,6 @@
 """Calls that move no bytes: their result is their input's memory, part of it, or their inputs lie end to end in it.
 
-`fuse_ops` keeps such calls out of kernels where it can, and `plan_memory` gives them storage instead of running them:
+`fuse_ops` keeps such calls out of kernels where it can, and `plan_memory` assigns them storage instead of running them:
 
     reshape(x)                           the storage of x
     strided_slice(x), split(x)           a run of the bytes of x, if the cut is along the first axis longer than 1
@@ -54,7 +54,7 @@ def joins_contiguously(call: Call) -> bool:
     return math.prod(result.shape[: call.attrs.axis % result.ndim]) == 1 and result.size != 0
 
 
-def place_joins(joins: Sequence[Join], fixed: Callable[[Hashable], bool]) -> dict[Hashable, tuple[Hashable, Dim]]:
+def assign_joins(joins: Sequence[Join], fixed: Callable[[Hashable], bool]) -> dict[Hashable, tuple[Hashable, Dim]]:
     """Offsets of memory inside other memory, as key -> (outer key, byte offset), such that joins cost nothing.
 
     `joins` come in order of evaluation; memory that is `fixed` stays where it is. The last join decides first: of
@@ -76,7 +76,7 @@ def place_joins(joins: Sequence[Join], fixed: Callable[[Hashable], bool]) -> dic
 
 
 def is_free(join: Join, placed: dict[Hashable, tuple[Hashable, Dim]]) -> bool:
-    """True if `place_joins` put the parts of `join` end to end at its result."""
+    """True if `assign_joins` put the parts of `join` end to end at its result."""
     base, shift = absolute(join.result, placed)
     offset: Dim = 0
     for part, nbytes in zip(join.parts, join.nbytes):
@@ -113,7 +113,7 @@ def free_concatenations(calls: Iterable[Call], results: Iterable[Expr]) -> set[C
         computed = isinstance(key, Call) and isinstance(key.op, Op) and cut_offsets(key) is None
         return key in outside or not computed
 
-    placed = place_joins(list(joins.values()), fixed)
+    placed = assign_joins(list(joins.values()), fixed)
     return {call for call, join in joins.items() if is_free(join, placed)}
 
 

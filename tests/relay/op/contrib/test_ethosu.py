@@ -175,11 +175,11 @@ def test_errors() -> None:
         type_of(binary(x, x, "ADD", "int8", activation="TANH"))
     with pytest.raises(TypeMismatchError, match=r"SHL takes two of \('int32',\)"):
         type_of(binary(x, x, "SHL", "int32"))
-    with pytest.raises(TypeMismatchError, match="MIN of int8 gives int8, not uint8"):
+    with pytest.raises(TypeMismatchError, match="MIN of int8 is int8, not uint8"):
         type_of(binary(x, x, "MIN", "uint8"))
     with pytest.raises(TypeMismatchError, match=r"scale_bias is Tensor\[\(4, 10\), uint8\], not Tensor\[\(3, 10\)"):
         table = relay.const(table_of([0] * 3, [1] * 3, [0] * 3))
         kernel = relay.const(np.zeros((4, 1, 1, 5), "int8"))
         type_of(ethosu.conv2d(relay.const(x), kernel, table, NO_TABLE, 1.0, 0, 0, 1.0, 0, (1, 1), 4))
-    with pytest.raises(TypeMismatchError, match="5 channels give 4"):
+    with pytest.raises(TypeMismatchError, match="5 channels make 4"):
         type_of(ethosu.pooling(relay.const(x), NO_TABLE, "MAX", **SCALES, pool_shape=(1, 1), ofm_channels=4))

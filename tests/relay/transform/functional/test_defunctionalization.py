@@ -78,7 +78,7 @@ def test_programs_without_functions_as_values_stay_and_what_cannot_be_done_is_sa
     plain = module(relay.exp(x))
     assert defunctionalization(plain)["main"].body is plain["main"].body
     g = relay.var("g", relay.FuncType([SCALAR], SCALAR))
-    with pytest.raises(UnsupportedError, match="@main takes or gives functions"):
+    with pytest.raises(UnsupportedError, match="@main takes or returns functions"):
         defunctionalization(module(relay.Function([g], g(relay.const(1.0)))))
     y = relay.var("y", t)
     identity = relay.Function([y], y, t, [t])

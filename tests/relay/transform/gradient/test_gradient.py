@@ -120,7 +120,7 @@ def test_unknown_mode_and_missing_module() -> None:
     func, _, _ = product()
     with pytest.raises(UnsupportedError, match="mode 'forward'; known: auto, first_order, higher_order"):
         gradient(func, mode="forward")
-    with pytest.raises(UnsupportedError, match="a function is needed, not a GlobalVar; give a GlobalVar its module"):
+    with pytest.raises(UnsupportedError, match="a function is needed, not a GlobalVar; pass the module of a GlobalVar"):
         gradient(relay.GlobalVar("main"))
 
 

@@ -9,7 +9,7 @@ from the scales and round once.
 `rounding_mode`: "TFL" rounds ties away from zero, convolutions twice, as TensorFlow Lite does; "TRUNCATE" towards
 zero; "NATURAL" rounds ties up. `activation`: "NONE", "CLIP" between `clip_min` and `clip_max`, or "LUT", a table of
 256 results beginning with that of the smallest value. The numbers within the processor's own TANH and SIGMOID are not
-documented: give their table as LUT.
+documented: pass their table as LUT.
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ def _pooling_type(types: Types, attrs: Attrs) -> Type:
     ifm = tensor(types[0])
     require(ifm.dtype in ("int8", "uint8", "int16", "int32"), f"ifm is int8, uint8, int16 or int32, not {ifm.dtype}")
     channels = ifm.shape[-1] if attrs["ifm_layout"] == "NHWC" else attrs["ofm_channels"]
-    require(same_dim(channels, attrs["ofm_channels"]), f"{channels} channels give {attrs['ofm_channels']}")
+    require(same_dim(channels, attrs["ofm_channels"]), f"{channels} channels make {attrs['ofm_channels']}")
     return type_of_expansion(lambda args, a: _pooling(a, args), types, attrs)
 
 
@@ -376,8 +376,8 @@ def _binary_type(types: Types, attrs: Attrs) -> Type:
     given = {"SHR": ("int32",), "SHL": ("int32",), "MIN": ("int8", "uint8"), "MAX": ("int8", "uint8")}
     takes = given.get(kind, ("int8", "uint8", "int32"))
     require(ifm.dtype in takes and ifm.dtype == ifm2.dtype, f"{kind} takes two of {takes}, not {ifm}, {ifm2}")
-    gives = {"SHL": ("int32",), "MIN": (ifm.dtype,), "MAX": (ifm.dtype,)}.get(kind, ("int8", "uint8", "int32"))
-    require(result in gives, f"{kind} of {ifm.dtype} gives {', '.join(gives)}, not {result}")
+    results = {"SHL": ("int32",), "MIN": (ifm.dtype,), "MAX": (ifm.dtype,)}.get(kind, ("int8", "uint8", "int32"))
+    require(result in results, f"{kind} of {ifm.dtype} is {', '.join(results)}, not {result}")
     require(result != "int32" or attrs["activation"] != "LUT", "a table has 256 entries, none for int32")
     return type_of_expansion(lambda args, a: _binary(a, args), types, attrs)
 

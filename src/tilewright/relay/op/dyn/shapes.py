@@ -1,5 +1,5 @@
 """`relay.dyn.*`: operators whose shapes are values at run time. They run on the host; where the shapes turn out to be
-constants, `dynamic_to_static` puts the static operators in their place."""
+constants, `dynamic_to_static` replaces them by the static operators."""
 
 from __future__ import annotations
 

@@ -120,8 +120,8 @@ def operator_gradient(call: Call, g: Expr) -> Sequence[Expr | None]:
     args = ", ".join(str(type_of(arg)) for arg in call.args)
     attrs = f", {call.attrs!r}" if call.attrs else ""
     raise UnsupportedError(
-        f"{op.name}({args}{attrs}){where} has no gradient; leave what depends on it out of the loss, or give the "
-        f"operator one with registry.set_gradient({op.name!r}, …)"
+        f"{op.name}({args}{attrs}){where} has no gradient; leave what depends on it out of the loss, or set "
+        f"it with registry.set_gradient({op.name!r}, …)"
     )
 
 

@@ -76,7 +76,7 @@ def resize2d(
     """`data` resized to `size` (height, width) by `method` nearest_neighbor, linear or cubic.
 
     `scales` (height, width) are the factors that coordinates are computed with, by default output size / input size;
-    ONNX gives them where the sizes are rounded. `rounding_method` (nearest) is round_prefer_floor by default.
+    ONNX passes them where the sizes are rounded. `rounding_method` (nearest) is round_prefer_floor by default.
     """
     return call(
         "image.resize2d",

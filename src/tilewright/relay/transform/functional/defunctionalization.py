@@ -7,7 +7,7 @@ After:  type Closure0 { Lambda0(float32) }
 
 For each type of function there is a data type with a constructor for each function of that type, whose fields are the
 variables it takes from around it, and a global function that applies it (Reynolds 1972). Programs must be monomorphic;
-`main` may neither take nor give functions.
+`main` may neither take nor return functions.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from tilewright.support.recursion import nested
 def defunctionalization(mod: IRModule) -> IRModule:
     """Make data of the functions in `mod`; see the module's docstring.
 
-    Raises `UnsupportedError` for polymorphic functions, for a `main` that takes or gives functions, and for data types
-    of the program that hold functions.
+    Raises `UnsupportedError` for polymorphic functions, for a `main` that takes or returns functions, and for data
+    types of the program that hold functions.
     """
     mod = eta_expand(mod, expand_constructor=True, expand_global_var=True)
     _check(mod)
@@ -65,7 +65,7 @@ def _check(mod: IRModule) -> None:
             )
     main = mod["main"].func_type
     if any(isinstance(part, FuncType) for type_ in (*main.arg_types, main.ret_type) for part in walk_type(type_)):
-        raise UnsupportedError(f"defunctionalization: @main takes or gives functions: {main}")
+        raise UnsupportedError(f"defunctionalization: @main takes or returns functions: {main}")
     for data in mod.type_definitions.values():
         fields = [one for constructor in data.constructors for one in constructor.inputs]
         if any(isinstance(part, FuncType) for one in fields for part in walk_type(one)):
@@ -122,7 +122,7 @@ class _Converter:
         return Function(params, self.convert(func.body), self.type(type_.ret_type), attrs=func.attrs)
 
     def type(self, type_: Type) -> Type:
-        """`type_` with the data types of functions in their place."""
+        """`type_` with functions replaced by their data types."""
         return map_type(type_, lambda part: TypeCall(self.family(part).header) if isinstance(part, FuncType) else None)
 
     def family(self, type_: Type) -> _Family:

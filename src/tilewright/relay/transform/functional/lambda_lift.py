@@ -35,7 +35,7 @@ class _Lifter:
         self.lifted: dict[GlobalVar, Function] = {}
 
     def lift(self, body: Expr) -> Expr:
-        """`body` with calls of, or names of, global functions in the place of its functions."""
+        """`body` with calls of, or names of, global functions instead of its functions."""
         bindings = {node.value: node.var for node in post_order(body) if isinstance(node, Let)}
         names: dict[Expr, Var] = {node: var for node, var in bindings.items() if isinstance(node, Function)}
         replaced: dict[Expr, Expr] = {}

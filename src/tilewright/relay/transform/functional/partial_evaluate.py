@@ -242,7 +242,7 @@ class _Evaluator:
         return _Value(self.bind(RefRead(self.visit(node.ref, env).atom)))
 
     def ref_write(self, node: RefWrite, env: _Env) -> _Value:
-        """A write, in its place among the bindings."""
+        """A write, in order among the bindings."""
         ref, value = self.visit(node.ref, env), self.visit(node.value, env)
         return _Value(self.bind(RefWrite(ref.atom, value.atom)))
 

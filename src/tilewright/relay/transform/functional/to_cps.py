@@ -66,7 +66,7 @@ def _returning(func: Function, cps: GlobalVar) -> Function:
 
 
 class _Converter:
-    """Converts one function of the module; all its continuations give the same type, `answer`."""
+    """Converts one function of the module; all its continuations return the same type, `answer`."""
 
     def __init__(self, names: dict[GlobalVar, GlobalVar]) -> None:
         self.names = names

@@ -76,12 +76,12 @@ def _groups(nodes: list[Expr], op: ParallelOp, minimum: int, tried: set[Call]) -
 
 
 def _depends(group: Sequence[Expr], operands: Sequence[Expr]) -> bool:
-    """True if one of `operands` is computed from a call of `group`, which one call for all could not give in time."""
+    """True if one of `operands` is computed from a call of `group`, so that one call cannot stand for all."""
     return not set(group).isdisjoint(post_order(*operands))
 
 
 def _combined(group: list[Call], op: ParallelOp, users: Users) -> dict[Expr, Expr]:
-    """For the last call of each branch what takes its place: its part of the combined value."""
+    """For the last call of each branch what replaces it: its part of the combined value."""
     value = op.combine(group)
     heads: list[Call] = list(group)
     while (followers := _followers(heads, op, users)) is not None:

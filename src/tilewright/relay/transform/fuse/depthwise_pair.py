@@ -12,8 +12,8 @@ from tilewright.topi.layout import parse_layout, transform_shape
 def is_depthwise_pair(depthwise: Call, pointwise: Call, backend: GraphBackend) -> bool:
     """True if `pointwise` is a 1x1 convolution whose data are elementwise results of `depthwise`, and one kernel pays.
 
-    Both must be blocked by channels and of float32, and the image must give every worker its share of rows: a band of
-    rows is one worker's, as all its channels meet in the 1x1 convolution. Images of 7 rows stay apart, for example.
+    Both must be blocked by channels and of float32, and the image must have for every worker its share of rows: a band
+    of rows is one worker's, as all its channels meet in the 1x1 convolution. Images of 7 rows stay apart, for example.
     """
     if not is_call(depthwise, "nn.conv2d") or not is_call(pointwise, "nn.conv2d"):
         return False

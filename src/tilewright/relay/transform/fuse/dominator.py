@@ -1,7 +1,7 @@
 """The dataflow of a graph seen as calls of operators, and the tree of their immediate post-dominators.
 
 A call's immediate post-dominator is the first call that every path from its value to the result goes through: the only
-place its value can be fused to without being computed twice. Tuples and fields of tuples are looked through.
+node that its value can be fused to without being computed twice. Tuples and fields of tuples are looked through.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from tilewright.tir.size_hint import size_hint
 
 Users = Mapping[Expr, list[Expr]]
 
-#: A fill value for hidden scores so low that adding it to a score gives the fill value itself.
+#: A fill value for hidden scores so low that adding it to a score yields the fill value itself.
 _ABSORBING = -1e30
 
 
@@ -120,7 +120,7 @@ def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None
     query, key = node.args
     depths = [tensor_type_of(operand).shape[2] for operand in (query, value)]
     if not isinstance(heads[1], int) and heads[0] == 1 and mask is None:
-        heads = (heads[1], 1)  # heads of a symbolic batch, which are not told apart
+        heads = (heads[1], 1)  # heads of a symbolic batch, which are not distinguished
     if not all(isinstance(size, int) for size in (heads[1], *depths)):
         return None
     return _Attention(query, key, value, not node.attrs["transpose_b"], heads, scale, mask, fill)

@@ -207,7 +207,7 @@ def _peel_views(groups: dict[Call, _Group]) -> None:
 
 
 def _is_view(call: Call) -> bool:
-    """True for a reshape, or a whole slice of a computed value, which `plan_memory` can place."""
+    """True for a reshape, or a whole slice of a computed value, to which `plan_memory` can assign storage."""
     if is_reshape(call):
         return True
     return cut_offsets(call) is not None and isinstance(producer(memory_of(call.args[0])), Call)

@@ -1,9 +1,9 @@
-"""Automatic differentiation: a function made into one that gives its result and the gradients of its parameters.
+"""Automatic differentiation: a function made into one that returns its result and the gradients of its parameters.
 
 Before: fn (%x, %w) { nn.relu(nn.dense(%x, %w)) }
 After:  fn (%x, %w) { let %y = nn.relu(nn.dense(%x, %w)); (%y, (<gradient of %x>, <gradient of %w>)) }
 
-The gradients are those of the sum of all elements of the result. Straight-line functions give straight-line code
+The gradients are those of the sum of all elements of the result. Straight-line functions become straight-line code
 (`adjoint.py`); functions with branches, closures, recursion, data types or references are differentiated by
 `higher_order_gradient.py`. Either result is an ordinary function, and can be differentiated again.
 """
@@ -39,7 +39,7 @@ def gradient(
         raise UnsupportedError(f"mode {mode!r}; known: {', '.join(MODES)}")
     func = mod[expr] if isinstance(expr, GlobalVar) and mod is not None else expr
     if not isinstance(func, Function):
-        raise UnsupportedError(f"a function is needed, not a {type(func).__name__}; give a GlobalVar its module")
+        raise UnsupportedError(f"a function is needed, not a {type(func).__name__}; pass the module of a GlobalVar")
     targets = list(func.params if wrt is None else wrt)
     foreign = [var.name for var in targets if var not in func.params]
     if foreign:

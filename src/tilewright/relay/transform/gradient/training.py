@@ -1,4 +1,4 @@
-"""Training: a loss and an optimizer made into one function that takes parameters in and gives them out.
+"""Training: a loss and an optimizer made into one function that takes parameters and returns them.
 
     step = training_step(loss, [w1, b1, w2, b2], Adam(1e-3), outputs=[logits])
     trainer = Trainer(step, tilewright.compile(step.module), {"w1": …, "b1": …, "w2": …, "b2": …})
@@ -127,7 +127,7 @@ def training_step(
 ) -> TrainingStep:
     """A step that lowers the scalar `loss` by changing `parameters`; other free variables of it are its inputs.
 
-    `outputs` are further values of the forward pass to give out, such as the logits. Raises TypeMismatchError where
+    `outputs` are further values of the forward pass to return, such as the logits. Raises TypeMismatchError where
     the loss is no scalar of floating point, and UnsupportedError naming an operator that has no gradient.
     """
     kind = tensor_type_of(loss)

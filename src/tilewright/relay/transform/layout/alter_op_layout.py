@@ -1,6 +1,6 @@
 """Calls put into other layouts, or replaced, by rules of a program's own; what reads them follows.
 
-Before: nn.relu(nn.conv2d(%x, %w))                                       (a rule asks for data_layout="NCHW16c")
+Before: nn.relu(nn.conv2d(%x, %w))                                       (a rule requests data_layout="NCHW16c")
 After:  %0 = layout_transform(%x, src_layout="NCHW", dst_layout="NCHW16c");
         %1 = nn.relu(nn.conv2d(%0, %w, data_layout="NCHW16c")); layout_transform(%1, "NCHW16c", "NCHW")
 

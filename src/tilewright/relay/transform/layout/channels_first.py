@@ -4,7 +4,7 @@ Before: nn.relu(nn.conv2d(%x, %w, data_layout="NHWC", kernel_layout="HWIO"))
 After:  %0 = transpose(%x, axes=[0, 3, 1, 2]); %1 = transpose(%w, axes=[3, 2, 0, 1]); %2 = nn.conv2d(%0, %1);
         transpose(nn.relu(%2), axes=[0, 2, 3, 1])
 
-A convolution that gives its result in another order than its data's is one with a transposition behind it, and one in
+A convolution whose result has another order than its data's is one with a transposition behind it, and one in
 blocks for which there is no kernel a plain one between transformations. What lies
 between convolutions follows, pooling and resizing with it, so a network is transposed where data comes in
 and goes out, if at all. Alone, each convolution would be transposed to and fro within its kernel.
@@ -24,7 +24,7 @@ from tilewright.relay.transform.simplify.make import is_call
 
 
 def channels_first(mod: IRModule) -> IRModule:
-    """Convert every function with such a convolution; a module without one is given back as it is."""
+    """Convert every function with such a convolution; a module without one is returned as it is."""
     mod = mod.map_functions(
         lambda func: func.with_body(rewrite(rewrite(func.body, _in_order_of_data), _without_blocks))
     )

@@ -1,4 +1,4 @@
-"""Convolutions and what lies between them are computed in layouts that the user asks for.
+"""Convolutions and what lies between them are computed in layouts that the user requests.
 
 Before: nn.relu(nn.conv2d(%x, %w))                                                            (NCHW, OIHW)
 After:  %0 = transpose(%x, axes=[0, 2, 3, 1]); %1 = transpose(%w, axes=[2, 3, 1, 0]);
@@ -34,8 +34,8 @@ DEFAULT_KERNELS = {
     "NCW": "OIW", "NWC": "WIO", "NCHW": "OIHW", "NHWC": "HWIO", "HWNC": "HWOI", "NCDHW": "OIDHW", "NDHWC": "DHWIO",
 }  # fmt: skip
 
-#: (attributes, operands as they are now, the types of operands and result as they were, the layouts asked for) -> the
-#: call in the place of this one, or None to keep it.
+#: (attributes, operands as they are now, the types of operands and result as they were, the requested layouts) -> the
+#: call instead of this one, or None to keep it.
 ConvertRule = Callable[[Attrs, Sequence[Expr], Sequence[Type], Sequence[str]], "Expr | None"]
 
 
@@ -136,7 +136,7 @@ def _skipped(root: Expr, wanted: Mapping[str, tuple[str, ...]]) -> set[Expr]:
 
 
 def _converted(call: Call, args: Sequence[Expr], layouts: tuple[str, ...]) -> Call | None:
-    """`call` in the layouts asked for; None for one whose axes are others, such as blocks."""
+    """`call` in the requested layouts; None for one whose axes are others, such as blocks."""
     attrs, data = call.attrs, layouts[0]
     if "kernel_layout" not in attrs:
         return Call(call.op, args, attrs.replace(layout=data), call.span) if _same_axes(attrs.layout, data) else None

@@ -14,7 +14,7 @@ from tilewright.relay.ir.expr import Call, Expr, TupleGetItem
 from tilewright.relay.ir.registry import LayoutChoice
 from tilewright.relay.transform.layout.pbqp import solve
 
-#: What a node may be asked for: its choices, None being plain, given the layouts of its inputs.
+#: The choices of a node, None being plain, given the layouts of its inputs.
 Offers = Callable[[Expr, tuple[str | None, ...]], Sequence[LayoutChoice | None]]
 
 #: What a change of a value from one layout to another takes.

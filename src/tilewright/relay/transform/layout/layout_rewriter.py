@@ -3,9 +3,9 @@
 Before: nn.relu(nn.conv2d(%x, %w))                                                            (NCHW, OIHW)
 After:  %0 = move(%x); nn.conv2d(%0, %w, data_layout="NCHW16c"); move back(nn.relu(%1))
 
-The rule gives the new call; how it and the old one lay out their operands is read off their attributes (`data_layout`,
-`kernel_layout`, `out_layout`, `layout`). Operators follow as their `Op.follows` says. A value is moved where a reader
-wants it another way than it is, once a layout, and back to how it was where a reader does not follow.
+The rule returns the new call; how it and the old one lay out their operands is read off their attributes
+(`data_layout`, `kernel_layout`, `out_layout`, `layout`). Operators follow as their `Op.follows` says. A value is moved
+where a reader wants it another way than it is, once a layout, and back to how it was where a reader does not follow.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tilewright.relay.ir.visitor import children, post_order, rebuild
 from tilewright.relay.op.following import elementwise
 from tilewright.topi.layout import is_layout, parse_layout
 
-#: (the old call, its operands as they are now) -> the call in its place, None to keep it.
+#: (the old call, its operands as they are now) -> the call instead of it, None to keep it.
 Rule = Callable[[Call, Sequence[Expr]], "Expr | None"]
 #: (a value, how many leading axes of extent 1 it lacks, the layout it is in, that which is wanted) -> the value there.
 Mover = Callable[[Expr, int, str, str], Expr]
@@ -125,7 +125,7 @@ class LayoutRewriter:
                 self.plain[call] = made
 
     def _replaced(self, call: Call, values: Sequence[_Value], known: tuple[list[str], str]) -> bool:
-        """Put what the rule makes of `call` in its place; False where it keeps the call."""
+        """Replace `call` by what the rule makes of it; False where it keeps the call."""
         was = [*known[0], *[""] * (len(values) - len(known[0]))]
         apart = any(v.has_moved and v.move is not None and v.move.was != layout for v, layout in zip(values, was))
         if apart:

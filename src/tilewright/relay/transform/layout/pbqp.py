@@ -71,7 +71,7 @@ class _Graph(Generic[Node]):
         return own, around
 
     def settle(self, node: Node) -> None:
-        """Give a node the option that is best beside the best of every neighbour, and leave it without neighbours."""
+        """Fix a node to the option that is best beside the best of every neighbour, and leave it without neighbours."""
         own, around = self.costs[node], self.around[node]
         beside = sum((matrix + self.costs[other]).min(axis=1) for other, matrix in around.items())
         best = int(np.argmin(own + beside))

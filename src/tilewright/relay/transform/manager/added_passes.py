@@ -40,7 +40,7 @@ def add_graph_pass(
     """
     called = name or function.__name__
     if called in _ADDED:
-        raise UnsupportedError(f"the graph pass {called!r} is added twice; give one of them another name")
+        raise UnsupportedError(f"the graph pass {called!r} is added twice; rename one of them")
     # whatever the function calls its second parameter, it is the target
     graph_pass = GraphPass(called, opt_level, "", lambda mod, target: function(mod, target))
     _ADDED[called] = _Added(graph_pass, after)
@@ -48,7 +48,7 @@ def add_graph_pass(
 
 
 def with_added_passes(pipeline: Sequence[GraphPass]) -> tuple[GraphPass, ...]:
-    """`pipeline` with the passes that were added, each behind the one it asked for.
+    """`pipeline` with the passes that were added, each behind the one it names.
 
     Raises `UnsupportedError` where there is no such pass, or one of the same name already.
     """

@@ -19,7 +19,7 @@ SOURCE = "GeneratedSource"
 
 
 def annotate_spans(mod: IRModule) -> IRModule:
-    """Give each call without a span its position in the text of `mod`; see the module's docstring."""
+    """Set the span of each call without one to its position in the text of `mod`; see the module's docstring."""
     read, positions = call_positions(astext(mod))
     twins = {gvar.name: func for gvar, func in read.functions.items()}
     functions = {

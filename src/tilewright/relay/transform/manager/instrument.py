@@ -28,7 +28,7 @@ class PassInstrument:
         """The context is left."""
 
     def should_run(self, mod: IRModule, info: PassInfo) -> bool:
-        """False to skip the pass. Not asked for passes that the context has switched off already."""
+        """False to skip the pass. Not called for passes that the context has switched off already."""
         return True
 
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:

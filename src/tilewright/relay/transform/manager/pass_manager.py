@@ -4,7 +4,7 @@
         mod = Sequential([infer_type_pass, fold_constant_pass])(mod)
 
 A `Pass` is a function from a module to a module with a name and a level. `run` is the one way a pass runs, in a
-`Sequential` and in the compiler's own pipeline alike: the context says whether, its instruments are told before and
+`Sequential` and in the compiler's own pipeline alike: the context says whether, its instruments are called before and
 after. Names are the functions' names; a context takes the classic spelling too, `FoldScaleAxis` for `fold_scale_axis`.
 """
 
@@ -43,8 +43,8 @@ class PassContext:
     thread of execution.
 
     `opt_level`: passes of a higher level are skipped. `required_pass` and `disabled_pass`: names that run, or do not,
-    whatever their level (disabled wins). `config`: values by name that passes read. `instruments`: told of every pass.
-    Raises `InputError` for a name in `config` that no pass has announced (`register_config_option`).
+    whatever their level (disabled wins). `config`: values by name that passes read. `instruments`: called for every
+    pass. Raises `InputError` for a name in `config` that no pass has announced (`register_config_option`).
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class PassContext:
 
     def _tell_enter(self) -> None:
         """Enter all instruments; where one raises, those already entered are exited, and the context has none left."""
-        told: list[PassInstrument] = []
+        entered: list[PassInstrument] = []
         try:
             for instrument in self.instruments:
                 instrument.enter_pass_ctx()
-                told.append(instrument)
+                entered.append(instrument)
         except BaseException:
             self.instruments = ()
-            for instrument in told:
+            for instrument in entered:
                 instrument.exit_pass_ctx()
             raise
 
@@ -105,7 +105,7 @@ class PassContext:
         return f"opt_level={self.opt_level}, required, disabled, config={names}"
 
     def override_instruments(self, instruments: Sequence[PassInstrument]) -> None:
-        """Other instruments from now on; the old ones are told that the context ends, the new ones that it begins."""
+        """Other instruments from now on; the old ones exit the context, the new ones enter it."""
         self._tell_exit()
         self.instruments = tuple(instruments or ())
         self._tell_enter()
@@ -184,12 +184,12 @@ class Sequential(Pass):
 
 
 def run(info: PassInfo, transform: Callable[[IRModule], IRModule], mod: IRModule) -> IRModule:
-    """`transform(mod)`, with the instruments of the current context told before and after it.
+    """`transform(mod)`, with the instruments of the current context called before and after it.
 
     The pass is skipped if one of them answers `should_run` with no. A pass that names others in `required` has run
     them by itself: the field is for instruments and people to read.
 
-    Raises UnsupportedError where it gives something else than a module.
+    Raises UnsupportedError where it returns something else than a module.
     """
     instruments = PassContext.current().instruments
     if not all(one.should_run(mod, info) for one in instruments):

@@ -22,7 +22,7 @@ from tilewright.relay.transform.simplify.make import is_call
 def plan_devices(mod: IRModule, default_device: str = "cpu(0)") -> IRModule:
     """Replace `on_device` by copies between devices; see the module's docstring.
 
-    Raises `TypeMismatchError` where one value is asked for on two devices at once.
+    Raises `TypeMismatchError` where one value is required on two devices at once.
     """
     mod = infer_type(mod)
     return infer_type(mod.map_functions(lambda func: func.with_body(_position(func.body, str(default_device)))))

@@ -30,11 +30,11 @@ from tilewright.relay.ir.type import Dim, TensorType, TupleType, as_dim, tensor_
 from tilewright.relay.ir.visitor import post_order
 from tilewright.relay.op.views import (
     Join,
+    assign_joins,
     cut_offsets,
     is_free,
     is_reshape,
     joins_contiguously,
-    place_joins,
     single_call,
 )
 
@@ -79,7 +79,7 @@ class MemoryPlan:
 
     `storage[expr]` has one entry per tensor of the value of `expr`, tuples flattened. `copies` lists outputs that no
     kernel writes (an input or constant that is returned, or a value returned twice): (source, output ordinal), to be
-    copied after the last kernel. `constants` gives the constants their ordinals. `buffers` are the pieces of the arena
+    copied after the last kernel. `constants` numbers the constants. `buffers` are the pieces of the arena
     where any size of the function is symbolic (`arena_bytes` is then 0), and empty where none is.
     """
 
@@ -130,13 +130,13 @@ def plan_memory(mod: IRModule, alignment: int = ALIGNMENT) -> MemoryPlan:
     outputs = values.buffers[main.body]
     for buffer in outputs:
         _outermost(buffer)[0].is_result = True
-    free = _place_joins(values)
-    copied = _place_outputs(outputs, values)
+    free = _assign_joins(values)
+    copied = _assign_outputs(outputs, values)
     buffers = list(dict.fromkeys(buffer for some in values.buffers.values() for buffer in some))
     arena = _merge_lifetimes(buffers)
     # where the inputs are symbolic, all positions are found at run time: workspaces may depend on their sizes too
     later = bool(size_vars(main)) or not all(isinstance(buffer.nbytes, int) for buffer in arena)
-    arena_bytes = 0 if later else place_in_arena(arena, alignment)
+    arena_bytes = 0 if later else assign_offsets(arena, alignment)
     for number, buffer in enumerate(arena if later else ()):
         buffer.number, buffer.position = number, 0
     return MemoryPlan(
@@ -150,21 +150,21 @@ def plan_memory(mod: IRModule, alignment: int = ALIGNMENT) -> MemoryPlan:
     )
 
 
-def _place_joins(values: _Values) -> set[Call]:
+def _assign_joins(values: _Values) -> set[Call]:
     """Put the parts of concatenations where they belong in the result; the calls that need no kernel then."""
 
     def fixed(key: object) -> bool:
         assert isinstance(key, _Buffer)
         return key.where is not Where.ARENA or key.is_result or key.within is not None
 
-    placed = place_joins(list(values.joins.values()), fixed)
+    placed = assign_joins(list(values.joins.values()), fixed)
     for key, (parent, offset) in placed.items():
         assert isinstance(key, _Buffer) and isinstance(parent, _Buffer)
         key.within = (parent, offset)
     return {call for call, join in values.joins.items() if is_free(join, placed)}
 
 
-def _place_outputs(outputs: list[_Buffer], values: _Values) -> list[tuple[_Buffer, int]]:
+def _assign_outputs(outputs: list[_Buffer], values: _Values) -> list[tuple[_Buffer, int]]:
     """Let kernels write outputs where they belong; the outputs that must be copied there instead."""
     has_parts = {buffer.within[0] for some in values.buffers.values() for buffer in some if buffer.within}
     copied: list[tuple[_Buffer, int]] = []
@@ -282,8 +282,8 @@ def _field(node: TupleGetItem, buffers: list[_Buffer]) -> list[_Buffer]:
     return buffers[start : start + sizes[node.index]]
 
 
-def place_in_arena(buffers: Iterable[_Buffer], alignment: int = ALIGNMENT) -> int:
-    """Give every buffer an offset such that buffers live at the same time do not overlap; return the bytes needed.
+def assign_offsets(buffers: Iterable[_Buffer], alignment: int = ALIGNMENT) -> int:
+    """Assign every buffer an offset such that buffers live at the same time do not overlap; return the bytes needed.
 
     Largest first, each in the smallest gap that holds it between the buffers already placed (best fit).
     """

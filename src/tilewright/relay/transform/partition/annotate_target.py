@@ -47,6 +47,6 @@ def annotate_target(mod: IRModule, targets: Sequence[str] | str) -> IRModule:
 
 
 def _plain(call: Call) -> bool:
-    """True if it reads tensors, or tuples of them as they are written, and gives one."""
+    """True if it reads tensors, or tuples of them as they are written, and returns one."""
     values = [field for arg in call.args for field in (arg.fields if isinstance(arg, Tuple) else (arg,))]
     return all(isinstance(value.checked_type, TensorType) for value in (*values, call))

@@ -4,9 +4,9 @@
     mod = annotate_target(mod, ["mylib"]); mod = merge_compiler_regions(mod); mod = partition_graph(mod)
     exe = tilewright.compile(mod)
 
-`partition_graph` makes a function with the attribute `Compiler` of each region; `lower_external` gives it to `lower` of
-the code generator of that name, which returns what computes it: usually a call of a host operator. The code generator
-"host" is one such: it runs its regions in NumPy, and so in the BLAS library that NumPy was built with.
+`partition_graph` makes a function with the attribute `Compiler` of each region; `lower_external` passes it to `lower`
+of the code generator of that name, which returns what computes it: usually a call of a host operator. The code
+generator "host" is one such: it runs its regions in NumPy, and so in the BLAS library that NumPy was built with.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class _Partition:
         self.fresh: dict[Expr, Expr] = {}
 
     def run(self) -> Expr:
-        """The graph with a call in the place of each region."""
+        """The graph with a call instead of each region."""
         stack = [self.regions.body]
         while stack:
             node = stack[-1]

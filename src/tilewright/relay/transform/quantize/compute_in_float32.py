@@ -71,7 +71,7 @@ class _Widener:
         self._narrow[node] = rebuild(node, tuple([self.narrow(arg) for arg in node.args]))
 
     def _computes_wide(self, node: Call, op: Op) -> bool:
-        """True if `node` reads halves as float32, and gives its own as such."""
+        """True if `node` reads halves as float32, and returns its own as such."""
         halves = [arg for arg in node.args if _has_half(type_of(arg))]
         if not halves or op.effects or op.data_dependent or not _is_floats(type_of(node)):
             return False
@@ -138,7 +138,7 @@ def _tensors(type_: Type) -> list[TensorType]:
 
 
 def _widened(type_: Type) -> Type:
-    """`type_` with float32 in the place of halves."""
+    """`type_` with float32 instead of halves."""
     if isinstance(type_, TupleType):
         return TupleType([_widened(field) for field in type_.fields])
     if isinstance(type_, TensorType) and type_.dtype.is_half:

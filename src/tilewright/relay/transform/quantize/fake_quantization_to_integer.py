@@ -81,7 +81,7 @@ def _rule(node: Expr, known: Known) -> Expr | None:
 
 
 def _same_codes(found: Affine, scale: Constant, zero: Constant) -> bool:
-    """True if quantizing again gives the integers that there are."""
+    """True if quantizing again yields the integers that there are."""
     return found.scale.size == 1 and found.scale.item() == scale.data.item() and found.zero.item() == zero.data.item()
 
 

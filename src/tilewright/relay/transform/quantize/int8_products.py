@@ -3,7 +3,7 @@
 Before: %0 = subtract(cast(%x, "int32"), 3); nn.conv2d(%0, w, padding=[1, 1, 1, 1])                     (w: int32)
 After:  %0 = nn.conv2d(%x, w', padding=[1, 1, 1, 1], out_dtype="int32"); subtract(%0, c)                   (w': int8)
 
-`c` is what the number 3 everywhere in the image would give. Numbers without a sign are moved into the range of int8
+`c` is what the number 3 everywhere in the image would yield. Numbers without a sign are moved into the range of int8
 first. Results are the same, bit for bit.
 """
 

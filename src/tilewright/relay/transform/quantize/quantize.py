@@ -115,7 +115,7 @@ def _ranges(
     probe = Function(main.params, Tuple([layer.args[0] for layer in layers]))
     seen = [interpret(probe, dict(batch)) for batch in dataset]
     if not seen:
-        raise InputError("quantize: the dataset is empty; give some tens of typical inputs")
+        raise InputError("quantize: the dataset is empty; pass some tens of typical inputs")
     joined = [np.concatenate([np.ravel(values[i]) for values in seen]) for i in range(len(layers))]
     threshold = _THRESHOLDS[config.calibrate_mode]
     return {layer: threshold(values) for layer, values in zip(layers, joined, strict=True)}

@@ -46,7 +46,7 @@ _MULTIPLIER = (1 << 15) - 1
 def quantize_to_shifts(
     mod: IRModule, dataset: Iterable[Mapping[str, Any]] | None = None, run: Run = interpret
 ) -> IRModule:
-    """The module in integers; see the module's docstring. `dataset` gives inputs by name, some tens of typical ones.
+    """The module in integers; see the module's docstring. `dataset` has inputs by name, some tens of typical ones.
 
     Without it, ranges are those of one input of normally distributed numbers: enough to try a network, not to rely on
     its answers. `run` computes a function's outputs on inputs.

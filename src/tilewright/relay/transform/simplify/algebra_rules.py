@@ -1,7 +1,7 @@
 """Simplification rules about values: neutral elements, constants that combine, powers of two.
 
-Each rule takes a call of an operator that `rules_of` gives it for and returns a simpler expression of the same type, or
-None. The tests check every rule on random data.
+Each rule takes a call of an operator that `rules_of` returns it for and returns a simpler expression of the same type,
+or None. The tests check every rule on random data.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def neutral_left(value: float) -> Rule:
 
 
 def constant_to_right(call: Call) -> Expr | None:
-    """c + x -> x + c, so that the rules below look in one place."""
+    """c + x -> x + c, so that the rules below look at one operand."""
     a, b = call.args
     if isinstance(a, Constant) and not isinstance(b, Constant):
         return Call(call.op, [b, a], call.attrs, call.span)

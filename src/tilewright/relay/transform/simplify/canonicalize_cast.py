@@ -19,7 +19,7 @@ from tilewright.relay.transform.simplify.make import is_call
 
 
 def canonicalize_cast(mod: IRModule) -> IRModule:
-    """Give each fusable reader of a widening cast a cast of its own; see the module's docstring."""
+    """Add for each fusable reader of a widening cast a cast of its own; see the module's docstring."""
     return infer_type(mod).map_functions(lambda func: func.with_body(_transform(func.body)))
 
 

@@ -21,7 +21,7 @@ from tilewright.relay.transform.simplify.remove_unused_functions import remove_u
 def dead_code(mod: IRModule, inline_once: bool = False) -> IRModule:
     """Drop unused `Let` bindings, look through tuples, and keep only the functions reachable from `main`.
 
-    With `inline_once` a value that is read in one place moves there, unless it reads or writes references.
+    With `inline_once` a value that is read once moves to its reader, unless it reads or writes references.
     """
     effects = has_references(*[func.body for func in mod.functions.values()])
     mod = mod.map_functions(lambda func: func.with_body(_clean(func.body, effects)))
@@ -44,7 +44,7 @@ def _clean(root: Expr, effects: bool) -> Expr:
 
 
 def _inlined(root: Expr, effects: bool) -> Expr:
-    """`root` without the bindings of values that are read in one place; bindings further out are looked at first."""
+    """`root` without the bindings of values that are read once; bindings further out are looked at first."""
     nodes = post_order(root)
     reads = Counter(kid for node in nodes for kid in children(node))
     values: dict[Expr, Expr] = {}

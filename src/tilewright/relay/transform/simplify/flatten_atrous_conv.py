@@ -35,7 +35,7 @@ def _rule(node: Expr) -> Expr | None:
 
 
 def _dilated(join: Call, conv: Call, cut: Call) -> Expr | None:
-    """The dilated convolution, if it has the shape of what `join` gives."""
+    """The dilated convolution, if it has the shape of what `join` returns."""
     block = tuple(cut.attrs.block_shape)
     plain = conv.attrs.data_layout in ("NCHW", "NHWC") and tuple(conv.attrs.strides) == (1, 1)
     untouched = tuple(conv.attrs.dilation) == (1, 1) and not any(conv.attrs.padding)

@@ -24,7 +24,7 @@ from tilewright.relay.transform.simplify.make import make
 
 
 def fold_empty(mod: IRModule) -> IRModule:
-    """Put constants in the place of results without elements, and zeros in that of products over no terms."""
+    """Replace results without elements by constants, and products over no terms by zeros."""
     return infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, _rule)))
 
 

@@ -1,7 +1,7 @@
 """Simplification rules about shapes and the order of elements: calls that move nothing or merge with their neighbours.
 
-Each rule takes a call of an operator that `rules_of` gives it for and returns a simpler expression of the same type, or
-None. The tests check every rule on random data.
+Each rule takes a call of an operator that `rules_of` returns it for and returns a simpler expression of the same type,
+or None. The tests check every rule on random data.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ def binary_before_reshape(call: Call) -> Expr | None:
 def residual_before_reshape(call: Call) -> Expr | None:
     """add(reshape(nn.dense(x)), y) -> reshape(add(nn.dense(x), reshape(y))), so that the product's kernel adds y.
 
-    PyTorch's graphs multiply matrices, and give products the axes of the batch behind them. Either operand may be the
+    PyTorch's graphs multiply matrices, and products get the axes of the batch behind them. Either operand may be the
     product; one that is not reshaped keeps its shape, and of two that are, the second is reshaped once more.
     """
     shape = tensor_type_of(call).shape
