@@ -37,7 +37,7 @@ def test_json_there_and_back() -> None:
         ('{"LOG_ACC_WIDTH": 4}', "accumulators have 32 bits"),
         ('{"LOG_UOP_BUFF_SIZE": 1}', "a micro-op of 4 bytes"),
         ('{"LOG_INP_BUFF_SIZE": 31}', "at most 2\\^30 bytes"),
-        ('{"LOG_WGT_BUFF_SIZE": 7}', "128 bytes, and one element has 256; give at least 8"),
+        ('{"LOG_WGT_BUFF_SIZE": 7}', "128 bytes, and one element has 256; use at least 8"),
     ],
 )
 def test_refusals(text: str, says: str) -> None:

@@ -15,7 +15,7 @@ KINDS = [kind for kind in DRIVERS if kind != "rtl"]
 
 def shift_program(dram: Dram, values: np.ndarray) -> tuple[bytes, int]:
     """A program that halves tiles, and where its result comes to be."""
-    at, uop = dram.place("ACC", values), dram.place("UOP", np.array([make_uop(ISA)]))
+    at, uop = dram.put("ACC", values), dram.put("UOP", np.array([make_uop(ISA)]))
     out, n = dram.reserve("OUT", len(values)), len(values)
     text = f"""
         LOAD mem_id=UOP dram={uop} y_size=1 x_size=1 x_stride=1
@@ -33,7 +33,7 @@ def test_a_driver_runs_what_lies_in_dram(kind: str) -> None:
     values = np.arange(-48, 48, dtype=np.int32).reshape(6, 1, 16)
     program, out = shift_program(dram, values)
     driver = open_driver(kind, ISA, dram)
-    address = dram.place_bytes(program)
+    address = dram.put_bytes(program)
     counters = driver.run(address, 5)
     assert (dram.read("OUT", out, 6) == values >> 1).all()
     assert counters["ALU steps"] == 6 and counters["ACC bytes"] == values.nbytes and counters["OUT bytes"] == 96
@@ -45,7 +45,7 @@ def test_a_driver_runs_what_lies_in_dram(kind: str) -> None:
 def test_a_driver_refuses_what_the_chip_does(kind: str) -> None:
     dram = Dram(ISA, 1 << 14)
     driver = open_driver(kind, ISA, dram)
-    address = dram.place_bytes(bytes([7]) + bytes(15))
+    address = dram.put_bytes(bytes([7]) + bytes(15))
     with pytest.raises(ProgramError, match="opcode 7"):
         driver.run(address, 1)
     with pytest.raises(InputError, match="reach beyond DRAM"):

@@ -17,7 +17,7 @@ def ready(isa: Isa = ISA, uops: tuple[int, ...] = (0,)) -> tuple[Simulator, Dram
     """A chip beside 64 KiB of numbers, with micro-ops at the beginning."""
     dram = Dram(isa, 1 << 16)
     dram.data[:] = np.random.default_rng(5).integers(0, 256, dram.data.size)
-    dram.place("UOP", np.array(uops))
+    dram.put("UOP", np.array(uops))
     return Simulator(isa, dram), dram
 
 
@@ -191,8 +191,8 @@ def test_what_does_not_fit_into_dram_is_refused() -> None:
     with pytest.raises(InputError, match=r"112 bytes at a multiple of 16 do not fit"):
         dram.reserve("INP", 7)
     with pytest.raises(InputError, match=r"an element of INP has shape \(1, 16\); the array has \(16,\)"):
-        dram.place("INP", np.zeros((2, 16)))
+        dram.put("INP", np.zeros((2, 16)))
     with pytest.raises(InputError, match="numbers of INP are int8, and some of the array are not"):
-        dram.place("INP", np.full((2, 1, 16), 128))
+        dram.put("INP", np.full((2, 1, 16), 128))
     with pytest.raises(InputError, match="one row of bytes"):
         check_program(ISA, b"", np.zeros((2, 16)))

@@ -86,10 +86,10 @@ def test_text() -> None:
         ("JUMP", "opcode", "no instruction 'JUMP'; there are LOAD, STORE"),
         ("LOAD sram=65536", "field", "sram of LOAD is 65536; it holds 0 to 65535"),
         ("ALU imm=-32769", "field", "imm of ALU is -32769; it holds -32768 to 32767"),
-        ("ALU op=DIV", "field", "op of ALU is 'DIV'; give one of MIN, MAX"),
-        ("STORE mem_id=INP", "field", "mem_id of STORE is 'INP'; give one of OUT"),
+        ("ALU op=DIV", "field", "op of ALU is 'DIV'; use one of MIN, MAX"),
+        ("STORE mem_id=INP", "field", "mem_id of STORE is 'INP'; use one of OUT"),
         ("LOAD mem_id=4", "field", "mem_id of LOAD is 4, which has no meaning; there are 0 .UOP."),
-        ("GEMM uop_end=many", "field", "uop_end of GEMM is 'many'; give a number"),
+        ("GEMM uop_end=many", "field", "uop_end of GEMM is 'many'; use a number"),
     ],
 )
 def test_texts_that_are_refused(text: str, kind: str, says: str) -> None:

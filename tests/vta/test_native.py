@@ -59,10 +59,10 @@ def test_numbers_of_all_widths_shift_and_wrap_alike(config: Config, by: int) -> 
     isa, rng = Isa(config), np.random.default_rng(7)
     dram = Dram(isa, 1 << 16)
     inp, wgt, acc = isa.memories["INP"], isa.memories["WGT"], isa.memories["ACC"]
-    x = dram.place("INP", rng.integers(*_range(inp.dtype), (4, *inp.shape)))
-    w = dram.place("WGT", rng.integers(*_range(wgt.dtype), (4, *wgt.shape)))
-    b = dram.place("ACC", rng.integers(*_range(acc.dtype), (4, *acc.shape)))
-    uop, out = dram.place("UOP", np.array([make_uop(isa)])), dram.reserve("OUT", 4)
+    x = dram.put("INP", rng.integers(*_range(inp.dtype), (4, *inp.shape)))
+    w = dram.put("WGT", rng.integers(*_range(wgt.dtype), (4, *wgt.shape)))
+    b = dram.put("ACC", rng.integers(*_range(acc.dtype), (4, *acc.shape)))
+    uop, out = dram.put("UOP", np.array([make_uop(isa)])), dram.reserve("OUT", 4)
     text = f"""
         LOAD mem_id=INP dram={x} y_size=1 x_size=4 x_stride=4
         LOAD push_next mem_id=WGT dram={w} y_size=1 x_size=4 x_stride=4
@@ -88,7 +88,7 @@ def test_what_later_versions_added_computes_alike(version: int) -> None:
     dram = Dram(isa, 1 << 16)
     values = rng.integers(-1000, 1000, (8, 1, 16)).astype(np.int32)
     values[4:] = rng.integers(-(1 << 15), 1 << 15, (4, 1, 16))  # pairs of bounds, and bytes with what stands above them
-    at, uop, out = dram.place("ACC", values), dram.place("UOP", np.array([make_uop(isa)])), dram.reserve("OUT", 12)
+    at, uop, out = dram.put("ACC", values), dram.put("UOP", np.array([make_uop(isa)])), dram.reserve("OUT", 12)
     loops = "uop_end=1 iter_out=1 dst_factor_in=1"
     text = f"""
         LOAD mem_id=UOP dram={uop} y_size=1 x_size=1 x_stride=1

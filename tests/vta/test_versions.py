@@ -17,7 +17,7 @@ def computed(isa: Isa, operation: str, left: list[int], right: list[int] | None 
     tiles = np.zeros((2, 1, 16), np.int32)
     tiles[0, 0, : len(left)] = left
     tiles[1, 0, : len(right or [])] = right or []
-    acc, uop, out = dram.place("ACC", tiles), dram.place("UOP", np.array([make_uop(isa, 0, 1)])), dram.reserve("OUT", 1)
+    acc, uop, out = dram.put("ACC", tiles), dram.put("UOP", np.array([make_uop(isa, 0, 1)])), dram.reserve("OUT", 1)
     simulator = Simulator(isa, dram)
     simulator.run(
         assemble(
@@ -49,7 +49,7 @@ def test_the_new_operations(isa: Isa) -> None:
 @pytest.mark.parametrize("isa", [EXTENDED, WIDE], ids=["extended", "wide"])
 def test_padding_with_a_number(isa: Isa) -> None:
     dram = Dram(isa, 1 << 14)
-    at = dram.place("INP", np.arange(16, dtype=np.int8).reshape(1, 1, 16))
+    at = dram.put("INP", np.arange(16, dtype=np.int8).reshape(1, 1, 16))
     simulator = Simulator(isa, dram)
     text = f"LOAD mem_id=INP dram={at} pad_value=-128 y_size=1 x_size=1 x_stride=1 x_pad_0=1 y_pad_1=1\nFINISH"
     with pytest.raises(ProgramError, match="does not wait"):  # the load is not waited for, but done
@@ -60,7 +60,7 @@ def test_padding_with_a_number(isa: Isa) -> None:
 
 def test_the_classic_version_has_none_of_it() -> None:
     classic = Isa()
-    with pytest.raises(ProgramError, match="op of ALU is 'CLIP'; give one of MIN, MAX, ADD, SHR, MUL"):
+    with pytest.raises(ProgramError, match="op of ALU is 'CLIP'; use one of MIN, MAX, ADD, SHR, MUL"):
         make(classic, "ALU", op="CLIP")
     with pytest.raises(ProgramError, match="LOAD has no field 'pad_value'"):
         make(classic, "LOAD", pad_value=1)

@@ -55,7 +55,7 @@ def _value(form: Format, field: Field, value: int | str) -> int:
     if isinstance(value, str):
         if field.names is None or value not in field.names:
             known = f"one of {', '.join(field.names)}" if field.names else "a number"
-            raise ProgramError(f"{field.name} of {form.name} is {value!r}; give {known}", "field")
+            raise ProgramError(f"{field.name} of {form.name} is {value!r}; use {known}", "field")
         return field.names[value]
     low, high = field.range
     if not low <= value <= high:

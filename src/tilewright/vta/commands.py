@@ -7,9 +7,9 @@
     commands.gemm(commands.uops(words), …)
     address, count = commands.finish()
 
-`wait` makes the next instruction of a unit wait for a token, `signal` makes its last one give one; where an instruction
-has that flag already, one that only carries tokens is put in. Micro-ops are recorded once: a list that was used before
-keeps its position in DRAM, and, until their memory is full, its position on the chip.
+`wait` makes the next instruction of a unit wait for a token, `signal` makes its last one signal one; where an
+instruction has that flag already, one that only carries tokens is put in. Micro-ops are recorded once: a list that was
+used before keeps its position in DRAM, and, until their memory is full, its position on the chip.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Commands:
         self._waiting[unit].add(flag)
 
     def signal(self, unit: str, target: str) -> None:
-        """The last instruction of `unit` gives its neighbour `target` a token."""
+        """The last instruction of `unit` signals its neighbour `target` by a token."""
         flag = self._flag("push", unit, target)
         if self._waiting[unit] or unit not in self._last or flag in self._last[unit].fields:
             self._carry_tokens(unit)
@@ -154,7 +154,7 @@ class Commands:
                 self._used += len(words)
                 return self.uops(words)
             if words not in self._placed:
-                self._placed[words] = self.dram.place("UOP", np.array(words, np.uint32))
+                self._placed[words] = self.dram.put("UOP", np.array(words, np.uint32))
             self.load("UOP", self._used, self._placed[words], (1, len(words)), len(words))
             self._resident[words] = self._used
             self._used += len(words)
@@ -179,7 +179,7 @@ class Commands:
         yield
         self._ahead = None
         if words:
-            address = self.dram.place("UOP", np.array(words, np.uint32))
+            address = self.dram.put("UOP", np.array(words, np.uint32))
             size = {"y_size": 1, "x_size": len(words), "x_stride": len(words)}
             load = _Recorded("LOAD", "compute", {"mem_id": "UOP", "sram": first, "dram": address, **size})
             self._recorded.insert(at, load)
@@ -203,7 +203,7 @@ class Commands:
         self._record("FINISH", "compute")
 
     def finish(self) -> tuple[int, int]:
-        """`end`, and place the program: its first byte, its instructions."""
+        """`end`, and store the program: its first byte, its instructions."""
         self.end()
         program = self.program()
-        return self.dram.place_bytes(pack(self.isa, program)), len(program)
+        return self.dram.put_bytes(pack(self.isa, program)), len(program)

@@ -56,13 +56,13 @@ class Config:
         for name, (low, high, why) in _RANGES.items():
             value = getattr(self, name)
             if type(value) is not int or not low <= value <= high:
-                raise UserError(f"{name.upper()} is {value!r}: {why}; give an integer from {low} to {high}")
+                raise UserError(f"{name.upper()} is {value!r}: {why}; use an integer from {low} to {high}")
         for memory in ("uop", "inp", "wgt", "acc"):
             if self._log_depth(memory) < 0:
                 size, element = 1 << getattr(self, f"log_{memory}_buff_size"), 1 << self._log_element(memory)
                 raise UserError(
-                    f"LOG_{memory.upper()}_BUFF_SIZE gives a memory of {size} bytes, and one element has {element}; "
-                    f"give at least {self._log_element(memory)}, or smaller tiles"
+                    f"LOG_{memory.upper()}_BUFF_SIZE makes a memory of {size} bytes, and one element has {element}; "
+                    f"use at least {self._log_element(memory)}, or smaller tiles"
                 )
 
     def _log_element(self, memory: str) -> int:

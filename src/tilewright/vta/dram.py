@@ -64,7 +64,7 @@ class Dram:
         """Bytes that nobody has."""
         return sum(size for _, size in self._free)
 
-    def place(self, memory: str, values: np.ndarray) -> int:
+    def put(self, memory: str, values: np.ndarray) -> int:
         """Copy elements, (number, *shape of the memory's elements), into DRAM; the address in elements."""
         values = np.asarray(values)
         kind = self._isa.memories[memory]
@@ -76,7 +76,7 @@ class Dram:
         self.view(memory, first, len(values))[...] = values
         return first
 
-    def place_bytes(self, data: bytes, alignment: int = 16) -> int:
+    def put_bytes(self, data: bytes, alignment: int = 16) -> int:
         """Copy bytes, such as those of a program, into DRAM; the first byte."""
         first = self.allocate(len(data), alignment)
         self.data[first : first + len(data)] = np.frombuffer(data, np.uint8)

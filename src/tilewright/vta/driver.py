@@ -2,7 +2,7 @@
 
     dram = Dram(isa, 1 << 20)
     driver = open_driver("checked", isa, dram)
-    address = dram.place_bytes(pack(isa, program))
+    address = dram.put_bytes(pack(isa, program))
     counters = driver.run(address, len(program))
 
 Instructions, micro-ops and data lie in DRAM. A run is what the control registers of the chip do: the address and the
@@ -27,7 +27,7 @@ COUNTERS = (
     "INP bytes", "WGT bytes", "ACC bytes", "ACC_8BIT bytes", "UOP bytes", "OUT bytes", "GEMM steps", "ALU steps",
 )  # fmt: skip
 
-#: Kinds of drivers: where the class of each is. They are imported when asked for, as some need more than others.
+#: Kinds of drivers: where the class of each is. They are imported on use, as some need more than others.
 DRIVERS = {
     "native": "tilewright.vta.native:NativeDriver",  # fast, in one order
     "checked": "tilewright.vta.functional:CheckedDriver",  # every rule checked, races found, any order

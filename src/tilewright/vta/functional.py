@@ -43,7 +43,7 @@ class Simulator:
     ) -> None:
         """Execute a program; with a seed the order is a random one of those that the tokens allow.
 
-        `order` gives positions in the order that is wanted, as far as the tokens allow it.
+        `order` lists positions in the order that is wanted, as far as the tokens allow it.
 
         Raises `ProgramError` as `check_program` does, at the instruction; what was executed before it stays done.
         """

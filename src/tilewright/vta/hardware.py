@@ -37,9 +37,9 @@ class Hardware:
         ):
             value = getattr(self, name)
             if type(value) is not int or value & (value - 1) or not low <= value <= high:
-                raise UserError(f"{name} of the hardware is {value!r}; give a power of two from {low} to {high}")
+                raise UserError(f"{name} of the hardware is {value!r}; use a power of two from {low} to {high}")
         if type(self.latency) is not int or not 1 <= self.latency <= _BURST_BYTES:
-            raise UserError(f"latency of the hardware is {self.latency!r}; give 1 to {_BURST_BYTES} cycles")
+            raise UserError(f"latency of the hardware is {self.latency!r}; use 1 to {_BURST_BYTES} cycles")
 
     def to_dict(self) -> dict[str, int]:
         """The figures by name."""

@@ -23,7 +23,7 @@ _WORD_BITS = {1: 64, EXTENDED: 64, WIDE: 128}
 #: Bits of an address on the chip: version 2 takes two of them for the number that pads.
 _SRAM_BITS = {1: 16, EXTENDED: 14, WIDE: 24}
 
-#: Memories by the number that LOAD and STORE give them.
+#: Memories by the number that LOAD and STORE have for them.
 MEMORY_IDS = {"UOP": 0, "WGT": 1, "INP": 2, "ACC": 3, "OUT": 4, "ACC_8BIT": 5}
 ALU_OPS = {"MIN": 0, "MAX": 1, "ADD": 2, "SHR": 3, "MUL": 4, "CLIP": 5, "MOV": 6, "MUL8": 7}
 _CLASSIC_OPS = {name: number for name, number in ALU_OPS.items() if number <= ALU_OPS["MUL"]}
@@ -55,8 +55,8 @@ _HEAD = (
     Row("opcode", 3, "which instruction", OPCODES),
     Row("pop_prev", 1, "wait for a token of the unit before"),
     Row("pop_next", 1, "wait for a token of the unit behind"),
-    Row("push_prev", 1, "give the unit before a token at the end"),
-    Row("push_next", 1, "give the unit behind a token at the end"),
+    Row("push_prev", 1, "signal the unit before by a token at the end"),
+    Row("push_next", 1, "signal the unit behind by a token at the end"),
 )
 
 

@@ -177,7 +177,7 @@ class _Kernel:
     def _loops(self, limits: Sequence[tuple[str, int, Any]], *more: Any) -> Iterator[Callable[[], list[Any]]]:
         """The instruction, if `limits`, operands with the depth of their memory and if they are used, and `more` hold.
 
-        Yields a function that opens the three loops; within them it gives the operands' indices.
+        Yields a function that opens the three loops; within them it returns the operands' indices.
         """
         ib = self.ib
         begin, end, outer, inner = self._named("uop_begin", "uop_end", "iter_out", "iter_in")

@@ -1,8 +1,8 @@
 """The three units, the tokens between them, and what these order: every execution is a walk of this module.
 
 Fetch hands instructions to the queues of load, compute and store in their order. A unit begins its next instruction
-once the tokens it waits for are there, and gives tokens when it is done. Nothing else orders instructions of different
-units, so two that reach the same element, one of them writing, must be ordered by tokens: else they race.
+once the tokens it waits for are there, and signals tokens when it is done. Nothing else orders instructions of
+different units, so two that reach the same element, one of them writing, must be ordered by tokens: else they race.
 """
 
 from __future__ import annotations

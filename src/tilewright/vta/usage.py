@@ -28,7 +28,7 @@ class Slice:
 
 @dataclass
 class Usage:
-    """Cycles of a run, cycles by activity, and a trace where one was asked for."""
+    """Cycles of a run, cycles by activity, and a trace where one was requested."""
 
     cycles: int
     busy: dict[str, int]

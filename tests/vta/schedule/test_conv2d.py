@@ -62,9 +62,9 @@ class Case:
         room = epilogue.reserved, epilogue.most_outputs()
         tiling = tiling or tune(config, Hardware(), conv, threads, *room).tiling
         self.count = batches * left * blocks * conv.out_height * conv.out_width
-        image = self.dram.place("INP", pack_image(x, config))
+        image = self.dram.put("INP", pack_image(x, config))
         at = Addresses(
-            image, self.dram.place("WGT", pack_weights(w, groups, config)), self.dram.reserve("OUT", self.count)
+            image, self.dram.put("WGT", pack_weights(w, groups, config)), self.dram.reserve("OUT", self.count)
         )
         self.out, self.conv, self.tiling = at.out, conv, tiling
         self.commands = Commands(isa, self.dram)

@@ -21,7 +21,7 @@ def stored(epilogue: Epilogue, dram: Dram, sums: np.ndarray) -> np.ndarray:
     epilogue.begin(commands, 1)
     epilogue.zero(commands, 1, on, by_vector_unit=True)
     for tile, values in enumerate(sums):
-        at = dram.place("ACC", np.pad(values, ((0, 0), (0, blocks * 16 - CHANNELS))).reshape(PIXELS, blocks, 16)
+        at = dram.put("ACC", np.pad(values, ((0, 0), (0, blocks * 16 - CHANNELS))).reshape(PIXELS, blocks, 16)
                         .swapaxes(0, 1).reshape(-1, 1, 16))  # fmt: skip
         if tile:
             commands.wait("compute", "store")

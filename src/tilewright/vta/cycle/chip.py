@@ -24,7 +24,7 @@ from tilewright.vta.loops import dram_elements, memory_of
 from tilewright.vta.order import UNITS, unit_of
 from tilewright.vta.usage import ACTIVITIES, Slice, Usage
 
-#: Instructions that fetch asks for ahead, and at once.
+#: Instructions that fetch requests ahead, and at once.
 _AHEAD, _AT_ONCE = 32, 16
 #: From an instruction's last beat to its dispatch, and from there, through a queue, to the unit.
 _ASSEMBLE, _QUEUE = 2, 2

@@ -1,4 +1,4 @@
-"""The compute unit in time: its front, which hands out instructions, two cores, and the end, which gives tokens.
+"""The compute unit in time: its front, which hands out instructions, two cores, and the end, which signals tokens.
 
 Delays between the stages are those of `vta/rtl/compute.py`; the comments name them.
 """

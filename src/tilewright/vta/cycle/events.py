@@ -1,7 +1,7 @@
 """Processes in simulated time: generators that say until when, or for what, they wait.
 
 A process yields a cycle at which it goes on, or a `Condition`; then it goes on when that is notified. What happens in
-the same cycle happens in the order in which it was asked for.
+the same cycle happens in the order in which it was requested.
 """
 
 from __future__ import annotations

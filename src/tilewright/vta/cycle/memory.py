@@ -9,7 +9,7 @@ from tilewright.vta.hardware import Hardware
 
 
 class MemoryPort:
-    """Reads of all clients. Answers come in the order of requests, so a burst's end is known when it is asked for."""
+    """Reads of all clients. Answers come in the order of requests, so a burst's end is known when it is requested."""
 
     def __init__(self, hardware: Hardware) -> None:
         self.hardware = hardware
@@ -24,7 +24,7 @@ class MemoryPort:
         return max(time, self._asked + 1)
 
     def request(self, time: int, beats: int, ready: int, cycles: int) -> tuple[int, int]:
-        """A burst asked for at `time` (see `earliest`), taken from `ready` on in `cycles`; its first and last one."""
+        """A burst requested at `time` (see `earliest`), taken from `ready` on in `cycles`; its first and last one."""
         self._asked = time
         first = max(time + self.hardware.latency, self._free, ready)
         self._free = first + cycles

@@ -1,4 +1,4 @@
-"""Loads in time, as the RTL's reader does them: rows are asked for ahead of where they are put."""
+"""Loads in time, as the RTL's reader does them: rows are requested ahead of their stores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNDER_WAY = 4
 
 
 class Reader:
-    """`load` is a process that ends when all of an instruction is asked for; it returns when all is in its place."""
+    """`load` is a process that ends when all of an instruction is requested; it returns when all is stored."""
 
     def __init__(self, isa: Isa, events: Events, port: MemoryPort) -> None:
         self.isa, self.events, self.port = isa, events, port

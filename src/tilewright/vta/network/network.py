@@ -5,7 +5,7 @@
     y = network.conv2d(x, weight, [Step("ADD", bias), Step("SHR", 7), Step("MAX", 0), Step("MIN", 127)], padding=…)
     compiled = network.build([y])
 
-Tensors are int8, [images, channels, rows, columns]; `build` gives each its position for as long as it is read.
+Tensors are int8, [images, channels, rows, columns]; `build` assigns each its address for as long as it is read.
 `Compiled` holds plain data and one array, and is what `session.Session` runs."""
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Network:
             room = epilogue.reserved, epilogue.most_outputs()
             tuned = choice.tune(self.config, self.hardware, layer, self.threads, *room)
             at = conv2d.Addresses(
-                data.address, commands.dram.place("WGT", pack_weights(weight, groups, self.config)), out.address
+                data.address, commands.dram.put("WGT", pack_weights(weight, groups, self.config)), out.address
             )
             conv2d.conv2d(commands, layer, at, epilogue, tuned.tiling, planes)
             return f"{layer} {tuned.tiling}, about {tuned.cycles} cycles"
@@ -177,7 +177,7 @@ class Network:
 
     # -------------------------------------------------------------------------------------------------- program
     def build(self, outputs: Sequence[Tensor]) -> Compiled:
-        """Places and program. Raises `UnsupportedError` where a layer does not fit on the chip."""
+        """Addresses and program. Raises `UnsupportedError` where a layer does not fit on the chip."""
         base = self._position(outputs)
         dram = Dram(self.isa, _PAGES - base)
         dram.allocate(base)
@@ -218,7 +218,7 @@ class Network:
         return -(-n // self.config.batch) * blocks_of(c, self.config) * h * w
 
     def _position(self, outputs: Sequence[Tensor]) -> int:
-        """Give all tensors positions; the bytes that they need together."""
+        """Assign addresses to all tensors; the bytes that they need together."""
         arena, size = Dram(self.isa, _PAGES), self.isa.memories["INP"].element_bytes
         last = {tensor: index for index, layer in enumerate(self.layers) for tensor in layer.reads}
         last |= dict.fromkeys(outputs, len(self.layers))

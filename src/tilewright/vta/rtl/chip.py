@@ -101,7 +101,7 @@ _OUTWARDS = {"aw_valid", "aw_addr", "aw_len", "w_valid", "w_data", "w_strb", "w_
 
 
 def arbitrate(m: Module, out: ReadPort, clients: list[ReadPort], hardware: Hardware) -> None:
-    """One read port for several: requests in turns, data to whom asked for it, in the order of the requests."""
+    """One read port for several: requests in turns, data to the requester, in the order of the requests."""
     bits = 2
     turn, chosen = Signal(bits), Signal(bits)
     asked = queue(m, "asked", bits, hardware.requests)

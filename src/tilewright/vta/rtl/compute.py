@@ -67,7 +67,7 @@ class Compute(Elaboratable):
         self.status = Signal(4)
 
     def elaborate(self, platform: Any) -> Module:
-        """The front, which hands out instructions, and the end, which gives tokens."""
+        """The front, which hands out instructions, and the end, which signals tokens."""
         m = Module()
         m.submodules.reader, m.submodules.gemm, m.submodules.alu = self.reader, self.gemm, self.alu
         m.submodules.accumulators = self.accumulators

@@ -10,7 +10,7 @@ from tilewright.vta.hardware import Hardware
 from tilewright.vta.isa import MEMORY_IDS, Isa
 from tilewright.vta.rtl.parts import ADDRESS_BITS, ReadPort, burst_beats, fields, log2, opcode_is, queue
 
-#: Instructions that are asked for ahead of those that the units took.
+#: Instructions that are requested ahead of those that the units took.
 AHEAD = 32
 
 
@@ -43,7 +43,7 @@ class Fetch(Elaboratable):
         return m
 
     def _request(self, m: Module, freed: Signal) -> None:
-        """Bursts for what is left, as long as there is room for all that was asked for."""
+        """Bursts for what is left, as long as there is room for all that was requested."""
         size, width = self.isa.instruction_bits // 8, self.hardware.port_bytes
         left, beat, room = Signal(32), Signal(ADDRESS_BITS), Signal(range(AHEAD + 1), init=AHEAD)
         skipped, asked, length = Signal(4), Signal(32), Signal(9)
@@ -52,7 +52,7 @@ class Fetch(Elaboratable):
             limit = min(AHEAD // 2, self.hardware.burst // each)
             wanted = Mux(left < limit, left, limit) * each
             m.d.comb += [length.eq(burst_beats(beat, wanted, self.hardware)), asked.eq(length >> log2(each))]
-        else:  # one beat at a time, which has several; the first ones of the first beat may not be asked for
+        else:  # one beat at a time, which has several; the first ones of the first beat may not be requested
             here = width // size - skipped
             m.d.comb += [length.eq(1), asked.eq(Mux(left < here, left, here))]
         taken = Signal()
@@ -71,7 +71,7 @@ class Fetch(Elaboratable):
             m.d.sync += [left.eq(left - asked), beat.eq(beat + length), skipped.eq(0)]
 
     def _assemble(self, m: Module, staged: Any) -> None:
-        """Beats to instructions. There is always room: no more was asked for."""
+        """Beats to instructions. There is always room: no more was requested."""
         size, width = self.isa.instruction_bits // 8, self.hardware.port_bytes
         port = self.port
         if size > width:

@@ -1,7 +1,7 @@
 """Reader: the LOAD instruction, rows of a matrix in DRAM to a memory on the chip, with padding around them.
 
-Two halves work on up to four instructions: one asks for bursts, the other puts what comes in its place. So the next
-instruction's rows are under way while those of the one before still come in.
+Two halves work on up to four instructions: one requests bursts, the other stores what arrives at its address. So the
+next instruction's rows are under way while those of the one before still come in.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The store unit: tiles of outputs to rows of a matrix in DRAM.
 
-It reads a tile ahead of the bus, and gives its tokens when the memory has answered the last burst.
+It reads a tile ahead of the bus, and signals its tokens when the memory has answered the last burst.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tilewright.vta.rtl.parts import ADDRESS_BITS, Tokens, WritePort, burst_beat
 
 
 class Store(Elaboratable):
-    """`valid`, `word`, `take` are its queue's read side; `out_addr` asks for the tile that `out_data` has next."""
+    """`valid`, `word`, `take` are its queue's read side; `out_addr` requests the tile that `out_data` has next."""
 
     def __init__(self, isa: Isa, hardware: Hardware, tokens: dict[str, Tokens]) -> None:
         self.isa, self.hardware, self.tokens = isa, hardware, tokens

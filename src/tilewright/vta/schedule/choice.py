@@ -148,7 +148,7 @@ def estimates(
 def _chain(sums: np.ndarray, products: np.ndarray, steps: np.ndarray, passes: int, out: float) -> np.ndarray:
     """From a tile's last product until its accumulators are ready for the tile after the next.
 
-    Rescaled in parts, of which the first is told to store behind the next tile's first step, and the last behind its
+    Rescaled in parts, of which the first stores behind the next tile's first step, and the last behind its
     last step but one (`pipeline.py`).
     """
     first = np.maximum((passes - 1) * sums / _PARTS, np.where(steps > 1, products / steps, 0))

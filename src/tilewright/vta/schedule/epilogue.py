@@ -72,7 +72,7 @@ class Epilogue:
     def of(
         cls, isa: Isa, dram: Dram, blocks: int, steps: Sequence[Step], largest: np.ndarray | None = None
     ) -> Epilogue:
-        """Place the vectors of `blocks` × block channels in DRAM; missing channels are zeros.
+        """Store the vectors of `blocks` × block channels in DRAM; missing channels are zeros.
 
         `largest` says of each channel how far from zero its sums can be. Without it sums do not begin with the bias:
         where they are none, as in pooling, or where nothing is known of them.
@@ -221,4 +221,4 @@ def _position(isa: Isa, dram: Dram, blocks: int, values: np.ndarray) -> int:
     padded = np.zeros(blocks * config.block, np.int32)
     padded[: values.size] = values
     tiles = np.repeat(padded.reshape(blocks, 1, config.block), config.batch, axis=1)
-    return dram.place("ACC", tiles)
+    return dram.put("ACC", tiles)

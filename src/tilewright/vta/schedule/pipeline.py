@@ -9,7 +9,7 @@ the next tile in the other half of the accumulators while the last one is stored
     store          1       2 …
 
 A tile ends in *pieces*, so that one is stored while the next is rescaled. Compute begins its instructions in the order
-of the program, and gives their tokens in that order too. So the pieces stand between the steps of the following tile:
+of the program, and signals their tokens in that order too. So the pieces stand between the steps of the following tile:
 behind its first, which the matrix unit has at hand when it is done with this one, and before its last, during which the
 accumulators are stored and set for the tile after that.
 """

@@ -58,7 +58,7 @@ def usage_of(config: Config, hardware: Hardware, conv: Conv2D, tiling: Tiling) -
     conv2d(commands, conv, at, epilogue, tiling)
     commands.end()
     program = commands.program()
-    address = dram.place_bytes(pack(isa, program), largest_element(isa))
+    address = dram.put_bytes(pack(isa, program), largest_element(isa))
     return simulate(isa, program, dram.data, hardware, address).usage()
 
 

@@ -23,7 +23,7 @@ from tilewright.vta.te.vector import starts
 
 
 def in_place(func: PrimFunc) -> PrimFunc:
-    """`func` without buffers that nothing uses, and with some taking the place of those that they are made of.
+    """`func` without buffers that nothing uses, and with some reusing the memory of those that they are made of.
 
     Made by loops under the attribute of a unit: the two are allocated together, have the same shape and type, each
     element depends on the one at the same index, and the other buffer is not used afterwards. Runs before tokens are

@@ -1,6 +1,6 @@
 """VTA as `te.lower` sees it: an `Accelerator` with scopes, copies, the matrix product, and loops of the vector unit.
 
-What a schedule asks for becomes calls that `record.py` reads: `vta.load`, `vta.store`, `vta.gemm`, `vta.reset`, and
+What a schedule requests becomes calls that `record.py` reads: `vta.load`, `vta.store`, `vta.gemm`, `vta.reset`, and
 loops of stores under the attribute of the compute unit.
 """
 
