@@ -29,7 +29,7 @@ def words(glossary: Path) -> dict[str, re.Pattern[str]]:
     found = {}
     for listed, unless in re.findall(r"^\| `([^|]+)` \|[^|]*\|([^|]*)\|", table, re.MULTILINE):
         forms = "|".join(re.escape(form) for form in listed.split("`, `"))
-        allowed = "".join(rf"(?<!{re.escape(before)} )" for before in re.findall(r"`([^`]+) …`", unless))
+        allowed = "".join(rf"(?<!{re.escape(before)}[ _])" for before in re.findall(r"`([^`]+) …`", unless))
         found[listed.split("`")[0]] = re.compile(rf"(?i){allowed}(?<![a-z])(?:{forms})(?![a-z])")
     return found
 

@@ -236,7 +236,7 @@ def test_images_of_nothing_are_resized_to_nothing(shape: tuple[Any, ...]) -> Non
 
 def test_a_fixed_axis_of_nothing_has_nothing_to_gather() -> None:
     for op in ("GatherElements", "GatherND"):
-        with pytest.raises(UserError, match="an axis of size 0 has no places"):
+        with pytest.raises(UserError, match="an axis of size 0 has no positions"):
             run(op, [floats(0, 3)], [np.zeros((2, 3) if op == "GatherElements" else (2, 1), np.int64)])
 
 

@@ -41,7 +41,7 @@ class ParseError(UserError):
 
 
 class IllFormedError(UserError):
-    """A program binds a variable twice, uses it outside of its scope, names what is not defined, or asks for
+    """A program binds a variable twice, uses it outside of its scope, names what is not defined, or requests
     a type that was not inferred."""
 
 

@@ -58,7 +58,7 @@ class Machine:
     results: `gather` from as many positions as it has lanes, `horizontal_sum` of its lanes, `division`, `exp`.
 
     Shares, fitted to measured kernels: weights that a register tile reads for the first time come at `first_read` of a
-    rate, as it asks for fewer lines at a time than a loop that only reads; prefetching hides `prefetched` of the lesser
+    rate, as it requests fewer lines at a time than a loop that only reads; prefetching hides `prefetched` of the lesser
     of data from beyond L2 and of the work meanwhile; a core waits for `l2_stall` of the time that L2 needs, or of
     weights from beyond that were not prefetched; each further stream of weights from L2 takes `l2_stream` longer.
     What is kept may fill `kept_l1` and `kept_l2` of the caches, the rest passes through; beside packed panels, which
@@ -161,7 +161,7 @@ _MOST_L3_OF_CORE = 48 * _MIB
 def l3_share(size: int, cores: int) -> int:
     """Bytes of a third-level cache of `size` bytes that these cores have, as far as that is known without measuring.
 
-    A virtual machine with a few cores is told the size of a cache that many others fill as well.
+    A virtual machine with a few cores sees the size of a cache that many others fill as well.
     """
     return min(size, cores * _MOST_L3_OF_CORE)
 
@@ -359,7 +359,7 @@ _DOT_FEATURES = ("avx512vnni", "avxvnni", "dotprod")
 def machine_of(cpu: str, features: Collection[str] = ()) -> Machine:
     """The shipped figures of a processor: those of its name, else of the nearest kind with these LLVM features.
 
-    A virtual machine may give its processor any name, so a name that contradicts the features counts for nothing: one
+    A virtual machine may name its processor anything, so a name that contradicts the features counts for nothing: one
     of a processor without AMX or without 512-bit vectors where these are there.
     """
     known = MACHINES.get(cpu) or (_ZEN5 if cpu.startswith("znver") else None)

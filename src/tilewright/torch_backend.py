@@ -1,6 +1,6 @@
 """`torch.compile(backend="tilewright")`: graphs of TorchDynamo compiled by this package, in training by AOTAutograd.
 
-PyTorch finds the function `tilewright` through the entry-point group ``torch_dynamo_backends``. AOTAutograd gives it a
+PyTorch finds the function `tilewright` through the entry-point group ``torch_dynamo_backends``. AOTAutograd passes it a
 forward graph, and in training a backward one, of functional ATen operators; parameters are inputs of both. In inference
 they become constants, which are packed and folded, and are watched: a graph whose weights change takes them as inputs
 again. What goes wrong with a graph, when it is compiled or when it runs, leaves it to PyTorch, with a warning that says
@@ -61,15 +61,15 @@ def tilewright(
         raise UnsupportedError(f"the backend has no option {unknown[0]!r}; its options are: {', '.join(_OPTIONS)}")
     chosen = {**_OPTIONS, **(options or {})}
     if mode is not None:
-        told = f"torch.compile(mode={mode!r}) is ignored: the back end Tilewright has no modes, only options"
-        warnings.warn(told, UserWarning, stacklevel=2)
+        message = f"torch.compile(mode={mode!r}) is ignored: the back end Tilewright has no modes, only options"
+        warnings.warn(message, UserWarning, stacklevel=2)
     try:
         return _by_aot(graph, example_inputs, chosen, without_converter())
     except TensorifyScalarRestartAnalysis:  # asks Dynamo to trace the function again
         raise
     except Exception as error:  # a decomposition that AOTAutograd refuses: without any, it is what PyTorch itself runs
         compiled = _by_aot(graph, example_inputs, chosen, {})
-        reason = f"PyTorch cannot trace it with its own decompositions: {_told(error)}"
+        reason = f"PyTorch cannot trace it with its own decompositions: {_described(error)}"
         if chosen["strict"]:
             return _refused(f"a graph cannot be compiled, and strict=True: {reason}")
         warnings.warn(f"a graph is traced without decompositions: {reason}", FallbackWarning, stacklevel=2)
@@ -189,20 +189,22 @@ class CompiledGraph:
         """The outputs by PyTorch, for this call and, after some failures, for all to come."""
         for_good = self._failures >= _MOST_FAILURES
         if self._strict and for_good:
-            raise UnsupportedError(f"a graph cannot be compiled, and strict=True: {_told(error)}") from error
+            raise UnsupportedError(f"a graph cannot be compiled, and strict=True: {_described(error)}") from error
         found = self._graph.forward(*args)  # what it raises as well is the program's own error
         if self._strict:
-            raise UnsupportedError(f"a call of a compiled graph failed, and strict=True: {_told(error)}") from error
+            raise UnsupportedError(
+                f"a call of a compiled graph failed, and strict=True: {_described(error)}"
+            ) from error
         self._failures += 1
         for_good = for_good or self._failures >= _MOST_FAILURES
         if not self._record.reason:
             what = "a graph runs" if for_good else "a call of a graph runs"
-            told = f"{what} in PyTorch, not in Tilewright: {_told(error)}"
-            warnings.warn(told, FallbackWarning, stacklevel=3)
+            message = f"{what} in PyTorch, not in Tilewright: {_described(error)}"
+            warnings.warn(message, FallbackWarning, stacklevel=3)
         self._record.left_calls += 1
-        self._record.reason = _told(error)
+        self._record.reason = _described(error)
         if for_good:
-            self._record.became("left", _told(error))
+            self._record.became("left", _described(error))
             self._frozen = self._plain = self._seen = None
         return found
 
@@ -231,7 +233,7 @@ def compile_graph(
 ) -> Callable[[Sequence[Any]], Any]:
     """A function of the inputs of `graph`, a `torch.fx.GraphModule` of ATen operators, as a list: its outputs.
 
-    It does not read the inputs whose positions `constants` has: their values are those that it gives. With
+    It does not read the inputs whose positions `constants` has: their values are those that it states. With
     `checks`, PyTorch runs the graph, and raises, where it refuses what it is given. Raises `UnsupportedError` for what
     cannot be converted.
     """
@@ -259,7 +261,7 @@ def compile_graph(
     return call
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     """An error in one text, as the reason for something."""
     text = str(error).strip() or type(error).__name__
     return text if isinstance(error, UnsupportedError) else f"{type(error).__name__}: {text}"

@@ -44,7 +44,7 @@ def compile_region(function: Function) -> Compiled | None:
 
 
 class _Region:
-    """The tensors of a region's values, made as they are asked for."""
+    """The tensors of a region's values, made on first use."""
 
     def __init__(self, network: Network, function: Function) -> None:
         self.network = network

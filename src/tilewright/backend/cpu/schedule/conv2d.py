@@ -115,7 +115,7 @@ def _schedule_product(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: T
 def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `conv` (tag conv2d_transpose_NCHWc) and its epilogue: each phase of the strides is a convolution.
 
-    Rows and columns are split by the strides; a register tile is positions of one phase. With `ahead` it asks for its
+    Rows and columns are split by the strides; a register tile is positions of one phase. With `ahead` it prefetches its
     weights some channels early: a phase's taps lie apart, in pieces too short for a prefetcher to follow.
     """
     for operand in conv.op.input_tensors:

@@ -75,14 +75,14 @@ def banded_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
 
 
 def transposed_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
-    """Tiles as of a direct convolution, and ahead: whether each asks for its weights a little early."""
+    """Tiles as of a direct convolution, and ahead: whether each prefetches its weights."""
     space = direct_space(workload, target)
     space.define_knob("ahead", [0, 1], absent=0)
     return space
 
 
 def transposed_cost(workload: Conv2DWorkload, config: Config, target: Target) -> Cost:
-    """The convolutions that the phases are. What is asked for early is hidden behind the tiles that read it first."""
+    """The convolutions of the phases. The latency of prefetched weights is hidden by the tiles that read them."""
     plain = Config(tuple(item for item in config.items() if item[0] != "ahead"))
     if not config["ahead"]:
         return direct_cost(workload, plain, target)
@@ -118,7 +118,7 @@ def direct_cost(
 
     `fresh` are the bytes that pass by from when the image is written to when it is read; by default it comes from
     another kernel. `early` is the share of the work of tiles that are the first to read their weights, where each line
-    of these is asked for a little before it is read.
+    of these is prefetched shortly before it is read.
     """
     machine, lanes = target.machine, power_of_two_lanes(workload.out_block, target)
     panels, ahead = workload.batch * (workload.blocks // config["tile_blocks"]), config.get("ahead", 0)

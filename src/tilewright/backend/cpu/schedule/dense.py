@@ -60,7 +60,7 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
 def _add_depth_blocks(
     s: te.Schedule, sums: te.Tensor, row_axis: int | None, blocking: Blocking, target: Target
 ) -> te.Tensor:
-    """Make `sums` the sum over blocks of the depth, all panels and tiles for each; returns what a tile gives to it.
+    """Make `sums` the sum over blocks of the depth, all panels and tiles for each; returns what a tile adds to it.
 
     The sums of a share stay in the worker's own memory, so each panel and each stripe of rows is as long as a block.
     """

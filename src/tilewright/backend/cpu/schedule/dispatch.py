@@ -22,7 +22,7 @@ from tilewright.topi.schedule.template import Template
 def schedule(outs: list[te.Tensor], target: Target, config: Mapping[str, Any] | None = None) -> te.Schedule:
     """The schedule of the computation of `outs`, by its anchor, or as an injective or a reducing one.
 
-    `config` gives a value for each knob of `space_of(outs, target)`. Raises ScheduleError where it is not in the space,
+    `config` has a value for each knob of `space_of(outs, target)`. Raises ScheduleError where it is not in the space,
     or where there is none.
     """
     s = te.create_schedule([out.op for out in outs])

@@ -29,7 +29,7 @@ from tilewright.topi.schedule.stages import computes, has_tag, inline_before, in
 from tilewright.topi.schedule.template import Template
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
-#: Bands that an image must give at least, so that the workers get even shares of them.
+#: Bands that an image must have at least, so that the workers get even shares of them.
 MIN_BANDS = 14
 
 #: Rows of a band, at most.

@@ -20,7 +20,7 @@ from tilewright.topi.winograd import TILE_SIZES
 #: Channel blocks in the order of preference: a whole AVX-512 vector, an AVX2 vector, an SSE or NEON vector.
 CHANNEL_BLOCKS = (16, 8, 4)
 
-#: Minimal filtering must win by this much: it needs more memory and rounds more.
+#: Winograd convolution must win by this much: it needs more memory and rounds more.
 _MARGIN = 0.99
 
 #: Pixels of an image from which a depthwise convolution of plain data stays plain where costs are not compared.

@@ -1,7 +1,7 @@
 """Window pooling: a few columns of vector accumulators at a time, the window unrolled, the image's edges cut off.
 
 The computation marks taps beside the image as unlikely, so lowering cuts the loops over columns where windows reach
-over the edge and gives rows at the edge a version of their own; windows within the image run without tests.
+over the edge and rows at the edge have a version of their own; windows within the image run without tests.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _inline_epilogue(s: te.Schedule, conv: te.Tensor, out: te.Tensor) -> None:
 def _schedule_output(
     s: te.Schedule, conv: te.Tensor, out: te.Tensor, config: Config, terms: int, target: Target
 ) -> tuple[te.IterVar, te.IterVar, te.IterVar]:
-    """The loops of the result; gives the parallel loop, that over groups of tiles and channels, and that over tiles."""
+    """The loops of the result: the parallel one, that over groups of tiles and channels, and that over tiles."""
     height, width = conv.op.attrs["tile_size"]
     batch, channel, row, column, lane = s[out].op.axis
     channels, channel = s[out].split(channel, factor=config["tile_blocks"])
