@@ -42,8 +42,12 @@ def changed_files(against: str | None) -> list[str]:
 
 
 def layout(page: str) -> list[str]:
-    """Folders and files of docs/layout.md, from the top down."""
-    return re.findall(r"^\| `([\w/.]+)` \|", page, re.MULTILINE)
+    """Folders and files of docs/layout.md, from the top down: each row of the table, or its list instead of it."""
+    tops, inner = (
+        re.findall(r"^\| `([\w/.]+)` \|", page, re.MULTILINE),
+        re.findall(r"^- `([\w/.]+)`: ", page, re.MULTILINE),
+    )
+    return [one for top in tops for one in ([name for name in inner if name.split("/")[0] == top] or [top])]
 
 
 def row_of(path: str, rows: Sequence[str]) -> str | None:

@@ -30,6 +30,13 @@ def test_a_folder_is_tested_first_and_then_those_above_it_nearest_first(tmp_path
     assert quick_tests.chosen_tests(["src/tilewright/compile.py"], ROWS, root) == [tests[1], tests[0]]
 
 
+def test_every_module_belongs_to_a_row_of_the_layout_page() -> None:
+    rows = quick_tests.layout((ROOT / "docs" / "layout.md").read_text())
+    paths = [path.relative_to(ROOT).as_posix() for path in (ROOT / "src" / "tilewright").rglob("*.py")]
+    without = [path for path in paths if quick_tests.row_of(path, rows) is None]
+    assert sorted(without) == ["src/tilewright/__init__.py", "src/tilewright/__main__.py"]
+
+
 def test_changed_tests_come_before_all_others(tmp_path: Path) -> None:
     root = tree(tmp_path, "tests/tir/test_a.py", "tests/tir/test_b.py", "tests/cli/test_c.py")
     found = quick_tests.chosen_tests(["tests/tir/test_b.py", "tests/tir/gone/test_d.py"], ROWS, root)

@@ -26,8 +26,8 @@ def build_worker(path: Path, target: Target | str) -> Path:
         words = [*command, *_OPTIONS, "-o", "worker", "worker.c", "-lm", "-ldl", "-pthread"]
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
-            words = "\n".join((done.stderr or done.stdout).strip().splitlines()[-10:])
-            raise EnvironmentError_(f"compiling the worker for {architecture} failed; the compiler says:\n{words}")
+            output = "\n".join((done.stderr or done.stdout).strip().splitlines()[-10:])
+            raise EnvironmentError_(f"compiling the worker for {architecture} failed; the compiler says:\n{output}")
         move_into_place([(Path(folder) / "worker", path)])
     path.chmod(0o755)
     return path
