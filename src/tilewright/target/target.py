@@ -65,6 +65,7 @@ class Target:
     emulate: int
     max_threads_per_block: int
     max_shared_memory_per_block: int
+    max_dynamic_shared_memory: int
     max_local_memory_per_thread: int
     max_vector_bytes: int
     thread_warp_size: int

@@ -3,7 +3,7 @@
 Fragments are buffers of scope "local": 32-bit registers of each lane of a warp, in the order of the PTX ISA ("Matrix
 multiply-accumulate operation using mma instruction"). An element of a buffer among the arguments is a position.
 
-    ptx_ldmatrix(registers, shared, transposed)     four 8 x 8 tiles of 16-bit elements, lane l gives the address of row
+    ptx_ldmatrix(registers, shared, transposed)     four 8 x 8 tiles of 16-bit elements, lane l has the address of row
                                                     l % 8 of tile l // 8; lane l gets row l // 4, columns l % 4 * 2
                                                     and the next of each, or of their transposes
     ptx_mma(c, a, b, kind)                          c += a @ b: 16 x 8 sums, rows l // 4 and l // 4 + 8, columns

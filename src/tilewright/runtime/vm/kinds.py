@@ -1,7 +1,7 @@
 """The kind of a function's arguments: their structure, the shapes and types of tensors.
 
-`kind_of` returns a value's kind, which can be a key, with its leaves; `positions_of` stands for all values of a kind, the
-leaf number i at the address "slot{i}".
+`kind_of` returns a value's kind, which can be a key, with its leaves; `positions_of` stands for all values of a kind,
+the leaf number i at the address "slot{i}".
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _verify(name: str, kernel: Stmt, target: Target) -> None:
     dynamic = sum(_bytes(stmt) for stmt in walk(body) if isinstance(stmt, Allocate) and _is_dynamic(stmt))
     if dynamic > target.max_dynamic_shared_memory:
         raise ScheduleError(
-            f"{name} asks for {dynamic} bytes of shared memory in a block at its launch; {target} has "
+            f"{name} requires {dynamic} bytes of shared memory in a block at its launch; {target} has "
             f"{target.max_dynamic_shared_memory}. Make the tiles smaller or take fewer stages"
         )
     local, option = _local_bytes(body), "max_local_memory_per_thread"
