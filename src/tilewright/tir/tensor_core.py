@@ -8,6 +8,11 @@ multiply-accumulate operation using mma instruction"). An element of a buffer am
                                                     and the next of each, or of their transposes
     ptx_mma(c, a, b, kind)                          c += a @ b: 16 x 8 sums, rows l // 4 and l // 4 + 8, columns
                                                     l % 4 * 2 and the next
+    ptx_wgmma(c, a, b, columns, kind)               c += a @ b by four warps: 64 x `columns` sums, operands in shared
+                                                    memory in lines of 128 bytes whose chunks are permuted by
+                                                    eight; a warp's sums lie as those of so many `ptx_mma`
+    ptx_wgmma_fence(), _commit(), _wait(n)          before the first; a group of them; at most n groups are running
+    ptx_fence_proxy()                               what this thread has seen arrive, these may read
     ptx_cp_async(shared, global, bytes, condition)  4, 8 or 16 bytes, on the way; zeros where the condition fails
     ptx_commit_group()                              closes a group of copies
     ptx_wait_group(n)                               waits until at most n groups of this thread are on the way
@@ -24,11 +29,13 @@ from tilewright.tir.expr import Call, Expr, IntImm, StringImm
 from tilewright.tir.stmt import Evaluate, Stmt
 
 #: Calls whose first argument is written and whose others, where they are elements of buffers, are positions.
-CALLS = ("ptx_ldmatrix", "ptx_mma", "ptx_cp_async", "copy_vector")
+CALLS = ("ptx_ldmatrix", "ptx_mma", "ptx_wgmma", "ptx_cp_async", "copy_vector")
 #: The annotation of a loop nest that becomes a product on tensor cores; its value is a `Tiling`.
 ANNOTATION = "tensor_core"
 #: The attribute of a function whose kernels shall leave registers for so many blocks on a multiprocessor.
 RESIDENT = "resident_blocks"
+#: Bytes at whose multiples tiles begin: those after which the order of chunks repeats.
+ALIGNMENT = 1024
 #: Bytes of a row of the 8 x 8 tiles that `ldmatrix` loads, and of the largest asynchronous copy.
 CHUNK = 16
 #: Rows and columns of the sums of one instruction.
@@ -60,7 +67,8 @@ class Tiling:
 
     `rows` x `columns` of the result are shared by `warps_rows` times `warps_columns` warps, which advance by `depth`
     elements a step; `stages` steps are in shared memory at a time, all but one of them on the way. Registers are left
-    for `resident` blocks on a multiprocessor.
+    for `resident` blocks on a multiprocessor. With `warpgroups` four warps of neighbouring rows multiply together
+    (wgmma, compute capability 9.0a).
     """
 
     rows: int
@@ -70,6 +78,7 @@ class Tiling:
     depth: int
     stages: int
     resident: int = 1
+    warpgroups: bool = False
 
     @property
     def threads(self) -> int:

@@ -71,6 +71,9 @@ SMALL = Tiling(32, 32, 2, 2, 32, 3)
         ((32, 48, 64), SMALL, {"dtype": "bfloat16"}, 16),
         ((48, 32, 80), Tiling(32, 32, 2, 1, 64, 3), {"dtype": "int8"}, 16),
         ((32, 32, 64), Tiling(32, 32, 1, 1, 32, 2), {"dtype": "uint8"}, 16),
+        ((100, 140, 136), Tiling(64, 256, 4, 2, 64, 3, 1, True), {}, 16),
+        ((128, 64, 192), Tiling(128, 64, 8, 1, 64, 4, 1, True), {"dtype": "bfloat16"}, 16),
+        ((64, 48, 300), Tiling(64, 64, 4, 1, 128, 3, 1, True), {"dtype": "int8"}, 4),
     ],
 )
 def test_products_agree_with_numpy(
@@ -123,6 +126,16 @@ def test_a_missing_wait_shows_in_the_emulation() -> None:
         arrays = {"a": a, "b": a, "bias": np.zeros(32, "float32"), "out": out}
         kernel.launch((1, 1, 1), (128, 1, 1), [arrays[name] for name in launch["args"]], launch["shared_bytes"])
         assert (out == expected).all() if expected else not (out == 64.0).all()
+
+
+def test_warpgroups_multiply_while_copies_are_asked_for() -> None:
+    """The products of a step run until the next step's are queued."""
+    text, _ = emit_device([product(128, 64, 256, Tiling(128, 64, 8, 1, 64, 4, 1, True))], TARGET)
+    loop = text[text.index("product_kernel0") :].split("#pragma unroll 1\n")[1].split("tilewright_wgmma_wait<0>();")[0]
+    order = ["wait_group<1>", "fence_proxy()", "__syncthreads()", "wgmma_fence()", "wgmma_f16_64(", "wgmma_commit()",
+             "cp_async_16(", "commit_group()", "wgmma_wait<1>"]  # fmt: skip
+    positions = [loop.rindex(word) if word == "commit_group()" else loop.index(word) for word in order]
+    assert positions == sorted(positions)
 
 
 def test_what_is_no_product_is_refused() -> None:

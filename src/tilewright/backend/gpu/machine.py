@@ -23,8 +23,9 @@ class GpuMachine:
     `blocks` are the most that a multiprocessor holds at a time, `registers_per_thread` the most that a thread has.
 
     `fma` are multiply-adds a cycle in float32; `tensor_float16` on tensor cores, of float16 or bfloat16 with sums in
-    float32, as the vendor counts them; `tensor_int8` of bytes with sums in int32. `mma_sync` is the share of these
-    that warps reach by `mma.sync`. `shared_bytes` a cycle that a multiprocessor reads from its shared memory.
+    float32, as the vendor counts them; `tensor_int8` of bytes with sums in int32. `mma_sync` is the share of these that
+    warps reach by `mma.sync`, `wgmma` what warpgroups do by theirs (0: there are none). `shared_bytes` a cycle that a
+    multiprocessor reads from its shared memory.
 
     `l2` in bytes; `dram_bytes` and `l2_bytes` a second, of the whole GPU; `launch` the seconds from one kernel to the
     next, `latency` the seconds from a request of global memory to its answer.
@@ -42,6 +43,7 @@ class GpuMachine:
     tensor_float16: int
     tensor_int8: int
     mma_sync: float = 1.0
+    wgmma: float = 0.0
     shared_reserved: int = 1024
     shared_bytes: int = 128
     registers: int = 65536
@@ -79,7 +81,7 @@ _A100 = GpuMachine(
 _H100 = GpuMachine(
     name="h100", multiprocessors=132, clock=1.755e9, l2=50 * _MIB, dram_bytes=3.35e12, l2_bytes=5.5e12,
     shared_per_block=227 * _KIB, shared_per_multiprocessor=228 * _KIB, fma=128, tensor_float16=2048, tensor_int8=4096,
-    mma_sync=0.63,
+    mma_sync=0.63, wgmma=0.9,
 )  # fmt: skip
 
 _H200 = replace(_H100, name="h200", dram_bytes=4.8e12)

@@ -10,7 +10,7 @@ from tilewright.codegen.source.dialect import Dialect, float_names
 from tilewright.codegen.source.gpu import NATIVE, Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, division_functions
-from tilewright.codegen.source.tensor_core import TENSOR_CORE_CALLS, TENSOR_CORE_FUNCTIONS, dynamic_array
+from tilewright.codegen.source.tensor_core import TENSOR_CORE_CALLS, dynamic_array, tensor_core_functions
 from tilewright.codegen.source.wmma import FRAGMENT_CALLS, fragment_array
 from tilewright.tir.tensor_core import RESIDENT
 from tilewright.tir.transform.split_host_device import Launch
@@ -117,12 +117,12 @@ _PLAIN = Language(
                            "__float_as_uint"),
             "#endif",
             division_functions("__device__ __forceinline__ ", {**_SIGNED, **_UNSIGNED}),
-            f"#if defined(__CUDACC_RTC__) && __CUDA_ARCH__ >= 800\n{TENSOR_CORE_FUNCTIONS}\n#endif",
         ]
     ),
     head=_head,
     native=NATIVE | {"tanh", "erf", "erfc", "pow"},
     widest_access=16,
+    functions=tensor_core_functions,
     reserved=(*C_KEYWORDS, "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"),
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tilewright.codegen.source.builder import SourceBuilder
@@ -10,11 +10,13 @@ from tilewright.codegen.source.dialect import Dialect
 from tilewright.codegen.source.expressions import EXPRESSIONS
 from tilewright.codegen.source.statements import statement
 from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import Call
 from tilewright.tir.stmt import Allocate, PrimFunc
 from tilewright.tir.transform.bind_threads import thread_extents
 from tilewright.tir.transform.pipeline import KERNEL, result
 from tilewright.tir.transform.split_host_device import DeviceProgram, Launch
 from tilewright.tir.transform.statements import walk
+from tilewright.tir.visitor import collect
 from tilewright.tir.warp_matrix import FRAGMENT_SCOPES
 
 #: Functions of float32 that the languages of all devices have; they are as exact as the device's own.
@@ -30,11 +32,11 @@ NATIVE = frozenset(
 class Language:
     """A GPU language: its dialect, the text before the kernels, and how a kernel's head is written.
 
-    `head(launch, builder)` returns the lines that open a kernel, up to and with the brace; `native` names the math
-    calls that need no polynomial; `widest_access` are the bytes of the widest load of a vector from memory (0: elements
-    move alone); with `module_scope`, shared arrays and buffers are declared outside of functions, so that names must
-    differ between the kernels of a text. `for_fragments` is the language to write programs in that use
-    tensor cores, where it differs.
+    `head(launch, builder)` returns the lines that open a kernel, up to and with the brace; `native` names the math calls
+    that need no polynomial; `widest_access` are the bytes of the widest load of a vector from memory (0: elements move
+    alone); `functions` is the text of those that some of the kernels' calls need; with `module_scope`, shared arrays
+    and buffers are declared outside of functions, so that names must differ between the kernels of a text.
+    `for_fragments` is the language to write programs in that use tensor cores, where it differs.
     """
 
     dialect: Dialect
@@ -45,6 +47,7 @@ class Language:
     module_scope: bool = False
     for_fragments: Language | None = None
     widest_access: int = 0
+    functions: Callable[[Iterable[Call]], str] | None = None
 
 
 def parameter_list(launch: Launch, b: SourceBuilder, buffer: str, scalar: str) -> list[str]:
@@ -64,6 +67,8 @@ def emit_program(programs: Sequence[DeviceProgram], language: Language) -> str:
     if language.for_fragments is not None and any(_has_fragments(program) for program in programs):
         language = language.for_fragments
     parts = [language.prelude]
+    if language.functions is not None:
+        parts.append(language.functions(collect([launch.kernel.body for p in programs for launch in p.launches], Call)))
     taken: set[str] = set()
     for program in programs:
         parts += [emit_kernel(launch, language, taken) for launch in program.launches]

@@ -1,15 +1,17 @@
 """Text of tensor-core instructions, asynchronous copies and wide accesses in CUDA C++, as inline PTX.
 
-The host's compiler has no PTX: `runtime/gpu/cuda_emulation.h` defines the functions of `TENSOR_CORE_FUNCTIONS` instead.
+The host's compiler has no PTX: `runtime/gpu/cuda_emulation.h` defines these functions instead.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.expressions import flat_index
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, StringImm
-from tilewright.tir.tensor_core import INSTRUCTIONS, integer
+from tilewright.tir.tensor_core import ALIGNMENT, INSTRUCTIONS, Instruction, integer
 
 _HEAD = "__device__ __forceinline__ void "
 
@@ -49,21 +51,70 @@ def _cp_async(size: int) -> str:
 }}"""
 
 
-#: The functions that the calls become.
-TENSOR_CORE_FUNCTIONS = "\n".join(
+def _wgmma(columns: int, instruction: Instruction) -> str:
+    """A function for one width; a thread has half as many sums as there are columns."""
+    floats, count = instruction.sums == "float32", columns // 2
+    c, d = ("float", "f") if floats else ("int", "r")
+    kind = instruction.kind
+    types = f"f32.{kind}.{kind}" if floats else f"s32.{kind}.{kind}"
+    sums = ", ".join(f"%{i}" for i in range(count))
+    operands = ", ".join(f'"+{d}"(c[{i}])' for i in range(count))
+    return f"""\
+{_HEAD}tilewright_wgmma_{kind}_{columns}({c}* c, const void* a, const void* b) {{
+  asm volatile("wgmma.mma_async.sync.aligned.m64n{columns}k{instruction.depth}.{types} "
+               "{{{sums}}}, %{count}, %{count + 1}, 1{", 1, 1, 0, 0" if floats else ""};"
+               : {operands}
+               : "l"(tilewright_matrix(a)), "l"(tilewright_matrix(b)));
+}}"""
+
+
+_ADDRESS = """\
+__device__ __forceinline__ unsigned int tilewright_shared_address(const void* p) {
+  return (unsigned int)__cvta_generic_to_shared(p);
+}"""
+
+#: Descriptors of tiles: eight lines of 128 bytes to the next eight, their chunks permuted by eight (the PTX ISA,
+#: "Matrix descriptor format").
+_WARPGROUP = f"""\
+__device__ __forceinline__ unsigned long long tilewright_matrix(const void* p) {{
+  unsigned long long address = (tilewright_shared_address(p) & 0x3ffff) >> 4;
+  return (1ull << 62) | (64ull << 32) | (1ull << 16) | address;
+}}
+{_HEAD}tilewright_wgmma_fence() {{ asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }}
+{_HEAD}tilewright_wgmma_commit() {{ asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }}
+template <int N> {_HEAD}tilewright_wgmma_wait() {{
+  asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory");
+}}
+{_HEAD}tilewright_fence_proxy() {{ asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }}"""
+
+_PIPELINE = "\n".join(
     [
-        "__device__ __forceinline__ unsigned int tilewright_shared_address(const void* p) {",
-        "  return (unsigned int)__cvta_generic_to_shared(p);",
-        "}",
-        _ldmatrix("", "ldmatrix"),
-        _ldmatrix(".trans", "ldmatrix_transposed"),
-        *[_mma(x.kind, x.depth, x.sums) for x in INSTRUCTIONS.values()],
         *[_cp_async(size) for size in (4, 8, 16)],
         f'{_HEAD}tilewright_commit_group() {{ asm volatile("cp.async.commit_group;" ::: "memory"); }}',
         f"template <int N> {_HEAD}tilewright_wait_group() "
         '{ asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory"); }',
     ]
 )
+
+
+def tensor_core_functions(calls: Iterable[Call]) -> str:
+    """The functions that `calls` become, for the device's compiler; empty where none of them needs any."""
+    calls = [call for call in calls if call.op.startswith("ptx_")]
+    if not calls:
+        return ""
+    parts = [_ADDRESS, _PIPELINE, _ldmatrix("", "ldmatrix"), _ldmatrix(".trans", "ldmatrix_transposed")]
+    by_kind = {x.kind: x for x in INSTRUCTIONS.values()}
+    kinds = sorted({_kind(call) for call in calls if call.op == "ptx_mma"})
+    parts += [_mma(kind, by_kind[kind].depth, by_kind[kind].sums) for kind in kinds]
+    wide = sorted({(integer(call.args[3]), _kind(call)) for call in calls if call.op == "ptx_wgmma"})
+    parts += [_WARPGROUP] * bool(wide) + [_wgmma(columns, by_kind[kind]) for columns, kind in wide]
+    return "\n".join(["#ifdef __CUDACC_RTC__", *parts, "#endif"])
+
+
+def _kind(call: Call) -> str:
+    kind = call.args[-1]
+    assert isinstance(kind, StringImm)
+    return kind.value
 
 
 def _address(b: SourceBuilder, position: Expr) -> str:
@@ -78,9 +129,14 @@ def _load(b: SourceBuilder, call: Call) -> None:
 
 
 def _multiply(b: SourceBuilder, call: Call) -> None:
-    *positions, kind = call.args
-    assert isinstance(kind, StringImm)
-    b.line(f"tilewright_mma_{kind.value}({', '.join(_address(b, p) for p in positions)});")
+    *positions, _ = call.args
+    b.line(f"tilewright_mma_{_kind(call)}({', '.join(_address(b, p) for p in positions)});")
+
+
+def _multiply_wide(b: SourceBuilder, call: Call) -> None:
+    *positions, columns, _ = call.args
+    listed = ", ".join(_address(b, p) for p in positions)
+    b.line(f"tilewright_wgmma_{_kind(call)}_{integer(columns)}({listed});")
 
 
 def _copy(b: SourceBuilder, call: Call) -> None:
@@ -93,12 +149,10 @@ def _always(condition: Expr) -> bool:
     return getattr(condition, "value", None) == 1
 
 
-def _commit(b: SourceBuilder, call: Call) -> None:
-    b.line("tilewright_commit_group();")
-
-
-def _wait(b: SourceBuilder, call: Call) -> None:
-    b.line(f"tilewright_wait_group<{integer(call.args[0])}>();")
+def _order(b: SourceBuilder, call: Call) -> None:
+    """Fences, groups, and waits for all but some groups."""
+    number = f"<{integer(call.args[0])}>" if call.args else ""
+    b.line(f"tilewright_{call.op.removeprefix('ptx_')}{number}();")
 
 
 #: Types of so many bytes.
@@ -113,7 +167,7 @@ def _copy_vector(b: SourceBuilder, call: Call) -> None:
 
 def dynamic_array(b: SourceBuilder, buffer: Buffer) -> str:
     """The declaration of shared memory whose size the launch says."""
-    return f"extern __shared__ __align__(128) {b.dialect.memory_type(buffer.dtype)} {b.name(buffer)}[];"
+    return f"extern __shared__ __align__({ALIGNMENT}) {b.dialect.memory_type(buffer.dtype)} {b.name(buffer)}[];"
 
 
 #: The statements, as `Dialect.effects` wants them.
@@ -121,7 +175,17 @@ TENSOR_CORE_CALLS = {
     "ptx_ldmatrix": _load,
     "ptx_mma": _multiply,
     "ptx_cp_async": _copy,
-    "ptx_commit_group": _commit,
-    "ptx_wait_group": _wait,
+    "ptx_wgmma": _multiply_wide,
+    **dict.fromkeys(
+        (
+            "ptx_commit_group",
+            "ptx_wait_group",
+            "ptx_wgmma_fence",
+            "ptx_wgmma_commit",
+            "ptx_wgmma_wait",
+            "ptx_fence_proxy",
+        ),
+        _order,
+    ),
     "copy_vector": _copy_vector,
 }

@@ -132,6 +132,47 @@ static void tilewright_mma_u8(int* c, const unsigned* a, const unsigned* b) {
   tilewright_mma(c, a, b, 1, [](unsigned r, size_t e) { return (int)(unsigned char)(r >> 8 * e); });
 }
 
+// A product of four warps, of operands in shared memory: each thread computes its own sums from these.
+static const unsigned char* tilewright_line(const void* p, size_t line, size_t byte) {
+  uintptr_t address = (uintptr_t)p + line * 128 + byte;
+  return (const unsigned char*)(address ^ (address >> 7 & 7) << 4);
+}
+template <class C, class Load> void tilewright_wgmma(C* c, const void* a, const void* b, size_t columns, Load load) {
+  if (((uintptr_t)a | (uintptr_t)b) % 32 || (((uintptr_t)a | (uintptr_t)b) & 1023) >= 128) abort();
+  size_t lane = tilewright_lane(), warp = tilewright_self->current / tilewright_warp % 4;
+  for (size_t s = 0; s < columns / 2; ++s) {
+    size_t row = warp * 16 + lane / 4 + s / 2 % 2 * 8, column = s / 4 * 8 + lane % 4 * 2 + s % 2;
+    c[s] = load(c[s], a, row, b, column);
+  }
+}
+#define TILEWRIGHT_WGMMA(kind, C, columns)                                                                  \
+  static void tilewright_wgmma_##kind##_##columns(C* c, const void* a, const void* b) {                     \
+    tilewright_wgmma(c, a, b, columns, [](C sum, const void* a, size_t row, const void* b, size_t column) { \
+      for (size_t byte = 0; byte < 32; byte += tilewright_size_##kind)                                      \
+        sum += tilewright_value_##kind(tilewright_line(a, row, byte)) *                                     \
+               tilewright_value_##kind(tilewright_line(b, column, byte));                                   \
+      return sum;                                                                                           \
+    });                                                                                                     \
+  }
+static const size_t tilewright_size_f16 = 2, tilewright_size_bf16 = 2, tilewright_size_s8 = 1;
+static float tilewright_value_f16(const unsigned char* p) { return (float)*(const _Float16*)p; }
+static float tilewright_value_bf16(const unsigned char* p) {
+  return __uint_as_float((unsigned)*(const unsigned short*)p << 16);
+}
+static int tilewright_value_s8(const unsigned char* p) { return (signed char)*p; }
+#define TILEWRIGHT_WGMMAS(columns)        \
+  TILEWRIGHT_WGMMA(f16, float, columns)   \
+  TILEWRIGHT_WGMMA(bf16, float, columns)  \
+  TILEWRIGHT_WGMMA(s8, int, columns)
+TILEWRIGHT_WGMMAS(32)
+TILEWRIGHT_WGMMAS(64)
+TILEWRIGHT_WGMMAS(128)
+TILEWRIGHT_WGMMAS(256)
+static void tilewright_wgmma_fence() {}
+static void tilewright_wgmma_commit() {}
+template <int N> void tilewright_wgmma_wait() {}
+static void tilewright_fence_proxy() {}
+
 // Warp matrices: the first thread of a warp holds the whole tile and does what the warp would do together.
 namespace nvcuda { namespace wmma {
 struct matrix_a {}; struct matrix_b {}; struct accumulator {}; struct row_major {};

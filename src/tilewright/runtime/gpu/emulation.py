@@ -39,7 +39,7 @@ _POSITIONS = {"blockIdx": "blockIdx", "threadIdx": "threadIdx", "laneIdx": "(uns
 #: CUDA's shared memory whose size the launch says; a block's threads are fibers of one thread of the host.
 _DYNAMIC = re.compile(r"extern __shared__ (?:__align__\(\d+\) )?([\w ]+?) (\w+)\[\];")
 _DYNAMIC_SHARED = 256 << 10
-_SHARED = f"alignas(128) static thread_local char tilewright_shared[{_DYNAMIC_SHARED}];\n"
+_SHARED = f"alignas(1024) static thread_local char tilewright_shared[{_DYNAMIC_SHARED}];\n"
 _ATTRIBUTE = re.compile(r"\[\[.*?\]\]")
 
 

@@ -20,7 +20,7 @@ from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Var
 from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, For, ForKind, IfThenElse, Stmt, seq
-from tilewright.tir.tensor_core import COLUMNS, ROWS, Instruction, Tiling, effect, shared_bytes, sums_stride
+from tilewright.tir.tensor_core import ALIGNMENT, COLUMNS, ROWS, Instruction, Tiling, effect, shared_bytes, sums_stride
 from tilewright.tir.transform.operand_tile import Operand, TileCopy, tile_form, unrolled
 from tilewright.tir.visitor import substitute
 
@@ -39,19 +39,14 @@ class BlockProduct:
     tiling: Tiling
     analyzer: Analyzer
     copies: list[TileCopy] = field(init=False)
+    #: Steps in shared memory that are not on the way: the one that is read, and those that may still be.
+    behind = 1
+    #: True if operands may lie in shared memory along their rows.
+    transposes = True
 
     def __post_init__(self) -> None:
         tiling = self.tiling
-        self.extents = [tiling.rows, tiling.columns]
-        shares = (tiling.warps_rows, tiling.warps_columns)
-        self.shares = [extent // warps for extent, warps in zip(self.extents, shares, strict=True)]
-        whole = all(share * warps == extent and share % _LOADED == 0
-                    for share, warps, extent in zip(self.shares, shares, self.extents, strict=True))  # fmt: skip
-        if not whole or tiling.depth % self.instruction.depth or tiling.stages < 2:
-            raise ScheduleError(
-                f"{self.sums.name}: a tile of {self.extents[0]} x {self.extents[1]} cannot be shared out as {tiling}; "
-                f"a warp takes multiples of {_LOADED} rows and columns, a step multiples of {self.instruction.depth}"
-            )
+        self.shares = self._shares()
         self.warp = Var("threadIdx.x")
         self.analyzer.bind(self.warp, (0, tiling.threads))
         old, stride = self.sums, sums_stride(tiling)
@@ -59,15 +54,28 @@ class BlockProduct:
         if not all(op.is_const(size, 1) for size in old.shape[:-2]):
             raise ScheduleError(f"{old.name}: a block has several tiles, {old!r}; compute the stage at one of them")
         strides = (*([tiling.rows * stride] * ones), stride, 1)
-        self.sums = Buffer(old.name, shape, str(old.dtype), "shared.dyn", strides, 128)
+        self.sums = Buffer(old.name, shape, str(old.dtype), "shared.dyn", strides, ALIGNMENT)
         self.replaced = {old: self.sums}
-        names = (f"{self.sums.name}_a", f"{self.sums.name}_b")
         self.copies = []
-        for operand, rows, name in zip(self.operands, self.extents, names, strict=True):
-            form = tile_form(operand, rows, tiling.depth, self.analyzer)
-            size = tiling.stages * rows * tiling.depth
-            memory = Buffer(name, [size], str(operand.value.dtype), "shared.dyn", None, 128)
+        for operand, rows, side in zip(self.operands, (tiling.rows, tiling.columns), "ab", strict=True):
+            form = tile_form(operand, rows, tiling.depth, self.analyzer, self.transposes)
+            size, dtype = tiling.stages * rows * tiling.depth, str(operand.value.dtype)
+            memory = Buffer(f"{old.name}_{side}", [size], dtype, "shared.dyn", None, ALIGNMENT)
             self.copies.append(TileCopy(form, memory, tiling.threads, self.analyzer))
+
+    def _shares(self) -> tuple[int, int]:
+        """The rows and columns of one warp. Raises ScheduleError where these are no whole instructions."""
+        tiling = self.tiling
+        rows, columns = tiling.rows // tiling.warps_rows, tiling.columns // tiling.warps_columns
+        whole = rows * tiling.warps_rows == tiling.rows and columns * tiling.warps_columns == tiling.columns
+        if not whole or rows % _LOADED or columns % _LOADED or tiling.depth % self.instruction.depth:
+            raise ScheduleError(
+                f"{self.sums.name}: a tile cannot be shared out as {tiling}; a warp takes multiples of {_LOADED} rows "
+                f"and columns, a step multiples of {self.instruction.depth}"
+            )
+        if tiling.stages <= self.behind:
+            raise ScheduleError(f"{self.sums.name}: {tiling} leave no step on the way; take {self.behind + 1} stages")
+        return rows, columns
 
     # ---------------------------------------------------------------------------------------------------- memory
     def within(self, body: Stmt) -> Stmt:
@@ -76,7 +84,7 @@ class BlockProduct:
         sizes = [copy.memory.constant_size() or 0 for copy in self.copies]
         starts = [0, sizes[0] * self.instruction.itemsize]
         size = shared_bytes(self.tiling, self.instruction.itemsize)
-        arena = Buffer(f"{self.sums.name}_tiles", [size], "uint8", "shared.dyn", None, 128)
+        arena = Buffer(f"{self.sums.name}_tiles", [size], "uint8", "shared.dyn", None, ALIGNMENT)
         views = [*zip((copy.memory for copy in self.copies), starts, strict=True), (self.sums, 0)]
         for buffer, start in views:
             body = DeclBuffer(buffer, Call("handle", "address_of", (arena[start],)), body)
@@ -88,29 +96,37 @@ class BlockProduct:
         tiling = self.tiling
         rows, columns = (share // side for share, side in zip(self.shares, (ROWS, COLUMNS), strict=True))
         sums = Buffer("sums", [rows * columns * 4], self.instruction.sums, "local")
-        a, b = Buffer("a", [rows * 4], "uint32", "local"), Buffer("b", [columns * 2], "uint32", "local")
         element = Var("element")
         zero = unrolled(element, rows * columns * 4, BufferStore(sums, op.const(0, self.instruction.sums), (element,)))
         steps = self.analyzer.simplify(
             op.floordiv(self.operands[0].extent + (tiling.depth - 1), op.const(tiling.depth))
         )
-        first = [self._ahead(op.const(i), op.const(i), steps) for i in range(tiling.stages - 1)]
+        first = [self._ahead(op.const(i), op.const(i), steps) for i in range(tiling.stages - self.behind)]
         step = Var("step")
         self.analyzer.bind(step, (0, steps))
-        after = step + (tiling.stages - 1)
-        body = seq(
-            effect("ptx_wait_group", tiling.stages - 2),
-            _barrier(),
-            self._ahead(after, op.floormod(after, op.const(tiling.stages)), steps),
-            self._multiply(op.floormod(step, op.const(tiling.stages)), a, b, sums),
-        )
-        loop = For(step, op.const(0), steps, ForKind.SERIAL, body, "", {"unroll_hint": False})
-        end = seq(effect("ptx_wait_group", 0), _barrier(), self._store(sums), _barrier())
-        whole: Stmt = seq(zero, *first, loop, end)
-        for buffer in (b, a, sums):
-            whole = Allocate(buffer, whole)
+        loop = For(step, op.const(0), steps, ForKind.SERIAL, self._step(step, steps, sums), "", {"unroll_hint": False})
+        end = seq(*self._drained(), effect("ptx_wait_group", 0), barrier(), self._store(sums), barrier())
+        whole: Stmt = Allocate(sums, seq(zero, *first, loop, end))
         threads = IntImm("int32", tiling.threads)
         return For(self.warp, op.const(0), threads, ForKind.THREAD_BINDING, whole, "threadIdx.x")
+
+    def _step(self, step: Var, steps: Expr, sums: Buffer) -> Stmt:
+        """One step along the depth."""
+        stages = op.const(self.tiling.stages)
+        rows, columns = (share // side for share, side in zip(self.shares, (ROWS, COLUMNS), strict=True))
+        a, b = Buffer("a", [rows * 4], "uint32", "local"), Buffer("b", [columns * 2], "uint32", "local")
+        after = step + (self.tiling.stages - 1)
+        body = seq(
+            effect("ptx_wait_group", self.tiling.stages - 2),
+            barrier(),
+            self._ahead(after, op.floormod(after, stages), steps),
+            self._multiply(op.floormod(step, stages), a, b, sums),
+        )
+        return Allocate(a, Allocate(b, body))
+
+    def _drained(self) -> list[Stmt]:
+        """Statements after which the products of all steps are done."""
+        return []
 
     def _ahead(self, step: Expr, slot: Expr, steps: Expr) -> Stmt:
         """The copies for a step, where there is one, as a group; an empty group where there is none."""
@@ -162,12 +178,16 @@ class BlockProduct:
         number = op.floormod(warp, columns) if side else op.floordiv(warp, columns)
         return number * self.shares[side]
 
+    def _first_row(self, row: Expr) -> Expr:
+        """The row of the tile at which this warp's instruction number `row` begins."""
+        return self._start(0) + row * ROWS
+
     def _store(self, sums: Buffer) -> Stmt:
         """The sums of each lane to shared memory, two neighbours at a time."""
         row, column, half = Var("row"), Var("column"), Var("half")
         rows, columns = self.shares[0] // ROWS, self.shares[1] // COLUMNS
         lane = op.floormod(self.warp, op.const(32))
-        at_row = self._start(0) + row * ROWS + half * 8 + op.floordiv(lane, op.const(4))
+        at_row = self._first_row(row) + half * 8 + op.floordiv(lane, op.const(4))
         at_column = self._start(1) + column * COLUMNS + op.floormod(lane, op.const(4)) * 2
         first = (row * columns + column) * 4 + half * 2
         one = op.const(1)
@@ -176,5 +196,6 @@ class BlockProduct:
         return unrolled(row, rows, unrolled(column, columns, unrolled(half, 2, store)))
 
 
-def _barrier() -> Stmt:
+def barrier() -> Stmt:
+    """All threads of the block are here."""
     return effect("storage_sync", "shared")

@@ -15,6 +15,7 @@ from tilewright.tir.tensor_core import ANNOTATION, INSTRUCTIONS, RESIDENT, Instr
 from tilewright.tir.transform.block_product import BlockProduct
 from tilewright.tir.transform.operand_tile import Operand
 from tilewright.tir.transform.statements import walk
+from tilewright.tir.transform.warpgroup_product import WarpgroupProduct
 from tilewright.tir.visitor import StmtRewriter, collect_vars
 
 
@@ -78,7 +79,8 @@ class _Lowering(StmtRewriter):
             self.analyzer.bind(loop.var, (loop.min, loop.extent))
         found = self._parse(nest)
         self.attrs[RESIDENT] = found.tiling.resident
-        product = BlockProduct(found.sums, found.index, found.factors, found.instruction, found.tiling,
+        kind = WarpgroupProduct if found.tiling.warpgroups else BlockProduct
+        product = kind(found.sums, found.index, found.factors, found.instruction, found.tiling,
                                self.analyzer)  # fmt: skip
         return product.within(_Replace(nest, product.statement())(stmt.body))
 

@@ -81,10 +81,10 @@ class TileForm:
         return line * self.length + moved * self.chunk
 
 
-def tile_form(operand: Operand, rows: int, depth: int, analyzer: Analyzer) -> TileForm:
-    """The widest copies that are possible: along the depth, else along the rows, else none."""
+def tile_form(operand: Operand, rows: int, depth: int, analyzer: Analyzer, transposes: bool = True) -> TileForm:
+    """The widest copies that are possible: along the depth, else (`transposes`) along the rows, else none."""
     itemsize = operand.itemsize
-    for transposed in (False, True) if itemsize == 2 else (False,):
+    for transposed in (False, True) if itemsize == 2 and transposes else (False,):
         for size in WIDTHS:
             width = size // itemsize
             extent = rows if transposed else depth

@@ -25,6 +25,7 @@ from tilewright.errors import ScheduleError
 from tilewright.target import DeviceTarget
 from tilewright.tir.expr import Cast, Expr
 from tilewright.tir.tensor_core import ANNOTATION, INSTRUCTIONS
+from tilewright.topi.schedule.access import producer_reads, stride
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.stages import computes, extent_of, is_reduction
 from tilewright.topi.schedule.template import Template
@@ -82,7 +83,15 @@ def workload(anchor: te.Tensor, out: te.Tensor) -> TensorCoreWorkload:
         and t not in anchor.op.input_tensors
         and math.prod(getattr(n, "value", 0) for n in t.shape) == elements
     )
-    return TensorCoreWorkload(batch, rows, columns, depth, dtype, out.dtype.itemsize, extra)
+    along = all(_along_depth(anchor, factors.depth, own) for own in (factors.rows, factors.columns))
+    return TensorCoreWorkload(batch, rows, columns, depth, dtype, out.dtype.itemsize, extra, along)
+
+
+def _along_depth(anchor: te.Tensor, depth: tuple[te.IterVar, ...], own: tuple[te.IterVar, ...]) -> bool:
+    """True if neighbours along the depth are neighbours in memory, of the operand that the axes `own` are of."""
+    axes = [*anchor.op.reduce_axis, *anchor.op.axis]
+    mine = [load for load in producer_reads(anchor) if any(stride(load, iv, axes) for iv in own if extent_of(iv) > 1)]
+    return bool(mine) and all(stride(load, depth[-1], axes) == 1 for load in mine)
 
 
 def schedule_tensor_core(

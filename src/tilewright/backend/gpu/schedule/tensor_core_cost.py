@@ -24,8 +24,15 @@ _TILES = (
     (128, 32, 4, 1), (32, 128, 1, 4), (64, 32, 2, 2), (32, 64, 2, 2), (32, 32, 2, 2), (16, 128, 1, 4), (16, 64, 1, 4),
     (64, 16, 4, 1),
 )  # fmt: skip
+#: The same of warpgroups: four warps of neighbouring rows multiply together.
+_WARPGROUP_TILES = (
+    (256, 128, 16, 1), (128, 256, 8, 2), (128, 256, 8, 1), (256, 128, 8, 1), (128, 128, 8, 1), (64, 256, 4, 2),
+    (64, 128, 4, 2), (128, 64, 8, 1), (64, 128, 4, 1), (64, 64, 4, 1), (64, 32, 4, 1), (128, 32, 8, 1),
+)  # fmt: skip
+#: Bytes of the depth in a warpgroup's step, and its least stages: one on the way, one that is read, one being left.
+_WARPGROUP_DEPTH, _WARPGROUP_STAGES = 128, 3
 #: Bytes of an operand's row in a step, and the steps that are in shared memory.
-_DEPTHS, _STAGES = (64, 128), (2, 3, 4, 5)
+_DEPTHS, _STAGES = (64, 128), (4, 3, 5, 2)
 #: Registers of a thread beside those of its sums and fragments: addresses and counters.
 _OTHER_REGISTERS = 40
 #: Warps from which on a multiprocessor always finds one that can go on.
@@ -36,7 +43,8 @@ _ENOUGH_WARPS = 8
 class TensorCoreWorkload:
     """So many products of [rows, depth] by [depth, columns] of `dtype`; elements of the result have `out_bytes`.
 
-    `extra_bytes` are those that the epilogue reads for an element of the result.
+    `extra_bytes` are those that the epilogue reads for an element of the result. `along_depth`: neighbours along the
+    depth are neighbours in memory, of both operands.
     """
 
     batch: int
@@ -46,6 +54,7 @@ class TensorCoreWorkload:
     dtype: str
     out_bytes: int
     extra_bytes: int = 0
+    along_depth: bool = False
 
     @property
     def itemsize(self) -> int:
@@ -56,19 +65,27 @@ class TensorCoreWorkload:
 def tiling_of(config: Mapping[str, int], itemsize: int, resident: int = 1) -> Tiling:
     """The shares of warps and the steps of a configuration, for so many blocks on a multiprocessor."""
     depth, sizes = config["depth_bytes"] // itemsize, ("rows", "columns", "warps_rows", "warps_columns")
-    return Tiling(*[config[name] for name in sizes], depth, config["stages"], resident)
+    return Tiling(*[config[name] for name in sizes], depth, config["stages"], resident, bool(config["warpgroups"]))
 
 
 def tensor_core_space(facts: TensorCoreWorkload, target: DeviceTarget) -> ConfigSpace:
     """Tiles, warps, depths and stages that fit the target."""
-    found = ConfigSpace()
+    found, machine = ConfigSpace(), machine_of(target)
     fitting = [tile for tile in _TILES if 32 * tile[2] * tile[3] <= target.max_threads_per_block]
-    found.define_joint(("rows", "columns", "warps_rows", "warps_columns"), fitting)
+    rows = [(*tile, 0) for tile in fitting]
+    if machine.wgmma and target.arch.endswith("a") and facts.along_depth:
+        rows = [(*tile, 1) for tile in _WARPGROUP_TILES] + rows
+    found.define_joint(("rows", "columns", "warps_rows", "warps_columns", "warpgroups"), rows)
     found.define_knob("depth_bytes", _DEPTHS)
     found.define_knob("stages", _STAGES)
     found.require(lambda config: _shared(config, facts) <= target.max_dynamic_shared_memory)
-    found.require(lambda config: config["stages"] <= max(2, _steps(config, facts) + 1))
-    machine = machine_of(target)
+    found.require(lambda config: config["stages"] <= max(_WARPGROUP_STAGES, _steps(config, facts) + 1))
+    found.require(
+        lambda config: (
+            not config["warpgroups"]
+            or (config["depth_bytes"] == _WARPGROUP_DEPTH and config["stages"] >= _WARPGROUP_STAGES)
+        )
+    )
     found.require(lambda config: resident_blocks(config, facts, machine) >= least_blocks(config, machine))
     return found
 
@@ -88,7 +105,8 @@ def _shared(config: Mapping[str, int], facts: TensorCoreWorkload) -> int:
 def registers_of(config: Mapping[str, int]) -> int:
     """Registers that a thread is expected to need."""
     rows, columns = config["rows"] // config["warps_rows"], config["columns"] // config["warps_columns"]
-    return _OTHER_REGISTERS + rows * columns // 32 + (rows + columns) // 4
+    fragments = 0 if config["warpgroups"] else (rows + columns) // 4
+    return _OTHER_REGISTERS + rows * columns // 32 + fragments
 
 
 def least_blocks(config: Mapping[str, int], machine: GpuMachine) -> int:
@@ -133,14 +151,17 @@ def _wave(config: Config, facts: TensorCoreWorkload, machine: GpuMachine, held: 
     steps = _steps(config, facts)
     rate = machine.tensor_float16 if itemsize == 2 else machine.tensor_int8
     busy = min(1.0, held * warps / _ENOUGH_WARPS)
-    products = held * rows * columns * depth / (rate * machine.mma_sync * busy)
-    fragments = rows * config["warps_columns"] + columns * config["warps_rows"]  # each read by the warps beside it
+    share = machine.wgmma if config["warpgroups"] else machine.mma_sync
+    products = held * rows * columns * depth / (rate * share * busy)
+    readers = config["warps_rows"] // 4 if config["warpgroups"] else config["warps_rows"]
+    fragments = rows * config["warps_columns"] + columns * readers  # each read by the warps beside it
     shared = held * (fragments + rows + columns) * depth * itemsize / machine.shared_bytes
     share = machine.l2_bytes / machine.multiprocessors / machine.clock
     brought = held * (rows + columns) * depth * itemsize / share
     latency = machine.latency * machine.clock
-    hidden = (config["stages"] - 1) * max(products, shared, brought)
-    step = max(products, shared, brought) + max(0.0, latency - hidden) / (config["stages"] - 1)
+    ahead = config["stages"] - 2 if config["warpgroups"] else config["stages"] - 1
+    longest = max(products, shared, brought)
+    step = longest + max(0.0, latency - ahead * longest) / ahead
     written = held * rows * columns * (facts.out_bytes + facts.extra_bytes) / share
     stored = held * rows * columns * 8 / machine.shared_bytes
     return latency + steps * step + written + stored + latency

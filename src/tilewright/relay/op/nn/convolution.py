@@ -80,9 +80,9 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], out_type: Any) -> lis
         if groups > 1 and topi.util.extents(data)[1] == groups:  # what the workload calls depthwise
             return [topi.nn.depthwise_conv2d_nchw(data, kernel, *window, out_dtype)]
         return [topi.nn.conv2d_nchw(data, kernel, *window, groups, out_dtype)]
-    if attrs["data_layout"] == "NHWC" and attrs["kernel_layout"] == "OHWI" and groups == 1:
-        if attrs["out_layout"] in ("", "NHWC"):
-            return [topi.nn.conv2d_nhwc(data, kernel, *window, out_dtype)]
+    layouts = attrs["data_layout"], attrs["kernel_layout"], attrs["out_layout"] or attrs["data_layout"]
+    if layouts == ("NHWC", "OHWI", "NHWC") and groups == 1:
+        return [topi.nn.conv2d_nhwc(data, kernel, *window, out_dtype)]
     if data_layout.primal == "NCHW" and kernel_layout.primal == "OIHW":
         depthwise = kernel_layout.blocks["I"] == (1,)
         if blocks == "IO" and depthwise and data_layout.is_blocked and groups > 1:
