@@ -65,7 +65,6 @@ class Target:
     emulate: int
     max_threads_per_block: int
     max_shared_memory_per_block: int
-    max_dynamic_shared_memory: int
     max_local_memory_per_thread: int
     max_vector_bytes: int
     thread_warp_size: int
@@ -80,6 +79,11 @@ class Target:
                               f"{', '.join(_CLASSES)} ('cpu' is this machine; 'llvm' takes -mtriple= -mcpu= -mattr= "
                               f"-cores= -l1d= -l2= -l3= -machine=); boards: {', '.join(BOARDS)}")  # fmt: skip
         return _CLASSES[kind].parse(spec)
+
+    @property
+    def max_dynamic_shared_memory(self) -> int:
+        """Bytes of shared memory that a launch on a device may ask for."""
+        return self.max_shared_memory_per_block
 
     @classmethod
     def parse(cls, spec: str) -> Target:

@@ -32,10 +32,10 @@ NATIVE = frozenset(
 class Language:
     """A GPU language: its dialect, the text before the kernels, and how a kernel's head is written.
 
-    `head(launch, builder)` returns the lines that open a kernel, up to and with the brace; `native` names the math calls
-    that need no polynomial; `widest_access` are the bytes of the widest load of a vector from memory (0: elements move
-    alone); `functions` is the text of those that some of the kernels' calls need; with `module_scope`, shared arrays
-    and buffers are declared outside of functions, so that names must differ between the kernels of a text.
+    `head(launch, builder)` returns the lines that open a kernel, up to and with the brace; `native` names the math
+    calls that need no polynomial; `widest_access` are the bytes of the widest load of a vector from memory (0: elements
+    move alone); `functions` is the text of those that some of the kernels' calls need; with `module_scope`, shared
+    arrays and buffers are declared outside of functions, so that names must differ between the kernels of a text.
     `for_fragments` is the language to write programs in that use tensor cores, where it differs.
     """
 

@@ -136,7 +136,7 @@ class _Nested:
 
     def run(self, field: str, values: Mapping[str, Expr]) -> dict[str, Expr]:
         """Convert the layers of a network; what the walk has is as before afterwards."""
-        around, here = dict(self._walk.values), {**self._before, **values}
+        around, here = dict(self._walk.values), dict(self._before) | dict(values)
         self._walk.values.clear()
         self._walk.values.update(here)
         for layer in getattr(self._params, field).layers:

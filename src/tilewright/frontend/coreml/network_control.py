@@ -28,7 +28,7 @@ def convert_branch(node: LayerNode) -> list[Expr]:
     if isinstance(pred, Constant):
         chosen, other = ways if pred.data else ways[::-1]
         return [chosen[name] if name in chosen else _nothing(other[name]) for name in nested.names]
-    found = []
+    found: list[Expr] = []
     for name in nested.names:
         yes, no = (way[name] if name in way else _nothing(ways[1 - side][name]) for side, way in enumerate(ways))
         if tensor_type_of(yes) != tensor_type_of(no):

@@ -173,7 +173,9 @@ def _run(
     reverse = DIRECTIONS[attrs.get("direction", "forward")]
     if len(reverse) != directions:
         raise ValueError(f"weights of {directions} directions for {len(reverse)}")
-    wanted = [("states", state, (directions, batch, hidden)) for state in states]
+    wanted: list[tuple[str, Array | None, tuple[Any, ...]]] = [
+        ("states", state, (directions, batch, hidden)) for state in states
+    ]
     wanted += [("a bias", b, (directions, 2 * GATES[kind] * hidden)), ("peepholes", peephole, (directions, 3 * hidden))]
     for name, value, shape in (*wanted, ("lengths", lengths, (batch,))):
         require_shape(name, value, shape)

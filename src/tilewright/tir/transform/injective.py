@@ -40,16 +40,19 @@ def _digits(atoms: Mapping[Expr, int], ranges: Mapping[Var, int]) -> list[tuple[
     """Steps and sizes of quotients and remainders of variables, both of each; None for other atoms with variables."""
     found: dict[tuple[Var, int], dict[type, int]] = {}
     for atom, step in atoms.items():
-        if (
-            isinstance(atom, FloorDiv | FloorMod)
-            and atom.a in ranges
-            and isinstance(atom.b, IntImm)
-            and atom.b.value > 0
-        ):
-            found.setdefault((atom.a, atom.b.value), {})[type(atom)] = step
+        part = _part(atom)
+        if part is not None and part[0] in ranges:
+            found.setdefault(part, {})[type(atom)] = step
         elif any(v in ranges for v in collect(atom, Var)):
             return None
     if len({var for var, _ in found}) < len(found) or any(len(parts) < 2 for parts in found.values()):
         return None
     sizes = {part: (-(-ranges[part[0]] // part[1]), min(part[1], ranges[part[0]])) for part in found}
     return [digit for part, steps in found.items() for digit in zip((steps[FloorDiv], steps[FloorMod]), sizes[part])]
+
+
+def _part(atom: Expr) -> tuple[Var, int] | None:
+    """The variable and the number of which `atom` is the quotient or the remainder; None for another expression."""
+    if not isinstance(atom, FloorDiv | FloorMod) or not isinstance(atom.a, Var) or not isinstance(atom.b, IntImm):
+        return None
+    return (atom.a, atom.b.value) if atom.b.value > 0 else None

@@ -146,13 +146,14 @@ def split_product(
     op = tensor.op
     assert isinstance(op, te.ComputeOp)
     groups = (factors.batch, factors.rows, factors.columns, factors.depth)
-    batch, rows, columns, depth = (math.prod([iv.dom.extent for iv in axes], start=tir.const(1)) for axes in groups)
+    one = tir.const(1, te.index_dtype())
+    batch, rows, columns, depth = (math.prod([_extent(iv) for iv in axes], start=one) for axes in groups)
     steps = (tile[0], tile[1], tile[2] * parts)
     m, n, k = (_rounded(size, step) for size, step in zip((rows, columns, depth), steps))
 
     def operand(source: Expr, own: Sequence[te.IterVar], size: Any, padded: Any, name: str) -> te.Tensor:
         def element(b: Any, term: Any, position: Any) -> Any:
-            values = _values(factors.batch, b) | _values(own, position) | _values(factors.depth, term)
+            values = {**_values(factors.batch, b), **_values(own, position), **_values(factors.depth, term)}
             value = BodyRewriter(values)(_stored(source))
             inside = [i < whole for i, whole, up in ((term, depth, k), (position, size, padded)) if up is not whole]
             return tir.if_then_else(tir.all(*inside), value, tir.const(0, value.dtype)) if inside else value
@@ -187,7 +188,7 @@ def _stored(source: Expr) -> Expr:
 
 def _rounded(size: Expr, step: int) -> Any:
     if isinstance(size, IntImm):
-        return size if size.value % step == 0 else tir.const(-(-size.value // step) * step)
+        return size if size.value % step == 0 else tir.const(-(-size.value // step) * step, size.dtype)
     return (size + (step - 1)) // step * step
 
 
@@ -195,16 +196,21 @@ def _values(axes: Sequence[te.IterVar], flat: Any) -> Mapping[Var, Expr]:
     """The value of each axis at the position `flat` of all of them."""
     if len(axes) == 1:
         return {axes[0].var: flat}
-    sizes = [extent if not isinstance(extent := iv.dom.extent, IntImm) else extent.value for iv in axes]
+    sizes = [extent if not isinstance(extent := _extent(iv), IntImm) else extent.value for iv in axes]
     return {iv.var: tir.convert(index) for iv, index in zip(axes, unflatten_index(flat, sizes), strict=True)}
 
 
 def _flat(axes: Sequence[te.IterVar]) -> Any:
     """The number of the element at a position along `axes`."""
-    found: Any = tir.const(0)
+    found: Any = tir.const(0, te.index_dtype())
     for iv in axes:
-        found = found * iv.dom.extent + iv.var
+        found = found * _extent(iv) + iv.var
     return found
+
+
+def _extent(iv: te.IterVar) -> Expr:
+    assert iv.dom is not None
+    return iv.dom.extent
 
 
 def loops_of(out: te.Tensor, tensor: te.Tensor, factors: Factors) -> tuple[list[te.IterVar], ...] | None:

@@ -64,8 +64,16 @@ class TensorCoreWorkload:
 
 def tiling_of(config: Mapping[str, int], itemsize: int, resident: int = 1) -> Tiling:
     """The shares of warps and the steps of a configuration, for so many blocks on a multiprocessor."""
-    depth, sizes = config["depth_bytes"] // itemsize, ("rows", "columns", "warps_rows", "warps_columns")
-    return Tiling(*[config[name] for name in sizes], depth, config["stages"], resident, bool(config["warpgroups"]))
+    return Tiling(
+        rows=config["rows"],
+        columns=config["columns"],
+        warps_rows=config["warps_rows"],
+        warps_columns=config["warps_columns"],
+        depth=config["depth_bytes"] // itemsize,
+        stages=config["stages"],
+        resident=resident,
+        warpgroups=bool(config["warpgroups"]),
+    )
 
 
 def tensor_core_space(facts: TensorCoreWorkload, target: DeviceTarget) -> ConfigSpace:
