@@ -25,9 +25,14 @@ class ForeignModel(Model):
     """A compiled model that this machine cannot run. `executor` says what runs it on its own."""
 
     def __init__(
-        self, object_code: bytes, manifest: Manifest, weights: Any, pool: PoolCode, c_model: CModel | None = None
+        self,
+        object_code: bytes,
+        manifest: Manifest,
+        weights: Any,
+        pool: PoolCode | None = None,
+        c_model: CModel | None = None,
     ) -> None:
-        """Keep what `Model` would link. `pool` is the native runtime of the other machine.
+        """Keep what `Model` would link. `pool` is the native runtime of the other machine, where code there needs one.
 
         `c_model` is how C programs call a model that is no straight graph.
         """
@@ -38,7 +43,7 @@ class ForeignModel(Model):
 
     def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
         """Write one artifact file for the other machine. Raises `TargetError` where none is loaded there."""
-        if self.manifest.arch not in _LOADING:
+        if self.manifest.device == "cpu" and self.manifest.arch not in _LOADING:
             raise TargetError(
                 f"artifacts are loaded on {' and '.join(_LOADING)}, and this model is for {self.manifest.arch}: write "
                 "a library for C programs instead (.so, .a or .o)"
@@ -49,6 +54,8 @@ class ForeignModel(Model):
         self, path: str | os.PathLike[str], name: str | None = None, after: str = ""
     ) -> tuple[Path, Path]:
         """As `Model.export_library`, linked for the other machine by a cross compiler."""
+        if self._pool is None:
+            raise TargetError(f"libraries for C programs are made for processors, and this model is for {self.target}")
         # saving needs none of it
         from tilewright.runtime.export import export_library
 

@@ -17,9 +17,12 @@ from tilewright.records.entry import TaskKey
 from tilewright.relay.transform.layout.channels_last import channels_last
 from tilewright.relay.transform.manager.graph_pass import GraphPass
 from tilewright.relay.transform.passes import PLAIN_PIPELINE
+from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.gpu.code import DeviceCode
 from tilewright.runtime.gpu.devices import open_device
 from tilewright.runtime.gpu.nvrtc import compile_cubin
+from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.model import Model
 from tilewright.target import DeviceTarget
 from tilewright.tir.expr import Var
 from tilewright.tir.stmt import PrimFunc
@@ -105,6 +108,12 @@ class GpuBackend(Backend):
         workspaces = {program.func.name: _workspace(program, self.alignment) for program in programs}
         choices = {func.name: func.attrs["choice"].to_json() for func in funcs}
         return CompiledKernels(code.encode(), workspaces, choices, seconds)
+
+    def load(self, manifest: Manifest, code: bytes, weights: Any, threads: int | None = None) -> Model:
+        """On a machine without the device a model that can be saved."""
+        if self.is_here:
+            return super().load(manifest, code, weights, threads)
+        return ForeignModel(code, manifest, weights)
 
 
 def _binaries(source: str, target: DeviceTarget) -> dict[str, bytes]:

@@ -265,4 +265,7 @@ class Program(AnyProgram):
             for call, seconds in zip(segment.calls_of_steps, recording.times(), strict=True):
                 spent[call] += seconds
             least = [min(pair) for pair in zip(least, spent)]
-        return [KernelTime(call.name, call.source_text, t) for call, t in zip(segment.plan.kernels, least)]
+        return [
+            KernelTime(call.name, call.source_text, seconds, call.flops or 0, call.bytes or 0, call.choice)
+            for call, seconds in zip(segment.plan.kernels, least)
+        ]

@@ -96,11 +96,11 @@ def _thread_loop(var: Var, extent: object, body: Stmt, tag: str) -> For:
 
 
 def _serial(stmt: Stmt) -> Stmt:
-    """`stmt` with its parallel loops serial."""
+    """`stmt` with its parallel and vectorized loops serial: they are a thread's own."""
     if isinstance(stmt, SeqStmt):
         return SeqStmt([_serial(part) for part in stmt.stmts])
     if isinstance(stmt, For):
-        kind = ForKind.SERIAL if stmt.kind is ForKind.PARALLEL else stmt.kind
+        kind = ForKind.SERIAL if stmt.kind in (ForKind.PARALLEL, ForKind.VECTORIZED) else stmt.kind
         return with_fields(stmt, kind=kind, body=_serial(stmt.body))
     if isinstance(stmt, Allocate | LetStmt | While):
         return with_fields(stmt, body=_serial(stmt.body))

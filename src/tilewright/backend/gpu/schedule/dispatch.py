@@ -61,7 +61,7 @@ def template_of(outs: list[te.Tensor], target: DeviceTarget) -> tuple[Template, 
         return None
     if fits_tensor_core(reductions[0], outs[0], target):
         return TENSOR_CORE, reductions[0]
-    return (PRODUCT, reductions[0]) if fits(reductions[0], outs[0]) else None
+    return (PRODUCT, reductions[0]) if fits(reductions[0], outs[0], target) else None
 
 
 def choice_of(outs: list[te.Tensor], target: DeviceTarget, config: Mapping[str, Any] | None = None) -> Choice:

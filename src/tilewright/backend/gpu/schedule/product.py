@@ -26,7 +26,8 @@ from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.stages import computes, extent_of, is_reduction
 from tilewright.topi.schedule.template import Template
 
-#: Tiles of a block and of a thread: rows, columns and terms of the block, rows and columns of the thread.
+#: The knobs of a tile: rows, columns and terms of the block, rows and columns of the thread.
+_KNOBS = ("rows", "columns", "terms", "thread_rows", "thread_columns")
 _TILES = (
     (128, 128, 8, 8, 8), (128, 64, 8, 8, 8), (64, 128, 8, 8, 8), (64, 64, 16, 4, 4), (64, 32, 16, 4, 4),
     (32, 64, 16, 4, 4), (32, 32, 16, 2, 4), (16, 64, 16, 2, 4), (64, 16, 16, 4, 2), (16, 32, 16, 1, 4),
@@ -76,11 +77,14 @@ def space(facts: ProductWorkload, target: DeviceTarget) -> ConfigSpace:
     """Tiles of a block and of its threads that fit the target, and parts that the terms are divided into."""
     machine = machine_of(target)
     found = ConfigSpace()
-    names = ("rows", "columns", "terms", "thread_rows", "thread_columns")
-    found.define_joint(names, [tile for tile in _TILES if _fits_target(dict(zip(names, tile)), facts, target)])
+    found.define_joint(_KNOBS, _tiles(facts, target))
     found.define_knob("parts", _PARTS)
     found.require(lambda c: c["parts"] == 1 or _divides_terms(c, facts, machine))
     return found
+
+
+def _tiles(facts: ProductWorkload, target: DeviceTarget) -> list[tuple[int, ...]]:
+    return [tile for tile in _TILES if _fits_target(dict(zip(_KNOBS, tile)), facts, target)]
 
 
 def _fits_target(config: Mapping[str, int], facts: ProductWorkload, target: DeviceTarget) -> bool:
@@ -157,14 +161,16 @@ def _resident(config: Mapping[str, int], facts: ProductWorkload, machine: GpuMac
     )
 
 
-def fits(anchor: te.Tensor, out: te.Tensor) -> bool:
-    """True if `out` is an epilogue of `anchor`, a product with enough rows and columns for tiles."""
+def fits(anchor: te.Tensor, out: te.Tensor, target: DeviceTarget) -> bool:
+    """True if `out` is an epilogue of `anchor`, a product that some tile fits."""
     factors = factors_of(anchor, out)
     if factors is None or loops_of(out, anchor, factors) is None:
         return False
     _, rows, columns, depth = factors.sizes()
     alone = [t for t in computes([out]) if is_reduction(t)]
-    return rows >= _LEAST and columns >= _LEAST and depth >= _LEAST and alone == [anchor]
+    if min(rows, columns, depth) < _LEAST or alone != [anchor]:
+        return False
+    return bool(_tiles(workload(anchor, out), target))
 
 
 def schedule_product(s: te.Schedule, anchor: te.Tensor, out: te.Tensor, target: DeviceTarget, config: Config) -> None:

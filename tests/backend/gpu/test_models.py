@@ -1,0 +1,202 @@
+"""Whole models on devices of thread blocks: numbers of the emulation and of OpenCL beside the processor's."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright import relay
+from tilewright.errors import TargetError
+from tilewright.relay.ir.expr import Expr
+
+RNG = np.random.default_rng(0)
+EMULATED = "cuda -emulate=1"
+
+
+def _targets() -> list[Any]:
+    compiler = any(shutil.which(name) for name in ("c++", "g++", "clang++"))
+    emulated = pytest.param(EMULATED, marks=pytest.mark.skipif(not compiler, reason="emulation needs a C++ compiler"))
+    try:
+        import pyopencl
+
+        found = bool(pyopencl.get_platforms())
+    except Exception:
+        found = False
+    opencl = pytest.mark.skipif(not found, reason="no OpenCL: pip install 'tilewright[opencl]'")
+    return [emulated, pytest.param("opencl", marks=[opencl, pytest.mark.long])]
+
+
+def weights(*shape: int, dtype: str = "float32") -> Expr:
+    """A constant of normal numbers."""
+    return relay.const((RNG.standard_normal(shape) / max(1, np.sqrt(np.prod(shape[1:])))).astype(dtype))
+
+
+def same(mod: Any, *inputs: np.ndarray, target: str = EMULATED, tolerance: float = 2e-5) -> tw.runtime.Model:
+    """The model for `target`, after its results were compared with those of the processor."""
+    ours, wanted = tw.compile(mod, target=target, cache=False), tw.compile(mod, cache=False)
+    for one, other in zip(_list(ours(*inputs)), _list(wanted(*inputs)), strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        scale = max(1.0, float(np.max(np.abs(other.astype("float64")), initial=0.0)))
+        error = np.max(np.abs(one.astype("float64") - other.astype("float64")), initial=0.0)
+        assert error <= tolerance * scale, f"off by {error} of {scale}"
+    return ours
+
+
+def _list(results: Any) -> list[np.ndarray]:
+    return results if isinstance(results, list) else [results]
+
+
+def module(body: Callable[..., Expr], *inputs: np.ndarray) -> relay.IRModule:
+    """The module of a function of the inputs."""
+    params = [relay.var(f"x{i}", shape=x.shape, dtype=str(x.dtype)) for i, x in enumerate(inputs)]
+    return relay.IRModule.from_expr(relay.Function(params, body(*params)))
+
+
+def check(body: Callable[..., Expr], *inputs: np.ndarray, target: str = EMULATED, tolerance: float = 2e-5) -> Any:
+    """`same` of `module`."""
+    return same(module(body, *inputs), *inputs, target=target, tolerance=tolerance)
+
+
+def normal(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("target", _targets())
+def test_a_residual_block_of_convolutions(target: str) -> None:
+    def block(x: Expr) -> Expr:
+        y = relay.nn.relu(relay.nn.bias_add(relay.nn.conv2d(x, weights(24, 8, 3, 3), padding=(1, 1)), weights(24)))
+        z = relay.nn.conv2d(y, weights(24, 24, 3, 3), strides=(2, 2), padding=(1, 1))
+        pooled = relay.nn.max_pool2d(y, pool_size=(2, 2), strides=(2, 2))
+        return relay.nn.relu(relay.add(z, pooled))
+
+    model = check(block, normal(2, 8, 12, 12), target=target)
+    templates = {call.choice.get("template") for call in model.manifest.kernels}
+    assert "product" in templates and len(model.manifest.kernels) <= 4
+
+
+@pytest.mark.parametrize("target", _targets())
+def test_depthwise_grouped_and_dilated_convolutions(target: str) -> None:
+    def net(x: Expr) -> Expr:
+        y = relay.nn.conv2d(x, weights(12, 1, 3, 3), padding=(1, 1), groups=12)
+        z = relay.nn.conv2d(y, weights(18, 4, 3, 3), padding=(2, 2), dilation=(2, 2), groups=3)
+        return relay.nn.conv2d_transpose(z, weights(18, 6, 3, 3), strides=(2, 2))
+
+    check(net, normal(1, 12, 9, 7), target=target)
+
+
+@pytest.mark.parametrize("target", _targets())
+def test_attention_softmax_and_normalization(target: str) -> None:
+    def net(x: Expr) -> Expr:
+        x = relay.nn.layer_norm(x, weights(32), weights(32))
+        rows = relay.reshape(x, (20, 32))
+        q, k, v = (relay.reshape(relay.nn.dense(rows, weights(32, 32)), (1, 20, 32)) for _ in range(3))
+        shares = relay.nn.softmax(relay.nn.batch_matmul(q, k))
+        return relay.nn.batch_matmul(shares, relay.transpose(v, axes=(0, 2, 1)))
+
+    check(net, normal(1, 20, 32), target=target)
+
+
+@pytest.mark.parametrize("target", _targets())
+def test_loops_written_by_hand_become_threads(target: str) -> None:
+    rows, where = normal(5, 70), RNG.integers(0, 5, (3, 70)).astype("int32")
+
+    def net(x: Expr, i: Expr, updates: Expr) -> Expr:
+        ordered = relay.sort(x, axis=1)
+        return relay.Tuple([ordered, relay.cumsum(x, axis=1), relay.scatter_elements(x, i, updates, axis=0)])
+
+    check(net, rows, where, normal(3, 70), target=target)
+
+
+@pytest.mark.parametrize("shape", [(3, 1000), (3000, 3), (1, 7), (40, 33, 5)])
+def test_reductions_of_few_and_many_terms(shape: tuple[int, ...]) -> None:
+    def net(x: Expr) -> Expr:
+        return relay.Tuple([relay.sum(x, axis=-1), relay.max(x, axis=0), relay.mean(x), relay.argmax(x, axis=-1)])
+
+    check(net, normal(*shape))
+
+
+@pytest.mark.parametrize("sizes", [(1, 64, 64), (3, 33, 17), (50, 300, 128), (70, 9, 500), (5, 1000, 4), (16, 8, 2000)])
+def test_products_of_many_shapes(sizes: tuple[int, int, int]) -> None:
+    rows, columns, depth = sizes
+    check(lambda x: relay.nn.relu(relay.nn.dense(x, weights(columns, depth))), normal(rows, depth))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_16_bit_floats_by_tensor_cores(dtype: str) -> None:
+    import ml_dtypes
+
+    kind = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
+
+    def net(x: Expr) -> Expr:
+        image = relay.const((RNG.standard_normal((32, 16, 3, 3)) / 12).astype(kind))
+        return relay.nn.relu(relay.nn.conv2d(x, image, padding=(1, 1)))
+
+    tolerance = 2e-3 if dtype == "float16" else 2e-2
+    model = check(net, RNG.standard_normal((1, 16, 10, 10)).astype(kind), tolerance=tolerance)
+    assert "tensor_core" in {call.choice.get("template") for call in model.manifest.kernels}
+
+
+def test_symbolic_sizes_are_recorded_for_each_size_run() -> None:
+    pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+        helper.make_node("Softmax", ["y"], ["z"], axis=-1),
+    ]
+    matrix = RNG.standard_normal((24, 40)).astype("float32")
+    graph = helper.make_graph(
+        nodes, "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 24])],
+        [helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n", 40])],
+        [helper.make_tensor("w", TensorProto.FLOAT, matrix.shape, matrix.tobytes(), raw=True)],
+    )  # fmt: skip
+    onnx_model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    ours = tw.compile(onnx_model, target=EMULATED, cache=False)
+    for n in (1, 5, 37, 5):
+        x = normal(n, 24)
+        y = x @ matrix
+        share = np.exp(y - y.max(-1, keepdims=True))
+        np.testing.assert_allclose(ours(x), share / share.sum(-1, keepdims=True), rtol=1e-4, atol=1e-6)
+
+
+def test_recurrent_layers_launch_their_steps() -> None:
+    pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    parts = {"w": normal(1, 32, 6), "r": normal(1, 32, 8), "b": normal(1, 64)}
+    graph = helper.make_graph(
+        [helper.make_node("LSTM", ["x", *parts], ["y"], hidden_size=8)], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 2, 6])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, 1, 2, 8])],
+        [helper.make_tensor(name, TensorProto.FLOAT, value.shape, value) for name, value in parts.items()],
+    )  # fmt: skip
+    same(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), normal(5, 2, 6))
+
+
+def test_an_artifact_runs_as_the_model_that_was_saved(tmp_path: Path) -> None:
+    x = normal(4, 30)
+    model = check(lambda v: relay.nn.dense(v, weights(20, 30)), x)
+    model.save(tmp_path / "m.tw")
+    np.testing.assert_array_equal(tw.load(tmp_path / "m.tw")(x), model(x))
+    assert [row.kernel for row in model.profile({"x0": x})] == [call.name for call in model.manifest.kernels]
+
+
+def test_without_the_device_a_model_can_be_saved_and_not_run(tmp_path: Path) -> None:
+    from tilewright.backend import backend_of
+    from tilewright.target import Target
+
+    if backend_of(Target("cuda")).is_here:
+        pytest.skip("this machine has an NVIDIA GPU")
+    x = normal(4, 30)
+    model = tw.compile(module(lambda v: relay.nn.relu(v), x), target="cuda -arch=sm_80", cache=False)
+    model.save(tmp_path / "m.tw")
+    assert (tmp_path / "m.tw").stat().st_size > 0
+    with pytest.raises(TargetError, match="cannot run"):
+        model(x)
