@@ -96,6 +96,10 @@ class Backend:
         """The rules of layouts and packing that passes of its pipeline ask for. Refused by devices without any."""
         raise self._refused()
 
+    def gathers_operands(self) -> bool:
+        """True if products read operands element by element, so that transposing them costs nothing."""
+        return False
+
     def fuses_depthwise(self, channels: int, filters: int, height: int, width: int) -> bool:
         """True if a depthwise convolution of such a result is computed in the 1x1 one to `filters` that reads it."""
         return False

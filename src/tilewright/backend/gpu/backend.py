@@ -69,6 +69,10 @@ class GpuBackend(Backend):
             passes.insert(after + 1, GraphPass("channels_last", 3, "", channels_last))
         return tuple(passes)
 
+    def gathers_operands(self) -> bool:
+        """True: tiles of operands are brought to shared memory from wherever their elements are."""
+        return True
+
     # ------------------------------------------------------------------------------------------------------ schedules
     def schedule(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> te.Schedule:
         """By the template of the anchor."""

@@ -80,6 +80,10 @@ class GraphBackend(Protocol):
         """Units of a block of packed weights of a recurrent layer of `hidden` units and `gates` gates."""
         ...
 
+    def gathers_operands(self) -> bool:
+        """True if products read operands element by element, so that transposing them costs nothing."""
+        ...
+
     def fuses_depthwise(self, channels: int, filters: int, height: int, width: int) -> bool:
         """True if a depthwise convolution is computed within the 1x1 one to `filters` that reads it."""
         ...

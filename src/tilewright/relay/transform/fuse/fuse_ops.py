@@ -12,6 +12,8 @@ calls on the way may join too, so nothing is computed twice and no group needs a
 3. reduction: takes the injective calls before it, nothing after it;
 4. opaque: alone.
 
+Where a backend gathers the operands of products, transposes that one product alone reads join it.
+
 Beyond them a blocked depthwise convolution, with what follows it elementwise, joins the 1x1 convolution that alone
 reads it where that pays (see `depthwise_pair`).
 
@@ -118,7 +120,22 @@ def _grow_groups(
             path = _path(flow, groups, call, sink, source.pattern) if wanted else None
             if path is not None:
                 _merge(flow, groups, path, max_group)
+    if backend is not None and backend.gathers_operands():
+        _join_gathered_operands(flow, groups, max_group)
     return groups
+
+
+def _join_gathered_operands(flow: Flow, groups: dict[Call, _Group], max_group: int) -> None:
+    """Merge groups that only move elements with the product that alone reads them, which gathers its operands."""
+    for call in reversed(flow.order):
+        members, users = groups[call].members, flow.users[call]
+        moves = all(flow.ops[member].rearranges for member in members)
+        reader = users[0] if len(users) == 1 else None
+        if reader is None or members[-1] is not call or not moves or groups[reader] is groups[call]:
+            continue
+        is_product = groups[reader].pattern == OpPattern.OUT_ELEMWISE_FUSABLE and not flow.ops[reader].spatial_axes
+        if is_product and (flow.patterns[reader] == OpPattern.OUT_ELEMWISE_FUSABLE or flow.ops[reader].rearranges):
+            _merge(flow, groups, [*members, reader], max_group)
 
 
 def _join_depthwise_pairs(flow: Flow, groups: dict[Call, _Group], max_group: int, backend: GraphBackend) -> None:
