@@ -14,6 +14,7 @@ import math
 from tilewright import te
 from tilewright.backend.gpu.machine import machine_of
 from tilewright.backend.gpu.schedule.implicit_product import Factors, factors_of, loops_of, split_product
+from tilewright.backend.gpu.schedule.reduce import schedule_alone
 from tilewright.backend.gpu.schedule.tensor_core_cost import (
     TensorCoreWorkload,
     least_blocks,
@@ -104,16 +105,23 @@ def schedule_tensor_core(
     assert groups is not None and dtype is not None
     resident = least_blocks(config, machine_of(target))
     tiling = tiling_of(config, INSTRUCTIONS[dtype].itemsize, resident)
-    product = split_product(s, anchor, factors, (config["rows"], config["columns"], tiling.depth))
+    tile = (config["rows"], config["columns"], tiling.depth)
+    product = split_product(s, anchor, factors, tile, config["parts"])
     for tensor in computes([out]):
-        if tensor.op is not out.op:
+        if tensor.op is not out.op and not (tensor.op is anchor.op and config["parts"] > 1):
             s[tensor].compute_inline()
     for operand in (product.left, product.right):
         s[operand].compute_inline()
-    block = _bind_result(s, out, groups, config, tiling.threads)
-    sums = product.sums
-    s[sums].set_scope("shared")
-    s[sums].compute_at(s[out], block)
+    if config["parts"] > 1:  # sums of each part in memory, which another kernel adds up
+        sums, result = s.cache_write(product.sums, "shared"), product.sums
+        batch, row, column = s[result].op.axis
+        groups = [batch], [row], [column]
+        schedule_alone(s, out, [anchor], target)
+    else:
+        sums, result = product.sums, out
+        s[sums].set_scope("shared")
+    block = _bind_result(s, result, groups, config, tiling.threads)
+    s[sums].compute_at(s[result], block)
     s[sums].pragma(s[sums].op.axis[1], ANNOTATION, tiling)
 
 

@@ -33,6 +33,8 @@ _WARPGROUP_TILES = (
 _WARPGROUP_DEPTH, _WARPGROUP_STAGES = 128, 3
 #: Bytes of an operand's row in a step, and the steps that are in shared memory.
 _DEPTHS, _STAGES = (64, 128), (4, 3, 5, 2)
+#: Parts that the terms may be divided into, and steps that a part has at least.
+_PARTS, _LEAST_STEPS = (1, 2, 3, 4, 6, 8, 12, 16), 4
 #: Registers of a thread beside those of its sums and fragments: addresses and counters.
 _OTHER_REGISTERS = 40
 #: Warps from which on a multiprocessor always finds one that can go on.
@@ -86,6 +88,8 @@ def tensor_core_space(facts: TensorCoreWorkload, target: DeviceTarget) -> Config
     found.define_joint(("rows", "columns", "warps_rows", "warps_columns", "warpgroups"), rows)
     found.define_knob("depth_bytes", _DEPTHS)
     found.define_knob("stages", _STAGES)
+    found.define_knob("parts", _PARTS)
+    found.require(lambda config: config["parts"] == 1 or _divides_terms(config, facts, machine))
     found.require(lambda config: _shared(config, facts) <= target.max_dynamic_shared_memory)
     found.require(lambda config: config["stages"] <= max(_WARPGROUP_STAGES, _steps(config, facts) + 1))
     found.require(
@@ -99,7 +103,14 @@ def tensor_core_space(facts: TensorCoreWorkload, target: DeviceTarget) -> Config
 
 
 def _steps(config: Mapping[str, int], facts: TensorCoreWorkload) -> int:
-    return -(-facts.depth * facts.itemsize // config["depth_bytes"])
+    """Steps of a block along its part of the depth."""
+    return -(-facts.depth * facts.itemsize // (config["depth_bytes"] * config["parts"]))
+
+
+def _divides_terms(config: Mapping[str, int], facts: TensorCoreWorkload, machine: GpuMachine) -> bool:
+    """True if there are terms enough for the parts, and without parts too few blocks."""
+    blocks = facts.batch * -(-facts.rows // config["rows"]) * -(-facts.columns // config["columns"])
+    return _steps(config, facts) >= _LEAST_STEPS and blocks * config["parts"] <= 2 * machine.multiprocessors
 
 
 def _threads(config: Mapping[str, int]) -> int:
@@ -139,7 +150,7 @@ def tensor_core_cost(facts: TensorCoreWorkload, config: Config, target: DeviceTa
     """Cycles of a multiprocessor: waves of blocks, each as long as its steps and its epilogue."""
     machine = machine_of(target)
     rows, columns = -(-facts.rows // config["rows"]), -(-facts.columns // config["columns"])
-    blocks = facts.batch * rows * columns
+    blocks = facts.batch * rows * columns * config["parts"]
     held = resident_blocks(config, facts, machine)
     whole, rest = divmod(blocks, machine.multiprocessors * held)
     cycles = whole * _wave(config, facts, machine, held)
@@ -148,6 +159,9 @@ def tensor_core_cost(facts: TensorCoreWorkload, config: Config, target: DeviceTa
     operands = facts.batch * (facts.rows + facts.columns) * facts.depth * facts.itemsize
     results = facts.batch * facts.rows * facts.columns * (facts.out_bytes + facts.extra_bytes)
     memory = (operands + results) / machine.dram_bytes * machine.clock
+    if config["parts"] > 1:
+        moved = 4 * (config["parts"] + 1) * facts.batch * facts.rows * facts.columns
+        cycles += (machine.launch + 2 * machine.latency + moved / machine.l2_bytes) * machine.clock
     return Cost(arithmetic=cycles, memory=memory, fixed=machine.launch * machine.clock)
 
 
