@@ -171,17 +171,27 @@ class Gpu:
         from tilewright.runtime.gpu.api import Launch
 
         source, (info,) = emit_device([lowered(args, self.target, config)], self.target)
-        (step,) = info.launches
-        kernel = self.api.load(self._compile(source), [step["kernel"]])[step["kernel"]]
-        names = {t.name: v for t, v in zip(args, values, strict=True)}
-        buffers = [self.api.wrap(v.data_ptr(), v.numel() * v.element_size(), v) for v in
-                   (names[name] for name in step["args"])]  # fmt: skip
-        launch = Launch(kernel, tuple(step["grid"]), tuple(step["block"]), buffers, step["shared_bytes"])
+        kernels = self.api.load(self._compile(source), [step["kernel"] for step in info.launches])
+        held = {t.name: v for t, v in zip(args, values, strict=True)}
+        for made in info.temporaries:
+            size = int(made["elements"])
+            held[made["name"]] = self.torch.empty(size, dtype=getattr(self.torch, made["dtype"]), device="cuda")
+        buffers = {name: self.api.wrap(v.data_ptr(), v.numel() * v.element_size(), v) for name, v in held.items()}
+        launches = [
+            Launch(
+                kernels[step["kernel"]],
+                tuple(step["grid"]),
+                tuple(step["block"]),
+                [buffers[name] for name in step["args"]],
+                step["shared_bytes"],
+            )
+            for step in info.launches
+        ]
         self.torch.cuda.synchronize()
         with self.api.on_stream(self.torch.cuda.current_stream().cuda_stream):
-            recording = self.api.record([launch] * RUNS)
+            recording = self.api.record(launches * RUNS)
             seconds = self.seconds(recording.run)
-        return seconds, kernel.facts()
+        return seconds, kernels[info.launches[0]["kernel"]].facts()
 
     def _compile(self, source: str) -> bytes:
         from tilewright.runtime.gpu.nvrtc import compile_cubin
