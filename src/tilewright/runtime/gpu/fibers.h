@@ -29,7 +29,7 @@ struct tilewright_place { jmp_buf words; };
 #define tilewright_jump(place) _longjmp((place).words, 1)
 #endif
 
-// A copy that a thread has asked for and that has not arrived; `group` counts those that it closed before.
+// A copy of a thread that has not arrived; `group` counts those that it closed before.
 struct tilewright_pending { void* to; const void* from; unsigned size; bool there; long long group; };
 
 struct tilewright_fiber {

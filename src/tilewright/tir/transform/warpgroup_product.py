@@ -3,7 +3,7 @@
     for each step along the depth:
         wait for the oldest copies, make them visible to the instructions, then wait for all threads
         products of the step, as a group                                  run while …
-        copies for the step stages - 2 further on                         … these are asked for
+        copies for the step stages - 2 further on                         … these begin
         wait for the products of the step before
 
 The slot that is copied to was read two steps ago: products of one step are running when the next begins (NVIDIA, PTX
