@@ -62,6 +62,15 @@ ALLOWED = {
         "runtime/gpu/emulation.py:_DYNAMIC_SHARED",
         "runtime/gpu/webgpu.py:_STAMPS",
     ),
+    "the shapes of a device's matrix instructions and its copies, by its instruction set": (
+        "tir/transform/block_product.py:_LOADED",
+        "tir/transform/operand_tile.py:WIDTHS",
+        "tir/transform/warpgroup_product.py:_LINE",
+        "tir/transform/warpgroup_product.py:_ROWS",
+        "tir/transform/warpgroup_product.py:_WARPS",
+        "tir/transform/warpgroup_product.py:_WIDEST",
+        "tir/transform/widen_accesses.py:_LEAST",
+    ),
     "a range of integers or floats": (
         "codegen/size_plan.py:_LARGEST_DIM",
         "relay/transform/fuse/fuse_attention.py:_ABSORBING",

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tilewright import build, te, tir
-from tilewright.backend.gpu.machine import machine_of
 from tilewright.backend.gpu.schedule.dispatch import template_of
+from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.backend.gpu.schedule.tensor_core import TENSOR_CORE, fits_tensor_core, tensor_core_gemm, workload
 from tilewright.codegen.build_device import emit_device
 from tilewright.errors import EnvironmentError_, ScheduleError

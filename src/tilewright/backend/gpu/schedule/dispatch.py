@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright import te
-from tilewright.backend.gpu.machine import machine_of
 from tilewright.backend.gpu.schedule.injective import schedule_injective
+from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.backend.gpu.schedule.product import PRODUCT, fits
 from tilewright.backend.gpu.schedule.reduce import schedule_reduce
 from tilewright.backend.gpu.schedule.tensor_core import TENSOR_CORE, fits_tensor_core

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright import te
-from tilewright.backend.gpu.machine import GpuMachine, machine_of
 from tilewright.backend.gpu.schedule.implicit_product import Product, factors_of, loops_of, split_product
+from tilewright.backend.gpu.schedule.machine import GpuMachine, machine_of
 from tilewright.backend.gpu.schedule.reduce import schedule_alone
 from tilewright.target import DeviceTarget
 from tilewright.tir.expr import IntImm

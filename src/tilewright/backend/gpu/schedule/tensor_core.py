@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 
 from tilewright import te
-from tilewright.backend.gpu.machine import machine_of
 from tilewright.backend.gpu.schedule.implicit_product import Factors, factors_of, loops_of, split_product
+from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.backend.gpu.schedule.reduce import schedule_alone
 from tilewright.backend.gpu.schedule.tensor_core_cost import (
     TensorCoreWorkload,

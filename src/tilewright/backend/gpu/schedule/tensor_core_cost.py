@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.backend.gpu.machine import GpuMachine, machine_of
+from tilewright.backend.gpu.schedule.machine import GpuMachine, machine_of
 from tilewright.target import DeviceTarget
 from tilewright.tir.tensor_core import INSTRUCTIONS, Tiling, shared_bytes
 from tilewright.topi.schedule.config import Config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.backend.gpu.machine import TABLE, machine_of
+from tilewright.backend.gpu.schedule.machine import TABLE, machine_of
 from tilewright.target import DeviceTarget, Target
 
 #: TFLOP/s of float32 and of dense float16 on tensor cores with sums in float32, as published.
