@@ -15,7 +15,7 @@ from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.arith.linear import Linear, conjuncts
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
-from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, Stmt
+from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, Stmt, seq
 from tilewright.tir.tensor_core import CHUNK, effect
 from tilewright.tir.visitor import collect_vars, substitute
 
@@ -195,7 +195,7 @@ class TileCopy:
         return effect("ptx_cp_async", self.memory[offset], source, size, self.analyzer.simplify(condition))
 
     def _by_element(self, offset: Expr, values: dict[Var, Expr]) -> Stmt:
-        """A chunk computed element by element, for operands that do not lie in memory as such."""
+        """A chunk computed element by element and stored whole, for operands that do not lie in memory as such."""
         form, element = self.form, Var("element")
         self.analyzer.bind(element, (0, form.chunk))
         depth = values[form.operand.depth] + element
@@ -206,7 +206,9 @@ class TileCopy:
         if not op.is_const(condition, 1):
             zero = op.const(0, value.dtype)
             value = Call(value.dtype, "if_then_else", (condition, value, zero))
-        return unrolled(element, form.chunk, BufferStore(self.memory, value, (offset + element,)))
+        held = Buffer("chunk", [form.chunk], str(value.dtype), "local")
+        fill = unrolled(element, form.chunk, BufferStore(held, value, (element,)))
+        return Allocate(held, seq(fill, effect("copy_vector", self.memory[offset], held[0], CHUNK)))
 
 
 def unrolled(var: Var, extent: int, body: Stmt) -> Stmt:
