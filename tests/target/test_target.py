@@ -33,5 +33,5 @@ def test_a_device_has_nothing_of_a_processor():
 
 def test_an_unknown_kind_is_refused_with_those_there_are():
     for spec in ("vax", ""):
-        with pytest.raises(TargetError, match="known: cpu, llvm, c, wasm, opencl, cuda, metal, webgpu"):
+        with pytest.raises(TargetError, match="known: cpu, llvm, c, wasm, opencl, cuda, metal, vulkan, webgpu"):
             Target(spec)

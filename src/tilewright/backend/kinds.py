@@ -19,6 +19,7 @@ BACKENDS: dict[str, str] = {
     "opencl": "gpu.backend:GpuBackend",
     "cuda": "gpu.backend:GpuBackend",
     "metal": "gpu.backend:GpuBackend",
+    "vulkan": "gpu.backend:GpuBackend",
     "webgpu": "gpu.backend:GpuBackend",
 }
 

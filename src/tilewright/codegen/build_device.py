@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.codegen.function_info import function_info
 from tilewright.codegen.size_data import size_data
 from tilewright.codegen.source.cuda import CUDA_C
+from tilewright.codegen.source.glsl import VULKAN_GLSL
 from tilewright.codegen.source.gpu import Language, emit_program
 from tilewright.codegen.source.metal import METAL_SL
 from tilewright.codegen.source.opencl import OPENCL_C
@@ -33,7 +34,13 @@ from tilewright.tir.transform.split_host_device import (
     split_host_device,
 )
 
-LANGUAGES: dict[str, Language] = {"opencl": OPENCL_C, "cuda": CUDA_C, "webgpu": WEBGPU_SL, "metal": METAL_SL}
+LANGUAGES: dict[str, Language] = {
+    "opencl": OPENCL_C,
+    "cuda": CUDA_C,
+    "webgpu": WEBGPU_SL,
+    "vulkan": VULKAN_GLSL,
+    "metal": METAL_SL,
+}
 
 
 def build_device(funcs: Sequence[PrimFunc], target: Target) -> DeviceModule:

@@ -22,6 +22,8 @@ _DEFAULTS: dict[str, dict[str, int]] = {
              "max_vector_bytes": 64, "max_local_memory_per_thread": 524288},
     "metal": {"max_threads_per_block": 1024, "max_shared_memory_per_block": 32768, "thread_warp_size": 32,
               "max_vector_bytes": 16, "max_local_memory_per_thread": 0},
+    "vulkan": {"max_threads_per_block": 256, "max_shared_memory_per_block": 32768, "thread_warp_size": 1,
+               "max_vector_bytes": 16, "max_local_memory_per_thread": 0},
     "webgpu": {"max_threads_per_block": 256, "max_shared_memory_per_block": 16384, "thread_warp_size": 1,
                "max_vector_bytes": 16, "max_local_memory_per_thread": 8192},
 }  # fmt: skip

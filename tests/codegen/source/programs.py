@@ -9,8 +9,8 @@ import pytest
 
 from tilewright import te
 from tilewright.errors import EnvironmentError_
-from tilewright.runtime.gpu.opencl import opencl_device
-from tilewright.runtime.gpu.webgpu import webgpu_device
+from tilewright.runtime.gpu.devices import open_device
+from tilewright.runtime.gpu.spirv import glsl_compiler
 
 
 def require_target(spec: str) -> str:
@@ -19,9 +19,11 @@ def require_target(spec: str) -> str:
         pytest.skip("no C compiler on this machine")
     if "emulate" in spec and not any(map(shutil.which, ("c++", "g++", "clang++"))):
         pytest.skip("emulating a GPU needs a C++ compiler")
-    if spec in ("opencl", "webgpu"):
+    if spec in ("opencl", "vulkan", "webgpu"):
         try:
-            opencl_device() if spec == "opencl" else webgpu_device()
+            open_device(spec)
+            if spec == "vulkan":
+                glsl_compiler()
         except EnvironmentError_ as error:
             pytest.skip(str(error))
     return spec

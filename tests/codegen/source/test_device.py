@@ -15,7 +15,7 @@ from tilewright.errors import InputError, ScheduleError, TargetError, Unsupporte
 from tilewright.runtime.gpu.nvrtc import compile_cubin
 from tilewright.target import Target
 
-TARGETS = ["opencl", "cuda -emulate=1", "metal -emulate=1", "webgpu"]
+TARGETS = ["opencl", "cuda -emulate=1", "metal -emulate=1", "vulkan", "webgpu"]
 
 ELEMENTS = ("float16", "int8", "int64", "float64", "bool")
 #: Element types that a language does not have in memory; that they are refused is tested below.
@@ -87,7 +87,7 @@ def test_device_arrays_stay_on_the_device(target):
 def test_text(check_golden):
     s, args = tiled_gemm(64, 64, 64)
     func = te.lower(s, args, name="gemm")
-    for kind in ("opencl", "cuda", "metal", "webgpu"):
+    for kind in ("opencl", "cuda", "metal", "vulkan", "webgpu"):
         text, _ = emit_device([func], Target(kind))
         check_golden(f"gemm_{kind}.txt", text[text.rindex("}\n\n") + 3 :])
 

@@ -14,7 +14,7 @@ from tilewright.errors import ArtifactError, InputError, ScheduleError
 from tilewright.runtime.gpu.module import DeviceModule
 from tilewright.runtime.packed import register_func
 
-TARGETS = ["cuda -emulate=1", "opencl", "webgpu"]
+TARGETS = ["cuda -emulate=1", "opencl", "vulkan", "webgpu"]
 PACKAGES = {"opencl": "pyopencl", "webgpu": "wgpu"}
 RNG = np.random.default_rng(3)
 

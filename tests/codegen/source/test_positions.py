@@ -27,7 +27,7 @@ COMPUTE = START + next(n for n, line in enumerate(LINES) if "te.compute" in line
 
 def sources():
     yield "c", emit_c([doubled(False)]).text
-    for kind in ("opencl", "cuda", "metal", "webgpu"):
+    for kind in ("opencl", "cuda", "metal", "vulkan", "webgpu"):
         yield kind, emit_device([doubled(True)], Target(kind))[0]
 
 
@@ -35,7 +35,7 @@ def test_they_stand_before_each_line(monkeypatch):
     assert not any("#line" in text or __file__ in text for _, text in sources())
     monkeypatch.setenv("TILEWRIGHT_DEBUG_INFO", "1")
     for kind, text in sources():
-        wanted = f"// {__file__}:{COMPUTE}" if kind == "webgpu" else f'#line {COMPUTE} "{__file__}"'
+        wanted = f"// {__file__}:{COMPUTE}" if kind in ("vulkan", "webgpu") else f'#line {COMPUTE} "{__file__}"'
         lines = text.splitlines()
         (store,) = (n for n, line in enumerate(lines) if "2.0f" in line)
         assert lines[store - 1] == wanted, kind

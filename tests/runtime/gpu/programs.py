@@ -10,8 +10,9 @@ import pytest
 from tilewright.errors import EnvironmentError_
 from tilewright.runtime.gpu.api import DeviceApi, Kernel, Launch
 from tilewright.runtime.gpu.devices import open_device
+from tilewright.runtime.gpu.spirv import glsl_compiler
 
-KINDS = ("opencl", "cuda -emulate=1", "metal -emulate=1", "webgpu")
+KINDS = ("opencl", "cuda -emulate=1", "metal -emulate=1", "vulkan", "webgpu")
 _BODY = """ {
   int i = blockIdx.x * 64 + threadIdx.x;
   if (i < n) b[i] = a[i] * f;
@@ -40,13 +41,27 @@ fn scale(@builtin(workgroup_id) block: vec3<u32>, @builtin(local_invocation_id) 
   if (i < s.n) { b[i] = a[i] * s.f; }
 }
 """
-SOURCES = {"cuda": _CUDA, "metal": _METAL, "opencl": _OPENCL, "webgpu": _WEBGPU}
+_VULKAN = """#version 460
+#extension GL_EXT_buffer_reference : require
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer floats { float at[]; };
+layout(buffer_reference, std430) readonly buffer arguments { floats a; floats b; float f; int n; };
+// kernel scale
+layout(local_size_x = 64) in;
+layout(push_constant) uniform constants { arguments at; };
+void main() {
+  int i = int(gl_GlobalInvocationID.x);
+  if (i < at.n) at.b.at[i] = at.a.at[i] * at.f;
+}
+"""
+SOURCES = {"cuda": _CUDA, "metal": _METAL, "opencl": _OPENCL, "vulkan": _VULKAN, "webgpu": _WEBGPU}
 
 
 def opened(kind: str) -> DeviceApi:
     """The device of this machine that a target spells; the test is skipped where there is none."""
     name, *options = kind.split()
     try:
+        if name == "vulkan":
+            glsl_compiler()
         return open_device(name, emulate=bool(options))
     except EnvironmentError_ as error:
         pytest.skip(f"no {kind}: {error}")

@@ -14,7 +14,7 @@ from tilewright.runtime.gpu.cuda_driver import Driver
 
 def test_each_kind_has_a_row() -> None:
     kinds = [kind.split()[0].partition(":")[0] for kind, _ in survey.survey()]
-    assert {*kinds} >= {"cuda", "nvrtc", "opencl", "webgpu"}
+    assert {*kinds} >= {"cuda", "nvrtc", "opencl", "vulkan", "webgpu"}
 
 
 def test_what_is_known_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,6 +47,8 @@ def test_a_broken_driver_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None
 def test_what_brings_a_missing_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "opencl_devices", list)
     monkeypatch.setattr(survey, "webgpu_adapters", list)
+    monkeypatch.setattr(survey, "physical_devices", list)
     rows = dict(survey.survey())
     assert "pip install pocl-binary-distribution" in rows["opencl"]
+    assert "apt install mesa-vulkan-drivers" in rows["vulkan"]
     assert "apt install mesa-vulkan-drivers" in rows["webgpu"]

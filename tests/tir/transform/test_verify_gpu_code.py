@@ -47,7 +47,7 @@ def test_a_kernel_within_its_limits_stays_as_it_is():
         (lambda: vectors(4), "max_vector_bytes=8", "f_kernel0 has a vector of 16 bytes; "),
     ],
 )
-@pytest.mark.parametrize("kind", ["cuda", "opencl", "metal", "webgpu"])
+@pytest.mark.parametrize("kind", ["cuda", "opencl", "metal", "vulkan", "webgpu"])
 def test_what_exceeds_a_limit_is_refused(kind, make, option, message):
     limit = f"{kind} allows {option.partition('=')[2]} (-{option} of the target)"
     with pytest.raises(ScheduleError, match=f"{re.escape(message)}.*{re.escape(limit)}"):

@@ -33,9 +33,10 @@ class Language:
     """A GPU language: its dialect, the text before the kernels, and how a kernel's head is written.
 
     `head(launch, builder)` returns the lines that open a kernel, up to and with the brace; `native` names the math
-    calls that need no polynomial; `widest_access` are the bytes of the widest load of a vector from memory (0: elements
-    move alone); `functions` is the text of those that some of the kernels' calls need; with `module_scope`, shared
-    arrays and buffers are declared outside of functions, so that names must differ between the kernels of a text.
+    calls that need no polynomial; `widest_access` are the bytes of the widest load of a vector from memory (0:
+    elements move alone); `functions` is the text of those that some of the kernels' calls need; with
+    `module_scope`, shared arrays and buffers are declared outside of functions, so that names must differ between
+    the kernels of a text. `divider` is the line before each kernel of a text that is taken apart again.
     `for_fragments` is the language to write programs in that use tensor cores, where it differs.
     """
 
@@ -45,6 +46,7 @@ class Language:
     native: frozenset[str]
     reserved: tuple[str, ...] = ()
     module_scope: bool = False
+    divider: str = ""
     for_fragments: Language | None = None
     widest_access: int = 0
     functions: Callable[[Iterable[Call]], str] | None = None
@@ -95,7 +97,8 @@ def emit_kernel(launch: Launch, language: Language, taken: set[str]) -> str:
     statement(b, body)
     taken |= b.taken
     if language.module_scope:
-        return "\n".join([*b.top_lines, head, *b.lines, "}"])
+        divider = [language.divider.format(name=kernel.name)] if language.divider else []
+        return "\n".join([*divider, *b.top_lines, head, *b.lines, "}"])
     return "\n".join([head, *["  " + line for line in b.top_lines], *b.lines, "}"])
 
 

@@ -9,11 +9,12 @@ from tilewright.runtime.gpu.api import DeviceApi
 from tilewright.runtime.gpu.cuda import cuda_device
 from tilewright.runtime.gpu.emulation import emulated_device
 from tilewright.runtime.gpu.opencl import opencl_device
+from tilewright.runtime.gpu.vulkan import vulkan_device
 from tilewright.runtime.gpu.webgpu import webgpu_device
 
 
 def open_device(kind: str, emulate: bool = False, ordinal: int = 0) -> DeviceApi:
-    """The device of a kind ("opencl", "cuda", "webgpu", "metal"), or with `emulate` what stands for it on the host.
+    """The device of a kind ("opencl", "cuda", "vulkan", "webgpu"), or with `emulate` what stands for it on the host.
 
     `ordinal` counts the NVIDIA GPUs of this machine.
 
@@ -29,6 +30,7 @@ def open_device(kind: str, emulate: bool = False, ordinal: int = 0) -> DeviceApi
     openers: dict[str, Callable[[], DeviceApi]] = {
         "opencl": opencl_device,
         "cuda": lambda: cuda_device(ordinal),
+        "vulkan": vulkan_device,
         "webgpu": webgpu_device,
     }
     if kind not in openers:

@@ -12,6 +12,8 @@ from tilewright.runtime.gpu.cuda import CudaDevice
 from tilewright.runtime.gpu.cuda_driver import driver
 from tilewright.runtime.gpu.emulation import cpp_compiler
 from tilewright.runtime.gpu.opencl import opencl_devices
+from tilewright.runtime.gpu.spirv import glsl_compiler
+from tilewright.runtime.gpu.vulkan import physical_devices
 from tilewright.runtime.gpu.webgpu import webgpu_adapters
 
 
@@ -58,6 +60,17 @@ def _opencl() -> Iterator[tuple[str, str]]:
         yield "opencl", "none: no driver; `pip install pocl-binary-distribution` brings one for any CPU"
 
 
+def _vulkan() -> Iterator[tuple[str, str]]:
+    devices = physical_devices()
+    for number, device in enumerate(devices):
+        lacking = f"; it lacks {', '.join(device.lacking())}" if device.lacking() else ""
+        memory = f"{_size(device.memory_bytes)}; Vulkan {device.version}"
+        yield f"vulkan {number}", f"{device.name}, {device.kind}, {memory}{lacking}"
+    if not devices:
+        yield "vulkan", "none: no driver; `apt install mesa-vulkan-drivers` brings one for any CPU"
+    yield "glsl", f"for 'vulkan', by {glsl_compiler()}"
+
+
 def _webgpu() -> Iterator[tuple[str, str]]:
     adapters = webgpu_adapters()
     for number, adapter in enumerate(adapters):
@@ -76,6 +89,7 @@ _KINDS: dict[str, Callable[[], Iterator[tuple[str, str]]]] = {
     "cuda": _cuda,
     "nvrtc": _nvrtc,
     "opencl": _opencl,
+    "vulkan": _vulkan,
     "webgpu": _webgpu,
     "cuda -emulate=1": _emulation,
 }

@@ -251,7 +251,7 @@ class _Memory:
         self._device, driver = device, device.driver
         self.buffer = self._memory = 0
         info = vk.BufferCreateInfo(size=size, usage=_USAGE)
-        self.buffer = driver.made("vkCreateBuffer", _U64, device.handle, ctypes.byref(info), None)
+        self.buffer = self._made("vkCreateBuffer", info, size)
         wanted = vk.MemoryRequirements()
         driver.vkGetBufferMemoryRequirements(device.handle, self.buffer, ctypes.byref(wanted))
         flags = vk.MemoryAllocateFlagsInfo(flags=2)  # VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
@@ -259,20 +259,23 @@ class _Memory:
         allocation = vk.MemoryAllocateInfo(
             pNext=ctypes.addressof(flags), allocationSize=wanted.size, memoryTypeIndex=number
         )
-        made = _U64()
-        code = driver.try_call("vkAllocateMemory", device.handle, ctypes.byref(allocation), None, ctypes.byref(made))
-        if code:
-            raise EnvironmentError_(
-                f"out of device memory: {size:,} bytes asked for on {device.name}, which has "
-                f"{device.physical.memory_bytes:,} ({code}); use a smaller batch or free other arrays and models"
-            )
-        self._memory = made.value
+        self._memory = self._made("vkAllocateMemory", allocation, size)
         driver.call("vkBindBufferMemory", device.handle, self.buffer, self._memory, 0)
         self.address = driver.address(device.handle, self.buffer)
         self.host = 0
         if needed & _HOST_VISIBLE:
             whole = 2**64 - 1  # VK_WHOLE_SIZE
             self.host = driver.made("vkMapMemory", ctypes.c_void_p, device.handle, self._memory, 0, whole, 0)
+
+    def _made(self, name: str, info: Any, size: int) -> int:
+        device, made = self._device, _U64()
+        code = device.driver.try_call(name, device.handle, ctypes.byref(info), None, ctypes.byref(made))
+        if code:
+            raise EnvironmentError_(
+                f"out of device memory: {size:,} bytes asked for on {device.name}, which has "
+                f"{device.physical.memory_bytes:,} ({name}: {code}); use a smaller batch or free other arrays and models"
+            )
+        return made.value
 
     def __del__(self) -> None:
         device = self._device
