@@ -273,7 +273,7 @@ class _Memory:
         if code:
             raise EnvironmentError_(
                 f"out of device memory: {size:,} bytes asked for on {device.name}, which has "
-                f"{device.physical.memory_bytes:,} ({name}: {code}); use a smaller batch or free other arrays and models"
+                f"{device.physical.memory_bytes:,} ({name}: {code}); use a smaller batch or free other models"
             )
         return made.value
 
