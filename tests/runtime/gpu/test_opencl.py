@@ -37,7 +37,7 @@ def test_facts(device: OpenCLDevice) -> None:
 
 
 def test_out_of_memory(device: OpenCLDevice) -> None:
-    with pytest.raises(EnvironmentError_, match=r"out of device memory: [\d,]+ bytes asked for on OpenCL"):
+    with pytest.raises(EnvironmentError_, match=r"out of device memory: [\d,]+ bytes requested on OpenCL"):
         device.allocate(int(device.facts()["largest_buffer"]) + 1)
     device.write(device.allocate(400), np.zeros(100, np.float32))  # the device takes more work
 

@@ -80,7 +80,7 @@ def test_a_recording_dropped_while_it_runs(device: VulkanDevice) -> None:
 
 
 def test_out_of_memory(device: VulkanDevice) -> None:
-    with pytest.raises(EnvironmentError_, match=r"out of device memory: [\d,]+ bytes asked for on Vulkan"):
+    with pytest.raises(EnvironmentError_, match=r"out of device memory: [\d,]+ bytes requested on Vulkan"):
         device.allocate(1 << 45)
     device.allocate(400)
 

@@ -73,7 +73,7 @@ class DeviceApi(Protocol):
     def allocate(self, nbytes: int) -> Buffer:
         """A buffer of at least `nbytes` in device memory; freed when nobody refers to it.
 
-        Raises `EnvironmentError_` with the bytes asked for and those free when the device's memory does not suffice.
+        Raises `EnvironmentError_` with the bytes requested and those free when the device's memory does not suffice.
         """
 
     def view(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:

@@ -77,7 +77,7 @@ class CudaDevice(CudaContext):
     # Memory
 
     def allocate(self, nbytes: int) -> CudaBuffer:
-        """Device memory. Raises `DriverError` with the bytes asked for and free where it does not suffice."""
+        """Device memory. Raises `DriverError` with the bytes requested and free where it does not suffice."""
         size = max(1, nbytes)
         block = Allocation(self, size)
         return CudaBuffer(self, block.pointer, size, block)

@@ -135,7 +135,7 @@ def import_array(device: CudaContext, producer: Any) -> ImportedArray:
 
 
 class _Taken:
-    """What a capsule held, released with this object."""
+    """The contents of a capsule, released with this object."""
 
     def __init__(self, managed: Any) -> None:
         self._managed = managed

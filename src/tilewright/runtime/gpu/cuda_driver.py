@@ -70,7 +70,7 @@ NOT_READY = 600
 STICKY = frozenset([700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721])
 #: Codes of calls that say no more than that the driver is older than what is asked of it.
 _OLD_DRIVER = {
-    35: "is older than the CUDA library it was asked for",
+    35: "is older than the CUDA library in use",
     803: "does not fit the installed libraries of the driver",
     804: "is older than CUDA's forward compatibility allows on this GPU",
 }

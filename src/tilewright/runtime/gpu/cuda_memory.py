@@ -24,7 +24,7 @@ class Allocation:
     __slots__ = ("_device", "pointer")
 
     def __init__(self, device: CudaContext, nbytes: int) -> None:
-        """Raises `DriverError` with the bytes asked for and free where the memory does not suffice."""
+        """Raises `DriverError` with the bytes requested and free where the memory does not suffice."""
         self._device, self.pointer = device, 0
         made = ctypes.c_uint64()
         with device.current():
@@ -32,7 +32,7 @@ class Allocation:
             if code == OUT_OF_MEMORY:
                 free, total = memory_info(device)
                 raise DriverError(
-                    f"out of device memory: {nbytes:,} bytes asked for, {free:,} of {total:,} free on {device.name}; "
+                    f"out of device memory: {nbytes:,} bytes requested, {free:,} of {total:,} free on {device.name}; "
                     "use a smaller batch or free other arrays and models",
                     code,
                 )

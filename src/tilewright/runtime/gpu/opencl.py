@@ -53,7 +53,7 @@ class OpenCLDevice:
         except (cl.MemoryError, cl.LogicError):
             largest, all_ = self._device.max_mem_alloc_size, self._device.global_mem_size
             raise EnvironmentError_(
-                f"out of device memory: {nbytes:,} bytes asked for on {self.name}, which has {all_:,} and at most "
+                f"out of device memory: {nbytes:,} bytes requested on {self.name}, which has {all_:,} and at most "
                 f"{largest:,} a buffer; use a smaller batch or free other arrays and models"
             ) from None
 

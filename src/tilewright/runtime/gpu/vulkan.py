@@ -40,7 +40,7 @@ _PREFERRED = (2, 1, 3, 4, 0)
 
 
 class PhysicalDevice:
-    """What the driver says of one device."""
+    """A device as its driver describes it."""
 
     def __init__(self, handle: int) -> None:
         self.handle, loaded = handle, vk.vulkan()
@@ -272,7 +272,7 @@ class _Memory:
         code = device.driver.try_call(name, device.handle, ctypes.byref(info), None, ctypes.byref(made))
         if code:
             raise EnvironmentError_(
-                f"out of device memory: {size:,} bytes asked for on {device.name}, which has "
+                f"out of device memory: {size:,} bytes requested on {device.name}, which has "
                 f"{device.physical.memory_bytes:,} ({name}: {code}); use a smaller batch or free other models"
             )
         return made.value
@@ -434,7 +434,7 @@ def _free(device: VulkanDevice, commands: Sequence[int]) -> None:
 
 
 def _barrier(driver: Any, commands: int) -> None:
-    """What follows sees what was written before."""
+    """Have later steps see what earlier ones wrote."""
     info = vk.MemoryBarrier(srcAccessMask=_ANY_ACCESS, dstAccessMask=_ANY_ACCESS)
     driver.vkCmdPipelineBarrier(commands, _WORK, _WORK, 0, 1, ctypes.byref(info), 0, None, 0, None)
 

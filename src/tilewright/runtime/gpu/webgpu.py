@@ -13,7 +13,7 @@ from tilewright.errors import EnvironmentError_, InternalError
 from tilewright.runtime.gpu.api import Copy, Extent3, Kernel, Launch, check_view, refuse_binary
 from tilewright.runtime.gpu.looped_recording import LoopedRecording
 
-#: The limits that models come to; as much of each is asked for as the adapter has.
+#: The limits that models come to; as much of each is requested as the adapter has.
 _LIMITS = (
     "max-buffer-size",
     "max-storage-buffer-binding-size",
@@ -25,7 +25,7 @@ _LIMITS = (
     "max-compute-workgroup-size-z",
     "max-compute-workgroups-per-dimension",
 )
-#: Features that are asked for where the adapter has them.
+#: Features that are requested where the adapter has them.
 _FEATURES = ("timestamp-query", "shader-f16", "subgroup")
 _STAMPS = 4096  # in a query set at most (WebGPU, section on query sets)
 
@@ -64,7 +64,7 @@ class WebGPUDevice:
             whole = self.device.create_buffer(size=size, usage=usage.STORAGE | usage.COPY_DST | usage.COPY_SRC)
         except self._wgpu.GPUOutOfMemoryError:
             raise EnvironmentError_(
-                f"out of device memory: {nbytes:,} bytes asked for on {self.name}; use a smaller batch or free other "
+                f"out of device memory: {nbytes:,} bytes requested on {self.name}; use a smaller batch or free other "
                 "arrays and models"
             ) from None
         return WebGPUBuffer(whole, 0, size)
