@@ -129,3 +129,19 @@ def test_element_types_that_a_language_lacks(target, dtype):
     s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
     with pytest.raises(UnsupportedError, match=f"(WGSL|Metal) code (cannot take|has no type for).*{dtype}"):
         emit_device([te.lower(s, [a, b])], Target(target))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_buffers_of_any_name(target: str) -> None:
+    """Names that a language or the text around a kernel could want for itself."""
+    require_target(target)
+    names = ["block", "at", "buffer", "input", "output", "p0", "main", "block", "texture", "sampler"]
+    inputs = [te.placeholder((64,), name=name) for name in names]
+    total = te.compute((64,), lambda i: sum((x(i) for x in inputs[1:]), inputs[0](i)), name="out")
+    s = te.create_schedule(total.op)
+    s[total].bind(total.op.axis[0], te.thread_axis("threadIdx.x"))
+    module = build(te.lower(s, [*inputs, total], name="f"), target)
+    arrays = [np.full(64, i, np.float32) for i in range(len(names))]
+    result = np.empty(64, np.float32)
+    module["f"](*arrays, result)
+    np.testing.assert_array_equal(result, np.full(64, 45, np.float32))

@@ -65,7 +65,8 @@ _EXTENSIONS = (
 )  # fmt: skip
 #: References to arrays of each type, aligned to an element: parts of an arena begin anywhere.
 _REFERENCES = [
-    f"layout(buffer_reference, std430, buffer_reference_align = {size}) buffer tilewright_{kind} {{ {kind} at[]; }};"
+    f"layout(buffer_reference, std430, buffer_reference_align = {size}) buffer tilewright_{kind} "
+    f"{{ {kind} tilewright_at[]; }};"
     for kind, size in (("int8_t", 1), ("uint8_t", 1), ("int16_t", 2), ("uint16_t", 2), ("int", 4), ("uint", 4),
                        ("float", 4), ("int64_t", 8), ("uint64_t", 8), ("double", 8))
 ]  # fmt: skip
@@ -116,15 +117,15 @@ def _prelude() -> str:
 
 
 def _head(launch: Launch, b: SourceBuilder) -> str:
-    fields, macros, values = [], [], []
+    fields, macros, values = [], [], []  # members with a prefix: macros have the names of buffers
     for i, param in enumerate(launch.kernel.params):
         name, is_buffer = b.name(param), isinstance(param, Buffer)
         kind = GLSL.memory_type(param.dtype) if is_buffer else GLSL.type_name(param.dtype)
-        fields.append(f"  {f'tilewright_{kind}' if is_buffer else kind} p{i};")
+        fields.append(f"  {f'tilewright_{kind}' if is_buffer else kind} tilewright_p{i};")
         if is_buffer:
-            macros.append(f"#define {name} tilewright_push.block.p{i}.at")
+            macros.append(f"#define {name} tilewright_push.tilewright_args.tilewright_p{i}.tilewright_at")
         else:
-            values.append(f"  const {kind} {name} = tilewright_push.block.p{i};")
+            values.append(f"  const {kind} {name} = tilewright_push.tilewright_args.tilewright_p{i};")
     x, y, z = launch.block
     return "\n".join(
         [
@@ -132,7 +133,7 @@ def _head(launch: Launch, b: SourceBuilder) -> str:
             "layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer tilewright_block {",
             *fields,
             "};",
-            "layout(push_constant) uniform tilewright_constants { tilewright_block block; } tilewright_push;",
+            "layout(push_constant) uniform tilewright_constants { tilewright_block tilewright_args; } tilewright_push;",
             *macros,
             "void main() {",
             *values,
