@@ -121,7 +121,7 @@ def device_case(data: Any, target: str) -> None:
     run_and_compare(func, require_target(target), source, outputs, random_values(source))
 
 
-@pytest.mark.parametrize("target", ["opencl", "cuda -emulate=1"])
+@pytest.mark.parametrize("target", ["opencl", "cuda -emulate=1", "vulkan"])
 @cases(6)
 @given(st.data())
 def test_thread_blocks(target, data):
@@ -129,7 +129,7 @@ def test_thread_blocks(target, data):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("target", ["opencl", "cuda -emulate=1"])
+@pytest.mark.parametrize("target", ["opencl", "cuda -emulate=1", "vulkan"])
 @cases(300)
 @given(st.data())
 def test_three_hundred_of_thread_blocks(target, data):

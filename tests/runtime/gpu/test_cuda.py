@@ -242,7 +242,21 @@ def test_machine_code_for_another_gpu(device: CudaDevice, fake: FakeDriver, monk
     monkeypatch.setattr("tilewright.runtime.gpu.cuda.compile_cubin", lambda source, arch: b"cubin " + arch.encode())
     monkeypatch.setattr("tilewright.runtime.gpu.cuda.compile_ptx", lambda source, arch: b"ptx " + arch.encode())
     device.compile("", [])
-    assert taken == [b"cubin sm_90", b"ptx sm_90"]
+    assert taken == [b"cubin sm_90a", b"ptx sm_90a"]
+
+
+def test_which_machine_code_fits(device: CudaDevice) -> None:
+    def fitting(capability: tuple[int, int], *architectures: str) -> list[str]:
+        device.capability = capability
+        return device.fitting(architectures)
+
+    every = ("compute_80", "sm_80", "sm_86", "compute_75", "sm_90", "sm_90a", "compute_90a", "sm_100a", "opencl")
+    assert fitting((8, 0), *every) == ["sm_80", "compute_80", "compute_75"]
+    assert fitting((8, 9), *every) == ["sm_86", "sm_80", "compute_80", "compute_75"]
+    assert fitting((9, 0), *every) == ["sm_90a", "sm_90", "compute_90a", "compute_80", "compute_75"]
+    assert fitting((10, 0), *every) == ["sm_100a", "compute_80", "compute_75"]
+    assert fitting((12, 0), *every) == ["compute_80", "compute_75"]
+    assert fitting((7, 0), *every) == []
 
 
 def test_what_the_driver_says_of_the_gpu(device: CudaDevice) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,8 +48,10 @@ class CudaDevice(CudaContext):
         """The GPU of a number. Raises `EnvironmentError_` where the driver has none, `TargetError` beyond the last."""
         super().__init__(ordinal, driver() if loaded is None else loaded)
         self.alignment = 256
-        attributes = (self.attribute(f"compute_capability_{part}") for part in ("major", "minor"))
-        self.arch = "sm_{}{}".format(*attributes)
+        parts = ("major", "minor")
+        #: The compute capability, such as (9, 0), and the architecture "sm_90" of it.
+        self.capability = tuple(self.attribute(f"compute_capability_{part}") for part in parts)
+        self.arch = "sm_{}{}".format(*self.capability)
         self._staging: PinnedStaging | None = None
 
     # What the device is
@@ -115,12 +117,31 @@ class CudaDevice(CudaContext):
 
     def compile(self, source: str, kernels: Sequence[str]) -> dict[str, Kernel]:
         """The kernels of a text, compiled for this GPU; by its driver where that takes no cubin of this NVRTC."""
+        arch = f"{self.arch}a" if self.capability >= (9, 0) else self.arch  # with what only this architecture has
         try:
-            return self.load(compile_cubin(source, self.arch), kernels)
+            return self.load(compile_cubin(source, arch), kernels)
         except DriverError:
             if self.lost is not None:
                 raise
-            return self.load(compile_ptx(source, self.arch), kernels)
+            return self.load(compile_ptx(source, arch), kernels)
+
+    def fitting(self, architectures: Iterable[str]) -> list[str]:
+        """Those of some architectures whose machine code runs on this GPU, the best first.
+
+        A cubin for "sm_86" runs on GPUs of its major number and at least its minor, one for "sm_90a" on exactly those;
+        PTX for "compute_80" on all from there on, after a translation by the driver, and "compute_90a" again on those.
+        """
+        ranked = []
+        for name in architectures:
+            kind, _, number = name.partition("_")
+            exact, digits = number.endswith(("a", "f")), number.rstrip("af")
+            if kind not in ("sm", "compute") or not digits.isdigit():
+                continue
+            made = divmod(int(digits), 10)
+            fits = made <= self.capability and (kind == "compute" or made[0] == self.capability[0])
+            if fits if not exact else made == self.capability:
+                ranked.append((kind == "sm", exact, made, name))
+        return [name for *_, name in sorted(ranked, reverse=True)]
 
     def load(self, binary: bytes, kernels: Sequence[str]) -> dict[str, Kernel]:
         """The kernels of a cubin for this GPU's architecture, or of PTX for an older or the same one.
