@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 from tilewright.errors import ArtifactError
 from tilewright.runtime.gpu.api import DeviceApi, Kernel
+from tilewright.runtime.gpu.cuda import CudaDevice
+from tilewright.runtime.gpu.cuda_driver import DriverError
 from tilewright.runtime.gpu.module import DeviceFunctionInfo
 
 
@@ -60,5 +62,11 @@ class DeviceCode:
     def kernels(self, api: DeviceApi) -> dict[str, Kernel]:
         """The kernels on a device: of machine code where there is some for it, else compiled from the text."""
         names = [launch["kernel"] for info in self.functions for launch in info.launches]
-        binary = self.binaries.get(getattr(api, "arch", ""))
-        return api.load(binary, names) if binary is not None else api.compile(self.source, names)
+        if isinstance(api, CudaDevice):
+            for arch in api.fitting(self.binaries):
+                try:
+                    return api.load(self.binaries[arch], names)
+                except DriverError:  # the driver is older than this code: what follows may do
+                    if api.lost is not None:
+                        raise
+        return api.compile(self.source, names)
