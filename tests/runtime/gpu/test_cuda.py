@@ -196,6 +196,17 @@ def test_out_of_memory_says_how_much(device: CudaDevice, fake: FakeDriver) -> No
     device.allocate(1 << 29)
 
 
+def test_memory_in_circles_is_freed_before_it_runs_out(device: CudaDevice) -> None:
+    gc.disable()
+    try:
+        circle: list[Any] = [device.allocate(1 << 29)]
+        circle.append(circle)
+        del circle
+        device.allocate(1 << 30)
+    finally:
+        gc.enable()
+
+
 def test_a_kernel_that_fails_loses_the_device(device: CudaDevice, fake: FakeDriver) -> None:
     a = device.allocate(40)
     kernel = device.load(b"\x7fELF", ["scale"])["scale"]

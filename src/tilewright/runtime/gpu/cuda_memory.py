@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 
 from tilewright.runtime.gpu.api import Copy
 from tilewright.runtime.gpu.cuda_context import CudaContext
@@ -29,6 +30,8 @@ class Allocation:
         made = ctypes.c_uint64()
         with device.current():
             code = device.driver.try_call("cuMemAlloc_v2", ctypes.byref(made), nbytes)
+            if code == OUT_OF_MEMORY and gc.collect():  # arrays in circles of references are freed by that
+                code = device.driver.try_call("cuMemAlloc_v2", ctypes.byref(made), nbytes)
             if code == OUT_OF_MEMORY:
                 free, total = memory_info(device)
                 raise DriverError(
