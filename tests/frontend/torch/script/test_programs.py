@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.errors import ModelError, ShapeError, UnsupportedError
+from tilewright.errors import InputError, ModelError, ShapeError, UnsupportedError
 
 torch = pytest.importorskip("torch", reason="needs the torch package")
 
@@ -83,6 +83,27 @@ def test_modules_from_files_with_shapes(make: Any, tmp_path: Path) -> None:
     model = tilewright.compile(path, input_shapes={"x": (3, 4)}, cache=False)
     for found, wanted in zip(model.run({"x": X.numpy()}), net(X)):
         np.testing.assert_allclose(found, wanted.detach().numpy(), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("make", [torch.jit.script, lambda net: torch.jit.trace(net, (X,))], ids=["script", "trace"])
+def test_results_by_the_names_that_the_graph_has_for_values(make: Any, tmp_path: Path) -> None:
+    class Named(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            hidden = torch.relu(x)
+            return torch.tanh(hidden * 2)
+
+    make(Named()).save(str(tmp_path / "net.pt"))
+    name = next(one for one in value_names(torch.jit.load(str(tmp_path / "net.pt"))) if one.startswith("hidden"))
+    options: dict[str, Any] = {"input_shapes": {"x": (3, 4)}, "cache": False}
+    found, last = tilewright.compile(tmp_path / "net.pt", outputs=[name, "output"], **options).run({"x": X.numpy()})
+    np.testing.assert_allclose(found, X.relu().numpy(), 1e-6)
+    np.testing.assert_allclose(last, Named()(X).numpy(), 1e-5, 1e-6)
+    with pytest.raises(InputError, match=f"did you mean '{name}'"):
+        tilewright.compile(tmp_path / "net.pt", outputs=["hiden"], **options)
+
+
+def value_names(module: Any) -> list[str]:
+    return [output.debugName() for node in module.inlined_graph.nodes() for output in node.outputs()]
 
 
 class Counter(torch.nn.Module):

@@ -46,6 +46,7 @@ class Caller:
         self._constants: dict[int, tuple[Any, Expr | Complex, Any]] = {}
         self._written_to: dict[int, tuple[Any, Traced]] = {}
         self._count = 0
+        self.label = ""  # the name that the program has for the result of the next call, if any
 
     # ------------------------------------------------------------------------------------------------- stand-ins
     def fresh(self, name: str, like: Any) -> tuple[Var, Traced]:
@@ -150,7 +151,7 @@ class Caller:
             return self._decomposed(operator, as_given, value)
         exprs = replaced(as_given, lambda leaf: leaf.expr if isinstance(leaf, Traced) else leaf)
         self._count += 1
-        span = f"{operator._schema.name.partition('::')[2]}_{self._count}"
+        span = self.label or f"{operator._schema.name.partition('::')[2]}_{self._count}"
         given = dict(zip(names, exprs))
         node = TorchNode(span, str(operator), given, dict(zip(names, fakes)), value, self._sizes, self._draws)
         try:

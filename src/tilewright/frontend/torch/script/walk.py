@@ -79,6 +79,8 @@ class Walker:
         if special is not None:
             results = special(self, node, given, values)
         elif kind.startswith("aten::") or kind in LISTS:
+            names = [output.debugName() for output in node.outputs()]
+            self.caller.label = names[0] if len(names) == 1 and not names[0].isdigit() else ""
             results = [self._operator(node, kind, given)]
             if node.outputsSize() != 1 and isinstance(results[0], list | tuple):
                 results = list(results[0])
