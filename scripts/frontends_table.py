@@ -44,7 +44,7 @@ labels = tw.metadata(model).labels
 | `tw.initial_states(model)` | taken by `run`, `bench` … | states before the first run (Darknet, Keras, TFLite) |
 | `tw.metadata(model)` | – | labels (Core ML, ONNX, TFLite), normalization (TFLite), who made it |
 
-A node goes by the name that the file gives it, or the end of it where that is the only one (`relu` of `features/relu`);
+A node goes by its name in the file, or the end of it where that is the only one (`relu` of `features/relu`);
 `split:1` is the second result of one that has several. It has to have a call in what the importer makes of it: what is
 folded to a constant, or passes its input on, has none. Inputs that the results do not need are left out. Of a frozen
 graph of TensorFlow only the part that `outputs` need is looked at. `verify` and `bisect` compare whole models and take
