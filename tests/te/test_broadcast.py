@@ -55,7 +55,7 @@ def test_integers_are_divided_towards_zero() -> None:
 
 
 def test_tags_tell_the_schedules() -> None:
-    assert (A + 1).op.tag == (A + A).op.tag == (-A).op.tag == ELEMWISE and (A + B).op.tag == BROADCAST
+    assert (A + 1).op.tag == (-A).op.tag == ELEMWISE and (A + A).op.tag == (A + B).op.tag == BROADCAST
 
 
 def test_identity_and_iteration() -> None:

@@ -23,8 +23,8 @@ from tilewright.support.named import named
 REMARKS = ("span", "tag", "name", "auto_scheduler_rewritten_layout")
 #: Namespaces that hold the functions of others.
 _SAME = (
-    *(("tvm.relay.op.", "tvm.relay."), ("tvm.tir.op.", "tvm.tir."), ("tvm.driver.build_module.", "tvm.")),
-    ("tvm.topi.transform.", "tvm.topi."),
+    *[(f"tvm.relay.op.{part}", "tvm.relay.") for part in ("algorithm.", "reduce.", "tensor.", "transform.", "")],
+    *(("tvm.tir.op.", "tvm.tir."), ("tvm.driver.build_module.", "tvm."), ("tvm.topi.transform.", "tvm.topi.")),
 )
 
 
@@ -43,10 +43,9 @@ def facts() -> dict[str, str]:
 @cache
 def classic_signature(name: str) -> inspect.Signature | None:
     """The classic parameters of the function with this dotted name; None if none are known."""
-    for prefix, plain in _SAME:
-        if name.startswith(prefix) and name not in facts():
-            name = plain + name.removeprefix(prefix)
-    if name not in facts():
+    same = [plain + name.removeprefix(prefix) for prefix, plain in _SAME if name.startswith(prefix)]
+    name = next((one for one in (name, *same) if one in facts()), "")
+    if not name:
         return None
     definition = ast.parse(f"def f({facts()[name]}): ...").body[0]
     assert isinstance(definition, ast.FunctionDef)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from tilewright import te, tir
 from tilewright.errors import InputError
+from tilewright.support.named import named
 from tilewright.tir import arith, op
 from tilewright.tir.structural import structural_equal
 
@@ -109,13 +110,8 @@ class Analyzer:
         """An equal expression, usually smaller."""
         return self._own.simplify(op.convert(expr))
 
-    def rewrite_simplify(self, expr: Any) -> Any:
-        """An equal expression: there is one simplifier here, that of `simplify`."""
-        return self.simplify(expr)
-
-    def canonical_simplify(self, expr: Any) -> Any:
-        """An equal expression: there is one simplifier here, that of `simplify`."""
-        return self.simplify(expr)
+    #: There is one simplifier here.
+    rewrite_simplify = canonical_simplify = simplify
 
     def can_prove(self, expr: Any) -> bool:
         """True if the condition certainly holds."""
@@ -183,13 +179,11 @@ def expr_deep_equal(lhs: Any, rhs: Any) -> bool:
 
 
 def neg_inf() -> Any:
-    """The open lower end of a set."""
+    """The open end of a set."""
     return None
 
 
-def pos_inf() -> Any:
-    """The open upper end of a set."""
-    return None
+pos_inf = neg_inf
 
 
 def union_lower_bound(sets: Sequence[IntSet]) -> IntSet:
@@ -214,25 +208,18 @@ def _joined(low: IntSet, high: IntSet) -> IntSet | None:
     return IntSet(low.min_value, ends)
 
 
-def estimate_region_lower_bound(
-    region: Sequence[Any], var_dom: Mapping[Any, Any], predicate: Any = True
-) -> list[IntSet] | None:
-    """A box of elements that are all touched; None where none is known."""
-    return _sets_of(arith.estimate_region_lower_bound(list(region), dict(var_dom), _condition(predicate)))
+def _estimated(kind: str, doc: str) -> Any:
+    own = getattr(arith, f"estimate_region_{kind}_bound")
+
+    def estimate(region: Sequence[Any], var_dom: Mapping[Any, Any], predicate: Any = True) -> list[IntSet] | None:
+        return _sets_of(own(list(region), dict(var_dom), _condition(predicate)))
+
+    return named(estimate, own.__name__, doc)
 
 
-def estimate_region_strict_bound(
-    region: Sequence[Any], var_dom: Mapping[Any, Any], predicate: Any = True
-) -> list[IntSet] | None:
-    """Exactly the elements that are touched; None where that is no box, or not known."""
-    return _sets_of(arith.estimate_region_strict_bound(list(region), dict(var_dom), _condition(predicate)))
-
-
-def estimate_region_upper_bound(
-    region: Sequence[Any], var_dom: Mapping[Any, Any], predicate: Any = True
-) -> list[IntSet] | None:
-    """A box outside of which nothing is touched."""
-    return _sets_of(arith.estimate_region_upper_bound(list(region), dict(var_dom), _condition(predicate)))
+estimate_region_lower_bound = _estimated("lower", "A box of elements that are all touched; None where none is known.")
+estimate_region_strict_bound = _estimated("strict", "Exactly the elements that are touched; None where that is no box.")
+estimate_region_upper_bound = _estimated("upper", "A box outside of which nothing is touched.")
 
 
 def _condition(predicate: Any) -> Any:

@@ -63,9 +63,11 @@ class BuildResult:
 
 
 class ProgramBuilder:
-    """Builds for `timeout` seconds each at most, `n_parallel` at a time."""
+    """Builds for `timeout` seconds each at most, `n_parallel` at a time; `build_func` can only be the default."""
 
     def __init__(self, timeout: float = 15, n_parallel: int | None = None, build_func: Any = "default") -> None:
+        if build_func != "default":
+            raise InputError(f"LocalBuilder: build_func must be 'default', not {build_func!r}")
         self.timeout, self.n_parallel, self.build_func = timeout, n_parallel, build_func
 
     def build(self, measure_inputs: Sequence[MeasureInput], verbose: int = 1) -> list[BuildResult]:
@@ -82,12 +84,7 @@ class ProgramBuilder:
 
 
 class LocalBuilder(ProgramBuilder):
-    """Processes of this machine; `build_func` can only be the default."""
-
-    def __init__(self, timeout: float = 15, n_parallel: int | None = None, build_func: Any = "default") -> None:
-        if build_func != "default":
-            raise InputError(f"LocalBuilder: build_func must be 'default', not {build_func!r}")
-        super().__init__(timeout, n_parallel, build_func)
+    """Processes of this machine."""
 
 
 class ProgramRunner:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass
 from typing import Any
 
 from tilewright import te
@@ -47,44 +48,35 @@ from tilewright.tir.op import as_const
 TASK_INPUT_BUFFER_TABLE: dict[str, dict[str, Any]] = {}
 
 
+@dataclass
 class HardwareParams:
     """Figures of a processor; None: those of the target."""
 
-    _NAMES = (
-        "num_cores", "vector_unit_bytes", "cache_line_bytes", "max_shared_memory_per_block",
-        "max_local_memory_per_block", "max_threads_per_block", "max_vthread_extent", "warp_size",
-    )  # fmt: skip
+    num_cores: int | None = None
+    vector_unit_bytes: int | None = None
+    cache_line_bytes: int | None = None
+    max_shared_memory_per_block: int | None = None
+    max_local_memory_per_block: int | None = None
+    max_threads_per_block: int | None = None
+    max_vthread_extent: int | None = None
+    warp_size: int | None = None
+    target: InitVar[Any] = None
+    target_host: InitVar[Any] = None
 
-    def __init__(
-        self,
-        num_cores: int | None = None,
-        vector_unit_bytes: int | None = None,
-        cache_line_bytes: int | None = None,
-        max_shared_memory_per_block: int | None = None,
-        max_local_memory_per_block: int | None = None,
-        max_threads_per_block: int | None = None,
-        max_vthread_extent: int | None = None,
-        warp_size: int | None = None,
-        target: Any = None,
-        target_host: Any = None,
-    ) -> None:
+    def __post_init__(self, target: Any, target_host: Any) -> None:
         machine = getattr(None if target is None else Target(target), "machine", None)
         known = {} if machine is None else {
             "num_cores": machine.cores, "vector_unit_bytes": machine.lanes(8), "cache_line_bytes": machine.line,
         }  # fmt: skip
-        given = (
-            num_cores, vector_unit_bytes, cache_line_bytes, max_shared_memory_per_block, max_local_memory_per_block,
-            max_threads_per_block, max_vthread_extent, warp_size,
-        )  # fmt: skip
-        for name, value in zip(self._NAMES, given):
+        for name, value in vars(self).items():
             setattr(self, name, known.get(name, 0) if value is None else value)
 
     def plain(self) -> list[int]:
         """As logs have them."""
-        return [getattr(self, name) for name in self._NAMES]
+        return list(vars(self).values())
 
     def __str__(self) -> str:
-        return "HardwareParams:\n" + "".join(f"  {name}: {getattr(self, name)}\n" for name in self._NAMES)
+        return "HardwareParams:\n" + "".join(f"  {name}: {value}\n" for name, value in vars(self).items())
 
 
 class SearchTask:

@@ -13,12 +13,12 @@ from tilewright import tir
 from tilewright.compat.ir.module import IRModule
 from tilewright.compat.ir.pass_config import ADDED, CHECKED, SERIAL, PassContext
 from tilewright.compat.ir.structure import assert_structural_equal, structural_equal
+from tilewright.compat.runtime.stands_for import stands_for
 from tilewright.compat.testing.targets import enabled_targets
 from tilewright.compat.tir import nodes as tir_nodes
 from tilewright.compat.tir import passes as tir_passes
 from tilewright.compat.tir.makers import EnvFunc
 from tilewright.compat.tir.math import call_intrin
-from tilewright.compat.tir.nodes import stands_for
 from tilewright.compat.tir.stmt_functor import ir_transform
 from tilewright.errors import UnsupportedError
 from tilewright.support.named import named
@@ -136,15 +136,9 @@ def _call(
 
 
 Call = stands_for(
-    tir.Call,
-    _call,
-    Extern=_EXTERN,
-    ExternCPlusPlus=_PLAIN_C,
-    PureExtern=_PURE_EXTERN,
-    Halide=_TENSOR,
-    Intrinsic=_INTRINSIC,
-    PureIntrinsic=_PURE_INTRINSIC,
-)
+    tir.Call, _call, Extern=_EXTERN, ExternCPlusPlus=_PLAIN_C, PureExtern=_PURE_EXTERN, Halide=_TENSOR,
+    Intrinsic=_INTRINSIC, PureIntrinsic=_PURE_INTRINSIC,
+)  # fmt: skip
 
 
 def _loop(loop_var: tir.Var, min_value: Any, extent: Any, for_type: Any, device_api: Any, body: tir.Stmt) -> tir.For:

@@ -13,6 +13,7 @@ from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
 from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.support.named import named
 
 
 def _shape(expr: Expr) -> tuple[Any, ...]:
@@ -125,20 +126,27 @@ def rounding_of(method: str, coordinate_transformation_mode: str, rounding_metho
     return "round" if coordinate_transformation_mode == "align_corners" else "floor"
 
 
-def resize3d(
-    data: Expr,
-    size: Sequence[int],
-    layout: str = "NCDHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    bicubic_alpha: float = -0.5,
-    bicubic_exclude: bool = False,
-) -> Expr:
-    """A volume of another size."""
-    kind = _KINDS.get(method, method)
-    mode, rounding = coordinate_transformation_mode, rounding_of(kind, coordinate_transformation_mode, rounding_method)
-    return op.image.resize3d(data, size, layout, kind, mode, rounding, bicubic_alpha, bicubic_exclude)
+def _resize(rank: int, default_layout: str) -> Any:
+    own = getattr(op.image, f"resize{rank}d")
+
+    def build(
+        data: Expr,
+        size: Sequence[int],
+        layout: str = default_layout,
+        method: str = "linear",
+        coordinate_transformation_mode: str = "half_pixel",
+        rounding_method: str = "",
+        bicubic_alpha: float = -0.5,
+        bicubic_exclude: bool = False,
+    ) -> Expr:
+        kind, mode = _KINDS.get(method, method), coordinate_transformation_mode
+        rounding = rounding_of(kind, mode, rounding_method)
+        return own(data, size, layout, kind, mode, rounding, bicubic_alpha, bicubic_exclude)
+
+    return named(build, f"resize{rank}d", own.__doc__)
+
+
+resize2d, resize3d = _resize(2, "NCHW"), _resize(3, "NCDHW")
 
 
 def resize1d_python(
@@ -174,22 +182,6 @@ def crop_and_resize(
     """Boxes cut out of images, each resized."""
     made: Expr = stated_sizes.crop_and_resize(data, boxes, box_indices, crop_size, layout, method, extrapolation_value)
     return made
-
-
-def resize2d(
-    data: Expr,
-    size: Sequence[int],
-    layout: str = "NCHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    bicubic_alpha: float = -0.5,
-    bicubic_exclude: bool = False,
-) -> Expr:
-    """An image of another size."""
-    kind = _KINDS.get(method, method)
-    mode, rounding = coordinate_transformation_mode, rounding_of(kind, coordinate_transformation_mode, rounding_method)
-    return op.image.resize2d(data, size, layout, kind, mode, rounding, bicubic_alpha, bicubic_exclude)
 
 
 # ------------------------------------------------------------------------------------------------------------- boxes

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import relay
-from tilewright.compat.relay.expr import TupleWrapper, tuple_valued
+from tilewright.compat.relay.expr import fields, tuple_valued
 from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.op.onnx_host import host_call
+from tilewright.support.named import named
 
 
 def number_of(value: Any, what: str) -> Any:
@@ -83,28 +84,16 @@ def segment_sum(data: relay.Expr, segment_ids: relay.Expr, num_segments: int | N
     return op.scatter_add(op.zeros((num_segments, *kind.shape[1:]), str(kind.dtype)), positions, data, 0)
 
 
-def topk(
-    data: relay.Expr,
-    k: Any = 1,
-    axis: int = -1,
-    ret_type: str = "both",
-    is_ascend: bool = False,
-    dtype: str = "int32",
-) -> Any:
+def _topk(
+    data: relay.Expr, k: Any = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False, dtype: str = "int32"
+) -> relay.Expr:
     """The `k` largest or smallest elements along an axis, their positions, or both."""
-    known = not isinstance(k, relay.Expr) or isinstance(k, relay.Constant)
-    made = (
-        op.topk(data, number_of(k, "relay.topk: k"), axis, ret_type, is_ascend, dtype)
-        if known
-        else op.dyn.topk(data, k, axis, ret_type, is_ascend, dtype)
-    )
-    return TupleWrapper(made, 2) if ret_type == "both" else made
+    if isinstance(k, relay.Expr) and not isinstance(k, relay.Constant):
+        return op.dyn.topk(data, k, axis, ret_type, is_ascend, dtype)
+    return op.topk(data, number_of(k, "relay.topk: k"), axis, ret_type, is_ascend, dtype)
 
 
-def _fields(count: int) -> Any:
-    return lambda *_, **__: count
-
-
-sparse_reshape = tuple_valued(op.sparse_reshape, _fields(2))
-sparse_fill_empty_rows = tuple_valued(op.sparse_fill_empty_rows, _fields(3))
-unique = tuple_valued(op.unique, lambda data, is_sorted=True, return_counts=False: 5 if return_counts else 4)
+topk = tuple_valued(named(_topk, "topk", _topk.__doc__), lambda ret_type, **_: 2 if ret_type == "both" else 1)
+sparse_reshape = tuple_valued(op.sparse_reshape, fields(2))
+sparse_fill_empty_rows = tuple_valued(op.sparse_fill_empty_rows, fields(3))
+unique = tuple_valued(op.unique, lambda return_counts, **_: 5 if return_counts else 4)

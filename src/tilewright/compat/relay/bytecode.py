@@ -10,14 +10,15 @@ a checksum, the operation, its fields. A text is u64 length and bytes, a list u6
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tilewright.compat.runtime.classic_bytes import Reader, items, number, text
 from tilewright.errors import ArtifactError, InputError
-from tilewright.support.array_format import array_bytes, read_array
+from tilewright.support.array_format import array_bytes
 
 MAGIC = 0xD225DE2F4214151D
 _CPU = 1
@@ -98,46 +99,31 @@ def checksum(operation: int, fields: Sequence[int]) -> int:
 def write_bytecode(program: Bytecode) -> bytearray:
     """The bytes of a program, in the layout of its version."""
     layout = _layouts(program.version)[0]
-    out = bytearray(struct.pack("<Q", MAGIC)) + _text(program.version)
+    out = bytearray(struct.pack("<Q", MAGIC)) + text(program.version)
     if layout.has_devices:
         out += struct.pack("<Q", len(program.devices))
-        for kind, number, memory in program.devices:
-            out += struct.pack("<ii", kind, number) + (_text(memory) if layout.has_memories else b"")
+        for kind, position, memory in program.devices:
+            out += struct.pack("<ii", kind, position) + (text(memory) if layout.has_memories else b"")
         out += struct.pack("<i", 0)
-    out += _list(program.globals, _text) + struct.pack("<Q", len(program.constants))
+    out += items(program.globals, text) + struct.pack("<Q", len(program.constants))
     for constant in program.constants:
         out += (struct.pack("<I", 0) if layout.has_devices else b"") + array_bytes(constant)
     device = 0 if layout.has_devices else _CPU
-    out += _list(program.constant_devices or [device] * len(program.constants), _number)
-    out += _list(program.packed, _text)
-    out += _list(
-        list(program.packed_attrs.items()), lambda item: _number(item[0]) + _list(list(item[1].items()), _pair)
-    )
+    out += items(program.constant_devices or [device] * len(program.constants), number)
+    out += items(program.packed, text)
+    out += items(list(program.packed_attrs.items()), lambda item: number(item[0]) + items(list(item[1].items()), _pair))
     out += struct.pack("<Q", len(program.functions))
     for function in program.functions:
         heading = [function.name, str(function.registers), str(len(function.code))]
-        out += _list(heading, _text) + _list(function.params, _text)
-        out += _list(function.devices or [device] * len(function.params), _number)
+        out += items(heading, text) + items(function.params, text)
+        out += items(function.devices or [device] * len(function.params), number)
         for operation, fields in function.code:
-            out += _list([checksum(operation, fields), operation, *fields], _number)
+            out += items([checksum(operation, fields), operation, *fields], number)
     return out
 
 
-def _text(words: str) -> bytes:
-    data = words.encode()
-    return struct.pack("<Q", len(data)) + data
-
-
 def _pair(item: tuple[str, str]) -> bytes:
-    return _text(item[0]) + _text(item[1])
-
-
-def _number(value: int) -> bytes:
-    return struct.pack("<q", value)
-
-
-def _list(items: Sequence[Any], write: Callable[[Any], bytes]) -> bytes:
-    return struct.pack("<Q", len(items)) + b"".join([write(item) for item in items])
+    return text(item[0]) + text(item[1])
 
 
 # ----------------------------------------------------------------------------------------------------- reading
@@ -166,36 +152,8 @@ def read_bytecode(data: bytes | bytearray) -> Bytecode:
     raise ArtifactError(f"the program of the virtual machine is damaged: {failure}")
 
 
-class _Reader:
-    """Reads values from the start of the bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def take(self, code: str) -> int:
-        """The next number, its kind as `struct` spells it."""
-        (value,) = struct.unpack_from(f"<{code}", self.data, self.at)
-        self.at += struct.calcsize(f"<{code}")
-        return int(value)
-
-    def text(self) -> str:
-        """The next text."""
-        length = self.take("Q")
-        if self.at + length > len(self.data):
-            raise ArtifactError("a text goes beyond its end")
-        self.at += length
-        return self.data[self.at - length : self.at].decode()
-
-    def list(self, read: Callable[[], Any]) -> list[Any]:
-        """The next list, of items that take eight bytes at least."""
-        count = self.take("Q")
-        if count > (len(self.data) - self.at) // 8:
-            raise ArtifactError("a list goes beyond its end")
-        return [read() for _ in range(count)]
-
-    def number(self) -> int:
-        """The next i64."""
-        return self.take("q")
+class _Reader(Reader):
+    """Reads a program."""
 
     def program(self, version: str, layout: _Layout) -> Bytecode:
         """All that follows the version."""
@@ -218,8 +176,7 @@ class _Reader:
     def _constant(self, is_marked: bool) -> np.ndarray[Any, Any]:
         if is_marked and self.take("I"):
             raise ArtifactError("its constants lie in a file of their own, which is not read")
-        value, self.at = read_array(self.data, self.at)
-        return value
+        return self.array().numpy()
 
     def _function(self) -> BytecodeFunction:
         name, registers, count = self.list(self.text)

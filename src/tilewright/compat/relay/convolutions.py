@@ -71,7 +71,7 @@ def _convolution(
     build: Any,
     data: Expr,
     kernel: Expr,
-    layouts: tuple[str, str],
+    layouts: Sequence[str],
     stride: Any,
     padding: Any,
     dilation: Any,
@@ -86,18 +86,52 @@ def _convolution(
     )
 
 
-def conv1d_ncw(
-    data: Expr, kernel: Expr, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1, out_dtype: Any = None
-) -> Expr:
-    """[N, C, W] with [O, C, K]."""
-    return _convolution(nn.conv1d, data, kernel, ("NCW", "OIW"), strides, padding, dilation, out_dtype=out_dtype)
+def _named(build: Callable[..., Expr], name: str, layouts: Sequence[str]) -> Any:
+    return named(build, name, f"Data in {layouts[0]} with kernels in {layouts[1]}.")
 
 
-def conv1d_nwc(
-    data: Expr, kernel: Expr, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1, out_dtype: Any = None
-) -> Expr:
-    """[N, W, C] with [K, C, O]."""
-    return _convolution(nn.conv1d, data, kernel, ("NWC", "WIO"), strides, padding, dilation, out_dtype=out_dtype)
+def _plain(name: str, own: Any, *layouts: str) -> Any:
+    def convolution(
+        data: Expr, kernel: Expr, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1, out_dtype: Any = None
+    ) -> Expr:
+        return _convolution(own, data, kernel, layouts, strides, padding, dilation, out_dtype=out_dtype)
+
+    return _named(convolution, name, layouts)
+
+
+def _grouped(name: str, own: Any, *layouts: str) -> Any:
+    def convolution(
+        data: Expr, kernel: Expr, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1, groups: int = 1,
+        out_dtype: Any = None,
+    ) -> Expr:  # fmt: skip
+        more = {"groups": groups, "out_dtype": out_dtype}
+        return _convolution(own, data, kernel, layouts, strides, padding, dilation, **more)
+
+    return _named(convolution, name, layouts)
+
+
+def _transposed(name: str, own: Any, *layouts: str) -> Any:
+    def convolution(
+        data: Expr, kernel: Expr, strides: Any, padding: Any, out_dtype: Any = "", output_padding: Any = 0,
+        groups: int = 1,
+    ) -> Expr:  # fmt: skip
+        more = {"groups": groups, "out_dtype": out_dtype}
+        after = spread(output_padding, len(layouts[0]) - 2)
+        return _convolution(own, data, kernel, layouts, strides, padding, 1, output_padding=after, **more)
+
+    return _named(convolution, name, layouts)
+
+
+conv1d_ncw, conv1d_nwc = _plain("conv1d_ncw", nn.conv1d, "NCW", "OIW"), _plain("conv1d_nwc", nn.conv1d, "NWC", "WIO")
+group_conv1d_ncw = _grouped("group_conv1d_ncw", nn.conv1d, "NCW", "OIW")
+group_conv1d_nwc = _grouped("group_conv1d_nwc", nn.conv1d, "NWC", "WIO")
+group_conv2d_nchw = _grouped("group_conv2d_nchw", nn.conv2d, "NCHW", "OIHW")
+group_conv2d_nhwc = _grouped("group_conv2d_nhwc", nn.conv2d, "NHWC", "HWIO")
+conv3d_ncdhw = _grouped("conv3d_ncdhw", nn.conv3d, "NCDHW", "OIDHW")
+conv3d_ndhwc = _grouped("conv3d_ndhwc", nn.conv3d, "NDHWC", "DHWIO")
+conv1d_transpose_ncw = _transposed("conv1d_transpose_ncw", nn.conv1d_transpose, "NCW", "IOW")
+group_conv2d_transpose_nchw = _transposed("group_conv2d_transpose_nchw", nn.conv2d_transpose, "NCHW", "IOHW")
+conv3d_transpose_ncdhw = _transposed("conv3d_transpose_ncdhw", nn.conv3d_transpose, "NCDHW", "IODHW")
 
 
 def conv1d(
@@ -113,72 +147,6 @@ def conv1d(
     """In the layout NCW or NWC."""
     layouts = (data_layout, kernel_layout or ("OIW" if data_layout == "NCW" else "WIO"))
     return _convolution(nn.conv1d, data, kernel, layouts, strides, padding, dilation, out_dtype=out_dtype)
-
-
-def conv1d_transpose_ncw(
-    data: Expr, kernel: Expr, stride: Any, padding: Any, out_dtype: Any = "", output_padding: Any = 0
-) -> Expr:
-    """Transposed: [N, C, W] with [C, O, K]."""
-    return _transposed(nn.conv1d_transpose, data, kernel, ("NCW", "IOW"), stride, padding, out_dtype, output_padding)
-
-
-def _transposed(
-    build: Any, data: Expr, kernel: Expr, layouts: tuple[str, str], stride: Any, padding: Any, out_dtype: Any, more: Any
-) -> Expr:
-    after = spread(more, len(layouts[0]) - 2)
-    return _convolution(build, data, kernel, layouts, stride, padding, 1, out_dtype=out_dtype, output_padding=after)
-
-
-def conv3d_ncdhw(
-    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None
-) -> Expr:
-    """[N, C, D, H, W] with [O, C / groups, KD, KH, KW]."""
-    layouts = ("NCDHW", "OIDHW")
-    more = {"groups": groups, "out_dtype": out_dtype}
-    return _convolution(nn.conv3d, Input, Filter, layouts, stride, padding, dilation, **more)
-
-
-def conv3d_ndhwc(
-    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None
-) -> Expr:
-    """[N, D, H, W, C] with [KD, KH, KW, C / groups, O]."""
-    layouts = ("NDHWC", "DHWIO")
-    more = {"groups": groups, "out_dtype": out_dtype}
-    return _convolution(nn.conv3d, Input, Filter, layouts, stride, padding, dilation, **more)
-
-
-def conv3d_transpose_ncdhw(
-    Input: Expr, Filter: Expr, strides: Any, padding: Any, out_dtype: Any = "", output_padding: Any = 0
-) -> Expr:
-    """Transposed: [N, C, D, H, W] with [C, O, KD, KH, KW]."""
-    layouts = ("NCDHW", "IODHW")
-    return _transposed(nn.conv3d_transpose, Input, Filter, layouts, strides, padding, out_dtype, output_padding)
-
-
-def group_conv2d_nchw(
-    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None
-) -> Expr:
-    """[N, C, H, W] with [O, C / groups, KH, KW]."""
-    layouts = ("NCHW", "OIHW")
-    more = {"groups": groups, "out_dtype": out_dtype}
-    return _convolution(nn.conv2d, Input, Filter, layouts, stride, padding, dilation, **more)
-
-
-def group_conv2d_nhwc(
-    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, groups: int = 1, out_dtype: Any = None
-) -> Expr:
-    """[N, H, W, C] with [KH, KW, C / groups, O]."""
-    layouts = ("NHWC", "HWIO")
-    more = {"groups": groups, "out_dtype": out_dtype}
-    return _convolution(nn.conv2d, Input, Filter, layouts, stride, padding, dilation, **more)
-
-
-def group_conv2d_transpose_nchw(
-    data: Expr, kernel: Expr, stride: Any, padding: Any, out_dtype: Any = "", output_padding: Any = 0, groups: int = 1
-) -> Expr:
-    """Transposed: [N, C, H, W] with [C, O / groups, KH, KW]."""
-    more = {"groups": groups, "out_dtype": out_dtype, "output_padding": spread(output_padding, 2)}
-    return _convolution(nn.conv2d_transpose, data, kernel, ("NCHW", "IOHW"), stride, padding, 1, **more)
 
 
 def conv2d_transpose_nhwc_python(
@@ -296,17 +264,3 @@ def _bitserial(data_layout: str, kernel_layout: str) -> Callable[..., Expr]:
 
 bitserial_conv2d_nchw = _bitserial("NCHW", "OIHW")
 bitserial_conv2d_nhwc = _bitserial("NHWC", "HWIO")
-
-
-def grouped(
-    data: Expr,
-    kernel: Expr,
-    layouts: tuple[str, str],
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-    dtype: Any,
-) -> Expr:
-    """A convolution along one axis whose channels are in `groups`."""
-    return _convolution(nn.conv1d, data, kernel, layouts, stride, padding, dilation, groups=groups, out_dtype=dtype)

@@ -5,7 +5,9 @@ Constants among the sizes stand for their numbers, so the operator made is that 
 
 from __future__ import annotations
 
+import functools
 import inspect
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -42,70 +44,32 @@ def expression(value: Any, dtype: str = "int64") -> relay.Expr:
     return op.stack([op.cast(expression(item, dtype), dtype) for item in value], axis=0)
 
 
-def reshape(data: relay.Expr, newshape: Any) -> relay.Call:
-    """`data` under another shape, of numbers or a tensor of them."""
-    sizes = known(newshape)
-    if sizes is None:
-        return op.dyn.reshape(data, expression(newshape))
-    return op.reshape(data, [sizes] if isinstance(sizes, int) else sizes)
+def _of_sizes(name: str, *sizes: str, dtype: str = "int64") -> Any:
+    """Relay's builder of that name; that of `relay.op.dyn` where one of its arguments `sizes` is an expression."""
+    own, dynamic = attrgetter(name)(op), attrgetter(name)(op.dyn)
+    signature = inspect.signature(own)
+
+    @functools.wraps(own)
+    def build(*args: Any, **options: Any) -> relay.Call:
+        bound = signature.bind(*args, **options)
+        bound.apply_defaults()
+        given = bound.arguments
+        if isinstance(given.get("shape"), int):
+            given["shape"] = [given["shape"]]
+        values = {size: known(given[size]) for size in sizes if given[size] is not None}
+        if None in values.values():
+            return dynamic(**given | {size: expression(given[size], dtype) for size in values})
+        return own(**given | values)
+
+    return build
 
 
-def broadcast_to(data: relay.Expr, shape: Any) -> relay.Call:
-    """`data` repeated to a shape, of numbers or a tensor of them."""
-    sizes = known(shape)
-    if sizes is None:
-        return op.dyn.broadcast_to(data, expression(shape))
-    return op.broadcast_to(data, [sizes] if isinstance(sizes, int) else sizes)
-
-
-def expand_dims(data: relay.Expr, axis: Any, num_newaxis: int = 1) -> relay.Call:
-    """`data` with axes of one element more before `axis`."""
-    position = known(axis)
-    return (
-        op.dyn.expand_dims(data, axis, num_newaxis) if position is None else op.expand_dims(data, position, num_newaxis)
-    )
-
-
-def squeeze(data: relay.Expr, axis: Any = None) -> relay.Call:
-    """`data` without axes of one element: those of `axis`, or all."""
-    if axis is None:
-        return op.squeeze(data)
-    positions = known(axis)
-    return op.dyn.squeeze(data, expression(axis)) if positions is None else op.squeeze(data, positions)
-
-
-def full(fill_value: Any, shape: Any = (), dtype: str = "") -> relay.Call:
-    """A tensor of one value."""
-    sizes = known(shape)
-    if sizes is None:
-        return op.dyn.full(fill_value, expression(shape), dtype)
-    return op.full(fill_value, sizes, dtype)
-
-
-def ones(shape: Any, dtype: str) -> relay.Call:
-    """A tensor of ones."""
-    sizes = known(shape)
-    return op.dyn.ones(expression(shape), dtype) if sizes is None else op.ones(sizes, dtype)
-
-
-def zeros(shape: Any, dtype: str) -> relay.Call:
-    """A tensor of zeros."""
-    sizes = known(shape)
-    return op.dyn.zeros(expression(shape), dtype) if sizes is None else op.zeros(sizes, dtype)
-
-
-def one_hot(indices: relay.Expr, on_value: Any, off_value: Any, depth: Any, axis: int, dtype: str) -> relay.Call:
-    """`on_value` where a new axis of `depth` elements equals the index, else `off_value`."""
-    size = known(depth)
-    if size is None:
-        return op.dyn.one_hot(indices, on_value, off_value, depth, axis, dtype)
-    return op.one_hot(indices, on_value, off_value, size, axis, dtype)
-
-
-def tile(data: relay.Expr, reps: Any) -> relay.Call:
-    """`data` repeated as a whole."""
-    counts = known(reps)
-    return op.dyn.tile(data, expression(reps)) if counts is None else op.tile(data, counts)
+reshape, broadcast_to = _of_sizes("reshape", "newshape"), _of_sizes("broadcast_to", "shape")
+full, ones, zeros = _of_sizes("full", "shape"), _of_sizes("ones", "shape"), _of_sizes("zeros", "shape")
+expand_dims, squeeze = _of_sizes("expand_dims", "axis"), _of_sizes("squeeze", "axis")
+one_hot, tile = _of_sizes("one_hot", "depth"), _of_sizes("tile", "reps")
+upsampling = _of_sizes("nn.upsampling", "scale_h", "scale_w", dtype="float32")
+upsampling3d = _of_sizes("nn.upsampling3d", "scale_d", "scale_h", "scale_w", dtype="float32")
 
 
 def strided_slice(
@@ -176,39 +140,6 @@ def pad(data: relay.Expr, pad_width: Any, pad_value: Any = 0, pad_mode: str = "c
     if width is None:
         return op.dyn.nn.pad(data, expression(pad_width), _scalar(pad_value, data), pad_mode)
     return op.nn.pad(data, width, pad_value if value is None else value, pad_mode)
-
-
-def upsampling(
-    data: relay.Expr,
-    scale_h: Any = 1,
-    scale_w: Any = 1,
-    layout: str = "NCHW",
-    method: str = "nearest_neighbor",
-    align_corners: bool = False,
-) -> relay.Call:
-    """Images made larger by factors."""
-    high, wide = known(scale_h), known(scale_w)
-    if high is None or wide is None:
-        rows, columns = expression(scale_h, "float32"), expression(scale_w, "float32")
-        return op.dyn.nn.upsampling(data, rows, columns, layout, method, align_corners)
-    return op.nn.upsampling(data, high, wide, layout, method, align_corners)
-
-
-def upsampling3d(
-    data: relay.Expr,
-    scale_d: Any = 1,
-    scale_h: Any = 1,
-    scale_w: Any = 1,
-    layout: str = "NCDHW",
-    method: str = "nearest_neighbor",
-    coordinate_transformation_mode: str = "half_pixel",
-) -> relay.Call:
-    """Volumes made larger by factors."""
-    deep, high, wide = known(scale_d), known(scale_h), known(scale_w)
-    if deep is None or high is None or wide is None:
-        planes, rows, columns = [expression(scale, "float32") for scale in (scale_d, scale_h, scale_w)]
-        return op.dyn.nn.upsampling3d(data, planes, rows, columns, layout, method, coordinate_transformation_mode)
-    return op.nn.upsampling3d(data, deep, high, wide, layout, method, coordinate_transformation_mode)
 
 
 def _resize(rank: int) -> Any:

@@ -17,7 +17,7 @@ from tilewright.compat.ir.module import IRModule, as_module
 from tilewright.compat.ir.pass_config import refuse_added
 from tilewright.compat.relay.expr import bind_params_by_name
 from tilewright.compat.runtime.array import NDArray, array, require_cpu, to_numpy
-from tilewright.compat.runtime.benchmark import BenchmarkResult, device_as_ctx, measure
+from tilewright.compat.runtime.benchmark import BenchmarkResult, Runs, Timed, measure
 from tilewright.compat.runtime.compiled_module import CompiledModule
 from tilewright.compat.runtime.functions import get_global_func
 from tilewright.compat.runtime.graph_json import Graph, GraphProgram, graph_of
@@ -92,10 +92,6 @@ def with_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:
     return changed
 
 
-#: How often is timed: runs of a repetition, repetitions, and the milliseconds that one takes at least.
-Runs = tuple[int, int, float | None]
-
-
 #: What a model on a device is asked for by name: `lib["default"](tvm.cpu())["run"]()`.
 EXECUTOR_FUNCTIONS = (
     *("get_input", "get_input_index", "get_num_inputs", "get_num_outputs", "get_output", "load_params", "run"),
@@ -103,7 +99,7 @@ EXECUTOR_FUNCTIONS = (
 )
 
 
-class ExecutorFactory:
+class ExecutorFactory(Timed):
     """A compiled model before it is put on a device: `factory["default"](tvm.cpu())` puts it there.
 
     It unpacks into (graph JSON, library, parameters), the oldest way to pass a compiled model on.
@@ -167,30 +163,10 @@ class ExecutorFactory:
         made._entries = entries
         return made
 
-    @device_as_ctx
-    def time_evaluator(
-        self,
-        func_name: str,
-        dev: Any = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float | None = None,
-        f_preproc: str = "",
-    ) -> Callable[..., BenchmarkResult]:
-        """A function that times calls of a function of the executor: `repeat` times the mean of `number` calls, or of
-        as many as take `min_repeat_ms`, each after a call of the function registered as `f_preproc`.
-
-        Raises `UnsupportedError` for functions that no executor has put there.
-        """
-        if func_name not in self._entries:
-            known = ", ".join(map(repr, self._entries)) or "none before it is put on a device"
-            raise UnsupportedError(f"{func_name!r} of a compiled model is not timed; the functions that are: {known}")
-        return self._timed(func_name, dev, f_preproc, (number, repeat, min_repeat_ms))
-
     def _timed(self, func_name: str, dev: Any, f_preproc: str, runs: Runs) -> Callable[..., BenchmarkResult]:
-        """The result of `time_evaluator` for a function that exists."""
+        """Of a function of the executor. Raises `UnsupportedError` for those that no executor has put there."""
         require_cpu(dev)
-        function = self._entries[func_name]
+        function = self._entry(func_name)
         before = get_global_func(f_preproc) if f_preproc else None
 
         def call(*args: Any) -> None:
@@ -200,23 +176,20 @@ class ExecutorFactory:
 
         return lambda *args: measure(lambda: call(*args), *runs)
 
+    def _entry(self, func_name: str) -> Callable[..., Any]:
+        if func_name not in self._entries:
+            known = ", ".join(map(repr, self._entries)) or "none before it is put on a device"
+            raise UnsupportedError(f"{func_name!r} of a compiled model is not timed; the functions that are: {known}")
+        return self._entries[func_name]
+
     def __iter__(self) -> Iterator[Any]:
         return iter((self.graph_json, self, self.params))
 
-    @property
-    def lib(self) -> ExecutorFactory:
+    def get_lib(self) -> ExecutorFactory:
         """The object that holds the code: this one."""
         return self
 
-    @property
-    def module(self) -> ExecutorFactory:
-        """The object that holds the code: this one."""
-        return self
-
-    @property
-    def mod(self) -> ExecutorFactory:
-        """The object that holds the code: this one."""
-        return self
+    lib = module = mod = property(get_lib)
 
     def with_graph(self, text: str) -> ExecutorFactory:
         """This model, read from a file, with the parameters that its graph names."""
@@ -270,10 +243,6 @@ class ExecutorFactory:
     def get_graph_json(self) -> str:
         """The text of `graph_json`."""
         return self.graph_json
-
-    def get_lib(self) -> ExecutorFactory:
-        """The object that holds the code: this one."""
-        return self
 
     def get_params(self) -> dict[str, NDArray]:
         """The parameters of the graph; they are constants of the code already."""
@@ -357,7 +326,7 @@ def _sizes(shape: Sequence[Any]) -> Any:
     return ShapeTuple(shape) if all(isinstance(size, int) for size in shape) else tuple(shape)
 
 
-class GraphModule:
+class GraphModule(Timed):
     """A compiled model with the inputs it was given and the outputs it made."""
 
     def __init__(self, module: ExecutorFactory) -> None:
@@ -454,18 +423,8 @@ class GraphModule:
         timed = self.module.with_entries(run=copy_and_run)
         return timed.time_evaluator(func_name, device, number, repeat, min_repeat_ms)()
 
-    @device_as_ctx
-    def time_evaluator(
-        self,
-        func_name: str,
-        dev: Any = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float | None = None,
-        f_preproc: str = "",
-    ) -> Callable[..., BenchmarkResult]:
-        """A function that times runs: see `benchmark`."""
-        return self.module.time_evaluator(func_name, dev, number, repeat, min_repeat_ms, f_preproc)
+    def _timed(self, func_name: str, dev: Any, f_preproc: str, runs: Runs) -> Callable[..., BenchmarkResult]:
+        return self.module.time_evaluator(func_name, dev, *runs, f_preproc)
 
 
 def create(graph_json_str: Any, libmod: Any, device: Any = None) -> GraphModule:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -64,29 +65,36 @@ class TupleWrapper:
         return iter([self[index] for index in range(self.size)])
 
 
-def tuple_valued(builder: Callable[..., relay.Expr], size: Callable[..., int] | None = None) -> Callable[..., Any]:
-    """`builder` with its result in a `TupleWrapper`; `size` tells the number of fields from the arguments."""
+def tuple_valued(builder: Callable[..., relay.Expr], size: Callable[..., int]) -> Callable[..., Any]:
+    """`builder` with its result in a `TupleWrapper`, unless it is no tuple: `size` tells from the arguments, by their
+    names, the number of fields, or 1.
+    """
+    signature = inspect.signature(builder)
 
-    def build(*args: Any, **options: Any) -> TupleWrapper:
-        count = None if size is None else size(*args, **options)
-        return TupleWrapper(builder(*args, **options), count)
+    @functools.wraps(builder)
+    def build(*args: Any, **options: Any) -> Any:
+        bound = signature.bind(*args, **options)
+        bound.apply_defaults()
+        made, count = builder(**bound.arguments), size(**bound.arguments)
+        return made if count == 1 else TupleWrapper(made, count)
 
-    build.__signature__ = inspect.signature(builder)  # type: ignore[attr-defined]
-    return named(build, getattr(builder, "__name__", "build"), builder.__doc__)
+    return build
 
 
-def _sections(data: Any, indices_or_sections: Any, axis: int = 0) -> int:
+def fields(count: int) -> Callable[..., int]:
+    """The `size` of a builder that always has so many fields."""
+    return lambda **_: count
+
+
+def _sections(indices_or_sections: Any, **_: Any) -> int:
     return indices_or_sections if isinstance(indices_or_sections, int) else len(indices_or_sections) + 1
 
 
-split = tuple_valued(relay.split, _sections)
-
-
-def _grids(data: Any, indexing: str = "ij") -> int:
+def _grids(data: Any, **_: Any) -> int:
     return len(data.fields if isinstance(data, relay.Tuple) else data)
 
 
-meshgrid = tuple_valued(relay.meshgrid, _grids)
+split, meshgrid = tuple_valued(relay.split, _sections), tuple_valued(relay.meshgrid, _grids)
 
 
 def batch_norm(
@@ -106,32 +114,28 @@ def batch_norm(
     return TupleWrapper(relay.nn.batch_norm(data, gamma, beta, moving_mean, moving_var, axis, epsilon), 3)
 
 
-def _affine(gamma: relay.Expr, beta: relay.Expr, center: bool, scale: bool) -> tuple[relay.Expr, relay.Expr]:
-    return gamma if scale else relay.ones_like(gamma), beta if center else relay.zeros_like(beta)
+def _affine(own: Callable[..., relay.Expr]) -> Any:
+    """`own` that counts beta as 0 without `center`, gamma as 1 without `scale`."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    more = [inspect.Parameter(name, kind, default=True) for name in ("center", "scale")]
+    signature = inspect.signature(own)
+    signature = signature.replace(parameters=[*signature.parameters.values(), *more])
+
+    def build(*args: Any, **options: Any) -> relay.Expr:
+        given = {"center": True, "scale": True} | signature.bind(*args, **options).arguments
+        if not given.pop("scale"):
+            given["gamma"] = relay.ones_like(given["gamma"])
+        if not given.pop("center"):
+            given["beta"] = relay.zeros_like(given["beta"])
+        return own(**given)
+
+    build.__signature__ = signature  # type: ignore[attr-defined]
+    return named(build, own.__name__, own.__doc__)
 
 
-def layer_norm(
-    data: relay.Expr, gamma: relay.Expr, beta: relay.Expr, axis: int = -1, epsilon: float = 1e-5, center: bool = True,
-    scale: bool = True,
-) -> relay.Call:  # fmt: skip
-    """Normalization along `axis`; without `center` beta counts as 0, without `scale` gamma as 1."""
-    return relay.nn.layer_norm(data, *_affine(gamma, beta, center, scale), axis, epsilon)
-
-
-def instance_norm(
-    data: relay.Expr, gamma: relay.Expr, beta: relay.Expr, axis: int = 1, epsilon: float = 1e-5, center: bool = True,
-    scale: bool = True,
-) -> relay.Call:  # fmt: skip
-    """Normalization of each channel; without `center` beta counts as 0, without `scale` gamma as 1."""
-    return relay.nn.instance_norm(data, *_affine(gamma, beta, center, scale), axis, epsilon)
-
-
-def group_norm(
-    data: relay.Expr, gamma: relay.Expr, beta: relay.Expr, num_groups: int, axis: int = 1, epsilon: float = 1e-5,
-    center: bool = True, scale: bool = True,
-) -> relay.Call:  # fmt: skip
-    """Normalization of groups of channels; without `center` beta counts as 0, without `scale` gamma as 1."""
-    return relay.nn.group_norm(data, *_affine(gamma, beta, center, scale), num_groups, axis, epsilon)
+layer_norm, instance_norm, group_norm = (
+    _affine(own) for own in (relay.nn.layer_norm, relay.nn.instance_norm, relay.nn.group_norm)
+)
 
 
 def bind(expr: relay.Expr, binds: Mapping[relay.Var, Any]) -> relay.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -29,7 +30,7 @@ from tilewright.topi.layout import transform_shape
 def logsumexp(data: relay.Expr, axis: Any = None, keepdims: bool = False) -> relay.Expr:
     """log(sum(exp(data))) along axes, by way of the maximum."""
     top = op.max(data, axis, True)
-    total = op.add(op.log(op.sum(op.exp(op.subtract(data, top)), axis, True)), top)
+    total = op.log(op.sum(op.exp(data - top), axis, True)) + top
     return total if keepdims else op.squeeze(total, axis=None if axis is None else [*_axes(axis)])
 
 
@@ -57,28 +58,19 @@ def mean_std(data: relay.Expr, axis: Any = None, keepdims: bool = False, exclude
     return TupleWrapper(relay.Tuple((op.mean(data, axis, keepdims, exclude), std(data, axis, keepdims, exclude))), 2)
 
 
-def global_avg_pool1d(data: relay.Expr, layout: str = "NCW", out_layout: str = "") -> relay.Expr:
-    """The mean of each row."""
-    only("relay.nn.global_avg_pool1d", "out_layout", out_layout, "", layout)
-    return op.nn.adaptive_avg_pool1d(data, 1, layout)
+def _global(kind: str, rank: int, layout: str) -> Any:
+    name = f"global_{kind}_pool{rank}d"
+    own, default = getattr(op.nn, f"adaptive_{kind}_pool{rank}d"), layout
+
+    def build(data: relay.Expr, layout: str = default, out_layout: str = "") -> relay.Expr:
+        only(f"relay.nn.{name}", "out_layout", out_layout, "", layout)
+        return own(data, 1, layout)
+
+    return named(build, name, f"Pooling ({kind}) over all of the {rank} dimensions that windows move along.")
 
 
-def global_max_pool1d(data: relay.Expr, layout: str = "NCW", out_layout: str = "") -> relay.Expr:
-    """The maximum of each row."""
-    only("relay.nn.global_max_pool1d", "out_layout", out_layout, "", layout)
-    return op.nn.adaptive_max_pool1d(data, 1, layout)
-
-
-def global_avg_pool3d(data: relay.Expr, layout: str = "NCDHW", out_layout: str = "") -> relay.Expr:
-    """The mean of each volume."""
-    only("relay.nn.global_avg_pool3d", "out_layout", out_layout, "", layout)
-    return op.nn.adaptive_avg_pool3d(data, 1, layout)
-
-
-def global_max_pool3d(data: relay.Expr, layout: str = "NCDHW", out_layout: str = "") -> relay.Expr:
-    """The maximum of each volume."""
-    only("relay.nn.global_max_pool3d", "out_layout", out_layout, "", layout)
-    return op.nn.adaptive_max_pool3d(data, 1, layout)
+global_avg_pool1d, global_max_pool1d = _global("avg", 1, "NCW"), _global("max", 1, "NCW")
+global_avg_pool3d, global_max_pool3d = _global("avg", 3, "NCDHW"), _global("max", 3, "NCDHW")
 
 
 def bitserial_conv2d(
@@ -109,70 +101,24 @@ def bitserial_conv2d(
     )
 
 
-def conv1d_transpose(
-    data: relay.Expr,
-    weight: relay.Expr,
-    strides: Any = (1,),
-    padding: Any = (0,),
-    dilation: Any = (1,),
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Any = None,
-    data_layout: str = "NCW",
-    kernel_layout: str = "OIW",
-    out_layout: str = "",
-    output_padding: Any = (0,),
-    out_dtype: str = "",
-) -> relay.Expr:
-    """Transposed convolution of rows; the classic "OIW" means a kernel [C, O/groups, KW], which is "IOW" elsewhere."""
-    refuse("relay.nn.conv1d_transpose", out_layout=(out_layout, ("", data_layout)))
-    return op.nn.conv1d_transpose(
-        data,
-        weight,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        channels=channels,
-        kernel_size=kernel_size,
-        data_layout=data_layout,
-        kernel_layout="IOW" if kernel_layout == "OIW" else kernel_layout,
-        output_padding=output_padding,
-        out_dtype=out_dtype,
-    )
+def _transposed(own: Callable[..., relay.Expr], classic_kernel: str) -> Any:
+    """`own` with the classic default of the kernel's layout, which means [C, O/groups, …]: "IO…" elsewhere."""
+    signature = inspect.signature(own)
+    kernel = signature.parameters["kernel_layout"]
+
+    @functools.wraps(own)
+    def build(*args: Any, **options: Any) -> relay.Expr:
+        given = signature.bind(*args, **options).arguments
+        refuse(f"relay.nn.{own.__name__}", out_layout=(given.pop("out_layout", ""), ("", given.get("data_layout"))))
+        if given.get("kernel_layout") == classic_kernel:
+            given["kernel_layout"] = kernel.default
+        return own(**given)
+
+    return build
 
 
-def conv3d_transpose(
-    data: relay.Expr,
-    weight: relay.Expr,
-    strides: Any = (1, 1, 1),
-    padding: Any = (0, 0, 0),
-    dilation: Any = (1, 1, 1),
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Any = None,
-    data_layout: str = "NCDHW",
-    kernel_layout: str = "OIDHW",
-    out_layout: str = "",
-    output_padding: Any = (0, 0, 0),
-    out_dtype: str = "",
-) -> relay.Expr:
-    """Transposed convolution of volumes; the classic "OIDHW" means a kernel [C, O/groups, KD, KH, KW]."""
-    refuse("relay.nn.conv3d_transpose", out_layout=(out_layout, ("", data_layout)))
-    return op.nn.conv3d_transpose(
-        data,
-        weight,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-        channels=channels,
-        kernel_size=kernel_size,
-        data_layout=data_layout,
-        kernel_layout="IODHW" if kernel_layout == "OIDHW" else kernel_layout,
-        output_padding=output_padding,
-        out_dtype=out_dtype,
-    )
+conv1d_transpose = _transposed(op.nn.conv1d_transpose, "OIW")
+conv3d_transpose = _transposed(op.nn.conv3d_transpose, "OIDHW")
 
 
 def _packed(build: Any) -> Any:

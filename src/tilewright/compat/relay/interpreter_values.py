@@ -9,26 +9,24 @@ import numpy as np
 
 from tilewright import relay
 from tilewright.compat.runtime.array import NDArray, array, to_numpy
+from tilewright.compat.runtime.stands_for import stands_for
 from tilewright.compat.runtime.values import ADT
 from tilewright.relay.ir import values
 
 
-class _Values(type):
-    """A class that makes values of this package's own class, and knows them."""
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, values.ConstructorValue)
-
-    def __call__(cls, tag: Any, fields: Sequence[Any], constructor: Any = None) -> values.ConstructorValue:
-        if isinstance(tag, relay.Constructor):  # v0.6 has it in the place of its number
-            return values.ConstructorValue(tag, tuple(fields))
-        if constructor.tag != tag:
-            constructor = relay.Constructor(constructor.name, constructor.inputs, constructor.belong_to, tag)
-        return values.ConstructorValue(constructor, tuple(fields))
+def _constructed(tag: Any, fields: Sequence[Any], constructor: Any = None) -> values.ConstructorValue:
+    if isinstance(tag, relay.Constructor):  # v0.6 has it in the place of its number
+        return values.ConstructorValue(tag, tuple(fields))
+    if constructor.tag != tag:
+        constructor = relay.Constructor(constructor.name, constructor.inputs, constructor.belong_to, tag)
+    return values.ConstructorValue(constructor, tuple(fields))
 
 
-class ConstructorValue(metaclass=_Values):
-    """`ConstructorValue(tag, fields, constructor)`: what the constructor number `tag` makes of the fields."""
+#: `ConstructorValue(tag, fields, constructor)`: what the constructor number `tag` makes of the fields.
+ConstructorValue = stands_for(values.ConstructorValue, _constructed)
+#: Arrays and tuples, which v0.6 keeps in values of their own.
+TensorValue = stands_for(NDArray, array, "TensorValue")
+TupleValue = stands_for((list, tuple), lambda *fields: ADT(0, fields), "TupleValue")
 
 
 def own_value(value: Any) -> Any:
@@ -44,32 +42,6 @@ def own_value(value: Any) -> Any:
     if isinstance(value, values.Closure):
         return value
     return to_numpy(value)
-
-
-class _Tensors(type):
-    """A class that makes arrays, and knows them."""
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, NDArray)
-
-    def __call__(cls, data: Any) -> NDArray:
-        return array(data)
-
-
-class TensorValue(metaclass=_Tensors):
-    """`TensorValue(data)`: an array, which v0.6 keeps in a value of its own."""
-
-
-class _Tuples(type):
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, list | tuple)
-
-    def __call__(cls, *fields: Any) -> ADT:
-        return ADT(0, fields)
-
-
-class TupleValue(metaclass=_Tuples):
-    """`TupleValue(a, b)`: a tuple, which v0.6 keeps in a value of its own."""
 
 
 class Value:

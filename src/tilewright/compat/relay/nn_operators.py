@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright.compat.ir.meanings import only
 from tilewright.compat.relay.convolutions import pads, pool_pads, spread, window_sizes
 from tilewright.errors import InputError
 from tilewright.relay import op
@@ -128,53 +127,6 @@ def pool_grad_nchw(
     )
 
 
-def upsampling(
-    data: Expr,
-    scale_h: float,
-    scale_w: float,
-    layout: str = "NCHW",
-    method: str = "nearest_neighbor",
-    align_corners: bool = False,
-    output_shape: Any = None,
-) -> Expr:
-    """An image `scale_h` times as high and `scale_w` times as wide."""
-    only("topi.nn.upsampling", "output_shape", output_shape)
-    return nn.upsampling(data, scale_h, scale_w, layout, method, align_corners)
-
-
-def upsampling3d(
-    data: Expr,
-    scale_d: float,
-    scale_h: float,
-    scale_w: float,
-    layout: str = "NCDHW",
-    method: str = "nearest_neighbor",
-    coordinate_transformation_mode: str = "half_pixel",
-    output_shape: Any = None,
-) -> Expr:
-    """A volume larger by three factors."""
-    only("topi.nn.upsampling3d", "output_shape", output_shape)
-    return nn.upsampling3d(data, scale_d, scale_h, scale_w, layout, method, coordinate_transformation_mode)
-
-
-def space_to_depth(data: Expr, block_size: int, layout: str = "NCHW") -> Expr:
-    """Blocks of an image as channels."""
-    return _channels_first(lambda x: nn.space_to_depth(x, block_size), data, layout)
-
-
-def depth_to_space(data: Expr, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> Expr:
-    """Channels as blocks of an image."""
-    return _channels_first(lambda x: nn.depth_to_space(x, block_size, mode), data, layout)
-
-
-def _channels_first(build: Any, data: Expr, layout: str) -> Expr:
-    if layout == "NCHW":
-        return build(data)
-    if layout != "NHWC":
-        raise InputError(f"the layouts are NCHW and NHWC, not {layout}")
-    return op.transpose(build(op.transpose(data, (0, 3, 1, 2))), (0, 2, 3, 1))
-
-
 def space_to_batch_nd(
     data: Expr, block_shape: Sequence[int], pad_before: Sequence[int], pad_after: Sequence[int], pad_value: float = 0
 ) -> Expr:
@@ -192,13 +144,13 @@ def batch_to_space_nd(
 
 def scale_shift_nchw(Input: Expr, Scale: Expr, Shift: Expr) -> Expr:
     """Input * Scale + Shift, one of each a channel."""
-    rows = [op.expand_dims(x, axis=1, num_newaxis=2) for x in (Scale, Shift)]
-    return op.add(op.multiply(Input, rows[0]), rows[1])
+    scale, shift = (op.expand_dims(x, axis=1, num_newaxis=2) for x in (Scale, Shift))
+    return Input * scale + shift
 
 
 def scale_shift_nhwc(Input: Expr, Scale: Expr, Shift: Expr) -> Expr:
     """Input * Scale + Shift, one of each a channel, which are last."""
-    return op.add(op.multiply(Input, Scale), Shift)
+    return Input * Scale + Shift
 
 
 def matmul(a: Expr, b: Expr, transp_a: bool = False, transp_b: bool = False) -> Expr:

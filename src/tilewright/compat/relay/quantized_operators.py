@@ -57,7 +57,7 @@ def _function(name: str, function: Callable[[relay.Expr], relay.Expr]) -> Any:
 
 
 def _hard_swish(x: relay.Expr) -> relay.Expr:
-    return op.multiply(x, op.multiply(op.clip(op.add(x, relay.const(3.0)), 0, 6), relay.const(1 / 6)))
+    return x * (op.clip(x + relay.const(3.0), 0, 6) * relay.const(1 / 6))
 
 
 exp, log, sqrt, rsqrt, tanh, erf, sigmoid, abs = (

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from tilewright import rpc
-from tilewright.compat.relay.executor import ExecutorFactory, Runs
+from tilewright.compat.relay.executor import ExecutorFactory
 from tilewright.compat.runtime.array import NDArray, to_numpy
-from tilewright.compat.runtime.benchmark import BenchmarkResult, device_as_ctx
+from tilewright.compat.runtime.benchmark import BenchmarkResult, Runs
+from tilewright.compat.runtime.compiled_module import CompiledModule
 from tilewright.compat.runtime.device import Device
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.support.dtype import DType
@@ -80,51 +81,22 @@ class RemoteNDArray(NDArray):
         self.there.copyfrom(changed)
 
 
-class RemoteModule:
+class RemoteModule(CompiledModule):
     """Functions on another machine: `module(a, b)` calls the first, `module["name"]` is one of them."""
 
-    imported_modules: Sequence[Any] = ()
-
     def __init__(self, library: rpc.RemoteLibrary) -> None:
-        self._library = library
-        self.entry_name = next(iter(library.functions))
-
-    def __getitem__(self, name: str) -> Callable[..., None]:
-        return self.get_function(name)
+        super().__init__(list(library.functions), library)
 
     def get_function(self, name: str, query_imports: bool = False) -> Callable[..., None]:
         """The function called `name`, of arrays that are there and of numbers. Raises `InputError` for another name."""
-        if name not in self._library:
-            raise InputError(f"the module has no function {name!r}; it has: {', '.join(self._library.functions)}")
-        function = self._library[name]
+        function = self._of_name(name)
         return lambda *args: function(*_there(args))
 
-    @property
-    def entry_func(self) -> Callable[..., None]:
-        """The first function."""
-        return self[self.entry_name]
-
-    def __call__(self, *args: Any) -> None:
-        """Call the first function."""
-        self.entry_func(*args)
-
-    @device_as_ctx
-    def time_evaluator(
-        self,
-        func_name: str,
-        dev: Any = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        f_preproc: str = "",
-    ) -> Callable[..., BenchmarkResult]:
-        """A function of the arguments that measures there: `repeat` times the mean seconds of `number` calls.
-
-        Raises `UnsupportedError` for `f_preproc`, which would be a function of that machine.
-        """
+    def _timed(self, func_name: str, dev: Any, f_preproc: str, runs: Runs) -> Callable[..., BenchmarkResult]:
+        """Times calls there. Raises `UnsupportedError` for `f_preproc`, which would be a function of that machine."""
         _refuse_preproc(f_preproc)
-        self[func_name]
-        measure = self._library.time_evaluator(func_name, number, repeat, min_repeat_ms)
+        self._of_name(func_name)
+        measure = self._code.time_evaluator(func_name, *runs)
         return lambda *args: BenchmarkResult(measure(*_there(args)).results)
 
 
@@ -157,6 +129,7 @@ class RemoteFactory(ExecutorFactory):
     def _timed(self, func_name: str, dev: Any, f_preproc: str, runs: Runs) -> Callable[..., BenchmarkResult]:
         """Times runs there, the way there and back not counted, on the inputs that were set; else what is done here."""
         _refuse_preproc(f_preproc)
+        self._entry(func_name)
         if self._set is None:
             return super()._timed(func_name, None, "", runs)
         number, repeat, min_repeat_ms = runs

@@ -38,9 +38,17 @@ from tilewright.rpc.server import Settings
 from tilewright.rpc.tracker import Tracker as DeviceTracker
 from tilewright.rpc.tracker import TrackerSettings
 from tilewright.support.knobs import RPC_BUNDLE
+from tilewright.support.named import named
 
 #: Seconds that a request to a tracker waits for a device that is free.
 _WAIT_SECONDS = 600.0
+
+
+def _of_type(name: str) -> Callable[..., Device]:
+    def make(self: _Devices, dev_id: int = 0) -> Device:
+        return self.device(name, dev_id)
+
+    return named(make, name, f"The device number `dev_id` of the type {name!r} there; modules run on processors only.")
 
 
 class _Devices:
@@ -50,33 +58,15 @@ class _Devices:
         """One of them, by the name or number of its type."""
         raise NotImplementedError
 
-    def cpu(self, dev_id: int = 0) -> Device:
-        """Its processor."""
-        return self.device("cpu", dev_id)
+    cpu, cuda, cl, vulkan, metal, rocm, ext_dev = map(
+        _of_type, ("cpu", "cuda", "opencl", "vulkan", "metal", "rocm", "ext_dev")
+    )
 
-    def cuda(self, dev_id: int = 0) -> Device:
-        """A GPU of NVIDIA there; modules do not run on it."""
-        return self.device("cuda", dev_id)
 
-    def cl(self, dev_id: int = 0) -> Device:
-        """A device of OpenCL there; modules do not run on it."""
-        return self.device("opencl", dev_id)
-
-    def vulkan(self, dev_id: int = 0) -> Device:
-        """A device of Vulkan there; modules do not run on it."""
-        return self.device("vulkan", dev_id)
-
-    def metal(self, dev_id: int = 0) -> Device:
-        """A GPU of Apple there; modules do not run on it."""
-        return self.device("metal", dev_id)
-
-    def rocm(self, dev_id: int = 0) -> Device:
-        """A GPU of AMD there; modules do not run on it."""
-        return self.device("rocm", dev_id)
-
-    def ext_dev(self, dev_id: int = 0) -> Device:
-        """An accelerator there; modules do not run on it."""
-        return self.device("ext_dev", dev_id)
+def _upload_name(target: str | None) -> str:
+    if not target:
+        raise InputError("upload of bytes needs the name that they get there: upload(data, target=…)")
+    return target
 
 
 class RPCSession(_Devices):
@@ -94,12 +84,10 @@ class RPCSession(_Devices):
     def upload(self, data: Any, target: str | None = None) -> None:
         """Bring a file to the device, or bytes under the name `target`; `load_module` finds it by its name."""
         if isinstance(data, bytes | bytearray):
-            if not target:
-                raise InputError("upload of bytes needs the name that they get there: upload(data, target=…)")
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "blob"
                 path.write_bytes(data)
-                self._uploads[target] = self._sent(path)
+                self._uploads[_upload_name(target)] = self._sent(path)
         else:
             self._uploads[target or os.path.basename(data)] = self._sent(data)
 
@@ -186,9 +174,7 @@ class LocalSession(_Devices):
     def upload(self, data: Any, target: str | None = None) -> None:
         """Copy a file into the session's folder, or write bytes there as `target`."""
         if isinstance(data, bytes | bytearray):
-            if not target:
-                raise InputError("upload of bytes needs the name that they get there: upload(data, target=…)")
-            self._position(target).write_bytes(data)
+            self._position(_upload_name(target)).write_bytes(data)
         else:
             shutil.copyfile(data, self._position(target or os.fspath(data)))
 

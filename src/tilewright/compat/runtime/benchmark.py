@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tilewright.errors import InputError
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 class BenchmarkResult:
@@ -34,18 +30,40 @@ class BenchmarkResult:
         return "Execution time in ms: " + ", ".join(f"{name} {seconds * 1e3:.4f}" for name, seconds in rows)
 
 
-def device_as_ctx(time_evaluator: Callable[_P, _T]) -> Callable[_P, _T]:
-    """`time_evaluator` that takes its device as `ctx`, too, which versions before 0.8 call it."""
+class Runs(NamedTuple):
+    """How often is timed: runs of a repetition, repetitions, and the milliseconds that one takes at least."""
 
-    @functools.wraps(time_evaluator)
-    def either(*args: Any, **kwargs: Any) -> _T:
-        if "ctx" in kwargs:
-            if "dev" in kwargs:
-                raise InputError("time_evaluator: dev and ctx are the same parameter; give one of them")
-            kwargs["dev"] = kwargs.pop("ctx")
-        return time_evaluator(*args, **kwargs)
+    number: int
+    repeat: int
+    min_repeat_ms: float | None
 
-    return either
+
+class Timed:
+    """An object with functions that are timed by their names."""
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Any = None,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float | None = None,
+        f_preproc: str = "",
+        *,
+        ctx: Any = None,
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that times calls of a function: `repeat` times the mean seconds of `number` calls, or of as many
+        as take `min_repeat_ms`, each after a call of the function registered as `f_preproc`.
+
+        `ctx` is what versions before 0.8 call `dev`.
+        """
+        if ctx is not None and dev is not None:
+            raise InputError("time_evaluator: dev and ctx are the same parameter; give one of them")
+        return self._timed(func_name, ctx if dev is None else dev, f_preproc, Runs(number, repeat, min_repeat_ms))
+
+    def _timed(self, func_name: str, dev: Any, f_preproc: str, runs: Runs) -> Callable[..., BenchmarkResult]:
+        """The result of `time_evaluator`."""
+        raise NotImplementedError
 
 
 def measure(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.compat.runtime.arguments import argument_values
-from tilewright.compat.runtime.benchmark import BenchmarkResult, device_as_ctx
-from tilewright.compat.runtime.benchmark import measure as time_calls
+from tilewright.compat.runtime.benchmark import BenchmarkResult, Runs, Timed, measure
 from tilewright.compat.runtime.linked import is_object, load_linked
 from tilewright.errors import InputError, TargetError, UnsupportedError
 from tilewright.runtime.module import Module
 from tilewright.target import Target
 
 
-class CompiledModule:
+class CompiledModule(Timed):
     """Compiled functions: `module(a, b)` calls the first, `module["name"]` is one of them."""
 
     type_key = "llvm"
@@ -39,51 +38,38 @@ class CompiledModule:
         return cls(list(code.functions), code)
 
     @property
-    def entry_func(self) -> BuiltFunction:
+    def entry_func(self) -> Callable[..., Any]:
         """The first function."""
         return self[self.entry_name]
 
-    def __getitem__(self, name: str) -> BuiltFunction:
+    def __getitem__(self, name: str) -> Callable[..., Any]:
         return self.get_function(name)
 
-    def get_function(self, name: str, query_imports: bool = False) -> BuiltFunction:
+    def get_function(self, name: str, query_imports: bool = False) -> Callable[..., Any]:
         """The function called `name`. Raises `InputError` for another name or a machine that cannot run it."""
+        return BuiltFunction(self._of_name(name), name)
+
+    def _of_name(self, name: str) -> Any:
         if name not in self.names:
             raise InputError(f"the module has no function {name!r}; it has: {', '.join(self.names)}")
         if self.missing is not None:
             raise self.missing
         if self._code is None:
             raise TargetError(f"this machine ({Target.host()}) cannot run code for {self.target}; save it instead")
-        return BuiltFunction(self._code[name], name)
+        return self._code[name]
 
-    def __call__(self, *args: Any) -> None:
+    def __call__(self, *args: Any) -> Any:
         """Call the first function."""
-        self.entry_func(*args)
+        return self.entry_func(*args)
 
-    @device_as_ctx
-    def time_evaluator(
-        self,
-        func_name: str,
-        dev: Any = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: float = 0,
-        f_preproc: str = "",
-    ) -> Any:
-        """A function of the arguments that measures `repeat` times the mean seconds of `number` calls.
-
-        With `min_repeat_ms` of as many calls as take so long. Raises `UnsupportedError` for `f_preproc`.
-        """
-        function = self[func_name]
+    def _timed(self, func_name: str, dev: Any, f_preproc: str, runs: Runs) -> Callable[..., BenchmarkResult]:
+        """Of calls with the arguments given. Raises `UnsupportedError` for `f_preproc`."""
         if f_preproc:
             raise UnsupportedError("time_evaluator(f_preproc=…): measure the function and what comes before it apart")
-        if min_repeat_ms:
-            return lambda *args: time_calls(lambda: function(*args), number, repeat, min_repeat_ms)
-
-        def measure(*args: Any) -> BenchmarkResult:
-            return BenchmarkResult(function.time(*args, number=number, repeat=repeat))
-
-        return measure
+        function = self[func_name]
+        if runs.min_repeat_ms or not isinstance(function, BuiltFunction):
+            return lambda *args: measure(lambda: function(*args), *runs)
+        return lambda *args: BenchmarkResult(function.time(*args, number=runs.number, repeat=runs.repeat))
 
 
 class BuiltFunction:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tilewright.errors import InputError
+from tilewright.support.named import named
 
 #: Device type numbers, as in DLPack.
 TYPES = {
@@ -13,15 +15,9 @@ TYPES = {
     "webgpu": 15, "hexagon": 16,
 }  # fmt: skip
 _SAME_AS = {
-    "llvm": "cpu",
-    "vta": "ext_dev",
-    "c": "cpu",
-    "stackvm": "cpu",
-    "nvptx": "cuda",
-    "cl": "opencl",
-    "gpu": "cuda",
-    "aocl_sw_emu": "aocl",
-}
+    **dict.fromkeys(("llvm", "c", "stackvm"), "cpu"), **dict.fromkeys(("nvptx", "gpu"), "cuda"),
+    "vta": "ext_dev", "cl": "opencl", "aocl_sw_emu": "aocl",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,36 +61,13 @@ def device(dev_type: str | int, dev_id: int = 0) -> Device:
     return Device(dev_type, dev_id)
 
 
-def cpu(dev_id: int = 0) -> Device:
-    """The host processor."""
-    return device("cpu", dev_id)
+def _of_type(name: str) -> Callable[..., Device]:
+    def make(dev_id: int = 0) -> Device:
+        return device(name, dev_id)
+
+    return named(make, name, f"The device number `dev_id` of the type {name!r}.")
 
 
-def cuda(dev_id: int = 0) -> Device:
-    """A GPU of NVIDIA."""
-    return device("cuda", dev_id)
-
-
-def opencl(dev_id: int = 0) -> Device:
-    """A device of OpenCL."""
-    return device("opencl", dev_id)
-
-
-def vulkan(dev_id: int = 0) -> Device:
-    """A device of Vulkan."""
-    return device("vulkan", dev_id)
-
-
-def metal(dev_id: int = 0) -> Device:
-    """A GPU of Apple."""
-    return device("metal", dev_id)
-
-
-def rocm(dev_id: int = 0) -> Device:
-    """A GPU of AMD."""
-    return device("rocm", dev_id)
-
-
-def ext_dev(dev_id: int = 0) -> Device:
-    """An accelerator."""
-    return device("ext_dev", dev_id)
+cpu, cuda, opencl, vulkan, metal, rocm, ext_dev = map(
+    _of_type, ("cpu", "cuda", "opencl", "vulkan", "metal", "rocm", "ext_dev")
+)

@@ -21,7 +21,7 @@ from tilewright.runtime.module import FORMAT, Function, Module
 #: How object files of ELF and Mach-O (64 bits) begin.
 _OBJECTS = (b"\x7fELF", b"\xcf\xfa\xed\xfe")
 
-#: What `as_data` writes, in LLVM IR.
+#: The constant that `as_data` writes, in LLVM IR.
 _AS_TEXT = re.compile(rb'__module" = constant \[\d+ x i8\] c"([^"]*)"')
 
 

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.compat.runtime.array import NDArray, array, to_numpy
+from tilewright.compat.runtime.array import NDArray, to_numpy
+from tilewright.compat.runtime.classic_bytes import Reader, items, number, text
 from tilewright.errors import ArtifactError, InputError, UnsupportedError
-from tilewright.support.array_format import array_bytes, read_array
+from tilewright.support.array_format import array_bytes
 
 SYMBOL = "__tvm_dev_mblob"
 _LIBRARY, _TREE, _FACTORY = "_lib", "_import_tree", "GraphExecutorFactory"
@@ -33,27 +34,13 @@ class GraphFactory:
 
 def factory_blob(graph: str, params: Mapping[str, Any], name: str) -> bytes:
     """The symbol's bytes for a graph that imports the library's functions."""
-    body = b"".join(
-        [
-            struct.pack("<Q", 3),
-            _text(_FACTORY),
-            _text(graph),
-            struct.pack("<QQ", len(params), len(params)),
-            *map(_text, params),
-            *[array_bytes(to_numpy(value)) for value in params.values()],
-            _text(name),
-            _text(_LIBRARY),
-            _text(_TREE),
-            struct.pack("<4Q", 3, 0, 1, 1),
-            struct.pack("<2Q", 1, 1),
-        ]
+    arrays = [array_bytes(to_numpy(value)) for value in params.values()]
+    factory = (
+        text(_FACTORY) + text(graph) + number(len(params)) + items(list(params), text) + b"".join(arrays) + text(name)
     )
+    tree = text(_TREE) + items((0, 1, 1), number) + items((1,), number)
+    body = number(3) + factory + text(_LIBRARY) + tree
     return struct.pack("<Q", len(body)) + body
-
-
-def _text(words: str) -> bytes:
-    data = words.encode()
-    return struct.pack("<Q", len(data)) + data
 
 
 def read_blob(data: bytes) -> GraphFactory | None:
@@ -62,42 +49,25 @@ def read_blob(data: bytes) -> GraphFactory | None:
     Raises `UnsupportedError` for modules of other kinds, `ArtifactError` for bytes that are no such list.
     """
     try:
-        return _Reader(data).modules()
-    except (struct.error, UnicodeDecodeError, InputError) as error:
+        reader = _Reader(data)
+        if reader.take("Q") + 8 > len(data):
+            raise ArtifactError("it is cut short")
+        return reader.modules()
+    except (struct.error, UnicodeDecodeError, InputError, ArtifactError) as error:
         raise ArtifactError(f"the list of modules in the library is damaged: {error}") from None
 
 
-class _Reader:
-    """Reads the bytes from their start."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 8
-        if self.number(0) + 8 > len(data):
-            raise ArtifactError("the list of modules in the library is cut short")
-
-    def number(self, at: int | None = None) -> int:
-        """The u64 at `at`, or the next."""
-        position = self.at if at is None else at
-        if at is None:
-            self.at += 8
-        return int(struct.unpack_from("<Q", self.data, position)[0])
-
-    def text(self) -> str:
-        """The next text."""
-        length = self.number()
-        self.at += length
-        if self.at > len(self.data):
-            raise ArtifactError("the list of modules in the library is cut short")
-        return self.data[self.at - length : self.at].decode()
+class _Reader(Reader):
+    """Reads a list of modules."""
 
     def modules(self) -> GraphFactory | None:
         """All modules."""
         found = None
-        for _ in range(self.number()):
+        for _ in range(self.take("Q")):
             kind = self.text()
             if kind == _TREE:
                 for _ in range(2):
-                    self.at += 8 * self.number()
+                    self.at += 8 * self.take("Q")
             elif kind == _FACTORY:
                 found = self._factory()
             elif kind != _LIBRARY:
@@ -108,12 +78,8 @@ class _Reader:
         return found
 
     def _factory(self) -> GraphFactory:
-        graph, count = self.text(), self.number()
-        names = [self.text() for _ in range(self.number())]
+        graph, count = self.text(), self.take("Q")
+        names = self.list(self.text)
         if len(names) != count:
-            raise ArtifactError(f"the graph in the library has {count} parameters and {len(names)} names of them")
-        params = {}
-        for name in names:
-            value, self.at = read_array(self.data, self.at)
-            params[name] = array(value)
-        return GraphFactory(graph, params, self.text())
+            raise ArtifactError(f"its graph has {count} parameters and {len(names)} names of them")
+        return GraphFactory(graph, {name: self.array() for name in names}, self.text())

@@ -11,23 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tilewright.compat.runtime.array import NDArray, array, to_numpy
-from tilewright.errors import InputError
-from tilewright.support.array_format import array_bytes, read_array
+from tilewright.compat.runtime.array import NDArray, to_numpy
+from tilewright.compat.runtime.classic_bytes import Reader, items, text
+from tilewright.errors import ArtifactError, InputError
+from tilewright.support.array_format import array_bytes
 
 _MAGIC = 0xF7E58D4F05049CB7
 
 
 def save_param_dict(params: Mapping[str, Any]) -> bytearray:
     """The parameters by name as bytes."""
-    names = [name.encode() for name in params]
-    out = bytearray(struct.pack("<QQQ", _MAGIC, 0, len(names)))
-    for name in names:
-        out += struct.pack("<Q", len(name)) + name
-    out += struct.pack("<Q", len(names))
-    for value in params.values():
-        out += array_bytes(to_numpy(value))
-    return out
+    arrays = [array_bytes(to_numpy(value)) for value in params.values()]
+    return bytearray(struct.pack("<QQ", _MAGIC, 0) + items(list(params), text) + items(arrays, bytes))
 
 
 def save_param_dict_to_file(params: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
@@ -42,31 +37,14 @@ def load_param_dict_from_file(path: str | os.PathLike[str]) -> dict[str, NDArray
 
 def load_param_dict(param_bytes: bytes | bytearray) -> dict[str, NDArray]:
     """The parameters that `save_param_dict` (of any version of the classic stack) wrote. Raises `InputError`."""
-    data = bytes(param_bytes)
+    reader = Reader(bytes(param_bytes))
     try:
-        if struct.unpack_from("<Q", data)[0] != _MAGIC:
+        if reader.take("Q") != _MAGIC:
             raise InputError("these bytes are no parameter file: they do not begin with its magic number")
-        names, position = _names(data, 16)
-        (count,) = struct.unpack_from("<Q", data, position)
-    except struct.error:
-        raise InputError(f"the parameter file is truncated: it has {len(data)} bytes") from None
+        reader.take("Q")
+        names, count = reader.list(reader.text), reader.take("Q")
+    except (struct.error, ArtifactError):
+        raise InputError(f"the parameter file is truncated: it has {len(param_bytes)} bytes") from None
     if count != len(names):
         raise InputError(f"the parameter file is damaged: it has {len(names)} names and {count} arrays")
-    position += 8
-    params: dict[str, NDArray] = {}
-    for name in names:
-        value, position = read_array(data, position)
-        params[name] = array(value)
-    return params
-
-
-def _names(data: bytes, position: int) -> tuple[list[str], int]:
-    """The list of names at `position`, and where it ends."""
-    (count,) = struct.unpack_from("<Q", data, position)
-    position += 8
-    names = []
-    for _ in range(count):
-        (length,) = struct.unpack_from("<Q", data, position)
-        names.append(data[position + 8 : position + 8 + length].decode())
-        position += 8 + length
-    return names, position
+    return {name: reader.array() for name in names}

@@ -11,6 +11,7 @@ from typing import Any
 from tilewright import target as own
 from tilewright.compat.target.options import classic_options
 from tilewright.errors import TargetError
+from tilewright.support.named import named
 
 _STACK: ContextVar[tuple[Any, ...]] = ContextVar("tilewright_compat_targets", default=())
 
@@ -195,48 +196,41 @@ def create(target: Any) -> Any:
 
 def llvm(options: Any = ()) -> Any:
     """A CPU, with options such as ["-mcpu=znver4"]."""
-    return Target(" ".join(["llvm", *([options] if isinstance(options, str) else options)]))
+    return Target(" ".join(["llvm", *_words(options)]))
+
+
+def _words(options: Any) -> list[str]:
+    return [options] if isinstance(options, str) else list(options or ())
 
 
 def arm_cpu(model: str = "unknown", options: Any = None) -> Any:
     """A CPU of ARM's architecture, 64 bits wide."""
-    given = [options] if isinstance(options, str) else list(options or ())
-    return Target(" ".join(["llvm -device=arm_cpu", f"-model={model}", "-mtriple=aarch64-linux-gnu", *given]))
-
-
-def _options(options: Any) -> list[str]:
-    return [options] if isinstance(options, str) else list(options or ())
-
-
-def _model(model: str) -> list[str]:
-    return [] if model == "unknown" else [f"-model={model}"]
+    return Target(" ".join(["llvm -device=arm_cpu", f"-model={model}", "-mtriple=aarch64-linux-gnu", *_words(options)]))
 
 
 def cuda(model: str = "unknown", arch: str | None = None, options: Any = None) -> Any:
     """A GPU of NVIDIA. Raises `TargetError` as long as nothing is compiled for one."""
-    given = [] if arch is None else [f"-arch={arch}"]
-    return Target(" ".join(["cuda", *_model(model), *given, *_options(options)]))
+    return _of_kind("cuda", model, [*([] if arch is None else [f"-arch={arch}"]), *_words(options)])
 
 
-def mali(model: str = "unknown", options: Any = None) -> Any:
-    """A GPU of ARM, through OpenCL."""
-    return Target(" ".join(["opencl", *_model(model), *_options(options)]))
+def _of_kind(kind: str, model: str, options: Any) -> Any:
+    return Target(" ".join([kind, *([] if model == "unknown" else [f"-model={model}"]), *_words(options)]))
 
 
-def bifrost(model: str = "unknown", options: Any = None) -> Any:
-    """A GPU of ARM, through OpenCL."""
-    return Target(" ".join(["opencl", *_model(model), *_options(options)]))
+def _through_opencl(name: str, maker: str) -> Any:
+    def make(model: str = "unknown", options: Any = None) -> Any:
+        return _of_kind("opencl", model, options)
+
+    return named(make, name, f"A GPU of {maker}, through OpenCL.")
 
 
-def intel_graphics(model: str = "unknown", options: Any = None) -> Any:
-    """A GPU of Intel, through OpenCL."""
-    return Target(" ".join(["opencl", *_model(model), *_options(options)]))
+mali, bifrost = _through_opencl("mali", "ARM"), _through_opencl("bifrost", "ARM")
+intel_graphics = _through_opencl("intel_graphics", "Intel")
 
 
 def vta(model: str = "unknown", options: Any = None) -> Any:
     """The accelerator VTA."""
-    given = [options] if isinstance(options, str) else list(options or ())
-    return Target(" ".join(["ext_dev", f"-model={model}", *given]))
+    return Target(" ".join(["ext_dev", f"-model={model}", *_words(options)]))
 
 
 def llvm_version_major(allow_none: bool = False) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright import tir
 from tilewright.compat.runtime import functions
+from tilewright.compat.runtime.stands_for import stands_for
 from tilewright.compat.tir import nodes as tir_nodes
 from tilewright.compat.tir.intrinsic_rules import declare_intrinsic
 from tilewright.errors import InputError, UnsupportedError
@@ -72,18 +73,8 @@ class Span:
     end_column: int
 
 
-class _IsOp(type):
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, registry.Op)
-
-
-class Op(metaclass=_IsOp):
-    """The class of operators, which are those of this package."""
-
-    @staticmethod
-    def get(op_name: str) -> registry.Op:
-        """The operator called `op_name`."""
-        return registry.get(op_name)
+#: The class of operators, which are those of this package.
+Op = stands_for(registry.Op, registry.get, get=staticmethod(registry.get))
 
 
 class EnvFunc:

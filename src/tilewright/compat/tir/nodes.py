@@ -5,39 +5,18 @@ Each stands for this package's own class: calling it makes a node of that class,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from tilewright import tir
 from tilewright.compat.ir.meanings import only
+from tilewright.compat.runtime.stands_for import StandsFor, stands_for
 from tilewright.errors import InputError
 from tilewright.support.dtype import DType
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer, BufferVar
 from tilewright.tir.ir_builder import BufferVar as BuilderBuffer
-
-
-class _StandsFor(type):
-    """A class whose instances are those of `own`, made by `build`."""
-
-    own: type
-    build: Callable[..., Any]
-
-    def __call__(cls, *args: Any, **options: Any) -> Any:
-        return cls.build(*args, **options)
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, cls.own)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, cls.own)
-
-
-def stands_for(own: type, build: Callable[..., Any], **constants: Any) -> Any:
-    """A class whose instances are those of `own`; calling it calls `build`. It has the `constants` as attributes."""
-    return _StandsFor(own.__name__, (), {"own": own, "build": staticmethod(build), "__doc__": own.__doc__, **constants})
-
 
 _class = stands_for
 
@@ -204,4 +183,4 @@ def _only_buffer(param: tir.Var) -> Any:
 
 PrimFunc = _class(tir.PrimFunc, _prim_func)
 
-__all__ = [name for name, value in list(globals().items()) if isinstance(value, _StandsFor)]
+__all__ = [name for name, value in list(globals().items()) if isinstance(value, StandsFor)]

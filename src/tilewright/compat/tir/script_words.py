@@ -14,24 +14,12 @@ from tilewright.support.dtype import DType
 from tilewright.tir import op
 
 _TYPES = (
-    "bool",
+    *("bool", "float16", "float32", "float64"),
     *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
-    "float16",
-    "float32",
-    "float64",
 )
 #: What readers know by name and no expression calls.
 STATEMENTS = (
-    "grid",
-    "serial",
-    "parallel",
-    "vectorized",
-    "unroll",
-    "thread_binding",
-    "block",
-    "init",
-    "reads",
-    "writes",
+    *("grid", "serial", "parallel", "vectorized", "unroll", "thread_binding", "block", "init", "reads", "writes"),
 )
 
 _RENAMED = {"tvm_call_packed": "call_packed", "call_packed_lowered": "call_packed"}

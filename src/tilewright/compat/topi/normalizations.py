@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.compat.relay.convolutions import grouped
 from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, Tuple
@@ -31,9 +30,9 @@ def _over(vector: Expr, data: Expr, axes: Sequence[int]) -> Expr:
 def _standard(data: Expr, axes: Sequence[int], epsilon: float) -> Expr:
     """`data` with mean 0 and variance 1 over `axes`, computed in float32 at least."""
     mean = op.mean(data, axes, keepdims=True)
-    centred = op.subtract(data, mean)
-    variance = op.mean(op.multiply(centred, centred), axes, keepdims=True)
-    return op.multiply(centred, op.rsqrt(op.add(variance, op.full_like(variance, constant(epsilon)))))
+    centred = data - mean
+    variance = op.mean(centred * centred, axes, keepdims=True)
+    return centred * op.rsqrt(variance + op.full_like(variance, constant(epsilon)))
 
 
 def constant(value: float) -> Expr:
@@ -74,9 +73,9 @@ def instance_norm(data: Expr, gamma: Expr, beta: Expr, *positions: Any, epsilon:
 def rms_norm(data: Expr, weight: Expr, bias: Expr | None, axis: Any, epsilon: float = 1e-5) -> Expr:
     """`data` over the root of the mean of its squares over the axes `axis`."""
     axes, values = _axes(data, axis), _in_float32(data)
-    mean = op.mean(op.multiply(values, values), axes, keepdims=True)
-    scale = op.rsqrt(op.add(mean, op.full_like(mean, constant(epsilon))))
-    return _scaled(op.multiply(values, scale), data, weight, bias, axes)
+    mean = op.mean(values * values, axes, keepdims=True)
+    scale = op.rsqrt(mean + op.full_like(mean, constant(epsilon)))
+    return _scaled(values * scale, data, weight, bias, axes)
 
 
 def group_norm(
@@ -112,25 +111,9 @@ def dft(re_data: Expr, im_data: Expr, inverse: bool = False) -> Expr:
         rows = op.reshape(op.cast(data, within), (-1, size))
         return op.reshape(op.nn.dense(rows, table, out_dtype=within), type_.shape)
 
-    real = op.add(product(re_data, cosine), product(im_data, sine))
-    imaginary = op.subtract(product(im_data, cosine), product(re_data, sine))
+    real = product(re_data, cosine) + product(im_data, sine)
+    imaginary = product(im_data, cosine) - product(re_data, sine)
     return Tuple([op.cast(real, str(type_.dtype)), op.cast(imaginary, str(type_.dtype))])
-
-
-def group_conv1d_ncw(
-    data: Expr, kernel: Expr, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1, groups: int = 1,
-    out_dtype: Any = None,
-) -> Expr:  # fmt: skip
-    """[N, C, W] with [O, C / groups, K]."""
-    return grouped(data, kernel, ("NCW", "OIW"), strides, padding, dilation, groups, out_dtype)
-
-
-def group_conv1d_nwc(
-    data: Expr, kernel: Expr, strides: Any = 1, padding: Any = "VALID", dilation: Any = 1, groups: int = 1,
-    out_dtype: Any = None,
-) -> Expr:  # fmt: skip
-    """[N, W, C] with [K, C / groups, O]."""
-    return grouped(data, kernel, ("NWC", "WIO"), strides, padding, dilation, groups, out_dtype)
 
 
 def batch_norm(
@@ -155,19 +138,19 @@ def batch_norm(
     mean, variance = moving_mean, moving_var
     if training:
         mean = op.mean(data, others)
-        centred = op.subtract(data, _over(mean, data, channel))
-        variance = op.mean(op.multiply(centred, centred), others)
+        centred = data - _over(mean, data, channel)
+        variance = op.mean(centred * centred, others)
         share = 0.1 if momentum is None else momentum
         moving_mean = _moved(moving_mean, mean, share)
         moving_var = _moved(moving_var, variance, share)
     else:
         moving_mean, moving_var = op.copy(moving_mean), op.copy(moving_var)
-    steps = op.rsqrt(op.add(variance, op.full_like(variance, constant(1e-5 if epsilon is None else epsilon))))
-    normal = op.multiply(op.subtract(data, _over(mean, data, channel)), _over(steps, data, channel))
-    scaled = normal if scale is False else op.multiply(normal, _over(gamma, data, channel))
-    shifted = scaled if center is False else op.add(scaled, _over(beta, data, channel))
+    steps = op.rsqrt(variance + op.full_like(variance, constant(1e-5 if epsilon is None else epsilon)))
+    normal = (data - _over(mean, data, channel)) * _over(steps, data, channel)
+    scaled = normal if scale is False else normal * _over(gamma, data, channel)
+    shifted = scaled if center is False else scaled + _over(beta, data, channel)
     return Tuple([shifted, moving_mean, moving_var])
 
 
 def _moved(old: Expr, new: Expr, share: float) -> Expr:
-    return op.add(op.multiply(old, constant(1 - share)), op.multiply(new, constant(share)))
+    return old * constant(1 - share) + new * constant(share)

@@ -24,24 +24,13 @@ from tilewright.vta.config import Config
 from tilewright.vta.isa import ALU_OPS, MEMORY_IDS, Isa
 from tilewright.vta.te import Machine
 
-_DEFAULT = {
-    "TARGET": "sim",
-    "HW_VER": "0.0.2",
-    "LOG_INP_WIDTH": 3,
-    "LOG_WGT_WIDTH": 3,
-    "LOG_ACC_WIDTH": 5,
-    "LOG_BATCH": 0,
-    "LOG_BLOCK": 4,
-    "LOG_UOP_BUFF_SIZE": 15,
-    "LOG_INP_BUFF_SIZE": 15,
-    "LOG_WGT_BUFF_SIZE": 18,
-    "LOG_ACC_BUFF_SIZE": 17,
-}
-_HOSTS = {
-    "pynq": "armv7-none-linux-gnueabihf",
-    "de10nano": "armv7-none-linux-gnueabihf",
-    "ultra96": "aarch64-linux-gnu",
-}
+#: The figures of a configuration, as logarithms, and their defaults.
+_SIZES = {
+    "INP_WIDTH": 3, "WGT_WIDTH": 3, "ACC_WIDTH": 5, "BATCH": 0, "BLOCK": 4,
+    "UOP_BUFF_SIZE": 15, "INP_BUFF_SIZE": 15, "WGT_BUFF_SIZE": 18, "ACC_BUFF_SIZE": 17,
+}  # fmt: skip
+_DEFAULT = {"TARGET": "sim", "HW_VER": "0.0.2", **{f"LOG_{name}": value for name, value in _SIZES.items()}}
+_HOSTS = {**dict.fromkeys(("pynq", "de10nano"), "armv7-none-linux-gnueabihf"), "ultra96": "aarch64-linux-gnu"}
 #: Kinds of drivers by the names of targets; boards are not reached.
 DRIVERS = {"sim": "native", "tsim": "cycle"}
 
@@ -96,17 +85,10 @@ class Environment:
 
     def _figures(self) -> None:
         config = self.config
-        self.LOG_BATCH, self.LOG_BLOCK, self.LOG_BLOCK_IN, self.LOG_BLOCK_OUT = (
-            config.log_batch,
-            *[config.log_block] * 3,
-        )
-        self.LOG_INP_WIDTH, self.LOG_WGT_WIDTH, self.LOG_ACC_WIDTH = (
-            config.log_inp_width, config.log_wgt_width, config.log_acc_width,
-        )  # fmt: skip
-        self.LOG_OUT_WIDTH = config.log_inp_width
-        self.LOG_UOP_BUFF_SIZE, self.LOG_INP_BUFF_SIZE = config.log_uop_buff_size, config.log_inp_buff_size
-        self.LOG_WGT_BUFF_SIZE, self.LOG_ACC_BUFF_SIZE = config.log_wgt_buff_size, config.log_acc_buff_size
-        self.LOG_OUT_BUFF_SIZE = self.LOG_ACC_BUFF_SIZE + self.LOG_OUT_WIDTH - self.LOG_ACC_WIDTH
+        for name in (*_SIZES, "BLOCK_IN", "BLOCK_OUT", "OUT_WIDTH"):
+            same = {"BLOCK_IN": "block", "BLOCK_OUT": "block", "OUT_WIDTH": "inp_width"}.get(name, name.lower())
+            setattr(self, f"LOG_{name}", getattr(config, f"log_{same}"))
+        self.LOG_OUT_BUFF_SIZE = config.log_acc_buff_size + config.log_inp_width - config.log_acc_width
         self.BATCH, self.BLOCK_IN, self.BLOCK_OUT = config.batch, config.block, config.block
         memories = self.machine.isa.memories
         for name in ("INP", "WGT", "ACC", "OUT"):
@@ -116,7 +98,7 @@ class Environment:
             setattr(self, f"{name}_ELEM_BYTES", size)
             setattr(self, f"{name}_ELEM_BITS", 8 * size)
             setattr(self, f"{name.lower()}_dtype", f"int{width}")
-        self.UOP_BUFF_SIZE = 1 << self.LOG_UOP_BUFF_SIZE
+        self.UOP_BUFF_SIZE = 1 << config.log_uop_buff_size
         self.BITSTREAM = config.name
         self.MODEL = f"{self.TARGET}_{self.BITSTREAM}"
 

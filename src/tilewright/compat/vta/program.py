@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ class VtaModule(CompiledModule):
         super().__init__([program.name], {program.name: program})
         self.program = program
 
-    def get_function(self, name: str, query_imports: bool = False) -> VtaFunction:  # type: ignore[override]
+    def get_function(self, name: str, query_imports: bool = False) -> VtaFunction:
         """The program, by its name or as "main"."""
         if name not in (self.program.name, "main"):
             raise InputError(f"the module has no function {name!r}; it has: {self.program.name}")
@@ -69,13 +68,3 @@ class VtaFunction:
         for arg, value, before in zip(args, values, given):
             if value is not before or not hasattr(arg, "numpy"):
                 arg[...] = value
-
-    def time(self, *args: Any, number: int, repeat: int) -> list[float]:
-        """Seconds a call takes on the simulator: `repeat` times the mean of `number` calls."""
-        found = []
-        for _ in range(repeat):
-            start = time.perf_counter()
-            for _ in range(number):
-                self(*args)
-            found.append((time.perf_counter() - start) / number)
-        return found
