@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.compat.ir.module import IRModule
+from tilewright.compat.ir.tensor_json import Saved, is_tensor_json, read_tensor_json, tensor_json
 from tilewright.errors import ParseError, UnsupportedError, UserError
 from tilewright.relay.ir import json as relay_json
 from tilewright.relay.ir import parser
@@ -51,7 +52,9 @@ def astext(expr: Any, show_meta_data: bool = True, annotate: Any = None) -> str:
 
 
 def save_json(node: Any) -> str:
-    """A module, expression or type as JSON in the classic format."""
+    """A module, expression or type as JSON in the classic format; schedules and tensors in one of our own."""
+    if isinstance(node, Saved):
+        return tensor_json(node)
     if isinstance(node, IRModule):
         node = relay.IRModule(node.functions, node.type_definitions)
     return relay_json.save_json(node)
@@ -59,5 +62,5 @@ def save_json(node: Any) -> str:
 
 def load_json(json_str: str) -> Any:
     """The object written by `save_json`."""
-    found = relay.load_json(json_str)
+    found = read_tensor_json(json_str) if is_tensor_json(json_str) else relay.load_json(json_str)
     return IRModule.of(found) if isinstance(found, relay.IRModule) else found
