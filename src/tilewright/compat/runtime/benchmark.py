@@ -31,7 +31,7 @@ class BenchmarkResult:
 
 
 class Runs(NamedTuple):
-    """How often is timed: runs of a repetition, repetitions, and the milliseconds that one takes at least."""
+    """Counts of a timing: runs of a repetition, repetitions, and the milliseconds that one takes at least."""
 
     number: int
     repeat: int
