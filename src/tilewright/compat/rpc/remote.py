@@ -96,7 +96,7 @@ class RemoteModule(CompiledModule):
         """Times calls there. Raises `UnsupportedError` for `f_preproc`, which would be a function of that machine."""
         _refuse_preproc(f_preproc)
         self._of_name(func_name)
-        measure = self._code.time_evaluator(func_name, *runs)
+        measure = self._code.time_evaluator(func_name, runs.number, runs.repeat, runs.min_repeat_ms or 0)
         return lambda *args: BenchmarkResult(measure(*_there(args)).results)
 
 
