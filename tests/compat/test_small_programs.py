@@ -228,3 +228,31 @@ def test_reshapes_of_sizes_that_nobody_knows() -> None:
     values = np.arange(128, dtype="float32").reshape(8, 16)
     result = relay.create_executor("vm", mod=tvm.IRModule.from_expr(relay.Function([x], again))).evaluate()(values)
     np.testing.assert_array_equal(result.numpy(), values.reshape(32, 2, 2))
+
+
+def test_attributes_of_calls_of_functions_are_written_and_read() -> None:
+    import tvm
+    from tvm import relay
+
+    x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
+    attrs = tvm.ir.make_node("attrs.Mine", name="doubled")
+    call = relay.Call(relay.Function([x], relay.add(x, x)), [y], attrs=attrs)
+    mod = tvm.IRModule.from_expr(relay.Function([y], call))
+    read = tvm.parser.parse(mod.astext())
+    tvm.ir.assert_structural_equal(read, relay.transform.InferType()(mod))
+    assert dict(read["main"].body.attrs) == {"name": "doubled", "attrs_type_key": "attrs.Mine"}
+
+
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), [(False, False), (False, True), (True, False), (True, True)])
+def test_products_of_more_than_two_dimensions(transpose_a: bool, transpose_b: bool) -> None:
+    import tvm
+    from tvm import relay
+
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, 3, 4, 5), np.float32), rng.random((5, 6), np.float32)
+    left = relay.var("a", shape=(2, 3, 5, 4) if transpose_a else a.shape)
+    made = relay.nn.matmul(left, relay.var("b", relay.IncompleteType()), 6, "", transpose_a, transpose_b)
+    mod = tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(made), made))
+    given = a.swapaxes(-1, -2) if transpose_a else a, b.T if transpose_b else b
+    result = relay.create_executor("graph", mod=mod).evaluate()(*map(np.ascontiguousarray, given))
+    np.testing.assert_allclose(result.numpy(), a @ b, rtol=1e-5)

@@ -38,9 +38,18 @@ def matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> relay.Call:
-    """The product of two matrices, either transposed first; `units` is how many columns it has."""
+    """The product of two matrices, or of [..., M, K] and a matrix, either transposed first; `units` counts columns."""
+    kind = type_of(tensor_a)
+    if _is_open(tensor_b) and units is not None and isinstance(kind, relay.TensorType):
+        depth = kind.shape[-2 if transpose_a else -1]
+        shape = (units, depth) if transpose_b else (depth, units)
+        tensor_b.set_inferred_type(relay.TensorType(shape, kind.dtype))
     _check("matmul: units", units, tensor_b, [0 if transpose_b else 1])
-    return op.nn.matmul(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
+    rank = len(kind.shape) if isinstance(kind, relay.TensorType) else 2
+    if rank == 2:
+        return op.nn.matmul(tensor_a, tensor_b, out_dtype, transpose_a, transpose_b)
+    rows = op.transpose(tensor_a, [*range(rank - 2), rank - 1, rank - 2]) if transpose_a else tensor_a
+    return op.nn.dense(rows, tensor_b if transpose_b else op.transpose(tensor_b), units, out_dtype)
 
 
 def bitserial_dense(
@@ -119,7 +128,8 @@ def deformable_conv2d(
 
 
 def _is_open(value: relay.Expr) -> TypeGuard[relay.Var]:
-    return isinstance(value, relay.Var) and value.type_annotation is None and value.inferred_type is None
+    untyped = isinstance(value, relay.Var) and isinstance(value.type_annotation, relay.IncompleteType | None)
+    return untyped and value.inferred_type is None
 
 
 def _settle_kernel(data: relay.Expr, weight: relay.Expr, sizes: tuple[Any, Any, int], layouts: tuple[str, str]) -> None:

@@ -19,11 +19,15 @@ from tilewright.relay.transform.partition.external import take_operator
 def make_node(type_key: str, **fields: Any) -> Any:
     """A node of the loop IR by the name of its class, such as "tir.Add" or "IntImm"; "DictAttrs" is a dictionary.
 
+    Attributes of other classes ("attrs.…") are, too, and have the name of the class among them.
+
     Raises `InputError` for a class that is not there or fields that it does not take.
     """
     name = type_key.rpartition(".")[2]
     if name in ("DictAttrs", "Map"):
         return dict(fields)
+    if type_key.startswith("attrs."):
+        return {**fields, "attrs_type_key": type_key}
     found = getattr(tir_nodes, name, None) or getattr(tir, name, None)
     if not isinstance(found, type):
         raise InputError(f"tvm.ir.make_node: there is no node class {type_key!r}; it makes those of tvm.tir")

@@ -31,6 +31,7 @@ from tilewright.relay.ir.adt import (
 )
 from tilewright.relay.ir.attributes import complete
 from tilewright.relay.ir.expr import (
+    Attrs,
     Call,
     Constant,
     Expr,
@@ -300,7 +301,8 @@ class _Parser(TypeParser):
             value = self._atom()
         while True:
             if self.tokens.at("("):
-                value = self._placed(Call(value, self.sequence("(", self.expr, ")")), token)
+                args, attrs = self._arguments()
+                value = self._placed(Call(value, args, Attrs(attrs)), token)
             elif self.tokens.next.kind == "field":
                 value = TupleGetItem(value, int(self.tokens.take().text))
             elif isinstance(value, Constructor) and not value.inputs and token.text != "constructor":
@@ -317,6 +319,14 @@ class _Parser(TypeParser):
             self.tokens.fail(f"{error}, and no constructor of that name", token.start, token.end)
         if self.tokens.next.kind == "end":  # the operator itself is the program
             return op  # type: ignore[return-value]
+        args, attrs = self._arguments()
+        try:
+            return self._placed(Call(op, args, complete(op.name, op.attributes, attrs)), token)
+        except TypeMismatchError as error:
+            self.tokens.fail(str(error), token.start, token.end)
+
+    def _arguments(self) -> tuple[list[Expr], dict[str, Any]]:
+        """The arguments and attributes of a call in parentheses."""
         args: list[Expr] = []
         attrs: dict[str, Any] = {}
 
@@ -327,10 +337,7 @@ class _Parser(TypeParser):
                 args.append(self.expr())
 
         self.sequence("(", item, ")")
-        try:
-            return self._placed(Call(op, args, complete(op.name, op.attributes, attrs)), token)
-        except TypeMismatchError as error:
-            self.tokens.fail(str(error), token.start, token.end)
+        return args, attrs
 
     def _placed(self, call: Call, token: Token) -> Call:
         """`call`, which begins at `token`; its position is kept."""
