@@ -46,6 +46,9 @@ def lower(
         return IRModule({func.name: with_added(func) for func in mod.prim_funcs})
     if args is None:
         raise InputError("tvm.lower of a schedule takes the list of its arguments too")
+    if simple_mode:  # to be read, a function may name what only a scan sees
+        states = {state for stage in inp.stages if isinstance(stage.op, te.ScanOp) for state in stage.op.states}
+        args = [arg for arg in args if arg not in states]
     stages = te.lower_stages(inp, args, name, binds, bounds_are_checked(), after=after_stage, keep_outputs=True)
     if simple_mode:
         return IRModule({name: next(func for stage, func in stages if stage == "simplify")})
