@@ -163,3 +163,18 @@ def test_what_is_rounded_up_is_no_less() -> None:
     known.bind(x, 0, n * 4)
     assert known.can_prove(op.less(x // 4, n)) and not known.can_prove(op.less(x // 3, n))
     assert known.can_prove(op.greater_equal(n, x // 4 + 1)) and not known.can_prove(op.less(x // 4, n - 1))
+
+
+def test_whole_multiples_of_an_index_by_way_of_floats() -> None:
+    index, real = Var("index", "int32"), op.cast("float64", Var("index", "int32"))
+    by_floats = op.cast("float64", index)
+    for rounded in (op.round, op.floor, op.ceil, op.trunc):
+        assert Analyzer().simplify(op.cast("int32", rounded(by_floats * 3.0))) is index * 3
+    for other in (
+        op.cast("int32", op.round(by_floats * 1.5)),
+        op.cast("int32", op.round(op.cast("float32", index) * 3.0)),
+        op.cast("int64", op.round(by_floats * 3.0)),
+        op.cast("int32", op.round(by_floats * 2.0**21)),
+        op.cast("int32", op.round(real * real)),
+    ):
+        assert Analyzer().simplify(other) is other

@@ -281,8 +281,14 @@ class Simplifier(Rewriter):
             return a, self(second)
 
     def visit_Cast(self, x: e.Cast) -> Expr:
-        """A conversion of a constant or a broadcast, or to the type there is, is made now."""
+        """A conversion of a constant or a broadcast, or to the type there is, is made now.
+
+        That of a whole multiple of an index by way of float64 is the multiple: int32(round(float64(h) * 2.0)) is h * 2.
+        """
         value = self(x.value)
+        multiple = _whole_multiple(value) if x.dtype.is_int else None
+        if multiple is not None and multiple.dtype is x.dtype:
+            return self(multiple)
         known = isinstance(value, (IntImm, e.FloatImm, e.Broadcast)) or value.dtype is x.dtype
         return op.cast(x.dtype, value) if known or value is not x.value else x
 
@@ -322,6 +328,20 @@ _SHIFTS = (bits.shift_left, bits.shift_right)
 _BITS: dict[Any, Callable[[Any, Any], Expr]] = {
     made.__name__: made for made in (bits.bitwise_and, bits.bitwise_or, bits.bitwise_xor, *_SHIFTS)
 }
+
+
+#: Factors below it times 32 bits are exact in float64.
+_EXACT = 2.0**21
+
+
+def _whole_multiple(value: Expr) -> Expr | None:
+    """`i * c` where `value` rounds float64(i) * c, with an integer `i` of 32 bits and a whole `c`."""
+    product = value.args[0] if isinstance(value, e.Call) and value.op in ("round", "floor", "ceil", "trunc") else None
+    if not isinstance(product, e.Mul) or not isinstance(product.a, e.Cast) or not isinstance(product.b, e.FloatImm):
+        return None
+    index, factor = product.a.value, float(product.b.value)
+    exact = index.dtype.is_int and index.dtype.bits <= 32 and factor.is_integer() and abs(factor) < _EXACT
+    return index * int(factor) if exact and product.dtype == "float64" else None
 
 
 def _bits_folded(call: Expr) -> Expr:
