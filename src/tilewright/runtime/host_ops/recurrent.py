@@ -173,12 +173,11 @@ def _run(
     reverse = DIRECTIONS[attrs.get("direction", "forward")]
     if len(reverse) != directions:
         raise ValueError(f"weights of {directions} directions for {len(reverse)}")
-    wanted: list[tuple[str, Array | None, tuple[Any, ...]]] = [
-        ("states", state, (directions, batch, hidden)) for state in states
-    ]
-    wanted += [("a bias", b, (directions, 2 * GATES[kind] * hidden)), ("peepholes", peephole, (directions, 3 * hidden))]
-    for name, value, shape in (*wanted, ("lengths", lengths, (batch,))):
-        require_shape(name, value, shape)
+    for state in states:
+        require_shape("states", state, (directions, batch, hidden))
+    require_shape("a bias", b, (directions, 2 * GATES[kind] * hidden))
+    require_shape("peepholes", peephole, (directions, 3 * hidden))
+    require_shape("lengths", lengths, (batch,))
     last = [np.zeros((directions, batch, hidden), x.dtype) if state is None else state.copy() for state in states]
     y = np.zeros((steps, directions, batch, hidden), x.dtype)
     ends = np.full(batch, steps) if lengths is None else lengths.astype(np.int64)
