@@ -85,5 +85,5 @@ def mod(attrs: Attrs, a: Array, b: Array) -> Array:
 def clip(attrs: Attrs, data: Array, low: Array | None = None, high: Array | None = None) -> Array:
     """Elements between two bounds, each of which may be missing."""
     low, high = attrs.get("min", low), attrs.get("max", high)
-    data = data if low is None else np.maximum(data, np.asarray(low, data.dtype))
-    return data if high is None else np.minimum(data, np.asarray(high, data.dtype))
+    data = data if low is None else np.maximum(data, np.asarray(low, data.dtype).reshape(()))
+    return data if high is None else np.minimum(data, np.asarray(high, data.dtype).reshape(()))

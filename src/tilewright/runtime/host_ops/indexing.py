@@ -74,7 +74,9 @@ def _coordinates(data: Array, indices: Array, batch: int = 0) -> tuple[Array, ..
 @onnx_op("GatherND")
 def gather_nd(attrs: Attrs, data: Array, indices: Array) -> Array:
     """The slices of `data` at coordinates."""
-    return data[_coordinates(data, indices, int(attrs.get("batch_dims", 0)))]
+    batch = int(attrs.get("batch_dims", 0))
+    require_shape("indices", indices, (*data.shape[:batch], *indices.shape[batch:]))
+    return data[_coordinates(data, indices, batch)]
 
 
 @onnx_op("ScatterND")

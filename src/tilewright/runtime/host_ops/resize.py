@@ -45,7 +45,7 @@ def _axes(attrs: Attrs, data: Array, roi: Array | None, scales: Array | None, si
     chosen = [int(axis) % data.ndim for axis in attrs.get("axes") or range(data.ndim)]
     extents = [data.shape[axis] for axis in chosen]
     region = roi.reshape(-1).tolist() if roi is not None and roi.size else [0.0] * len(chosen) + [1.0] * len(chosen)
-    if scales is not None and scales.size:
+    if scales is not None and scales.size == len(chosen):
         factors = [float(scale) for scale in scales]
         outs = [int(np.floor(extent * np.float32(scale))) for extent, scale in zip(extents, factors)]
     elif sizes is not None and sizes.size == len(chosen):

@@ -67,6 +67,7 @@ def top_k(attrs: Attrs, data: Array, count: Array) -> tuple[Array, Array]:
 @onnx_op("OneHot")
 def one_hot(attrs: Attrs, indices: Array, depth: Array, values: Array) -> Array:
     """values[1] where the index equals the position along a new axis, else values[0]."""
+    require_shape("the values off and on", values, (2,))
     count = int(depth.reshape(-1)[0])
     if count < 1:
         raise ValueError(f"a depth of {count}")
