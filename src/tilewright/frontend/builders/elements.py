@@ -79,6 +79,30 @@ def python_slice(node: NodeInputs, x: Expr, axis: int, begin: int | None, end: i
     return op.strided_slice(x, begin=(low,), end=(high,), strides=(step,), axes=(axis,))
 
 
+def masked_slices(
+    data: Expr, rank: int, bounds: Sequence[Sequence[Any]], masks: dict[str, int], element: Any, part: Any
+) -> Expr:
+    """Python's slices of TensorFlow's masks: bounds left out, an ellipsis, new axes, axes that disappear.
+
+    `bounds` are begin, end and stride of each slice; `element(data, axis, position)` and `part(data, axis, begin, end,
+    stride)` take one element of an axis and some of them.
+    """
+    shown = [not (masks["new_axis"] | masks["ellipsis"]) >> position & 1 for position in range(len(bounds))]
+    axis = 0
+    for position, (begin, end, stride) in enumerate(bounds):
+        if masks["ellipsis"] >> position & 1:
+            axis += rank - sum(shown)
+        elif masks["new_axis"] >> position & 1:
+            data, axis = op.expand_dims(data, axis=axis), axis + 1
+        elif masks["shrink_axis"] >> position & 1:
+            data = element(data, axis, begin)
+        else:
+            first = None if masks["begin"] >> position & 1 else begin
+            last = None if masks["end"] >> position & 1 else end
+            data, axis = part(data, axis, first, last, stride), axis + 1
+    return data
+
+
 def padded(node: NodeInputs, x: Expr, pairs: Sequence[Any], mode: str = "constant", value: float = 0.0) -> Expr:
     """`x` with (before, behind) elements around each axis: a number, mirrored, or those of the edge."""
     if mode == "constant":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.builders.elements import band, from_front, padded, rolled
+from tilewright.frontend.builders.elements import band, from_front, masked_slices, padded, rolled
 from tilewright.frontend.builders.product import broadcast_shape
 from tilewright.frontend.builders.slicing import split_axis
 from tilewright.frontend.builders.window_rules import known
@@ -239,22 +240,8 @@ def convert_strided_slice(node: TfNode) -> Any:
     known = all(isinstance(one, int) for one in (*begin, *end, *strides))
     if isinstance(value, Dims) and known and not masks["ellipsis"] | masks["new_axis"]:
         return _slice_of_dims(value, list(zip(begin, end, strides)), masks)
-    data, axis = node[0], 0
-    used = sum(1 for position in range(len(begin)) if not (masks["new_axis"] | masks["ellipsis"]) >> position & 1)
-    for position in range(len(begin)):
-        if masks["ellipsis"] >> position & 1:
-            axis += node.rank() - used
-        elif masks["new_axis"] >> position & 1:
-            data = op.expand_dims(data, axis=axis)
-            axis += 1
-        elif masks["shrink_axis"] >> position & 1:
-            data = _element(node, data, axis, begin[position])
-        else:
-            first = None if masks["begin"] >> position & 1 else begin[position]
-            last = None if masks["end"] >> position & 1 else end[position]
-            data = _slice(node, data, axis, first, last, strides[position])
-            axis += 1
-    return data
+    element, part = partial(_element, node), partial(_slice, node)
+    return masked_slices(node[0], node.rank(), list(zip(begin, end, strides)), masks, element, part)
 
 
 def _bounds(node: TfNode, index: int, count: int) -> list[Any]:

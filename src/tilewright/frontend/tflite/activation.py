@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import broadcast_to, cast, constant, like
+from tilewright.frontend.idioms import broadcast_to
 from tilewright.frontend.tflite.fixed_point import (
-    activation_range,
     by_table,
+    centred,
+    centred_table,
     divide_by_power_array,
+    finish,
     multiply_array,
     quantize_multiplier,
     real_table,
+    rescaling,
     round_array,
-    scalar_scale,
-    zero_point,
 )
 from tilewright.frontend.tflite.fixed_point import multiply as multiply_fixed
 from tilewright.frontend.tflite.node import Node
@@ -57,7 +58,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
 def clamp(value: Expr, low: float, high: float) -> Expr:
     """`value` between `low` and `high`, which may be infinite."""
     if math.isinf(high):
-        return op.maximum(value, like(low, value))
+        return op.maximum(value, low)
     return op.clip(value, low, high)
 
 
@@ -67,14 +68,12 @@ def convert_relu(node: Node) -> Expr:
     if not node.is_quantized():
         return clamp(node[0], low, high)
     given, wanted = node.input_quantization(), node.output_quantization()
-    factor = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
-    least = zero_point(wanted) + int(round_array(np.float32(low) / wanted.scale[0]))
-    most = 1 << 20 if math.isinf(high) else zero_point(wanted) + int(round_array(np.float32(high) / wanted.scale[0]))
-
-    def entry(codes: np.ndarray) -> np.ndarray:
-        return np.clip(zero_point(wanted) + multiply_array(codes - zero_point(given), *factor), least, most)
-
-    return by_table(node, entry)
+    factor = rescaling(given, wanted)
+    least, most = (
+        1 << 20 if math.isinf(end) else wanted.zero + int(round_array(np.float32(end) / wanted.scale[0]))
+        for end in (low, high)
+    )
+    return by_table(node, lambda codes: np.clip(wanted.zero + multiply_array(codes - given.zero, *factor), least, most))
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -117,7 +116,7 @@ _SIGMOID_TABLE = np.array(
 
 def _scaled_16(node: Node, factor: float) -> tuple[int, int]:
     """(multiplier, left shift) that bring an input of 16 bits to steps of 1 / 4096 * factor."""
-    scale = scalar_scale(node.input_quantization())
+    scale = node.input_quantization().step
     exponent = math.log2(scale)
     if exponent == int(exponent):
         shift = (12 if factor == 3.0 else 15 - 3) + int(exponent)
@@ -162,13 +161,11 @@ def convert_gelu(node: Node) -> Expr:
     if node.is_quantized():
         return real_table(node, _gelu(approximate))
     x = node[0]
-    half, one = like(0.5, x), like(1, x)
     if approximate:
-        cubic = 0.044715 * (x * (x * x))
-        inner = op.tanh(math.sqrt(2 / math.pi) * (x + cubic))
+        inner = op.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * (x * x))))
     else:
         inner = op.erf(x * math.sqrt(0.5))
-    return half * x * (one + inner)
+    return 0.5 * x * (1 + inner)
 
 
 @converts("ELU")
@@ -186,16 +183,15 @@ def convert_leaky_relu(node: Node) -> Expr:
         x = node[0]
         return op.where(x > 0, x, x * alpha)
     given, wanted = node.input_quantization(), node.output_quantization()
-    same = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
-    scaled = float(np.float32(scalar_scale(given)) * np.float32(alpha) / np.float32(scalar_scale(wanted)))
+    same = rescaling(given, wanted)
+    scaled = float(np.float32(given.step) * np.float32(alpha) / np.float32(wanted.step))
     below = quantize_multiplier(abs(scaled))
 
-    def entry(codes: np.ndarray) -> np.ndarray:
-        x = codes - zero_point(given)
+    def entry(x: np.ndarray) -> np.ndarray:
         slope = multiply_array(x, below[0] if scaled >= 0 else -below[0], below[1])
-        return zero_point(wanted) + np.where(x >= 0, multiply_array(x, *same), slope)
+        return np.where(x >= 0, multiply_array(x, *same), slope)
 
-    return by_table(node, entry)
+    return centred_table(node, entry)
 
 
 @converts("HARD_SWISH")
@@ -213,7 +209,7 @@ def _hard_swish(node: Node, codes: np.ndarray) -> np.ndarray:
     hires = np.float32(given.scale[0]) * np.float32(1 / 128)
     to_output, output_shift = _q15(float(hires) / float(wanted.scale[0]))
     to_gate, gate_shift = _q15(float(hires) / (3.0 / 32768.0))
-    fine = (codes - zero_point(given)) << 7
+    fine = (codes - given.zero) << 7
     scaled = _doubling_high(fine, to_output)
     gate = fine
     if gate_shift > 0:
@@ -226,7 +222,7 @@ def _hard_swish(node: Node, codes: np.ndarray) -> np.ndarray:
     gate = (gate + (1 << 15)) >> 1
     doubled = gate * scaled
     product = np.clip(np.where(doubled >= 0, doubled >> 15, -(-doubled >> 15)), -32768, 32767)
-    return divide_by_power_array(product, -output_shift) + zero_point(wanted)
+    return divide_by_power_array(product, -output_shift) + wanted.zero
 
 
 def _q15(real: float) -> tuple[int, int]:
@@ -245,20 +241,17 @@ def _doubling_high(a: np.ndarray, b: int) -> np.ndarray:
 
 @converts("PRELU")
 def convert_prelu(node: Node) -> Expr:
-    x, alpha = node[0], node[1]
     if not node.is_quantized():
-        return op.where(x >= 0, x, x * alpha)
+        return op.where(node[0] >= 0, node[0], node[0] * node[1])
     given, slope, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
-    same = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
-    product = float(np.float32(scalar_scale(given)) * np.float32(scalar_scale(slope))) / scalar_scale(wanted)
+    same = rescaling(given, wanted)
+    product = float(np.float32(given.step) * np.float32(slope.step)) / wanted.step
     below = quantize_multiplier(product)
-    x = cast(x, "int32") - constant(zero_point(given), "int32")
-    a = cast(alpha, "int32") - constant(zero_point(slope), "int32")
+    x, a = centred(node, 0), centred(node, 1)
     rising = multiply_fixed(x, *same)
     falling = multiply_fixed(x * (broadcast_to(a, node.shape()) if node.shape(1) != node.shape() else a), *below)
-    value = op.where(x >= constant(0, "int32"), rising, falling)
-    low, high = activation_range(node, "NONE")
-    return cast(op.clip(value + constant(zero_point(wanted), "int32"), low, high), node.output().dtype)
+    value = op.where(x >= 0, rising, falling)
+    return finish(node, value, "NONE")
 
 
 def unary(function: Callable[[Expr], Expr], table: Callable[[np.ndarray], Any] | None = None) -> Callable[[Node], Expr]:

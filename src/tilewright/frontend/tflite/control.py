@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from tilewright.errors import ModelError
 from tilewright.frontend.builders.loops import recursive_call
-from tilewright.frontend.idioms import constant, like, reshape
+from tilewright.frontend.idioms import constant, reshape
 from tilewright.frontend.tflite.flatbuffer import Record
 from tilewright.frontend.tflite.node import Node, World
 from tilewright.frontend.tflite.registry import converts
@@ -108,9 +108,7 @@ def convert_case(node: Node) -> list[Expr]:
         index = int(known.reshape(-1)[0])
         return _run(node, positions[index if 0 <= index < len(positions) else -1], node.given()[1:], node.world)
     chosen = reshape(node[0], ())
-    return _branches(
-        node, [op.equal(chosen, like(position, chosen)) for position in range(len(positions) - 1)], positions
-    )
+    return _branches(node, [op.equal(chosen, position) for position in range(len(positions) - 1)], positions)
 
 
 def _branches(node: Node, tests: Sequence[Expr], positions: Sequence[int]) -> list[Expr]:

@@ -38,7 +38,7 @@ def convert_suppression(node: Node) -> list[Expr]:
     soft = reshape(node[5], ()) if node.name.endswith("V5") else constant(0.0)
     zero = constant(0, "int32")
     candidates = op.sum(cast(node[1] > least, "int32"), axis=(0,))
-    limit = op.minimum(candidates, constant(most, "int32"))
+    limit = op.minimum(candidates, most)
     start: list[Expr] = [
         zero, node[1], constant(np.zeros(most), "int32"), constant(np.zeros(most), "float32"), node[0], overlap, least,
         soft, limit,
@@ -58,8 +58,8 @@ def convert_suppression(node: Node) -> list[Expr]:
         # covers itself, and so is gone; one without area covers nothing, and LiteRT chooses it again
         shared = _overlap(boxes, op.take(boxes, best, axis=0))
         gone = shared >= options[0]
-        scores = op.where(gone, constant(-np.inf), _softened(scores, shared, options[2]))
-        return [chosen + constant(1, "int32"), scores, numbers, found, boxes, *options]
+        scores = op.where(gone, -np.inf, _softened(scores, shared, options[2]))
+        return [chosen + 1, scores, numbers, found, boxes, *options]
 
     if count == 0 or most == 0:
         chosen, _, numbers, found = start[:4]
@@ -97,7 +97,7 @@ def _overlap(boxes: Expr, one: Expr) -> Expr:
     union = area(many) + area(single) - shared
     empty = op.minimum(area(many), area(single)) <= zero
     empty = op.logical_or(empty, op.equal(union, zero))
-    return op.where(empty, zero, shared / op.where(empty, constant(1.0), union))
+    return op.where(empty, zero, shared / op.where(empty, 1.0, union))
 
 
 # ----------------------------------------------- Rows of tables found by keys, and sums of those that sparse lists name
@@ -164,7 +164,7 @@ def convert_sparse_embedding(node: Node) -> Expr:
         raise ModelError(f"{node.label}: places {node.shape(1)} in a shape {shape}")
     count = prod(lead)
     steps = [prod(lead[axis + 1 :]) for axis in range(len(lead))] + [0]
-    bucket = op.sum(node[1] * constant(steps, "int32"), axis=(1,))
+    bucket = op.sum(node[1] * steps, axis=(1,))
     positions = op.expand_dims(bucket, axis=0)
     weights = node[3]
     wide = reshape(weights, (*node.shape(3), *(1,) * len(row)))
@@ -174,6 +174,6 @@ def convert_sparse_embedding(node: Node) -> Expr:
         parts = weights if combiner == "MEAN" else weights * weights
         total = op.scatter_nd(constant(np.zeros(count)), positions, parts, mode="add")
         total = op.sqrt(total) if combiner == "SQRTN" else total
-        total = op.where(op.equal(total, constant(0.0)), constant(1.0), total)
+        total = op.where(op.equal(total, 0.0), 1.0, total)
         sums = sums / reshape(total, (count, *(1,) * len(row)))
     return reshape(sums, (*lead, *row))

@@ -47,18 +47,18 @@ def multiply(x: Expr, multiplier: Any, shift: Any) -> Expr:
     m, s = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
     left, right = np.maximum(s, 0), np.maximum(-s, 0)
     if left.any():
-        x = op.left_shift(x, constant(left, "int32"))
-    wide = cast(x, "int64") * constant(m, "int64")
-    high = op.right_shift(wide + constant(1 << 30, "int64"), constant(31, "int64"))
+        x = op.left_shift(x, left)
+    wide = cast(x, "int64") * m
+    high = op.right_shift(wide + (1 << 30), 31)
     return cast(divide_by_power(high, right), "int32")
 
 
 def multiply_once(x: Expr, multiplier: Any, shift: Any) -> Expr:
     """`multiply` with one rounding of the exact product, halves up: how the kernels of FULLY_CONNECTED scale int8."""
     m, total = np.asarray(multiplier, np.int64), 31 - np.asarray(shift, np.int64)
-    wide = cast(x, "int64") * constant(m, "int64")
+    wide = cast(x, "int64") * m
     rounded = wide + constant(np.int64(1) << (total - 1), "int64")
-    return cast(op.right_shift(rounded, constant(total, "int64")), "int32")
+    return cast(op.right_shift(rounded, total), "int32")
 
 
 def multiply_each(x: Expr, multiplier: Expr, shift: Expr) -> Expr:
@@ -66,7 +66,7 @@ def multiply_each(x: Expr, multiplier: Expr, shift: Expr) -> Expr:
     none = constant(0, "int64")
     left, right = op.maximum(shift, none), op.maximum(-shift, none)
     wide = op.left_shift(x, left) * multiplier
-    return divide_by_each_power(op.right_shift(wide + constant(1 << 30, "int64"), constant(31, "int64")), right)
+    return divide_by_each_power(op.right_shift(wide + (1 << 30), 31), right)
 
 
 def divide_by_each_power(x: Expr, exponent: Expr) -> Expr:
@@ -95,9 +95,9 @@ def multiply_wide(x: Expr, multiplier: Any, shift: Any) -> Expr:
     m, s = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
     reduced = np.where(m < 0x7FFF0000, (m + (1 << 15)) >> 16, 0x7FFF)
     total = 15 - s
-    product = x * constant(reduced, "int64")
+    product = x * reduced
     rounded = product + constant(np.int64(1) << (total - 1), "int64")
-    return cast(op.right_shift(rounded, constant(total, "int64")), "int32")
+    return cast(op.right_shift(rounded, total), "int32")
 
 
 def multiply_array(x: np.ndarray, multiplier: int, shift: int) -> np.ndarray:
@@ -119,16 +119,6 @@ def round_array(x: Any) -> np.ndarray:
     return whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0).astype(x.dtype)
 
 
-def scalar_scale(quantization: Quantization) -> float:
-    """The one scale of a tensor quantized as a whole: a float32 number."""
-    return float(quantization.scale[0])
-
-
-def zero_point(quantization: Quantization) -> int:
-    """The one zero point of a tensor quantized as a whole."""
-    return int(quantization.zero_point[0])
-
-
 def activation_range(node: Node, activation: str) -> tuple[int, int]:
     """The integers that output 0 may take under a fused activation."""
     low, high = DType(node.output().dtype).limits()
@@ -137,30 +127,33 @@ def activation_range(node: Node, activation: str) -> tuple[int, int]:
     quantization = node.output_quantization()
 
     def quantized(value: float) -> int:
-        return zero_point(quantization) + int(round_array(np.float32(value) / quantization.scale[0]))
+        return quantization.zero + int(round_array(np.float32(value) / quantization.scale[0]))
 
-    if activation == "RELU":
-        return max(int(low), quantized(0.0)), int(high)
-    if activation == "RELU6":
-        return max(int(low), quantized(0.0)), min(int(high), quantized(6.0))
-    if activation == "RELU_N1_TO_1":
-        return max(int(low), quantized(-1.0)), min(int(high), quantized(1.0))
-    node.unsupported(f"the fused activation {activation} on integers")
+    limits = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+    if activation not in limits:
+        node.unsupported(f"the fused activation {activation} on integers")
+    least, most = limits[activation]
+    return max(int(low), quantized(least)), int(high) if math.isinf(most) else min(int(high), quantized(most))
 
 
 def finish(node: Node, value: Expr, activation: str) -> Expr:
     """int32 `value`, a multiple of the output's scale, as the output: zero point added, limited, narrowed."""
     low, high = activation_range(node, activation)
-    zero = zero_point(node.output_quantization())
+    zero = node.output_quantization().zero
     if zero:
-        value = value + constant(zero, "int32")
+        value = value + zero
     return cast(op.clip(value, low, high), node.output().dtype)
 
 
 def centred(node: Node, index: int, dtype: str = "int32") -> Expr:
     """Input `index` less its zero point, in `dtype`."""
-    value, zero = cast(node[index], dtype), zero_point(node.input_quantization(index))
-    return value - constant(zero, dtype) if zero else value
+    value, zero = cast(node[index], dtype), node.input_quantization(index).zero
+    return value - zero if zero else value
+
+
+def rescaling(given: Quantization, wanted: Quantization) -> tuple[int, int]:
+    """The factor, as `quantize_multiplier`, from the steps of one quantization to those of another."""
+    return quantize_multiplier(given.step / wanted.step)
 
 
 def by_table(node: Node, function: Callable[[np.ndarray], np.ndarray], index: int = 0) -> Expr:
@@ -172,9 +165,18 @@ def by_table(node: Node, function: Callable[[np.ndarray], np.ndarray], index: in
     least, most = DType(out).limits()
     table = np.clip(function(codes), int(least), int(most))
     position = cast(node[index], "int32")
-    if low:
-        position = position - constant(int(low), "int32")
-    return op.take(constant(table, out), position, axis=0, mode="fast")
+    return looked_up(table, position - int(low) if low else position, out)
+
+
+def looked_up(table: np.ndarray, position: Expr, dtype: str = "int32") -> Expr:
+    """The entries of a table at positions that it has."""
+    return op.take(constant(table, dtype), position, axis=0, mode="fast")
+
+
+def centred_table(node: Node, function: Callable[[np.ndarray], Any]) -> Expr:
+    """`by_table` with codes less the input's zero point, and the output's added to what `function` makes of them."""
+    given, wanted = node.input_quantization(), node.output_quantization()
+    return by_table(node, lambda codes: function(codes - given.zero) + wanted.zero)
 
 
 def real_table(node: Node, function: Callable[[np.ndarray], np.ndarray]) -> Expr:
@@ -187,10 +189,10 @@ def real_table(node: Node, function: Callable[[np.ndarray], np.ndarray]) -> Expr
         return by_table(node, lambda codes: _interpolated(codes, _samples(node, function)))
 
     def entry(codes: np.ndarray) -> np.ndarray:
-        real = given.scale[0] * (codes - zero_point(given)).astype(np.float32)
+        real = given.scale[0] * (codes - given.zero).astype(np.float32)
         with np.errstate(all="ignore"):
             scaled = function(real).astype(np.float32) * (np.float32(1) / wanted.scale[0])
-        return np.nan_to_num(np.clip(round_array(scaled), -1e9, 1e9)).astype(np.int64) + zero_point(wanted)
+        return np.nan_to_num(np.clip(round_array(scaled), -1e9, 1e9)).astype(np.int64) + wanted.zero
 
     return by_table(node, entry)
 
@@ -201,8 +203,8 @@ _STEPS = 512
 def _samples(node: Node, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """The function at the ends of 512 equal parts of the input's range, as codes, the error in the middle shared."""
     given, wanted = node.input_quantization(), node.output_quantization()
-    low, high = (given.scale[0] * np.float32(end - zero_point(given)) for end in (-32768, 32767))
-    least, most = (wanted.scale[0] * np.float32(end - zero_point(wanted)) for end in (-32768, 32767))
+    low, high = (given.scale[0] * np.float32(end - given.zero) for end in (-32768, 32767))
+    least, most = (wanted.scale[0] * np.float32(end - wanted.zero) for end in (-32768, 32767))
     step, inverse = (high - low) / np.float32(_STEPS), np.float32(65536) / (most - least)
     begins = low + np.arange(_STEPS, dtype=np.float32) * step
     ends = low + np.arange(1, _STEPS + 1, dtype=np.float32) * step

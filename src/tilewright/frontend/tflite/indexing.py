@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.idioms import broadcast_to, cast, constant, reshape, shape_of
+from tilewright.frontend.builders.elements import batched_take, gather_nd, scatter_nd
+from tilewright.frontend.idioms import along, broadcast_to, cast, constant, index_axis, reshape, shape_of
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Expr, TupleGetItem
+from tilewright.relay.ir.expr import Expr
 
 
 @converts("GATHER")
@@ -22,35 +23,19 @@ def convert_gather(node: Node) -> Expr:
     shape, positions = node.shape(), node.shape(1)
     if shape[:batch] != positions[:batch] or axis < batch:
         raise ModelError(f"{node.label}: batches {list(positions[:batch])} of data {list(shape)}")
-    order = (*range(batch), axis, *(i for i in range(batch, len(shape)) if i != axis))
-    coordinates = [
-        broadcast_to(
-            reshape(constant(np.arange(extent), "int32"), (*(1,) * i, extent, *(1,) * (len(positions) - i - 1))),
-            positions,
-        )
-        for i, extent in enumerate(positions[:batch])
-    ]
-    index = op.stack([*coordinates, cast(indices, "int32")], axis=0)
-    gathered = op.gather_nd(op.transpose(node[0], axes=order), index)
-    # The gathered axes stand behind the batches; those that were before the axis belong in front of them.
-    own, before = len(positions) - batch, axis - batch
-    axes = (*range(batch), *range(batch + own, batch + own + before), *range(batch, batch + own),
-            *range(batch + own + before, len(shape_of(gathered))))  # fmt: skip
-    return op.transpose(gathered, axes=axes)
+    return batched_take(node[0], indices, axis, batch)
 
 
-@converts("GATHER_ND")
-def convert_gather_nd(node: Node) -> Expr:
-    rank = node.rank(1)
-    return op.gather_nd(node[0], op.transpose(node[1], axes=(rank - 1, *range(rank - 1))))
-
-
-@converts("SCATTER_ND")
-def convert_scatter_nd(node: Node) -> Expr:
-    """Inputs: indices, updates, shape; updates of one position add up."""
-    shape, rank = node.ints(2, "shape"), node.rank()
-    zeros = constant(np.zeros(shape), node.dtype(1))
-    return op.scatter_nd(zeros, op.transpose(node[0], axes=(rank - 1, *range(rank - 1))), node[1], mode="add")
+converts.functions(
+    {
+        "GATHER_ND": lambda node: gather_nd(node[0], node[1]),
+        "WHERE": lambda node: cast(op.argwhere(node[0]), node.output().dtype),
+        # indices, updates, shape; updates of one position add up
+        "SCATTER_ND": lambda node: scatter_nd(
+            constant(np.zeros(node.ints(2, "shape")), node.dtype(1)), node[0], node[1], "add"
+        ),
+    }
+)
 
 
 @converts("EMBEDDING_LOOKUP")
@@ -70,11 +55,8 @@ def convert_embedding_lookup(node: Node) -> Expr:
 @converts("ONE_HOT")
 def convert_one_hot(node: Node) -> Expr:
     depth = node.ints(1, "depth")[0]
-    axis = int(node.option("axis", -1))
-    axis = node.axis(axis, node.rank() + 1)
-    positions = constant(
-        np.arange(depth).reshape([depth if i == axis else 1 for i in range(node.rank() + 1)]), node.dtype()
-    )
+    axis = node.axis(int(node.option("axis", -1)), node.rank() + 1)
+    positions = along(np.arange(depth), axis, node.rank() + 1, node.dtype())
     hit = op.equal(op.expand_dims(node[0], axis=axis, num_newaxis=1), positions)
     return op.where(hit, reshape(node[2], ()), reshape(node[3], ()))
 
@@ -82,18 +64,13 @@ def convert_one_hot(node: Node) -> Expr:
 @converts("TOPK_V2")
 def convert_topk(node: Node) -> list[Expr]:
     found = op.topk(node[0], k=node.ints(1, "count")[0], axis=-1, ret_type="both", dtype="int32")
-    return [TupleGetItem(found, 0), cast(TupleGetItem(found, 1), node.output(1).dtype)]
-
-
-@converts("WHERE")
-def convert_where(node: Node) -> Expr:
-    return cast(op.argwhere(node[0]), node.output().dtype)
+    return [found[0], cast(found[1], node.output(1).dtype)]
 
 
 @converts("UNIQUE")
 def convert_unique(node: Node) -> list[Expr]:
     found = op.unique(node[0], is_sorted=False)
-    return [TupleGetItem(found, 0), cast(TupleGetItem(found, 2), node.output(1).dtype)]
+    return [found[0], cast(found[2], node.output(1).dtype)]
 
 
 @converts("SPARSE_TO_DENSE")
@@ -105,27 +82,17 @@ def convert_sparse_to_dense(node: Node) -> Expr:
     count = shape_of(indices)[0]
     dense = op.broadcast_to(reshape(node[3], ()), shape=tuple(shape))
     values = broadcast_to(node[2], (count,))
-    return op.scatter_nd(dense, op.transpose(indices, axes=(1, 0)), values, mode="update")
+    return scatter_nd(dense, indices, values)
 
 
 @converts("DYNAMIC_UPDATE_SLICE", "STABLEHLO_DYNAMIC_UPDATE_SLICE")
 def convert_dynamic_update_slice(node: Node) -> Expr:
     """The data with `update` in it from a position on, moved so that it fits."""
-    shape, update = node.shape(), node.shape(1)
-    index = _starts(node, shape, update)
+    starts, update = cast(node[2], "int32"), node.shape(1)
     positions: list[Expr] = []
-    for axis, extent in enumerate(update):
-        own = constant(np.arange(extent).reshape([-1 if i == axis else 1 for i in range(len(update))]), "int32")
-        positions.append(broadcast_to(own + index[axis], update))
+    for axis, (whole, extent) in enumerate(zip(node.shape(), update)):
+        first = op.clip(index_axis(starts, 0, axis), 0, whole - extent)
+        positions.append(broadcast_to(along(np.arange(extent), axis, len(update), "int32") + first, update))
     if not positions:
         return node[1]
     return op.scatter_nd(node[0], op.stack(positions, axis=0), node[1], mode="update")
-
-
-def _starts(node: Node, shape: tuple[int, ...], sizes: tuple[int, ...]) -> list[Expr]:
-    starts = cast(node[2], "int32")
-    found: list[Expr] = []
-    for axis, (extent, size) in enumerate(zip(shape, sizes)):
-        start = reshape(op.strided_slice(starts, begin=(axis,), end=(axis + 1,)), ())
-        found.append(op.clip(start, 0, extent - size))
-    return found

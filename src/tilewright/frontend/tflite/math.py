@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,19 @@ from tilewright.frontend.tflite.fixed_point import (
     activation_range,
     by_table,
     centred,
+    centred_table,
     divide_by_each_power,
     divide_by_power,
-    divide_by_power_array,
     finish,
     multiply,
     multiply_array,
+    multiply_each,
     quantize_multiplier,
     real_table,
-    scalar_scale,
-    zero_point,
+    rescaling,
 )
 from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.normalization import high_product
+from tilewright.frontend.tflite.normalization import high_product, inverse_sqrt
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -45,14 +46,17 @@ def convert_add(node: Node) -> Expr:
     if node.dtype() == "int16" and node.option("pot_scale_int16", True) and all(map(_is_power_of_two, scales)):
         return _sum_of_powers(node, function, [round(math.log2(scale)) for scale in scales])
     left = 15 if node.dtype() == "int16" else 20
-    twice = 2.0 * float(max(scales[:2]))
-    operands = []
-    for index in (0, 1):
-        shifted = op.left_shift(centred(node, index), constant(left, "int32"))
-        operands.append(multiply(shifted, *quantize_multiplier(float(scales[index]) / twice)))
-    total = function(*operands)
+    operands, twice = _at_one_scale(node, left)
     factor = quantize_multiplier(twice / (float(1 << left) * float(scales[2])))
-    return finish(node, multiply(total, *factor), fused_activation(node))
+    return finish(node, multiply(function(*operands), *factor), fused_activation(node))
+
+
+def _at_one_scale(node: Node, left: int) -> tuple[list[Expr], float]:
+    """Both operands in steps of twice the larger scale, shifted to the left, and that scale."""
+    scales = [node.input_quantization(index).scale[0] for index in (0, 1)]
+    twice = 2.0 * float(max(scales))
+    factors = [quantize_multiplier(float(scale) / twice) for scale in scales]
+    return [multiply(op.left_shift(centred(node, i), left), *factor) for i, factor in enumerate(factors)], twice
 
 
 def _is_power_of_two(scale: float) -> bool:
@@ -77,9 +81,8 @@ def convert_mul(node: Node) -> Expr:
     if not node.is_quantized():
         return activated(node, node[0] * node[1])
     left, right, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
-    real = float(left.scale[0] * right.scale[0] / wanted.scale[0])
-    product = centred(node, 0) * centred(node, 1)
-    return finish(node, multiply(product, *quantize_multiplier(real)), fused_activation(node))
+    factor = quantize_multiplier(float(left.scale[0] * right.scale[0] / wanted.scale[0]))
+    return finish(node, multiply(centred(node, 0) * centred(node, 1), *factor), fused_activation(node))
 
 
 @converts("SQUARED_DIFFERENCE")
@@ -87,39 +90,29 @@ def convert_squared_difference(node: Node) -> Expr:
     if not node.is_quantized():
         difference = node[0] - node[1]
         return difference * difference
-    scales = [node.input_quantization(i).scale[0] for i in (0, 1)] + [node.output_quantization().scale[0]]
-    twice, left = 2.0 * float(max(scales[:2])), 7
-    operands = []
-    for index in (0, 1):
-        shifted = op.left_shift(centred(node, index), constant(left, "int32"))
-        operands.append(multiply(shifted, *quantize_multiplier(float(scales[index]) / twice)))
+    left = 7
+    operands, twice = _at_one_scale(node, left)
     difference = op.subtract(*operands)
-    factor = quantize_multiplier(twice * twice / (float(1 << (left * 2)) * float(scales[2])))
+    factor = quantize_multiplier(twice * twice / (float(1 << (left * 2)) * node.output_quantization().step))
     return finish(node, multiply(difference * difference, *factor), "NONE")
 
 
-@converts("ADD_N")
-def convert_add_n(node: Node) -> Expr:
-    first, *rest = node.given()
-    total = first
-    for value in rest:
-        total = total + value
-    return total
-
-
 # -------------------------------------------------------------------------------------------------- one operand
-def _elementwise(name: str, function: Callable[[Expr], Expr], table: Callable[[np.ndarray], np.ndarray] | None) -> None:
-    converts(name)(unary(function, table))
-
-
-_elementwise("EXP", op.exp, lambda x: np.exp(x.astype("float64")))
-_elementwise("SIN", op.sin, None)
-_elementwise("COS", op.cos, None)
-_elementwise("CEIL", op.ceil, None)
-_elementwise("FLOOR", op.floor, None)
-_elementwise("ROUND", op.round, None)
-_elementwise("SIGN", op.sign, None)
-_elementwise("ZEROS_LIKE", op.zeros_like, None)
+converts.functions({
+    "EXP": unary(op.exp, lambda x: np.exp(x.astype("float64"))),
+    **{name: unary(function) for name, function in {
+        "SIN": op.sin, "COS": op.cos, "CEIL": op.ceil, "FLOOR": op.floor, "ROUND": op.round, "SIGN": op.sign,
+        "ZEROS_LIKE": op.zeros_like,
+    }.items()},
+    "NEG": lambda node: -node[0],  # of the codes, where there are any: the kernel reads no zero points
+    "LOGICAL_NOT": lambda node: op.logical_not(node[0]),
+    "ADD_N": lambda node: reduce(op.add, node.given()),
+})  # fmt: skip
+converts.binary({
+    "MAXIMUM": op.maximum, "MINIMUM": op.minimum, "POW": op.power, "FLOOR_DIV": op.floor_divide,
+    "FLOOR_MOD": op.floor_mod, "LOGICAL_AND": op.logical_and, "LOGICAL_OR": op.logical_or,
+    "BITWISE_XOR": op.bitwise_xor, "RIGHT_SHIFT": op.right_shift, "ATAN2": functions.atan2,
+})  # fmt: skip
 
 
 @converts("LOG")
@@ -132,18 +125,13 @@ def convert_log(node: Node) -> Expr:
         return real_table(node, lambda x: np.where(x <= 0, least, np.log(np.where(x <= 0, 1, x).astype("float64"))))
 
     def table(codes: np.ndarray) -> np.ndarray:
-        real = given.scale[0] * (codes - zero_point(given)).astype(np.float32)
+        real = given.scale[0] * (codes - given.zero).astype(np.float32)
         with np.errstate(all="ignore"):
             scaled = np.log(real) * (np.float32(1) / wanted.scale[0])
         rounded = np.trunc(np.where(np.isfinite(scaled), scaled + np.copysign(np.float32(0.5), scaled), 0))
-        return np.where(real <= 0, -128, rounded.astype(np.int64) + zero_point(wanted))
+        return np.where(real <= 0, -128, rounded.astype(np.int64) + wanted.zero)
 
     return by_table(node, table)
-
-
-@converts("NEG")
-def convert_neg(node: Node) -> Expr:
-    return -node[0]  # of the codes, where there are any: the kernel reads no zero points
 
 
 @converts("ABS")
@@ -151,14 +139,10 @@ def convert_abs(node: Node) -> Expr:
     if not node.is_quantized():
         return op.abs(node[0])
     given, wanted = node.input_quantization(), node.output_quantization()
-    factor = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
-    same = given.scale[0] == wanted.scale[0]
-
-    def entry(codes: np.ndarray) -> np.ndarray:
-        magnitude = np.abs(codes - zero_point(given))
-        return (magnitude if same else multiply_array(magnitude, *factor)) + zero_point(wanted)
-
-    return by_table(node, entry)
+    factor = rescaling(given, wanted)
+    if given.scale[0] == wanted.scale[0]:
+        return centred_table(node, np.abs)
+    return centred_table(node, lambda x: multiply_array(np.abs(x), *factor))
 
 
 @converts("SQUARE")
@@ -174,12 +158,12 @@ def convert_sqrt(node: Node) -> Expr:
         return op.sqrt(node[0])
     given, wanted = node.input_quantization(), node.output_quantization()
 
-    def entry(codes: np.ndarray) -> np.ndarray:
-        real = given.scale[0] * (codes - zero_point(given)).astype(np.float32)
+    def entry(x: np.ndarray) -> np.ndarray:
+        real = given.scale[0] * x.astype(np.float32)
         steps = np.sqrt(np.maximum(real, 0)) / wanted.scale[0]  # the kernel refuses negative numbers
-        return np.minimum(steps, 1 << 20).astype(np.int64) + zero_point(wanted)
+        return np.minimum(steps, 1 << 20).astype(np.int64)
 
-    return by_table(node, entry)
+    return centred_table(node, entry)
 
 
 @converts("RSQRT")
@@ -189,86 +173,20 @@ def convert_rsqrt(node: Node) -> Expr:
     if node.dtype() == "int16":
         return real_table(node, lambda x: np.float32(1) / np.sqrt(x))
     given, wanted = node.input_quantization(), node.output_quantization()
-    factor = quantize_multiplier(1.0 / (math.sqrt(scalar_scale(given)) * scalar_scale(wanted)))
-
-    def entry(codes: np.ndarray) -> np.ndarray:
-        return np.array([_rsqrt(int(code) - zero_point(given), *factor) for code in codes]) + zero_point(wanted)
-
-    return by_table(node, entry)
-
-
-def _rsqrt(value: int, multiplier: int, shift: int) -> int:
-    """1 / sqrt(value) times a factor, by Newton's method in fixed point; the largest number for 0."""
-    if value <= 0:
-        return 1 << 20
-    inverse, positions = inverse_sqrt(value)
-    data = int(multiply_array(np.array(1), inverse, positions + 20))
-    return int(multiply_array(np.array(data), multiplier, shift - 20))
-
-
-def inverse_sqrt(value: int) -> tuple[int, int]:
-    """(m, shift) of 1 / sqrt(value) by three steps of Newton's method in Q3.28, as the kernels compute it."""
-    if value <= 1:
-        return (1 << 31) - 1, 0
-    right = 11
-    while value >= 1 << 29:
-        value, right = value // 4, right + 1
-    most_bits = 31 - (value.bit_length() - 1) - 1
-    left = most_bits // 2 - 1
-    right -= left
-    value <<= 2 * left
-    three = 3 << 27
-    x = 1 << 28
-    halved = ((value >> 1) + 1) >> 1
-    for _ in range(5):
-        cube = _rescaled(_doubling_high(_doubling_high(x, x), x), 6)
-        x = _rescaled(_doubling_high(three, x) - _doubling_high(halved, cube), 3)
-    x = _doubling_high(x, 1518500250)
-    return (x << -right if right < 0 else x), (0 if right < 0 else -right)
-
-
-def _doubling_high(a: int, b: int) -> int:
-    return (a * b + (1 << 30)) >> 31
-
-
-def _rescaled(value: int, positions: int) -> int:
-    return max(min(value << positions, (1 << 31) - 1), -(1 << 31))
+    multiplier, shift = quantize_multiplier(1.0 / (math.sqrt(given.step) * wanted.step))
+    low, high = (int(limit) for limit in DType(node.dtype()).limits())
+    x = constant(np.arange(low, high + 1) - given.zero, "int32")
+    inverse, positions = inverse_sqrt(x)
+    root = multiply_each(constant(1, "int64"), inverse, positions + 20)
+    table = finish(node, op.where(x > 0, multiply(cast(root, "int32"), multiplier, shift - 20), 1 << 20), "NONE")
+    return op.take(table, cast(node[0], "int32") - low, axis=0, mode="fast")
 
 
 # ------------------------------------------------------------------------------------------------- two operands
-@converts(
-    "MAXIMUM", "MINIMUM", "POW", "FLOOR_DIV", "FLOOR_MOD", "LOGICAL_AND", "LOGICAL_OR", "BITWISE_XOR", "RIGHT_SHIFT"
-)
-def convert_binary(node: Node) -> Expr:
-    return _BINARY[node.name](node[0], node[1])
-
-
-_BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "MAXIMUM": op.maximum,
-    "MINIMUM": op.minimum,
-    "POW": op.power,
-    "FLOOR_DIV": op.floor_divide,
-    "FLOOR_MOD": op.floor_mod,
-    "LOGICAL_AND": op.logical_and,
-    "LOGICAL_OR": op.logical_or,
-    "BITWISE_XOR": op.bitwise_xor,
-    "RIGHT_SHIFT": op.right_shift,
-}
-
-
-@converts("LOGICAL_NOT")
-def convert_logical_not(node: Node) -> Expr:
-    return op.logical_not(node[0])
-
-
 _COMPARISONS: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "EQUAL": op.equal,
-    "NOT_EQUAL": op.not_equal,
-    "LESS": op.less,
-    "LESS_EQUAL": op.less_equal,
-    "GREATER": op.greater,
-    "GREATER_EQUAL": op.greater_equal,
-}
+    "EQUAL": op.equal, "NOT_EQUAL": op.not_equal, "LESS": op.less, "LESS_EQUAL": op.less_equal,
+    "GREATER": op.greater, "GREATER_EQUAL": op.greater_equal,
+}  # fmt: skip
 
 
 @converts(*_COMPARISONS)
@@ -278,14 +196,9 @@ def convert_comparison(node: Node) -> Expr:
         return compare(node[0], node[1])
     operands = []
     for index in (0, 1):
-        shifted = op.left_shift(centred(node, index), constant(8, "int32"))
-        operands.append(multiply(shifted, *quantize_multiplier(scalar_scale(node.input_quantization(index)))))
+        shifted = op.left_shift(centred(node, index), 8)
+        operands.append(multiply(shifted, *quantize_multiplier(node.input_quantization(index).step)))
     return compare(*operands)
-
-
-@converts("ATAN2")
-def convert_atan2(node: Node) -> Expr:
-    return functions.atan2(node[0], node[1])
 
 
 @converts("CAST")
@@ -319,10 +232,8 @@ def convert_bucketize(node: Node) -> Expr:
 
 @converts("CUMSUM")
 def convert_cumsum(node: Node) -> Expr:
-    axis = node.axis(node.ints(1, "axis")[0])
-    return op.cumsum(
-        node[0], axis=axis, exclusive=bool(node.option("exclusive", False)), reverse=bool(node.option("reverse", False))
-    )
+    exclusive, reverse = (bool(node.option(name, False)) for name in ("exclusive", "reverse"))
+    return op.cumsum(node[0], axis=node.axis(node.ints(1, "axis")[0]), exclusive=exclusive, reverse=reverse)
 
 
 # ---------------- DIV; of integers by the reciprocal of the divisor in fixed point, as the reference kernel computes it
@@ -335,56 +246,34 @@ _MOST_SHIFT = 62
 def convert_div(node: Node) -> Expr:
     if not node.is_quantized():
         return activated(node, node[0] / node[1])
-    return _of_16_bits(node) if node.dtype() == "int16" else _of_8_bits(node)
+    if node.dtype() == "int16":
+        if node.input_quantization().zero or node.input_quantization(1).zero:
+            node.unsupported("int16 with zero points")
+        return _quotient(node, cast(node[0], "int32"), cast(node[1], "int32"))
+    least = int(DType(node.dtype()).limits()[0])
+    a, b = (np.arange(least, least + 256) - node.input_quantization(index).zero for index in (0, 1))
+    table = _quotient(node, constant(a[:, None], "int32"), constant(b[None, :], "int32"))
+    rows, columns = (cast(node[index], "int32") - least for index in (0, 1))
+    return op.take(op.reshape(table, newshape=(-1,)), op.left_shift(rows, 8) + columns, axis=0, mode="fast")
 
 
-def _factor(node: Node) -> tuple[int, int]:
+def _quotient(node: Node, a: Expr, b: Expr) -> Expr:
+    """a / b, int32 numbers of 16 bits, as the output; by zero the largest number of the sign of a."""
     left, right, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
-    return quantize_multiplier(float(left.scale[0] / (right.scale[0] * wanted.scale[0])))
-
-
-def _of_8_bits(node: Node) -> Expr:
-    dtype = node.output().dtype
-    least = int(DType(dtype).limits()[0])
-    a, b = (np.arange(least, least + 256) - zero_point(node.input_quantization(index)) for index in (0, 1))
-    table = _quotients(a[:, None], b[None, :], _factor(node)) + zero_point(node.output_quantization())
-    table = np.clip(table, *activation_range(node, fused_activation(node)))
-    positions = [cast(node[index], "int32") - constant(least, "int32") for index in (0, 1)]
-    position = op.left_shift(positions[0], constant(8, "int32")) + positions[1]
-    return op.take(constant(table.reshape(-1), dtype), position, axis=0, mode="fast")
-
-
-def _quotients(a: np.ndarray, b: np.ndarray, factor: tuple[int, int]) -> np.ndarray:
-    """a / b times a factor; by zero the largest number of the sign of a."""
-    (wide, headroom), (inverse, over) = _dividends(np.where(b < 0, -a, a)), _divisors(np.abs(b))
-    value = _high(_high(wide, inverse), factor[0])
-    right = np.clip(over + headroom - factor[1], 0, _MOST_SHIFT)
-    rounded = value.copy()
-    for exponent in np.unique(right):
-        rounded = np.where(right == exponent, divide_by_power_array(value, int(exponent)), rounded)
-    return np.where(b == 0, np.where(a < 0, -_MOST, _MOST), rounded)
-
-
-def _of_16_bits(node: Node) -> Expr:
-    wanted, (low, high) = node.output_quantization(), activation_range(node, fused_activation(node))
-    if zero_point(node.input_quantization()) or zero_point(node.input_quantization(1)):
-        node.unsupported("int16 with zero points")
-    a, b = cast(node[0], "int32"), cast(node[1], "int32")
-    zero = constant(0, "int32")
-    negative = b < zero
-    wide, headroom = _looked_up(_dividends(np.arange(-(1 << 15), (1 << 15) + 1)), op.where(negative, -a, a))
+    multiplier, shift = quantize_multiplier(float(left.scale[0] / (right.scale[0] * wanted.scale[0])))
+    low, high = activation_range(node, fused_activation(node))
+    wide, headroom = _looked_up(_dividends(np.arange(-(1 << 15), (1 << 15) + 1)), op.where(b < 0, -a, a))
     inverse, over = _looked_up(_divisors(np.abs(np.arange(-(1 << 15), 1 << 15))), b)
-    value = high_product(high_product(wide, inverse), constant(_factor(node)[0], "int64"))
-    right = over + headroom - constant(_factor(node)[1], "int64")
-    value = op.clip(divide_by_each_power(value, op.clip(right, 0, _MOST_SHIFT)), -_MOST, _MOST)
-    value = op.clip(value + constant(zero_point(wanted), "int64"), low, high)
-    end = op.where(a < zero, constant(low, "int64"), constant(high, "int64"))
-    return cast(op.where(op.equal(b, zero), end, value), "int16")
+    value = high_product(high_product(wide, inverse), constant(multiplier, "int64"))
+    value = divide_by_each_power(value, op.clip(over + headroom - shift, 0, _MOST_SHIFT))
+    value = op.clip(op.clip(value, -_MOST, _MOST) + wanted.zero, low, high)
+    end = op.where(a < 0, constant(low, "int64"), constant(high, "int64"))
+    return cast(op.where(op.equal(b, 0), end, value), node.output().dtype)
 
 
 def _looked_up(tables: tuple[np.ndarray, np.ndarray], value: Expr) -> list[Expr]:
     """int64 entries of both tables for int32 numbers of which -32768 is the first."""
-    position = value + constant(1 << 15, "int32")
+    position = value + (1 << 15)
     return [cast(op.take(constant(table, "int32"), position, axis=0, mode="fast"), "int64") for table in tables]
 
 

@@ -46,6 +46,16 @@ class Quantization:
     axis: int
 
     @property
+    def step(self) -> float:
+        """The one scale of a tensor quantized as a whole: a float32 number."""
+        return float(self.scale[0])
+
+    @property
+    def zero(self) -> int:
+        """The one zero point of a tensor quantized as a whole."""
+        return int(self.zero_point[0])
+
+    @property
     def per_channel(self) -> bool:
         """True where the channels of `axis` have scales of their own."""
         return self.scale.size > 1

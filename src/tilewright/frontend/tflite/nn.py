@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.frontend.builders.elements import matrices_turned
+from tilewright.frontend.builders.window_rules import biased, transposed_sizes
 from tilewright.frontend.idioms import (
     cast,
     channels_first,
     channels_last,
     constant,
     like,
+    product,
     reshape,
     round_half_away,
     shape_of,
@@ -27,8 +30,6 @@ from tilewright.frontend.tflite.fixed_point import (
     multiply_once,
     multiply_wide,
     quantize_multipliers,
-    scalar_scale,
-    zero_point,
 )
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts
@@ -73,15 +74,10 @@ def scaled_sums(node: Node, sums: Expr, axis: int, bias: Expr | None) -> Expr:
     else:
         factor = np.float64(given.scale[0]) * weights.scale.astype(np.float64) / np.float64(wanted.scale[0])
     multipliers, shifts = quantize_multipliers(factor)
-    rank = len(shape_of(sums))
-    along = [1] * rank
-    along[axis] = -1
     if bias is not None:
         sums = op.nn.bias_add(sums, cast(bias, str(node.dtype(sums))), axis=axis)
-    if multipliers.size > 1:
-        multipliers, shifts = multipliers.reshape(along), shifts.reshape(along)
-    else:
-        multipliers, shifts = multipliers.reshape(()), shifts.reshape(())
+    shape = [-1 if position == axis else 1 for position in range(len(shape_of(sums)))] if multipliers.size > 1 else ()
+    multipliers, shifts = multipliers.reshape(shape), shifts.reshape(shape)
     scale = multiply_once if product else multiply_wide if node.dtype(sums) == "int64" else multiply
     return finish(node, scale(sums, multipliers, shifts), fused_activation(node))
 
@@ -97,17 +93,13 @@ def _convolved(node: Node, data: Expr, weight: Expr, window: dict[str, Any], gro
     given, weights = node.input_quantization(), node.input_quantization(1)
     kind = sum_type(node, bias)
     if kind == "int64":
-        terms = int(np.prod(shape_of(weight)[1:]))
-        if terms < 1 << 8:  # products of 16 and 8 bits: so many fit 32
-            kind_of_sums = "int32"
-        else:
-            kind_of_sums = "int64"
-        sums = op.nn.conv2d(cast(data, kind_of_sums), cast(weight, kind_of_sums), groups=groups, **window)
-        return cast(sums, "int64")
+        # of products of 16 and 8 bits so many fit 32
+        narrow = "int32" if int(np.prod(shape_of(weight)[1:])) < 1 << 8 else "int64"
+        return cast(op.nn.conv2d(cast(data, narrow), cast(weight, narrow), groups=groups, **window), "int64")
     if node.dtype() == "int16":
         return op.nn.conv2d(cast(data, kind), cast(weight, kind), groups=groups, **window)
     return op.qnn.conv2d(
-        data, weight, zero_point(given), zero_point(weights), scalar_scale(given), scalar_scale(weights),
+        data, weight, given.zero, weights.zero, given.step, weights.step,
         groups=groups, **window,
     )  # fmt: skip
 
@@ -128,9 +120,7 @@ def _convolution(node: Node, data: Expr, weight: Expr, groups: int) -> Expr:
         result: Expr = _hybrid_convolution(node, data, weight, window, groups)
     else:
         result = op.nn.conv2d(data, cast(weight, node.dtype()), groups=groups, **window)
-    if bias is not None:
-        result = op.nn.bias_add(result, bias, axis=1)
-    return channels_last(activated(node, result))
+    return channels_last(activated(node, biased(result, bias)))
 
 
 @converts("CONV_2D")
@@ -221,8 +211,8 @@ def convert_fully_connected(node: Node) -> Expr:
         raise ModelError(f"{node.label}: its weights have {node.rank(1)} dimensions; two are needed")
     units, depth = node.shape(1)
     shape = node.shape()
-    rows = as_dim(_size(shape) // depth) if depth else 0
-    if as_dim(rows * depth) != as_dim(_size(shape)):
+    rows = as_dim(product(shape) // depth) if depth else 0
+    if as_dim(rows * depth) != product(shape):
         raise ModelError(f"{node.label}: input {list(shape)} does not divide into rows of {depth}")
     keep = bool(node.option("keep_num_dims", False))
     data = reshape(node[0], (rows, depth))
@@ -231,25 +221,16 @@ def convert_fully_connected(node: Node) -> Expr:
     return reshape(result, (*shape[:-1], units)) if keep else result
 
 
-def _size(shape: Sequence[Any]) -> Any:
-    total: Any = 1
-    for extent in shape:
-        total = total * extent
-    return total
-
-
 def _product(node: Node, data: Expr, weight: Expr, bias: Expr | None) -> Expr:
     """Rows of `data` times `weight` [units, depth], biased and activated."""
     if is_integer(node):
         given, weights = node.input_quantization(), node.input_quantization(1)
         if node.dtype() == "int16":
             kind = "int64" if shape_of(weight)[1] >= 1 << 8 else "int32"
-            sums: Expr = op.nn.dense(cast(data, kind), _less(cast(weight, kind), zero_point(weights)))
+            sums: Expr = op.nn.dense(cast(data, kind), _less(cast(weight, kind), weights.zero))
             sums = cast(sums, sum_type(node, 2))
         else:
-            sums = op.qnn.dense(
-                data, weight, zero_point(given), zero_point(weights), scalar_scale(given), scalar_scale(weights)
-            )
+            sums = op.qnn.dense(data, weight, given.zero, weights.zero, given.step, weights.step)
         return scaled_sums(node, sums, 1, bias)
     if node.is_quantized(1) and node.dtype() == "float32":
         codes, scale, zero = quantized_rows(data, (1,), bool(node.option("asymmetric_quantize_inputs", False)))
@@ -257,9 +238,7 @@ def _product(node: Node, data: Expr, weight: Expr, bias: Expr | None) -> Expr:
         result: Expr = cast(sums, "float32") * (scale * weight_scales(node, 1, (1, -1)))
     else:
         result = op.nn.dense(data, cast(weight, node.dtype()))
-    if bias is not None:
-        result = op.nn.bias_add(result, bias, axis=1)
-    return activated(node, result)
+    return activated(node, biased(result, bias))
 
 
 def _less(value: Expr, zero: int) -> Expr:
@@ -273,9 +252,9 @@ def convert_batch_matmul(node: Node) -> Expr:
     if min(len(a), len(b)) < 2:
         raise ModelError(f"{node.label} takes matrices, not {list(a)} and {list(b)}")
     if node.option("adj_x", False):
-        left = _swapped(left)
+        left = matrices_turned(left)
     if not node.option("adj_y", False):
-        right = _swapped(right)  # the product takes [columns, depth]
+        right = matrices_turned(right)  # the product takes [columns, depth]
     lead = np.broadcast_shapes(a[:-2], b[:-2])
     rows, depth = shape_of(left)[-2:]
     columns = shape_of(right)[-2]
@@ -291,15 +270,10 @@ def convert_batch_matmul(node: Node) -> Expr:
     return reshape(op.nn.batch_matmul(left, right), shape)
 
 
-def _swapped(value: Expr) -> Expr:
-    rank = len(shape_of(value))
-    return transpose(value, (*range(rank - 2), rank - 1, rank - 2))
-
-
 def _integer_matmul(node: Node, left: Expr, right: Expr) -> Expr:
     given, weights, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
     kind = "int64" if node.dtype() == "int16" else "int32"
-    sums = op.nn.batch_matmul(_less(cast(left, kind), zero_point(given)), _less(cast(right, kind), zero_point(weights)))
+    sums = op.nn.batch_matmul(_less(cast(left, kind), given.zero), _less(cast(right, kind), weights.zero))
     factor = np.float64(given.scale[0] * weights.scale[0]) / np.float64(wanted.scale[0])
     multipliers, shifts = quantize_multipliers(factor)
     scale = multiply_wide if kind == "int64" else multiply
@@ -310,24 +284,26 @@ def _integer_matmul(node: Node, left: Expr, right: Expr) -> Expr:
 @converts("TRANSPOSE_CONV")
 def convert_transpose_conv(node: Node) -> Expr:
     """Inputs: output shape, weights [O, KH, KW, I], data [N, H, W, I], bias."""
-    wanted = node.ints(0, "output shape")
-    data, weight = channels_first(node[2]), transpose(node[1], (3, 0, 1, 2))
-    kernel, strides = shape_of(weight)[2:], (node.option("stride_h"), node.option("stride_w"))
-    if len(wanted) != 4 or min(strides) < 1:
-        raise ModelError(f"{node.label}: output shape {wanted}, strides {list(strides)}")
-    pads = paddings(node, wanted[1:3], kernel, strides, (1, 1))
-    sizes = shape_of(data)[2:]
-    extra = [w + pads[i] + pads[i + 2] - ((s - 1) * st + k)
-             for i, (w, s, st, k) in enumerate(zip(wanted[1:3], sizes, strides, kernel))]  # fmt: skip
-    pads = (pads[0], pads[1], pads[2] - min(extra[0], 0), pads[3] - min(extra[1], 0))
-    window: dict[str, Any] = {"strides": strides, "padding": pads, "output_padding": tuple(max(e, 0) for e in extra)}
+    weight, strides = transpose(node[1], (3, 0, 1, 2)), (node.option("stride_h"), node.option("stride_w"))
+    data, window = _transposed_window(node, weight, strides)
     bias = node[3] if node.has(3) else None
     if node.dtype(2) in _INTEGERS:
         return channels_last(_integer_transpose(node, data, weight, window, bias))
-    result: Expr = op.nn.conv2d_transpose(data, cast(weight, node.dtype(2)), **window)
-    if bias is not None:
-        result = op.nn.bias_add(result, bias, axis=1)
-    return channels_last(activated(node, result))
+    made = op.nn.conv2d_transpose(data, cast(weight, node.dtype(2)), **window)
+    return channels_last(activated(node, biased(made, bias)))
+
+
+def _transposed_window(node: Node, weight: Expr, strides: tuple[int, ...]) -> tuple[Expr, dict[str, Any]]:
+    """Data with its channels first, and the window that makes a result of the shape that input 0 is."""
+    wanted, data = node.ints(0, "output shape"), channels_first(node[2])
+    kernel, count = shape_of(weight)[2:], len(strides)
+    if len(wanted) != count + 2 or min(strides) < 1:
+        raise ModelError(f"{node.label}: output shape {wanted}, strides {list(strides)}")
+    pads = paddings(node, wanted[1:-1], kernel, strides, (1,) * count)
+    made = transposed_sizes(shape_of(data)[2:], kernel, strides, (list(pads[:count]), list(pads[count:])), [1] * count)
+    extra = [want - got for want, got in zip(wanted[1:-1], made)]
+    pads = (*pads[:count], *[pads[count + axis] - min(extra[axis], 0) for axis in range(count)])
+    return data, {"strides": strides, "padding": pads, "output_padding": tuple(max(e, 0) for e in extra)}
 
 
 def _integer_transpose(node: Node, data: Expr, weight: Expr, window: dict[str, Any], bias: Expr | None) -> Expr:
@@ -335,7 +311,7 @@ def _integer_transpose(node: Node, data: Expr, weight: Expr, window: dict[str, A
     wide = node.dtype(2) == "int16" and not (node.has(3) and node.dtype(3) == "int32")
     kind = "int64" if wide else "int32"
     sums: Expr = op.nn.conv2d_transpose(
-        _less(cast(data, kind), zero_point(given)), _less(cast(weight, kind), zero_point(weights)), **window
+        _less(cast(data, kind), given.zero), _less(cast(weight, kind), weights.zero), **window
     )
     if node.dtype(2) == "uint8":
         factor: Any = np.float64(given.scale[0] * weights.scale[0]) / np.float64(wanted.scale[0])
@@ -360,28 +336,16 @@ def convert_conv3d(node: Node) -> Expr:
     result: Expr = op.nn.conv3d(
         channels_first(node[0]), weight, strides=strides, padding=pads, dilation=dilation, groups=groups
     )
-    if node.has(2):
-        result = op.nn.bias_add(result, node[2], axis=1)
-    return channels_last(activated(node, result))
+    return channels_last(activated(node, biased(result, node[2] if node.has(2) else None)))
 
 
 @converts("CONV_3D_TRANSPOSE")
 def convert_conv3d_transpose(node: Node) -> Expr:
     """Inputs: output shape, weights [KD, KH, KW, O, I], data, bias."""
-    wanted = node.ints(0, "output shape")
     weight = transpose(node[1], (4, 3, 0, 1, 2))
-    strides = tuple(node.option(f"stride_{axis}") for axis in "dhw")
-    kernel, data = shape_of(weight)[2:], channels_first(node[2])
-    pads = paddings(node, wanted[1:4], kernel, strides, (1, 1, 1))
-    extra = [w + pads[i] + pads[i + 3] - ((s - 1) * st + k)
-             for i, (w, s, st, k) in enumerate(zip(wanted[1:4], shape_of(data)[2:], strides, kernel))]  # fmt: skip
-    pads = (*pads[:3], *[pads[i + 3] - min(extra[i], 0) for i in range(3)])
-    result: Expr = op.nn.conv3d_transpose(
-        data, weight, strides=strides, padding=pads, output_padding=tuple(max(e, 0) for e in extra)
-    )
-    if node.has(3):
-        result = op.nn.bias_add(result, node[3], axis=1)
-    return channels_last(activated(node, result))
+    data, window = _transposed_window(node, weight, tuple(node.option(f"stride_{axis}") for axis in "dhw"))
+    made = biased(op.nn.conv3d_transpose(data, weight, **window), node[3] if node.has(3) else None)
+    return channels_last(activated(node, made))
 
 
 # ------------------------------------------------------------------------------------------------- Pooling over windows
@@ -390,11 +354,8 @@ def _window(node: Node) -> dict[str, Any]:
     strides = (node.option("stride_h"), node.option("stride_w"))
     if node.rank() != 4 or min(size) < 1:
         raise ModelError(f"{node.label}: a window of {list(size)} over data of shape {list(node.shape())}")
-    return {
-        "pool_size": size,
-        "strides": strides,
-        "padding": paddings(node, node.shape()[1:3], size, strides, (1, 1)),
-    }
+    pads = paddings(node, node.shape()[1:3], size, strides, (1, 1))
+    return {"pool_size": size, "strides": strides, "padding": pads}
 
 
 @converts("MAX_POOL_2D")
@@ -412,9 +373,9 @@ def convert_average_pool(node: Node) -> Expr:
     if not node.is_quantized():
         return activated(node, channels_last(op.nn.avg_pool2d(channels_first(node[0]), **window)))
     sums, count = _sums(channels_first(node[0]), window), _counts(node, window)
-    half = op.where(sums > constant(0, "int32"), constant(count // 2, "int32"), constant(-(count // 2), "int32"))
+    half = op.where(sums > 0, constant(count // 2, "int32"), constant(-(count // 2), "int32"))
     low, high = activation_range(node, fused_activation(node))
-    return channels_last(cast(op.clip((sums + half) / constant(count, "int32"), low, high), node.dtype()))
+    return channels_last(cast(op.clip((sums + half) / count, low, high), node.dtype()))
 
 
 def _sums(data: Expr, window: dict[str, Any]) -> Expr:

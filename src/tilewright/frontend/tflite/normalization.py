@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tilewright.frontend.idioms import cast, constant, like, shape_of, slice_axis
+from tilewright.frontend.idioms import cast, constant, shape_of, slice_axis
 from tilewright.frontend.tflite.activation import activated
 from tilewright.frontend.tflite.fixed_point import (
     centred,
@@ -17,7 +17,6 @@ from tilewright.frontend.tflite.fixed_point import (
     multiply_each,
     quantize_multiplier,
     round_array,
-    scalar_scale,
 )
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts
@@ -61,7 +60,7 @@ def _high(a: np.ndarray | int, b: np.ndarray | int) -> np.ndarray:
 
 def scaled_differences(node: Node, beta: float) -> tuple[tuple[int, int], int]:
     """The factor from codes to beta * x in Q5.26, and the largest difference of codes that fits there."""
-    factor = quantize_multiplier(min(beta * scalar_scale(node.input_quantization()) * (1 << 26), float(_MOST)))
+    factor = quantize_multiplier(min(beta * node.input_quantization().step * (1 << 26), float(_MOST)))
     return factor, math.floor(((1 << 5) - 1) * 2.0**26 / 2.0 ** factor[1])
 
 
@@ -73,7 +72,7 @@ def _softmax_8(node: Node, beta: float) -> Expr:
     kept = differences >= -most
     exps = np.where(kept, exp_of_negative(np.where(kept, raw, 0)), 0)
     x = cast(node[0], "int32")
-    position = x - op.max(x, axis=-1, keepdims=True) + constant(255, "int32")
+    position = x - op.max(x, axis=-1, keepdims=True) + 255
     terms = op.take(constant(divide_by_power_array(exps, 12), "int32"), position, axis=0, mode="fast")
     total = op.sum(terms, axis=-1, keepdims=True)
     reciprocal, over = _reciprocal(total, 12)
@@ -81,43 +80,43 @@ def _softmax_8(node: Node, beta: float) -> Expr:
     bits = DType(node.output().dtype).bits
     wide = op.take(constant(exps, "int64"), position, axis=0, mode="fast")
     product = high_product(reciprocal, wide)
-    exponent = over + constant(31 - bits, "int64")
-    half = op.right_shift(op.left_shift(constant(1, "int64"), exponent), constant(1, "int64"))
-    value = op.right_shift(product + half, exponent) + constant(low, "int64")
+    exponent = over + (31 - bits)
+    half = op.right_shift(op.left_shift(1, exponent), 1)
+    value = op.right_shift(product + half, exponent) + low
     skipped = op.take(constant(kept, "bool"), position, axis=0, mode="fast")
-    value = op.where(skipped, value, constant(low, "int64"))
+    value = op.where(skipped, value, low)
     return cast(op.clip(value, low, high), node.output().dtype)
 
 
-def high_product(a: Expr, b: Expr) -> Expr:
+def high_product(a: Expr, b: Expr | int) -> Expr:
     """The high half of the doubled product of Q31 numbers, int64, rounded to the nearest."""
-    return op.right_shift(a * b + constant(1 << 30, "int64"), constant(31, "int64"))
+    return op.right_shift(a * b + (1 << 30), 31)
 
 
 def _reciprocal(total: Expr, integer_bits: int) -> tuple[Expr, Expr]:
     """(1 / x in Q0.31, bits of x over one) of positive sums with `integer_bits` bits before the point, both int64."""
     zeros = leading_zeros(total)
     wide = cast(total, "int64")
-    shifted = op.left_shift(wide, zeros) - constant(1 << 31, "int64")
-    return one_over_one_plus(shifted), constant(integer_bits, "int64") - zeros
+    shifted = op.left_shift(wide, zeros) - (1 << 31)
+    return one_over_one_plus(shifted), integer_bits - zeros
 
 
 def one_over_one_plus(x: Expr) -> Expr:
     """1 / (1 + x) in Q0.31 of int64 numbers in Q0.31 of 0 to 1."""
-    half = op.right_shift(x + constant(_MOST + 1, "int64"), constant(1, "int64"))
-    root = constant(1515870810, "int64") + high_product(half, constant(-1010580540, "int64"))
+    half = op.right_shift(x + (_MOST + 1), 1)
+    root = 1515870810 + high_product(half, -1010580540)
     for _ in range(3):
-        error = constant(1 << 29, "int64") - high_product(half, root)
-        root = root + op.left_shift(high_product(root, error), constant(2, "int64"))
-    return op.clip(op.left_shift(root, constant(1, "int64")), -(1 << 31), _MOST)
+        error = (1 << 29) - high_product(half, root)
+        root = root + op.left_shift(high_product(root, error), 2)
+    return op.clip(op.left_shift(root, 1), -(1 << 31), _MOST)
 
 
 def leading_zeros(value: Expr) -> Expr:
     """The zeros before the first one of positive int32 numbers, int64."""
     positions = np.left_shift(1, np.arange(31, dtype=np.int64)).astype(np.int32)
-    reached = op.expand_dims(value, axis=len(shape_of(value))) >= constant(positions, "int32")
+    reached = op.expand_dims(value, axis=len(shape_of(value))) >= positions
     bits = op.sum(cast(reached, "int64"), axis=-1)
-    return constant(32, "int64") - bits
+    return 32 - bits
 
 
 # ----------------------------------------------------------------------------------------------------- 16 bits
@@ -138,30 +137,30 @@ def table_of_16_bits(function: object, low: float, high: float, out_low: float, 
 
 def look_up(table: np.ndarray, value: Expr) -> Expr:
     """int32 numbers of 16 bits through a table of 513 entries, interpolated."""
-    position = op.right_shift(value, constant(7, "int32")) + constant(256, "int32")
-    rest = op.bitwise_and(value, constant(127, "int32"))
+    position = op.right_shift(value, 7) + 256
+    rest = op.bitwise_and(value, 127)
     base = op.take(constant(table[:-1], "int32"), position, axis=0, mode="fast")
     slope = op.take(constant(np.diff(table), "int32"), position, axis=0, mode="fast")
-    delta = op.right_shift(slope * rest + constant(64, "int32"), constant(7, "int32"))
+    delta = op.right_shift(slope * rest + 64, 7)
     return base + delta
 
 
 def _softmax_16(node: Node, beta: float) -> Expr:
     """exp(x - max) and 1 / (1 + x) by interpolated tables, sums in Q16.15."""
-    scale = scalar_scale(node.input_quantization())
+    scale = node.input_quantization().step
     factor = quantize_multiplier(scale * beta / (10.0 / 65535.0))
     x = cast(node[0], "int32")
     difference = multiply(x - op.max(x, axis=-1, keepdims=True), *factor)
-    centred = op.clip(difference + constant(32767, "int32"), -32768, 32767)
+    centred = op.clip(difference + 32767, -32768, 32767)
     exps = look_up(table_of_16_bits(np.exp, -10.0, 0.0, -1.0, 1.0), centred)
     total = op.sum(exps, axis=-1, keepdims=True)
     zeros = leading_zeros(total)
-    wide = op.left_shift(cast(total, "int64"), zeros - constant(1, "int64"))
-    shifted = op.right_shift(wide + constant(1 << 13, "int64"), constant(14, "int64"))
-    position = op.clip(shifted - constant((1 << 15) + (1 << 16), "int64"), -32768, 32767)
+    wide = op.left_shift(cast(total, "int64"), zeros - 1)
+    shifted = op.right_shift(wide + (1 << 13), 14)
+    position = op.clip(shifted - ((1 << 15) + (1 << 16)), -32768, 32767)
     inverse = look_up(table_of_16_bits(lambda v: 1 / (1 + v), 0.0, 1.0, -1.0, 1.0), cast(position, "int32"))
-    right = constant(31, "int64") - zeros
-    half = op.left_shift(constant(1, "int64"), right - constant(1, "int64"))
+    right = 31 - zeros
+    half = op.left_shift(1, right - 1)
     product = cast(exps, "int64") * cast(inverse, "int64")
     return cast(op.clip(op.right_shift(product + half, right), 0, 32767), "int16")
 
@@ -177,11 +176,10 @@ def convert_lrn(node: Node) -> Expr:
     for step in range(1, 2 * radius):
         total = total + slice_axis(around, last, step, step + depth)
     scale = total * node.option("alpha") + node.option("bias")
-    return x * op.power(scale, like(-node.option("beta"), x))
+    return x * op.power(scale, -node.option("beta"))
 
 
 # --------- LOG_SOFTMAX; of 8 bits by exponentials and a logarithm in fixed point, as the reference kernel computes them
-_MOST_of_log_softmax = (1 << 31) - 1
 #: Bits before the point of the differences and the logarithm, and of the sum.
 _BITS, _SUM_BITS = 5, 12
 
@@ -204,61 +202,52 @@ def _of_8_bits(node: Node) -> Expr:
     exps = np.where(kept, divide_by_power_array(exp_of_negative(raw), _SUM_BITS), 0)
     x = cast(node[0], "int32")
     difference = x - op.max(x, axis=-1, keepdims=True)
-    position = difference + constant(255, "int32")
+    position = difference + 255
     total = op.sum(op.take(constant(exps, "int32"), position, axis=0, mode="fast"), axis=-1, keepdims=True)
     logarithm = _log(total)
     back = quantize_multiplier((1 << (31 - factor[1])) / factor[0])
-    reach = multiply(cast(logarithm - constant(1 << 31, "int64"), "int32"), *back)
-    least = op.maximum(reach, constant(-most - 1, "int32"))
+    reach = multiply(cast(logarithm - (1 << 31), "int32"), *back)
+    least = op.maximum(reach, -most - 1)
     low, high = (int(limit) for limit in DType(node.output().dtype).limits())
     value = op.take(constant(raw, "int64"), position, axis=0, mode="fast") - logarithm
-    value = divide_by_power(value, 31 - _BITS - 4) + constant(high, "int64")
-    value = op.where(difference > least, value, constant(low, "int64"))
+    value = divide_by_power(value, 31 - _BITS - 4) + high
+    value = op.where(difference > least, value, low)
     return cast(op.clip(value, low, high), node.output().dtype)
 
 
-def _whole(value: float) -> Expr:
+def _whole(value: float) -> int:
     """A real number of -1 to 1 in Q0.31."""
-    return constant(round(value * (1 << 31)), "int64")
+    return round(value * (1 << 31))
 
 
 def _log(total: Expr) -> Expr:
     """log(x) in Q5.26, int64, of int32 numbers in Q12.19 that are 1 or more."""
     root, fraction = _whole(0.5**0.5), 31 - (_BITS + 1)
-    wide, zeros, quarter = cast(total, "int64"), leading_zeros(total), constant(1 << (fraction - 2), "int64")
-    one = constant(1, "int64")
-    near = high_product(op.left_shift(wide, zeros - one), root)
-    near = op.minimum(op.left_shift(near, one), constant(_MOST_of_log_softmax, "int64"))
-    far_zeros = leading_zeros(cast(high_product(wide, root), "int32")) - one
-    far = op.minimum(op.left_shift(wide, far_zeros), constant(_MOST_of_log_softmax, "int64"))
-    bits, positions = constant(_SUM_BITS, "int64"), constant(fraction, "int64")
+    wide, zeros, quarter = cast(total, "int64"), leading_zeros(total), 1 << (fraction - 2)
+    near = op.minimum(op.left_shift(high_product(op.left_shift(wide, zeros - 1), root), 1), _MOST)
+    far_zeros = leading_zeros(cast(high_product(wide, root), "int32")) - 1
+    far = op.minimum(op.left_shift(wide, far_zeros), _MOST)
     power = op.maximum(
-        op.left_shift(bits - zeros, positions) + quarter,
-        op.left_shift(bits - far_zeros, positions) - quarter,
+        op.left_shift(_SUM_BITS - zeros, fraction) + quarter, op.left_shift(_SUM_BITS - far_zeros, fraction) - quarter
     )
     numerator, reciprocal = _quotient(op.minimum(near, far))
-    within = high_product(power, constant(1488522236, "int64")) + high_product(numerator, reciprocal)
-    return op.clip(op.left_shift(within, one), -(1 << 31), _MOST_of_log_softmax)
+    within = high_product(power, 1488522236) + high_product(numerator, reciprocal)
+    return op.clip(op.left_shift(within, 1), -(1 << 31), _MOST)
 
 
 def _quotient(x: Expr) -> tuple[Expr, Expr]:
     """Numerator in Q6.25 and reciprocal of the denominator in Q0.31 of log(x * 2^(1/4)) for x around 2^(-1/4)."""
     fourth_root = 2.0**0.25
-    centre, one = _whole(1 / fourth_root), constant(1, "int64")
-    middle = op.right_shift(x + centre + one, one)
-    twice = op.left_shift(x - centre, one)
+    centre = _whole(1 / fourth_root)
+    middle, twice = op.right_shift(x + (centre + 1), 1), op.left_shift(x - centre, 1)
     square = high_product(twice, twice)
     cubic = high_product(high_product(twice, square), _whole(11 / 240 * fourth_root))
     numerator = divide_by_power(high_product(twice, x) + cubic, _BITS + 1)
-    inner = _whole(2 / fourth_root - fourth_root) + twice + high_product(_whole(fourth_root / 20), square)
-    less_one = high_product(middle, inner) + high_product(_whole(fourth_root / 4), twice)
-    return numerator, one_over_one_plus(less_one)
+    inner = _whole(2 / fourth_root - fourth_root) + twice + high_product(square, _whole(fourth_root / 20))
+    return numerator, one_over_one_plus(high_product(middle, inner) + high_product(twice, _whole(fourth_root / 4)))
 
 
 # ------------------------ L2_NORMALIZATION; of 8 bits with the reciprocal of the root by Newton's method in fixed point
-_MOST_of_l2_normalization = (1 << 31) - 1
-
-
 @converts("L2_NORMALIZATION")
 def convert_l2_normalization(node: Node) -> Expr:
     if node.is_quantized():
@@ -273,37 +262,31 @@ def convert_l2_normalization(node: Node) -> Expr:
 def _of_8_bits_of_l2_normalization(node: Node) -> Expr:
     """In steps of 1/128: unsigned codes are multiplied by 128 first, signed ones by the shift, which rounds less."""
     x = centred(node, 0)
-    multiplier, shift = _inverse_sqrt(op.sum(x * x, axis=-1, keepdims=True))
+    multiplier, shift = inverse_sqrt(op.sum(x * x, axis=-1, keepdims=True))
     wide = cast(x, "int64")
     if node.dtype() == "uint8":
-        value = multiply_each(op.left_shift(wide, constant(7, "int64")), multiplier, shift)
-        return cast(op.clip(value + constant(128, "int64"), 0, 255), "uint8")
-    return cast(op.clip(multiply_each(wide, multiplier, shift + constant(7, "int64")), -128, 127), "int8")
+        value = multiply_each(op.left_shift(wide, 7), multiplier, shift)
+        return cast(op.clip(value + 128, 0, 255), "uint8")
+    return cast(op.clip(multiply_each(wide, multiplier, shift + 7), -128, 127), "int8")
 
 
-def _inverse_sqrt(value: Expr) -> tuple[Expr, Expr]:
-    """`math.inverse_sqrt` of an expression, int32 sums: (multiplier, shift), both int64."""
-    one, two = constant(1, "int64"), constant(2, "int64")
-    large = value >= constant(1 << 29, "int32")
-    pairs = op.right_shift(leading_zeros(op.maximum(value, 1)) - one, one) - one
-    pairs = op.where(large, constant(0, "int64"), pairs)
-    right = op.where(large, constant(12, "int64"), constant(11, "int64")) - pairs
+def inverse_sqrt(value: Expr) -> tuple[Expr, Expr]:
+    """(m, shift), int64, of 1 / sqrt(value) of int32 numbers, by Newton's method in Q3.28 as the kernels compute it."""
+    large = value >= (1 << 29)
+    pairs = op.right_shift(leading_zeros(op.maximum(value, 1)) - 1, 1) - 1
+    pairs = op.where(large, 0, pairs)
+    right = 11 + cast(large, "int64") - pairs
     wide = cast(value, "int64")
-    wide = op.where(large, op.right_shift(wide, two), op.left_shift(wide, op.left_shift(pairs, one)))
-    halved = op.right_shift(op.right_shift(wide, one) + one, one)
+    wide = op.where(large, op.right_shift(wide, 2), op.left_shift(wide, op.left_shift(pairs, 1)))
+    halved = op.right_shift(op.right_shift(wide, 1) + 1, 1)
     x: Expr = constant(1 << 28, "int64")
     for _ in range(5):
         cube = _rescaled(high_product(high_product(x, x), x), 6)
-        step = high_product(constant(3 << 27, "int64"), x) - high_product(halved, cube)
-        x = _rescaled(step, 3)
-    x = high_product(x, constant(1518500250, "int64"))
-    x = op.left_shift(x, op.maximum(-right, constant(0, "int64")))
+        x = _rescaled(high_product(x, 3 << 27) - high_product(halved, cube), 3)
+    x = op.left_shift(high_product(x, 1518500250), op.maximum(-right, 0))
     small = value <= 1
-    shift = op.minimum(-right, constant(0, "int64"))
-    return op.where(small, constant(_MOST_of_l2_normalization, "int64"), x), op.where(
-        small, constant(0, "int64"), shift
-    )
+    return op.where(small, _MOST, x), op.where(small, 0, op.minimum(-right, 0))
 
 
 def _rescaled(value: Expr, positions: int) -> Expr:
-    return op.clip(op.left_shift(value, constant(positions, "int64")), -(1 << 31), _MOST_of_l2_normalization)
+    return op.clip(op.left_shift(value, positions), -(1 << 31), _MOST)

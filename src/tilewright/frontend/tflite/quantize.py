@@ -8,9 +8,7 @@ from tilewright.frontend.idioms import cast, constant, dtype_of, round_half_away
 from tilewright.frontend.tflite.fixed_point import (
     finish,
     multiply,
-    quantize_multiplier,
-    scalar_scale,
-    zero_point,
+    rescaling,
 )
 from tilewright.frontend.tflite.model import Quantization
 from tilewright.frontend.tflite.node import Node
@@ -39,8 +37,8 @@ def convert_quantize(node: Node) -> Expr:
         codes = round_half_away(node[0] / scale) + zero
         return cast(op.clip(codes, int(low), int(high)), dtype)
     given = node.input_quantization()
-    factor = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
-    value = cast(node[0], "int32") - constant(zero_point(given), "int32")
+    factor = rescaling(given, wanted)
+    value = cast(node[0], "int32") - given.zero
     return finish(node, multiply(value, *factor), "NONE")
 
 
@@ -66,9 +64,9 @@ def convert_fake_quant(node: Node) -> Expr:
     zero = least if from_low < least else most if from_low > most else np.float32(np.floor(from_low + 0.5))
     nudged_low, nudged_high = (least - zero) * scale, (most - zero) * scale
     inverse = np.float32(1) / scale
-    clamped = op.minimum(op.maximum(node[0], constant(nudged_low, "float32")), constant(nudged_high, "float32"))
-    steps = (clamped - constant(nudged_low, "float32")) * constant(inverse, "float32")
-    return round_half_away(steps) * constant(scale, "float32") + constant(nudged_low, "float32")
+    clamped = op.minimum(op.maximum(node[0], nudged_low), nudged_high)
+    steps = (clamped - nudged_low) * inverse
+    return round_half_away(steps) * scale + nudged_low
 
 
 @converts("DENSIFY")

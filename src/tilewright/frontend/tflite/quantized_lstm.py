@@ -17,10 +17,8 @@ from tilewright.frontend.tflite.fixed_point import (
     divide_by_power,
     multiply,
     quantize_multiplier,
-    scalar_scale,
     sigmoid_16,
     tanh_16,
-    zero_point,
 )
 from tilewright.frontend.tflite.model import Quantization
 from tilewright.frontend.tflite.node import Node
@@ -66,10 +64,10 @@ class _IntegerLstm:
         self.hidden = self._hidden()
 
     def _scale(self, index: int) -> np.float32:
-        return np.float32(scalar_scale(self.node.input_quantization(index)))
+        return np.float32(self.node.input_quantization(index).step)
 
     def _zero(self, index: int) -> int:
-        return zero_point(self.node.input_quantization(index))
+        return self.node.input_quantization(index).zero
 
     def _hidden(self) -> Quantization:
         """The quantization of the projection's input, or of the result where there is none."""
@@ -99,14 +97,14 @@ class _IntegerLstm:
             added = added + node.static(bias, "bias").astype(np.int64)
         flat = op.reshape(data, newshape=(-1, shape[-1]))
         sums = op.nn.dense(cast(flat, "int32"), constant(matrix, "int32"))
-        sums = sums + constant(added, "int32")
+        sums = sums + added
         return op.reshape(sums, newshape=(*shape[:-1], matrix.shape[0]))
 
     def step(self, fresh: dict[int, Expr], hidden: Expr, cell: Expr) -> tuple[Expr, Expr]:
         """(the result as int8, the cell as int32) behind one step."""
         forget = self._gate(_FORGET, fresh, hidden, cell)
         candidate = self._gate(_CELL, fresh, hidden, cell)
-        let_in = constant(_INT16[1], "int32") - forget if self.coupled else self._gate(_INPUT, fresh, hidden, cell)
+        let_in = _INT16[1] - forget if self.coupled else self._gate(_INPUT, fresh, hidden, cell)
         kept = _narrow(divide_by_power(forget * cell, 15))
         added = _narrow(divide_by_power(let_in * candidate, 30 + self.cell_exponent))
         after = op.clip(kept + added, *_INT16)
@@ -132,14 +130,14 @@ class _IntegerLstm:
         """A gate times the cell's function, Q0.30, as the result, through the projection where there is one."""
         factor = np.float32(2.0**-15 / float(self.hidden.scale[0]) * 2.0**-15)
         value = multiply(product, *quantize_multiplier(float(factor)))
-        value = value + constant(zero_point(self.hidden), "int32")
+        value = value + self.hidden.zero
         value = cast(op.clip(value, -128, 127), "int8")
         if not self.node.has(_PROJECTION):
             return value
         scale = np.float32(self._scale(_PROJECTION) * self.hidden.scale[0]) / self._scale(_OUTPUT_STATE)
-        sums = self._sums(value, zero_point(self.hidden), _PROJECTION, _PROJECTION + 1)
+        sums = self._sums(value, self.hidden.zero, _PROJECTION, _PROJECTION + 1)
         value = multiply(sums, *quantize_multiplier(float(scale)))
-        value = op.clip(value + constant(self._zero(_OUTPUT_STATE), "int32"), -128, 127)
+        value = op.clip(value + self._zero(_OUTPUT_STATE), -128, 127)
         clip = float(self.node.option("proj_clip", 0.0))
         if clip > 0:
             most = int(np.clip(np.float32(clip) / self._scale(_OUTPUT_STATE), -128.0, 127.0))
@@ -155,5 +153,5 @@ def _narrow(value: Expr) -> Expr:
 def _looked_up(value: Expr, function: Callable[[np.ndarray], Any]) -> Expr:
     """int32 numbers of 16 bits through the table of `function`."""
     table = function(np.arange(_INT16[0], _INT16[1] + 1, dtype=np.int64))
-    position = value + constant(-_INT16[0], "int32")
+    position = value + (-_INT16[0])
     return op.take(constant(table, "int32"), position, axis=0, mode="fast")

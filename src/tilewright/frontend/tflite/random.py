@@ -107,9 +107,9 @@ def convert_multinomial(node: Node) -> Expr:
     least = like(float(np.finfo(np.float32).min), logits)
     largest = op.max(op.where(finite, logits, least), axis=(1,), keepdims=True)
     weights = op.exp(cast(logits, "float64") - cast(largest, "float64"))
-    sums = op.cumsum(op.where(finite, weights, constant(0, "float64")), axis=1)
+    sums = op.cumsum(op.where(finite, weights, 0), axis=1)
     total = op.strided_slice(sums, begin=(-1,), end=(node.shape()[1],), strides=(1,), axes=(1,))
-    wanted = constant(unit.reshape(batch, samples), "float64") * total
+    wanted = unit.reshape(batch, samples) * total
     below = op.expand_dims(sums, axis=1) <= op.expand_dims(wanted, axis=2)
     return op.sum(cast(below, node.output().dtype), axis=(2,))
 

@@ -16,7 +16,7 @@ from typing import Any
 from tilewright.errors import ModelError
 from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, outputs, reshape, slice_axis, transpose
 from tilewright.frontend.tflite.activation import activate, fused_activation
-from tilewright.frontend.tflite.fixed_point import multiply, quantize_multiplier, scalar_scale, zero_point
+from tilewright.frontend.tflite.fixed_point import multiply, quantize_multiplier
 from tilewright.frontend.tflite.nn import quantized_rows, weight_scales
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.quantized_lstm import convert_integer_lstm
@@ -280,7 +280,7 @@ def _normalized(value: Expr) -> Expr:
     mean = op.mean(value, axis=(1,), keepdims=True)
     spread = value - mean
     variance = op.mean(spread * spread, axis=(1,), keepdims=True)
-    return spread * op.rsqrt(variance + constant(_EPSILON))
+    return spread * op.rsqrt(variance + _EPSILON)
 
 
 @converts("UNIDIRECTIONAL_SEQUENCE_LSTM")
@@ -360,9 +360,9 @@ def convert_svdf(node: Node) -> Expr:
 def _filtered(node: Node) -> Expr:
     """The filters' products with int8 data, scaled to the state's int16."""
     data, weight, state = (node.input_quantization(index) for index in (0, 1, _STATE))
-    centred = cast(node[0], "int32") - constant(zero_point(data), "int32")
+    centred = cast(node[0], "int32") - data.zero
     sums = op.nn.dense(centred, cast(node[1], "int32"))
-    factor = quantize_multiplier(scalar_scale(data) * scalar_scale(weight) / scalar_scale(state))
+    factor = quantize_multiplier(data.step * weight.step / state.step)
     return cast(op.clip(multiply(sums, *factor), -(1 << 15), (1 << 15) - 1), "int16")
 
 
@@ -373,7 +373,7 @@ def _over_time(node: Node, state: Expr, rank: int) -> Expr:
     if integer:
         weight = cast(node[2], "int32")
     elif node.is_quantized(2):
-        weight = cast(node[2], "float32") * constant(scalar_scale(node.input_quantization(2)))
+        weight = cast(node[2], "float32") * node.input_quantization(2).step
     else:
         weight = node[2]
     products = reshape(state * weight, (batch, filters // rank, rank * memory))
@@ -382,7 +382,7 @@ def _over_time(node: Node, state: Expr, rank: int) -> Expr:
         result = result + node[_BIAS]
     if not integer:
         return activate(node, result, fused_activation(node))
-    scales = [scalar_scale(node.input_quantization(index)) for index in (_STATE, 2)]
+    scales = [node.input_quantization(index).step for index in (_STATE, 2)]
     wanted = node.output_quantization()
-    result = multiply(result, *quantize_multiplier(scales[0] * scales[1] / scalar_scale(wanted)))
-    return cast(op.clip(result + constant(zero_point(wanted), "int32"), -128, 127), "int8")
+    result = multiply(result, *quantize_multiplier(scales[0] * scales[1] / wanted.step))
+    return cast(op.clip(result + wanted.zero, -128, 127), "int8")

@@ -14,8 +14,7 @@ from tilewright.frontend.tflite.fixed_point import (
     multiply,
     multiply_wide,
     quantize_multiplier,
-    scalar_scale,
-    zero_point,
+    rescaling,
 )
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts
@@ -24,23 +23,15 @@ from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType
 
 _REDUCTIONS: dict[str, Callable[..., Expr]] = {
-    "SUM": op.sum,
-    "MEAN": op.mean,
-    "REDUCE_PROD": op.prod,
-    "REDUCE_MAX": op.max,
-    "REDUCE_MIN": op.min,
-    "REDUCE_ANY": op.any,
-    "REDUCE_ALL": op.all,
-}
-
-
-def _axes(node: Node) -> list[int]:
-    return sorted({node.axis(axis) for axis in node.ints(1, "axes")})
+    "SUM": op.sum, "MEAN": op.mean, "REDUCE_PROD": op.prod, "REDUCE_MAX": op.max, "REDUCE_MIN": op.min,
+    "REDUCE_ANY": op.any, "REDUCE_ALL": op.all,
+}  # fmt: skip
 
 
 @converts(*_REDUCTIONS)
 def convert_reduction(node: Node) -> Expr:
-    axes, keep = _axes(node), bool(node.option("keep_dims", False))
+    axes = sorted({node.axis(axis) for axis in node.ints(1, "axes")})
+    keep = bool(node.option("keep_dims", False))
     if not axes:
         return node[0]
     if node.is_quantized() and node.name in ("SUM", "MEAN"):
@@ -49,7 +40,7 @@ def convert_reduction(node: Node) -> Expr:
         return _scaled_product(node, axes, keep)
     if node.name == "MEAN" and node.dtype() in ("int32", "int64"):
         total = op.sum(cast(node[0], "int64"), axis=axes, keepdims=keep)
-        return cast(total / constant(prod(node.shape()[axis] for axis in axes), "int64"), node.dtype())
+        return cast(total / prod(node.shape()[axis] for axis in axes), node.dtype())
     return _REDUCTIONS[node.name](node[0], axis=axes, keepdims=keep)
 
 
@@ -57,10 +48,10 @@ def _scaled_sum(node: Node, axes: Sequence[int], keep: bool) -> Expr:
     """Sums of integers in int32, scaled to the output, a mean's count within the factor."""
     given, wanted = node.input_quantization(), node.output_quantization()
     count = prod(node.shape()[axis] for axis in axes)
-    multiplier, shift = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted))
+    multiplier, shift = rescaling(given, wanted)
     total: Expr = op.sum(cast(node[0], "int32"), axis=axes, keepdims=keep)
-    if zero_point(given):
-        total = total - constant(zero_point(given) * count, "int32")
+    if given.zero:
+        total = total - (given.zero * count)
     if node.name == "MEAN":
         positions = min(count.bit_length() - 1, 32, 31 + shift)
         multiplier, shift = (multiplier << positions) // count, shift - positions
@@ -79,7 +70,7 @@ def _scaled_product(node: Node, axes: Sequence[int], keep: bool) -> Expr:
     count = prod(shape[axis] for axis in axes)
     if not 0 < count <= _MOST_PRODUCTS:
         node.unsupported(f"products of {count} integers; up to {_MOST_PRODUCTS}")
-    factor = quantize_multiplier(scalar_scale(given) / scalar_scale(wanted) ** (1.0 / count))
+    factor = quantize_multiplier(given.step / wanted.step ** (1.0 / count))
     rest = [axis for axis in range(len(shape)) if axis not in axes]
     rows = reshape(transpose(centred(node, 0, "int64"), (*axes, *rest)), (count, *(shape[axis] for axis in rest)))
     total = cast(index_axis(rows, 0, 0), "int32")
@@ -98,12 +89,9 @@ def convert_arg(node: Node) -> Expr:
 
 
 _SEGMENTS = {
-    "SEGMENT_SUM": ("add", 0.0),
-    "UNSORTED_SEGMENT_SUM": ("add", 0.0),
-    "UNSORTED_SEGMENT_PROD": ("mul", 1.0),
-    "UNSORTED_SEGMENT_MAX": ("max", -np.inf),
-    "UNSORTED_SEGMENT_MIN": ("min", np.inf),
-}
+    "SEGMENT_SUM": ("add", 0.0), "UNSORTED_SEGMENT_SUM": ("add", 0.0), "UNSORTED_SEGMENT_PROD": ("mul", 1.0),
+    "UNSORTED_SEGMENT_MAX": ("max", -np.inf), "UNSORTED_SEGMENT_MIN": ("min", np.inf),
+}  # fmt: skip
 
 
 @converts(*_SEGMENTS)
@@ -121,7 +109,7 @@ def convert_segment(node: Node) -> Expr:
     kind = DType(node.dtype())
     first = kind.finite_limits()[0 if start < 0 else 1] if np.isinf(start) else start
     # one segment more takes what is dropped
-    ids = op.where(ids < constant(0, "int32"), constant(segments, "int32"), ids)
+    ids = op.where(ids < 0, segments, ids)
     initial = constant(np.full((segments + 1, *rest), first), node.dtype())
     positions = op.reshape(ids, newshape=(1, rows))
     return op.strided_slice(op.scatter_nd(initial, positions, data, mode=mode), begin=(0,), end=(segments,), axes=(0,))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.frontend.builders.elements import masked_slices, python_slice
+from tilewright.frontend.builders.slicing import split_axis
 from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
@@ -22,11 +23,11 @@ from tilewright.frontend.idioms import (
     transpose,
 )
 from tilewright.frontend.tflite.activation import activated
-from tilewright.frontend.tflite.fixed_point import round_array, scalar_scale, zero_point
+from tilewright.frontend.tflite.fixed_point import round_array
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Expr, TupleGetItem
+from tilewright.relay.ir.expr import Expr
 from tilewright.relay.op import host
 
 
@@ -47,9 +48,22 @@ def convert_shape(node: Node) -> Expr:
     return host.shape_of(node[0], node.output().dtype)
 
 
-@converts("RANK")
-def convert_rank(node: Node) -> Expr:
-    return constant(node.rank(), "int32")
+converts.functions(
+    {
+        "RANK": lambda node: constant(node.rank(), "int32"),
+        "EXPAND_DIMS": lambda node: op.expand_dims(node[0], axis=node.axis(node.ints(1, "axis")[0], node.rank() + 1)),
+        "BROADCAST_TO": lambda node: broadcast_to(node[0], node.sizes(1, "shape")),
+        "BROADCAST_ARGS": lambda node: constant(
+            np.broadcast_shapes(tuple(node.ints(0, "shape")), tuple(node.ints(1, "shape"))), node.dtype()
+        ),
+        "FILL": lambda node: op.broadcast_to(reshape(node[1], ()), shape=tuple(node.ints(0, "shape"))),
+        "TILE": lambda node: op.tile(node[0], reps=node.ints(1, "repetitions")),
+        "MATRIX_SET_DIAG": lambda node: op.matrix_set_diag(node[0], node[1]),
+        "MIRROR_PAD": lambda node: op.nn.mirror_pad(
+            node[0], _pairs(node), mode=node.choice("mode", ("REFLECT", "SYMMETRIC"))
+        ),
+    }
+)
 
 
 @converts("SQUEEZE")
@@ -59,33 +73,12 @@ def convert_squeeze(node: Node) -> Expr:
     return op.squeeze(node[0], axis=tuple(axes)) if axes else node[0]
 
 
-@converts("EXPAND_DIMS")
-def convert_expand_dims(node: Node) -> Expr:
-    return op.expand_dims(node[0], axis=node.axis(node.ints(1, "axis")[0], node.rank() + 1), num_newaxis=1)
-
-
 @converts("TRANSPOSE")
 def convert_transpose(node: Node) -> Expr:
     axes = [node.axis(axis) for axis in node.ints(1, "permutation")]
     if sorted(axes) != list(range(node.rank())):
         raise ModelError(f"{node.label}: {axes} is no order of {node.rank()} axes")
     return transpose(node[0], axes)
-
-
-@converts("BROADCAST_TO")
-def convert_broadcast_to(node: Node) -> Expr:
-    return broadcast_to(node[0], node.sizes(1, "shape"))
-
-
-@converts("BROADCAST_ARGS")
-def convert_broadcast_args(node: Node) -> Expr:
-    shape = np.broadcast_shapes(tuple(node.ints(0, "shape")), tuple(node.ints(1, "shape")))
-    return constant(shape, node.dtype())
-
-
-@converts("FILL")
-def convert_fill(node: Node) -> Expr:
-    return op.broadcast_to(reshape(node[1], ()), shape=tuple(node.ints(0, "shape")))
 
 
 @converts("RANGE")
@@ -111,12 +104,12 @@ def convert_concatenation(node: Node) -> Expr:
 def _requantized(node: Node, index: int) -> Expr:
     """Input `index` at the output's scale, through float32 as the reference kernel does it for uint8."""
     given, wanted = node.input_quantization(index), node.output_quantization()
-    if (scalar_scale(given), zero_point(given)) == (scalar_scale(wanted), zero_point(wanted)):
+    if (given.step, given.zero) == (wanted.step, wanted.zero):
         return node[index]
     inverse = np.float32(1) / wanted.scale[0]
     scale = given.scale[0] * inverse
-    bias = np.float32(-zero_point(given)) * scale
-    table = round_array(np.arange(256, dtype=np.float32) * scale + bias).astype(np.int64) + zero_point(wanted)
+    bias = np.float32(-given.zero) * scale
+    table = round_array(np.arange(256, dtype=np.float32) * scale + bias).astype(np.int64) + wanted.zero
     return op.take(constant(np.clip(table, 0, 255), "uint8"), cast(node[index], "int32"), axis=0, mode="fast")
 
 
@@ -136,10 +129,7 @@ def convert_unpack(node: Node) -> list[Expr]:
 def convert_split(node: Node) -> list[Expr]:
     """Inputs: axis, data."""
     axis, count = node.axis(node.ints(0, "axis")[0], node.rank(1)), len(node.operator.outputs)
-    if count == 1:
-        return [node[1]]
-    parts = op.split(node[1], count, axis=axis)
-    return [TupleGetItem(parts, index) for index in range(count)]
+    return split_axis(node, node[1], axis, count)
 
 
 @converts("SPLIT_V")
@@ -148,14 +138,7 @@ def convert_split_v(node: Node) -> list[Expr]:
     axis, sizes = node.axis(node.ints(2, "axis")[0]), node.ints(1, "sizes")
     if -1 in sizes:
         sizes[sizes.index(-1)] = node.shape()[axis] - sum(size for size in sizes if size != -1)
-    if sum(sizes) != node.shape()[axis] or min(sizes) < 0:
-        raise ModelError(f"{node.label}: parts of {sizes} of an axis of {node.shape()[axis]}")
-    ends = np.cumsum(sizes)
-    return [_cut(node[0], axis, int(end) - size, int(end)) for size, end in zip(sizes, ends)]
-
-
-def _cut(data: Expr, axis: int, begin: int, end: int) -> Expr:
-    return op.strided_slice(data, begin=(begin,), end=(end,), strides=(1,), axes=(axis,))
+    return split_axis(node, node[0], axis, sizes)
 
 
 @converts("SLICE")
@@ -176,47 +159,15 @@ def convert_strided_slice(node: Node) -> Expr:
     masks = {
         name: int(node.option(f"{name}_mask", 0)) for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
     }
-    slices, shape, axis = [], [], 0
-    shown = sum(not masks["new_axis"] >> i & 1 and not masks["ellipsis"] >> i & 1 for i in range(len(begin)))
-    for i in range(len(begin)):
-        if masks["ellipsis"] >> i & 1:
-            for _ in range(node.rank() - shown):
-                shape.append(node.shape()[axis])
-                slices.append((0, node.shape()[axis], 1))
-                axis += 1
-        elif masks["new_axis"] >> i & 1:
-            shape.append(1)
-        else:
-            extent = node.shape()[axis]
-            if masks["shrink_axis"] >> i & 1:
-                position = node.axis(begin[i], extent) if isinstance(extent, int) else begin[i]
-                slices.append((position, position + 1, 1))
-            else:
-                offset = begin[i] if node.option("offset", False) else 0
-                bounds = _bounds(begin[i], end[i] + offset, strides[i], extent, masks, i)
-                slices.append(bounds)
-                shape.append(len(range(*bounds)))
-            axis += 1
-    shape += node.shape()[axis:]
-    starts, ends, steps = zip(*slices) if slices else ((), (), ())
-    data = node[0]
-    if slices:
-        data = op.strided_slice(data, begin=starts, end=_python_ends(ends, node.shape()), strides=steps)
-    return reshape(data, shape)
+    if node.option("offset", False):
+        end = [first + last for first, last in zip(begin, end)]
 
+    def element(data: Expr, axis: int, position: int) -> Expr:
+        extent = node.shape(data)[axis]
+        return index_axis(data, axis, node.axis(position, extent) if isinstance(extent, int) else position)
 
-def _bounds(
-    begin: int, end: int, stride: int, extent: int, masks: dict[str, int], position: int
-) -> tuple[int, int, int]:
-    given = slice(
-        None if masks["begin"] >> position & 1 else begin, None if masks["end"] >> position & 1 else end, stride
-    )
-    return given.indices(extent)
-
-
-def _python_ends(ends: Sequence[int], shape: Sequence[Any]) -> tuple[int, ...]:
-    """Ends of slices that run backwards over the first element, which Python writes as far below zero."""
-    return tuple(end if end >= 0 else -extent - 1 for end, extent in zip(ends, shape))
+    bounds = list(zip(begin, end, strides))
+    return masked_slices(node[0], node.rank(), bounds, masks, element, partial(python_slice, node))
 
 
 @converts("REVERSE_V2")
@@ -233,11 +184,6 @@ def convert_reverse_sequence(node: Node) -> Expr:
     return op.reverse_sequence(node[0], cast(node[1], "int32"), seq_axis=seq, batch_axis=batch)
 
 
-@converts("TILE")
-def convert_tile(node: Node) -> Expr:
-    return op.tile(node[0], reps=node.ints(1, "repetitions"))
-
-
 # ------------------------------------------------------------------------------------------------------ padding
 def _pairs(node: Node, index: int = 1) -> list[tuple[int, int]]:
     given = node.static(index, "paddings")
@@ -252,14 +198,8 @@ def convert_pad(node: Node) -> Expr:
     if node.has(2):
         value = node.static(2, "padding value").reshape(-1)[0].item()
     elif node.is_quantized():
-        value = zero_point(node.output_quantization())
+        value = node.output_quantization().zero
     return op.nn.pad(node[0], _pairs(node), pad_value=value)
-
-
-@converts("MIRROR_PAD")
-def convert_mirror_pad(node: Node) -> Expr:
-    mode = node.choice("mode", ("REFLECT", "SYMMETRIC"))
-    return op.nn.mirror_pad(node[0], _pairs(node), mode=mode)
 
 
 @converts("DILATE")
@@ -286,7 +226,7 @@ def convert_space_and_batch(node: Node) -> Expr:
     blocks, pairs = node.ints(1, "block shape"), _pairs(node, 2)
     if node.name == "BATCH_TO_SPACE_ND":
         return op.nn.batch_to_space_nd(node[0], block_shape=blocks, crops=pairs)
-    value = zero_point(node.output_quantization()) if node.is_quantized() else 0
+    value = node.output_quantization().zero if node.is_quantized() else 0
     return op.nn.space_to_batch_nd(node[0], block_shape=blocks, paddings=pairs, pad_value=value)
 
 
@@ -339,7 +279,7 @@ def _bilinear_of_bytes(node: Node, size: list[int], align: bool, half: bool) -> 
         for row, down in corners[0]:
             rows = op.take(node[0], constant(row, "int32"), axis=1, mode="fast")
             corner = cast(op.take(rows, constant(column, "int32"), axis=2, mode="fast"), "float32")
-            terms.append(corner * constant(down, "float32") * constant(across, "float32"))
+            terms.append(corner * down * across)
     return cast(reduce(op.add, [*terms, constant(0.5)]), "uint8")
 
 
@@ -367,8 +307,3 @@ def convert_matrix_diag(node: Node) -> Expr:
     eye = constant(np.eye(extent), "bool")
     rows = op.expand_dims(node[0], axis=node.rank(), num_newaxis=1)
     return op.where(eye, rows, 0)
-
-
-@converts("MATRIX_SET_DIAG")
-def convert_matrix_set_diag(node: Node) -> Expr:
-    return op.matrix_set_diag(node[0], node[1])

@@ -10,60 +10,50 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.idioms import broadcast_to, cast, concatenate, constant, reshape, transpose
+from tilewright.frontend.idioms import along, broadcast_to, cast, concatenate, reshape, transpose
 from tilewright.frontend.tflite.node import Node
 from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
 _UNARY: dict[str, Callable[[Expr], Expr]] = {
-    "STABLEHLO_LOGISTIC": op.sigmoid,
-    "STABLEHLO_ABS": op.abs,
-    "STABLEHLO_NEGATE": op.negative,
-    "STABLEHLO_COSINE": op.cos,
-    "STABLEHLO_EXPONENTIAL": op.exp,
-    "STABLEHLO_FLOOR": op.floor,
-    "STABLEHLO_LOG": op.log,
-    "STABLEHLO_RSQRT": op.rsqrt,
-    "STABLEHLO_TANH": op.tanh,
-}
+    "LOGISTIC": op.sigmoid, "ABS": op.abs, "NEGATE": op.negative, "COSINE": op.cos, "EXPONENTIAL": op.exp,
+    "FLOOR": op.floor, "LOG": op.log, "RSQRT": op.rsqrt, "TANH": op.tanh,
+}  # fmt: skip
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "STABLEHLO_ADD": op.add,
-    "STABLEHLO_SUBTRACT": op.subtract,
-    "STABLEHLO_MULTIPLY": op.multiply,
-    "STABLEHLO_DIVIDE": op.divide,
-    "STABLEHLO_MAXIMUM": op.maximum,
-    "STABLEHLO_MINIMUM": op.minimum,
-    "STABLEHLO_POWER": op.power,
-    "STABLEHLO_REMAINDER": op.mod,
-    "STABLEHLO_SHIFT_LEFT": op.left_shift,
-}
+    "ADD": op.add, "SUBTRACT": op.subtract, "MULTIPLY": op.multiply, "DIVIDE": op.divide, "MAXIMUM": op.maximum,
+    "MINIMUM": op.minimum, "POWER": op.power, "REMAINDER": op.mod, "SHIFT_LEFT": op.left_shift,
+}  # fmt: skip
 _LOGIC = {"STABLEHLO_AND": (op.logical_and, op.bitwise_and), "STABLEHLO_OR": (op.logical_or, op.bitwise_or)}
 _DIRECTIONS = (op.equal, op.not_equal, op.greater_equal, op.greater, op.less_equal, op.less)
 
 
-def _plain(node: Node) -> None:
-    """Refuse quantized tensors."""
-    if node.is_quantized():
-        node.unsupported("quantized tensors")
+def _plain(function: Callable[..., Expr], count: int) -> Callable[[Node], Expr]:
+    """The converter of a function of tensors that are not quantized."""
+
+    def convert(node: Node) -> Expr:
+        if node.is_quantized():
+            node.unsupported("quantized tensors")
+        return function(*[node[index] for index in range(count)])
+
+    return convert
 
 
-@converts(*_UNARY)
-def convert_unary(node: Node) -> Expr:
-    _plain(node)
-    return _UNARY[node.name](node[0])
-
-
-@converts("STABLEHLO_CBRT")
-def convert_cbrt(node: Node) -> Expr:
-    root = op.power(op.abs(node[0]), 1 / 3)
-    return op.sign(node[0]) * root
-
-
-@converts(*_BINARY)
-def convert_binary(node: Node) -> Expr:
-    _plain(node)
-    return _BINARY[node.name](node[0], node[1])
+for count, functions in enumerate((_UNARY, _BINARY), 1):
+    converts.functions({f"STABLEHLO_{name}": _plain(function, count) for name, function in functions.items()})
+converts.functions(
+    {
+        "STABLEHLO_CBRT": lambda node: op.sign(node[0]) * op.power(op.abs(node[0]), 1 / 3),
+        # least, data, largest
+        "STABLEHLO_CLAMP": lambda node: op.minimum(op.maximum(node[1], node[0]), node[2]),
+        "STABLEHLO_CONVERT": lambda node: cast(node[0], node.output().dtype),
+        "STABLEHLO_CONCATENATE": lambda node: concatenate(node.given(), node.axis(int(node.option("dimension")))),
+        "STABLEHLO_RESHAPE": lambda node: reshape(node[0], node.output().shape),
+        "STABLEHLO_TRANSPOSE": lambda node: transpose(
+            node[0], [node.axis(int(axis)) for axis in node.option("permutation")]
+        ),
+    }
+)
 
 
 @converts(*_LOGIC)
@@ -80,32 +70,6 @@ def convert_compare(node: Node) -> Expr:
     return _DIRECTIONS[direction](node[0], node[1])
 
 
-@converts("STABLEHLO_CLAMP")
-def convert_clamp(node: Node) -> Expr:
-    """Inputs: least, data, largest."""
-    return op.minimum(op.maximum(node[1], node[0]), node[2])
-
-
-@converts("STABLEHLO_CONVERT")
-def convert_convert(node: Node) -> Expr:
-    return cast(node[0], node.output().dtype)
-
-
-@converts("STABLEHLO_CONCATENATE")
-def convert_concatenate(node: Node) -> Expr:
-    return concatenate(node.given(), node.axis(int(node.option("dimension"))))
-
-
-@converts("STABLEHLO_RESHAPE")
-def convert_reshape(node: Node) -> Expr:
-    return reshape(node[0], node.output().shape)
-
-
-@converts("STABLEHLO_TRANSPOSE")
-def convert_transpose(node: Node) -> Expr:
-    return transpose(node[0], [node.axis(int(axis)) for axis in node.option("permutation")])
-
-
 @converts("STABLEHLO_SLICE")
 def convert_slice(node: Node) -> Expr:
     begin, end, strides = (
@@ -120,8 +84,8 @@ def convert_slice(node: Node) -> Expr:
 def convert_iota(node: Node) -> Expr:
     output = node.output()
     axis = node.axis(int(node.option("iota_dimension")), len(output.shape))
-    counted = np.arange(output.shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(output.shape))])
-    return broadcast_to(constant(counted, output.dtype), output.shape)
+    counted = along(np.arange(output.shape[axis]), axis, len(output.shape), output.dtype)
+    return broadcast_to(counted, output.shape)
 
 
 @converts("STABLEHLO_BROADCAST_IN_DIM")

@@ -130,15 +130,12 @@ def convert_scatter(node: Node) -> Expr:
     fits: Expr = constant(np.ones((1,) * len(update), bool), "bool")
     for number, axis in enumerate(mapped):
         one = index_axis(starts, len(node.shape(starts)) - 1, number)
-        inside = op.logical_and(
-            one >= constant(0, "int32"),
-            one <= constant(shape[axis] - sizes[axis], "int32"),
-        )
+        inside = op.logical_and(one >= 0, one <= shape[axis] - sizes[axis])
         fits = op.logical_and(fits, _spread(inside, node, batch, len(update)))
         step = constant(prod(shape[axis + 1 :]), "int32")
         positions = positions + _spread(one, node, batch, len(update)) * step
     total = prod(shape)
-    positions = op.broadcast_to(op.where(fits, positions, constant(total, "int32")), shape=update)
+    positions = op.broadcast_to(op.where(fits, positions, total), shape=update)
     # one element more takes what is left out
     flat = concatenate([reshape(node[0], (total,)), constant(np.zeros(1), node.dtype())], 0)
     positions, updates = reshape(positions, (1, prod(update))), reshape(node[2], (prod(update),))
@@ -149,13 +146,9 @@ def convert_scatter(node: Node) -> Expr:
 # --------------------------------------------------------------------------------------------------- sums of products
 @converts("STABLEHLO_DOT_GENERAL")
 def convert_dot_general(node: Node) -> Expr:
-    names = (
-        "lhs_batching_dimensions",
-        "rhs_batching_dimensions",
-        "lhs_contracting_dimensions",
-        "rhs_contracting_dimensions",
+    left_batch, right_batch, left_inner, right_inner = (
+        _numbers(node, f"{side}_{kind}_dimensions") for kind in ("batching", "contracting") for side in ("lhs", "rhs")
     )
-    left_batch, right_batch, left_inner, right_inner = (_numbers(node, name) for name in names)
     if len(left_batch) != len(right_batch) or len(left_inner) != len(right_inner):
         raise ModelError(
             f"{node.label}: axes {left_batch}, {left_inner} of one side, {right_batch}, {right_inner} of the other"
