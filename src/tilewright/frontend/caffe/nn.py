@@ -238,7 +238,5 @@ def convert_mvn(node: CaffeNode) -> Expr:
 
 
 converts.functions(
-    {
-        "ShuffleChannel": lambda node: shuffled_channels(node, node[0], int(node.layer.shuffle_channel_param.group)),
-    }
+    {"ShuffleChannel": lambda node: shuffled_channels(node, node[0], int(node.layer.shuffle_channel_param.group))}
 )

@@ -13,7 +13,7 @@ from tilewright.frontend.builders.product import matmul
 from tilewright.frontend.builders.reductions import REDUCTIONS
 from tilewright.frontend.converters import Converter
 from tilewright.frontend.coreml.node import MilNode, converts
-from tilewright.frontend.idioms import along, broadcast_to, cast, constant, dtype_of, like, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import along, broadcast_to, cast, constant, dtype_of, rank_of, reshape, shape_of
 from tilewright.frontend.signature import Axes, Axis, Ints
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -241,7 +241,7 @@ def convert_attention(query: Expr, key: Expr, value: Expr, attn_mask: Expr | Non
     """softmax(q k / sqrt(d) + mask) v."""
     scores = functions.linear(matmul(query, matrices_turned(key)), float(shape_of(query)[-1]) ** -0.5)
     if attn_mask is not None and dtype_of(attn_mask) == "bool":
-        scores = op.where(attn_mask, scores, like(-np.inf, scores))
+        scores = op.where(attn_mask, scores, -np.inf)
     elif attn_mask is not None:
         scores = scores + attn_mask
     return matmul(op.nn.softmax(scores, axis=-1), value)

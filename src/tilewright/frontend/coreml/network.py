@@ -103,11 +103,11 @@ def _preprocessed(value: Expr, step: Record, colours: str, model: MlModel) -> Ex
         shape = shape_of(value)
         if mean.size != int(np.prod(shape)):
             raise ModelError(f"{model.label}: a mean image of {mean.size} numbers for images of {list(shape)}")
-        return value - constant(mean.reshape(shape))
+        return value - mean.reshape(shape)
     scaler = step.scaler
     red, green, blue = scaler.redBias, scaler.greenBias, scaler.blueBias
     bias = {"RGB": [red, green, blue], "BGR": [blue, green, red]}.get(colours, [scaler.grayBias])
-    scaled = value * constant(scaler.channelScale)
+    scaled = value * scaler.channelScale
     return scaled + constant(np.reshape(bias, (-1, 1, 1)))
 
 

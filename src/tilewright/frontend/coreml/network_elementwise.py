@@ -82,7 +82,7 @@ def convert_activation(node: LayerNode) -> Expr:
     kind = next(iter(node.p.given()), "")
     if kind == "PReLU":
         slope = _per_channel(node, node.p.PReLU.alpha)
-        return op.nn.relu(node[0]) + slope * op.minimum(node[0], constant(0.0))
+        return op.nn.relu(node[0]) + slope * op.minimum(node[0], 0.0)
     if kind == "parametricSoftplus":
         alpha, beta = (_per_channel(node, getattr(node.p.parametricSoftplus, name)) for name in ("alpha", "beta"))
         return alpha * functions.softplus(beta * node[0])

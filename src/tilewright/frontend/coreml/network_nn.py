@@ -183,7 +183,7 @@ def convert_embedding(node: LayerNode) -> Expr:
     lead = (shape[:-3] if len(shape) > 2 else shape[:-1]) if wide else shape[:-1]
     made: Expr = op.take(constant(table), reshape(cast(node[0], "int32"), lead), axis=0, mode="clip")
     if p.hasBias:
-        made = made + constant(node.weights("bias", (width,)))
+        made = made + node.weights("bias", (width,))
     return reshape(made, (*lead, width, 1, 1) if wide and len(shape) > 2 else (*lead, width))
 
 
@@ -197,7 +197,7 @@ def convert_batched_matmul(node: LayerNode) -> Expr:
     # stored column by column
     kernel = node.weights("weights", (columns, rows)).T
     made = matmul(node[0], constant(np.ascontiguousarray(kernel)))
-    return made + constant(node.weights("bias", (columns,))) if p.hasBias else made
+    return made + node.weights("bias", (columns,)) if p.hasBias else made
 
 
 @layers("dot")
@@ -270,7 +270,7 @@ def convert_layer_normalization(node: LayerNode) -> Expr:
 def convert_l2normalize(node: LayerNode) -> Expr:
     axes = list(range(node.rank() - 3, node.rank()))
     total = op.sum(node[0] * node[0], axis=axes, keepdims=True)
-    return node[0] / op.sqrt(total + constant(node.p.epsilon if node.p.has("epsilon") else 1e-6))
+    return node[0] / op.sqrt(total + (node.p.epsilon if node.p.has("epsilon") else 1e-6))
 
 
 @layers("lrn")

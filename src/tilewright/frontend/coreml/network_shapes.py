@@ -133,7 +133,7 @@ def convert_slice_by_size(node: LayerNode) -> Expr:
     if not 0 <= size <= extent:
         node.bad(f"it takes {size} of {extent}")
     first = reshape(cast(node[1], "int32"), ())
-    first = op.where(first < constant(0, "int32"), first + constant(extent, "int32"), first)
+    first = op.where(first < 0, first + extent, first)
     return op.take(node[0], constant(np.arange(size), "int32") + first, axis=axis, mode="clip")
 
 

@@ -145,7 +145,7 @@ def convert_local(node: DarknetNode) -> Expr:
     columns_of = reshape(windows, (batch, channels * size * size, rows * columns))
     made: Expr = op.nn.batch_matmul(transpose(columns_of, (2, 0, 1)), constant(weights))  # [positions, batch, filters]
     made = reshape(transpose(made, (1, 2, 0)), (batch, filters, rows, columns))
-    return activated(node, made + constant(biases[None]), section.text("activation", "logistic"))
+    return activated(node, made + biases[None], section.text("activation", "logistic"))
 
 
 @converts("batchnorm")

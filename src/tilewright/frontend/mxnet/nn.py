@@ -15,7 +15,6 @@ from tilewright.frontend.builders.windows import convolution, pool, transposed_c
 from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
-    constant,
     flatten,
     index_axis,
     move_axis,
@@ -267,7 +266,7 @@ def convert_sequence_last(node: MxnetNode, axis: int = 0, use_sequence_length: b
     steps, batch = shape_of(data)[:2]
     if not use_sequence_length:
         return index_axis(data, 0, steps - 1)
-    positions = cast(node[1], "int32") - constant(1, "int32")
+    positions = cast(node[1], "int32") - 1
     wide = op.expand_dims(reshape(positions, (1, batch)), axis=2, num_newaxis=rank_of(data) - 2)
     return op.squeeze(op.gather(data, 0, broadcast_to(wide, (1, *shape_of(data)[1:]))), axis=(0,))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.frontend.graph_walk import UNAVAILABLE
-from tilewright.frontend.idioms import constant, like, reshape
+from tilewright.frontend.idioms import constant, reshape
 from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Dims, Handle, expression
 from tilewright.relay import op
@@ -89,7 +89,7 @@ def convert_case(node: TfNode) -> list[Any]:
     results = [node.importer.call(name, node.values[1:], f"{node.name}/") for name in names]
     made = results[-1]
     for index in range(len(results) - 2, -1, -1):
-        made = _chosen(node, op.equal(position, like(index, position)), results[index], made)
+        made = _chosen(node, op.equal(position, index), results[index], made)
     return made
 
 

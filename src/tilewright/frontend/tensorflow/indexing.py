@@ -30,11 +30,6 @@ def convert_gather(node: TfNode) -> Any:
     return batched_take(data, node[1], axis, batch + node.rank(1) if batch < 0 else batch)
 
 
-@converts("GatherNd", "ResourceGatherNd")
-def convert_gather_nd(node: TfNode) -> Expr:
-    return gather_nd(resolved(node, 0), node[1])
-
-
 @converts("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax", "TensorScatterMin")
 def convert_tensor_scatter(node: TfNode) -> Expr:
     mode = node.operator.removeprefix("TensorScatter").lower()
@@ -43,21 +38,10 @@ def convert_tensor_scatter(node: TfNode) -> Expr:
     return scatter_nd(node[0], node[1], node[2], mode)
 
 
-@converts("ScatterNd")
-def convert_scatter_nd(node: TfNode) -> Expr:
-    return scatter_nd(full(0, node.dims(2), node.dtype(1)), node[0], node[1], "add")
-
-
 @converts("OneHot")
 def convert_one_hot(node: TfNode) -> Expr:
     axis = node.attr("axis", -1)
     return op.one_hot(node[0], node[2], node[3], depth=node.ints(1, "depth")[0], axis=axis, dtype=node.dtype(2))
-
-
-@converts("Where")
-def convert_where(node: TfNode) -> Expr:
-    data = node[0] if node.dtype() == "bool" else op.not_equal(node[0], 0)
-    return cast(op.argwhere(data), "int64")
 
 
 @converts("DynamicStitch", "ParallelDynamicStitch")
@@ -71,3 +55,14 @@ def convert_stitch(node: TfNode) -> Expr:
         rows = reshape(node[count + index], (one.size, *own))
         made = op.scatter_nd(made, constant(one.reshape(1, -1), "int32"), rows, mode="update")
     return made
+
+
+converts.functions(
+    {
+        **dict.fromkeys(("GatherNd", "ResourceGatherNd"), lambda node: gather_nd(resolved(node, 0), node[1])),
+        "ScatterNd": lambda node: scatter_nd(full(0, node.dims(2), node.dtype(1)), node[0], node[1], "add"),
+        "Where": lambda node: cast(
+            op.argwhere(node[0] if node.dtype() == "bool" else op.not_equal(node[0], 0)), "int64"
+        ),
+    }
+)

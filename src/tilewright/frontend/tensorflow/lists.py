@@ -71,7 +71,7 @@ def _counted_up(count: Any) -> Expr:
     """0, 1 … up to `count`."""
     if isinstance(count, int):
         return constant(np.arange(count), "int32")
-    return op.cumsum(full(1, (count,), "int32"), axis=0) - constant(1, "int32")
+    return op.cumsum(full(1, (count,), "int32"), axis=0) - 1
 
 
 def _items(node: TfNode, index: int = 0) -> Items:

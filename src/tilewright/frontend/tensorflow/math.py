@@ -190,7 +190,7 @@ def _adjoint(node: TfNode) -> Expr:
 def convert_cholesky(node: TfNode) -> Expr:
     """NaN where the matrix is not positive definite."""
     made = linalg.cholesky(node[0])
-    failed = op.not_equal(made[1], constant(0, "int32"))
+    failed = op.not_equal(made[1], 0)
     failed = op.expand_dims(failed, axis=node.rank() - 2, num_newaxis=2)
     return op.where(failed, constant(np.nan, node.dtype()), made[0])
 

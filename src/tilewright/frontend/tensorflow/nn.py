@@ -207,5 +207,5 @@ def convert_fake_quant(node: TfNode) -> Expr:
     scale = (high - low) / np.float32(most - least)
     zero = np.clip(np.floor(least - low / scale + np.float32(0.5)), least, most).astype("float32")
     low, high = (least - zero) * scale, (most - zero) * scale
-    bounded = op.minimum(op.maximum(node[0], constant(low)), constant(high))
+    bounded = op.minimum(op.maximum(node[0], low), high)
     return op.floor((bounded - low) * (1 / scale) + 0.5) * scale + low

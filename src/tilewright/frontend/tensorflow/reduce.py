@@ -70,7 +70,7 @@ def convert_in_top_k(node: TfNode) -> Expr:
     own = op.gather(scores, 1, positions)
     above = op.sum(cast(scores > own, "int32"), axis=(1,))
     known = op.logical_and(known, op.all(op.isfinite(scores), axis=(1,)))
-    return op.logical_and(above < constant(count, "int32"), known)
+    return op.logical_and(above < count, known)
 
 
 @converts("LowerBound", "UpperBound")

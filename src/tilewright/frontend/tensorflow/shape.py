@@ -97,16 +97,6 @@ def convert_expand_dims(node: TfNode) -> Any:
     return op.expand_dims(node[0], axis=node.axis(node.ints(1, "axis")[0], rank))
 
 
-@converts("Transpose", "ConjugateTranspose")
-def convert_transpose(node: TfNode) -> Expr:
-    return transpose(node[0], [node.axis(axis) for axis in node.ints(1)])
-
-
-@converts("BroadcastArgs")
-def convert_broadcast_args(node: TfNode) -> Dims:
-    return Dims(broadcast_shape(node.dims(0), node.dims(1)), node.type("T", "int32"))
-
-
 @converts("Fill", "Empty")
 def convert_fill(node: TfNode) -> Expr:
     value = node[1] if node.operator == "Fill" else constant(0, node.type("dtype"))
@@ -120,7 +110,7 @@ def convert_range(node: TfNode) -> Expr:
         limits = [node.dims(index)[0] for index in range(3)]
         if limits[0] == 0 and limits[2] == 1:
             ones = full(1, (limits[1],), "int32")
-            return cast(op.cumsum(ones, axis=0) - constant(1, "int32"), node.type("Tidx", "int32"))
+            return cast(op.cumsum(ones, axis=0) - 1, node.type("Tidx", "int32"))
         node.unsupported("a range of open length that does not count up from 0")
     begin, end, step = (value.item() for value in found)
     return constant(np.arange(begin, end, step), node.type("Tidx", "int32"))
@@ -380,3 +370,14 @@ def convert_blocks(node: TfNode) -> Expr:
     else:
         made = op.nn.depth_to_space(data, block_size=block, mode="DCR")
     return channels_last(made) if node.last else made
+
+
+converts.functions(
+    {
+        **dict.fromkeys(
+            ("Transpose", "ConjugateTranspose"),
+            lambda node: transpose(node[0], [node.axis(axis) for axis in node.ints(1)]),
+        ),
+        "BroadcastArgs": lambda node: Dims(broadcast_shape(node.dims(0), node.dims(1)), node.type("T", "int32")),
+    }
+)

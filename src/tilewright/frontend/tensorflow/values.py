@@ -16,11 +16,7 @@ class Dims:
     """Whole numbers of which some are symbolic extents: a vector, a single one (`scalar`) or a matrix (`shape`)."""
 
     def __init__(
-        self,
-        extents: Sequence[Any],
-        dtype: str = "int32",
-        scalar: bool = False,
-        shape: tuple[int, ...] | None = None,
+        self, extents: Sequence[Any], dtype: str = "int32", scalar: bool = False, shape: tuple[int, ...] | None = None
     ) -> None:
         self.extents = tuple(extents)
         self.dtype = dtype

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.frontend.tflite.convert import convert_model
 from tilewright.frontend.tflite.convert import initial_states as _initial_states
 from tilewright.frontend.tflite.model import is_tflite
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import converts
 
 if TYPE_CHECKING:
     import numpy as np

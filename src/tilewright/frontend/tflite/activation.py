@@ -22,8 +22,7 @@ from tilewright.frontend.tflite.fixed_point import (
     round_array,
 )
 from tilewright.frontend.tflite.fixed_point import multiply as multiply_fixed
-from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.frontend.tflite.schema import ACTIVATIONS
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr

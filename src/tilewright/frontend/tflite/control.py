@@ -13,8 +13,7 @@ from tilewright.errors import ModelError
 from tilewright.frontend.builders.loops import recursive_call
 from tilewright.frontend.idioms import constant, reshape
 from tilewright.frontend.tflite.flatbuffer import Record
-from tilewright.frontend.tflite.node import Node, World
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Node, World, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Call, Constant, Expr, If, Tuple, TupleGetItem, Var, var
 from tilewright.relay.ir.type import TensorType
@@ -30,9 +29,6 @@ def _run(node: Node, index: int, arguments: Sequence[Expr], world: World) -> lis
 
 
 # ---------------------------------------------------------------------------------------------------- variables
-@converts("VAR_HANDLE")
-def convert_var_handle(node: Node) -> Expr:
-    return constant(node.importer.handle(variable_name(node.operator.options)), "int32")
 
 
 def variable_name(options: Record) -> str:
@@ -118,7 +114,7 @@ def _branches(node: Node, tests: Sequence[Expr], positions: Sequence[int]) -> li
     states = _changed(node, node.world, worlds)
     values = [[*branch, *[_state(node, world, name) for name in states]] for branch, world in zip(branches, worlds)]
     if any([type_of(value) for value in some] != [type_of(value) for value in values[0]] for some in values):
-        raise ModelError(f"{node.label}: its branches give values of different types")
+        node.bad("its branches give values of different types")
     if not tests:
         results = values[-1]
     else:
@@ -235,12 +231,13 @@ def _outer(node: Node, values: Sequence[Expr], params: Sequence[Expr]) -> list[V
     return [param for param in node.importer.parameters() if param in used]
 
 
-@converts("CALL")
-def convert_call(node: Node) -> list[Expr]:
-    return _run(node, int(node.option("subgraph")), node.given(), node.world)
-
-
-@converts("STABLEHLO_COMPOSITE")
-def convert_composite(node: Node) -> list[Expr]:
-    """An operator by the subgraph that it is made of."""
-    return _run(node, int(node.option("decomposition_subgraph_index")), node.given(), node.world)
+converts.functions(
+    {
+        "VAR_HANDLE": lambda node: constant(node.importer.handle(variable_name(node.operator.options)), "int32"),
+        "CALL": lambda node: _run(node, int(node.option("subgraph")), node.given(), node.world),
+        # an operator by the subgraph that it is made of
+        "STABLEHLO_COMPOSITE": lambda node: _run(
+            node, int(node.option("decomposition_subgraph_index")), node.given(), node.world
+        ),
+    }
+)

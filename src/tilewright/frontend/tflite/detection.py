@@ -9,11 +9,9 @@ from math import prod
 
 import numpy as np
 
-from tilewright.errors import ModelError
 from tilewright.frontend.idioms import cast, constant, index_axis, like, reshape
 from tilewright.frontend.tflite.control import loop
-from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -27,9 +25,7 @@ def convert_suppression(node: Node) -> list[Expr]:
     Results: the chosen boxes by number, V5 their scores, zeros behind them, and how many there are.
     """
     if node.is_quantized() or node.rank() != 2 or node.shape()[1] != 4 or node.rank(1) != 1:
-        raise ModelError(
-            f"{node.label} takes boxes [N, 4] and scores [N] of floats, not {node.shape()}, {node.shape(1)}"
-        )
+        node.bad(f"it takes boxes [N, 4] and scores [N] of floats, not {node.shape()}, {node.shape(1)}")
     most = node.ints(2, "number of boxes")[0]
     count = node.shape()[0]
     if not isinstance(count, int) or most < 0:
@@ -105,7 +101,7 @@ def _overlap(boxes: Expr, one: Expr) -> Expr:
 def convert_hashtable_lookup(node: Node) -> list[Expr]:
     """Inputs: what is looked up [n], keys in order [k], values [k, …]. Results: values, zeros where none, and hits."""
     if node.rank() != 1 or node.rank(1) != 1 or node.shape(2)[:1] != node.shape(1):
-        raise ModelError(f"{node.label}: {node.shape()} looked up among {node.shape(1)} keys of values {node.shape(2)}")
+        node.bad(f"{node.shape()} looked up among {node.shape(1)} keys of values {node.shape(2)}")
     same = op.equal(op.expand_dims(node[0], axis=1), op.expand_dims(node[1], axis=0))
     position = op.argmax(cast(same, "int32"), axis=1)
     hit = op.any(same, axis=(1,))
@@ -132,7 +128,7 @@ def convert_hashtable_import(node: Node) -> list[Expr]:
     """Keys and values of a table; as in the interpreter, those of the first import stay."""
     keys, values = node.static(1, "keys").reshape(-1), node.static(2, "values").reshape(-1)
     if keys.size != values.size:
-        raise ModelError(f"{node.label}: {keys.size} keys of {values.size} values")
+        node.bad(f"{keys.size} keys of {values.size} values")
     node.importer.tables.setdefault(_table(node), (keys, values))
     return []
 
@@ -143,7 +139,7 @@ def convert_hashtable_find(node: Node) -> Expr:
     keys, values = node.importer.tables.get(_table(node), (np.empty(0), np.empty(0)))
     default = node.static(2, "default").reshape(-1)
     if default.size != 1:
-        raise ModelError(f"{node.label}: {default.size} defaults")
+        node.bad(f"{default.size} defaults")
     return op.text.look_up(node[1], keys.tolist(), values.tolist(), default.tolist()[0], dtype=node.output().dtype)
 
 
@@ -161,7 +157,7 @@ def convert_sparse_embedding(node: Node) -> Expr:
     combiner = node.choice("combiner", ("SUM", "MEAN", "SQRTN"), default=0)
     lead = shape[:-1]
     if node.rank(1) != 2 or node.shape(1)[1] != len(shape) or min(shape, default=0) < 0:
-        raise ModelError(f"{node.label}: places {node.shape(1)} in a shape {shape}")
+        node.bad(f"places {node.shape(1)} in a shape {shape}")
     count = prod(lead)
     steps = [prod(lead[axis + 1 :]) for axis in range(len(lead))] + [0]
     bucket = op.sum(node[1] * steps, axis=(1,))

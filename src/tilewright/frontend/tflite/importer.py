@@ -16,8 +16,7 @@ from tilewright.frontend.finish import Finisher, fold_call
 from tilewright.frontend.graph_walk import UNAVAILABLE, Unavailable, attempt
 from tilewright.frontend.signature import apply
 from tilewright.frontend.tflite.model import Model, Operator, Subgraph, Tensor
-from tilewright.frontend.tflite.node import Importer, Node, World, state_name
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Importer, Node, World, converts, state_name
 from tilewright.frontend.tflite.spectrum import of_complex
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.expr import Constant, Expr

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.errors import ModelError
 from tilewright.frontend.builders.elements import batched_take, gather_nd, scatter_nd
 from tilewright.frontend.idioms import along, broadcast_to, cast, constant, index_axis, reshape, shape_of
-from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -22,7 +20,7 @@ def convert_gather(node: Node) -> Expr:
         return op.take(node[0], indices, axis=axis, mode="clip")
     shape, positions = node.shape(), node.shape(1)
     if shape[:batch] != positions[:batch] or axis < batch:
-        raise ModelError(f"{node.label}: batches {list(positions[:batch])} of data {list(shape)}")
+        node.bad(f"batches {list(positions[:batch])} of data {list(shape)}")
     return batched_take(node[0], indices, axis, batch)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import ModelError
 from tilewright.frontend.builders import functions
 from tilewright.frontend.idioms import cast, constant, shape_of
 from tilewright.frontend.tflite.activation import activated, fused_activation, unary
@@ -28,9 +27,8 @@ from tilewright.frontend.tflite.fixed_point import (
     real_table,
     rescaling,
 )
-from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.frontend.tflite.normalization import high_product, inverse_sqrt
-from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType
@@ -67,9 +65,7 @@ def _sum_of_powers(node: Node, function: Callable[[Expr, Expr], Expr], logs: lis
     """int16 tensors whose scales are powers of two: one operand is shifted to the output's scale."""
     shifts = [log - logs[2] for log in logs[:2]]
     if max(shifts) > 0 or 0 not in shifts:
-        raise ModelError(
-            f"{node.label}: the scales 2^{logs[0]} and 2^{logs[1]} do not go with the output's 2^{logs[2]}"
-        )
+        node.bad(f"the scales 2^{logs[0]} and 2^{logs[1]} do not go with the output's 2^{logs[2]}")
     operands = [divide_by_power(cast(node[i], "int32"), -shift) for i, shift in enumerate(shifts)]
     total = op.clip(function(*operands), -32768, 32767)
     low, high = activation_range(node, fused_activation(node))

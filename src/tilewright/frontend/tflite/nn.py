@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import ModelError
 from tilewright.frontend.builders.elements import matrices_turned
 from tilewright.frontend.builders.window_rules import biased, transposed_sizes
 from tilewright.frontend.idioms import (
@@ -31,8 +30,7 @@ from tilewright.frontend.tflite.fixed_point import (
     multiply_wide,
     quantize_multipliers,
 )
-from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.relay.ir.type import as_dim
@@ -53,7 +51,7 @@ def same_padding(size: Any, kernel: int, stride: int, dilation: int = 1) -> tupl
 def paddings(node: Node, sizes: Sequence[Any], kernel: Sequence[int], strides: Any, dilation: Any) -> tuple[int, ...]:
     """The padding of the spatial axes by the option `padding`: first before all of them, then behind."""
     if min((*strides, *dilation)) < 1:
-        raise ModelError(f"{node.label}: strides {list(strides)} and dilations {list(dilation)} should be positive")
+        node.bad(f"strides {list(strides)} and dilations {list(dilation)} should be positive")
     if node.choice("padding", PADDINGS) == "VALID":
         return (0,) * (2 * len(kernel))
     pairs = [same_padding(*axis) for axis in zip(sizes, kernel, strides, dilation)]
@@ -126,20 +124,20 @@ def _convolution(node: Node, data: Expr, weight: Expr, groups: int) -> Expr:
 @converts("CONV_2D")
 def convert_conv2d(node: Node) -> Expr:
     if node.rank() != 4 or node.rank(1) != 4:
-        raise ModelError(f"{node.label} takes data and weights of four dimensions")
+        node.bad("it takes data and weights of four dimensions")
     channels, taken = node.shape()[3], node.shape(1)[3]
     if taken < 1 or channels % taken:
-        raise ModelError(f"{node.label}: its weights take {taken} channels, the data has {channels}")
+        node.bad(f"its weights take {taken} channels, the data has {channels}")
     return _convolution(node, node[0], transpose(node[1], (0, 3, 1, 2)), channels // taken)
 
 
 @converts("DEPTHWISE_CONV_2D")
 def convert_depthwise_conv2d(node: Node) -> Expr:
     if node.rank() != 4 or node.rank(1) != 4:
-        raise ModelError(f"{node.label} takes data and weights of four dimensions")
+        node.bad("it takes data and weights of four dimensions")
     channels, filters = node.shape()[3], node.shape(1)[3]
     if node.shape(1)[0] != 1 or filters % channels:
-        raise ModelError(f"{node.label}: weights {list(node.shape(1))} over {channels} channels")
+        node.bad(f"weights {list(node.shape(1))} over {channels} channels")
     data = node[0] if filters == channels else op.repeat(node[0], repeats=filters // channels, axis=3)
     return _convolution(node, data, transpose(node[1], (3, 0, 1, 2)), filters)
 
@@ -208,12 +206,12 @@ def convert_fully_connected(node: Node) -> Expr:
     if int(node.option("weights_format", 0)):
         node.unsupported("shuffled weights")
     if node.rank(1) != 2:
-        raise ModelError(f"{node.label}: its weights have {node.rank(1)} dimensions; two are needed")
+        node.bad(f"its weights have {node.rank(1)} dimensions; two are needed")
     units, depth = node.shape(1)
     shape = node.shape()
     rows = as_dim(product(shape) // depth) if depth else 0
     if as_dim(rows * depth) != product(shape):
-        raise ModelError(f"{node.label}: input {list(shape)} does not divide into rows of {depth}")
+        node.bad(f"input {list(shape)} does not divide into rows of {depth}")
     keep = bool(node.option("keep_num_dims", False))
     data = reshape(node[0], (rows, depth))
     bias = node[2] if node.has(2) else None
@@ -250,7 +248,7 @@ def convert_batch_matmul(node: Node) -> Expr:
     left, right = node[0], node[1]
     a, b = node.shape(), node.shape(1)
     if min(len(a), len(b)) < 2:
-        raise ModelError(f"{node.label} takes matrices, not {list(a)} and {list(b)}")
+        node.bad(f"it takes matrices, not {list(a)} and {list(b)}")
     if node.option("adj_x", False):
         left = matrices_turned(left)
     if not node.option("adj_y", False):
@@ -298,7 +296,7 @@ def _transposed_window(node: Node, weight: Expr, strides: tuple[int, ...]) -> tu
     wanted, data = node.ints(0, "output shape"), channels_first(node[2])
     kernel, count = shape_of(weight)[2:], len(strides)
     if len(wanted) != count + 2 or min(strides) < 1:
-        raise ModelError(f"{node.label}: output shape {wanted}, strides {list(strides)}")
+        node.bad(f"output shape {wanted}, strides {list(strides)}")
     pads = paddings(node, wanted[1:-1], kernel, strides, (1,) * count)
     made = transposed_sizes(shape_of(data)[2:], kernel, strides, (list(pads[:count]), list(pads[count:])), [1] * count)
     extra = [want - got for want, got in zip(wanted[1:-1], made)]
@@ -353,7 +351,7 @@ def _window(node: Node) -> dict[str, Any]:
     size = (node.option("filter_height"), node.option("filter_width"))
     strides = (node.option("stride_h"), node.option("stride_w"))
     if node.rank() != 4 or min(size) < 1:
-        raise ModelError(f"{node.label}: a window of {list(size)} over data of shape {list(node.shape())}")
+        node.bad(f"a window of {list(size)} over data of shape {list(node.shape())}")
     pads = paddings(node, node.shape()[1:3], size, strides, (1, 1))
     return {"pool_size": size, "strides": strides, "padding": pads}
 

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.frontend.converters import Converters
 from tilewright.frontend.graph_node import NodeInputs
 from tilewright.frontend.known_sizes import known_sizes
 from tilewright.frontend.tflite.model import Operator, Quantization, Subgraph, Tensor
 from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar, Var, var
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
+
+#: The one table of converters: TFLite's builtin operators by the schema's names, custom ones by their own.
+converts = Converters("tflite")
 
 
 class World:

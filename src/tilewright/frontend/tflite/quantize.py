@@ -5,14 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.frontend.idioms import cast, constant, dtype_of, round_half_away
-from tilewright.frontend.tflite.fixed_point import (
-    finish,
-    multiply,
-    rescaling,
-)
+from tilewright.frontend.tflite.fixed_point import finish, multiply, rescaling
 from tilewright.frontend.tflite.model import Quantization
-from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType

@@ -13,13 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.idioms import cast, constant, index_axis
-from tilewright.frontend.tflite.fixed_point import (
-    divide_by_power,
-    multiply,
-    quantize_multiplier,
-    sigmoid_16,
-    tanh_16,
-)
+from tilewright.frontend.tflite.fixed_point import divide_by_power, multiply, quantize_multiplier, sigmoid_16, tanh_16
 from tilewright.frontend.tflite.model import Quantization
 from tilewright.frontend.tflite.node import Node
 from tilewright.relay import op

@@ -13,10 +13,8 @@ from math import prod
 
 import numpy as np
 
-from tilewright.errors import ModelError
 from tilewright.frontend.idioms import cast, constant, like
-from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
@@ -95,7 +93,7 @@ def convert_random(node: Node) -> Expr:
 def convert_multinomial(node: Node) -> Expr:
     """Inputs: logits [B, classes], number of samples. Classes drawn by where a number falls among the sums."""
     if node.rank() != 2:
-        raise ModelError(f"{node.label} takes logits of two dimensions, not {list(node.shape())}")
+        node.bad(f"it takes logits of two dimensions, not {list(node.shape())}")
     samples, batch = node.ints(1, "number of samples")[0], node.shape()[0]
     if not isinstance(batch, int) or samples < 0:
         node.unsupported(f"{samples} samples of {batch} rows")

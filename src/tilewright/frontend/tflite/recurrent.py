@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tilewright.errors import ModelError
 from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, outputs, reshape, slice_axis, transpose
 from tilewright.frontend.tflite.activation import activate, fused_activation
 from tilewright.frontend.tflite.fixed_point import multiply, quantize_multiplier
 from tilewright.frontend.tflite.nn import quantized_rows, weight_scales
-from tilewright.frontend.tflite.node import Node
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.frontend.tflite.quantized_lstm import convert_integer_lstm
-from tilewright.frontend.tflite.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.topi.recurrent import Activation
@@ -44,7 +42,7 @@ class Sequence:
     def of(cls, node: Node, value: Expr, time_major: bool) -> Sequence:
         """Of an input [T, B, width], or [B, T, width]."""
         if len(node.shape(value)) != 3:
-            raise ModelError(f"{node.label} takes data of three dimensions, not {list(node.shape(value))}")
+            node.bad(f"it takes data of three dimensions, not {list(node.shape(value))}")
         return cls(value if time_major else transpose(value, (1, 0, 2)), time_major)
 
     def steps(self, node: Node) -> int:
@@ -63,7 +61,7 @@ def product(node: Node, data: Expr, index: int) -> Expr:
     """Rows […, width] times the weights [units, width] of input `index`, which may be of 8 bits."""
     shape = node.shape(data)
     if node.rank(index) != 2 or node.shape(index)[1] != shape[-1]:
-        raise ModelError(f"{node.label}: weights {list(node.shape(index))} over rows of {shape[-1]}")
+        node.bad(f"weights {list(node.shape(index))} over rows of {shape[-1]}")
     flat = reshape(data, (-1, shape[-1])) if len(shape) != 2 else data
     if node.is_quantized(index):
         codes, scale, zero = quantized_rows(flat, (1,), bool(node.option("asymmetric_quantize_inputs", False)))
@@ -342,9 +340,7 @@ def convert_svdf(node: Node) -> Expr:
     filters, memory = node.shape(2)
     rank = int(node.option("rank"))
     if rank < 1 or filters % rank or prod(node.shape(_STATE)) != node.shape()[0] * filters * memory:
-        raise ModelError(
-            f"{node.label}: {filters} filters of rank {rank} over a memory of {memory}, state {node.shape(_STATE)}"
-        )
+        node.bad(f"{filters} filters of rank {rank} over a memory of {memory}, state {node.shape(_STATE)}")
     integer = node.is_quantized()
     newest = _filtered(node) if integer else product(node, node[0], 1)
     state = reshape(node[_STATE], (node.shape()[0], filters, memory))

@@ -16,8 +16,7 @@ from tilewright.frontend.tflite.fixed_point import (
     quantize_multiplier,
     rescaling,
 )
-from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType

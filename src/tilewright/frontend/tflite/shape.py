@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import ModelError
 from tilewright.frontend.builders.elements import masked_slices, python_slice
 from tilewright.frontend.builders.slicing import split_axis
 from tilewright.frontend.idioms import (
@@ -24,8 +23,7 @@ from tilewright.frontend.idioms import (
 )
 from tilewright.frontend.tflite.activation import activated
 from tilewright.frontend.tflite.fixed_point import round_array
-from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.relay.op import host
@@ -77,7 +75,7 @@ def convert_squeeze(node: Node) -> Expr:
 def convert_transpose(node: Node) -> Expr:
     axes = [node.axis(axis) for axis in node.ints(1, "permutation")]
     if sorted(axes) != list(range(node.rank())):
-        raise ModelError(f"{node.label}: {axes} is no order of {node.rank()} axes")
+        node.bad(f"{axes} is no order of {node.rank()} axes")
     return transpose(node[0], axes)
 
 
@@ -85,7 +83,7 @@ def convert_transpose(node: Node) -> Expr:
 def convert_range(node: Node) -> Expr:
     start, stop, step = (node.static(index, what).reshape(-1)[0] for index, what in enumerate(("start", "end", "step")))
     if step == 0:
-        raise ModelError(f"{node.label}: a range by steps of 0")
+        node.bad("a range by steps of 0")
     count = max(int(np.ceil((stop - start) / step)), 0)
     return constant(start + np.arange(count) * step, node.output().dtype)
 
@@ -148,7 +146,7 @@ def convert_slice(node: Node) -> Expr:
     for axis, (begin, end) in enumerate(zip(begins, ends)):
         extent = node.shape()[axis]
         if isinstance(extent, int) and not 0 <= begin <= end <= extent:
-            raise ModelError(f"{node.label}: elements {begin} to {end} of axis {axis}, which has {extent}")
+            node.bad(f"elements {begin} to {end} of axis {axis}, which has {extent}")
     return op.strided_slice(node[0], begin=tuple(begins), end=tuple(ends))
 
 
@@ -188,7 +186,7 @@ def convert_reverse_sequence(node: Node) -> Expr:
 def _pairs(node: Node, index: int = 1) -> list[tuple[int, int]]:
     given = node.static(index, "paddings")
     if given.ndim != 2 or given.shape[1] != 2 or (given < 0).any():
-        raise ModelError(f"{node.label}: paddings {given.tolist()}")
+        node.bad(f"paddings {given.tolist()}")
     return [(int(before), int(behind)) for before, behind in given]
 
 
@@ -207,7 +205,7 @@ def convert_dilate(node: Node) -> Expr:
     """Inputs: data, the step of each axis, what stands between."""
     steps = node.ints(1, "dilations")
     if len(steps) != node.rank() or min(steps, default=1) < 1:
-        raise ModelError(f"{node.label}: dilations {steps} of {node.rank()} axes")
+        node.bad(f"dilations {steps} of {node.rank()} axes")
     value = node.static(2, "padding value").reshape(-1)[0].item()
     return op.nn.dilate(node[0], strides=steps, dilation_value=value)
 

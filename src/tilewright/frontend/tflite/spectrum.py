@@ -18,8 +18,7 @@ from tilewright.frontend.idioms import (
     shape_of,
     slice_axis,
 )
-from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 

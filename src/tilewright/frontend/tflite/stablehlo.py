@@ -9,10 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilewright.errors import ModelError
 from tilewright.frontend.idioms import along, broadcast_to, cast, concatenate, reshape, transpose
-from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -66,7 +64,7 @@ def convert_logic(node: Node) -> Expr:
 def convert_compare(node: Node) -> Expr:
     direction = int(node.option("comparison_direction"))
     if direction >= len(_DIRECTIONS):
-        raise ModelError(f"{node.label}: comparison {direction}; there are {len(_DIRECTIONS)}")
+        node.bad(f"comparison {direction}; there are {len(_DIRECTIONS)}")
     return _DIRECTIONS[direction](node[0], node[1])
 
 
@@ -76,7 +74,7 @@ def convert_slice(node: Node) -> Expr:
         tuple(int(value) for value in node.option(name)) for name in ("start_indices", "limit_indices", "strides")
     )
     if not len(begin) == len(end) == len(strides) == node.rank() or min(strides, default=1) < 1:
-        raise ModelError(f"{node.label}: elements {begin} to {end} by {strides} of {node.rank()} axes")
+        node.bad(f"elements {begin} to {end} by {strides} of {node.rank()} axes")
     return op.strided_slice(node[0], begin=begin, end=end, strides=strides)
 
 

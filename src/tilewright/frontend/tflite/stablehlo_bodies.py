@@ -10,8 +10,7 @@ import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.frontend.idioms import constant, full, reshape, slice_axis
-from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -99,7 +98,7 @@ def convert_stablehlo_reduce_window(node: Node) -> Expr:
         given = getattr(node.operator.options, option, None)
         values = [default] * count if given is None or not len(given) else [int(value) for value in given]
         if len(values) != count:
-            raise ModelError(f"{node.label}: {option} {values} of {rank} axes")
+            node.bad(f"{option} {values} of {rank} axes")
         return values
 
     window, strides = numbers("window_dimensions", 1, rank), numbers("window_strides", 1, rank)
@@ -119,7 +118,7 @@ def convert_reduce_window(node: Node) -> Expr:
     )
     rank = node.rank()
     if not len(window) == len(strides) == len(dilation) == rank or len(node.inputs) != 5:
-        raise ModelError(f"{node.label}: windows {window}, strides {strides}, dilations {dilation} of {rank} axes")
+        node.bad(f"windows {window}, strides {strides}, dilations {dilation} of {rank} axes")
     return _windows(node, _WINDOW_FUNCTIONS[code], window, strides, [1] * rank, dilation, [(0, 0)] * rank)
 
 

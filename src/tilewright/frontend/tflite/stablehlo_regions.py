@@ -12,12 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import ModelError
 from tilewright.frontend.builders import windows
 from tilewright.frontend.builders.product import einsum
 from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, reshape, slice_axis, transpose
-from tilewright.frontend.tflite.node import Node
-from tilewright.frontend.tflite.registry import converts
+from tilewright.frontend.tflite.node import Node, converts
 from tilewright.frontend.tflite.stablehlo_bodies import combination, padded
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -36,7 +34,7 @@ def convert_pad(node: Node) -> Expr:
         _numbers(node, name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
     )
     if not len(low) == len(high) == len(between) == node.rank() or min(between, default=0) < 0:
-        raise ModelError(f"{node.label}: paddings {low}, {high} and {between} of {node.rank()} axes")
+        node.bad(f"paddings {low}, {high} and {between} of {node.rank()} axes")
     return padded(node, node[0], reshape(node[1], ()), low, high, between)
 
 
@@ -45,11 +43,11 @@ def convert_dynamic_slice(node: Node) -> Expr:
     """Inputs: data, the first position of each axis, moved so that the slice fits."""
     sizes = _numbers(node, "slice_sizes")
     if len(sizes) != node.rank() or len(node.inputs) != 1 + node.rank():
-        raise ModelError(f"{node.label}: slices of {sizes} at {len(node.inputs) - 1} places of {node.rank()} axes")
+        node.bad(f"slices of {sizes} at {len(node.inputs) - 1} places of {node.rank()} axes")
     data = node[0]
     for axis, (size, extent) in enumerate(zip(sizes, node.shape())):
         if not 0 <= size <= extent:
-            raise ModelError(f"{node.label}: a slice of {size} of an axis of {extent}")
+            node.bad(f"a slice of {size} of an axis of {extent}")
         first = op.clip(reshape(cast(node[1 + axis], "int32"), ()), 0, extent - size)
         data = op.take(data, constant(np.arange(size), "int32") + first, axis=axis, mode="clip")
     return data
@@ -62,7 +60,7 @@ def _starts(node: Node, index: int, vector: int) -> Expr:
     if vector == rank:
         return op.expand_dims(value, axis=rank)
     if not 0 <= vector < rank:
-        raise ModelError(f"{node.label}: its coordinates lie along axis {vector} of {rank}")
+        node.bad(f"its coordinates lie along axis {vector} of {rank}")
     return transpose(value, [*(axis for axis in range(rank) if axis != vector), vector])
 
 
@@ -95,7 +93,7 @@ def convert_gather(node: Node) -> Expr:
     rank = len(node.shape(starts)) - 1 + len(offset)
     batch = [axis for axis in range(rank) if axis not in offset]
     if len(sizes) != len(shape) or len(offset) != len(kept) or len(mapped) != node.shape(starts)[-1]:
-        raise ModelError(f"{node.label}: windows of {sizes} at {len(mapped)} coordinates in data {list(shape)}")
+        node.bad(f"windows of {sizes} at {len(mapped)} coordinates in data {list(shape)}")
     positions: Expr = constant(_offsets(shape, sizes, kept, offset, rank), "int32")
     for number, axis in enumerate(mapped):
         one = op.clip(index_axis(starts, len(node.shape(starts)) - 1, number), 0, shape[axis] - sizes[axis])
@@ -122,7 +120,7 @@ def convert_scatter(node: Node) -> Expr:
     kept = [axis for axis in range(len(shape)) if axis not in inserted]
     batch = [axis for axis in range(len(update)) if axis not in window]
     if len(window) != len(kept) or len(mapped) != node.shape(starts)[-1]:
-        raise ModelError(f"{node.label}: windows along {window} at {len(mapped)} coordinates in data {list(shape)}")
+        node.bad(f"windows along {window} at {len(mapped)} coordinates in data {list(shape)}")
     sizes = [1] * len(shape)
     for axis, position in zip(kept, window):
         sizes[axis] = update[position]
@@ -150,9 +148,7 @@ def convert_dot_general(node: Node) -> Expr:
         _numbers(node, f"{side}_{kind}_dimensions") for kind in ("batching", "contracting") for side in ("lhs", "rhs")
     )
     if len(left_batch) != len(right_batch) or len(left_inner) != len(right_inner):
-        raise ModelError(
-            f"{node.label}: axes {left_batch}, {left_inner} of one side, {right_batch}, {right_inner} of the other"
-        )
+        node.bad(f"axes {left_batch}, {left_inner} of one side, {right_batch}, {right_inner} of the other")
     letters = iter(string.ascii_letters)
     left = {axis: next(letters) for axis in range(node.rank())}
     right = {theirs: left[own] for own, theirs in zip([*left_batch, *left_inner], [*right_batch, *right_inner])}
