@@ -20,21 +20,19 @@ converts.unary({
     "Sigmoid": op.sigmoid, "TanH": op.tanh, "AbsVal": op.abs, "BNLL": functions.softplus, "ReLU6": functions.relu6,
     "Mish": functions.mish,
 })  # fmt: skip
-converts.functions(
-    {
-        "ELU": lambda node: functions.elu(node[0], node.layer.elu_param.alpha),
-        "Swish": lambda node: node[0] * op.sigmoid(functions.linear(node[0], node.layer.swish_param.beta)),
-        "Clip": lambda node: op.clip(node[0], node.layer.clip_param.min, node.layer.clip_param.max),
-        # 1 above the threshold, 0 else
-        "Threshold": lambda node: cast(node[0] > node.layer.threshold_param.threshold, node.dtype()),
-        "Parameter": lambda node: constant(node.blob(0)),
-        # a factor a channel times one input, plus another
-        "Axpy": lambda node: reshape(node[0], (*node.shape()[:2], 1, 1)) * node[1] + node[2],
-        "Bias": lambda node: node[0] + _spread(node, node.layer.bias_param, node[1] if node.has(1) else node.blob(0)),
-        # layers that change nothing outside of training
-        **dict.fromkeys(("Dropout", "Split"), lambda node: [node[0]] * max(len(node.tops), 1)),
-    }
-)
+converts.functions({
+    "ELU": lambda node: functions.elu(node[0], node.layer.elu_param.alpha),
+    "Swish": lambda node: node[0] * op.sigmoid(functions.linear(node[0], node.layer.swish_param.beta)),
+    "Clip": lambda node: op.clip(node[0], node.layer.clip_param.min, node.layer.clip_param.max),
+    # 1 above the threshold, 0 else
+    "Threshold": lambda node: cast(node[0] > node.layer.threshold_param.threshold, node.dtype()),
+    "Parameter": lambda node: constant(node.blob(0)),
+    # a factor a channel times one input, plus another
+    "Axpy": lambda node: reshape(node[0], (*node.shape()[:2], 1, 1)) * node[1] + node[2],
+    "Bias": lambda node: node[0] + _spread(node, node.layer.bias_param, node[1] if node.has(1) else node.blob(0)),
+    # layers that change nothing outside of training
+    **dict.fromkeys(("Dropout", "Split"), lambda node: [node[0]] * max(len(node.tops), 1)),
+})  # fmt: skip
 
 
 @converts("ReLU")

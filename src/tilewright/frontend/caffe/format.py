@@ -26,7 +26,6 @@ class CaffeFrontend(PairFrontend):
         return is_binary(source.contents) or is_text(source.contents)
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
-        """As `from_caffe`."""
         return from_caffe(*parts_of(model), input_shapes)
 
     def operators(self) -> dict[str, list[str]]:

@@ -14,28 +14,21 @@ _SPELLED = {
     "IM2COL": "Im2col", "LRN": "LRN", "MVN": "MVN", "RELU": "ReLU", "SOFTMAX_LOSS": "SoftmaxWithLoss", "TANH": "TanH",
 }  # fmt: skip
 
-#: Types of version 0, and the parameters of today that their fields became.
-_VERSION_0: dict[str, tuple[str, str, dict[str, str]]] = {
-    "conv": ("Convolution", "convolution_param",
-             {"num_output": "num_output", "biasterm": "bias_term", "group": "group"}),
-    "innerproduct": ("InnerProduct", "inner_product_param", {"num_output": "num_output", "biasterm": "bias_term"}),
-    "pool": ("Pooling", "pooling_param",
-             {"pool": "pool", "kernelsize": "kernel_size", "stride": "stride", "pad": "pad"}),
-    "lrn": ("LRN", "lrn_param", {"local_size": "local_size", "alpha": "alpha", "beta": "beta", "k": "k"}),
-    "concat": ("Concat", "concat_param", {"concat_dim": "concat_dim"}),
-    "relu": ("ReLU", "relu_param", {}),
-    "dropout": ("Dropout", "softmax_param", {}),
-    "softmax": ("Softmax", "softmax_param", {}),
-    "sigmoid": ("Sigmoid", "softmax_param", {}),
-    "tanh": ("TanH", "softmax_param", {}),
-    "bnll": ("BNLL", "softmax_param", {}),
-    "flatten": ("Flatten", "flatten_param", {}),
-    "split": ("Split", "softmax_param", {}),
-    "im2col": ("Im2col", "convolution_param", {}),
-    "data": ("Data", "softmax_param", {}),
-    "softmax_loss": ("SoftmaxWithLoss", "softmax_param", {}),
-    "accuracy": ("Accuracy", "softmax_param", {}),
+#: Types of version 0 with the parameters of today that they have, and the fields of those.
+_VERSION_0 = {
+    "conv": ("Convolution", "convolution_param", "num_output biasterm group"),
+    "im2col": ("Im2col", "convolution_param", ""),
+    "innerproduct": ("InnerProduct", "inner_product_param", "num_output biasterm"),
+    "pool": ("Pooling", "pooling_param", "pool kernelsize stride pad"),
+    "lrn": ("LRN", "lrn_param", "local_size alpha beta k"), "concat": ("Concat", "concat_param", "concat_dim"),
 }  # fmt: skip
+#: Those without parameters.
+_PLAIN = {
+    "relu": "ReLU", "dropout": "Dropout", "softmax": "Softmax", "sigmoid": "Sigmoid", "tanh": "TanH", "bnll": "BNLL",
+    "flatten": "Flatten", "split": "Split", "data": "Data", "softmax_loss": "SoftmaxWithLoss", "accuracy": "Accuracy",
+}  # fmt: skip
+#: Fields of version 0 that have another name today.
+_FIELDS = {"biasterm": "bias_term", "kernelsize": "kernel_size"}
 _WINDOWS = ("conv", "im2col")
 
 
@@ -69,17 +62,17 @@ def _of_version_0(net: Record, connection: Record) -> Record:
     values |= {"name": old.name, "blobs": old.blobs}
     if old.type == "padding":
         return _new(net, "LayerParameter", **values, type="padding", convolution_param=_window(net, old))
+    if old.type in _PLAIN:
+        return _new(net, "LayerParameter", **values, type=_PLAIN[old.type])
     if old.type not in _VERSION_0:
         raise UnsupportedError(f"layer {old.name!r} is of the type {old.type!r} of version 0, which is not supported")
-    kind, parameter, names = _VERSION_0[old.type]
-    given = {today: getattr(old, field) for field, today in names.items() if old.has(field)}
-    message = {"convolution_param": "ConvolutionParameter", "pooling_param": "PoolingParameter",
-               "inner_product_param": "InnerProductParameter", "lrn_param": "LRNParameter",
-               "concat_param": "ConcatParameter"}.get(parameter)  # fmt: skip
+    kind, parameter, fields = _VERSION_0[old.type]
+    given = {_FIELDS.get(field, field): getattr(old, field) for field in fields.split() if old.has(field)}
     if old.type in _WINDOWS:
         given |= _window(net, old).given()
-    if message is not None:
-        values[parameter] = _new(net, message, **given)
+    words = parameter.removesuffix("_param").split("_")
+    message = "".join(word.upper() if word == "lrn" else word.capitalize() for word in words) + "Parameter"
+    values[parameter] = _new(net, message, **given)
     return _new(net, "LayerParameter", **values, type=kind)
 
 

@@ -26,7 +26,6 @@ class Caffe2Frontend(PairFrontend):
         return is_net(source.contents)
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
-        """As `from_caffe2`."""
         return from_caffe2(*parts_of(model), input_shapes)
 
     def operators(self) -> dict[str, list[str]]:

@@ -28,11 +28,9 @@ Argument name=1:string f=2:float i=3:int64 s=4:bytes floats=5:float* ints=6:int6
 _WHAT = "a Caffe2 net"
 #: Fills of numbers that stand in the net, by the field that holds them and their element type.
 _FILLS = {
-    "GivenTensorFill": ("floats", "float32"),
-    "GivenTensorIntFill": ("ints", "int32"),
-    "GivenTensorInt64Fill": ("ints", "int64"),
-    "GivenTensorBoolFill": ("ints", "bool"),
-}
+    "GivenTensorFill": ("floats", "float32"), "GivenTensorIntFill": ("ints", "int32"),
+    "GivenTensorInt64Fill": ("ints", "int64"), "GivenTensorBoolFill": ("ints", "bool"),
+}  # fmt: skip
 _MOST_FILLED = 1 << 28
 
 

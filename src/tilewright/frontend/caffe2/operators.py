@@ -33,7 +33,6 @@ class Caffe2Node(GraphNode):
         self.count = count
 
     def attribute(self, name: str) -> Any:
-        """As `NodeInputs`."""
         return self.args.get(name)
 
     def integer(self, name: str, default: int) -> int:

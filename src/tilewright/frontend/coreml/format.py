@@ -43,7 +43,6 @@ class CoremlFrontend(Frontend):
         return [spec, *weights] if path.is_dir() else weights
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
-        """As `from_coreml`."""
         return from_coreml(model, input_shapes, self._signature)
 
     def with_signature(self, signature: str) -> CoremlFrontend:

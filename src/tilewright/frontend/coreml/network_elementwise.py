@@ -110,34 +110,30 @@ def activation(node: LayerNode, params: Record) -> Callable[[Expr], Expr]:
     return known[kind]
 
 
-layers.functions(
-    {
-        "clip": operation(math.clip, alpha="minVal", beta="maxVal"),
-        "clampedReLU": operation(math.clamped_relu),
-        "gelu": operation(math.gelu),
-        "whereBroadcastable": lambda node: op.where(op.not_equal(node[0], 0), node[1], node[2]),
-        "argMax": operation(math.position_of(op.argmax), keep_dims=lambda node: not node.p.removeDim),
-        "argMin": operation(math.position_of(op.argmin), keep_dims=lambda node: not node.p.removeDim),
-        "cumSum": operation(math.convert_cumsum, exclusive="excludeFinalSum"),
-        "matrixBandPart": operation(convert_band_part, lower="numLower", upper="numUpper"),
-        "lowerTriangular": lambda node: diagonals(node[0], None, int(node.p.k)),
-        "upperTriangular": lambda node: diagonals(node[0], int(node.p.k), None),
-    }
-)
+layers.functions({
+    "clip": operation(math.clip, alpha="minVal", beta="maxVal"),
+    "clampedReLU": operation(math.clamped_relu),
+    "gelu": operation(math.gelu),
+    "whereBroadcastable": lambda node: op.where(op.not_equal(node[0], 0), node[1], node[2]),
+    "argMax": operation(math.position_of(op.argmax), keep_dims=lambda node: not node.p.removeDim),
+    "argMin": operation(math.position_of(op.argmin), keep_dims=lambda node: not node.p.removeDim),
+    "cumSum": operation(math.convert_cumsum, exclusive="excludeFinalSum"),
+    "matrixBandPart": operation(convert_band_part, lower="numLower", upper="numUpper"),
+    "lowerTriangular": lambda node: diagonals(node[0], None, int(node.p.k)),
+    "upperTriangular": lambda node: diagonals(node[0], int(node.p.k), None),
+})  # fmt: skip
 
 # --------------------------------------------------------------------------------------------------------- reductions
 _REDUCTIONS = {
     "Sum": "sum", "Prod": "prod", "Mean": "mean", "Max": "max", "Min": "min", "SumSquare": "sum_square", "L1": "l1",
     "L2": "l2", "LogSum": "log_sum", "LogSumExp": "log_sum_exp",
 }  # fmt: skip
-layers.functions(
-    {
-        f"reduce{layer}": operation(
-            math.reducing(name), axes=lambda node: None if node.p.reduceAll else list(node.p.axes) or None
-        )
-        for layer, name in _REDUCTIONS.items()
-    }
-)
+layers.functions({
+    f"reduce{layer}": operation(
+        math.reducing(name), axes=lambda node: None if node.p.reduceAll else list(node.p.axes) or None
+    )
+    for layer, name in _REDUCTIONS.items()
+})  # fmt: skip
 _OF_CHW = {name.upper(): builder for name, builder in REDUCTIONS.items()} | {
     "AVG": REDUCTIONS["mean"], "SUMSQUARE": REDUCTIONS["sum_square"],
 }  # fmt: skip

@@ -283,13 +283,11 @@ def convert_lrn(node: LayerNode) -> Expr:
     return node.unfolded(made, lead)
 
 
-layers.functions(
-    {
-        # over channels, the third axis from the end, or the axis that is named
-        "softmax": lambda node: op.nn.softmax(node[0], axis=node.rank() - (3 if node.rank() > 3 else 1)),
-        "softmaxND": operation(convert_softmax),
-    }
-)
+layers.functions({
+    # over channels, the third axis from the end, or the axis that is named
+    "softmax": lambda node: op.nn.softmax(node[0], axis=node.rank() - (3 if node.rank() > 3 else 1)),
+    "softmaxND": operation(convert_softmax),
+})  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------------- recurrence

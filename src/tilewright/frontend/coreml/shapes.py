@@ -261,20 +261,18 @@ def convert_band_part(x: Expr, lower: int = -1, upper: int = -1) -> Expr:
     return band(x, lower, upper)
 
 
-converts.functions(
-    {
-        "depth_to_space": lambda node: op.nn.depth_to_space(
-            node.arg(), block_size=node.number("block_size"), mode="DCR"
-        ),
-        "pixel_shuffle": lambda node: op.nn.depth_to_space(
-            node.arg(), block_size=node.number("upscale_factor"), mode="CRD"
-        ),
-        "space_to_depth": lambda node: op.nn.space_to_depth(node.arg(), block_size=node.number("block_size")),
-        "non_zero": lambda node: op.argwhere(node.arg()),
-        # the probabilities stand for the label of the largest as well: text is no tensor
-        "classify": lambda node: [node.arg("probabilities")] * 2,
-    }
-)
+converts.functions({
+    "depth_to_space": lambda node: op.nn.depth_to_space(
+        node.arg(), block_size=node.number("block_size"), mode="DCR"
+    ),
+    "pixel_shuffle": lambda node: op.nn.depth_to_space(
+        node.arg(), block_size=node.number("upscale_factor"), mode="CRD"
+    ),
+    "space_to_depth": lambda node: op.nn.space_to_depth(node.arg(), block_size=node.number("block_size")),
+    "non_zero": lambda node: op.argwhere(node.arg()),
+    # the probabilities stand for the label of the largest as well: text is no tensor
+    "classify": lambda node: [node.arg("probabilities")] * 2,
+})  # fmt: skip
 
 
 @converts("pixel_unshuffle")

@@ -145,14 +145,12 @@ def convert_scale_channels(node: DarknetNode) -> Expr:
     return activated(node, data * factors)
 
 
-converts.functions(
-    {
-        "activation": lambda node: activated(node, node[0]),
-        # the image of `from` times the layer before, element by element
-        "sam": lambda node: activated(node, node.image() * node.image(1)),
-        **dict.fromkeys(("dropout", "empty", "silence"), lambda node: node[0]),
-    }
-)
+converts.functions({
+    "activation": lambda node: activated(node, node[0]),
+    # the image of `from` times the layer before, element by element
+    "sam": lambda node: activated(node, node.image() * node.image(1)),
+    **dict.fromkeys(("dropout", "empty", "silence"), lambda node: node[0]),
+})  # fmt: skip
 
 
 @converts("softmax", "soft")

@@ -30,7 +30,6 @@ class DarknetFrontend(PairFrontend):
         return is_cfg(bytes(source.contents[:4096]))
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
-        """As `from_darknet`."""
         return from_darknet(*parts_of(model), input_shapes)
 
     def first_states(self, model: Any) -> Mapping[str, np.ndarray[Any, Any]]:

@@ -267,11 +267,9 @@ def _constants(node: DarknetNode) -> Expr:
     return constant(node.take("values", 1, atoms, filters, 1).reshape(1, -1, 1, 1))
 
 
-converts.functions(
-    {
-        "implicit": _constants,
-        # the mean of each channel, and of what a window covers of the image
-        **dict.fromkeys(("avgpool", "avg"), lambda node: op.nn.global_avg_pool2d(node.image())),
-        **dict.fromkeys(("local_avgpool", "local_avg"), lambda node: _pooled(node, "mean")),
-    }
-)
+converts.functions({
+    "implicit": _constants,
+    # the mean of each channel, and of what a window covers of the image
+    **dict.fromkeys(("avgpool", "avg"), lambda node: op.nn.global_avg_pool2d(node.image())),
+    **dict.fromkeys(("local_avgpool", "local_avg"), lambda node: _pooled(node, "mean")),
+})  # fmt: skip

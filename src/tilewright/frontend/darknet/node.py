@@ -35,15 +35,9 @@ class DarknetNode(GraphNode):
     """Layer `index` of the network; input 0 is the layer before it, or those that it names."""
 
     def __init__(
-        self,
-        section: Section,
-        index: int,
-        inputs: Sequence[Expr],
-        weights: Weights,
-        states: States,
-        size: tuple[Any, Any],
-        decode: bool,
-    ) -> None:
+        self, section: Section, index: int, inputs: Sequence[Expr], weights: Weights, states: States,
+        size: tuple[Any, Any], decode: bool,
+    ) -> None:  # fmt: skip
         super().__init__(section.kind, f"{section.kind}_{index}", inputs)
         self.section = section
         self.weights = weights

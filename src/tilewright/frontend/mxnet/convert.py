@@ -18,7 +18,7 @@ from tilewright.relay.ir.expr import Constant, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.support.dtype import DType
 
-import_families("tilewright.frontend.mxnet", "attention detection math nn shapes")
+import_families("tilewright.frontend.mxnet", "detection math nn shapes")
 
 #: Operators of which only the first input is needed outside of training: the others are labels.
 _OF_LABELS = ("SoftmaxOutput", "Softmax", "LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")

@@ -26,7 +26,6 @@ class MxnetFrontend(PairFrontend):
         return is_symbol(source.contents)
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
-        """As `from_mxnet`."""
         return from_mxnet(*parts_of(model), input_shapes)
 
     def operators(self) -> dict[str, list[str]]:

@@ -22,7 +22,6 @@ class MxnetNode(GraphNode):
         self.attrs = {name: parsed(text) for name, text in node.attrs.items()}
 
     def attribute(self, name: str) -> Any:
-        """As `NodeInputs`."""
         return self.attrs.get(name)
 
     def attr(self, name: str, default: Any = None) -> Any:

@@ -202,12 +202,10 @@ def convert_one_hot(node: MxnetNode, x: Expr, depth: int, dtype: str = "float32"
     return op.one_hot(cast(x, "int32"), on, off, depth=depth, axis=-1, dtype=dtype)
 
 
-converts.functions(
-    {
-        "shape_array": lambda node: constant(node.fixed(), "int64"),
-        # coordinates along the first axis of the indices
-        "gather_nd": lambda node: op.gather_nd(node[0], cast(node[1], "int32")),
-        "tile": lambda node: op.tile(node[0], reps=tuple(node.numbers("reps"))),
-        **dict.fromkeys(("Flatten", "flatten"), lambda node: flatten(node[0])),
-    }
-)
+converts.functions({
+    "shape_array": lambda node: constant(node.fixed(), "int64"),
+    # coordinates along the first axis of the indices
+    "gather_nd": lambda node: op.gather_nd(node[0], cast(node[1], "int32")),
+    "tile": lambda node: op.tile(node[0], reps=tuple(node.numbers("reps"))),
+    **dict.fromkeys(("Flatten", "flatten"), lambda node: flatten(node[0])),
+})  # fmt: skip

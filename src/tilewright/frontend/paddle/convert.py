@@ -18,7 +18,7 @@ from tilewright.relay.ir.expr import Constant, var
 from tilewright.relay.ir.module import IRModule
 from tilewright.support.dtype import DType
 
-import_families("tilewright.frontend.paddle", "math nn recurrent shapes")
+import_families("tilewright.frontend.paddle", "math nn shapes")
 
 
 def from_paddle(

@@ -37,7 +37,6 @@ class PaddleFrontend(PairFrontend):
         return super().companions(path)
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
-        """As `from_paddle`."""
         return from_paddle(*parts_of(model), input_shapes)
 
     def operators(self) -> dict[str, list[str]]:

@@ -26,7 +26,6 @@ class PaddleNode(GraphNode):
         self.by_name = by_name  # inputs of old programs, by the names of their parameters
 
     def attribute(self, name: str) -> Any:
-        """As `NodeInputs`."""
         return self.attrs.get(name)
 
     def attr(self, name: str, default: Any = None) -> Any:

@@ -14,11 +14,9 @@ if TYPE_CHECKING:
 
 
 def from_tensorflow(
-    model: str | os.PathLike[str] | bytes,
-    input_shapes: Mapping[str, Sequence[Any]] | None = None,
-    outputs: Sequence[str] | None = None,
-    signature: str | None = None,
-) -> tuple[IRModule, list[InputSpec]]:
+    model: str | os.PathLike[str] | bytes, input_shapes: Mapping[str, Sequence[Any]] | None = None,
+    outputs: Sequence[str] | None = None, signature: str | None = None,
+) -> tuple[IRModule, list[InputSpec]]:  # fmt: skip
     """A Relay module for a SavedModel (its folder) or a frozen GraphDef (path or bytes), and its inputs in order.
 
     Of a SavedModel `signature` is taken, by default `serving_default` or the only one; its inputs and outputs have the

@@ -27,11 +27,9 @@ import_families(
 
 
 def convert_model(
-    model: str | os.PathLike[str] | bytes,
-    input_shapes: Mapping[str, Sequence[Any]] | None,
-    outputs: Sequence[str] | None,
-    signature: str | None,
-) -> tuple[IRModule, list[InputSpec]]:
+    model: str | os.PathLike[str] | bytes, input_shapes: Mapping[str, Sequence[Any]] | None,
+    outputs: Sequence[str] | None, signature: str | None,
+) -> tuple[IRModule, list[InputSpec]]:  # fmt: skip
     """See `tilewright.frontend.tensorflow.from_tensorflow`."""
     program = load_program(model, outputs, signature)
     specs = resolve_inputs([_declared(one, program) for one in program.inputs], input_shapes)

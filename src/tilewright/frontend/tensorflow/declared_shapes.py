@@ -62,20 +62,13 @@ _NAMES = {
     "FusedBatchNorm": "y batch_mean batch_variance reserve_space_1 reserve_space_2",
     "FusedBatchNormV2": "y batch_mean batch_variance reserve_space_1 reserve_space_2",
     "FusedBatchNormV3": "y batch_mean batch_variance reserve_space_1 reserve_space_2 reserve_space_3",
-    "TopK": "values indices",
-    "TopKV2": "values indices",
-    "Switch": "output_false output_true",
-    "Merge": "output value_index",
-    "SparseSoftmaxCrossEntropyWithLogits": "loss backprop",
-    "SoftmaxCrossEntropyWithLogits": "loss backprop",
-    "Unique": "y idx",
-    "BroadcastGradientArgs": "r0 r1",
-    "MaxPoolWithArgmax": "output argmax",
-    "NonMaxSuppressionV5": "selected_indices selected_scores valid_outputs",
-    "NonMaxSuppressionV4": "selected_indices valid_outputs",
-    "TensorArrayV3": "handle flow",
+    "TopK": "values indices", "TopKV2": "values indices", "Switch": "output_false output_true",
+    "Merge": "output value_index", "SparseSoftmaxCrossEntropyWithLogits": "loss backprop",
+    "SoftmaxCrossEntropyWithLogits": "loss backprop", "Unique": "y idx", "BroadcastGradientArgs": "r0 r1",
+    "MaxPoolWithArgmax": "output argmax", "NonMaxSuppressionV5": "selected_indices selected_scores valid_outputs",
+    "NonMaxSuppressionV4": "selected_indices valid_outputs", "TensorArrayV3": "handle flow",
     "TensorListPopBack": "output_handle tensor",
-}
+}  # fmt: skip
 
 
 def position_of_output(node: Record, tensor: str, in_function: bool) -> int:

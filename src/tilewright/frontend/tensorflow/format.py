@@ -28,7 +28,6 @@ class TensorflowFrontend(Frontend):
         return is_saved_model(source) or (not source.is_folder and is_graph(source))
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
-        """As `from_tensorflow`."""
         return from_tensorflow(model, input_shapes, signature=self._signature)
 
     def with_signature(self, signature: str) -> TensorflowFrontend:

@@ -57,12 +57,10 @@ def convert_stitch(node: TfNode) -> Expr:
     return made
 
 
-converts.functions(
-    {
-        **dict.fromkeys(("GatherNd", "ResourceGatherNd"), lambda node: gather_nd(resolved(node, 0), node[1])),
-        "ScatterNd": lambda node: scatter_nd(full(0, node.dims(2), node.dtype(1)), node[0], node[1], "add"),
-        "Where": lambda node: cast(
-            op.argwhere(node[0] if node.dtype() == "bool" else op.not_equal(node[0], 0)), "int64"
-        ),
-    }
-)
+converts.functions({
+    **dict.fromkeys(("GatherNd", "ResourceGatherNd"), lambda node: gather_nd(resolved(node, 0), node[1])),
+    "ScatterNd": lambda node: scatter_nd(full(0, node.dims(2), node.dtype(1)), node[0], node[1], "add"),
+    "Where": lambda node: cast(
+        op.argwhere(node[0] if node.dtype() == "bool" else op.not_equal(node[0], 0)), "int64"
+    ),
+})  # fmt: skip

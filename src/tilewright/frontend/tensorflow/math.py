@@ -103,22 +103,20 @@ def convert_without_nan(node: TfNode) -> Expr:
     return op.where(op.equal(left, zero), zero, made)
 
 
-converts.functions(
-    {
-        "LeakyRelu": lambda node: op.nn.leaky_relu(node[0], alpha=node.attr("alpha", 0.2)),
-        # the lower bound counts where the bounds cross
-        "ClipByValue": lambda node: op.maximum(op.minimum(node[0], node[2]), node[1]),
-        "SquaredDifference": lambda node: (node[0] - node[1]) * (node[0] - node[1]),
-        "ApproximateEqual": lambda node: op.abs(node[0] - node[1]) < node.attr("tolerance", 1e-5),
-        **dict.fromkeys(("AddN", "AccumulateNV2"), lambda node: reduce(op.add, node.given())),
-        "Round": lambda node: op.round(node[0]) if is_float(node.dtype()) else node[0],
-        "Bitcast": lambda node: op.reinterpret(node[0], dtype=node.type("type")),
-        "MatrixDeterminant": lambda node: linalg.det(node[0]),
-        "MatrixSolve": lambda node: linalg.solve(_adjoint(node), node[1])[0],
-        "RFFT": lambda node: Complex(*real_transform(node[0], node.ints(1, "length")[0])),
-        "Complex": lambda node: Complex(node[0], node[1]),
-    }
-)
+converts.functions({
+    "LeakyRelu": lambda node: op.nn.leaky_relu(node[0], alpha=node.attr("alpha", 0.2)),
+    # the lower bound counts where the bounds cross
+    "ClipByValue": lambda node: op.maximum(op.minimum(node[0], node[2]), node[1]),
+    "SquaredDifference": lambda node: (node[0] - node[1]) * (node[0] - node[1]),
+    "ApproximateEqual": lambda node: op.abs(node[0] - node[1]) < node.attr("tolerance", 1e-5),
+    **dict.fromkeys(("AddN", "AccumulateNV2"), lambda node: reduce(op.add, node.given())),
+    "Round": lambda node: op.round(node[0]) if is_float(node.dtype()) else node[0],
+    "Bitcast": lambda node: op.reinterpret(node[0], dtype=node.type("type")),
+    "MatrixDeterminant": lambda node: linalg.det(node[0]),
+    "MatrixSolve": lambda node: linalg.solve(_adjoint(node), node[1])[0],
+    "RFFT": lambda node: Complex(*real_transform(node[0], node.ints(1, "length")[0])),
+    "Complex": lambda node: Complex(node[0], node[1]),
+})  # fmt: skip
 
 
 @converts("BiasAdd", "BiasAddV1")

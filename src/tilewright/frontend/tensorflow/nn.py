@@ -173,14 +173,12 @@ def convert_lrn(node: TfNode) -> Expr:
     return channels_last(made)
 
 
-converts.functions(
-    {
-        "L2Loss": lambda node: op.sum(node[0] * node[0]) * 0.5,
-        "Softmax": lambda node: op.nn.softmax(node[0], axis=node.rank() - 1),
-        "LogSoftmax": lambda node: op.nn.log_softmax(node[0], axis=node.rank() - 1),
-        "Einsum": lambda node: einsum(node.attr("equation", ""), node.given()),
-    }
-)
+converts.functions({
+    "L2Loss": lambda node: op.sum(node[0] * node[0]) * 0.5,
+    "Softmax": lambda node: op.nn.softmax(node[0], axis=node.rank() - 1),
+    "LogSoftmax": lambda node: op.nn.log_softmax(node[0], axis=node.rank() - 1),
+    "Einsum": lambda node: einsum(node.attr("equation", ""), node.given()),
+})  # fmt: skip
 
 
 @converts("SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits")

@@ -64,7 +64,6 @@ class TfNode(GraphNode):
         return value
 
     def operands(self) -> Sequence[Any]:
-        """As `NodeInputs`."""
         return self.values
 
     def given(self) -> list[Expr]:
@@ -108,7 +107,6 @@ class TfNode(GraphNode):
         return list(next(iter(value.given().values()), ())) if kind == "list" else value
 
     def attribute(self, name: str) -> Any:
-        """As `NodeInputs`."""
         return self.attr(name) if name in self.attributes else None
 
     def type(self, name: str, default: str | None = None) -> str:

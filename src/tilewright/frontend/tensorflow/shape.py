@@ -315,16 +315,14 @@ def convert_roll(node: TfNode) -> Expr:
 
 
 # ------------------------------------------------------------------------------------------------------------ diagonals
-converts.functions(
-    {
-        "MatrixBandPart": lambda node: band(node[0], node.ints(1, "band")[0], node.ints(2, "band")[0]),
-        "InvertPermutation": lambda node: op.invert_permutation(node[0]),
-        "BroadcastTo": lambda node: broadcast_to(node[0], node.dims(1)),
-        "ReverseSequence": lambda node: op.reverse_sequence(
-            node[0], node[1], seq_axis=node.attr("seq_dim"), batch_axis=node.attr("batch_dim", 0)
-        ),
-    }
-)
+converts.functions({
+    "MatrixBandPart": lambda node: band(node[0], node.ints(1, "band")[0], node.ints(2, "band")[0]),
+    "InvertPermutation": lambda node: op.invert_permutation(node[0]),
+    "BroadcastTo": lambda node: broadcast_to(node[0], node.dims(1)),
+    "ReverseSequence": lambda node: op.reverse_sequence(
+        node[0], node[1], seq_axis=node.attr("seq_dim"), batch_axis=node.attr("batch_dim", 0)
+    ),
+})  # fmt: skip
 
 
 def _main_diagonal(node: TfNode, index: int) -> None:
@@ -372,12 +370,10 @@ def convert_blocks(node: TfNode) -> Expr:
     return channels_last(made) if node.last else made
 
 
-converts.functions(
-    {
-        **dict.fromkeys(
-            ("Transpose", "ConjugateTranspose"),
-            lambda node: transpose(node[0], [node.axis(axis) for axis in node.ints(1)]),
-        ),
-        "BroadcastArgs": lambda node: Dims(broadcast_shape(node.dims(0), node.dims(1)), node.type("T", "int32")),
-    }
-)
+converts.functions({
+    **dict.fromkeys(
+        ("Transpose", "ConjugateTranspose"),
+        lambda node: transpose(node[0], [node.axis(axis) for axis in node.ints(1)]),
+    ),
+    "BroadcastArgs": lambda node: Dims(broadcast_shape(node.dims(0), node.dims(1)), node.type("T", "int32")),
+})  # fmt: skip

@@ -79,14 +79,9 @@ class Blocked:
     """
 
     def __init__(
-        self,
-        data: Expr,
-        axes: Sequence[int],
-        blocks: Sequence[int],
-        pads: Sequence[tuple[Any, Any]],
-        plain: Callable[[], Expr],
-        steps: Sequence[Callable[[Expr], Expr]] = (),
-    ) -> None:
+        self, data: Expr, axes: Sequence[int], blocks: Sequence[int], pads: Sequence[tuple[Any, Any]],
+        plain: Callable[[], Expr], steps: Sequence[Callable[[Expr], Expr]] = (),
+    ) -> None:  # fmt: skip
         self.data = data
         self.axes = tuple(axes)
         self.blocks = tuple(blocks)

@@ -15,7 +15,7 @@ from tilewright.frontend.idioms import constant, reshape
 from tilewright.frontend.tflite.flatbuffer import Record
 from tilewright.frontend.tflite.node import Node, World, converts
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Call, Constant, Expr, If, Tuple, TupleGetItem, Var, var
+from tilewright.relay.ir.expr import Constant, Expr, If, Tuple, TupleGetItem, Var, var
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.ir.visitor import post_order
@@ -185,36 +185,24 @@ def _recursive(node: Node, condition: int, body: int) -> list[Expr]:
         node.unsupported(f"a loop whose values change their types from {types} to {found}")
     captured = _outer(node, [*test, *again], params)
     start = [*moving, *[_state(node, node.world, state) for state in states], *captured]
-    result = _called(node, "while", [*params, *captured], len(types), test[0], [*again, *captured], start)
+    result = recursive_call(
+        node.importer.functions, "while", [*params, *captured], len(types), test[0], [*again, *captured], start,
+        node.span,
+    )  # fmt: skip
     node.world.values.update({state: result[len(moving) + i] for i, state in enumerate(states)})
     values = iter([result[index] for index in range(len(moving))])
     return [value if is_handle else next(values) for value, is_handle in zip(carried, handles)]
 
 
 def loop(
-    node: Node,
-    label: str,
-    start: Sequence[Expr],
-    goes_on: Callable[[list[Expr]], Expr],
+    node: Node, label: str, start: Sequence[Expr], goes_on: Callable[[list[Expr]], Expr],
     body: Callable[[list[Expr]], Sequence[Expr]],
-) -> list[Expr]:
+) -> list[Expr]:  # fmt: skip
     """The values that a loop ends with: `body` of them while `goes_on`, which tells by one bool."""
     params = [var(f"carried_{index}", type_of(value)) for index, value in enumerate(start)]
-    result = _called(node, label, params, len(params), goes_on(list(params)), body(list(params)), start)
+    test, again = goes_on(list(params)), body(list(params))
+    result = recursive_call(node.importer.functions, label, params, len(params), test, again, start, node.span)
     return [result[index] for index in range(len(params))]
-
-
-def _called(
-    node: Node,
-    label: str,
-    params: Sequence[Var],
-    results: int,
-    test: Expr,
-    again: Sequence[Expr],
-    start: Sequence[Expr],
-) -> Call:
-    """A call of a new function that calls itself with `again` while `test`, then gives its first `results` params."""
-    return recursive_call(node.importer.functions, label, params, results, test, again, start, node.span)
 
 
 def _assigned(node: Node, condition: int, body: int, carried: Sequence[Expr]) -> list[str]:
@@ -231,13 +219,11 @@ def _outer(node: Node, values: Sequence[Expr], params: Sequence[Expr]) -> list[V
     return [param for param in node.importer.parameters() if param in used]
 
 
-converts.functions(
-    {
-        "VAR_HANDLE": lambda node: constant(node.importer.handle(variable_name(node.operator.options)), "int32"),
-        "CALL": lambda node: _run(node, int(node.option("subgraph")), node.given(), node.world),
-        # an operator by the subgraph that it is made of
-        "STABLEHLO_COMPOSITE": lambda node: _run(
-            node, int(node.option("decomposition_subgraph_index")), node.given(), node.world
-        ),
-    }
-)
+converts.functions({
+    "VAR_HANDLE": lambda node: constant(node.importer.handle(variable_name(node.operator.options)), "int32"),
+    "CALL": lambda node: _run(node, int(node.option("subgraph")), node.given(), node.world),
+    # an operator by the subgraph that it is made of
+    "STABLEHLO_COMPOSITE": lambda node: _run(
+        node, int(node.option("decomposition_subgraph_index")), node.given(), node.world
+    ),
+})  # fmt: skip

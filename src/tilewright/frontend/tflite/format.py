@@ -36,7 +36,6 @@ class TfliteFrontend(Frontend):
         return is_tflite(bytes(source.contents[:8]))
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
-        """As `from_tflite`."""
         return from_tflite(model, input_shapes, self._signature)
 
     def with_signature(self, signature: str) -> TfliteFrontend:

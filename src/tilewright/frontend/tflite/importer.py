@@ -82,14 +82,9 @@ class GraphImporter(Importer):
         raise ModelError(f"{where} reads the tensor {tensor.name!r}, which no input, constant or operator before gives")
 
     def _operator(
-        self,
-        operator: Operator,
-        number: int,
-        graph: Subgraph,
-        env: dict[int, Expr | Unavailable],
-        world: World,
+        self, operator: Operator, number: int, graph: Subgraph, env: dict[int, Expr | Unavailable], world: World,
         scope: str,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._converted += 1
         if self._converted > _MOST_OPERATORS:
             raise ModelError(

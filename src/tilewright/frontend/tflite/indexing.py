@@ -24,16 +24,14 @@ def convert_gather(node: Node) -> Expr:
     return batched_take(node[0], indices, axis, batch)
 
 
-converts.functions(
-    {
-        "GATHER_ND": lambda node: gather_nd(node[0], node[1]),
-        "WHERE": lambda node: cast(op.argwhere(node[0]), node.output().dtype),
-        # indices, updates, shape; updates of one position add up
-        "SCATTER_ND": lambda node: scatter_nd(
-            constant(np.zeros(node.ints(2, "shape")), node.dtype(1)), node[0], node[1], "add"
-        ),
-    }
-)
+converts.functions({
+    "GATHER_ND": lambda node: gather_nd(node[0], node[1]),
+    "WHERE": lambda node: cast(op.argwhere(node[0]), node.output().dtype),
+    # indices, updates, shape; updates of one position add up
+    "SCATTER_ND": lambda node: scatter_nd(
+        constant(np.zeros(node.ints(2, "shape")), node.dtype(1)), node[0], node[1], "add"
+    ),
+})  # fmt: skip
 
 
 @converts("EMBEDDING_LOOKUP")

@@ -20,6 +20,7 @@ from tilewright.frontend.tflite.fixed_point import (
     divide_by_each_power,
     divide_by_power,
     finish,
+    looked_up,
     multiply,
     multiply_array,
     multiply_each,
@@ -270,7 +271,7 @@ def _quotient(node: Node, a: Expr, b: Expr) -> Expr:
 def _looked_up(tables: tuple[np.ndarray, np.ndarray], value: Expr) -> list[Expr]:
     """int64 entries of both tables for int32 numbers of which -32768 is the first."""
     position = value + (1 << 15)
-    return [cast(op.take(constant(table, "int32"), position, axis=0, mode="fast"), "int64") for table in tables]
+    return [cast(looked_up(table, position), "int64") for table in tables]
 
 
 def _dividends(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,13 +14,12 @@ import ml_dtypes
 import numpy as np
 
 from tilewright.errors import InputError, ModelError, ShapeError, UnsupportedError
-from tilewright.frontend.inputs import InputSpec
+from tilewright.frontend.inputs import Declared, Dim, InputSpec, resolve_inputs
 from tilewright.frontend.tflite.flatbuffer import Reader, Record, empty_record
 from tilewright.frontend.tflite.schema import ELEMENT_TYPES, OPERATORS
 from tilewright.frontend.tflite.sparse import densified
-from tilewright.relay.ir.type import TensorType
+from tilewright.support.dtype import DType
 from tilewright.support.open_sizes import how_to_fix, shapes_by_name
-from tilewright.te import size_var
 
 #: What stands at bytes 4 to 8 of a file.
 IDENTIFIER = b"TFL3"
@@ -229,16 +228,9 @@ class _Loader:
         custom_options = b"" if operator.custom_options is None else operator.custom_options.tobytes()
         if operator.large_custom_options_offset:
             custom_options = bytes(self._outside(operator, "large_custom_options_", what))
-        return Operator(
-            name,
-            custom,
-            version,
-            self._indices(operator.inputs, tensors, what),
-            self._indices(operator.outputs, tensors, what),
-            self._indices(operator.intermediates, tensors, what),
-            options,
-            custom_options,
-        )
+        lists = (operator.inputs, operator.outputs, operator.intermediates)
+        inputs, outputs, inner = (self._indices(one, tensors, what) for one in lists)
+        return Operator(name, custom, version, inputs, outputs, inner, options, custom_options)
 
     def _outside(self, record: Record, prefix: str, what: str) -> memoryview:
         """Bytes that lie behind the FlatBuffer, by their offset in the file."""
@@ -256,16 +248,10 @@ class _Loader:
         if min(shape, default=0) < -1 or prod(max(extent, 1) for extent in shape) > _LARGEST_EXTENT:
             raise self._bad(f"the tensor {name!r} has the shape {list(shape)}")
         element_type = ELEMENT_TYPES[tensor.type]
-        return Tensor(
-            name,
-            shape,
-            signature if len(signature) == len(shape) else shape,
-            True if shape else has_rank,
-            element_type,
-            self._data(tensor, shape, element_type),
-            self._quantization(tensor, name, shape),
-            tensor.is_variable,
-        )
+        signature = signature if len(signature) == len(shape) else shape
+        data, quantization = self._data(tensor, shape, element_type), self._quantization(tensor, name, shape)
+        has_rank = True if shape else has_rank
+        return Tensor(name, shape, signature, has_rank, element_type, data, quantization, tensor.is_variable)
 
     def _data(self, tensor: Record, shape: tuple[int, ...], element_type: str) -> np.ndarray | None:
         if not tensor.buffer:
@@ -338,46 +324,19 @@ def input_specs(tensors: Sequence[Tensor], input_shapes: Mapping[str, Sequence[A
 
     Raises `ShapeError` for an unknown input, a wrong rank or an extent that the file fixes to another number.
     """
-    names = [tensor.name for tensor in tensors]
-    given = shapes_by_name(input_shapes, names)
-    unknown = [name for name in given if name not in names]
-    if unknown:
-        raise ShapeError(
-            f"the model has no input named {', '.join(map(repr, unknown))}; its inputs are: "
-            + ", ".join(f"{tensor.name!r} {list(tensor.signature)}" for tensor in tensors)
-        )
-    sizes: dict[str, Any] = {}
-    specs = []
+    given = shapes_by_name(input_shapes, [tensor.name for tensor in tensors])
+    declared = []
     for tensor in tensors:
         if not tensor.dtype or tensor.element_type == "RESOURCE":
             raise UnsupportedError(f"input {tensor.name!r} holds {tensor.element_type}, which is not supported")
-        shape = [_extent(extent, sizes) for extent in _chosen(tensor, given.get(tensor.name))]
-        specs.append(InputSpec(tensor.name, TensorType(shape, tensor.dtype)))
-    return specs
-
-
-def _chosen(tensor: Tensor, given: Sequence[Any] | None) -> Sequence[Any]:
-    """The extents of an input, numbers and names."""
-    if given is None and tensor.has_rank is False:
-        raise ShapeError(
-            f"the file leaves the number of dimensions of input {tensor.name!r} open, and it must be fixed at compile "
-            f"time; give it, for example with {how_to_fix([(tensor.name, None)])}, or () for a scalar"
-        )
-    if given is None:
-        return tuple(max(extent, 1) if extent == -1 else extent for extent in tensor.shape)
-    given = [extent if isinstance(extent, str) else int(extent) for extent in given]
-    text = f"input {tensor.name!r}: the given shape {given}"
-    if not tensor.has_rank:
-        if any(isinstance(extent, int) and extent < 0 for extent in given):
-            raise ShapeError(f"{text} has a negative extent")
-        return given
-    if len(given) != len(tensor.shape):
-        raise ShapeError(f"{text} has {len(given)} dimensions, the model declares {list(tensor.signature)}")
-    for axis, (extent, declared) in enumerate(zip(given, tensor.signature)):
-        if isinstance(extent, int) and (extent < 0 or declared not in (-1, extent)):
-            raise ShapeError(f"{text} has extent {extent} at axis {axis}; the model declares {list(tensor.signature)}")
-    return given
-
-
-def _extent(extent: Any, sizes: dict[str, Any]) -> Any:
-    return sizes.setdefault(extent, size_var(extent)) if isinstance(extent, str) else extent
+        dims: Sequence[Dim] | None = [1 if extent == -1 else extent for extent in tensor.shape]
+        if tensor.name in given:
+            open_ = ["?" if extent == -1 else extent for extent in tensor.signature]
+            dims = open_ if tensor.has_rank else None
+        elif tensor.has_rank is False:
+            raise ShapeError(
+                f"the file leaves the number of dimensions of input {tensor.name!r} open, and it must be fixed at "
+                f"compile time; give it, for example with {how_to_fix([(tensor.name, None)])}, or () for a scalar"
+            )
+        declared.append(Declared(tensor.name, None if dims is None else tuple(dims), DType(tensor.dtype)))
+    return resolve_inputs(declared, input_shapes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,11 +63,12 @@ def is_integer(node: Node) -> bool:
     return node.dtype() in _INTEGERS and node.dtype(1) in _INTEGERS
 
 
-def scaled_sums(node: Node, sums: Expr, axis: int, bias: Expr | None) -> Expr:
+def scaled_sums(node: Node, sums: Expr, axis: int, bias: Expr | None, data: int = 0) -> Expr:
     """Sums of products as the output: bias added, scaled for each channel of `axis`, the fused activation applied."""
-    given, weights, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
-    product = node.name == "FULLY_CONNECTED"
-    if node.dtype() == "uint8" and not product:  # the product of the scales is rounded to float32 first
+    given, weights, wanted = node.input_quantization(data), node.input_quantization(1), node.output_quantization()
+    once = node.name == "FULLY_CONNECTED"
+    if node.name == "BATCH_MATMUL" or (node.dtype(data) == "uint8" and not once):
+        # the product of the scales is rounded to float32 first
         factor: Any = np.float64(given.scale[0] * weights.scale[0]) / np.float64(wanted.scale[0])
     else:
         factor = np.float64(given.scale[0]) * weights.scale.astype(np.float64) / np.float64(wanted.scale[0])
@@ -76,13 +77,13 @@ def scaled_sums(node: Node, sums: Expr, axis: int, bias: Expr | None) -> Expr:
         sums = op.nn.bias_add(sums, cast(bias, str(node.dtype(sums))), axis=axis)
     shape = [-1 if position == axis else 1 for position in range(len(shape_of(sums)))] if multipliers.size > 1 else ()
     multipliers, shifts = multipliers.reshape(shape), shifts.reshape(shape)
-    scale = multiply_once if product else multiply_wide if node.dtype(sums) == "int64" else multiply
+    scale = multiply_once if once else multiply_wide if node.dtype(sums) == "int64" else multiply
     return finish(node, scale(sums, multipliers, shifts), fused_activation(node))
 
 
-def sum_type(node: Node, bias: int) -> str:
+def sum_type(node: Node, bias: int, data: int = 0) -> str:
     """The accumulator type of an integer product: 64 bits for inputs of 16 bits, unless its bias has 32."""
-    wide = node.dtype() == "int16" and not (node.has(bias) and node.dtype(bias) == "int32")
+    wide = node.dtype(data) == "int16" and not (node.has(bias) and node.dtype(bias) == "int32")
     return "int64" if wide else "int32"
 
 
@@ -184,6 +185,14 @@ def weight_scales(node: Node, index: int, shape: Sequence[int]) -> Expr:
     return constant(scale.reshape(()) if scale.size == 1 else scale.reshape(shape), "float32")
 
 
+def hybrid_product(node: Node, data: Expr, weight: Expr, index: int, product: Callable[[Expr, Expr], Expr]) -> Expr:
+    """Floats against integer weights, input `index`: rows quantized by their own ranges, sums scaled back."""
+    asymmetric = bool(node.option("asymmetric_quantize_inputs", False))
+    codes, scale, zero = quantized_rows(data, (len(shape_of(data)) - 1,), asymmetric)
+    sums = cast(product(codes - zero, cast(weight, "int32")), "float32")
+    return sums * (scale * weight_scales(node, index, (1, -1)))
+
+
 def _hybrid_convolution(node: Node, data: Expr, weight: Expr, window: dict[str, Any], groups: int) -> Expr:
     """Float data against integer weights: each image quantized by its own range, sums in integers, scaled back.
 
@@ -231,9 +240,7 @@ def _product(node: Node, data: Expr, weight: Expr, bias: Expr | None) -> Expr:
             sums = op.qnn.dense(data, weight, given.zero, weights.zero, given.step, weights.step)
         return scaled_sums(node, sums, 1, bias)
     if node.is_quantized(1) and node.dtype() == "float32":
-        codes, scale, zero = quantized_rows(data, (1,), bool(node.option("asymmetric_quantize_inputs", False)))
-        sums = op.nn.dense(codes - zero, cast(weight, "int32"))
-        result: Expr = cast(sums, "float32") * (scale * weight_scales(node, 1, (1, -1)))
+        result = hybrid_product(node, data, weight, 1, op.nn.dense)
     else:
         result = op.nn.dense(data, cast(weight, node.dtype()))
     return activated(node, biased(result, bias))
@@ -262,20 +269,14 @@ def convert_batch_matmul(node: Node) -> Expr:
     if is_integer(node):
         return reshape(_integer_matmul(node, left, right), shape)
     if node.is_quantized(1) and node.dtype() == "float32":
-        codes, scale, zero = quantized_rows(left, (2,), bool(node.option("asymmetric_quantize_inputs", False)))
-        sums = op.nn.batch_matmul(codes - zero, cast(right, "int32"))
-        return reshape(cast(sums, "float32") * (scale * weight_scales(node, 1, ())), shape)
+        return reshape(hybrid_product(node, left, right, 1, op.nn.batch_matmul), shape)
     return reshape(op.nn.batch_matmul(left, right), shape)
 
 
 def _integer_matmul(node: Node, left: Expr, right: Expr) -> Expr:
-    given, weights, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
+    zeros = node.input_quantization().zero, node.input_quantization(1).zero
     kind = "int64" if node.dtype() == "int16" else "int32"
-    sums = op.nn.batch_matmul(_less(cast(left, kind), given.zero), _less(cast(right, kind), weights.zero))
-    factor = np.float64(given.scale[0] * weights.scale[0]) / np.float64(wanted.scale[0])
-    multipliers, shifts = quantize_multipliers(factor)
-    scale = multiply_wide if kind == "int64" else multiply
-    return finish(node, scale(sums, multipliers[0], shifts[0]), "NONE")
+    return scaled_sums(node, op.nn.batch_matmul(*map(_less, (cast(left, kind), cast(right, kind)), zeros)), 0, None)
 
 
 # ------------------------------------------------------------------------------------------- transposed, and 3-D
@@ -305,22 +306,9 @@ def _transposed_window(node: Node, weight: Expr, strides: tuple[int, ...]) -> tu
 
 
 def _integer_transpose(node: Node, data: Expr, weight: Expr, window: dict[str, Any], bias: Expr | None) -> Expr:
-    given, weights, wanted = node.input_quantization(2), node.input_quantization(1), node.output_quantization()
-    wide = node.dtype(2) == "int16" and not (node.has(3) and node.dtype(3) == "int32")
-    kind = "int64" if wide else "int32"
-    sums: Expr = op.nn.conv2d_transpose(
-        _less(cast(data, kind), given.zero), _less(cast(weight, kind), weights.zero), **window
-    )
-    if node.dtype(2) == "uint8":
-        factor: Any = np.float64(given.scale[0] * weights.scale[0]) / np.float64(wanted.scale[0])
-    else:
-        factor = np.float64(given.scale[0]) * weights.scale.astype(np.float64) / np.float64(wanted.scale[0])
-    multipliers, shifts = quantize_multipliers(factor)
-    if bias is not None:
-        sums = op.nn.bias_add(sums, cast(bias, kind), axis=1)
-    along = (1, -1, 1, 1) if multipliers.size > 1 else ()
-    scale = multiply_wide if wide else multiply
-    return finish(node, scale(sums, multipliers.reshape(along), shifts.reshape(along)), fused_activation(node))
+    kind, zeros = sum_type(node, 3, 2), (node.input_quantization(2).zero, node.input_quantization(1).zero)
+    sides = map(_less, (cast(data, kind), cast(weight, kind)), zeros)
+    return scaled_sums(node, op.nn.conv2d_transpose(*sides, **window), 1, bias, 2)
 
 
 @converts("CONV_3D")

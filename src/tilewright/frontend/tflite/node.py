@@ -92,15 +92,9 @@ class Node(NodeInputs):
     """An operator being converted; `world` holds the variables' values when it runs."""
 
     def __init__(
-        self,
-        operator: Operator,
-        label: str,
-        span: str,
-        graph: Subgraph,
-        inputs: list[Expr | None],
-        importer: Importer,
+        self, operator: Operator, label: str, span: str, graph: Subgraph, inputs: list[Expr | None], importer: Importer,
         world: World,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(label, inputs)
         self.operator = operator
         self.name = operator.name

@@ -12,6 +12,7 @@ from tilewright.frontend.tflite.fixed_point import (
     centred,
     divide_by_power,
     divide_by_power_array,
+    looked_up,
     multiply,
     multiply_array,
     multiply_each,
@@ -72,17 +73,17 @@ def _softmax_8(node: Node, beta: float) -> Expr:
     exps = np.where(kept, exp_of_negative(np.where(kept, raw, 0)), 0)
     x = cast(node[0], "int32")
     position = x - op.max(x, axis=-1, keepdims=True) + 255
-    terms = op.take(constant(divide_by_power_array(exps, 12), "int32"), position, axis=0, mode="fast")
+    terms = looked_up(divide_by_power_array(exps, 12), position)
     total = op.sum(terms, axis=-1, keepdims=True)
     reciprocal, over = _reciprocal(total, 12)
     low, high = (int(limit) for limit in DType(node.output().dtype).limits())
     bits = DType(node.output().dtype).bits
-    wide = op.take(constant(exps, "int64"), position, axis=0, mode="fast")
+    wide = looked_up(exps, position, "int64")
     product = high_product(reciprocal, wide)
     exponent = over + (31 - bits)
     half = op.right_shift(op.left_shift(1, exponent), 1)
     value = op.right_shift(product + half, exponent) + low
-    skipped = op.take(constant(kept, "bool"), position, axis=0, mode="fast")
+    skipped = looked_up(kept, position, "bool")
     value = op.where(skipped, value, low)
     return cast(op.clip(value, low, high), node.output().dtype)
 
@@ -138,8 +139,8 @@ def look_up(table: np.ndarray, value: Expr) -> Expr:
     """int32 numbers of 16 bits through a table of 513 entries, interpolated."""
     position = op.right_shift(value, 7) + 256
     rest = op.bitwise_and(value, 127)
-    base = op.take(constant(table[:-1], "int32"), position, axis=0, mode="fast")
-    slope = op.take(constant(np.diff(table), "int32"), position, axis=0, mode="fast")
+    base = looked_up(table[:-1], position)
+    slope = looked_up(np.diff(table), position)
     delta = op.right_shift(slope * rest + 64, 7)
     return base + delta
 
@@ -202,13 +203,13 @@ def _of_8_bits(node: Node) -> Expr:
     x = cast(node[0], "int32")
     difference = x - op.max(x, axis=-1, keepdims=True)
     position = difference + 255
-    total = op.sum(op.take(constant(exps, "int32"), position, axis=0, mode="fast"), axis=-1, keepdims=True)
+    total = op.sum(looked_up(exps, position), axis=-1, keepdims=True)
     logarithm = _log(total)
     back = quantize_multiplier((1 << (31 - factor[1])) / factor[0])
     reach = multiply(cast(logarithm - (1 << 31), "int32"), *back)
     least = op.maximum(reach, -most - 1)
     low, high = (int(limit) for limit in DType(node.output().dtype).limits())
-    value = op.take(constant(raw, "int64"), position, axis=0, mode="fast") - logarithm
+    value = looked_up(raw, position, "int64") - logarithm
     value = divide_by_power(value, 31 - _BITS - 4) + high
     value = op.where(difference > least, value, low)
     return cast(op.clip(value, low, high), node.output().dtype)

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.idioms import cast, constant, index_axis
-from tilewright.frontend.tflite.fixed_point import divide_by_power, multiply, quantize_multiplier, sigmoid_16, tanh_16
+from tilewright.frontend.tflite.fixed_point import (
+    divide_by_power,
+    looked_up,
+    multiply,
+    quantize_multiplier,
+    sigmoid_16,
+    tanh_16,
+)
 from tilewright.frontend.tflite.model import Quantization
 from tilewright.frontend.tflite.node import Node
 from tilewright.relay import op
@@ -147,5 +154,4 @@ def _narrow(value: Expr) -> Expr:
 def _looked_up(value: Expr, function: Callable[[np.ndarray], Any]) -> Expr:
     """int32 numbers of 16 bits through the table of `function`."""
     table = function(np.arange(_INT16[0], _INT16[1] + 1, dtype=np.int64))
-    position = value + (-_INT16[0])
-    return op.take(constant(table, "int32"), position, axis=0, mode="fast")
+    return looked_up(table, value - _INT16[0])

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from tilewright.frontend.builders.normalization import normalized
 from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, outputs, reshape, slice_axis, transpose
 from tilewright.frontend.tflite.activation import activate, fused_activation
 from tilewright.frontend.tflite.fixed_point import multiply, quantize_multiplier
-from tilewright.frontend.tflite.nn import quantized_rows, weight_scales
+from tilewright.frontend.tflite.nn import hybrid_product, weight_scales
 from tilewright.frontend.tflite.node import Node, converts
 from tilewright.frontend.tflite.quantized_lstm import convert_integer_lstm
 from tilewright.relay import op
@@ -64,9 +65,7 @@ def product(node: Node, data: Expr, index: int) -> Expr:
         node.bad(f"weights {list(node.shape(index))} over rows of {shape[-1]}")
     flat = reshape(data, (-1, shape[-1])) if len(shape) != 2 else data
     if node.is_quantized(index):
-        codes, scale, zero = quantized_rows(flat, (1,), bool(node.option("asymmetric_quantize_inputs", False)))
-        sums = op.nn.dense(codes - zero, cast(node[index], "int32"))
-        result: Expr = cast(sums, "float32") * (scale * weight_scales(node, index, (1, -1)))
+        result = hybrid_product(node, flat, node[index], index, op.nn.dense)
     else:
         result = op.nn.dense(flat, node[index])
     return reshape(result, (*shape[:-1], node.shape(index)[0]))
@@ -227,12 +226,9 @@ class FloatLstm:
         call = op.nn.lstm(
             concatenate([fresh[gate] for gate in order], 2),
             op.expand_dims(concatenate([recurrent[gate] for gate in order], 0), axis=0),
-            op.expand_dims(states[0], axis=0),
-            op.expand_dims(states[1], axis=0),
-            peephole=peephole,
-            direction="reverse" if backwards else "forward",
-            activations=[Activation("Sigmoid"), function, function],
-        )
+            op.expand_dims(states[0], axis=0), op.expand_dims(states[1], axis=0), peephole=peephole,
+            direction="reverse" if backwards else "forward", activations=[Activation("Sigmoid"), function, function],
+        )  # fmt: skip
         rows, hidden, cell = outputs(call)
         return op.squeeze(rows, axis=(1,)), [op.squeeze(value, axis=(0,)) for value in (hidden, cell)]
 
@@ -253,7 +249,9 @@ class FloatLstm:
                 value = value + floats(node, self.layout.peephole(which)) * cell
             if self.normalized:
                 assert self.layout.norms is not None
-                value = _normalized(value) * node[self.layout.norms + which] + node[self.layout.bias(which)]
+                value = (
+                    normalized(value, (1,), _EPSILON) * node[self.layout.norms + which] + node[self.layout.bias(which)]
+                )
             return activate(node, value, self.function) if which == _CELL else op.sigmoid(value)
 
         forget = gate(_FORGET, cell)
@@ -271,14 +269,6 @@ class FloatLstm:
             result = result + self.node[position + 1]
         clip = self.projection_clip
         return op.clip(result, -clip, clip) if clip > 0 else result
-
-
-def _normalized(value: Expr) -> Expr:
-    """Rows of mean 0 and variance 1."""
-    mean = op.mean(value, axis=(1,), keepdims=True)
-    spread = value - mean
-    variance = op.mean(spread * spread, axis=(1,), keepdims=True)
-    return spread * op.rsqrt(variance + _EPSILON)
 
 
 @converts("UNIDIRECTIONAL_SEQUENCE_LSTM")

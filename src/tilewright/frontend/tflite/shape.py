@@ -22,7 +22,7 @@ from tilewright.frontend.idioms import (
     transpose,
 )
 from tilewright.frontend.tflite.activation import activated
-from tilewright.frontend.tflite.fixed_point import round_array
+from tilewright.frontend.tflite.fixed_point import looked_up, round_array
 from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -46,22 +46,20 @@ def convert_shape(node: Node) -> Expr:
     return host.shape_of(node[0], node.output().dtype)
 
 
-converts.functions(
-    {
-        "RANK": lambda node: constant(node.rank(), "int32"),
-        "EXPAND_DIMS": lambda node: op.expand_dims(node[0], axis=node.axis(node.ints(1, "axis")[0], node.rank() + 1)),
-        "BROADCAST_TO": lambda node: broadcast_to(node[0], node.sizes(1, "shape")),
-        "BROADCAST_ARGS": lambda node: constant(
-            np.broadcast_shapes(tuple(node.ints(0, "shape")), tuple(node.ints(1, "shape"))), node.dtype()
-        ),
-        "FILL": lambda node: op.broadcast_to(reshape(node[1], ()), shape=tuple(node.ints(0, "shape"))),
-        "TILE": lambda node: op.tile(node[0], reps=node.ints(1, "repetitions")),
-        "MATRIX_SET_DIAG": lambda node: op.matrix_set_diag(node[0], node[1]),
-        "MIRROR_PAD": lambda node: op.nn.mirror_pad(
-            node[0], _pairs(node), mode=node.choice("mode", ("REFLECT", "SYMMETRIC"))
-        ),
-    }
-)
+converts.functions({
+    "RANK": lambda node: constant(node.rank(), "int32"),
+    "EXPAND_DIMS": lambda node: op.expand_dims(node[0], axis=node.axis(node.ints(1, "axis")[0], node.rank() + 1)),
+    "BROADCAST_TO": lambda node: broadcast_to(node[0], node.sizes(1, "shape")),
+    "BROADCAST_ARGS": lambda node: constant(
+        np.broadcast_shapes(tuple(node.ints(0, "shape")), tuple(node.ints(1, "shape"))), node.dtype()
+    ),
+    "FILL": lambda node: op.broadcast_to(reshape(node[1], ()), shape=tuple(node.ints(0, "shape"))),
+    "TILE": lambda node: op.tile(node[0], reps=node.ints(1, "repetitions")),
+    "MATRIX_SET_DIAG": lambda node: op.matrix_set_diag(node[0], node[1]),
+    "MIRROR_PAD": lambda node: op.nn.mirror_pad(
+        node[0], _pairs(node), mode=node.choice("mode", ("REFLECT", "SYMMETRIC"))
+    ),
+})  # fmt: skip
 
 
 @converts("SQUEEZE")
@@ -108,7 +106,7 @@ def _requantized(node: Node, index: int) -> Expr:
     scale = given.scale[0] * inverse
     bias = np.float32(-given.zero) * scale
     table = round_array(np.arange(256, dtype=np.float32) * scale + bias).astype(np.int64) + wanted.zero
-    return op.take(constant(np.clip(table, 0, 255), "uint8"), cast(node[index], "int32"), axis=0, mode="fast")
+    return looked_up(np.clip(table, 0, 255), cast(node[index], "int32"), "uint8")
 
 
 @converts("PACK")

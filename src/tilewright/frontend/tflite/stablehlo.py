@@ -37,21 +37,19 @@ def _plain(function: Callable[..., Expr], count: int) -> Callable[[Node], Expr]:
     return convert
 
 
-for count, functions in enumerate((_UNARY, _BINARY), 1):
-    converts.functions({f"STABLEHLO_{name}": _plain(function, count) for name, function in functions.items()})
-converts.functions(
-    {
-        "STABLEHLO_CBRT": lambda node: op.sign(node[0]) * op.power(op.abs(node[0]), 1 / 3),
-        # least, data, largest
-        "STABLEHLO_CLAMP": lambda node: op.minimum(op.maximum(node[1], node[0]), node[2]),
-        "STABLEHLO_CONVERT": lambda node: cast(node[0], node.output().dtype),
-        "STABLEHLO_CONCATENATE": lambda node: concatenate(node.given(), node.axis(int(node.option("dimension")))),
-        "STABLEHLO_RESHAPE": lambda node: reshape(node[0], node.output().shape),
-        "STABLEHLO_TRANSPOSE": lambda node: transpose(
-            node[0], [node.axis(int(axis)) for axis in node.option("permutation")]
-        ),
-    }
-)
+converts.functions({f"STABLEHLO_{name}": _plain(function, 1) for name, function in _UNARY.items()})
+converts.functions({f"STABLEHLO_{name}": _plain(function, 2) for name, function in _BINARY.items()})
+converts.functions({
+    "STABLEHLO_CBRT": lambda node: op.sign(node[0]) * op.power(op.abs(node[0]), 1 / 3),
+    # least, data, largest
+    "STABLEHLO_CLAMP": lambda node: op.minimum(op.maximum(node[1], node[0]), node[2]),
+    "STABLEHLO_CONVERT": lambda node: cast(node[0], node.output().dtype),
+    "STABLEHLO_CONCATENATE": lambda node: concatenate(node.given(), node.axis(int(node.option("dimension")))),
+    "STABLEHLO_RESHAPE": lambda node: reshape(node[0], node.output().shape),
+    "STABLEHLO_TRANSPOSE": lambda node: transpose(
+        node[0], [node.axis(int(axis)) for axis in node.option("permutation")]
+    ),
+})  # fmt: skip
 
 
 @converts(*_LOGIC)

@@ -123,14 +123,9 @@ def convert_reduce_window(node: Node) -> Expr:
 
 
 def _windows(
-    node: Node,
-    name: str,
-    window: Sequence[int],
-    strides: Sequence[int],
-    base: Sequence[int],
-    dilation: Sequence[int],
-    pads: Sequence[Sequence[int]],
-) -> Expr:
+    node: Node, name: str, window: Sequence[int], strides: Sequence[int], base: Sequence[int],
+    dilation: Sequence[int], pads: Sequence[Sequence[int]],
+) -> Expr:  # fmt: skip
     """Each window's elements combined, one shifted slice of the padded data after the other."""
     if min((*window, *strides, *base, *dilation), default=1) < 1 or prod(window) > _MOST_ELEMENTS:
         node.unsupported(f"windows of {list(window)} with strides {list(strides)}; {_MOST_ELEMENTS} elements at most")
