@@ -206,7 +206,7 @@ def convert_gather_nd(node: GraphNode, x: Expr, indices: Expr, batch_dims: int =
 
 
 def _mode(node: GraphNode, mode: str) -> str:
-    """The way that updates are combined, in Relay's terms."""
+    """The combination of updates, in Relay's terms."""
     if mode not in ("update", "add", "mul", "min", "max"):
         node.unsupported(f"mode={mode} is not supported")
     return mode
