@@ -73,7 +73,7 @@ def python_slice(node: NodeInputs, x: Expr, axis: int, begin: int | None, end: i
     if begin is None and end is None and stride == 1:
         return x
     if not isinstance(extent, int):
-        node.unsupported(f"a slice of the symbolic axis {axis}; give the shapes of the inputs")
+        node.unsupported(f"a slice of the symbolic axis {axis}; fix it with input_shapes")
     low, high, step = slice(begin, end, stride).indices(extent)
     high = max(high, low) if step > 0 else high if high >= 0 else -extent - 1
     return op.strided_slice(x, begin=(low,), end=(high,), strides=(step,), axes=(axis,))

@@ -18,7 +18,7 @@ Edges = tuple[list[int], list[int]]
 def known(node: NodeInputs, extents: Sizes, what: str) -> list[int]:
     """Extents that `what` depends on, which must be numbers."""
     if not all(isinstance(extent, int) for extent in extents):
-        node.unsupported(f"{what} of symbolic dimensions; give the shapes of the inputs")
+        node.unsupported(f"{what} of symbolic dimensions; fix them with input_shapes")
     return list(extents)
 
 

@@ -274,9 +274,10 @@ def convert_batch_matmul(node: Node) -> Expr:
 
 
 def _integer_matmul(node: Node, left: Expr, right: Expr) -> Expr:
-    zeros = node.input_quantization().zero, node.input_quantization(1).zero
+    given, weights = node.input_quantization(), node.input_quantization(1)
     kind = "int64" if node.dtype() == "int16" else "int32"
-    return scaled_sums(node, op.nn.batch_matmul(*map(_less, (cast(left, kind), cast(right, kind)), zeros)), 0, None)
+    sums = op.nn.batch_matmul(_less(cast(left, kind), given.zero), _less(cast(right, kind), weights.zero))
+    return scaled_sums(node, sums, 0, None)
 
 
 # ------------------------------------------------------------------------------------------- transposed, and 3-D
@@ -306,9 +307,9 @@ def _transposed_window(node: Node, weight: Expr, strides: tuple[int, ...]) -> tu
 
 
 def _integer_transpose(node: Node, data: Expr, weight: Expr, window: dict[str, Any], bias: Expr | None) -> Expr:
-    kind, zeros = sum_type(node, 3, 2), (node.input_quantization(2).zero, node.input_quantization(1).zero)
-    sides = map(_less, (cast(data, kind), cast(weight, kind)), zeros)
-    return scaled_sums(node, op.nn.conv2d_transpose(*sides, **window), 1, bias, 2)
+    kind, given, weights = sum_type(node, 3, 2), node.input_quantization(2), node.input_quantization(1)
+    left, right = _less(cast(data, kind), given.zero), _less(cast(weight, kind), weights.zero)
+    return scaled_sums(node, op.nn.conv2d_transpose(left, right, **window), 1, bias, 2)
 
 
 @converts("CONV_3D")
