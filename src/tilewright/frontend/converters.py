@@ -15,10 +15,12 @@ custom=True)`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
 
 from tilewright.frontend.graph_node import NodeInputs
+from tilewright.frontend.signature import apply
 from tilewright.relay.ir.expr import Expr
 from tilewright.support import plugins
 
@@ -52,9 +54,9 @@ class Converters:
         return register
 
     def functions(self, table: Mapping[str, Converter]) -> None:
-        """Register functions whose own signatures are the schemas of the operators."""
-        for operator, function in table.items():
-            self(operator)(function)
+        """Register functions whose own signatures are the schemas of operators; names are separated by spaces."""
+        for operators, function in table.items():
+            self(*operators.split())(function)
 
     def unary(self, table: Mapping[str, Callable[[Expr], Expr]]) -> None:
         """Register functions of the one input, which formats of named inputs call `x`."""
@@ -63,6 +65,10 @@ class Converters:
     def binary(self, table: Mapping[str, Callable[[Expr, Expr], Expr]]) -> None:
         """Register functions of the two inputs, which formats of named inputs call `x` and `y`."""
         self.functions({operator: _of_inputs(function, "xy") for operator, function in table.items()})
+
+    def typed(self, table: Mapping[str, Callable[..., Any]]) -> None:
+        """Register functions of the inputs in the element type that the operator computes in, and of attributes."""
+        self.functions({operator: partial(_of_typed, function) for operator, function in table.items()})
 
     def find(
         self, operator: str, version: int | None = None, domain: str = "", custom: bool = False
@@ -90,6 +96,10 @@ def _of_inputs(function: Callable[..., Expr], names: str) -> Converter:
         return function(*[node.operand(name, index, optional=False) for index, name in enumerate(names)])
 
     return convert
+
+
+def _of_typed(function: Callable[..., Any], node: Any) -> Any:
+    return apply(function, node, typed=True)
 
 
 def import_families(package: str, names: str) -> None:

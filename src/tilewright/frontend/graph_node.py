@@ -70,6 +70,14 @@ class NodeInputs:
             raise ModelError(f"{self.label}: axis {axis} is out of range for {rank} dimensions")
         return axis % rank
 
+    def every_axis(self, axes: Sequence[Any]) -> Sequence[int]:
+        """`axes` of input 0 counted from the front, all of them where none are given."""
+        return [self.axis(int(axis)) for axis in axes] or list(range(self.rank()))
+
+    def typed(self, value: Expr) -> Expr:
+        """An input in the element type that the operator computes in: in most formats its own."""
+        return value
+
     def bad(self, reason: str) -> NoReturn:
         """Raise the `ModelError` of this node: the file contradicts itself."""
         raise ModelError(f"{self.label}: {reason}")

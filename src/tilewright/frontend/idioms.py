@@ -58,6 +58,16 @@ def reshape(value: Expr, shape: Sequence[Any]) -> Expr:
     return value if shape_of(value) == target else op.reshape(value, newshape=target)
 
 
+def as_vector(value: Expr) -> Expr:
+    """The elements as one vector."""
+    return flatten(value, 0)
+
+
+def on_axis(value: Expr, axis: int, rank: int) -> Expr:
+    """A vector as a tensor of `rank` axes, which runs along `axis` and has extent 1 along the others."""
+    return reshape(value, [shape_of(value)[0] if position == axis else 1 for position in range(rank)])
+
+
 def flatten(value: Expr, axis: int = 1) -> Expr:
     """[outer …, inner …] as [outer …, product of those from `axis` on]."""
     shape = shape_of(value)
@@ -132,8 +142,7 @@ def channels_first(value: Expr) -> Expr:
 
 def channels_last(value: Expr) -> Expr:
     """[N, C, spatial …] as [N, spatial …, C]."""
-    rank = len(shape_of(value))
-    return transpose(value, (0, *range(2, rank), 1))
+    return transpose(value, (0, *range(2, len(shape_of(value))), 1))
 
 
 def full(value: Any, shape: Sequence[Any], dtype: str | DType) -> Expr:
@@ -141,10 +150,22 @@ def full(value: Any, shape: Sequence[Any], dtype: str | DType) -> Expr:
     return broadcast_to(constant(value, dtype), shape)
 
 
+def one_hot(codes: Expr, depth: int, dtype: str | DType = "float32", axis: int = -1) -> Expr:
+    """1 at the position that each number is along a new axis, 0 elsewhere."""
+    return op.one_hot(codes, constant(1, dtype), constant(0, dtype), depth=depth, axis=axis, dtype=str(dtype))
+
+
 def move_axis(value: Expr, source: int, target: int) -> Expr:
     """`value` with the axis `source` moved to the position `target`."""
     order = [axis for axis in range(rank_of(value)) if axis != source]
     order.insert(target, source)
+    return transpose(value, order)
+
+
+def swap_axes(value: Expr, first: int = -2, second: int = -1) -> Expr:
+    """`value` with two axes exchanged, by default the last two."""
+    order = list(range(rank_of(value)))
+    order[first], order[second] = order[second], order[first]
     return transpose(value, order)
 
 
@@ -157,5 +178,4 @@ def round_half_away(value: Expr) -> Expr:
     """Floats as whole numbers, halves away from zero, as C's `round`."""
     whole = op.trunc(value)
     half = like(0.5, value)
-    away = op.abs(value - whole) >= half
-    return whole + op.where(away, op.sign(value), 0)
+    return whole + op.where(op.abs(value - whole) >= half, op.sign(value), 0)

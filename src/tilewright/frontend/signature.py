@@ -4,11 +4,12 @@
     def convert_hard_sigmoid(x: Expr, alpha: float = 0.2, beta: float = 0.5) -> Expr: ...
 
 A parameter `node` is the node itself. Parameters annotated `Expr` are its inputs in order, with the default None those
-that may be left out, and `*values: Expr` all that are left. Every other parameter is the attribute of its name (`type_`
-is `type`), converted to its annotation: `int`, `float`, `bool`, `str`, `Ints` or `Floats`, an `Axis` counted from the
-front, `Axes` (all of them where none are given), or anything as the format holds it. A missing attribute without a
-default, or one of another type, is the `ModelError` of the node. A function of one parameter that is no `Expr` is given
-the node, whatever the parameter is called.
+that may be left out, and `*values: Expr` all that are left; those annotated `Typed` are inputs in the element type that
+the operator computes in. Every other parameter is the attribute of its name (`type_` is `type`), converted to its
+annotation: `int`, `float`, `bool`, `str`, `Ints` or `Floats`, an `Axis` counted from the front, `Axes` (all of them
+where none are given), or anything as the format holds it. A missing attribute without a default, or one of another
+type, is the `ModelError` of the node. A function of one parameter that is no input is given the node, whatever the
+parameter is called. Of functions in tables (`typed`), parameters without annotation and default are inputs too.
 """
 
 from __future__ import annotations
@@ -18,54 +19,69 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from tilewright.frontend.graph_node import NodeInputs
+from tilewright.relay.ir.expr import Expr
 
 Ints = list[int]
 Floats = list[float]
 Axis = int
 Axes = list[int]
+Typed = Expr
 
 #: The parts of a parameter: its name, its annotation as text, its default.
 _Parameter = tuple[str, str, Any]
 _EMPTY = inspect.Parameter.empty
 
 
-def apply(converter: Callable[..., Any], node: NodeInputs) -> Any:
-    """The result of a converter for a node, whose inputs and attributes are bound to the converter's parameters."""
-    inputs, attributes, rest = _schema(converter)
+def apply(converter: Callable[..., Any], node: Any, typed: bool = False) -> Any:
+    """The result of a converter for a node, whose inputs and attributes are bound to the converter's parameters.
+
+    With `typed` all inputs are taken as those annotated `Typed`.
+    """
+    inputs, attributes, rest = _schema(converter, typed)
     if inputs is None:
         return converter(node)
-    given: list[Any] = []
+    given: dict[str, Any] = {}
     count = 0
-    for name, default in inputs:
+    for name, kind, default in inputs:
         if name == "node":
-            given.append(node)
+            given[name] = node
             continue
-        given.append(node.operand(name, count, optional=default is not _EMPTY))
+        value = node.operand(name, count, optional=default is not _EMPTY)
+        given[name] = node.typed(value) if value is not None and (typed or kind.startswith("Typed")) else value
         count += 1
-    given += node.given()[count:] if rest else []
-    return converter(*given, **{name: _attribute(node, name, kind, default) for name, kind, default in attributes})
+    named = {name: _attribute(node, name, kind, default) for name, kind, default in attributes}
+    return converter(*given.values(), *node.given()[count:], **named) if rest else converter(**given, **named)
 
 
 @cache
-def _schema(converter: Callable[..., Any]) -> tuple[list[tuple[str, Any]] | None, list[_Parameter], bool]:
+def _schema(converter: Callable[..., Any], typed: bool) -> tuple[list[_Parameter] | None, list[_Parameter], bool]:
     """The inputs (None for a converter of a node), the attributes, and whether inputs left over are passed on."""
     parameters = list(inspect.signature(converter, follow_wrapped=False).parameters.values())
-    kinds = {one.name: _text(one.annotation) for one in parameters}
-    if len(parameters) == 1 and not kinds[parameters[0].name].startswith("Expr"):
+    kinds = {one.name: _text(one, "Typed" if typed else "") for one in parameters}
+    if len(parameters) == 1 and not kinds[parameters[0].name].startswith(_INPUTS):
         return None, [], False
-    is_input = {name: name == "node" or kind.startswith("Expr") for name, kind in kinds.items()}
+    is_input = {name: name == "node" or kind.startswith(_INPUTS) for name, kind in kinds.items()}
     rest = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
-    plain = [one for one in parameters if one.kind is not inspect.Parameter.VAR_POSITIONAL]
-    inputs = [(one.name, one.default) for one in plain if is_input[one.name]]
-    return inputs, [(one.name, kinds[one.name], one.default) for one in plain if not is_input[one.name]], rest
+    plain = [
+        (one.name, kinds[one.name], one.default)
+        for one in parameters
+        if one.kind is not inspect.Parameter.VAR_POSITIONAL
+    ]
+    return [one for one in plain if is_input[one[0]]], [one for one in plain if not is_input[one[0]]], rest
 
 
-def _text(annotation: Any) -> str:
+_INPUTS = ("Expr", "Typed")
+
+
+def _text(parameter: inspect.Parameter, none: str) -> str:
+    """The annotation as text; of a parameter that has none `none`, unless it has a default."""
+    annotation = parameter.annotation
+    if annotation is _EMPTY:
+        return none if parameter.default is _EMPTY else ""
     return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
 
 
-def _attribute(node: NodeInputs, name: str, kind: str, default: Any) -> Any:
+def _attribute(node: Any, name: str, kind: str, default: Any) -> Any:
     value = node.attribute(name.rstrip("_"))
     if value is None:
         if default is _EMPTY:
@@ -88,12 +104,7 @@ def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
 
 
-def _axes(node: NodeInputs, value: Any) -> list[int]:
-    listed = [] if value is None else _listed(value)
-    return [node.axis(int(axis)) for axis in listed] or list(range(node.rank()))
-
-
-_KINDS: dict[str, Callable[[NodeInputs, Any], Any]] = {
+_KINDS: dict[str, Callable[[Any, Any], Any]] = {
     "int": lambda node, value: int(value),
     "float": lambda node, value: float(value),
     "bool": lambda node, value: _flag(value),
@@ -101,7 +112,7 @@ _KINDS: dict[str, Callable[[NodeInputs, Any], Any]] = {
     "Ints": lambda node, value: [int(item) for item in _listed(value)],
     "Floats": lambda node, value: [float(item) for item in _listed(value)],
     "Axis": lambda node, value: node.axis(int(value)),
-    "Axes": _axes,
+    "Axes": lambda node, value: node.every_axis([] if value is None else _listed(value)),
 }
 _NAMES = {
     "int": "a whole number", "float": "a number", "bool": "a truth value", "str": "a text", "Ints": "whole numbers",

@@ -53,10 +53,7 @@ def to_last_axis(value: Complex) -> Expr:
 
 def multiply(a: Complex, b: Complex) -> Complex:
     """The product of elements."""
-    return Complex(
-        a.real * b.real - a.imaginary * b.imaginary,
-        a.real * b.imaginary + a.imaginary * b.real,
-    )
+    return Complex(a.real * b.real - a.imaginary * b.imaginary, a.real * b.imaginary + a.imaginary * b.real)
 
 
 def conjugate(value: Complex) -> Complex:

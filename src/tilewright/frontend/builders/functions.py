@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.frontend.idioms import cast, constant, dtype_of, like, move_axis, rank_of, shape_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.support.dtype import DType
 
 
 def linear(x: Expr, alpha: float = 1.0, beta: float = 0.0) -> Expr:
@@ -40,14 +41,12 @@ def relu6(x: Expr) -> Expr:
 
 def elu(x: Expr, alpha: float = 1.0) -> Expr:
     """`x` where positive, alpha * (exp(x) - 1) elsewhere."""
-    below = op.expm1(op.minimum(x, 0))
-    return op.where(x > 0, x, _times(below, alpha))
+    return op.where(x > 0, x, _times(op.expm1(op.minimum(x, 0)), alpha))
 
 
 def celu(x: Expr, alpha: float = 1.0) -> Expr:
     """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)."""
-    below = op.expm1(op.minimum(x, 0) / alpha)
-    return op.nn.relu(x) + _times(below, alpha)
+    return op.nn.relu(x) + _times(op.expm1(op.minimum(x, 0) / alpha), alpha)
 
 
 def selu(x: Expr, alpha: float = 1.6732632423543773, scale: float = 1.0507009873554805) -> Expr:
@@ -63,6 +62,13 @@ def softplus(x: Expr) -> Expr:
 def softsign(x: Expr) -> Expr:
     """x / (1 + |x|)."""
     return x / (1 + op.abs(x))
+
+
+def sinc(x: Expr) -> Expr:
+    """sin(π x) / (π x), 1 at 0."""
+    scaled, zero = x * math.pi, op.equal(x, 0)
+    safe = op.where(zero, 1, scaled)
+    return op.where(zero, 1, op.sin(safe) / safe)
 
 
 def silu(x: Expr) -> Expr:
@@ -158,8 +164,7 @@ def sparsemax(x: Expr, axis: int = -1) -> Expr:
     inside = ordered > (sums - one) / positions
     count = op.sum(op.cast(inside, dtype=dtype_of(x)), axis=(rank - 1,), keepdims=True)
     total = op.sum(op.where(inside, sums, 0), axis=(rank - 1,), keepdims=True)
-    level = (total - one) / count
-    return move_axis(op.nn.relu(rows - level), rank - 1, axis % rank)
+    return move_axis(op.nn.relu(rows - ((total - one) / count)), rank - 1, axis % rank)
 
 
 def stable_softmax(x: Expr, axes: tuple[int, ...]) -> Expr:
@@ -200,8 +205,7 @@ def erfinv(x: Expr) -> Expr:
         step = error * slope
         guess = guess - step / (one + guess * step)
     made = op.where(op.equal(size, one), math.inf, guess)
-    signed = op.where(x < 0, -made, made)
-    return cast(op.where(op.equal(x, 0), x, signed), dtype_of(given))
+    return cast(op.where(op.equal(x, 0), x, op.where(x < 0, -made, made)), dtype_of(given))
 
 
 _GILES_NEAR = (
@@ -237,8 +241,28 @@ def atan2(y: Expr, x: Expr) -> Expr:
     angle = op.atan(flat)
     half = op.where(below, like(-math.pi / 2, x), like(math.pi / 2, x))
     turned = half - angle
-    back = angle + op.where(below, -pi, pi)
-    return op.where(steep, turned, op.where(left, back, angle))
+    return op.where(steep, turned, op.where(left, angle + op.where(below, -pi, pi), angle))
+
+
+def remainder(x: Expr, y: Expr) -> Expr:
+    """The remainder of floats with the sign of the divisor."""
+    found, zero = op.mod(x, y), like(0, x)
+    opposite = op.not_equal(found < zero, y < zero)
+    return op.where(op.logical_and(opposite, op.not_equal(found, zero)), found + y, found)
+
+
+def shifted_bits(x: Expr, by: Expr, left: bool) -> Expr:
+    """Integers with their bits moved; by the width or more, or by less than nothing, all of them out."""
+    kind = DType(dtype_of(x))
+    most, zero, signed = like(kind.bits - 1, x), like(0, x), kind.code == "int"
+    inside = by <= most
+    if signed:
+        inside = op.logical_and(inside, by >= zero)
+    bounded = op.where(inside, by, most)
+    if left:
+        return op.where(inside, op.left_shift(x, bounded), zero)
+    shifted = op.right_shift(x, bounded)
+    return shifted if signed else op.where(inside, shifted, zero)
 
 
 def hypot(x: Expr, y: Expr) -> Expr:
@@ -253,8 +277,7 @@ def hypot(x: Expr, y: Expr) -> Expr:
 def _has_minus(value: Expr) -> Expr:
     """True where a number has the sign bit, which of -0 its reciprocal shows."""
     none = op.equal(value, 0)
-    inverse = 1 / op.where(none, value, 1)
-    return op.where(none, inverse, value) < 0
+    return op.where(none, 1 / op.where(none, value, 1), value) < 0
 
 
 #: Activation functions of one argument by name, old names beside new ones.

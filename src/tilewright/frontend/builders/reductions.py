@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tilewright.frontend.builders.functions import log_sum_exp
+from tilewright.frontend.idioms import cast, dtype_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -31,6 +34,18 @@ def _square(x: Expr) -> Expr:
 
 def _log_sum_exp(x: Expr, axis: Sequence[int], keepdims: bool) -> Expr:
     return log_sum_exp(x, tuple(axis), keepdims)
+
+
+def p_norm(x: Expr, axis: Sequence[int], order: float, keepdims: bool) -> Expr:
+    """The norm of order `order` over axes; 0 counts what is not 0, ±inf are the extrema."""
+    over: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
+    if math.isinf(order):
+        return (op.max if order > 0 else op.min)(op.abs(x), **over)
+    if order == 0:
+        return op.sum(cast(op.not_equal(x, 0), dtype_of(x)), **over)
+    if order in (1, 2):
+        return REDUCTIONS["l1" if order == 1 else "l2"](x, **over)
+    return op.power(op.sum(op.power(op.abs(x), order), **over), 1 / order)
 
 
 #: Reductions by name: of elements, of their magnitudes and squares, and of their exponentials.
