@@ -73,8 +73,7 @@ def convert_elu(layer: Layer, inputs: Expr) -> Expr:
 @converts("PReLU", passes_mask=True)
 def convert_prelu(layer: Layer, inputs: Expr) -> Expr:
     (alpha,) = layer.weight("alpha")
-    below = alpha * -op.nn.relu(-inputs)
-    return op.nn.relu(inputs) + below
+    return op.nn.relu(inputs) + (alpha * -op.nn.relu(-inputs))
 
 
 @converts("ThresholdedReLU", passes_mask=True)

@@ -47,9 +47,7 @@ def convert_embedding(layer: Layer, inputs: Expr) -> Expr:
 
 
 def _table(layer: Layer) -> Expr:
-    if layer.quantization:
-        return dequantized(layer, "embeddings")
-    return layer.weight("embeddings")[0]
+    return dequantized(layer, "embeddings") if layer.quantization else layer.weight("embeddings")[0]
 
 
 @converts("ReversibleEmbedding")

@@ -195,9 +195,7 @@ def decode(value: Any, label: str, needs: set[tuple[str, int]]) -> Any:
         return Ellipsis
     if kind == "__tuple__":
         return tuple(decode(item, label, needs) for item in config.get("value", ()))
-    if kind == "__bytes__":
-        return str(config.get("value", "")).encode()
-    return value
+    return str(config.get("value", "")).encode() if kind == "__bytes__" else value
 
 
 def _array(config: Mapping[str, Any], label: str) -> Constant:

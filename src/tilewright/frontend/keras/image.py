@@ -16,6 +16,7 @@ from tilewright.frontend.idioms import (
     constant,
     dtype_of,
     is_float,
+    one_hot,
     rank_of,
     reshape,
     shape_of,
@@ -138,8 +139,7 @@ def in_range(value: Expr, low: float, high: float, to_low: float, to_high: float
     if (low, high) == (to_low, to_high):
         return value
     factor = (to_high - to_low) / (high - low)
-    moved = (value - low) * factor
-    return moved + to_low
+    return ((value - low) * factor) + to_low
 
 
 # ----------------------------------------- Contrast limited adaptive histogram equalization (Zuiderveld 1994) of images
@@ -193,18 +193,16 @@ def _tables(images: Expr, grid: tuple[int, int], tile: tuple[int, int], limit: f
     parts = reshape(images, (batch, grid[0], tile[0], grid[1], tile[1], channels))
     flat = reshape(op.transpose(parts, axes=(0, 1, 3, 5, 2, 4)), (batch, *grid, channels, tile[0] * tile[1]))
     codes = op.clip(cast(flat, "int32"), 0, _LEVELS - 1)
-    one, zero = constant(1, "float32"), constant(0, "float32")
-    counts = op.sum(op.one_hot(codes, one, zero, depth=_LEVELS, axis=-1, dtype="float32"), axis=(4,))
+    counts = op.sum(one_hot(codes, _LEVELS), axis=(4,))
     if limit > 0:
         kept = op.clip(counts, 0.0, limit * tile[0] * tile[1] / _LEVELS)
         excess = op.sum(counts - kept, axis=(4,), keepdims=True)
-        counts = kept + excess / constant(_LEVELS, "float32")
+        counts = kept + excess / _LEVELS
     sums = op.cumsum(counts, axis=4)
     least = op.min(sums, axis=(4,), keepdims=True)
-    rest = constant(tile[0] * tile[1], "float32") - least
-    rest = op.where(op.equal(rest, zero), one, rest)
-    made = (sums - least) * constant(255, "float32") / rest
-    made = op.clip(made, 0.0, 255.0)
+    rest = tile[0] * tile[1] - least
+    rest = op.where(op.equal(rest, 0), 1, rest)
+    made = op.clip((sums - least) * 255 / rest, 0.0, 255.0)
     return op.nn.pad(made, pad_width=((0, 0), (1, 1), (1, 1), (0, 0), (0, 0)), pad_mode="edge")
 
 

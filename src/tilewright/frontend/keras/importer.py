@@ -11,7 +11,7 @@ from tilewright.frontend.finish import Finisher, fold_call
 from tilewright.frontend.graph_walk import UNAVAILABLE, Unavailable
 from tilewright.frontend.keras import graph
 from tilewright.frontend.keras.archive import Archive
-from tilewright.frontend.keras.layer import Layer, LayerImporter, Operation, flatten, map_tensors
+from tilewright.frontend.keras.layer import Layer, LayerImporter, Operation, call_operation, flatten, map_tensors
 from tilewright.frontend.keras.registry import find_layer, find_operation
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.expr import Expr, Var, var
@@ -81,9 +81,7 @@ class Importer(LayerImporter):
         """The mask of a tensor, or None; of a list, a list."""
         if isinstance(value, Expr):
             return self._masks.get(value)
-        if isinstance(value, list | tuple):
-            return [self.mask_of(item) for item in value]
-        return None
+        return [self.mask_of(item) for item in value] if isinstance(value, list | tuple) else None
 
     # ------------------------------------------------------------------------------------------------------- the calls
     def apply(self, layer: Layer, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -129,7 +127,7 @@ class Importer(LayerImporter):
         known = inspect.signature(converter).parameters
         if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in known.values()):
             fixed = {key: value for key, value in fixed.items() if key in known}
-        return self._run(item, lambda: converter(item, *args, **{**fixed, **kwargs}))
+        return self._run(item, lambda: call_operation(converter, item, args, {**fixed, **kwargs}))
 
     def _no_converter(self, layer: Layer) -> Unavailable:
         reason = f"no converter for the layer {layer.class_name}"

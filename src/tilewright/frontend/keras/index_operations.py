@@ -8,54 +8,52 @@ import numpy as np
 
 from tilewright.frontend.builders.product import broadcast_shape, diagonal
 from tilewright.frontend.idioms import (
+    as_vector,
     broadcast_to,
     cast,
     dtype_of,
     full,
     index_axis,
     move_axis,
-    product,
     rank_of,
-    reshape,
     shape_of,
+    slice_axis,
     transpose,
 )
-from tilewright.frontend.keras.layer import Operation, tensors
+from tilewright.frontend.keras.layer import Axis, Operation, Tensor, tensors, whole_numbers
 from tilewright.frontend.keras.registry import operation
-from tilewright.frontend.keras.shape_operations import whole_numbers
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
 
 @operation("GetItem")
-def convert_get_item(item: Operation, x: Any, key: Any) -> Expr:
-    (value,) = tensors(x)
+def convert_get_item(item: Operation, x: Expr, key: Any) -> Expr:
     keys = list(key) if isinstance(key, list | tuple) else [key]
     used = sum(1 for one in keys if one is not None and one is not Ellipsis)
     if Ellipsis in [one for one in keys if not isinstance(one, Expr)]:
         position = next(index for index, one in enumerate(keys) if one is Ellipsis)
-        keys[position : position + 1] = [slice(None)] * (rank_of(value) - used)
+        keys[position : position + 1] = [slice(None)] * (rank_of(x) - used)
     axis = 0
     for one in keys:
         if one is None:
-            value = op.expand_dims(value, axis=axis)
+            x = op.expand_dims(x, axis=axis)
             axis += 1
         elif isinstance(one, slice):
-            value = _sliced(item, value, one, axis)
+            x = _sliced(item, x, one, axis)
             axis += 1
         elif isinstance(one, int):
-            extent = shape_of(value)[axis]
+            extent = shape_of(x)[axis]
             position = one
             if position < 0 and not isinstance(extent, int):
-                value = index_axis(op.reverse(value, axis=axis), axis, -position - 1)
+                x = index_axis(op.reverse(x, axis=axis), axis, -position - 1)
             else:
-                value = index_axis(value, axis, position % extent if isinstance(extent, int) else position)
+                x = index_axis(x, axis, position % extent if isinstance(extent, int) else position)
         elif isinstance(one, Expr) and sum(isinstance(k, Expr) for k in keys) == 1:
-            value = op.take(value, one, axis=axis)
+            x = op.take(x, one, axis=axis)
             axis += rank_of(one)
         else:
             item.unsupported("an index of this kind")
-    return value
+    return x
 
 
 def _sliced(item: Operation, value: Expr, key: slice, axis: int) -> Expr:
@@ -67,8 +65,7 @@ def _sliced(item: Operation, value: Expr, key: slice, axis: int) -> Expr:
     if isinstance(extent, int):
         start, stop, step = key.indices(extent)
         if step < 0:
-            positions = np.arange(start, stop, step, dtype=np.int32)
-            return op.take(value, Constant(positions), axis=axis)
+            return op.take(value, Constant(np.arange(start, stop, step, dtype=np.int32)), axis=axis)
         return op.strided_slice(value, begin=(start,), end=(max(stop, start),), strides=(step,), axes=(axis,))
     if (key.step or 1) < 0 or (key.start or 0) < 0:
         item.unsupported("a slice from the end of a symbolic dimension; give it with input_shapes")
@@ -77,13 +74,11 @@ def _sliced(item: Operation, value: Expr, key: slice, axis: int) -> Expr:
 
 
 @operation("Take")
-def convert_take(_item: Operation, x: Any, indices: Any, axis: Any = None) -> Expr:
-    (value,) = tensors(x)
-    (positions,) = tensors(indices)
+def convert_take(x: Expr, indices: Expr, axis: Any = None) -> Expr:
     if axis is None:
-        value, axis = reshape(value, (product(shape_of(value)),)), 0
-    position = int(axis) % rank_of(value)
-    return op.take(value, _from_front(positions, shape_of(value)[position]), axis=position)
+        x, axis = as_vector(x), 0
+    position = int(axis) % rank_of(x)
+    return op.take(x, _from_front(indices, shape_of(x)[position]), axis=position)
 
 
 def _from_front(positions: Expr, extent: Any) -> Expr:
@@ -94,41 +89,38 @@ def _from_front(positions: Expr, extent: Any) -> Expr:
 
 
 @operation("TakeAlongAxis")
-def convert_take_along_axis(_item: Operation, x: Any, indices: Any, axis: Any = None) -> Expr:
-    (value,), (positions,) = tensors(x), tensors(indices)
+def convert_take_along_axis(x: Expr, indices: Expr, axis: Any = None) -> Expr:
     if axis is None:
-        value, positions, axis = *(reshape(one, (product(shape_of(one)),)) for one in (value, positions)), 0
-    position = int(axis) % rank_of(value)
+        x, indices, axis = *(as_vector(one) for one in (x, indices)), 0
+    position = int(axis) % rank_of(x)
     wide = broadcast_shape(
-        *[[1 if one == position else n for one, n in enumerate(shape_of(part))] for part in (value, positions)]
+        *[[1 if one == position else n for one, n in enumerate(shape_of(part))] for part in (x, indices)]
     )
-    value = broadcast_to(value, [shape_of(value)[position] if one == position else n for one, n in enumerate(wide)])
-    positions = broadcast_to(
-        positions, [shape_of(positions)[position] if one == position else n for one, n in enumerate(wide)]
+    x = broadcast_to(x, [shape_of(x)[position] if one == position else n for one, n in enumerate(wide)])
+    indices = broadcast_to(
+        indices, [shape_of(indices)[position] if one == position else n for one, n in enumerate(wide)]
     )
-    return op.gather(value, position, _from_front(positions, shape_of(value)[position]))
+    return op.gather(x, position, _from_front(indices, shape_of(x)[position]))
 
 
 @operation("Slice")
-def convert_slice(item: Operation, inputs: Any, start_indices: Any, shape: Any) -> Expr:
-    (value,) = tensors(inputs)
+def convert_slice(item: Operation, inputs: Expr, start_indices: Any, shape: Any) -> Expr:
     if isinstance(start_indices, Expr) and not isinstance(start_indices, Constant):
         item.unsupported("a slice that begins where a tensor says")
     starts = whole_numbers(start_indices)
     return op.strided_slice(
-        value, begin=starts, end=[b + n for b, n in zip(starts, shape)], strides=(1,) * len(starts),
+        inputs, begin=starts, end=[b + n for b, n in zip(starts, shape)], strides=(1,) * len(starts),
         axes=tuple(range(len(starts))),
     )  # fmt: skip
 
 
 @operation("SliceUpdate")
-def convert_slice_update(item: Operation, inputs: Any, start_indices: Any, updates: Any) -> Expr:
-    value, fresh = tensors(inputs, updates)
+def convert_slice_update(item: Operation, inputs: Tensor, start_indices: Any, updates: Tensor) -> Expr:
     if isinstance(start_indices, Expr) and not isinstance(start_indices, Constant):
         item.unsupported("a slice that begins where a tensor says")
     starts = whole_numbers(start_indices)
-    ends = [b + n for b, n in zip(starts, shape_of(fresh))]
-    return op.strided_set(value, fresh, begin=starts, end=ends, strides=(1,) * len(starts))
+    ends = [b + n for b, n in zip(starts, shape_of(updates))]
+    return op.strided_set(inputs, updates, begin=starts, end=ends, strides=(1,) * len(starts))
 
 
 @operation("Scatter", "ScatterUpdate")
@@ -146,43 +138,34 @@ def convert_scatter(item: Operation, *args: Any, shape: Any = None, reduction: s
 
 
 @operation("Tril", "Triu")
-def convert_triangle(_item: Operation, x: Any, k: int = 0) -> Expr:
-    (value,) = tensors(x)
-    rows, columns = shape_of(value)[-2:]
-    kept = (
-        np.tri(rows, columns, k, dtype=bool)
-        if _item.class_name == "Tril"
-        else ~np.tri(rows, columns, k - 1, dtype=bool)
-    )
-    return op.where(Constant(kept), value, 0)
+def convert_triangle(item: Operation, x: Expr, k: int = 0) -> Expr:
+    rows, columns = shape_of(x)[-2:]
+    if item.class_name == "Tril":
+        return op.where(Constant(np.tri(rows, columns, k, dtype=bool)), x, 0)
+    return op.where(Constant(np.tri(rows, columns, k - 1, dtype=bool)), 0, x)
 
 
-@operation("Diagonal", "Trace")
-def convert_diagonal(item: Operation, x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Expr:
-    (value,) = tensors(x)
-    rank = rank_of(value)
-    first, second = axis1 % rank, axis2 % rank
-    rest = [axis for axis in range(rank) if axis not in (first, second)]
-    moved = transpose(value, (*rest, first, second))
+@operation("Diagonal")
+def convert_diagonal(x: Expr, offset: int = 0, axis1: Axis = 0, axis2: Axis = 1) -> Expr:
+    rest = [axis for axis in range(rank_of(x)) if axis not in (axis1, axis2)]
+    moved = transpose(x, (*rest, axis1, axis2))
     rows, columns = shape_of(moved)[-2:]
     count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    begin = (max(-offset, 0), max(offset, 0))
-    part = op.strided_slice(
-        moved, begin=begin, end=[b + count for b in begin], strides=(1, 1), axes=(rank - 2, rank - 1)
-    )
-    made = diagonal(part)
-    if item.class_name == "Diagonal":
-        return made
-    made = cast(made, "int32") if dtype_of(made) == "bool" else made
-    return op.sum(made, axis=(rank - 2,))
+    down, right = max(-offset, 0), max(offset, 0)
+    return diagonal(slice_axis(slice_axis(moved, len(rest), down, down + count), len(rest) + 1, right, right + count))
+
+
+@operation("Trace")
+def convert_trace(x: Expr, offset: int = 0, axis1: Axis = 0, axis2: Axis = 1) -> Expr:
+    made = convert_diagonal(x, offset, axis1, axis2)
+    return op.sum(cast(made, "int32") if dtype_of(made) == "bool" else made, axis=(-1,))
 
 
 @operation("Diag", "Diagflat")
-def convert_diag(item: Operation, x: Any, k: int = 0) -> Expr:
-    (value,) = tensors(x)
-    if item.class_name == "Diag" and rank_of(value) == 2:
-        return convert_diagonal(Operation("Diagonal", item.name, {}, ""), value, k)
-    flat = reshape(value, (product(shape_of(value)),))
+def convert_diag(item: Operation, x: Expr, k: int = 0) -> Expr:
+    if item.class_name == "Diag" and rank_of(x) == 2:
+        return convert_diagonal(x, k)
+    flat = as_vector(x)
     extent = shape_of(flat)[0] + abs(k)
     wide = op.nn.pad(flat, pad_width=[(max(k, 0), max(-k, 0))])
     return op.where(Constant(np.eye(extent, k=k, dtype=bool)), op.expand_dims(wide, axis=0), 0)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from tilewright.errors import ModelError, UnsupportedError
-from tilewright.frontend.idioms import cast, constant, dtype_of, is_float
+from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, rank_of
 from tilewright.frontend.keras.weights import Weights
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.support.dtype import DType
@@ -159,8 +160,7 @@ class Layer(Described):
         """The layer that a serialized object describes, whose weights are below `attribute`."""
         class_name, config, custom = self.importer.described(described, f"{self.label}: {attribute}")
         own = str(config.get("name") or name or attribute)
-        weights = self.weights.child(attribute, name or own)
-        return self._made(class_name, own, config, weights, custom)
+        return self._made(class_name, own, config, self.weights.child(attribute, name or own), custom)
 
     def inner(
         self, class_name: str, attribute: str, name: str, config: Mapping[str, Any], policy: bool = True
@@ -274,9 +274,7 @@ def promote(*dtypes: str) -> str:
     if not signed or not unsigned:
         return (signed or unsigned)[-1]
     wider = _UNSIGNED.index(unsigned[-1]) + 1
-    if wider == len(_SIGNED):
-        return "float32"
-    return _SIGNED[max(wider, _SIGNED.index(signed[-1]))]
+    return "float32" if wider == len(_SIGNED) else _SIGNED[max(wider, _SIGNED.index(signed[-1]))]
 
 
 def _python_kind(value: Any) -> str:
@@ -301,16 +299,58 @@ def tensors(*values: Any, at_least_float: bool = False) -> list[Expr]:
     return [cast(value, dtype) if isinstance(value, Expr) else constant(value, dtype) for value in arrays]
 
 
+#: Annotations of operands of operations: in the one type that all so annotated are promoted to, of floats at least.
+Tensor: TypeAlias = Expr
+FloatTensor: TypeAlias = Expr
+#: Those of an axis that may be left out, and of axes.
+Axis = int
+Axes = tuple[int, ...]
+
+
+def call_operation(converter: Callable[..., Any], item: Operation, args: Sequence[Any], named: dict[str, Any]) -> Any:
+    """The result of the converter of an operation, whose operands are tensors as their annotations say.
+
+    Those annotated `Expr` are made tensors by themselves. An `Axis` or `Axes` (all for None or `()`) is of the first
+    operand, counted from the front. The first parameter is the operation where it is annotated so, or not at all.
+    """
+    parameters = inspect.signature(converter).parameters
+    kinds = {name: str(one.annotation).removesuffix(" | None") for name, one in parameters.items()}
+    first = next(iter(parameters.values())).annotation
+    bound = inspect.signature(converter).bind(*([item] if first in ("Operation", _EMPTY) else []), *args, **named)
+    bound.apply_defaults()
+    given = bound.arguments
+    for kind in ("Tensor", "FloatTensor"):
+        names = [name for name in given if kinds[name] == kind and given[name] is not None]
+        found = tensors(*(given[name] for name in names), at_least_float=kind == "FloatTensor") if names else []
+        given.update(zip(names, found))
+    for name in given:
+        if kinds[name] == "Expr" and given[name] is not None:
+            (given[name],) = tensors(given[name])
+    operand = next((value for value in given.values() if isinstance(value, Expr)), None)
+    for name in given if operand is not None else ():
+        if kinds[name] in ("Axis", "Axes") and (kinds[name] == "Axes" or given[name] is not None):
+            axes = axes_of(operand, given[name])
+            given[name] = axes if kinds[name] == "Axes" else axes[0]
+    return converter(*bound.args, **bound.kwargs)
+
+
+_EMPTY = inspect.Parameter.empty
+
+
+def axes_of(value: Expr, axis: Any) -> Axes:
+    """Axes counted from the front; all for None."""
+    rank = rank_of(value)
+    return tuple(range(rank)) if axis is None or axis == () else tuple(one % rank for one in whole_numbers(axis))
+
+
+def whole_numbers(value: Any) -> list[int]:
+    """A number, a list of them or a constant, as a list of integers."""
+    if isinstance(value, Constant):
+        value = value.data.tolist()
+    return [int(one) for one in (value if isinstance(value, list | tuple) else [value])]
+
+
 def as_float(value: Any) -> Expr:
     """A tensor of floats: whole numbers become float32."""
     (made,) = tensors(value, at_least_float=True)
     return made
-
-
-def on_floats(function: Callable[[Expr], Expr]) -> Callable[[Any, Any], Expr]:
-    """The converter of an operation of one argument that computes in floats."""
-
-    def convert(_operation: Any, x: Any) -> Expr:
-        return function(as_float(x))
-
-    return convert

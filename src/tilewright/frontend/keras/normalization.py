@@ -128,8 +128,7 @@ def convert_unit_normalization(layer: Layer, inputs: Expr) -> Expr:
 def normalized(x: Expr, axes: Sequence[int], order: float, epsilon: float) -> Expr:
     """`x` divided by its norm of an order over axes, which counts as `epsilon` at least."""
     if order == 2:
-        squares = op.sum(x * x, axis=axes, keepdims=True)
-        return x * op.minimum(op.rsqrt(squares), 1 / epsilon)
+        return x * op.minimum(op.rsqrt(op.sum(x * x, axis=axes, keepdims=True)), 1 / epsilon)
     size = op.abs(x)
     if order == float("inf"):
         norm: Expr = op.max(size, axis=axes, keepdims=True)

@@ -6,15 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import (
-    cast,
-    constant,
-    dtype_of,
-    is_float,
-    rank_of,
-    reshape,
-    shape_of,
-)
+from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, one_hot, rank_of, reshape, shape_of
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
 from tilewright.relay import op
@@ -39,9 +31,7 @@ def convert_normalization(layer: Layer, inputs: Expr) -> Expr:
     mean, variance = (part.reshape(shape if part.ndim else ()) for part in (mean, variance))
     deviation = np.maximum(np.sqrt(variance), 1e-7)
     middle, width = constant(mean, layer.compute_dtype), constant(deviation, layer.compute_dtype)
-    if layer.get("invert"):
-        return middle + value * width
-    return (value - middle) / width
+    return middle + value * width if layer.get("invert") else (value - middle) / width
 
 
 @converts("Discretization")
@@ -74,20 +64,16 @@ def encoded(layer: Layer, positions: Expr, depth: int, mode: str, weights: Any =
     if mode == "one_hot":
         if len(shape) > 1 and isinstance(shape[-1], int) and shape[-1] == 1:
             codes = reshape(codes, shape[:-1])
-        return _one_hot(codes, depth, dtype)
+        return one_hot(codes, depth, dtype)
     if mode not in ("multi_hot", "count"):
         layer.unsupported(f"output_mode {mode!r}")
-    hot = _one_hot(codes, depth, dtype)
+    hot = one_hot(codes, depth, dtype)
     axis = 1 if rank_of(codes) > 1 else 0
     if mode == "multi_hot":
         return op.max(hot, axis=(axis,))
     if isinstance(weights, Expr):
         hot = hot * op.expand_dims(cast(weights, dtype), axis=rank_of(weights))
     return op.sum(hot, axis=(axis,))
-
-
-def _one_hot(codes: Expr, depth: int, dtype: str) -> Expr:
-    return op.one_hot(codes, constant(1, dtype), constant(0, dtype), depth=depth, axis=-1, dtype=dtype)
 
 
 @converts("IntegerLookup")
@@ -104,7 +90,7 @@ def convert_integer_lookup(layer: Layer, inputs: Expr) -> Expr:
     codes = cast(inputs, "int64")
     positions = _lookup(codes, words, first, unknown)
     if unknown > 1:
-        positions = op.where(positions < constant(0, "int64"), _bins(layer, codes, first - unknown, unknown), positions)
+        positions = op.where(positions < 0, _bins(layer, codes, first - unknown, unknown), positions)
     depth = int(layer["max_tokens"]) if mode != "int" and layer.get("pad_to_max_tokens") else len(words) + first
     if mask_token is not None:  # counted nowhere
         masked = constant(0 if mode == "int" else depth, "int64")
@@ -126,8 +112,8 @@ def _bins(layer: Layer, codes: Expr, first: int, count: int) -> Expr:
     if layer.get("oov_method", "floormod") == "farmhash":
         chosen: Expr = text.text_hash(codes, count, layer.get("salt"))
     else:
-        chosen = op.floor_mod(codes, constant(count, "int64"))
-    return chosen + constant(first, "int64")
+        chosen = op.floor_mod(codes, count)
+    return chosen + first
 
 
 def _vocabulary(layer: Layer) -> np.ndarray:
@@ -146,5 +132,5 @@ def _words_at(layer: Layer, inputs: Expr, words: np.ndarray, mask_token: Any) ->
     lead = ([int(mask_token)] if mask_token is not None else []) + [unknown] * int(layer.get("num_oov_indices", 1))
     table = np.concatenate([np.asarray(lead, np.int64), words])
     codes = cast(inputs, "int64")
-    known = op.logical_and(codes >= constant(0, "int64"), codes < constant(len(table), "int64"))
+    known = op.logical_and(codes >= 0, codes < constant(len(table), "int64"))
     return op.where(known, op.take(Constant(table), codes, axis=0), constant(unknown, "int64"))

@@ -214,8 +214,7 @@ def apply_cell(cell: Layer, data: Expr, states: Sequence[Expr], lengths: Expr | 
     if weights.bias is not None:
         gates = gates + weights.bias
     if all(name in _KNOWN for name in spelled) and cell.compute_dtype in ("float32", "float64"):
-        found = [_KNOWN[str(name)] for name in spelled]
-        return _operator(kind, gates, weights, states, lengths, found)
+        return _operator(kind, gates, weights, states, lengths, [_KNOWN[str(name)] for name in spelled])
     unknown = [name for name in spelled if name not in functions.ACTIVATIONS]
     if unknown:
         cell.unsupported(f"the activation {unknown[0]!r}")
@@ -317,8 +316,7 @@ def _step(
     else:
         columns = op.strided_slice(weights.recurrent, begin=(2 * units,), end=(3 * units,), strides=(1,), axes=(1,))
         part = matmul(r * states[0], columns)
-    candidate = found[1](parts[2] + part)
-    return [z * states[0] + (1 - z) * candidate]
+    return [z * states[0] + (1 - z) * found[1](parts[2] + part)]
 
 
 @converts("LSTMCell", "GRUCell", "SimpleRNNCell")

@@ -2,36 +2,93 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend.builders import functions
 from tilewright.frontend.builders.product import matmul
+from tilewright.frontend.builders.reductions import p_norm
 from tilewright.frontend.idioms import (
+    as_vector,
     cast,
     constant,
     dtype_of,
     is_float,
     like,
+    on_axis,
+    outputs,
     product,
     rank_of,
     reshape,
     shape_of,
 )
-from tilewright.frontend.keras.layer import Operation, as_float, tensors
-from tilewright.frontend.keras.registry import operation
+from tilewright.frontend.keras.layer import Axes, FloatTensor, Operation, Tensor, as_float
+from tilewright.frontend.keras.registry import operation, operations
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType
 
+Reduction = Callable[..., Expr]
 
-def axes_of(value: Expr, axis: Any) -> tuple[int, ...]:
-    """Axes counted from the front; all for None."""
-    rank = rank_of(value)
-    if axis is None:
-        return tuple(range(rank))
-    return tuple(int(one) % rank for one in (axis if isinstance(axis, list | tuple) else [axis]))
+
+def _reducing(function: Reduction, first: Callable[[Expr], Expr] = lambda x: x) -> Reduction:
+    """The converter of a reduction of what `first` makes of the operand."""
+
+    def convert(x: Expr, axis: Axes = (), keepdims: bool = False, dtype: Any = None) -> Expr:
+        value = first(x)
+        return function(cast(value, str(dtype)) if dtype else value, axis=axis, keepdims=keepdims)
+
+    return convert
+
+
+def _extreme(largest: bool) -> Reduction:
+    def convert(x: Expr, axis: Axes = (), keepdims: bool = False, initial: Any = None) -> Expr:
+        of_truth, of_numbers, of_two = (op.any, op.max, op.maximum) if largest else (op.all, op.min, op.minimum)
+        made = (of_truth if dtype_of(x) == "bool" else of_numbers)(x, axis=axis, keepdims=keepdims)
+        return made if initial is None else of_two(made, like(initial, made))
+
+    return convert
+
+
+def _truth(x: Expr) -> Expr:
+    return x if dtype_of(x) == "bool" else op.not_equal(x, 0)
+
+
+def _variance(value: Expr, axis: Axes, keepdims: bool) -> Expr:
+    centred = value - op.mean(value, axis=axis, keepdims=True)
+    return op.mean(centred * centred, axis=axis, keepdims=keepdims)
+
+
+def _moment(function: Reduction) -> Reduction:
+    """A reduction of floats, of short ones in float32."""
+
+    def convert(x: FloatTensor, axis: Axes = (), keepdims: bool = False) -> Expr:
+        wide = cast(x, "float32") if dtype_of(x) in ("float16", "bfloat16") else x
+        return cast(function(wide, axis=axis, keepdims=keepdims), dtype_of(x))
+
+    return convert
+
+
+def _moments(x: FloatTensor, axes: Axes, keepdims: bool = False) -> list[Expr]:
+    return [op.mean(x, axis=axes, keepdims=keepdims), _variance(x, axes, keepdims)]
+
+
+def _norm(item: Operation, x: FloatTensor, ord: Any = None, axis: Axes = (), keepdims: bool = False) -> Expr:
+    kind = 2.0 if ord in (None, "fro") else ord if ord == "nuc" else float(ord)
+    if ord in (None, "fro") or (len(axis) == 1 and kind != "nuc"):
+        return p_norm(x, axis, kind, keepdims)
+    if len(axis) == 2 and kind in (1.0, -1.0, float("inf"), float("-inf")):
+        first, second = axis if abs(kind) == 1 else axis[::-1]
+        sums = op.sum(op.abs(x), axis=(first,), keepdims=True)
+        made = (op.max if kind > 0 else op.min)(sums, axis=(second,), keepdims=True)
+        return made if keepdims else op.squeeze(made, axis=tuple(sorted(axis)))
+    item.unsupported(f"the norm ord={ord!r} over {len(axis)} axes")
+
+
+def _search(sorted_sequence: Tensor, values: Tensor, side: str = "left") -> Expr:
+    return op.searchsorted(sorted_sequence, values, right=side == "right", dtype="int32")
 
 
 def _summable(value: Expr) -> Expr:
@@ -42,236 +99,119 @@ def _summable(value: Expr) -> Expr:
     return cast(value, "uint32") if dtype in ("uint8", "uint16") else value
 
 
-@operation("Sum", "Prod")
-def convert_sum(item: Operation, x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Expr:
-    value = _summable(tensors(x)[0])
-    value = cast(value, str(dtype)) if dtype else value
-    function = op.sum if item.class_name == "Sum" else op.prod
-    return function(value, axis=axes_of(value, axis), keepdims=keepdims)
-
-
-@operation("Max", "Min", "Amax", "Amin")
-def convert_extreme(item: Operation, x: Any, axis: Any = None, keepdims: bool = False, initial: Any = None) -> Expr:
-    (value,) = tensors(x)
-    largest = "ax" in item.class_name
-    axes = axes_of(value, axis)
-    if dtype_of(value) == "bool":
-        made: Expr = (op.any if largest else op.all)(value, axis=axes, keepdims=keepdims)
-    else:
-        made = (op.max if largest else op.min)(value, axis=axes, keepdims=keepdims)
-    if initial is None:
-        return made
-    return (op.maximum if largest else op.minimum)(made, like(initial, made))
-
-
-@operation("Ptp")
-def convert_ptp(_item: Operation, x: Any, axis: Any = None, keepdims: bool = False) -> Expr:
-    (value,) = tensors(x)
-    axes = axes_of(value, axis)
-    return op.max(value, axis=axes, keepdims=keepdims) - op.min(value, axis=axes, keepdims=keepdims)
-
-
-@operation("Any", "All")
-def convert_any(item: Operation, x: Any, axis: Any = None, keepdims: bool = False) -> Expr:
-    (value,) = tensors(x)
-    value = value if dtype_of(value) == "bool" else op.not_equal(value, 0)
-    return (op.any if item.class_name == "Any" else op.all)(value, axis=axes_of(value, axis), keepdims=keepdims)
-
-
-@operation("CountNonzero")
-def convert_count_nonzero(_item: Operation, x: Any, axis: Any = None) -> Expr:
-    (value,) = tensors(x)
-    return op.sum(cast(op.not_equal(value, 0), "int32"), axis=axes_of(value, axis))
-
-
-@operation("Mean", "Var", "Std")
-def convert_moment(item: Operation, x: Any, axis: Any = None, keepdims: bool = False) -> Expr:
-    value = as_float(x)
-    axes = axes_of(value, axis)
-    wide = cast(value, "float32") if dtype_of(value) in ("float16", "bfloat16") else value
-    if item.class_name == "Mean":
-        return cast(op.mean(wide, axis=axes, keepdims=keepdims), dtype_of(value))
-    made = _variance(wide, axes, keepdims)
-    return cast(op.sqrt(made) if item.class_name == "Std" else made, dtype_of(value))
-
-
-def _variance(value: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
-    centred = value - op.mean(value, axis=axes, keepdims=True)
-    return op.mean(centred * centred, axis=axes, keepdims=keepdims)
-
-
-@operation("Moments")
-def convert_moments(
-    _item: Operation, x: Any, axes: Any, keepdims: bool = False, synchronized: bool = False
-) -> list[Expr]:
-    value = as_float(x)
-    over = axes_of(value, axes)
-    return [op.mean(value, axis=over, keepdims=keepdims), _variance(value, over, keepdims)]
+_CONVERTERS: dict[str, Reduction] = {
+    "Sum": _reducing(op.sum, _summable), "Prod": _reducing(op.prod, _summable), "Max": _extreme(True),
+    "Amax": _extreme(True), "Min": _extreme(False), "Amin": _extreme(False),
+    "Ptp": _reducing(lambda x, **over: op.max(x, **over) - op.min(x, **over)), "Any": _reducing(op.any, _truth),
+    "All": _reducing(op.all, _truth), "CountNonzero": _reducing(op.sum, lambda x: cast(op.not_equal(x, 0), "int32")),
+    "Mean": _moment(op.mean), "Var": _moment(_variance),
+    "Std": _moment(lambda x, **over: op.sqrt(_variance(x, **over))),
+    "Logsumexp": _reducing(lambda x, axis, keepdims: functions.log_sum_exp(x, axis, keepdims), as_float),
+    "Moments": _moments, "Norm": _norm, "SearchSorted": _search,
+}  # fmt: skip
+for _name, _converter in _CONVERTERS.items():
+    operation(_name)(_converter)
+operations("Tensor", {"Digitize": lambda x, bins: op.searchsorted(bins, x, right=True, dtype="int32")})
+operations("Expr", {"TopK": lambda x, k=1: outputs(op.topk(x, k=int(k), axis=-1, dtype="int32"))})
 
 
 @operation("Average")
-def convert_average(_item: Operation, x: Any, axis: Any = None, weights: Any = None) -> Expr:
+def convert_average(x: FloatTensor, axis: Axes = (), weights: FloatTensor | None = None) -> Expr:
     if weights is None:
-        value = as_float(x)
-        return op.mean(value, axis=axes_of(value, axis))
-    value, share = tensors(x, weights, at_least_float=True)
-    axes = axes_of(value, axis)
-    if rank_of(share) == 1 and rank_of(value) > 1:
-        shape = [1] * rank_of(value)
-        shape[axes[0]] = shape_of(share)[0]
-        share = reshape(share, shape)
-    wide = op.broadcast_to(share, shape=shape_of(value))
-    return op.sum(value * wide, axis=axes) / op.sum(wide, axis=axes)
-
-
-@operation("Logsumexp")
-def convert_logsumexp(_item: Operation, x: Any, axis: Any = None, keepdims: bool = False) -> Expr:
-    value = as_float(x)
-    return functions.log_sum_exp(value, axes_of(value, axis), keepdims)
-
-
-@operation("Norm")
-def convert_norm(item: Operation, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Expr:
-    value = as_float(x)
-    axes = axes_of(value, axis)
-    size = op.abs(value)
-    kind = float(ord) if ord not in (None, "fro", "nuc") else ord
-    if kind in (None, "fro") or (kind == 2 and len(axes) == 1):
-        return op.sqrt(op.sum(value * value, axis=axes, keepdims=keepdims))
-    if len(axes) == 1 and isinstance(kind, float):
-        return _vector_norm(size, kind, axes, keepdims)
-    if len(axes) == 2 and kind in (1.0, -1.0, float("inf"), float("-inf")):
-        first, second = axes if abs(kind) == 1 else axes[::-1]
-        sums = op.sum(size, axis=(first,), keepdims=True)
-        made = (op.max if kind > 0 else op.min)(sums, axis=(second,), keepdims=True)
-        return made if keepdims else op.squeeze(made, axis=tuple(sorted(axes)))
-    item.unsupported(f"the norm ord={ord!r} over {len(axes)} axes")
-
-
-def _vector_norm(size: Expr, kind: float, axes: tuple[int, ...], keepdims: bool) -> Expr:
-    if abs(kind) == float("inf"):
-        return (op.max if kind > 0 else op.min)(size, axis=axes, keepdims=keepdims)
-    if kind == 0:
-        return op.sum(cast(op.not_equal(size, 0), dtype_of(size)), axis=axes, keepdims=keepdims)
-    total = op.sum(op.power(size, like(kind, size)), axis=axes, keepdims=keepdims)
-    return op.power(total, like(1 / kind, total))
+        return op.mean(x, axis=axis)
+    if rank_of(weights) == 1 and rank_of(x) > 1:
+        weights = on_axis(weights, axis[0], rank_of(x))
+    wide = op.broadcast_to(weights, shape=shape_of(x))
+    return op.sum(x * wide, axis=axis) / op.sum(wide, axis=axis)
 
 
 # ---------------------------------------------------------------------------------------------------- without numbers
 @operation("Nansum", "Nanprod", "Nanmax", "Nanmin", "Nanmean", "Nanvar", "Nanstd")
-def convert_nan_reduction(item: Operation, x: Any, axis: Any = None, keepdims: bool = False) -> Expr:
-    (value,) = tensors(x)
+def convert_nan_reduction(item: Operation, x: Expr, axis: Axes = (), keepdims: bool = False) -> Expr:
     kind = item.class_name.removeprefix("Nan")
-    if not is_float(dtype_of(value)):
-        plain = Operation(kind.capitalize(), item.name, {}, "")
-        function = (
-            convert_sum if kind in ("sum", "prod") else convert_extreme if kind in ("max", "min") else convert_moment
+    if not is_float(dtype_of(x)):
+        return _CONVERTERS[kind.capitalize()](
+            x if kind in ("sum", "prod", "max", "min") else as_float(x), axis, keepdims
         )
-        return function(plain, value, axis, keepdims)
-    axes, missing = axes_of(value, axis), op.isnan(value)
+    missing = op.isnan(x)
     instead = {"prod": 1.0, "max": float("-inf"), "min": float("inf")}.get(kind, 0.0)
-    filled = op.where(missing, like(instead, value), value)
+    filled = op.where(missing, like(instead, x), x)
     if kind in ("sum", "prod", "max", "min"):
-        made = getattr(op, kind)(filled, axis=axes, keepdims=keepdims)
+        made = getattr(op, kind)(filled, axis=axis, keepdims=keepdims)
         if kind in ("sum", "prod"):
             return made
-        return op.where(op.all(missing, axis=axes, keepdims=keepdims), float("nan"), made)
-    count = op.sum(cast(op.logical_not(missing), dtype_of(value)), axis=axes, keepdims=True)
-    mean = op.sum(filled, axis=axes, keepdims=True) / count
+        return op.where(op.all(missing, axis=axis, keepdims=keepdims), float("nan"), made)
+    count = op.sum(cast(op.logical_not(missing), dtype_of(x)), axis=axis, keepdims=True)
+    mean = op.sum(filled, axis=axis, keepdims=True) / count
     if kind == "mean":
-        return mean if keepdims else op.squeeze(mean, axis=axes)
-    centred = op.where(missing, 0, value - mean)
-    made = op.sum(centred * centred, axis=axes, keepdims=True) / count
+        return mean if keepdims else op.squeeze(mean, axis=axis)
+    centred = op.where(missing, 0, x - mean)
+    made = op.sum(centred * centred, axis=axis, keepdims=True) / count
     made = op.sqrt(made) if kind == "std" else made
-    return made if keepdims else op.squeeze(made, axis=axes)
+    return made if keepdims else op.squeeze(made, axis=axis)
 
 
 # ------------------------------------------------------------------------------------------------------------- orders
 @operation("Argmax", "Argmin", "Nanargmax", "Nanargmin")
-def convert_argmax(item: Operation, x: Any, axis: Any = None, keepdims: bool = False) -> Expr:
-    (value,) = tensors(x)
+def convert_argmax(item: Operation, x: Expr, axis: Any = None, keepdims: bool = False) -> Expr:
     largest = item.class_name.endswith("max")
-    if item.class_name.startswith("Nan") and is_float(dtype_of(value)):
-        value = op.where(op.isnan(value), float("-inf" if largest else "inf"), value)
-    value = cast(value, "int32") if dtype_of(value) == "bool" else value
+    if item.class_name.startswith("Nan") and is_float(dtype_of(x)):
+        x = op.where(op.isnan(x), float("-inf" if largest else "inf"), x)
+    x = cast(x, "int32") if dtype_of(x) == "bool" else x
     whole = axis is None
-    flat = reshape(value, (product(shape_of(value)),)) if whole else value
-    position = 0 if whole else int(axis) % rank_of(value)
+    flat = as_vector(x) if whole else x
+    position = 0 if whole else int(axis) % rank_of(x)
     made = (op.argmax if largest else op.argmin)(flat, axis=position, keepdims=keepdims and not whole)
-    made = reshape(made, (1,) * rank_of(value)) if whole and keepdims else made
+    made = reshape(made, (1,) * rank_of(x)) if whole and keepdims else made
     return cast(made, "int32")
 
 
 @operation("Argsort", "Sort")
-def convert_sort(item: Operation, x: Any, axis: Any = -1) -> Expr:
-    (value,) = tensors(x)
+def convert_sort(item: Operation, x: Expr, axis: Any = -1) -> Expr:
     if axis is None:
-        value, axis = reshape(value, (product(shape_of(value)),)), 0
-    position = int(axis) % rank_of(value)
+        x, axis = as_vector(x), 0
+    position = int(axis) % rank_of(x)
     if item.class_name == "Sort":
-        return op.sort(value, axis=position)
-    return op.argsort(cast(value, "int32") if dtype_of(value) == "bool" else value, axis=position, dtype="int32")
-
-
-@operation("TopK")
-def convert_top_k(_item: Operation, x: Any, k: int, sorted: bool = True) -> list[Expr]:
-    (value,) = tensors(x)
-    made = op.topk(value, k=int(k), axis=-1, dtype="int32")
-    return [made[0], made[1]]
+        return op.sort(x, axis=position)
+    return op.argsort(cast(x, "int32") if dtype_of(x) == "bool" else x, axis=position, dtype="int32")
 
 
 @operation("InTopK")
-def convert_in_top_k(_item: Operation, targets: Any, predictions: Any, k: int) -> Expr:
-    scores = as_float(predictions)
+def convert_in_top_k(targets: Any, predictions: FloatTensor, k: int) -> Expr:
     positions = op.expand_dims(cast(targets, "int32"), axis=1)
-    own = op.gather(scores, 1, positions)
-    above = op.sum(cast(scores > own, "int32"), axis=(1,))
-    inside = op.logical_and(positions >= constant(0, "int32"), positions < constant(shape_of(scores)[1], "int32"))
+    own = op.gather(predictions, 1, positions)
+    above = op.sum(cast(predictions > own, "int32"), axis=(1,))
+    inside = op.logical_and(positions >= constant(0, "int32"), positions < constant(shape_of(predictions)[1], "int32"))
     return op.logical_and(above < constant(int(k), "int32"), op.squeeze(inside, axis=(1,)))
 
 
-@operation("SearchSorted")
-def convert_searchsorted(_item: Operation, sorted_sequence: Any, values: Any, side: str = "left") -> Expr:
-    left, right = tensors(sorted_sequence, values)
-    return op.searchsorted(left, right, right=side == "right", dtype="int32")
-
-
-@operation("Digitize")
-def convert_digitize(_item: Operation, x: Any, bins: Any) -> Expr:
-    value, edges = tensors(x, bins)
-    return op.searchsorted(edges, value, right=True, dtype="int32")
-
-
 @operation("Cumsum", "Cumprod", "Nancumsum", "Nancumprod")
-def convert_cumulative(item: Operation, x: Any, axis: Any = None, dtype: Any = None) -> Expr:
-    (value,) = tensors(x)
-    value = cast(value, "int32") if dtype_of(value) == "bool" else value
-    value = cast(value, str(dtype)) if dtype else value
+def convert_cumulative(item: Operation, x: Expr, axis: Any = None, dtype: Any = None) -> Expr:
+    x = cast(x, "int32") if dtype_of(x) == "bool" else x
+    x = cast(x, str(dtype)) if dtype else x
     product_of = item.class_name.endswith("prod")
-    if item.class_name.startswith("Nan") and is_float(dtype_of(value)):
-        value = op.where(op.isnan(value), like(1 if product_of else 0, value), value)
+    if item.class_name.startswith("Nan") and is_float(dtype_of(x)):
+        x = op.where(op.isnan(x), like(1 if product_of else 0, x), x)
     if axis is None:
-        value, axis = reshape(value, (product(shape_of(value)),)), 0
-    return (op.cumprod if product_of else op.cumsum)(value, axis=int(axis) % rank_of(value))
+        x, axis = as_vector(x), 0
+    return (op.cumprod if product_of else op.cumsum)(x, axis=int(axis) % rank_of(x))
 
 
 @operation("Quantile", "Percentile", "Median")
 def convert_quantile(
-    item: Operation, x: Any, q: Any = None, axis: Any = None, method: str = "linear", keepdims: bool = False
+    item: Operation, x: FloatTensor, q: Any = None, axis: Axes = (), method: str = "linear", keepdims: bool = False
 ) -> Expr:
-    value = as_float(x)
-    axes = axes_of(value, axis)
     levels = np.asarray(0.5 if item.class_name == "Median" else getattr(q, "data", q), "float64")
     levels = levels / 100 if item.class_name == "Percentile" else levels
-    rest = [one for one in range(rank_of(value)) if one not in axes]
-    count = product([shape_of(value)[one] for one in axes])
+    rest = [one for one in range(rank_of(x)) if one not in axis]
+    count = product([shape_of(x)[one] for one in axis])
     if not isinstance(count, int):
         item.unsupported("a symbolic dimension; give it with input_shapes")
-    rows = reshape(op.transpose(value, axes=(*rest, *axes)), (*(shape_of(value)[one] for one in rest), count))
+    rows = reshape(op.transpose(x, axes=(*rest, *axis)), (*(shape_of(x)[one] for one in rest), count))
     ordered = op.sort(rows, axis=-1)
     parts = [_at_level(item, ordered, float(level), count, method) for level in levels.reshape(-1)]
     if keepdims:
-        for one in sorted(axes):
+        for one in sorted(axis):
             parts = [op.expand_dims(part, axis=one) for part in parts]
     return parts[0] if levels.ndim == 0 else op.stack(parts, axis=0)
 
@@ -293,9 +233,8 @@ def _at_level(item: Operation, ordered: Expr, level: float, count: int, method: 
 
 
 @operation("Corrcoef")
-def convert_corrcoef(_item: Operation, x: Any) -> Expr:
-    value = as_float(x)
-    centred = value - op.mean(value, axis=(1,), keepdims=True)
+def convert_corrcoef(x: FloatTensor) -> Expr:
+    centred = x - op.mean(x, axis=(1,), keepdims=True)
     cover = matmul(centred, op.transpose(centred, axes=(1, 0)))
     scale = op.sqrt(op.sum(centred * centred, axis=(1,)))
     return cover / op.expand_dims(scale, axis=1) / op.expand_dims(scale, axis=0)
@@ -303,17 +242,16 @@ def convert_corrcoef(_item: Operation, x: Any) -> Expr:
 
 @operation("SegmentSum", "SegmentMax", "SegmentMin", "SegmentProd")
 def convert_segment(
-    item: Operation, data: Any, segment_ids: Any, num_segments: Any = None, sorted: bool = False
+    item: Operation, data: Expr, segment_ids: Any, num_segments: Any = None, sorted: bool = False
 ) -> Expr:
-    (value,) = tensors(data)
     if num_segments is None:
         item.unsupported("segments whose number is not given (num_segments)")
     kind = item.class_name.removeprefix("Segment").lower()
     start: Any = {"sum": 0, "prod": 1}.get(kind)
     if start is None:
-        start = DType(dtype_of(value)).extremes()[0 if kind == "max" else 1]
-    shape = (int(num_segments), *shape_of(value)[1:])
-    table = op.full(like(start, value), shape=shape, dtype=dtype_of(value))
+        start = DType(dtype_of(data)).extremes()[0 if kind == "max" else 1]
+    shape = (int(num_segments), *shape_of(data)[1:])
+    table = op.full(like(start, data), shape=shape, dtype=dtype_of(data))
     positions = cast(segment_ids, "int32")
     mode = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[kind]
-    return op.scatter_nd(table, op.expand_dims(positions, axis=0), value, mode=mode)
+    return op.scatter_nd(table, op.expand_dims(positions, axis=0), data, mode=mode)

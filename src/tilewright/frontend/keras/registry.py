@@ -14,7 +14,9 @@ own class name, or the name that they are registered under in Keras (`package>Na
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from tilewright.support import plugins
@@ -56,7 +58,8 @@ def converts(
 def operation(*operations: str) -> Callable[[Function], Function]:
     """Register a function as the converter of operations of `keras.ops`, by class (`Matmul`).
 
-    It is a function of an `Operation`, of the operation's arguments, and by keyword of what its constructor was given.
+    It is a function of the operation's arguments, tensors where they are annotated so (`layer.call_operation`), by
+    keyword of what its constructor was given, and of the `Operation` where its first parameter is annotated so.
     """
 
     def register(function: Function) -> Function:
@@ -66,6 +69,17 @@ def operation(*operations: str) -> Callable[[Function], Function]:
         return function
 
     return register
+
+
+def operations(kind: str, table: Mapping[str, Callable[..., Any]]) -> None:
+    """Register functions of operands, parameters without default, that are annotated `kind`; names are separated by
+    spaces."""
+    for names, function in table.items():
+        parameters = inspect.signature(function).parameters.values()
+        kinds = [one.replace(annotation=kind) if one.default is one.empty else one for one in parameters]
+        converter = partial(function)
+        converter.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
+        operation(*names.split())(converter)
 
 
 def find_layer(name: str, custom: bool) -> Entry | None:

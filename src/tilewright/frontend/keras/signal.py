@@ -8,17 +8,7 @@ from tilewright.frontend.builders import functions
 from tilewright.frontend.builders.fourier import frames_of, hann_window, real_transform
 from tilewright.frontend.builders.product import matmul
 from tilewright.frontend.builders.sliding import Window, channel_kernel, convolution
-from tilewright.frontend.idioms import (
-    cast,
-    constant,
-    dtype_of,
-    like,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    transpose,
-)
+from tilewright.frontend.idioms import cast, constant, dtype_of, like, product, rank_of, reshape, shape_of, transpose
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
 from tilewright.relay import op

@@ -24,7 +24,7 @@ def convert_hashing(layer: Layer, inputs: Expr) -> Expr:
     values = cast(inputs, "int64") if is_float(dtype_of(inputs)) else inputs
     positions: Expr = text.text_hash(values, bins - masked, [salt, salt] if isinstance(salt, int) else salt)
     if masked:
-        positions = op.where(_equal(inputs, mask), constant(0, "int64"), positions + constant(1, "int64"))
+        positions = op.where(_equal(inputs, mask), constant(0, "int64"), positions + 1)
     if mode == "int":
         return cast(positions, layer.compute_dtype)
     return encoded(layer, positions, bins, mode)
@@ -90,7 +90,7 @@ def _looked_up(layer: Layer, inputs: Expr, words: list[str], mask: str | None, u
     default = None if not unknown else lead if unknown == 1 else -1
     found: Expr = text.look_up(inputs, keys, positions, default)
     if unknown > 1:
-        chosen = text.text_hash(inputs, unknown, layer.get("salt")) + constant(lead, "int64")
+        chosen = text.text_hash(inputs, unknown, layer.get("salt")) + lead
         found = op.where(op.equal(found, constant(-1, "int64")), chosen, found)
     if mode == "int":
         return found

@@ -75,8 +75,7 @@ _CLASSES = {"GroupQueryAttention": "GroupedQueryAttention"}
 
 def _snake_case(name: str) -> str:
     name = re.sub(r"\W+", "", name)
-    name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
-    return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
+    return re.sub("([a-z])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)).lower()
 
 
 class _Stored(Weights):
