@@ -60,8 +60,7 @@ def _usual_scale(query: Expr) -> Expr:
     width = shape_of(query)[-1]
     if isinstance(width, int):
         return like(1 / math.sqrt(width), query)
-    found = op.rsqrt(cast(extent_of(width), "float64"))
-    return cast(found, element_type(query))
+    return cast(op.rsqrt(cast(extent_of(width), "float64")), element_type(query))
 
 
 def _for_each_head(part: Expr, query: Expr) -> Expr:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.frontend.idioms import broadcast_to, constant, product, rank_of, reshape, shape_of
+from tilewright.frontend.signature import apply
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts, find_converter
 from tilewright.relay import op
@@ -35,7 +36,7 @@ def _gradients(
     )
     converter = find_converter(forward)
     assert converter is not None
-    made = converter(call)
+    made = apply(converter, call)
     assert isinstance(made, Expr)
     found = adjoints(made, list(variables.values()), node[gradient])
     known: dict[Expr, Expr] = {variable: given[name] for name, variable in variables.items()}
@@ -43,13 +44,12 @@ def _gradients(
 
 
 @converts("aten.convolution_backward", "aten.convolution_backward_overrideable")
-def convert_convolution_backward(node: TorchNode) -> list[Expr]:
+def convert_convolution_backward(node: TorchNode, output_mask: Any, grad_output: Expr) -> list[Expr]:
     """Gradients of the data, the weight and the bias; those that the mask leaves out nothing reads."""
-    wanted = node["output_mask"]
-    names = [name for name, asked in zip(("input", "weight"), wanted) if asked]
+    names = [name for name, asked in zip(("input", "weight"), output_mask) if asked]
     found = dict(zip(names, _gradients(node, "aten.convolution.default", tuple(names), bias=None))) if names else {}
-    gradient = node["grad_output"]
-    if wanted[2]:
+    gradient = grad_output
+    if output_mask[2]:
         found["bias"] = op.sum(gradient, axis=(0, *range(2, rank_of(gradient))))
     return [found.get(name, gradient) for name in ("input", "weight", "bias")]
 
@@ -60,17 +60,13 @@ _PADDING = tuple(f"replication_pad{rank}d" for rank in (1, 2, 3))
 
 @converts(*(f"aten.{name}_backward" for name in (*_POOLING, *_PADDING)))
 def convert_linear_backward(node: TorchNode) -> Expr:
-    """Of pooling by means, and of padding that repeats the edge."""
     return _gradients(node, node.target.replace("_backward", ""), ("self",))[0]
 
 
 @converts("aten.hardshrink_backward", "aten.softshrink_backward")
-def convert_shrink_backward(node: TorchNode) -> Expr:
-    """The gradient where the value is not in the gap, 0 in it."""
-    value = node["self"]
-    inside = op.abs(value) <= constant(node["lambd"], tensor_type_of(value).dtype)
+def convert_shrink_backward(node: TorchNode, lambd: Any) -> Expr:
     gradient = node["grad_out"] if "grad_out" in node.arguments else node["grad_output"]
-    return op.where(inside, gradient * constant(0, tensor_type_of(value).dtype), gradient)
+    return op.where(op.abs(node["self"]) <= lambd, gradient * 0, gradient)
 
 
 _RESIZING = (
@@ -81,23 +77,19 @@ _RESIZING = (
 
 
 @converts(*(f"aten.{name}_backward" for name in _RESIZING))
-def convert_resizing_backward(node: TorchNode) -> Expr:
-    """Every pixel of the data gets the gradients of those that it was part of."""
-    gradient = node["grad_output"]
-    data = Var("data", TensorType(tuple(node["input_size"]), tensor_type_of(gradient).dtype))
+def convert_resizing_backward(node: TorchNode, grad_output: Expr, input_size: Any) -> Expr:
+    data = Var("data", TensorType(tuple(input_size), tensor_type_of(grad_output).dtype))
     data.set_inferred_type(data.type_annotation)
     return _gradients(node, node.target.replace("_backward", ""), ("self",), self=data)[0]
 
 
 @converts("aten.grid_sampler_2d_backward", "aten.grid_sampler_3d_backward")
 def convert_grid_sampler_backward(node: TorchNode) -> list[Expr]:
-    """Gradients of the pixels and of the positions."""
     return _gradients(node, node.target.replace("_backward", ""), ("input", "grid"))
 
 
 @converts("aten._scaled_dot_product_flash_attention_for_cpu_backward")
 def convert_attention_backward(node: TorchNode) -> list[Expr]:
-    """Gradients of queries, keys and values."""
     return _gradients(node, "aten.scaled_dot_product_attention.default", ("query", "key", "value"), "grad_out")
 
 
@@ -106,12 +98,12 @@ def convert_attention_backward(node: TorchNode) -> list[Expr]:
     "aten.adaptive_max_pool2d_backward", "aten.adaptive_max_pool3d_backward",
     "aten.fractional_max_pool2d_backward", "aten.fractional_max_pool3d_backward",
 )  # fmt: skip
-def convert_max_pool_backward(node: TorchNode) -> Expr:
+def convert_max_pool_backward(node: TorchNode, grad_output: Expr, indices: Expr) -> Expr:
     """Each gradient goes to the position that its window's largest element had; those of one position are summed."""
-    gradient, positions, data = node["grad_output"], node["indices"], node["self"]
+    data = node["self"]
     rank = 3 if "3d" in node.target else 2
     lead, plane = shape_of(data)[:-rank], product(shape_of(data)[-rank:])
-    windows = product(shape_of(gradient)[-rank:])
-    zeros = broadcast_to(constant(0, tensor_type_of(gradient).dtype), (product(lead), plane))
-    flat = [reshape(value, (product(lead), windows)) for value in (positions, gradient)]
+    windows = product(shape_of(grad_output)[-rank:])
+    zeros = broadcast_to(constant(0, tensor_type_of(grad_output).dtype), (product(lead), plane))
+    flat = [reshape(value, (product(lead), windows)) for value in (indices, grad_output)]
     return reshape(op.scatter_elements(zeros, flat[0], flat[1], axis=1, reduction="add"), node.shape)

@@ -36,7 +36,7 @@ def arange(extent: Any) -> Expr:
     """0, 1 … below an extent, which may be symbolic."""
     if isinstance(extent, int):
         return constant(np.arange(extent), "int64")
-    return op.cumsum(ones(extent), axis=0) - constant(1, "int64")
+    return op.cumsum(ones(extent), axis=0) - 1
 
 
 def ones(extent: Any) -> Expr:

@@ -18,8 +18,7 @@ def resized_bytes(data: Expr, axis: int, weights: np.ndarray) -> Expr:
     scaled = weights * (1 << bits)
     whole = np.trunc(scaled + np.where(scaled < 0, -0.5, 0.5)).astype("int32")
     total = _weighted(cast(data, "int32"), axis, whole) + constant((1 << bits) >> 1, "int32")
-    shifted = op.right_shift(total, constant(bits, "int32"))
-    return op.clip(shifted, a_min=0, a_max=255)
+    return op.clip(op.right_shift(total, constant(bits, "int32")), a_min=0, a_max=255)
 
 
 def _fraction_bits(largest: float) -> int:

@@ -29,7 +29,12 @@ Bound = tuple[str, Expr, Any, bool]
 
 def _on_axis(call: TorchNode) -> Iterator[Bound]:
     data = call["self"]
-    yield "index", call["index"], shape_of(data)[call.axis()] if rank_of(data) else 1, "index_fill" in call.target
+    yield (
+        "index",
+        call["index"],
+        shape_of(data)[call.axis(call["dim"])] if rank_of(data) else 1,
+        "index_fill" in call.target,
+    )
 
 
 def _of_rows(call: TorchNode) -> Iterator[Bound]:
@@ -116,7 +121,7 @@ def _farthest(index: Expr, from_back: bool) -> Expr:
     counts as 0, -2 as 1 and so on."""
     whole = cast(index, "int64")
     if from_back:
-        whole = op.bitwise_xor(whole, op.right_shift(whole, constant(63, "int64")))
+        whole = op.bitwise_xor(whole, op.right_shift(whole, 63))
     whole, axes = cast(whole, "uint64"), tuple(range(rank_of(whole)))
     return op.max(whole, axis=axes) if axes else whole
 
@@ -127,7 +132,7 @@ def _size(call: TorchNode, name: str, extent: Any) -> Expr:
         return extent_of(extent)
     data = call["weight" if name == "indices" else "self"]
     sizes = shape_of_run(data, "int64")
-    axis = int(name.split()[1]) if " " in name else 0 if name == "indices" else call.axis()
+    axis = int(name.split()[1]) if " " in name else 0 if name == "indices" else call.axis(call["dim"])
     return op.take(sizes, constant(axis, "int64"), axis=0, mode="clip")
 
 

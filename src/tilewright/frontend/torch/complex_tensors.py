@@ -32,6 +32,7 @@ from tilewright.frontend.builders.complex_numbers import (
 )
 from tilewright.frontend.builders.fourier import real_inverse, real_transform
 from tilewright.frontend.idioms import broadcast_to, cast, constant, like, move_axis, rank_of, shape_of
+from tilewright.frontend.signature import apply
 from tilewright.frontend.torch.build import swapped
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts_complex, find_converter
@@ -102,7 +103,6 @@ def _part(value: Any, imaginary: bool, is_number: bool) -> Any:
 
 @converts_complex(*(f"aten.{name}" for name in _COMPONENTWISE))
 def convert_by_parts(node: TorchNode) -> Complex | list[Complex] | Expr:
-    """The result of the real tensors' converter on either part."""
     converter = find_converter(node.target)
     if converter is None:
         node.unsupported("this operator on complex numbers")
@@ -112,7 +112,7 @@ def convert_by_parts(node: TorchNode) -> Complex | list[Complex] | Expr:
             name: value if name in _PLACES else _part(value, imaginary, name in _NUMBERS)
             for name, value in node.arguments.items()
         }
-        made.append(converter(replace(node, arguments=given)))
+        made.append(apply(converter, replace(node, arguments=given)))
         if not node.is_complex:  # a conversion to real numbers, which leaves the imaginary part out
             assert isinstance(made[0], Expr)
             return made[0]
@@ -123,11 +123,10 @@ def convert_by_parts(node: TorchNode) -> Complex | list[Complex] | Expr:
 
 @converts_complex("aten.ones", "aten.ones_like", "aten.new_ones", "aten.eye", "aten.arange", "aten.linspace")
 def convert_real_creation(node: TorchNode) -> Complex:
-    """Numbers without an imaginary part."""
     converter = find_converter(node.target)
     assert converter is not None
     given = {name: _part(value, False, False) for name, value in node.arguments.items()}
-    made = converter(replace(node, arguments=given))
+    made = apply(converter, replace(node, arguments=given))
     assert isinstance(made, Expr)
     return of_real(made)
 
@@ -135,26 +134,22 @@ def convert_real_creation(node: TorchNode) -> Complex:
 # ------------------------------------------------------------------------------------------------------------- parts
 @converts_complex("aten.real", "aten.imag")
 def convert_part(node: TorchNode) -> Expr:
-    """One part."""
     value = _operand(node)
     return value.real if ".real" in node.target else value.imaginary
 
 
 @converts_complex("aten.view_as_real", "aten.view_as_real_copy")
 def convert_view_as_real(node: TorchNode) -> Expr:
-    """Both parts in a last axis."""
     return to_last_axis(_operand(node))
 
 
 @converts_complex("aten.view_as_complex", "aten.view_as_complex_copy")
 def convert_view_as_complex(node: TorchNode) -> Complex:
-    """The same, the other way."""
     return of_last_axis(node["self"])
 
 
 @converts_complex("aten.complex", "aten.polar")
 def convert_complex(node: TorchNode) -> Complex:
-    """A number of two parts, or of its absolute value and angle."""
     names = ("abs", "angle") if "polar" in node.target else ("real", "imag")
     first, second = (broadcast_to(node.tensor(name), node.shape) for name in names)
     return of_polar(first, second) if "polar" in node.target else Complex(first, second)
@@ -163,20 +158,17 @@ def convert_complex(node: TorchNode) -> Complex:
 @converts_complex("aten._conj", "aten.conj", "aten.conj_physical", "aten._conj_physical", "aten._conj_copy",
                   "prims.conj_physical")  # fmt: skip
 def convert_conj(node: TorchNode) -> Complex:
-    """The imaginary part with the other sign."""
     return conjugate(_operand(node))
 
 
 @converts_complex("aten.mH", "aten.adjoint", "aten.matrix_H")
 def convert_adjoint(node: TorchNode) -> Complex:
-    """The conjugate of matrices, transposed."""
     value = conjugate(_operand(node))
     return Complex(swapped(value.real), swapped(value.imaginary))
 
 
 @converts_complex("aten.abs", "aten.angle")
 def convert_polar_part(node: TorchNode) -> Expr:
-    """The absolute value or the angle."""
     return (magnitude if "abs" in node.target else angle)(_operand(node))
 
 
@@ -187,7 +179,7 @@ def convert_norm(node: TorchNode) -> Any:
     converter = find_converter(node.target)
     if converter is None or ("vector" not in node.target and node.get("ord") in ("nuc", 2, -2)):
         node.unsupported("this norm of complex numbers")
-    return converter(replace(node, arguments={**node.arguments, name: magnitude(node[name])}))
+    return apply(converter, replace(node, arguments={**node.arguments, name: magnitude(node[name])}))
 
 
 # -------------------------------------------------------------------------------------------------------- arithmetic
@@ -206,7 +198,6 @@ def convert_mul(node: TorchNode) -> Complex:
 
 @converts_complex("aten.div", "aten.divide", "aten.true_divide")
 def convert_div(node: TorchNode) -> Complex:
-    """The quotient of elements."""
     if node.get("rounding_mode"):
         node.unsupported("rounding of complex numbers")
     if not isinstance(node["other"], Complex | complex):
@@ -222,7 +213,6 @@ def _whole(node: TorchNode, value: Complex) -> Complex:
 
 @converts_complex(*(f"aten.{name}" for name in _PRODUCTS))
 def convert_product(node: TorchNode) -> Complex:
-    """Four products of parts."""
     name = node.target.split(".")[1]
     converter = find_converter("aten.dot.default" if name == "vdot" else node.target)
     if converter is None:
@@ -235,7 +225,7 @@ def convert_product(node: TorchNode) -> Complex:
         given = {**node.arguments, **dict(zip(_PRODUCTS[name], (left, right)))}
         if name == "vdot":
             given["tensor"] = right
-        made = converter(replace(node, arguments=given))
+        made = apply(converter, replace(node, arguments=given))
         assert isinstance(made, Expr)
         return made
 
@@ -262,17 +252,11 @@ def _turned(value: Complex) -> Complex:
 
 
 def _sinh(value: Complex) -> Complex:
-    return Complex(
-        op.sinh(value.real) * op.cos(value.imaginary),
-        op.cosh(value.real) * op.sin(value.imaginary),
-    )
+    return Complex(op.sinh(value.real) * op.cos(value.imaginary), op.cosh(value.real) * op.sin(value.imaginary))
 
 
 def _cosh(value: Complex) -> Complex:
-    return Complex(
-        op.cosh(value.real) * op.cos(value.imaginary),
-        op.sinh(value.real) * op.sin(value.imaginary),
-    )
+    return Complex(op.cosh(value.real) * op.cos(value.imaginary), op.sinh(value.real) * op.sin(value.imaginary))
 
 
 def _sin(value: Complex) -> Complex:
@@ -311,13 +295,11 @@ _FUNCTIONS: dict[str, Callable[[Complex], Complex]] = {
 
 @converts_complex(*(f"aten.{name}" for name in _FUNCTIONS))
 def convert_function(node: TorchNode) -> Complex:
-    """A function of each element."""
     return _FUNCTIONS[node.target.split(".")[1]](_operand(node))
 
 
 @converts_complex("aten.pow")
 def convert_pow(node: TorchNode) -> Complex:
-    """Products for small integers, else by the logarithm."""
     exponent = node["exponent"]
     if isinstance(exponent, int | float) and exponent in (1, 2, 3, 4, -1):
         base = _operand(node)
@@ -331,7 +313,6 @@ def convert_pow(node: TorchNode) -> Complex:
 # --------------------------------------------------------------------------------------------------------- questions
 @converts_complex("aten.eq", "aten.ne")
 def convert_equal(node: TorchNode) -> Expr:
-    """True where both parts are the same."""
     kind = str(node.common_type("self", "other"))
     pairs = [_typed(node[name], kind).parts for name in ("self", "other")]
     same = op.logical_and(*(op.equal(first, second) for first, second in zip(*pairs)))
@@ -348,7 +329,6 @@ def _typed(value: Any, kind: str) -> Complex:
 
 @converts_complex("aten.isnan", "aten.isinf", "aten.isfinite", "aten.isreal")
 def convert_kind(node: TorchNode) -> Expr:
-    """The test of one part, or for finite numbers both."""
     value: Complex = node["self"]
     if "isreal" in node.target:
         return op.equal(value.imaginary, 0)
@@ -368,9 +348,8 @@ def _normalized(node: TorchNode, extents: list[Any]) -> float:
 
 @converts_complex("aten._fft_c2c", "prims.fft_c2c")
 def convert_c2c(node: TorchNode) -> Complex:
-    """Of complex signals, along some axes."""
     value = _operand(node)
-    axes = [node.normalize(axis, rank_of(value.real)) for axis in node["dim"]]
+    axes = [node.axis(axis, rank_of(value.real)) for axis in node["dim"]]
     scale = _normalized(node, [shape_of(value.real)[axis] for axis in axes])
     return transformed(value, axes, not node["forward"], scale)
 
@@ -379,7 +358,7 @@ def convert_c2c(node: TorchNode) -> Complex:
 def convert_r2c(node: TorchNode) -> Complex:
     """Of real signals: along the last axis of those given one half of the lines is made, or all."""
     data = node["self"]
-    axes = [node.normalize(axis, rank_of(data)) for axis in node["dim"]]
+    axes = [node.axis(axis, rank_of(data)) for axis in node["dim"]]
     scale = _normalized(node, [shape_of(data)[axis] for axis in axes])
     if not node["onesided"]:
         return transformed(of_real(data), axes, False, scale)
@@ -394,7 +373,7 @@ def convert_r2c(node: TorchNode) -> Complex:
 def convert_c2r(node: TorchNode) -> Expr:
     """The real signal of one half of the lines, along the last axis; along others as of complex signals."""
     value, length = _operand(node), node["last_dim_size"]
-    axes = [node.normalize(axis, rank_of(value.real)) for axis in node["dim"]]
+    axes = [node.axis(axis, rank_of(value.real)) for axis in node["dim"]]
     last = axes.pop()
     scale = _normalized(node, [*(shape_of(value.real)[axis] for axis in axes), length])
     value = transformed(value, axes, True, scale * length)

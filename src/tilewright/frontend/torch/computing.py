@@ -8,12 +8,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tilewright.errors import InternalError, TilewrightError
+from tilewright.frontend.converters import Converter
 from tilewright.frontend.idioms import cast, constant
+from tilewright.frontend.signature import apply
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
-from tilewright.frontend.torch.registry import Converter
 from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType
+
+
+def converted(converter: Converter, node: TorchNode) -> Any:
+    """The result of a converter; an error in it is a fault of ours, as PyTorch has checked the node."""
+    try:
+        return apply(converter, node)
+    except TilewrightError:
+        raise
+    except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, AssertionError) as error:
+        raise InternalError(f"{node.label}: its conversion failed with {type(error).__name__}: {error}.") from error
 
 
 def operands(node: TorchNode) -> tuple[Expr, Expr]:
@@ -52,9 +64,9 @@ def in_float32(converter: Converter) -> Converter:
     @functools.wraps(converter)
     def convert(node: TorchNode) -> Any:
         if not _is_short(node.dtype):
-            return converter(node)
+            return apply(converter, node)
         given = {name: _widened(value) for name, value in node.arguments.items()}
-        made = converter(replace(node, arguments=given, wide=True))
+        made = apply(converter, replace(node, arguments=given, wide=True))
         if made is None or isinstance(made, Expr):
             return made if made is None else cast(made, node.dtype)
         return [cast(value, node.dtype_at(index)) for index, value in enumerate(made)]  # type: ignore[arg-type]

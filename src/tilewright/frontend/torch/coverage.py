@@ -222,7 +222,6 @@ def _ended(_told: Any) -> None:
 
 
 def _captured() -> int:
-    # torch is optional
     from torch._dynamo.utils import counters
 
     return int(counters["stats"]["unique_graphs"])
@@ -232,7 +231,6 @@ def _breaks() -> Counter[str]:
     """PyTorch's counts of what broke graphs, or kept it from making any."""
     if "torch._dynamo.utils" not in sys.modules:
         return Counter()
-    # torch is optional
     from torch._dynamo.utils import counters
 
     return Counter(counters["graph_break"]) + Counter(counters["unimplemented"])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from tilewright.frontend.idioms import broadcast_to, cast, constant, like, rank_of, reshape
+from tilewright.frontend.idioms import as_vector, broadcast_to, cast, constant, like, on_axis, one_hot, rank_of
+from tilewright.frontend.signature import Typed
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static
@@ -26,21 +29,18 @@ def convert_filled(node: TorchNode) -> Expr:
 
 @converts("aten.full", "aten.full_like", "aten.new_full", "aten.fill", "aten.scalar_tensor")
 def convert_full(node: TorchNode) -> Expr:
-    """One number everywhere."""
     name = next(name for name in ("fill_value", "value", "s") if name in node.arguments)
     return node.spread(node.tensor(name))
 
 
 @converts("aten.arange", "aten.range")
-def convert_arange(node: TorchNode) -> Expr:
+def convert_arange(node: TorchNode, start: Any = 0, step: Any = 1) -> Expr:
     """Numbers from `start` in steps."""
-    start, step = node.get("start", 0), node.get("step", 1)
     (count,) = node.shape
     if isinstance(count, int) and isinstance(start, int | float) and isinstance(step, int | float):
         return constant(start + np.arange(count) * step, node.dtype)
     ones = node.spread(constant(1, node.dtype))
-    positions = op.cumsum(ones, axis=0) - 1
-    return positions * node.as_tensor(step) + node.as_tensor(start)
+    return (op.cumsum(ones, axis=0) - 1) * node.as_tensor(step) + node.as_tensor(start)
 
 
 @converts("aten._assert_tensor_metadata", "aten._assert_async", "aten._assert_scalar", "aten.sym_constrain_range",
@@ -79,7 +79,6 @@ def _between(node: TorchNode, count: int) -> Expr:
 
 @converts("aten.eye")
 def convert_eye(node: TorchNode) -> Expr:
-    """Ones on the diagonal."""
     if is_static(node.shape):
         return constant(np.eye(*node.shape), node.dtype)
     rows, columns = (node.steps(axis) for axis in range(2))
@@ -87,57 +86,43 @@ def convert_eye(node: TorchNode) -> Expr:
 
 
 @converts("aten.fft_fftfreq", "aten.fft_rfftfreq")
-def convert_frequencies(node: TorchNode) -> Expr:
+def convert_frequencies(node: TorchNode, n: Any, d: float) -> Expr:
     """The frequencies of the bins of a transform of `n` numbers that lie `d` apart."""
-    count, width = node["n"], float(node["d"])
     half = "rfft" in node.target
-    if isinstance(count, int):
-        return constant((np.fft.rfftfreq if half else np.fft.fftfreq)(count, width), node.dtype)
-    positions, total = node.steps(0), node.as_tensor(count, "int64")
+    if isinstance(n, int):
+        return constant((np.fft.rfftfreq if half else np.fft.fftfreq)(n, d), node.dtype)
+    positions, total = node.steps(0), node.as_tensor(n, "int64")
     if not half:
-        last = op.right_shift(total - constant(1, "int64"), constant(1, "int64"))
+        last = op.right_shift(total - 1, 1)
         positions = op.where(positions > last, positions - total, positions)
-    scaled = cast(positions, "float64") / (cast(total, "float64") * constant(width, "float64"))
+    scaled = cast(positions, "float64") / (cast(total, "float64") * constant(d, "float64"))
     return cast(scaled, node.dtype)
 
 
 @converts("aten.tril_indices", "aten.triu_indices")
 def convert_triangle_indices(node: TorchNode) -> Expr:
-    """The positions of a triangle, row by row."""
     found = (np.tril if "tril" in node.target else np.triu)(np.ones((node["row"], node["col"])), node["offset"])
     return constant(np.stack(np.nonzero(found)), node.dtype)
 
 
 @converts("aten.one_hot")
-def convert_one_hot(node: TorchNode) -> Expr:
-    """1 at the position that each number says along a new last axis."""
-    depth = node["num_classes"]
-    if not isinstance(depth, int) or depth < 0:
+def convert_one_hot(node: TorchNode, data: Expr, num_classes: Any) -> Expr:
+    if not isinstance(num_classes, int) or num_classes < 0:
         node.unsupported("as many classes as the values say")
-    return op.one_hot(
-        node["self"], constant(1, "int64"), constant(0, "int64"), depth=depth, axis=-1, dtype=str(node.dtype)
-    )
+    return one_hot(data, num_classes, node.dtype)
 
 
 @converts("aten.meshgrid")
-def convert_meshgrid(node: TorchNode) -> list[Expr]:
-    """Vectors spread over the grid of all."""
-    values = node["tensors"]
-    positions = list(range(len(values)))
-    if node.get("indexing") == "xy" and len(values) > 1:
+def convert_meshgrid(node: TorchNode, tensors: Any, indexing: Any = None) -> list[Expr]:
+    positions = list(range(len(tensors)))
+    if indexing == "xy" and len(tensors) > 1:
         positions[:2] = [1, 0]
-    made = []
-    for value, position in zip(values, positions):
-        shape = [1] * len(values)
-        shape[position] = node.shape[position]
-        made.append(broadcast_to(reshape(value, shape), node.shape))
-    return made
+    wide = [on_axis(as_vector(value), position, len(tensors)) for value, position in zip(tensors, positions)]
+    return [broadcast_to(value, node.shape) for value in wide]
 
 
 @converts("aten.vander", "aten.linalg_vander")
-def convert_vander(node: TorchNode) -> Expr:
-    """Powers of the elements along a new last axis."""
-    data = node.tensor("x")
+def convert_vander(node: TorchNode, data: Typed) -> Expr:
     count = node.shape[-1]
     powers = np.arange(count)
     if node.target.startswith("aten.vander") and not node["increasing"]:

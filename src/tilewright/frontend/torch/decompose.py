@@ -53,7 +53,6 @@ def _run(program: Any, table: dict[Any, Any]) -> Any:
 
 def contradiction(program: Any) -> str | None:
     """The first call of `program` whose result is not what it says, or that PyTorch refuses; None where all fit."""
-    # torch is optional
     import torch
     from torch._guards import detect_fake_mode
 
@@ -102,7 +101,6 @@ def _decompositions(operators: set[Any]) -> dict[Any, Any]:
 @cache
 def _composite() -> Any:
     """The decompositions that `torch.export` has by default, which take PyTorch a while to list."""
-    # torch is optional
     import torch
 
     return torch.export.default_decompositions()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -20,15 +21,13 @@ def _differences(left: Expr, right: Expr) -> Expr:
 
 
 @converts("aten.cdist", "aten._cdist_forward")
-def convert_cdist(node: TorchNode) -> Expr:
-    """Distances of the rows of one batch of matrices from those of another."""
-    difference = _differences(node["x1"], node["x2"])
-    return p_norm(difference, (rank_of(difference) - 1,), node["p"], False)
+def convert_cdist(x1: Expr, x2: Expr, p: Any) -> Expr:
+    difference = _differences(x1, x2)
+    return p_norm(difference, (rank_of(difference) - 1,), p, False)
 
 
 @converts("aten.pdist", "aten._pdist_forward")
 def convert_pdist(node: TorchNode) -> Expr:
-    """Distances of each row of a matrix from those behind it."""
     first, second = _pairs(node)
     rows = [op.take(node["self"], Constant(positions), axis=0, mode="clip") for positions in (first, second)]
     return p_norm(rows[0] - rows[1], (1,), node["p"], False)
@@ -43,7 +42,6 @@ def _pairs(node: TorchNode) -> tuple[np.ndarray, np.ndarray]:
 
 @converts("aten._cdist_backward")
 def convert_cdist_backward(node: TorchNode) -> Expr:
-    """The gradient of the first matrices of rows."""
     return _pulled(_differences(node["x1"], node["x2"]), node["cdist"], _gradient(node), node["p"])
 
 

@@ -20,7 +20,7 @@ def _bag_of_each(node: TorchNode) -> Expr:
         node.unsupported("indices of two axes")
     steps, offsets = arange(shape_of(node["indices"])[0]), cast(node["offsets"], "int64")
     begun = op.expand_dims(offsets, axis=0) <= op.expand_dims(steps, axis=1)
-    return op.sum(cast(begun, "int64"), axis=(1,)) - constant(1, "int64")
+    return op.sum(cast(begun, "int64"), axis=(1,)) - 1
 
 
 def _counts(node: TorchNode) -> Expr | None:
@@ -45,7 +45,7 @@ def convert_embedding_bag(node: TorchNode) -> list[Expr]:
     largest: Expr = size
     if node["mode"] == _MAX:
         kept = op.where(mask, wide, -math.inf)
-        nothing = op.expand_dims(op.equal(size, constant(0, "int64")), axis=1)
+        nothing = op.expand_dims(op.equal(size, 0), axis=1)
         made = op.where(nothing, 0, op.max(kept, axis=(1,)))
         first = op.argmax(kept, axis=1, keepdims=False, dtype="int64")
         largest = op.where(nothing, constant(0, "int64"), op.take(cast(indices, "int64"), first, axis=0, mode="clip"))
@@ -67,7 +67,6 @@ def _divisor(size: Expr, rows: Expr) -> Expr:
 
 @converts("aten._embedding_bag_backward", "aten._embedding_bag_dense_backward")
 def convert_embedding_bag_backward(node: TorchNode) -> Expr:
-    """The gradient of the table: each row gets those of the bags that it is in."""
     gradient, indices = node["grad"], cast(node["indices"], "int64")
     if node.get("sparse") or node["scale_grad_by_freq"]:
         node.unsupported("a sparse gradient, or one divided by how often an index occurs,")

@@ -115,7 +115,6 @@ def convert_graph(graph: Any, constants: Mapping[int, Any], checked: bool = Fals
 
 def _is_token(node: Any) -> bool:
     """True for an input that only keeps the order of effects: a run is given None for it."""
-    # torch is optional
     import torch
 
     effects = torch.ops.higher_order.with_effects

@@ -45,7 +45,6 @@ def written_out(graph: Any, table: dict[Any, Any]) -> Any:
 
 
 def _rules() -> dict[Any, Callable[..., Any]]:
-    # torch is optional
     import torch
     from torch._higher_order_ops.flex_attention import flex_attention, math_attention
     from torch._higher_order_ops.map import map_impl
@@ -70,7 +69,6 @@ def _rules() -> dict[Any, Callable[..., Any]]:
 
 def _trace(node: Any, rule: Callable[..., Any], table: dict[Any, Any], made: Any, known: dict[Any, Any]) -> list[Any]:
     """The nodes of the results of `rule` on the operands of `node`, entered into the graph `made`."""
-    # torch is optional
     import torch
     from torch._guards import detect_fake_mode
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -111,7 +109,6 @@ def _trace(node: Any, rule: Callable[..., Any], table: dict[Any, Any], made: Any
 
 def _held(owner: Any, node: Any) -> Any:
     """The tensor that a node of the kind `get_attr` stands for; None for a graph, and for what is no such node."""
-    # torch is optional
     import torch
 
     value = getattr(owner, node.target, None) if getattr(node, "op", None) == "get_attr" else None

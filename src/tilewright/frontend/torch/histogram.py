@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.idioms import (
+    as_vector,
     cast,
     constant,
     full,
@@ -51,10 +52,10 @@ def _edges(node: TorchNode, data: Expr, count: int, given: Sequence[float] | Non
 def _part(data: Expr, edges: Expr) -> tuple[Expr, Expr]:
     """The part between edges that each element of a vector lies in, the last one closed; and whether in any."""
     count = shape_of(edges)[0] - 1
-    position = op.searchsorted(edges, data, right=True, dtype="int64") - constant(1, "int64")
+    position = op.searchsorted(edges, data, right=True, dtype="int64") - 1
     first, last = slice_axis(edges, 0, 0, 1), slice_axis(edges, 0, count, count + 1)
     inside = op.logical_and(data >= first, data <= last)
-    bounded = op.minimum(op.maximum(position, constant(0, "int64")), constant(count - 1, "int64"))
+    bounded = op.minimum(op.maximum(position, 0), constant(count - 1, "int64"))
     return bounded, inside
 
 
@@ -87,8 +88,7 @@ def _counts(node: TorchNode, rows: Expr, edges: Sequence[Expr]) -> Expr:
 
 @converts("aten.histogram")
 def convert_histogram(node: TorchNode) -> list[Expr]:
-    """The weight of elements in each part of a range, and the edges."""
-    data = reshape(node["self"], (product(shape_of(node["self"])),))
+    data = as_vector(node["self"])
     bins = node["bins"]
     edges = bins if isinstance(bins, Expr) else _edges(node, data, bins, node.get("range"))
     return [_counts(node, reshape(data, (shape_of(data)[0], 1)), [edges]), edges]
@@ -112,14 +112,12 @@ def _rows(node: TorchNode) -> Expr:
 
 @converts("aten._histogramdd_from_bin_cts", "aten._histogramdd_from_bin_tensors")
 def convert_histogramdd(node: TorchNode) -> Expr:
-    """The weight of points in each cell of a grid."""
     rows = _rows(node)
     return _counts(node, rows, _grid(node, rows))
 
 
 @converts("aten._histogramdd_bin_edges")
 def convert_histogramdd_edges(node: TorchNode) -> list[Expr]:
-    """The edges of the grid's parts."""
     return _grid(node, _rows(node))
 
 
@@ -131,10 +129,10 @@ _COMBINE: dict[str, Any] = {
 
 
 @converts("aten.segment_reduce")
-def convert_segment_reduce(node: TorchNode) -> Expr:
+def convert_segment_reduce(node: TorchNode, data: Expr) -> Expr:
     """Runs of elements along an axis combined; those axes before it have runs of their own."""
-    data, how = node["data"], str(node["reduce"])
-    axis = node.normalize(node["axis"], rank_of(data))
+    how = str(node["reduce"])
+    axis = node.axis(node["axis"], rank_of(data))
     if node["offsets"] is not None:
         offsets = cast(node["offsets"], "int64")
         count = shape_of(offsets)[axis] - 1
@@ -160,5 +158,4 @@ def convert_segment_reduce(node: TorchNode) -> Expr:
     size = op.sum(cast(mask, element_type(data)), axis=(axis + 1,))
     if initial is None:
         return total / size
-    none = op.equal(size, 0)
-    return op.where(none, like(initial, data), total / op.maximum(size, 1))
+    return op.where(op.equal(size, 0), like(initial, data), total / op.maximum(size, 1))

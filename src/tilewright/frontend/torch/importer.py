@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import InternalError, TilewrightError, UnsupportedError
+from tilewright.errors import InternalError, UnsupportedError
 from tilewright.frontend.builders.complex_numbers import Complex
 from tilewright.frontend.finish import Finisher
 from tilewright.frontend.torch.checks import Checks
+from tilewright.frontend.torch.computing import converted
 from tilewright.frontend.torch.control import convert_cond, convert_while
 from tilewright.frontend.torch.creation import convert_assertion
 from tilewright.frontend.torch.families import find_converter
@@ -90,7 +91,6 @@ class GraphImporter:
             self.values[node] = value_of(held, node.name)
 
     def _count_if_missing(self, node: Any) -> bool:
-        # torch is optional
         import torch
 
         if not wants_converter(node):
@@ -101,11 +101,7 @@ class GraphImporter:
         if isinstance(node.target, torch._ops.OpOverload):
             if converter_of(node) is not None:
                 return False
-        elif node.target in (
-            operator.getitem,
-            torch.ops.higher_order.cond,
-            torch.ops.higher_order.while_loop,
-        ):
+        elif node.target in (operator.getitem, torch.ops.higher_order.cond, torch.ops.higher_order.while_loop):
             return False
         count, first = self.missing.get(target, (0, node.name))
         self.missing[target] = (count + 1, first)
@@ -131,15 +127,9 @@ class GraphImporter:
         if converter is None:
             raise UnsupportedError(f"{node.target} ({node.name}) is not supported")
         call = self._node(node, value)
-        try:
-            if self.checks is not None:
-                self.checks.indices(call, node)
-            result = converter(call)
-        except TilewrightError:
-            raise
-        except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, AssertionError) as error:
-            raise InternalError(f"{call.label}: its conversion failed with {type(error).__name__}: {error}.") from error
-        return self._finish_all(result, call)
+        if self.checks is not None:
+            self.checks.indices(call, node)
+        return self._finish_all(converted(converter, call), call)
 
     def _in_order(self, node: Any) -> list[Any]:
         """A call whose position among others a token keeps: an assertion, of which nothing is left but the token."""
@@ -275,7 +265,6 @@ def _is_number(value: Any) -> bool:
 
 def reads_complex(node: Any) -> bool:
     """True where a node of a graph, which calls an operator, reads or gives complex numbers."""
-    # torch is optional
     import torch
 
     values = [node.meta.get("val"), *(operand.meta.get("val") for operand in node.all_input_nodes)]
@@ -318,7 +307,6 @@ def value_of(tensor: Any, where: str) -> Constant | Complex:
 
 def array_of(tensor: Any, where: str) -> Constant:
     """A constant on the memory of a tensor."""
-    # torch is optional
     import torch
 
     from tilewright.runtime.dlpack import import_array

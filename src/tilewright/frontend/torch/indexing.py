@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tilewright.frontend.idioms import (
+    as_vector,
     broadcast_to,
     cast,
     constant,
+    dtype_of,
+    full,
     like,
     move_axis,
+    on_axis,
     product,
     rank_of,
     reshape,
@@ -37,72 +42,63 @@ def from_front(indices: Expr, extent: object) -> Expr:
     """Indices with negative ones counted from the back of an axis."""
     if isinstance(indices, Constant):
         return Constant(np.where(indices.data < 0, indices.data + extent, indices.data))
-    moved = indices + _extent(extent, indices)
-    return op.where(indices < 0, moved, indices)
+    return op.where(indices < 0, indices + _extent(extent, indices), indices)
 
 
 def _extent(extent: object, indices: Expr) -> Expr:
-    if isinstance(extent, int):
-        return like(extent, indices)
-    ones = broadcast_to(like(1, indices), (extent,))
-    return op.sum(ones, axis=(0,))
+    return (
+        like(extent, indices) if isinstance(extent, int) else op.sum(full(1, (extent,), dtype_of(indices)), axis=(0,))
+    )
 
 
 @converts("aten.embedding")
-def convert_embedding(node: TorchNode) -> Expr:
-    """Rows of the weight."""
-    return op.take(node["weight"], node["indices"], axis=0, mode="clip")
+def convert_embedding(weight: Expr, indices: Expr) -> Expr:
+    return op.take(weight, indices, axis=0, mode="clip")
 
 
 @converts("aten.embedding_renorm")
-def convert_embedding_renorm(node: TorchNode) -> Expr:
+def convert_embedding_renorm(weight: Expr, max_norm: Any, norm_type: Any, indices: Expr) -> Expr:
     """The rows that are looked up made shorter where they are longer than `max_norm`."""
-    weight, bound = node["self"], node["max_norm"]
-    size = p_norm(weight, (1,), float(node["norm_type"]), True)
-    factor = like(bound, size) / (size + 1e-7)
+    size = p_norm(weight, (1,), float(norm_type), True)
+    factor = like(max_norm, size) / (size + 1e-7)
     count = shape_of(weight)[0]
-    positions = reshape(node["indices"], (product(shape_of(node["indices"])), 1))
+    positions = reshape(indices, (product(shape_of(indices)), 1))
     met = op.any(op.equal(positions, constant(np.arange(count), element_type(positions))), axis=(0,))
-    shorter = op.logical_and(reshape(met, (count, 1)), size > bound)
+    shorter = op.logical_and(reshape(met, (count, 1)), size > max_norm)
     return op.where(shorter, weight * factor, weight)
 
 
 @converts("aten.index_select")
-def convert_index_select(node: TorchNode) -> Expr:
-    """Slices of an axis by a vector of positions."""
-    data, positions = node["self"], node["index"]
+def convert_index_select(node: TorchNode, data: Expr, index: Expr) -> Expr:
     if not rank_of(data):
         return data
-    if not rank_of(positions):
-        positions = reshape(positions, (1,))
-    return op.take(data, positions, axis=node.axis(), mode="clip")
+    if not rank_of(index):
+        index = reshape(index, (1,))
+    return op.take(data, index, axis=node.axis(node["dim"]), mode="clip")
 
 
 @converts("aten.take")
 def convert_take(node: TorchNode) -> Expr:
-    """Elements of the tensor as one vector."""
     count = product(shape_of(node["self"]))
-    return op.take(reshape(node["self"], (count,)), from_front(node["index"], count), axis=0, mode="clip")
+    return op.take(as_vector(node["self"]), from_front(node["index"], count), axis=0, mode="clip")
 
 
 @converts("aten.gather")
-def convert_gather(node: TorchNode) -> Expr:
+def convert_gather(node: TorchNode, data: Expr, index: Expr) -> Expr:
     """out[i][j] = self[index[i][j]][j] along axis 0."""
-    data, index = node["self"], node["index"]
     if not rank_of(data) or not rank_of(index):
-        flat = reshape(data, (product(shape_of(data)),))
-        return reshape(op.take(flat, index, axis=0, mode="clip"), node.shape)
+        return reshape(op.take(as_vector(data), index, axis=0, mode="clip"), node.shape)
     if any(isinstance(extent, int) and extent == 0 for extent in node.shape):
         return op.zeros(shape=node.shape, dtype=str(node.dtype))
-    axis = node.axis()
+    axis = node.axis(node["dim"])
     return op.gather(_cut(data, shape_of(index), axis), axis=axis, indices=index)
 
 
-def _cut(data: Expr, shape: Sequence[object], axis: int) -> Expr:
+def _cut(data: Expr, shape: Sequence[object], but: int | None = None) -> Expr:
     """`data` with as many slices as the indices have along all axes but one."""
-    for other, extent in enumerate(shape):
-        if other != axis:
-            data = slice_axis(data, other, 0, extent)
+    for axis, extent in enumerate(shape):
+        if axis != but:
+            data = slice_axis(data, axis, 0, extent)
     return data
 
 
@@ -111,8 +107,8 @@ def convert_take_along_dim(node: TorchNode) -> Expr:
     """As gather, with both broadcast; without an axis of the tensor as one vector."""
     data, index = node["self"], node["indices"]
     if node["dim"] is None:
-        return op.take(reshape(data, (product(shape_of(data)),)), reshape(index, node.shape), axis=0, mode="clip")
-    axis = node.axis()
+        return op.take(as_vector(data), reshape(index, node.shape), axis=0, mode="clip")
+    axis = node.axis(node["dim"])
     shape = [shape_of(data)[axis] if position == axis else extent for position, extent in enumerate(node.shape)]
     extent = shape_of(data)[axis]
     return op.gather(broadcast_to(data, shape), axis=axis, indices=from_front(broadcast_to(index, node.shape), extent))
@@ -138,9 +134,8 @@ def _positions(node: TorchNode) -> tuple[list[Expr], list[int]]:
 
 
 @converts("aten.index", "aten._unsafe_index")
-def convert_index(node: TorchNode) -> Expr:
+def convert_index(node: TorchNode, data: Expr) -> Expr:
     """Advanced indexing: the axes of the indices come where the indexed axes were, or first where those lie apart."""
-    data = node["self"]
     masks = [(axis, index) for axis, index in enumerate(node["indices"]) if index is not None]
     if len(masks) == 1 and element_type(masks[0][1]).is_bool:
         return index_by_mask(node, data, masks[0][1], masks[0][0])
@@ -156,9 +151,7 @@ def convert_index(node: TorchNode) -> Expr:
 
 
 @converts("aten.index_put", "aten._unsafe_index_put", "aten._index_put_impl")
-def convert_index_put(node: TorchNode) -> Expr:
-    """The tensor with elements replaced, or added to, at an advanced index."""
-    data = node["self"]
+def convert_index_put(node: TorchNode, data: Expr, accumulate: bool) -> Expr:
     masks = [index for index in node["indices"] if index is not None and element_type(index).is_bool]
     if masks:
         return _masked_put(node, masks)
@@ -179,7 +172,7 @@ def convert_index_put(node: TorchNode) -> Expr:
         )
     else:
         values = broadcast_to(values, (*lead, *inner))
-    mode = "add" if node["accumulate"] else "update"
+    mode = "add" if accumulate else "update"
     made = op.scatter_nd(moved, op.stack(indices, axis=0), values, mode=mode)
     return transpose(made, np.argsort(order).tolist())
 
@@ -203,16 +196,15 @@ def _put_in_order(node: TorchNode, data: Expr, mask: Expr, values: Expr) -> Expr
     rows = reshape(data, (count, *shape[covered:]))
     holds = reshape(mask, (count,))
     if rank_of(values) == rank_of(rows) and shape_of(values)[0] != 1:
-        numbers = op.cumsum(cast(holds, "int64"), axis=0) - constant(1, "int64")
+        numbers = op.cumsum(cast(holds, "int64"), axis=0) - 1
         values = op.take(values, numbers, axis=0, mode="clip")
     held = reshape(holds, (count, *[1] * (rank_of(rows) - 1)))
     return reshape(op.where(held, rows + values if node["accumulate"] else values, rows), shape)
 
 
 @converts("aten.scatter", "aten.scatter_add", "aten.scatter_reduce")
-def convert_scatter(node: TorchNode) -> Expr:
+def convert_scatter(node: TorchNode, data: Expr, index: Expr, dim: Any, include_self: Any = None) -> Expr:
     """out[index[i][j]][j] = src[i][j] along axis 0, or combined with what is there."""
-    data, index = node["self"], node["index"]
     given = node.get("reduce", "add" if "scatter_add" in node.target else None)
     source = node.tensor("src") if "src" in node.arguments else node.tensor("value")
     if not rank_of(data):
@@ -220,23 +212,16 @@ def convert_scatter(node: TorchNode) -> Expr:
         source = reshape(source, (1,)) if "src" in node.arguments else source
     if any(isinstance(extent, int) and extent == 0 for extent in shape_of(index)):
         return reshape(data, node.shape)
-    axis = node.normalize(node["dim"], rank_of(data))
-    source = broadcast_to(source, shape_of(index)) if not rank_of(source) else _first(source, shape_of(index))
+    axis = node.axis(dim, rank_of(data))
+    source = broadcast_to(source, shape_of(index)) if not rank_of(source) else _cut(source, shape_of(index))
     if given is None or given in _REDUCTIONS:
-        if node.get("include_self") is False:
+        if include_self is False:
             return reshape(_without_self(node, data, index, source, axis, given), node.shape)
         mode = "update" if given is None else _REDUCTIONS[given]
         return reshape(op.scatter_elements(data, index, source, axis, mode), node.shape)
     if given != "mean":
         node.unsupported(f"the reduction {given}")
     return reshape(_mean(node, data, index, source, axis), node.shape)
-
-
-def _first(source: Expr, shape: Sequence[object]) -> Expr:
-    """As much of the source as there are indices."""
-    for axis, extent in enumerate(shape):
-        source = slice_axis(source, axis, 0, extent)
-    return source
 
 
 _NEUTRAL = {"sum": 0.0, "prod": 1.0, "amax": -np.inf, "amin": np.inf}
@@ -267,14 +252,12 @@ def _mean(node: TorchNode, data: Expr, index: Expr, source: Expr, axis: int) -> 
 
 
 @converts("aten.index_add", "aten.index_copy", "aten.index_fill", "aten.index_reduce")
-def convert_index_add(node: TorchNode) -> Expr:
-    """Slices of an axis replaced or combined, at a vector of positions."""
-    data, index = node["self"], node["index"]
+def convert_index_add(node: TorchNode, data: Expr, index: Expr, dim: Any) -> Expr:
     name = node.target.split(".")[1]
     scalar = not rank_of(data)
     data = reshape(data, (1,)) if scalar else data
-    axis = node.normalize(node["dim"], rank_of(data))
-    index = from_front(cast(reshape(index, (product(shape_of(index)),)), "int64"), shape_of(data)[axis])
+    axis = node.axis(dim, rank_of(data))
+    index = from_front(cast(as_vector(index), "int64"), shape_of(data)[axis])
     if is_static(shape_of(index)) and not shape_of(index)[0]:
         return reshape(data, node.shape)
     shape = [shape_of(index)[0] if position == axis else extent for position, extent in enumerate(shape_of(data))]
@@ -282,9 +265,7 @@ def convert_index_add(node: TorchNode) -> Expr:
     source = broadcast_to(source, shape) if not rank_of(source) else reshape(source, shape)
     if node.get("alpha", 1) != 1:
         source = source * node["alpha"]
-    spread = [1] * len(shape)
-    spread[axis] = shape[axis]
-    positions = broadcast_to(reshape(index, spread), shape)
+    positions = broadcast_to(on_axis(index, axis, len(shape)), shape)
     if name == "index_reduce":
         given = node["reduce"]
         if given == "mean":
@@ -297,23 +278,19 @@ def convert_index_add(node: TorchNode) -> Expr:
 
 
 @converts("aten.put")
-def convert_put(node: TorchNode) -> Expr:
-    """Elements of the tensor as one vector replaced or added to."""
-    data = node["self"]
+def convert_put(node: TorchNode, data: Expr, accumulate: bool) -> Expr:
     count, positions = product(shape_of(data)), product(shape_of(node["index"]))
     index = reshape(from_front(node["index"], count), (positions,))
-    mode = "add" if node["accumulate"] else "update"
+    mode = "add" if accumulate else "update"
     source = reshape(node["source"], (positions,))
     return reshape(op.scatter_elements(reshape(data, (count,)), index, source, 0, mode), node.shape)
 
 
 @converts("aten.masked_scatter")
-def convert_masked_scatter(node: TorchNode) -> Expr:
-    """The elements where the mask holds replaced by those of the source in order."""
-    data, source = node["self"], node["source"]
+def convert_masked_scatter(node: TorchNode, data: Expr, source: Expr) -> Expr:
     mask = broadcast_to(node["mask"], node.shape)
     count = product(node.shape)
     flat = cast(reshape(mask, (count,)), "int64")
-    positions = op.cumsum(flat, axis=0) - constant(1, "int64")
-    taken = op.take(reshape(source, (product(shape_of(source)),)), positions, axis=0, mode="clip")
+    positions = op.cumsum(flat, axis=0) - 1
+    taken = op.take(as_vector(source), positions, axis=0, mode="clip")
     return op.where(mask, reshape(taken, node.shape), broadcast_to(data, node.shape))

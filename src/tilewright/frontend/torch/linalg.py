@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.idioms import broadcast_to, cast, constant, full, like, rank_of, reshape, shape_of, slice_axis
-from tilewright.frontend.torch.build import swapped
+from tilewright.frontend.torch.build import element_type, swapped
 from tilewright.frontend.torch.nn import matmul
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
@@ -35,16 +35,12 @@ def _triangle(data: Expr, upper: bool, unit: bool = False) -> Expr:
     rows, columns = shape_of(data)[-2:]
     mask = np.triu(np.ones((rows, columns), bool), int(unit)) if upper else np.tri(rows, columns, -int(unit), bool)
     kept = op.where(Constant(mask), data, 0)
-    return kept + Constant(np.eye(rows, columns, dtype=kept_type(data))) if unit else kept
+    return kept + Constant(np.eye(rows, columns, dtype=element_type(data).numpy)) if unit else kept
 
 
-def kept_type(data: Expr) -> Any:
-    """The NumPy type of the elements."""
-    return like(0, data).data.dtype
-
-
-def _identity(data: Expr, rows: int) -> Expr:
-    return broadcast_to(Constant(np.eye(rows, dtype=kept_type(data))), (*shape_of(data)[:-2], rows, rows))
+def _identity(data: Expr) -> Expr:
+    rows = shape_of(data)[-1]
+    return broadcast_to(Constant(np.eye(rows, dtype=element_type(data).numpy)), (*shape_of(data)[:-2], rows, rows))
 
 
 # ----------------------------------------------------------------------------------------------- factorizations
@@ -63,31 +59,32 @@ def convert_svd(node: TorchNode) -> Expr | list[Expr]:
     return [found[0], found[1], swapped(found[2]) if "aten.svd" in node.target else found[2]]
 
 
+def _listed(found: Expr, count: int) -> list[Expr]:
+    return [found[index] for index in range(count)]
+
+
 @converts("aten.linalg_qr", "aten.qr")
-def convert_qr(node: TorchNode) -> list[Expr]:
-    """Columns at right angles times a triangle."""
-    mode = node.get("mode", "reduced" if node.get("some", True) else "complete")
-    found = linalg.qr(_matrix(node), mode=str(mode))
-    return [found[0], found[1]]
+def convert_qr(node: TorchNode, data: Expr) -> list[Expr]:
+    return _listed(linalg.qr(data, mode=str(node.get("mode", "reduced" if node.get("some", True) else "complete"))), 2)
 
 
-@converts("aten.geqrf")
-def convert_geqrf(node: TorchNode) -> list[Expr]:
-    """The same, the columns as reflectors."""
-    found = linalg.geqrf(node["self"])
-    return [found[0], found[1]]
+def _cholesky_inverse(node: TorchNode) -> Expr:
+    """The inverse of the matrix that a triangle was made of."""
+    return _cholesky_solution(node["self"], _identity(node["self"]), node["upper"], _refuse(node))
 
 
-@converts("aten.linalg_householder_product", "aten.orgqr")
-def convert_householder(node: TorchNode) -> Expr:
-    """Reflectors multiplied."""
-    reflectors = node["input"] if "input" in node.arguments else node["self"]
-    return linalg.householder_product(reflectors, node.get("tau", node.get("input2")))
+converts.functions({
+    "aten.geqrf": lambda node: _listed(linalg.geqrf(node["self"]), 2),
+    "aten.linalg_householder_product": lambda node: linalg.householder_product(node["input"], node["tau"]),
+    "aten.orgqr": lambda node: linalg.householder_product(node["self"], node["input2"]),
+    "aten.linalg_matrix_exp aten.matrix_exp": lambda node: linalg.matrix_exp(node["self"]),
+    "aten.cholesky_inverse": _cholesky_inverse,
+    "aten.cholesky_solve": lambda node: _cholesky_solution(*_together(node["input2"], node["self"]), node["upper"]),
+})  # fmt: skip
 
 
 @converts("aten.ormqr")
 def convert_ormqr(node: TorchNode) -> Expr:
-    """Matrices times the product of reflectors, or its transpose, from one side."""
     whole: Expr = linalg.householder_product(node["self"], node["input2"], complete=True)
     whole = swapped(whole) if node["transpose"] else whole
     return matmul(whole, node["input3"]) if node["left"] else matmul(node["input3"], whole)
@@ -95,22 +92,8 @@ def convert_ormqr(node: TorchNode) -> Expr:
 
 @converts("aten.linalg_cholesky", "aten.linalg_cholesky_ex", "aten.cholesky")
 def convert_cholesky(node: TorchNode) -> Expr | list[Expr]:
-    """The triangle whose product with its transpose the matrix is."""
     found = linalg.cholesky(_matrix(node), upper=bool(node["upper"]), refuse=_refuse(node))
     return [found[0], found[1]] if "_ex" in node.target else found[0]
-
-
-@converts("aten.cholesky_inverse")
-def convert_cholesky_inverse(node: TorchNode) -> Expr:
-    """The inverse of the matrix that a triangle was made of."""
-    data = node["self"]
-    return _cholesky_solution(data, _identity(data, shape_of(data)[-1]), bool(node["upper"]), _refuse(node))
-
-
-@converts("aten.cholesky_solve")
-def convert_cholesky_solve(node: TorchNode) -> Expr:
-    """The solution for the matrix that a triangle was made of."""
-    return _cholesky_solution(*_together(node["input2"], node["self"]), bool(node["upper"]))
 
 
 def _cholesky_solution(factor: Expr, right: Expr, upper: bool, refuse: str = "") -> Expr:
@@ -121,7 +104,6 @@ def _cholesky_solution(factor: Expr, right: Expr, upper: bool, refuse: str = "")
 
 @converts("aten.linalg_eigh", "aten._linalg_eigh", "aten.linalg_eigvalsh")
 def convert_eigh(node: TorchNode) -> Expr | list[Expr]:
-    """Eigenvalues and eigenvectors of symmetric matrices."""
     found = linalg.eigh(_matrix(node), uplo=str(node["UPLO"]).upper())
     if "eigvalsh" in node.target:
         return found[0]
@@ -132,14 +114,12 @@ def convert_eigh(node: TorchNode) -> Expr | list[Expr]:
 
 @converts("aten.linalg_lu_factor", "aten.linalg_lu_factor_ex", "aten._lu_with_info")
 def convert_lu_factor(node: TorchNode) -> list[Expr]:
-    """Two triangles in one matrix, and which rows were exchanged."""
     found = linalg.lu_factor(_matrix(node), pivot=bool(node["pivot"]), refuse=_refuse(node))
     return [found[index] for index in range(len(node.value))]
 
 
 @converts("aten.linalg_lu", "aten.lu_unpack")
 def convert_lu(node: TorchNode) -> list[Expr]:
-    """Permutation, lower and upper triangle."""
     if "unpack" in node.target:
         data, pivots = node["LU_data"], node["LU_pivots"]
         wanted = (node["unpack_pivots"], node["unpack_data"], node["unpack_data"])
@@ -170,14 +150,13 @@ def _together(matrix: Expr, right: Expr) -> tuple[Expr, Expr]:
 
 
 @converts("aten.linalg_solve", "aten.linalg_solve_ex", "aten._linalg_solve_ex")
-def convert_solve(node: TorchNode) -> Expr | list[Expr]:
+def convert_solve(node: TorchNode, matrix: Expr, B: Expr) -> Expr | list[Expr]:
     """X of A X = B, or of X A = B; vectors where B is one or a batch of them."""
-    matrix, right = node["A"], node["B"]
-    a, b = shape_of(matrix), shape_of(right)
+    a, b = shape_of(matrix), shape_of(B)
     vectors = len(b) == 1 or (len(b) == len(a) - 1 and b == a[:-1])
-    right = reshape(right, (*b, 1)) if vectors else right
+    B = reshape(B, (*b, 1)) if vectors else B
     from_left = bool(node["left"]) or vectors
-    left, values = _together(matrix, right) if from_left else _together(swapped(matrix), swapped(right))
+    left, values = _together(matrix, B) if from_left else _together(swapped(matrix), swapped(B))
     found = linalg.solve(left, values, refuse=_refuse(node))
     result = found[0] if from_left else swapped(found[0])
     result = reshape(result, node.shape_at(0))
@@ -198,15 +177,13 @@ def _first_of(value: Expr, shape: tuple[Any, ...]) -> Expr:
 
 @converts("aten.linalg_inv", "aten.linalg_inv_ex", "aten.inverse")
 def convert_inverse(node: TorchNode) -> Expr | list[Expr]:
-    """The inverse."""
     data = _matrix(node)
-    found = linalg.solve(data, _identity(data, shape_of(data)[-1]), refuse=_refuse(node))
+    found = linalg.solve(data, _identity(data), refuse=_refuse(node))
     return [found[0], found[1]] if "_ex" in node.target else found[0]
 
 
 @converts("aten.linalg_solve_triangular", "aten.triangular_solve")
 def convert_solve_triangular(node: TorchNode) -> Expr | list[Expr]:
-    """X of A X = B or X A = B, where A has one triangle."""
     upper, unit = bool(node["upper"]), bool(node["unitriangular"])
     if "aten.triangular_solve" in node.target:
         matrix, right = _together(node["A"], node["self"])
@@ -222,7 +199,6 @@ def convert_solve_triangular(node: TorchNode) -> Expr | list[Expr]:
 
 @converts("aten.linalg_lu_solve", "aten.lu_solve")
 def convert_lu_solve(node: TorchNode) -> Expr:
-    """The solution for a matrix that was factorized."""
     data, pivots = (node[name] for name in (("LU", "pivots") if "LU" in node.arguments else ("LU_data", "LU_pivots")))
     right = node["B"] if "B" in node.arguments else node["self"]
     from_left, turned = bool(node.get("left", True)), bool(node.get("adjoint", False))
@@ -244,17 +220,16 @@ def convert_lu_solve(node: TorchNode) -> Expr:
 
 
 @converts("aten.linalg_lstsq")
-def convert_lstsq(node: TorchNode) -> list[Expr]:
+def convert_lstsq(node: TorchNode, matrix: Expr, b: Expr, rcond: Any = None) -> list[Expr]:
     """The solution of least squares, what is left over, ranks and singular values where the driver gives them."""
-    matrix, right = node["self"], node["b"]
-    vectors = rank_of(right) == rank_of(matrix) - 1
-    right = reshape(right, (*shape_of(right), 1)) if vectors else right
-    matrix, right = _together(matrix, right)
+    vectors = rank_of(b) == rank_of(matrix) - 1
+    b = reshape(b, (*shape_of(b), 1)) if vectors else b
+    matrix, b = _together(matrix, b)
     rows, columns = shape_of(matrix)[-2:]
-    found = linalg.lstsq(matrix, right, rcond=node["rcond"])
+    found = linalg.lstsq(matrix, b, rcond=rcond)
     results = [reshape(found[0], node.shape_at(0))]
     if rows > columns and product_is_positive(node.shape_at(1)):
-        left_over = matmul(matrix, found[0]) - right
+        left_over = matmul(matrix, found[0]) - b
         results.append(op.sum(left_over * left_over, axis=(rank_of(left_over) - 2,)))
         results[1] = reshape(results[1], node.shape_at(1))
     else:
@@ -274,7 +249,6 @@ def product_is_positive(shape: tuple[Any, ...]) -> bool:
 # --------------------------------------------------------------------------------------- functions of matrices
 @converts("aten.linalg_det", "aten.det", "aten._linalg_det")
 def convert_det(node: TorchNode) -> Expr | list[Expr]:
-    """Determinants, and the factorization that the gradient reads."""
     data = _matrix(node)
     found = linalg.det(data)
     if "_linalg_det" not in node.target:
@@ -304,21 +278,14 @@ def _factors_for_gradient(node: TorchNode, data: Expr) -> Expr:
     return linalg.lu_factor(swapped(data) if given.is_contiguous() and not given.is_complex() else data)
 
 
-@converts("aten.linalg_matrix_exp", "aten.matrix_exp")
-def convert_matrix_exp(node: TorchNode) -> Expr:
-    """The exponential series of a matrix."""
-    return linalg.matrix_exp(node["self"])
-
-
 @converts("aten.linalg_pinv")
-def convert_pinv(node: TorchNode) -> Expr:
+def convert_pinv(node: TorchNode, data: Expr, hermitian: bool = False) -> Expr:
     """The inverse of what is not singular: singular values below the bounds count as none."""
-    data = node["self"]
     if not is_static(shape_of(data)[-2:]):
         node.unsupported("a matrix of symbolic extent")
     if any(extent == 0 for extent in shape_of(data)):
         return full(0, node.shape, node.dtype)
-    if node.get("hermitian"):
+    if hermitian:
         values, vectors = (linalg.eigh(data)[index] for index in range(2))
         return _inverted(node, data, vectors, values, swapped(vectors))
     found = linalg.svd(data)
@@ -341,7 +308,7 @@ def singular_values_above(node: TorchNode, data: Expr, values: Expr) -> Expr:
         given, absolute = 0.0, given
     nothing = absolute is None or (not isinstance(absolute, Expr) and absolute == 0)
     if given is None:
-        precision = float(np.finfo(kept_type(data)).eps) * max(shape_of(data)[-2:])
+        precision = float(np.finfo(element_type(data).numpy).eps) * max(shape_of(data)[-2:])
         given = precision if nothing else 0.0
         if isinstance(absolute, Expr):
             there = absolute > 0
@@ -353,16 +320,14 @@ def singular_values_above(node: TorchNode, data: Expr, values: Expr) -> Expr:
 def _bound(value: Any, data: Expr) -> Expr:
     if not isinstance(value, Expr):
         return like(value, data)
-    made = cast(value, str(np.dtype(kept_type(data))))
+    made = cast(value, element_type(data))
     return op.expand_dims(made, axis=rank_of(made)) if rank_of(made) else made
 
 
 @converts("aten.linalg_matrix_rank")
 def convert_matrix_rank(node: TorchNode) -> Expr:
-    """The number of singular values above the bounds."""
     data = node["input"] if "input" in node.arguments else node["self"]
     if any(extent == 0 for extent in shape_of(data)):
         return full(0, node.shape, node.dtype)
     values = linalg.eigh(data)[0] if node.get("hermitian") else linalg.svd(data)[1]
-    keep = singular_values_above(node, data, values)
-    return op.sum(cast(keep, "int64"), axis=(rank_of(values) - 1,))
+    return op.sum(cast(singular_values_above(node, data, values), "int64"), axis=(rank_of(values) - 1,))

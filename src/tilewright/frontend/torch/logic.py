@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from tilewright.frontend.idioms import cast, constant, full, like
+from tilewright.frontend.builders import functions
+from tilewright.frontend.idioms import cast, full, like
+from tilewright.frontend.signature import Typed
 from tilewright.frontend.torch.build import element_type
+from tilewright.frontend.torch.computing import operands
 from tilewright.frontend.torch.math import to_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
@@ -13,18 +17,10 @@ from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
 _COMPARISONS: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "aten.eq": op.equal,
-    "aten.ne": op.not_equal,
-    "aten.not_equal": op.not_equal,
-    "aten.lt": op.less,
-    "aten.less": op.less,
-    "aten.le": op.less_equal,
-    "aten.less_equal": op.less_equal,
-    "aten.gt": op.greater,
-    "aten.greater": op.greater,
-    "aten.ge": op.greater_equal,
-    "aten.greater_equal": op.greater_equal,
-}
+    "aten.eq": op.equal, "aten.ne": op.not_equal, "aten.not_equal": op.not_equal, "aten.lt": op.less,
+    "aten.less": op.less, "aten.le": op.less_equal, "aten.less_equal": op.less_equal, "aten.gt": op.greater,
+    "aten.greater": op.greater, "aten.ge": op.greater_equal, "aten.greater_equal": op.greater_equal,
+}  # fmt: skip
 
 
 @converts(*_COMPARISONS)
@@ -37,100 +33,51 @@ def convert_comparison(node: TorchNode) -> Expr:
     return _COMPARISONS[node.target.rpartition(".")[0]](left, right)
 
 
-_LOGIC: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "aten.logical_and": op.logical_and,
-    "aten.logical_or": op.logical_or,
-    "aten.logical_xor": op.logical_xor,
-}
+def _bits(of_truth: Callable[..., Expr], of_bits: Callable[..., Expr], node: TorchNode) -> Expr:
+    """A function of truth values or of bits, as the result is."""
+    return (of_truth if node.dtype.is_bool else of_bits)(*operands(node))
 
 
-@converts(*_LOGIC)
-def convert_logic(node: TorchNode) -> Expr:
-    """Truth values combined; numbers other than 0 are true."""
-    left, right = (to_type(node[name], "bool") for name in ("self", "other"))
-    return _LOGIC[node.target.rpartition(".")[0]](left, right)
+def _logic(function: Callable[..., Expr], node: TorchNode) -> Expr:
+    """A function of truth values, as which numbers other than 0 are true."""
+    return function(*(to_type(node[name], "bool") for name in ("self", "other")))
 
 
-@converts("aten.logical_not")
-def convert_logical_not(node: TorchNode) -> Expr:
-    """True where the value is 0."""
-    return op.logical_not(to_type(node["self"], "bool"))
-
-
-_BITS: dict[str, tuple[Callable[[Expr, Expr], Expr], Callable[[Expr, Expr], Expr]]] = {
-    "and": (op.bitwise_and, op.logical_and),
-    "or": (op.bitwise_or, op.logical_or),
-    "xor": (op.bitwise_xor, op.logical_xor),
-}
-
-
-@converts("aten.bitwise_and", "aten.bitwise_or", "aten.bitwise_xor", "aten.__and__", "aten.__or__", "aten.__xor__")
-def convert_bits(node: TorchNode) -> Expr:
-    """Bits combined, or truth values."""
-    name = node.target.split(".")[1].strip("_").removeprefix("bitwise_")
-    left, right = node.tensor("self"), node.tensor("other")
-    return _BITS[name][node.dtype.is_bool](left, right)
-
-
-@converts("aten.bitwise_not")
-def convert_bitwise_not(node: TorchNode) -> Expr:
-    """Every bit turned, or the truth value."""
-    return op.logical_not(node["self"]) if node.dtype.is_bool else op.bitwise_not(node["self"])
-
-
-@converts("aten.bitwise_left_shift", "aten.bitwise_right_shift", "aten.__lshift__", "aten.__rshift__")
-def convert_shift(node: TorchNode) -> Expr:
-    """Bits moved; by the width or more, or by less than nothing, all of them out."""
-    data, positions = node.tensor("self"), node.tensor("other")
-    most, zero = constant(node.dtype.bits - 1, node.dtype), like(0, data)
-    inside = positions <= most
-    if node.dtype.code == "int":
-        inside = op.logical_and(inside, positions >= zero)
-    bounded = op.where(inside, positions, most)
-    if "left" in node.target or "lshift" in node.target:
-        return op.where(inside, op.left_shift(data, bounded), zero)
-    shifted = op.right_shift(data, bounded)
-    return shifted if node.dtype.code == "int" else op.where(inside, shifted, zero)
+converts.functions({
+    "aten.logical_and": partial(_logic, op.logical_and), "aten.logical_or": partial(_logic, op.logical_or),
+    "aten.logical_xor": partial(_logic, op.logical_xor),
+    "aten.bitwise_and aten.__and__": partial(_bits, op.logical_and, op.bitwise_and),
+    "aten.bitwise_or aten.__or__": partial(_bits, op.logical_or, op.bitwise_or),
+    "aten.bitwise_xor aten.__xor__": partial(_bits, op.logical_xor, op.bitwise_xor),
+    "aten.logical_not": lambda node: op.logical_not(to_type(node["self"], "bool")),
+    "aten.isreal": lambda node: full(True, node.shape, "bool"),
+    "aten.masked_fill": lambda node: op.where(node["mask"], node.tensor("value"), node.tensor("self")),
+})  # fmt: skip
+converts.typed({
+    "aten.bitwise_not": lambda x: (op.logical_not if element_type(x).is_bool else op.bitwise_not)(x),
+    "aten.bitwise_left_shift aten.__lshift__": lambda x, y: functions.shifted_bits(x, y, True),
+    "aten.bitwise_right_shift aten.__rshift__": lambda x, y: functions.shifted_bits(x, y, False),
+})  # fmt: skip
 
 
 @converts("aten.isnan", "aten.isinf", "aten.isfinite", "aten.isposinf", "aten.isneginf")
-def convert_is(node: TorchNode) -> Expr:
+def convert_is(node: TorchNode, data: Expr) -> Expr:
     """The test of each element's kind of number; integers are finite."""
-    data, name = node["self"], node.target.split(".")[1]
+    name = node.target.split(".")[1]
     if not element_type(data).is_float:
         return full(name == "isfinite", node.shape, "bool")
-    if name == "isnan":
-        return op.isnan(data)
-    if name == "isfinite":
-        return op.isfinite(data)
-    found = op.isinf(data)
-    if name == "isinf":
-        return found
-    side = op.greater if name == "isposinf" else op.less
-    return op.logical_and(found, side(data, like(0, data)))
-
-
-@converts("aten.isreal")
-def convert_isreal(node: TorchNode) -> Expr:
-    """All numbers here are real."""
-    return full(True, node.shape, "bool")
+    if name in ("isnan", "isfinite", "isinf"):
+        return {"isnan": op.isnan, "isfinite": op.isfinite, "isinf": op.isinf}[name](data)
+    return op.logical_and(op.isinf(data), data > 0 if name == "isposinf" else data < 0)
 
 
 @converts("aten.where.self", "aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.where.Scalar")
-def convert_where(node: TorchNode) -> Expr:
-    """Elements of one tensor where the condition holds, of the other elsewhere."""
-    return op.where(to_type(node["condition"], "bool"), node.tensor("self"), node.tensor("other"))
-
-
-@converts("aten.masked_fill")
-def convert_masked_fill(node: TorchNode) -> Expr:
-    """One value where the mask holds."""
-    return op.where(node["mask"], node.tensor("value"), node.tensor("self"))
+def convert_where(node: TorchNode, condition: Expr, other: Typed) -> Expr:
+    return op.where(to_type(condition, "bool"), node.tensor("self"), other)
 
 
 @converts("aten.isclose")
 def convert_isclose(node: TorchNode) -> Expr:
-    """|self - other| <= atol + rtol * |other|, or equal."""
     dtype = node.common_type("self", "other")
     if dtype.is_bool:
         dtype_name = "uint8"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.frontend.builders.functions import softplus
 from tilewright.frontend.idioms import cast, constant, full, like, rank_of, reshape, shape_of
+from tilewright.frontend.signature import Typed
 from tilewright.frontend.torch.activation import softmax
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
@@ -27,32 +29,31 @@ def reduced(value: Expr, reduction: int) -> Expr:
 
 
 @converts("aten.mse_loss", "aten.l1_loss", "aten.smooth_l1_loss", "aten.huber_loss")
-def convert_distance(node: TorchNode) -> Expr:
+def convert_distance(node: TorchNode, data: Typed, target: Typed, reduction: Any, delta: Any = 0.0) -> Expr:
     """The square of the difference, its size, or the square near zero and the size further out."""
-    difference = node.tensor("self") - node.tensor("target")
+    difference = data - target
     size, square = op.abs(difference), difference * difference
     if "mse" in node.target:
-        return reduced(square, node["reduction"])
-    bound = node.get("beta", node.get("delta", 0.0))
+        return reduced(square, reduction)
+    bound = node.get("beta", delta)
     if ".l1" in node.target or ("smooth" in node.target and bound == 0):
-        return reduced(size, node["reduction"])
+        return reduced(size, reduction)
     half, edge = square * 0.5, like(bound, size)
     outside = size - 0.5 * bound
     near, far = (half / edge, outside) if "smooth" in node.target else (half, edge * outside)
-    return reduced(op.where(size < edge, near, far), node["reduction"])
+    return reduced(op.where(size < edge, near, far), reduction)
 
 
 @converts("aten.binary_cross_entropy")
-def convert_binary_cross_entropy(node: TorchNode) -> Expr:
+def convert_binary_cross_entropy(data: Typed, target: Typed, reduction: Any, weight: Expr | None = None) -> Expr:
     """-(target * log x + (1 - target) * log(1 - x)), the logarithms -100 at least."""
-    data, target = node.tensor("self"), node.tensor("target")
     one, least = like(1, data), like(-100, data)
     logs = [op.maximum(op.log(value), least) for value in (data, one - data)]
     both = target * logs[0] + (one - target) * logs[1]
     found = -both
-    if node["weight"] is not None:
-        found = found * node["weight"]
-    return reduced(found, node["reduction"])
+    if weight is not None:
+        found = found * weight
+    return reduced(found, reduction)
 
 
 @converts("aten.binary_cross_entropy_with_logits")
@@ -70,39 +71,36 @@ def convert_binary_cross_entropy_with_logits(node: TorchNode) -> Expr:
 
 
 @converts("aten.kl_div")
-def convert_kl_div(node: TorchNode) -> Expr:
+def convert_kl_div(data: Typed, target: Typed, log_target: bool, reduction: Any) -> Expr:
     """target * (log target - x)."""
-    data, target = node.tensor("self"), node.tensor("target")
-    if node["log_target"]:
+    if log_target:
         found = op.exp(target) * (target - data)
     else:
         zero = op.equal(target, 0)
         entropy = op.where(zero, 0, target * op.log(target))
         found = entropy - target * data
-    return reduced(found, node["reduction"])
+    return reduced(found, reduction)
 
 
 @converts("aten.soft_margin_loss")
-def convert_soft_margin(node: TorchNode) -> Expr:
+def convert_soft_margin(data: Typed, target: Typed, reduction: Any) -> Expr:
     """log(1 + exp(-target x))."""
-    found = softplus(-(node.tensor("self") * node.tensor("target")))
-    return reduced(found, node["reduction"])
+    return reduced(softplus(-(data * target)), reduction)
 
 
 @converts("aten.cosine_similarity")
-def convert_cosine_similarity(node: TorchNode) -> Expr:
+def convert_cosine_similarity(node: TorchNode, x1: Typed, x2: Typed, dim: Any, eps: Any) -> Expr:
     """The product of two vectors, each over its length, which counts as `eps` at least."""
-    left, right = node.tensor("x1"), node.tensor("x2")
-    rank = max(rank_of(left), rank_of(right))
+    rank = max(rank_of(x1), rank_of(x2))
     if not rank:
-        left, right, rank = reshape(left, (1,)), reshape(right, (1,)), 1
-    spread = left + right
-    from_end = node.normalize(node["dim"], rank_of(spread)) - rank_of(spread)
+        x1, x2, rank = reshape(x1, (1,)), reshape(x2, (1,)), 1
+    spread = x1 + x2
+    from_end = node.axis(dim, rank_of(spread)) - rank_of(spread)
     units = []
-    for value in (left, right):
+    for value in (x1, x2):
         value = op.broadcast_to_like(value, spread)
         norm = p_norm(value, (from_end + rank_of(value),), 2, True)
-        units.append(value / op.maximum(norm, like(node["eps"], norm)))
+        units.append(value / op.maximum(norm, like(eps, norm)))
     return op.sum(op.multiply(*units), axis=(from_end + rank,))
 
 
@@ -167,8 +165,7 @@ def _cross_entropy(data: Expr, target: Expr, options: Likelihood, smoothing: flo
         if smoothing:
             even = smoothing / shape_of(logs)[axis]
             target = target * (1 - smoothing) + even
-        losses = -op.sum(weighted * target, axis=(axis,))
-        return reduced(losses, options.reduction)
+        return reduced(-op.sum(weighted * target, axis=(axis,)), options.reduction)
     found, total = _nll(logs, target, options)
     if not smoothing:
         return found
@@ -177,8 +174,7 @@ def _cross_entropy(data: Expr, target: Expr, options: Likelihood, smoothing: flo
     even = reduced(kept, _NONE if options.reduction == _NONE else _SUM)
     if options.reduction == _MEAN:
         even = even / (total if rank_of(data) > 1 else _nll(logs, target, options)[1])
-    part = smoothing / shape_of(data)[axis]
-    return found * (1 - smoothing) + even * part
+    return found * (1 - smoothing) + even * (smoothing / shape_of(data)[axis])
 
 
 @converts("torch_nn._linear_cross_entropy_batch_chunked", "torch_nn._linear_cross_entropy_batch_chunked_no_reduction")
@@ -199,15 +195,12 @@ def convert_linear_cross_entropy(node: TorchNode) -> Expr | list[Expr]:
 
 
 @converts("aten.margin_ranking_loss", "aten.hinge_embedding_loss")
-def convert_margin_loss(node: TorchNode) -> Expr:
+def convert_margin_loss(node: TorchNode, target: Typed, margin: Any, reduction: Any) -> Expr:
     """max(0, margin - target * (input1 - input2)); of one input, or if the target is -1 max(0, margin - it)."""
-    target = node.tensor("target")
     if "ranking" in node.target:
         distance = node.tensor("input1") - node.tensor("input2")
-        found = -(target * distance) + node["margin"]
-        return reduced(op.maximum(found, 0), node["reduction"])
+        return reduced(op.maximum(-(target * distance) + margin, 0), reduction)
     data, zero = node.tensor("self"), like(0, target)
     near = op.where(op.not_equal(target, -1), data, zero)
-    far = op.maximum(like(node["margin"], data) - data, zero)
-    far = op.where(op.not_equal(target, 1), far, zero)
-    return reduced(near + far, node["reduction"])
+    far = op.maximum(like(margin, data) - data, zero)
+    return reduced(near + op.where(op.not_equal(target, 1), far, zero), reduction)

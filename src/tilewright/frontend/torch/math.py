@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from tilewright.frontend.builders import functions
 from tilewright.frontend.idioms import cast, constant, full, like
+from tilewright.frontend.signature import Typed
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.computing import has_value, in_computing_type, operands
 from tilewright.frontend.torch.node import TorchNode
@@ -19,37 +21,14 @@ from tilewright.relay.op.qnn.quantize import limited
 from tilewright.support.dtype import DType
 
 _UNARY: dict[str, Callable[[Expr], Expr]] = {
-    "aten.abs": op.abs,
-    "aten.neg": op.negative,
-    "aten._neg_view": op.negative,
-    "aten.sgn": lambda x: _sign(x),
-    "aten.sign": lambda x: _sign(x),
-    "aten.exp": op.exp,
-    "aten.expm1": op.expm1,
-    "aten.log": op.log,
-    "aten.log2": op.log2,
-    "aten.log10": op.log10,
-    "aten.log1p": op.log1p,
-    "aten.sqrt": op.sqrt,
-    "aten.rsqrt": op.rsqrt,
-    "aten.erf": op.erf,
-    "aten.erfc": op.erfc,
-    "aten.special_erfc": op.erfc,
-    "aten.sin": op.sin,
-    "aten.cos": op.cos,
-    "aten.tan": op.tan,
-    "aten.asin": op.asin,
-    "aten.acos": op.acos,
-    "aten.atan": op.atan,
-    "aten.sinh": op.sinh,
-    "aten.cosh": op.cosh,
-    "aten.tanh": op.tanh,
-    "aten.asinh": op.asinh,
-    "aten.acosh": op.acosh,
-    "aten.atanh": op.atanh,
-    "aten.sigmoid": op.sigmoid,
-    "aten.special_expit": op.sigmoid,
-}
+    "aten.abs": op.abs, "aten.neg": op.negative, "aten._neg_view": op.negative, "aten.sgn": lambda x: _sign(x),
+    "aten.sign": lambda x: _sign(x), "aten.exp": op.exp, "aten.expm1": op.expm1, "aten.log": op.log,
+    "aten.log2": op.log2, "aten.log10": op.log10, "aten.log1p": op.log1p, "aten.sqrt": op.sqrt, "aten.rsqrt": op.rsqrt,
+    "aten.erf": op.erf, "aten.erfc": op.erfc, "aten.special_erfc": op.erfc, "aten.sin": op.sin, "aten.cos": op.cos,
+    "aten.tan": op.tan, "aten.asin": op.asin, "aten.acos": op.acos, "aten.atan": op.atan, "aten.sinh": op.sinh,
+    "aten.cosh": op.cosh, "aten.tanh": op.tanh, "aten.asinh": op.asinh, "aten.acosh": op.acosh,
+    "aten.atanh": op.atanh, "aten.sigmoid": op.sigmoid, "aten.special_expit": op.sigmoid,
+}  # fmt: skip
 
 _ROUNDING: dict[str, Callable[[Expr], Expr]] = {
     "aten.floor": op.floor,
@@ -59,11 +38,18 @@ _ROUNDING: dict[str, Callable[[Expr], Expr]] = {
     "aten.round": op.round,
 }
 
+converts.typed({
+    "aten.frac": lambda x: x - op.trunc(x), "aten.reciprocal": lambda x: 1 / x, "aten.square": lambda x: x * x,
+    "aten.exp2 aten.special_exp2": lambda x: op.power(2, x), "aten.deg2rad": lambda x: x * (math.pi / 180),
+    "aten.rad2deg": lambda x: x * (180 / math.pi), "aten.sinc aten.special_sinc": functions.sinc,
+    "aten.ldexp": lambda x, y: op.power(2, y) * x, "prims.fma": lambda a, b, c: a * b + c,
+    "aten.angle": lambda x: op.where(op.isnan(x), x, op.where(x < 0, like(math.pi, x), like(0, x))),
+})  # fmt: skip
+
 
 @converts(*_UNARY)
-def convert_unary(node: TorchNode) -> Expr:
+def convert_unary(node: TorchNode, data: Typed) -> Expr:
     """Functions that Relay has under another name; integers become floats where the result is one."""
-    data = node.tensor("self")
     if node.dtype.is_bool or (node.dtype.code == "uint" and "neg" not in node.target and "si" in node.target):
         return data
     return _UNARY[node.target.rpartition(".")[0]](data)
@@ -79,9 +65,8 @@ def _sign(data: Expr) -> Expr:
 
 
 @converts(*_ROUNDING)
-def convert_rounding(node: TorchNode) -> Expr:
+def convert_rounding(node: TorchNode, data: Typed) -> Expr:
     """Rounding to whole numbers, which integers are; `decimals` of round are of a decimal fraction."""
-    data = node.tensor("self")
     if not node.dtype.is_float:
         return data
     decimals = node.get("decimals", 0)
@@ -92,55 +77,9 @@ def convert_rounding(node: TorchNode) -> Expr:
     return down(op.round(up(data, scale)), scale)
 
 
-@converts("aten.frac")
-def convert_frac(node: TorchNode) -> Expr:
-    """x less its whole part."""
-    data = node.tensor("self")
-    return data - op.trunc(data)
-
-
-@converts("aten.reciprocal")
-def convert_reciprocal(node: TorchNode) -> Expr:
-    """1 / x."""
-    data = node.tensor("self")
-    return 1 / data
-
-
-@converts("aten.square")
-def convert_square(node: TorchNode) -> Expr:
-    """x * x."""
-    data = node.tensor("self")
-    return data * data
-
-
-@converts("aten.exp2", "aten.special_exp2")
-def convert_exp2(node: TorchNode) -> Expr:
-    """2 ** x."""
-    data = node.tensor("self")
-    return op.power(2, data)
-
-
-@converts("aten.deg2rad", "aten.rad2deg")
-def convert_degrees(node: TorchNode) -> Expr:
-    """Degrees to radians and back."""
-    data = node.tensor("self")
-    factor = math.pi / 180 if "deg2rad" in node.target else 180 / math.pi
-    return data * factor
-
-
-@converts("aten.sinc", "aten.special_sinc")
-def convert_sinc(node: TorchNode) -> Expr:
-    """sin(pi x) / (pi x), 1 at 0."""
-    data = node.tensor("self")
-    scaled, zero = data * math.pi, op.equal(data, 0)
-    safe = op.where(zero, 1, scaled)
-    return op.where(zero, 1, op.sin(safe) / safe)
-
-
 @converts("aten.signbit")
-def convert_signbit(node: TorchNode) -> Expr:
+def convert_signbit(node: TorchNode, data: Expr) -> Expr:
     """True where the sign is negative, that of -0 too."""
-    data = node["self"]
     dtype = element_type(data)
     if not dtype.is_float:
         return full(False, node.shape, "bool") if dtype.is_bool else data < 0
@@ -153,9 +92,8 @@ def convert_signbit(node: TorchNode) -> Expr:
 
 
 @converts("aten.add", "aten.sub", "aten.subtract", "aten.rsub")
-def convert_add(node: TorchNode) -> Expr:
+def convert_add(node: TorchNode, alpha: Any = 1) -> Expr:
     """self ± alpha * other; of truth values either, or one but not the other."""
-    alpha = node.get("alpha", 1)
     minus = "sub" in node.target
     if node.dtype.is_bool:
         left, right = operands(node)
@@ -171,30 +109,15 @@ def convert_add(node: TorchNode) -> Expr:
     return in_computing_type(node, compute, alpha != 1, rounded=True)
 
 
-@converts("aten.mul", "aten.multiply")
-def convert_mul(node: TorchNode) -> Expr:
-    """The product; of truth values both."""
-    if node.dtype.is_bool:
-        return op.logical_and(*operands(node))
-    return in_computing_type(node, op.multiply, not has_value(node["other"], node.dtype))
-
-
 @converts("aten.div", "aten.divide", "aten.true_divide")
-def convert_div(node: TorchNode) -> Expr:
+def convert_div(node: TorchNode, rounding_mode: Any = None) -> Expr:
     """The true quotient, or rounded down or toward zero; integers are floats before they are divided truly."""
-    mode = node.get("rounding_mode")
-    if mode == "floor":
-        return convert_floor_divide(node)
+    if rounding_mode == "floor":
+        return in_computing_type(node, _floor_divide)
     precise = not has_value(node["other"], node.dtype)
-    if mode == "trunc" and node.dtype.is_float:
+    if rounding_mode == "trunc" and node.dtype.is_float:
         return in_computing_type(node, lambda left, right: op.trunc(left / right), precise)
     return in_computing_type(node, op.divide, precise)
-
-
-@converts("aten.floor_divide")
-def convert_floor_divide(node: TorchNode) -> Expr:
-    """The quotient rounded down."""
-    return in_computing_type(node, _floor_divide)
 
 
 def _floor_divide(left: Expr, right: Expr) -> Expr:
@@ -213,16 +136,19 @@ def _floor_divide(left: Expr, right: Expr) -> Expr:
     return op.where(op.equal(right, zero), left / right, made)
 
 
-@converts("aten.remainder")
-def convert_remainder(node: TorchNode) -> Expr:
-    """The remainder with the sign of the divisor."""
-    return in_computing_type(node, _remainder if node.dtype.is_float else op.floor_mod, rounded=True)
-
-
-def _remainder(left: Expr, right: Expr) -> Expr:
-    remainder, zero = op.mod(left, right), like(0, left)
-    opposite = op.not_equal(remainder < zero, right < zero)
-    return op.where(op.logical_and(opposite, op.not_equal(remainder, zero)), remainder + right, remainder)
+converts.functions({
+    "aten.mul aten.multiply": lambda node: (
+        op.logical_and(*operands(node)) if node.dtype.is_bool
+        else in_computing_type(node, op.multiply, not has_value(node["other"], node.dtype))
+    ),
+    "aten.floor_divide": lambda node: in_computing_type(node, _floor_divide),
+    "aten.remainder": lambda node: in_computing_type(
+        node, functions.remainder if node.dtype.is_float else op.floor_mod, rounded=True
+    ),
+    "aten.fmod": lambda node: in_computing_type(node, op.mod, rounded=True),
+    "aten.atan2 aten.arctan2": lambda node: in_computing_type(node, functions.atan2),
+    "aten.hypot": lambda node: in_computing_type(node, functions.hypot),
+})  # fmt: skip
 
 
 @converts("aten.gcd", "aten.lcm")
@@ -232,34 +158,24 @@ def convert_common_divisor(node: TorchNode) -> Expr:
     found: Expr = gcd(a, b)
     if "gcd" in node.target:
         return found
-    one = op.maximum(found, 1)
-    return op.abs(op.floor_divide(a, one) * b)
-
-
-@converts("aten.fmod")
-def convert_fmod(node: TorchNode) -> Expr:
-    """The remainder with the sign of the dividend."""
-    return in_computing_type(node, op.mod, rounded=True)
+    return op.abs(op.floor_divide(a, op.maximum(found, 1)) * b)
 
 
 @converts("aten.pow", "aten.float_power")
-def convert_pow(node: TorchNode) -> Expr:
+def convert_pow(node: TorchNode, base: Typed, exponent: Any) -> Expr:
     """self ** exponent; small constant exponents become products and roots."""
-    exponent = node["exponent"]
-    base = node.tensor("self")
-    if exponent in (0, 1, 2, 3) and not isinstance(exponent, Expr):
+    if isinstance(exponent, Expr):
+        return op.power(base, node.as_tensor(exponent))
+    if exponent in (0, 1, 2, 3):
         return power_of(base, int(exponent)) if exponent else full(1, node.shape, node.dtype)
-    if exponent in (0.5, -0.5) and not isinstance(exponent, Expr) and node.dtype.is_float:
+    if exponent in (0.5, -0.5) and node.dtype.is_float:
         return op.sqrt(base) if exponent > 0 else op.rsqrt(base)
-    return op.power(base, node.tensor("exponent"))
+    return op.power(base, node.as_tensor(exponent))
 
 
 def power_of(base: Expr, exponent: int) -> Expr:
     """`base` multiplied with itself."""
-    result = base
-    for _ in range(exponent - 1):
-        result = result * base
-    return result
+    return reduce(op.multiply, [base] * exponent)
 
 
 @converts("aten.maximum", "aten.minimum", "aten.max.other", "aten.min.other")
@@ -289,9 +205,8 @@ def convert_fmax(node: TorchNode) -> Expr:
 
 
 @converts("aten.clamp", "aten.clip", "aten.clamp_min", "aten.clamp_max")
-def convert_clamp(node: TorchNode) -> Expr:
+def convert_clamp(node: TorchNode, data: Typed) -> Expr:
     """At least `min`, at most `max`: numbers, tensors, or absent."""
-    data = node.tensor("self")
     low, high = node.get("min"), node.get("max")
     numbers = isinstance(low, int | float) and isinstance(high, int | float)
     if numbers and node.dtype.is_float and -math.inf < low <= high < math.inf:
@@ -307,21 +222,8 @@ def _bounded(data: Expr, bound: Expr, given: Any, lower: bool) -> Expr:
     return op.maximum(data, bound) if lower else op.minimum(data, bound)
 
 
-@converts("aten.atan2", "aten.arctan2")
-def convert_atan2(node: TorchNode) -> Expr:
-    """The angle of the point (other, self), by the quadrant that the signs tell."""
-    return in_computing_type(node, functions.atan2)
-
-
-@converts("aten.hypot")
-def convert_hypot(node: TorchNode) -> Expr:
-    """The root of the sum of squares."""
-    return in_computing_type(node, functions.hypot)
-
-
 @converts("aten.copysign")
 def convert_copysign(node: TorchNode) -> Expr:
-    """The magnitude of self with the sign of other."""
     left, right = operands(node)
     wide = cast(right, "float32") if node.dtype.bits < 32 else right
     bits = op.reinterpret(wide, dtype=f"int{element_type(wide).bits}")
@@ -330,12 +232,9 @@ def convert_copysign(node: TorchNode) -> Expr:
 
 
 @converts("aten.heaviside")
-def convert_heaviside(node: TorchNode) -> Expr:
+def convert_heaviside(data: Typed, values: Typed) -> Expr:
     """0 below zero, 1 above, `values` at zero."""
-    data, values = node.tensor("self"), node.tensor("values")
-    zero = like(0, data)
-    step = cast(data > zero, node.dtype)
-    return op.where(op.equal(data, zero), values, step)
+    return op.where(op.equal(data, 0), values, cast(data > 0, element_type(data)))
 
 
 @converts("aten.xlogy", "aten.special_xlogy", "aten.special_xlog1py")
@@ -363,50 +262,35 @@ def convert_logaddexp(node: TorchNode) -> Expr:
 
 
 @converts("aten.lerp")
-def convert_lerp(node: TorchNode) -> Expr:
+def convert_lerp(start: Typed, end: Typed, weight: Typed) -> Expr:
     """self + weight * (end - self), from the nearer end."""
-    start, end, weight = node.tensor("self"), node.tensor("end"), node.tensor("weight")
     distance = end - start
-    near = start + weight * distance
-    far = end - distance * (1 - weight)
-    return op.where(op.abs(weight) < 0.5, near, far)
+    return op.where(op.abs(weight) < 0.5, start + weight * distance, end - distance * (1 - weight))
 
 
 @converts("aten.addcmul", "aten.addcdiv")
-def convert_addcmul(node: TorchNode) -> Expr:
-    """self + value * tensor1 * tensor2, or / tensor2."""
-    first, second = node.tensor("tensor1"), node.tensor("tensor2")
-    scaled = node.as_tensor(node["value"]) * first
-    term = scaled * second if "mul" in node.target else scaled / second
+def convert_addcmul(node: TorchNode, tensor1: Typed, tensor2: Typed, value: Any) -> Expr:
+    scaled = node.as_tensor(value) * tensor1
+    term = scaled * tensor2 if "mul" in node.target else scaled / tensor2
     return node.tensor("self") + term
 
 
-@converts("prims.fma")
-def convert_fma(node: TorchNode) -> Expr:
-    """a * b + c."""
-    first, second, third = (node.tensor(name) for name in list(node.arguments)[:3])
-    return first * second + third
-
-
 @converts("aten.logit", "aten.special_logit")
-def convert_logit(node: TorchNode) -> Expr:
+def convert_logit(data: Typed, eps: Any = None) -> Expr:
     """log(x / (1 - x)), x kept `eps` away from both ends where that is given."""
-    data, eps = node.tensor("self"), node.get("eps")
-    one = like(1, data)
     if eps is not None:
-        data = op.minimum(op.maximum(data, like(eps, data)), like(1 - eps, data))
-    return op.log(data / (one - data))
+        data = op.minimum(op.maximum(data, eps), 1 - eps)
+    return op.log(data / (1 - data))
 
 
 @converts("aten.nan_to_num")
-def convert_nan_to_num(node: TorchNode) -> Expr:
+def convert_nan_to_num(node: TorchNode, data: Typed, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Expr:
     """Numbers in place of NaN and of both infinities."""
-    data = node.tensor("self")
     if not node.dtype.is_float:
         return data
     low, high = node.dtype.finite_limits()
-    replaced = op.where(op.isnan(data), like(node["nan"] or 0.0, data), data)
-    for infinity, given, default in ((math.inf, node["posinf"], high), (-math.inf, node["neginf"], low)):
+    replaced = op.where(op.isnan(data), like(nan or 0.0, data), data)
+    for infinity, given, default in ((math.inf, posinf, high), (-math.inf, neginf, low)):
         number = like(default if given is None else given, data)
         replaced = op.where(op.equal(data, like(infinity, data)), number, replaced)
     return replaced
@@ -427,38 +311,20 @@ def to_type(data: Expr, dtype: Any) -> Expr:
     return cast(data, dtype)
 
 
-@converts("aten.ldexp")
-def convert_ldexp(node: TorchNode) -> Expr:
-    """self * 2 ** other."""
-    left, right = operands(node)
-    return left * op.power(constant(2, node.dtype), right)
-
-
 @converts("aten.cross", "aten.linalg_cross")
-def convert_cross(node: TorchNode) -> Expr:
-    """The vector product along an axis of extent 3."""
+def convert_cross(node: TorchNode, dim: Any = -1) -> Expr:
     left, right = operands(node)
     shape = node.shape
     left, right = op.broadcast_to(left, shape=shape), op.broadcast_to(right, shape=shape)
-    given = node.get("dim", -1)
-    axis = list(shape).index(3) if given is None else node.normalize(given, len(shape))
+    given = dim
+    axis = list(shape).index(3) if given is None else node.axis(given, len(shape))
     order = (constant([1, 2, 0], "int64"), constant([2, 0, 1], "int64"))
     taken = [[op.take(value, positions, axis=axis) for positions in order] for value in (left, right)]
     return taken[0][0] * taken[1][1] - taken[0][1] * taken[1][0]
 
 
-@converts("aten.angle")
-def convert_angle(node: TorchNode) -> Expr:
-    """The angle of a real number: pi where it is negative."""
-    data = node.tensor("self")
-    found = op.where(data < 0, like(math.pi, data), like(0, data))
-    return op.where(op.isnan(data), data, found)
-
-
 @converts("aten.frexp")
-def convert_frexp(node: TorchNode) -> list[Expr]:
-    """x as mantissa, from 1/2 to below 1 in size, times a power of 2."""
-    data = node["self"]
+def convert_frexp(node: TorchNode, data: Expr) -> list[Expr]:
     wide = cast(data, "float64")
     zero, half, one = like(0, wide), like(0.5, wide), like(1, wide)
     plain = op.logical_and(op.isfinite(wide), op.not_equal(wide, zero))
@@ -473,7 +339,6 @@ def convert_frexp(node: TorchNode) -> list[Expr]:
 
 @converts("aten.nextafter")
 def convert_nextafter(node: TorchNode) -> Expr:
-    """The next number toward the other: the bits one up or down."""
     left, right = operands(node)
     if node.dtype.bits < 32:
         node.unsupported(f"the type {node.dtype}")

@@ -18,8 +18,10 @@ from tilewright.frontend.idioms import (
     reshape,
     shape_of,
     slice_axis,
+    swap_axes,
     transpose,
 )
+from tilewright.frontend.signature import Typed
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.relay import op
@@ -29,12 +31,14 @@ from tilewright.relay.ir.type import TensorType
 from tilewright.relay.op.onnx_host import host_call
 
 _CONVOLUTIONS = {1: op.nn.conv1d, 2: op.nn.conv2d, 3: op.nn.conv3d}
+converts.functions({
+    "aten.outer aten.ger": lambda node: op.expand_dims(node.tensor("self"), axis=1) * node.tensor("vec2"),
+    "aten.einsum": lambda node: einsum(str(node["equation"]), [node.as_tensor(one) for one in node["tensors"]]),
+})  # fmt: skip
 
 
 @converts("aten.linear")
-def convert_linear(node: TorchNode) -> Expr:
-    """x W^T + b."""
-    data, weight, bias = node["input"], node["weight"], node["bias"]
+def convert_linear(data: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
     if rank_of(weight) == 1:
         made = matmul(data, weight)
         return made if bias is None else made + bias
@@ -63,11 +67,9 @@ def matmul(left: Expr, right: Expr) -> Expr:
     if len(a) == 1 and len(b) == 1:
         return op.sum(left * right, axis=(0,))
     if len(a) == 1:
-        made = matmul(reshape(left, (1, *a)), right)
-        return op.squeeze(made, axis=(rank_of(made) - 2,))
+        return op.squeeze(matmul(reshape(left, (1, *a)), right), axis=(-2,))
     if len(b) == 1:
-        made = matmul(left, reshape(right, (*b, 1)))
-        return op.squeeze(made, axis=(rank_of(made) - 1,))
+        return op.squeeze(matmul(left, reshape(right, (*b, 1))), axis=(-1,))
     if any(isinstance(extent, int) and extent == 0 for extent in (*a, *b)):
         return op.sum(op.expand_dims(left, axis=len(a)) * op.expand_dims(right, axis=len(b) - 2), axis=(-2,))
     if len(b) == 2:
@@ -77,19 +79,16 @@ def matmul(left: Expr, right: Expr) -> Expr:
         for value, shape in ((left, a), (right, b))
     )
     batch = shape_of(first + second)[:-2]
-    count = product(batch)
     flat = [
-        reshape(broadcast_to(value, (*batch, *shape[-2:])), (count, *shape[-2:]))
+        reshape(broadcast_to(value, (*batch, *shape[-2:])), (product(batch), *shape[-2:]))
         for value, shape in ((left, a), (right, b))
     ]
-    made = op.nn.batch_matmul(flat[0], flat[1], transpose_a=False, transpose_b=False)
+    made = op.nn.batch_matmul(*flat, transpose_a=False, transpose_b=False)
     return reshape(made, (*batch, a[-2], b[-1]))
 
 
 @converts("aten.matmul", "aten.mm", "aten.bmm", "aten.mv", "aten.dot", "aten.inner", "aten.vdot", "aten.linalg_matmul")
-def convert_matmul(node: TorchNode) -> Expr:
-    """Products of vectors, matrices and batches of them."""
-    left = node.tensor("self")
+def convert_matmul(node: TorchNode, left: Typed) -> Expr:
     right = node.tensor(next(name for name in ("other", "mat2", "vec", "tensor") if name in node.arguments))
     if ".inner" in node.target:
         if not rank_of(left) or not rank_of(right):
@@ -98,13 +97,6 @@ def convert_matmul(node: TorchNode) -> Expr:
             rows = reshape(right, (product(shape_of(right)[:-1]), shape_of(right)[-1]))
             return reshape(_dense(left, rows), node.shape)
     return matmul(left, right)
-
-
-@converts("aten.outer", "aten.ger")
-def convert_outer(node: TorchNode) -> Expr:
-    """Every product of an element of one vector and one of the other."""
-    other = node.tensor("vec2")
-    return op.expand_dims(node.tensor("self"), axis=1) * other
 
 
 def _combined(node: TorchNode, made: Expr) -> Expr:
@@ -142,14 +134,12 @@ def convert_trilinear(node: TorchNode) -> Expr:
 
 
 @converts("aten.bilinear")
-def convert_bilinear(node: TorchNode) -> Expr:
-    """x1^T A x2 + b, for each of the matrices A of the weight."""
-    left, right, weight = node["input1"], node["input2"], node["weight"]
+def convert_bilinear(left: Expr, input2: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
     outputs, rows, columns = shape_of(weight)
     first = _dense(left, reshape(transpose(weight, (0, 2, 1)), (outputs * columns, rows)))
     parts = reshape(first, (*shape_of(left)[:-1], outputs, columns))
-    made: Expr = op.sum(parts * op.expand_dims(right, axis=rank_of(right) - 1), axis=(rank_of(parts) - 1,))
-    return made if node["bias"] is None else made + node["bias"]
+    made: Expr = op.sum(parts * op.expand_dims(input2, axis=rank_of(input2) - 1), axis=(rank_of(parts) - 1,))
+    return made if bias is None else made + bias
 
 
 @converts(
@@ -171,27 +161,25 @@ def convert_conv(node: TorchNode) -> Expr:
     if "conv_transpose" in node.target or node.get("transposed"):
         made = _transposed(node, data, weight, rank, options)
     else:
-        data, before, after = _padded(node, data, shape_of(weight)[2:], rank, options)
-        options["padding"] = (*before, *after)
-        kernel = tuple(shape_of(weight)[2:])
-        made = _CONVOLUTIONS[rank](data, weight, channels=shape_of(weight)[0], kernel_size=kernel, **options)
+        channels, _, *kernel = shape_of(weight)
+        padding = _padding(node, kernel, options["dilation"])
+        made = _CONVOLUTIONS[rank](
+            data, weight, channels=channels, kernel_size=tuple(kernel), padding=padding, **options
+        )
     if bias is not None:
         made = op.nn.bias_add(made, bias, axis=1)
     return op.squeeze(made, axis=(0,)) if alone else made
 
 
-def _padded(
-    node: TorchNode, data: Expr, kernel: Sequence[int], rank: int, options: dict[str, Any]
-) -> tuple[Expr, Sequence[int], Sequence[int]]:
-    """The data, and the padding before and after it along each axis; "same" may be uneven."""
+def _padding(node: TorchNode, kernel: Sequence[int], dilation: Sequence[int]) -> tuple[int, ...]:
+    """The padding before the data along each axis, then that behind it; "same" may be uneven."""
     given = node["padding"]
     if given == "valid":
-        return data, [0] * rank, [0] * rank
+        return (0,) * (2 * len(kernel))
     if given == "same":
-        total = [dilation * (size - 1) for dilation, size in zip(options["dilation"], kernel)]
-        return data, [part // 2 for part in total], [part - part // 2 for part in total]
-    listed = node.pair("padding", rank)
-    return data, listed, listed
+        total = [step * (size - 1) for step, size in zip(dilation, kernel)]
+        return (*(part // 2 for part in total), *(part - part // 2 for part in total))
+    return tuple(node.pair("padding", len(kernel))) * 2
 
 
 def _transposed(node: TorchNode, data: Expr, weight: Expr, rank: int, options: dict[str, Any]) -> Expr:
@@ -219,8 +207,7 @@ def _transposed_by_conv(
     turned = weight
     for axis in range(rank):
         turned = op.reverse(turned, axis=axis + 2)
-    grouped = reshape(turned, (groups, inputs // groups, outputs, *kernel))
-    turned = transpose(grouped, (0, 2, 1, *range(3, 3 + rank)))
+    turned = swap_axes(reshape(turned, (groups, inputs // groups, outputs, *kernel)), 1, 2)
     turned = reshape(turned, (groups * outputs, inputs // groups, *kernel))
     spread: Expr = op.nn.dilate(data, strides=(1, 1, *options["strides"]))
     reach = [dilation * (size - 1) for dilation, size in zip(options["dilation"], kernel)]
@@ -228,37 +215,20 @@ def _transposed_by_conv(
     for axis, (low, high) in enumerate(width, start=2):
         spread = slice_axis(spread, axis, max(-low, 0), shape_of(spread)[axis] - max(-high, 0))
     around = [(0, 0), (0, 0), *((max(low, 0), max(high, 0)) for low, high in width)]
-    padded = op.nn.pad(spread, pad_width=tuple(around))
-    made: Expr = _CONVOLUTIONS[rank](
-        padded,
-        turned,
-        channels=groups * outputs,
-        kernel_size=tuple(kernel),
-        dilation=options["dilation"],
-        groups=groups,
-    )
-    return made
-
-
-@converts("aten.einsum")
-def convert_einsum(node: TorchNode) -> Expr:
-    """Einstein summation."""
-    return einsum(str(node["equation"]), [node.as_tensor(value) for value in node["tensors"]])
+    return _CONVOLUTIONS[rank](
+        op.nn.pad(spread, pad_width=tuple(around)), turned, channels=groups * outputs, kernel_size=tuple(kernel),
+        dilation=options["dilation"], groups=groups,
+    )  # fmt: skip
 
 
 @converts("aten.channel_shuffle", "aten.native_channel_shuffle")
-def convert_channel_shuffle(node: TorchNode) -> Expr:
-    """Channels of groups taken in turn."""
-    data, groups = node["self"], node["groups"]
+def convert_channel_shuffle(node: TorchNode, data: Expr, groups: Any) -> Expr:
     batch, channels, *rest = shape_of(data)
-    grouped = reshape(data, (batch, groups, channels // groups, *rest))
-    return reshape(transpose(grouped, (0, 2, 1, *range(3, 3 + len(rest)))), node.shape)
+    return reshape(swap_axes(reshape(data, (batch, groups, channels // groups, *rest)), 1, 2), node.shape)
 
 
 @converts("aten.pixel_shuffle", "aten.pixel_unshuffle")
-def convert_pixel_shuffle(node: TorchNode) -> Expr:
-    """Channels to squares of pixels, or squares to channels."""
-    data = node["self"]
+def convert_pixel_shuffle(node: TorchNode, data: Expr) -> Expr:
     *lead, channels, height, width = shape_of(data)
     count = len(lead)
     if "unshuffle" in node.target:
@@ -273,13 +243,11 @@ def convert_pixel_shuffle(node: TorchNode) -> Expr:
 
 
 @converts("aten.kron")
-def convert_kron(node: TorchNode) -> Expr:
-    """Every element of one tensor times the whole other."""
-    left, right = node.tensor("self"), node.tensor("other")
-    rank = max(rank_of(left), rank_of(right))
-    a, b = ((1,) * (rank - rank_of(value)) + shape_of(value) for value in (left, right))
+def convert_kron(node: TorchNode, left: Typed, other: Typed) -> Expr:
+    rank = max(rank_of(left), rank_of(other))
+    a, b = ((1,) * (rank - rank_of(value)) + shape_of(value) for value in (left, other))
     wide = reshape(left, [part for extent in a for part in (extent, 1)])
-    narrow = reshape(right, [part for extent in b for part in (1, extent)])
+    narrow = reshape(other, [part for extent in b for part in (1, extent)])
     return reshape(wide * narrow, node.shape)
 
 
@@ -302,10 +270,9 @@ def convert_recurrent(node: TorchNode) -> list[Expr]:
 
 
 @converts("aten.lstm_cell", "aten.gru_cell", "aten.rnn_tanh_cell", "aten.rnn_relu_cell")
-def convert_cell(node: TorchNode) -> Expr | list[Expr]:
-    """One step of a recurrent layer."""
+def convert_cell(node: TorchNode, hx: Any) -> Expr | list[Expr]:
     name = node.target.split(".")[1]
-    state = node["hx"][0] if name == "lstm_cell" else node["hx"]
+    state = hx[0] if name == "lstm_cell" else hx
     parts = []
     for value, position in ((node["input"], "ih"), (state, "hh")):
         weight, bias = node[f"w_{position}"], node[f"b_{position}"]
@@ -323,7 +290,7 @@ def convert_cell(node: TorchNode) -> Expr | list[Expr]:
         new = op.tanh(gate(parts[0], 2) + reset * gate(parts[1], 2))
         return new + update * (state - new)
     whole = op.add(*parts)
-    kept = op.sigmoid(gate(whole, 1)) * node["hx"][1]
+    kept = op.sigmoid(gate(whole, 1)) * hx[1]
     cell = kept + op.sigmoid(gate(whole, 0)) * op.tanh(gate(whole, 2))
     return [op.sigmoid(gate(whole, 3)) * op.tanh(cell), cell]
 
@@ -363,7 +330,6 @@ def convert_roi_align(node: TorchNode) -> Expr:
 
 @converts("torchvision.deform_conv2d")
 def convert_deform_conv2d(node: TorchNode) -> Expr:
-    """A convolution whose taps are moved by offsets."""
     if node["use_mask"]:
         node.unsupported("a mask on the taps")
     pairs = {

@@ -17,6 +17,9 @@ from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op.onnx_host import host_call
 from tilewright.support.dtype import DType
 
+#: Axes of a tensor in order, which a signature counts from the front.
+Axes = tuple[int, ...]
+
 
 @dataclass
 class TorchNode:
@@ -70,9 +73,7 @@ class TorchNode:
         return self.sizes.shape(self._value(index), self.label)
 
     def _value(self, index: int | None) -> Any:
-        if isinstance(self.value, tuple | list):
-            return self.value[index or 0]
-        return self.value
+        return self.value[index or 0] if isinstance(self.value, tuple | list) else self.value
 
     @property
     def is_complex(self) -> bool:
@@ -109,8 +110,7 @@ class TorchNode:
             count = self.sizes.of_run(extent.node.expr, self.label)
             begin, step = constant(0, "int64"), constant(1, "int64")
             return host_call("Range", [begin, count, step], TensorType((dim,), "int64"))
-        ones = broadcast_to(constant(1, "int64"), (dim,))
-        return op.cumsum(ones, axis=0) - constant(1, "int64")
+        return op.cumsum(broadcast_to(constant(1, "int64"), (dim,)), axis=0) - 1
 
     def tensor(self, name: str, dtype: str | DType | None = None) -> Expr:
         """A tensor or number as an expression, in `dtype` (default: that of the result)."""
@@ -128,6 +128,24 @@ class TorchNode:
         ones = broadcast_to(constant(1, "int64"), (value,))  # a size: as many ones, summed
         return cast(op.sum(ones, axis=(0,)), target)
 
+    def operand(self, name: str, index: int, optional: bool) -> Any:
+        """The argument `name`, or where the overload has none of that name the one at position `index`."""
+        if name in self.arguments or optional:
+            return self.arguments.get(name)
+        return list(self.arguments.values())[index]
+
+    def typed(self, value: Any) -> Expr:
+        """A tensor or number in the element type of the (first) result."""
+        return self.as_tensor(value)
+
+    def attribute(self, name: str) -> Any:
+        """The argument `name`, or None where it is not given."""
+        return self.arguments.get(name)
+
+    def default(self, value: Any) -> Any:
+        """The default of an argument that the overload has not."""
+        return value
+
     def common_type(self, *names: str) -> DType:
         """The element type in which torch computes with these arguments; for results that are of another type."""
         # torch is optional
@@ -138,22 +156,15 @@ class TorchNode:
             first = torch.empty((), dtype=torch.result_type(first, self.metas[name]), device="meta")
         return part_type(first.dtype, self.label)
 
-    def axis(self, name: str = "dim", rank: int | None = None) -> int:
-        """An axis of the tensor `self` (or of one of `rank` axes), counted from the front."""
-        return self.normalize(self.arguments[name], rank)
-
-    def normalize(self, axis: int, rank: int | None = None) -> int:
-        """An axis counted from the front; a scalar has the axis 0 too."""
+    def axis(self, axis: Any, rank: int | None = None) -> int:
+        """`axis` of the tensor `self` (or one of `rank` axes) counted from the front; scalars have the axis 0 too."""
         rank = len(shape_of(self.arguments["self"])) if rank is None else rank
         return int(axis) % max(rank, 1)
 
-    def axes(self, name: str = "dim") -> tuple[int, ...]:
-        """Axes of the tensor `self` counted from the front, in order; all where none are given."""
-        given, rank = self.get(name), len(shape_of(self.arguments["self"]))
-        if given is None or (isinstance(given, Sequence) and not given):
-            return tuple(range(rank))
-        listed = [given] if isinstance(given, int) else given
-        return tuple(sorted(self.normalize(axis, rank) for axis in listed)) if rank else ()
+    def every_axis(self, axes: Sequence[Any]) -> Axes:
+        """`axes` of the tensor `self` counted from the front, in order; all where none are given."""
+        rank = len(shape_of(self.arguments["self"]))
+        return tuple(sorted(self.axis(axis, rank) for axis in axes) if axes and rank else range(rank))
 
     def pair(self, name: str, count: int = 2, default: Any = None) -> tuple[int, ...]:
         """An argument for each of `count` spatial axes, where one number stands for all."""
@@ -162,6 +173,10 @@ class TorchNode:
             given = default
         listed = [given] if isinstance(given, int) else list(given)
         return tuple(listed * count if len(listed) == 1 else listed)
+
+    def bad(self, reason: str) -> NoReturn:
+        """Raise `UnsupportedError` for an argument that is no number where one is needed."""
+        raise UnsupportedError(f"{self.label}: {reason}")
 
     def unsupported(self, what: str) -> NoReturn:
         """Raise `UnsupportedError` naming the node."""

@@ -69,19 +69,18 @@ def _by_batch(data: Expr, gamma: Expr, beta: Expr, epsilon: float) -> tuple[Expr
 
 @converts("aten._native_batch_norm_legit_functional", "aten._native_batch_norm_legit.no_stats")
 @in_float32
-def convert_batch_norm_functional(node: TorchNode) -> list[Expr]:
+def convert_batch_norm_functional(node: TorchNode, data: Expr, eps: Any, training: bool = True) -> list[Expr]:
     """Batch normalization in training, and the statistics to be kept: moved by `momentum` towards the batch's."""
-    data = node["input"]
     channels, dtype, count = shape_of(data)[1], node.dtype, product(shape_of(data)) // shape_of(data)[1]
     gamma, beta = (
         _per_channel(node, name, default, channels, dtype) for name, default in (("weight", 1.0), ("bias", 0.0))
     )
-    if not node.get("training", True):
+    if not training:
         running = (node["running_mean"], node["running_var"])
-        made = _by_kept(data, gamma, beta, *running, float(node["eps"]))
+        made = _by_kept(data, gamma, beta, *running, float(eps))
         nothing = op.zeros(shape=(0,), dtype=str(dtype))
         return [made, nothing, nothing, *running]
-    made, mean, scale = _by_batch(data, gamma, beta, float(node["eps"]))
+    made, mean, scale = _by_batch(data, gamma, beta, float(eps))
     if "no_stats" in node.target:
         return [made, mean, scale]
     axes = tuple(axis for axis in range(rank_of(data)) if axis != 1)
@@ -130,7 +129,6 @@ def _layer_norm(node: TorchNode, last: int) -> Expr:
 @converts("aten.rms_norm", "aten._fused_rms_norm")
 @in_float32
 def convert_rms_norm(node: TorchNode) -> Expr | list[Expr]:
-    """x over the root of its mean square over the last axes."""
     data = node["input"]
     axes = tuple(range(rank_of(data) - len(node["normalized_shape"]), rank_of(data)))
     eps = node["eps"]
@@ -143,9 +141,8 @@ def convert_rms_norm(node: TorchNode) -> Expr | list[Expr]:
 
 @converts("aten.group_norm", "aten.native_group_norm", "aten.instance_norm")
 @in_float32
-def convert_group_norm(node: TorchNode) -> Expr | list[Expr]:
+def convert_group_norm(node: TorchNode, data: Expr, eps: Any) -> Expr | list[Expr]:
     """Normalization over groups of channels of each sample; over each channel for instance_norm."""
-    data = node["input"]
     batch, channels, *rest = shape_of(data)
     groups = node.get("num_groups", node.get("group", channels))
     if "instance_norm" in node.target and not node["use_input_stats"]:
@@ -154,12 +151,12 @@ def convert_group_norm(node: TorchNode) -> Expr | list[Expr]:
             for name, default in (("weight", 1.0), ("bias", 0.0))
         )
         running = (node["running_mean"], node["running_var"])
-        return _by_kept(data, gamma, beta, *running, float(node["eps"]))
+        return _by_kept(data, gamma, beta, *running, float(eps))
     grouped = reshape(data, (batch, groups, product([channels // groups, *rest])))
     mean = op.mean(grouped, axis=(2,), keepdims=True)
     distance = grouped - mean
     square = op.mean(distance * distance, axis=(2,), keepdims=True)
-    scale = op.rsqrt(square + node["eps"])
+    scale = op.rsqrt(square + eps)
     made = reshape(distance * scale, shape_of(data))
     spread = (channels, *[1] * len(rest))
     weight, bias = (None if node[name] is None else reshape(node[name], spread) for name in ("weight", "bias"))

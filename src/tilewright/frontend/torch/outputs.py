@@ -174,7 +174,6 @@ class Outputs:
 def replay(node: Any, known: dict[Any, Any]) -> Any:
     """The value of `node`, of those of nodes that are `known`; what is found on the way is entered there."""
     if node not in known:
-        # torch is optional
         from torch.fx import map_arg
 
         args, kwargs = map_arg((node.args, node.kwargs), lambda one: replay(one, known))

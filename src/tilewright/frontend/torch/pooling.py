@@ -34,7 +34,6 @@ def _batched(data: Expr, rank: int) -> Expr:
 
 @converts("aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d")
 def convert_max_pool(node: TorchNode) -> Expr:
-    """The largest element of each window."""
     rank = _axes(node)
     return reshape(_max_pool(node, _batched(node["self"], rank), rank), node.shape)
 
@@ -74,7 +73,6 @@ def _after(
 
 @converts("aten.max_pool1d_with_indices", "aten.max_pool2d_with_indices", "aten.max_pool3d_with_indices")
 def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
-    """The largest element of each window, and its position in the plane."""
     rank = _axes(node)
     data = _batched(node["self"], rank)
     if 1 in node.unread:
@@ -186,7 +184,6 @@ def _counts(
 @converts("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_avg_pool3d",
           "aten._adaptive_avg_pool2d", "aten._adaptive_avg_pool3d")  # fmt: skip
 def convert_adaptive_avg_pool(node: TorchNode) -> Expr:
-    """The mean of as many parts of each plane as the result has."""
     rank = _axes(node)
     data = _batched(node["self"], rank)
     size = node.shape[-rank:]

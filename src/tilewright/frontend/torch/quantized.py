@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.frontend.idioms import cast, constant, like, rank_of, reshape, shape_of
+from tilewright.frontend.signature import Typed
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import extreme
@@ -17,10 +18,8 @@ from tilewright.support.dtype import DType
 
 
 @converts("aten._int_mm")
-def convert_int_mm(node: TorchNode) -> Expr:
-    """The product of matrices of 8 bits in int32."""
-    left, right = node.tensor("self"), node.tensor("mat2")
-    return op.nn.matmul(left, right)
+def convert_int_mm(left: Typed, mat2: Typed) -> Expr:
+    return op.nn.matmul(left, mat2)
 
 
 # ----------------------------------------------------------------------- what exports of calibrated networks carry
@@ -41,7 +40,6 @@ def convert_dequantize(node: TorchNode) -> Expr:
 
 @converts("quantized_decomposed.quantize_per_token", "quantized_decomposed.dequantize_per_token")
 def convert_per_token(node: TorchNode) -> Expr:
-    """The same with a scale for each row."""
     scale, zero = (cast(node[name], kind) for name, kind in (("scales", "float32"), ("zero_points", "int32")))
     if ".quantize" in node.target:
         return _bounded(node, qnn.quantize(cast(node["input"], "float32"), scale, zero, out_dtype=str(node.dtype)))
@@ -50,7 +48,6 @@ def convert_per_token(node: TorchNode) -> Expr:
 
 @converts("quantized_decomposed.dequantize_per_channel_group")
 def convert_dequantize_groups(node: TorchNode) -> Expr:
-    """Rows of weights with a scale for each group of columns."""
     data = cast(node["w_int8"] if "w_int8" in node.arguments else node["input"], "float32")
     rows, columns = shape_of(data)
     size = int(node["group_size"])
@@ -98,7 +95,7 @@ def _parameters(node: TorchNode) -> tuple[Expr, Expr, int]:
     ]
     if not several:
         return reshape(values[0], ()), reshape(values[1], ()), -1
-    return values[0], values[1], node.normalize(node["axis"], rank_of(node["input"]))
+    return values[0], values[1], node.axis(node["axis"], rank_of(node["input"]))
 
 
 def _bounded(node: TorchNode, value: Expr) -> Expr:
@@ -108,9 +105,7 @@ def _bounded(node: TorchNode, value: Expr) -> Expr:
     if isinstance(low, Expr) or isinstance(high, Expr):
         kind = element_type(value)
         return op.minimum(op.maximum(value, cast(low, kind)), cast(high, kind))
-    if (low, high) == tuple(limits):
-        return value
-    return op.clip(value, a_min=low, a_max=high)
+    return value if (low, high) == tuple(limits) else op.clip(value, a_min=low, a_max=high)
 
 
 # ------------------------------------------------------------------------------------------ rounding in training
@@ -119,15 +114,14 @@ def _bounded(node: TorchNode, value: Expr) -> Expr:
     "aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams", "aten.fake_quantize_per_channel_affine",
     "aten.fake_quantize_per_channel_affine_cachemask",
 )  # fmt: skip
-def convert_fake_quantize(node: TorchNode) -> Expr | list[Expr]:
+def convert_fake_quantize(node: TorchNode, data: Expr, zero_point: Any) -> Expr | list[Expr]:
     """The number of the quantized grid that is next to each, and whether it was within the grid's bounds."""
-    data = node["self"]
     dtype = element_type(data)
     scale, zero = (_spread(node, node[name], dtype) for name in ("scale", "zero_point"))
     inverse = 1 / scale
     low, high = (like(node[name], data) for name in ("quant_min", "quant_max"))
     steps = data * inverse
-    if isinstance(node["zero_point"], Expr) and element_type(node["zero_point"]).is_float:
+    if isinstance(zero_point, Expr) and element_type(zero_point).is_float:
         positions = op.round(steps + zero)
     else:
         positions = op.round(steps) + zero
@@ -146,7 +140,7 @@ def _spread(node: TorchNode, value: Any, dtype: DType) -> Expr:
     if "per_channel" not in node.target:
         return reshape(cast(value, dtype), ())
     rank = rank_of(node["self"])
-    axis = node.normalize(node["axis"], rank)
+    axis = node.axis(node["axis"], rank)
     return reshape(cast(value, dtype), (*shape_of(value), *[1] * (rank - axis - 1)))
 
 

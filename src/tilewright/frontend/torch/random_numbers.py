@@ -52,8 +52,7 @@ class Draws:
 def _drawn_key() -> Expr:
     words = host_call("RandomUniform", [], TensorType((10,), "float64"), low=0.0, high=2.0**53,
                       shape=[10], result_dtype="float64")  # fmt: skip
-    chosen = np.array([1, 1, *([0] * 8)], np.float64)
-    return op.cast(words * Constant(chosen), dtype="uint64")
+    return op.cast(words * Constant(np.array([1, 1, *([0] * 8)], np.float64)), dtype="uint64")
 
 
 def draw(node: TorchNode, shape: Sequence[Any], dtype: Any = None) -> Expr:
@@ -70,8 +69,7 @@ def normal(node: TorchNode, shape: Sequence[Any], dtype: Any) -> Expr:
     """Numbers of the standard normal distribution, after Box and Muller."""
     wide = "float64" if str(dtype) == "float64" else "float32"
     first, second = draw(node, shape, wide), draw(node, shape, wide)
-    length = op.sqrt(-2 * op.log(1 - first))
-    return cast(length * op.cos(2 * math.pi * second), dtype)
+    return cast(op.sqrt(-2 * op.log(1 - first)) * op.cos(2 * math.pi * second), dtype)
 
 
 def dropped(node: TorchNode, value: Expr, share: float) -> tuple[Expr, Expr]:
@@ -83,25 +81,22 @@ def dropped(node: TorchNode, value: Expr, share: float) -> tuple[Expr, Expr]:
 
 @converts("aten.rand", "aten.rand_like", "aten.randn", "aten.randn_like", "aten.normal_functional", "aten.uniform",
           "prims.normal")  # fmt: skip
-def convert_random(node: TorchNode) -> Expr:
-    """Numbers spread evenly, or of a normal distribution."""
+def convert_random(node: TorchNode, std: Any = 1.0) -> Expr:
     if "rand." in node.target or "rand_like" in node.target:
         return draw(node, node.shape, node.dtype)
     if "uniform" in node.target:
         low, high = float(node["from"]), float(node["to"])
-        made = draw(node, node.shape, node.dtype)
-        return made * (high - low) + low
+        return draw(node, node.shape, node.dtype) * (high - low) + low
     made = normal(node, node.shape, node.dtype)
     if "randn" in node.target:
         return made
-    mean, deviation = node.get("mean", 0.0), node.get("std", 1.0)
+    mean, deviation = node.get("mean", 0.0), std
     return made * node.as_tensor(deviation) + node.as_tensor(mean)
 
 
 @converts("aten.randint", "aten.randint_like")
-def convert_randint(node: TorchNode) -> Expr:
+def convert_randint(node: TorchNode, high: int, low: int = 0) -> Expr:
     """Integers from `low` to below `high`."""
-    low, high = int(node.get("low", 0)), int(node["high"])
     made = op.floor(draw(node, node.shape, "float64") * constant(high - low, "float64"))
     return cast(made + constant(low, "float64"), node.dtype)
 
@@ -114,7 +109,6 @@ def convert_randperm(node: TorchNode) -> Expr:
 
 @converts("aten.bernoulli")
 def convert_bernoulli(node: TorchNode) -> Expr:
-    """1 with the probability that each element gives, or one for all."""
     share = node["self"] if node.get("p") is None else node.as_tensor(node["p"], node.dtype)
     shape = shape_of(node["self"])
     made = draw(node, shape) < cast(broadcast_to(share, shape), "float32")
@@ -124,35 +118,29 @@ def convert_bernoulli(node: TorchNode) -> Expr:
 @converts("aten.exponential")
 def convert_exponential(node: TorchNode) -> Expr:
     """Waiting times at the rate `lambd`."""
-    made = draw(node, node.shape, node.dtype)
-    return op.log(1 - made) * (-1 / node["lambd"])
+    return op.log(1 - draw(node, node.shape, node.dtype)) * (-1 / node["lambd"])
 
 
 @converts("aten.dropout", "aten.feature_dropout")
-def convert_dropout(node: TorchNode) -> Expr:
+def convert_dropout(node: TorchNode, train: bool, p: Any) -> Expr:
     """The input itself at inference; in training a share of its elements, or of its channels, is 0."""
     data = cast(node["input"], node.dtype)
-    if not node["train"] or node["p"] == 0:
+    if not train or p == 0:
         return data
     if "feature" not in node.target:
-        return dropped(node, data, float(node["p"]))[0]
+        return dropped(node, data, float(p))[0]
     shape = shape_of(data)
     ones = broadcast_to(like(1, data), (*shape[:2], *[1] * (rank_of(data) - 2)))
-    return data * dropped(node, ones, float(node["p"]))[0]
+    return data * dropped(node, ones, float(p))[0]
 
 
 @converts("aten.native_dropout")
-def convert_native_dropout(node: TorchNode) -> list[Expr]:
-    """The same, and where elements were kept."""
-    data = node["input"]
-    if not node["train"] or node["p"] == 0:
-        return [data, op.equal(data, data)]
-    return list(dropped(node, data, float(node["p"])))
+def convert_native_dropout(node: TorchNode, data: Expr, p: Any, train: Any = None) -> list[Expr]:
+    return [data, op.equal(data, data)] if not train or p == 0 else list(dropped(node, data, float(p)))
 
 
 @converts("aten.alpha_dropout", "aten.feature_alpha_dropout")
 def convert_alpha_dropout(node: TorchNode) -> Expr:
-    """The input itself."""
     if node["train"] and node["p"] != 0:
         node.unsupported("training, which draws random numbers,")
     return cast(node["input"], node.dtype)

@@ -31,12 +31,11 @@ from tilewright.relay.ir.type import as_dim
 
 
 @converts("aten.pad", "aten.constant_pad_nd")
-def convert_pad(node: TorchNode) -> Expr:
+def convert_pad(node: TorchNode, pad: Any, mode: Any = "constant", value: Any = None) -> Expr:
     """Elements put around the last axes: a number, or those of the tensor mirrored, repeated or from the other side."""
-    mode = node.get("mode", "constant")
     if mode == "constant":
-        return pad_constant(node["self"], node["pad"], node.get("value") or 0)
-    return _pad_by_index(node, node["pad"], mode)
+        return pad_constant(node["self"], pad, value or 0)
+    return _pad_by_index(node, pad, mode)
 
 
 def pad_constant(data: Expr, pad: Any, value: float) -> Expr:
@@ -68,9 +67,9 @@ def _pad_open(data: Expr, axis: int, low: Any, high: Any, value: float) -> Expr:
     extent = shape_of(data)[axis]
     wanted = as_dim(extent + low + high)
     positions = arange(wanted) - _width(extent, low)
-    last = extent_of(extent) - constant(1, "int64")
-    within = op.logical_and(positions >= constant(0, "int64"), positions <= last)
-    taken = op.take(data, op.minimum(op.maximum(positions, constant(0, "int64")), last), axis=axis, mode="clip")
+    last = extent_of(extent) - 1
+    within = op.logical_and(positions >= 0, positions <= last)
+    taken = op.take(data, op.minimum(op.maximum(positions, 0), last), axis=axis, mode="clip")
     spread = reshape(within, (wanted, *[1] * (rank_of(data) - axis - 1)))
     return op.where(spread, taken, value)
 
@@ -92,7 +91,6 @@ _SOURCES: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
 
 @converts(*(f"aten.{mode}_pad{rank}d" for mode in ("reflection", "replication") for rank in (1, 2, 3)))
 def convert_pad_by_name(node: TorchNode) -> Expr:
-    """Elements of the tensor mirrored or repeated around the last axes."""
     return _pad_by_index(node, node["padding"], "reflect" if "reflection" in node.target else "replicate")
 
 
@@ -123,7 +121,7 @@ def _pad_open_by_index(node: TorchNode, data: Expr, axis: int, widths: tuple[Any
         node.unsupported("padding round an axis by widths that a run knows")
     positions = arange(as_dim(extent + widths[0] + widths[1])) - _width(extent, widths[0])
     count, zero = extent_of(extent), constant(0, "int64")
-    last = count - constant(1, "int64")
+    last = count - 1
     if mode == "circular":
         positions = op.floor_mod(positions, count)
     elif mode == "reflect":
@@ -132,9 +130,8 @@ def _pad_open_by_index(node: TorchNode, data: Expr, axis: int, widths: tuple[Any
 
 
 @converts("aten.im2col")
-def convert_im2col(node: TorchNode) -> Expr:
+def convert_im2col(node: TorchNode, data: Expr) -> Expr:
     """The windows of planes as columns: [samples, channels * taps, windows]."""
-    data = node["self"]
     alone = rank_of(data) == 3
     data = op.expand_dims(data, axis=0) if alone else data
     if not is_static(shape_of(data)[1:]):
@@ -289,7 +286,6 @@ def _interpolated(data: Expr, axis: int, positions: np.ndarray, cubic: bool) -> 
 
 @converts("aten.grid_sampler_2d", "aten.grid_sampler", "aten.grid_sampler_3d")
 def convert_grid_sample(node: TorchNode) -> Expr:
-    """Pixels of the data at the positions that a grid says."""
     rank = rank_of(node["input"]) - 2
     if rank == 3:
         return _sampled_in_space(node)
@@ -384,7 +380,7 @@ def _sampled_in_space(node: TorchNode) -> Expr:
             inside = op.logical_and(at >= 0, at < extent)
             weight = weight * cast(inside, element_type(data))
             bounded = cast(op.minimum(op.maximum(at, 0), like(extent - 1, at)), "int64")
-            index = index * constant(extent, "int64") + bounded
+            index = index * extent + bounded
         spread = reshape(index, (batch, 1, product(shape_of(index)[1:])))
         spread = op.broadcast_to(spread, shape=(batch, channels, shape_of(spread)[2]))
         taken = reshape(op.gather(flat, axis=2, indices=spread), node.shape)
@@ -402,9 +398,7 @@ def _position(value: Expr, extent: int, corners: bool, padding: int) -> Expr:
 
 def _unnormalized(value: Expr, extent: int, corners: bool) -> Expr:
     """Coordinates from -1 to 1 as positions in the data."""
-    if corners:
-        return (value + 1) * ((extent - 1) / 2)
-    return ((value + 1) * extent - 1) * 0.5
+    return (value + 1) * ((extent - 1) / 2) if corners else ((value + 1) * extent - 1) * 0.5
 
 
 def _bounded(position: Expr, extent: int, corners: bool, padding: int) -> Expr:
@@ -424,19 +418,18 @@ def _bounded(position: Expr, extent: int, corners: bool, padding: int) -> Expr:
 
 
 @converts("aten.affine_grid_generator")
-def convert_affine_grid(node: TorchNode) -> Expr:
-    """The positions that an affine map sends a regular grid to."""
-    *_, height, width = node["size"]
-    if len(node["size"]) != 4 or not is_static((height, width)):
+def convert_affine_grid(node: TorchNode, size: Any, align_corners: bool, theta: Expr) -> Expr:
+    *_, height, width = size
+    if len(size) != 4 or not is_static((height, width)):
         node.unsupported("a grid that is not of two axes of known extent")
     sides = []
     for extent in (width, height):
         line = np.linspace(-1, 1, extent) if extent > 1 else np.zeros(1)
-        sides.append(line if node["align_corners"] else line * (extent - 1) / extent)
+        sides.append(line if align_corners else line * (extent - 1) / extent)
     columns, rows = np.meshgrid(*sides)
     base = np.stack([columns, rows, np.ones_like(rows)], -1).reshape(height * width, 3)
-    flat = Constant(base.astype(element_type(node["theta"]).numpy))
-    batch = shape_of(node["theta"])[0]
+    flat = Constant(base.astype(element_type(theta).numpy))
+    batch = shape_of(theta)[0]
     wide = op.broadcast_to(op.expand_dims(flat, axis=0), shape=(batch, height * width, 3))
-    made = op.nn.batch_matmul(wide, node["theta"], transpose_a=False, transpose_b=True)
+    made = op.nn.batch_matmul(wide, theta, transpose_a=False, transpose_b=True)
     return reshape(made, (batch, height, width, 2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.frontend.idioms import (
+    as_vector,
     broadcast_to,
     cast,
     concatenate,
@@ -37,13 +38,11 @@ def positions_of(condition: Expr) -> Expr:
 
 def flat(data: Expr) -> Expr:
     """The elements as one vector."""
-    return reshape(data, (product(shape_of(data)),))
+    return as_vector(data)
 
 
 @converts("aten.nonzero", "aten.argwhere", "aten.nonzero_numpy")
-def convert_nonzero(node: TorchNode) -> Expr | list[Expr]:
-    """The coordinates of what is not 0, one row each, or one vector an axis."""
-    data = node["self"]
+def convert_nonzero(node: TorchNode, data: Expr) -> Expr | list[Expr]:
     rank = rank_of(data)
     if not rank:
         there = op.argwhere(reshape(data, (1,)))
@@ -62,14 +61,11 @@ def convert_nonzero_static(node: TorchNode) -> Expr:
     rest = full(node["fill_value"], (size, columns), "int64")
     if not columns or is_empty(shape_of(node["self"])):
         return rest
-    found = cast(op.argwhere(node["self"]), "int64")
-    return slice_axis(concatenate([found, rest], 0), 0, 0, size)
+    return slice_axis(concatenate([cast(op.argwhere(node["self"]), "int64"), rest], 0), 0, 0, size)
 
 
 @converts("aten.masked_select")
-def convert_masked_select(node: TorchNode) -> Expr:
-    """The elements where the mask holds, as a vector."""
-    data, mask = node["self"], node["mask"]
+def convert_masked_select(data: Expr, mask: Expr) -> Expr:
     together = shape_of(cast(mask, "int32") + cast(full_like_shape(data), "int32"))
     chosen = positions_of(flat(broadcast_to(mask, together)))
     return op.take(flat(broadcast_to(data, together)), chosen, axis=0, mode="clip")
@@ -88,7 +84,7 @@ def convert_repeat_by_tensor(node: TorchNode) -> Expr:
     axis = 0
     if data is not None:
         data = flat(data) if node["dim"] is None else data
-        axis = 0 if node["dim"] is None else node.normalize(node["dim"], rank_of(data))
+        axis = 0 if node["dim"] is None else node.axis(node["dim"], rank_of(data))
         if not rank_of(counts) or shape_of(counts) == (1,):
             counts = broadcast_to(counts, (shape_of(data)[axis],))
     ends = op.cumsum(counts, axis=0)
@@ -122,15 +118,14 @@ def slice_of_run(node: TorchNode, data: Expr, axis: int, start: Any, end: Any, s
 
 
 @converts("aten._unique2", "aten.unique_dim", "aten._unique")
-def convert_unique(node: TorchNode) -> list[Expr]:
+def convert_unique(node: TorchNode, data: Expr, dim: Any = None) -> list[Expr]:
     """The distinct elements, or slices of an axis, in order; the way back, and how many of each there are."""
-    data, axis = node["self"], node.get("dim")
     shape, options = shape_of(data), {"sorted": 1}
-    if axis is not None:
-        axis = node.normalize(axis, rank_of(data))
-        options["axis"] = axis
-        kept: Any = [*shape[:axis], AnyDim(), *shape[axis + 1 :]]
-        length = shape[axis]
+    if dim is not None:
+        dim = node.axis(dim, rank_of(data))
+        options["axis"] = dim
+        kept: Any = [*shape[:dim], AnyDim(), *shape[dim + 1 :]]
+        length = shape[dim]
     else:
         kept, length = [AnyDim()], product(shape)
     numbers = [TensorType((AnyDim(),), "int64"), TensorType((length,), "int64"), TensorType((AnyDim(),), "int64")]
@@ -138,7 +133,7 @@ def convert_unique(node: TorchNode) -> list[Expr]:
     values = cast(data, "uint8") if wanted.is_bool else data
     types = TupleType([TensorType(kept, element_type(values)), *numbers])
     found = host_call("Unique", [values], types, **options)
-    back = found[2] if axis is not None else reshape(found[2], shape)
+    back = found[2] if dim is not None else reshape(found[2], shape)
     return [cast(found[0], wanted), *_if_wanted(node, back, found[3])]
 
 
@@ -156,28 +151,28 @@ def _if_wanted(node: TorchNode, back: Expr, counts: Expr) -> list[Expr]:
 
 
 @converts("aten.unique_consecutive", "aten.unique_dim_consecutive")
-def convert_unique_consecutive(node: TorchNode) -> list[Expr]:
+def convert_unique_consecutive(node: TorchNode, data: Expr, dim: Any = None) -> list[Expr]:
     """The elements, or slices of an axis, that differ from the one before; the way back, and lengths of the runs."""
-    data, axis, shape = node["self"], node.get("dim"), shape_of(node["self"])
-    data = flat(data) if axis is None else data
-    axis = 0 if axis is None else node.normalize(axis, rank_of(data))
-    extent = shape_of(data)[axis]
+    shape = shape_of(data)
+    data = flat(data) if dim is None else data
+    dim = 0 if dim is None else node.axis(dim, rank_of(data))
+    extent = shape_of(data)[dim]
     if extent == 0:
-        back = full(0, shape if node.get("dim") is None else (0,), "int64")
+        back = full(0, shape if dim is None else (0,), "int64")
         return [full(0, node.shape_at(0), node.dtype), *_if_wanted(node, back, _numbers(_zero()))]
-    after, before = slice_axis(data, axis, 1, extent), slice_axis(data, axis, 0, extent - 1)
+    after, before = slice_axis(data, dim, 1, extent), slice_axis(data, dim, 0, extent - 1)
     if element_type(data).is_bool:
         after, before = cast(after, "uint8"), cast(before, "uint8")
     differ = op.not_equal(after, before)
-    rest = tuple(other for other in range(rank_of(data)) if other != axis)
+    rest = tuple(other for other in range(rank_of(data)) if other != dim)
     differ = op.any(differ, axis=rest) if rest else differ
     new = concatenate([constant([True], "bool"), differ], 0) if extent != 1 else constant([True], "bool")
     first = positions_of(new)
-    values = op.take(data, first, axis=axis, mode="clip")
-    back = op.cumsum(cast(new, "int64"), axis=0) - constant(1, "int64")
+    values = op.take(data, first, axis=dim, mode="clip")
+    back = op.cumsum(cast(new, "int64"), axis=0) - 1
     behind = op.strided_slice(first, begin=(1,), end=(2**31 - 1,), strides=(1,), axes=(0,))
     ends = concatenate([behind, constant([extent], "int64")], 0) if extent != 1 else constant([extent], "int64")
-    given = node.get("dim")
+    given = dim
     return [values, *_if_wanted(node, reshape(back, shape) if given is None else back, ends - first)]
 
 
@@ -197,23 +192,20 @@ def index_by_mask(node: TorchNode, data: Expr, mask: Expr, first: int) -> Expr:
 
 @converts("aten.item", "aten._local_scalar_dense")
 def convert_item(node: TorchNode) -> Expr:
-    """The one element."""
     return reshape(node["self"], ())
 
 
 @converts("aten.is_nonzero")
 def convert_is_nonzero(node: TorchNode) -> Expr:
-    """True if the one element is not 0."""
     return reshape(to_type(node["self"], "bool"), ())
 
 
 @converts("aten.mode")
-def convert_mode(node: TorchNode) -> list[Expr]:
+def convert_mode(node: TorchNode, data: Expr) -> list[Expr]:
     """The smallest of the most frequent elements of an axis, and the last position where it is."""
-    data = node["self"]
     if not rank_of(data):
         return [data, constant(0, "int64")]
-    axis, keepdim = node.axis(), bool(node["keepdim"])
+    axis, keepdim = node.axis(node["dim"]), bool(node["keepdim"])
     plain = cast(data, "uint8") if element_type(data).is_bool else data
     same = op.equal(op.expand_dims(plain, axis=axis), op.expand_dims(plain, axis=axis + 1))
     counts = op.sum(cast(same, "int64"), axis=(axis + 1,))

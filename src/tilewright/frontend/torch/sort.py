@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from tilewright.frontend.idioms import cast, constant, full, like, product, rank_of, reshape, shape_of, slice_axis
+from typing import Any
+
+from tilewright.frontend.idioms import (
+    as_vector,
+    cast,
+    constant,
+    full,
+    like,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+)
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
@@ -13,19 +26,18 @@ from tilewright.relay.ir.expr import Expr, TupleGetItem
 
 
 @converts("aten.topk")
-def convert_topk(node: TorchNode) -> list[Expr]:
+def convert_topk(node: TorchNode, data: Expr, k: Any, largest: bool) -> list[Expr]:
     """The `k` largest or smallest elements of an axis in order, and their positions."""
-    data, count = node["self"], node["k"]
     if not rank_of(data):
         return [data, constant(0, "int64")]
-    if isinstance(count, Expr):
-        order = _order(data, node.axis(), bool(node["largest"]))
-        chosen = slice_of_run(node, order, node.axis(), 0, count, 1)
-        return [op.gather(data, axis=node.axis(), indices=chosen), chosen]
-    if not isinstance(count, int) or count == 0:
-        chosen = slice_axis(_order(data, node.axis(), bool(node["largest"])), node.axis(), 0, count)
-        return [op.gather(data, axis=node.axis(), indices=chosen), chosen]
-    found = op.topk(data, count, node.axis(), "both", not node["largest"], "int64")
+    if isinstance(k, Expr):
+        order = _order(data, node.axis(node["dim"]), bool(largest))
+        chosen = slice_of_run(node, order, node.axis(node["dim"]), 0, k, 1)
+        return [op.gather(data, axis=node.axis(node["dim"]), indices=chosen), chosen]
+    if not isinstance(k, int) or k == 0:
+        chosen = slice_axis(_order(data, node.axis(node["dim"]), bool(largest)), node.axis(node["dim"]), 0, k)
+        return [op.gather(data, axis=node.axis(node["dim"]), indices=chosen), chosen]
+    found = op.topk(data, k, node.axis(node["dim"]), "both", not largest, "int64")
     return [TupleGetItem(found, 0), TupleGetItem(found, 1)]
 
 
@@ -39,14 +51,12 @@ def _order(data: Expr, axis: int, descending: bool) -> Expr:
 
 
 @converts("aten.sort", "aten.argsort", "aten.msort")
-def convert_sort(node: TorchNode) -> Expr | list[Expr]:
-    """An axis in order and the positions where the elements were."""
-    data = node["self"]
+def convert_sort(node: TorchNode, data: Expr, descending: bool = False) -> Expr | list[Expr]:
     if not rank_of(data):
         zero = constant(0, "int64")
         return zero if "argsort" in node.target else data if "msort" in node.target else [data, zero]
-    axis = 0 if "msort" in node.target else node.axis()
-    order = _order(data, axis, bool(node.get("descending", False)))
+    axis = 0 if "msort" in node.target else node.axis(node["dim"])
+    order = _order(data, axis, bool(descending))
     if "argsort" in node.target:
         return order
     values = op.gather(data, axis=axis, indices=order)
@@ -54,27 +64,26 @@ def convert_sort(node: TorchNode) -> Expr | list[Expr]:
 
 
 @converts("aten.kthvalue")
-def convert_kthvalue(node: TorchNode) -> list[Expr]:
+def convert_kthvalue(node: TorchNode, data: Expr, k: Any, keepdim: bool) -> list[Expr]:
     """The `k`-th smallest element of an axis and its position."""
-    data = node["self"]
     if not rank_of(data):
         return [data, constant(0, "int64")]
-    axis, position = node.axis(), node["k"] - 1
+    axis, position = node.axis(node["dim"]), k - 1
     order = slice_axis(_order(data, axis, False), axis, position, position + 1)
     values = op.gather(data, axis=axis, indices=order)
-    if node["keepdim"]:
+    if keepdim:
         return [values, order]
     return [op.squeeze(value, axis=(axis,)) for value in (values, order)]
 
 
 @converts("aten.median", "aten.nanmedian")
-def convert_median(node: TorchNode) -> Expr | list[Expr]:
+def convert_median(node: TorchNode, data: Expr) -> Expr | list[Expr]:
     """The lower one of the middle elements, and with an axis its position; NaN where one is, unless it is left out."""
-    data, several = node["self"], isinstance(node.value, tuple | list)
+    several = isinstance(node.value, tuple | list)
     if not rank_of(data):
         return [data, constant(0, "int64")] if several else data
-    axis = node.axis() if several else 0
-    data = data if several else reshape(data, (product(shape_of(data)),))
+    axis = node.axis(node["dim"]) if several else 0
+    data = data if several else as_vector(data)
     extent = shape_of(data)[axis]
     if not isinstance(extent, int) or extent == 0:
         node.unsupported("the median of an axis that is empty or of symbolic extent")
@@ -82,7 +91,7 @@ def convert_median(node: TorchNode) -> Expr | list[Expr]:
     middle = slice_axis(order, axis, (extent - 1) // 2, (extent - 1) // 2 + 1)
     if "nanmedian" in node.target and element_type(data).is_float:
         there = op.sum(cast(op.logical_not(op.isnan(data)), "int64"), axis=(axis,), keepdims=True)
-        half = op.right_shift(op.maximum(there - constant(1, "int64"), constant(0, "int64")), constant(1, "int64"))
+        half = op.right_shift(op.maximum(there - 1, 0), constant(1, "int64"))
         middle = op.gather(order, axis=axis, indices=half)
     elif element_type(data).is_float:
         last = slice_axis(order, axis, extent - 1, extent)
@@ -97,7 +106,6 @@ def convert_median(node: TorchNode) -> Expr | list[Expr]:
 
 @converts("aten.searchsorted", "aten.bucketize")
 def convert_searchsorted(node: TorchNode) -> Expr:
-    """The insertion index of each value in sorted rows."""
     rows = node["boundaries"] if "bucketize" in node.target else node["sorted_sequence"]
     given = node["self"]
     if node.get("sorter") is not None:
@@ -109,7 +117,7 @@ def convert_searchsorted(node: TorchNode) -> Expr:
     right = bool(node["right"]) or node.get("side") == "right"
     scalar = not rank_of(values)
     if rank_of(rows) == 1:
-        flat = reshape(values, (product(shape_of(values)),))
+        flat = as_vector(values)
         found = op.searchsorted(rows, flat, right=right, dtype=str(node.dtype))
     else:
         found = op.searchsorted(rows, reshape(values, (1,)) if scalar else values, right=right, dtype=str(node.dtype))
@@ -117,17 +125,16 @@ def convert_searchsorted(node: TorchNode) -> Expr:
 
 
 @converts("aten.histc")
-def convert_histc(node: TorchNode) -> Expr:
+def convert_histc(node: TorchNode, data: Expr, bins: Any) -> Expr:
     """The number of elements in each of equal parts of a range; one of no extent stands for that of the elements."""
-    data, count = node["self"], node["bins"]
     if is_empty(shape_of(data)):
         return full(0, node.shape, node.dtype)
     flat = reshape(data, (product(shape_of(data)), 1))
     low, high = _range(flat, float(node["min"]), float(node["max"]))
-    scaled = (flat - low) / (high - low) * count
-    last = op.minimum(op.floor(scaled), like(count - 1, flat))
+    scaled = (flat - low) / (high - low) * bins
+    last = op.minimum(op.floor(scaled), like(bins - 1, flat))
     inside = op.logical_and(flat >= low, flat <= high)
-    same = op.equal(last, constant(list(range(count)), node.dtype))
+    same = op.equal(last, constant(list(range(bins)), node.dtype))
     return op.sum(cast(op.logical_and(same, inside), node.dtype), axis=(0,))
 
 

@@ -130,18 +130,14 @@ def zeta(s: Expr, q: Expr) -> Expr:
 
 @converts("aten.special_zeta")
 def convert_zeta(node: TorchNode) -> Expr:
-    """Hurwitz's zeta function."""
     return cast(zeta(node.tensor("self", _DOUBLE), node.tensor("other", _DOUBLE)), node.dtype)
 
 
 @converts("aten.polygamma", "aten.special_polygamma")
-def convert_polygamma(node: TorchNode) -> Expr:
-    """The derivatives of digamma."""
-    order, x = node["n"], node.tensor("self", _DOUBLE)
-    if order == 0:
-        return cast(digamma(x), node.dtype)
-    scale = (-1.0) ** (order + 1) * math.factorial(order)
-    return cast(number(scale) * zeta(number(order + 1), x), node.dtype)
+def convert_polygamma(node: TorchNode, n: Any) -> Expr:
+    x = node.tensor("self", _DOUBLE)
+    scale = (-1.0) ** (n + 1) * math.factorial(n)
+    return cast(scale * zeta(number(n + 1), x) if n else digamma(x), node.dtype)
 
 
 # -------------------------------------------------------------------------------------------------- normal (DLMF 7)
@@ -156,8 +152,7 @@ def erfcx(x: Expr) -> Expr:
 
     made = integral(size, end, falling, 48) * number(2 / math.sqrt(math.pi))
     made = op.where(op.equal(size, number(_INFINITY)), number(0), made)
-    mirrored = number(2) * op.exp(square) - made
-    return op.where(x < number(0), mirrored, made)
+    return op.where(x < number(0), number(2) * op.exp(square) - made, made)
 
 
 def log_ndtr(x: Expr) -> Expr:
@@ -222,8 +217,7 @@ def _odd(x: Expr, made: Expr, cubic: float, scaled: bool = False) -> Expr:
     near: Expr = x * number(0.5) * (number(1) + x * x * number(cubic))
     if scaled:
         near = near * op.exp(-op.abs(x))
-    signed = op.where(x < number(0), -made, made)
-    return op.where(op.abs(x) < number(1e-4), near, signed)
+    return op.where(op.abs(x) < number(1e-4), near, op.where(x < number(0), -made, made))
 
 
 def bessel_i(order: int, scaled: bool) -> Callable[[Expr], Expr]:
@@ -273,8 +267,7 @@ def _waves(order: int, far: Expr) -> tuple[Expr, Expr]:
     cosine, sine = op.cos(phase), op.sin(phase)
     size = op.sqrt(number(2 / math.pi) / far)
     first = even * cosine - odd * sine
-    second = even * sine + odd * cosine
-    return size * first, size * second
+    return size * first, size * (even * sine + odd * cosine)
 
 
 def bessel_j(order: int) -> Callable[[Expr], Expr]:
@@ -298,9 +291,7 @@ def bessel_y(order: int) -> Callable[[Expr], Expr]:
     def compute(x: Expr) -> Expr:
         near = op.minimum(op.maximum(x, number(1e-300)), number(_FAR))
         turns = integral(
-            near,
-            near * number(0) + number(math.pi),
-            lambda wide, t: op.sin(wide * op.sin(t) - t * number(order)),
+            near, near * number(0) + number(math.pi), lambda wide, t: op.sin(wide * op.sin(t) - t * number(order))
         )
         end = op.minimum(op.asinh(number(40) / near), number(600.0))
 
@@ -350,8 +341,7 @@ def spherical(x: Expr) -> Expr:
     """sin(x) / x."""
     zero = op.equal(x, number(0))
     safe = op.where(zero, number(1), x)
-    made = op.where(zero, number(1), op.sin(safe) / safe)
-    return op.where(op.isinf(x), number(0), made)
+    return op.where(op.isinf(x), number(0), op.where(zero, number(1), op.sin(safe) / safe))
 
 
 _BESSEL: dict[str, Callable[[Expr], Expr]] = {
@@ -391,22 +381,13 @@ _POLYNOMIALS: dict[str, tuple[Callable[[Expr], Expr], Callable[..., Expr]]] = {
     "chebyshev_polynomial_u": _chebyshev(_double),
     "chebyshev_polynomial_v": _chebyshev(lambda x: _double(x) - number(1)),
     "chebyshev_polynomial_w": _chebyshev(lambda x: _double(x) + number(1)),
-    "hermite_polynomial_h": (
-        _double,
-        lambda x, k, one, two: _double(x) * one - number(2 * k) * two,
-    ),
-    "hermite_polynomial_he": (
-        lambda x: x,
-        lambda x, k, one, two: x * one - number(k) * two,
-    ),
+    "hermite_polynomial_h": (_double, lambda x, k, one, two: _double(x) * one - number(2 * k) * two),
+    "hermite_polynomial_he": (lambda x: x, lambda x, k, one, two: x * one - number(k) * two),
     "laguerre_polynomial_l": (
         lambda x: number(1) - x,
         lambda x, k, one, two: _weighted(x, one, two, number(2 * k + 1) - x, k),
     ),
-    "legendre_polynomial_p": (
-        lambda x: x,
-        lambda x, k, one, two: _weighted(x, one, two, number(2 * k + 1) * x, k),
-    ),
+    "legendre_polynomial_p": (lambda x: x, lambda x, k, one, two: _weighted(x, one, two, number(2 * k + 1) * x, k)),
 }
 
 #: The highest order that a run may ask for; above it the result is NaN.
@@ -415,20 +396,20 @@ _MOST_ORDERS = 40
 
 @converts(*(f"aten.special_{name}" for name in _POLYNOMIALS),
           *(f"aten.special_shifted_{name}" for name in _POLYNOMIALS if name.startswith("chebyshev")))  # fmt: skip
-def convert_polynomial(node: TorchNode) -> Expr:
+def convert_polynomial(node: TorchNode, n: Any) -> Expr:
     """An orthogonal polynomial whose order is a number, or a tensor of them; 0 for negative orders."""
-    x, order = node.tensor("x", _DOUBLE), node["n"]
+    x = node.tensor("x", _DOUBLE)
     name = node.target.split(".")[1].removeprefix("special_")
     if name.startswith("shifted_"):
         x, name = _double(x) - number(1), name.removeprefix("shifted_")
     first, following = _POLYNOMIALS[name]
-    fixed = not isinstance(order, Expr)
-    most = max(int(order), 0) if fixed else _MOST_ORDERS
+    fixed = not isinstance(n, Expr)
+    most = max(int(n), 0) if fixed else _MOST_ORDERS
     values: list[Expr] = [x * number(0) + number(1), first(x)]
     for k in range(1, most):
         values.append(following(x, k, values[-1], values[-2]))
     if fixed:
-        made = values[most] if order >= 0 else values[0] * number(0)
+        made = values[most] if n >= 0 else values[0] * number(0)
         return cast(made, node.dtype)
     wanted = op.trunc(node.tensor("n", _DOUBLE))
     found: Any = values[0] * number(0) * wanted

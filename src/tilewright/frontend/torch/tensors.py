@@ -26,7 +26,6 @@ def array_of_memory(tensor: Any, order: tuple[int, ...] | None = None) -> Any:
         return np.empty((tensor, 0), "uint8")
     plain = tensor.detach() if order is None else tensor.detach().permute(order)
     if plain.is_complex():
-        # torch is optional
         import torch
 
         plain = torch.view_as_real(plain.resolve_conj().resolve_neg())
@@ -39,7 +38,6 @@ def array_of_memory(tensor: Any, order: tuple[int, ...] | None = None) -> Any:
 
 def random_key() -> Any:
     """A key that follows from the state of PyTorch's generator, and so from its seed."""
-    # torch is optional
     import torch
 
     key = torch.zeros(10, dtype=torch.int64)

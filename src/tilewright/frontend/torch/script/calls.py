@@ -10,10 +10,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from tilewright.errors import InternalError, TilewrightError, UnsupportedError
+from tilewright.errors import TilewrightError, UnsupportedError
 from tilewright.frontend.builders.complex_numbers import Complex
 from tilewright.frontend.finish import Finisher
 from tilewright.frontend.idioms import cast
+from tilewright.frontend.torch.computing import converted
 from tilewright.frontend.torch.families import find_converter
 from tilewright.frontend.torch.graph import without_converter
 from tilewright.frontend.torch.importer import GraphImporter, value_of
@@ -154,12 +155,7 @@ class Caller:
         span = self.label or f"{operator._schema.name.partition('::')[2]}_{self._count}"
         given = dict(zip(names, exprs))
         node = TorchNode(span, str(operator), given, dict(zip(names, fakes)), value, self._sizes, self._draws)
-        try:
-            result = converter(node)
-        except TilewrightError:
-            raise
-        except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, AssertionError) as error:
-            raise InternalError(f"{node.label}: its conversion failed with {type(error).__name__}: {error}.") from error
+        result = converted(converter, node)
         done: dict[Expr, Expr] = {}
 
         def finished(result: Any) -> Any:

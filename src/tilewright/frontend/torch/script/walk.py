@@ -121,9 +121,7 @@ class Walker:
         if name in ("__is__", "__isnot__"):
             same = given[0] is given[1]
             return same if name == "__is__" else not same
-        if name == "format":
-            return "a message"
-        return self.caller.call(name, schema.overload_name, given)
+        return "a message" if name == "format" else self.caller.call(name, schema.overload_name, given)
 
     # --------------------------------------------------------------------------------------------------- branches
     def branch(self, node: Any, given: Sequence[Any], values: dict[str, Any]) -> list[Any]:
