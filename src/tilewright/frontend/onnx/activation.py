@@ -124,7 +124,6 @@ def _first_largest(data: Expr, axis: int) -> Expr:
 
 @converts("Hardmax")
 def convert_hardmax(node: OnnxNode) -> Expr:
-    """1 at the first maximum along the axis, 0 elsewhere."""
     data, axis = _over_rows(node, 1)
     if 0 in node.shape():
         return node[0]

@@ -21,14 +21,12 @@ from tilewright.relay.ir.expr import Expr
 @converts("Gelu", "BiasGelu", domain=MICROSOFT)
 @in_float32
 def convert_gelu(node: OnnxNode) -> Expr:
-    """Gelu by the error function, of the sum with a bias if there is one."""
     return gelu(node[0] + node[1] if node.has(1) else node[0])
 
 
 @converts("FastGelu", domain=MICROSOFT)
 @in_float32
 def convert_fast_gelu(node: OnnxNode) -> Expr:
-    """Gelu by the hyperbolic tangent, of the sum with a bias if there is one."""
     return gelu(node[0] + node[1] if node.has(1) else node[0], approximate=True)
 
 
@@ -36,8 +34,7 @@ def convert_fast_gelu(node: OnnxNode) -> Expr:
 @in_float32
 def convert_quick_gelu(node: OnnxNode) -> Expr:
     """x * sigmoid(alpha x)."""
-    alpha = like(float(node.attr("alpha", 1.702)), node[0])
-    return node[0] * op.sigmoid(node[0] * alpha)
+    return node[0] * op.sigmoid(node[0] * like(float(node.attr("alpha", 1.702)), node[0]))
 
 
 _ACTIVATIONS: dict[str, Callable[[OnnxNode, Expr, list[float]], Expr]] = {
@@ -52,7 +49,6 @@ _ACTIVATIONS: dict[str, Callable[[OnnxNode, Expr, list[float]], Expr]] = {
 
 @converts("FusedConv", domain=MICROSOFT)
 def convert_fused_conv(node: OnnxNode) -> Expr:
-    """A convolution, an optional sum with a fourth input, and an activation."""
     result = convert_conv(node)
     if node.has(3):
         result = result + node[3]
@@ -79,7 +75,6 @@ def convert_fused_matmul(node: OnnxNode, alpha: float = 1.0) -> Expr:
 
 @converts("FusedGemm", domain=MICROSOFT)
 def convert_fused_gemm(node: OnnxNode, activation_alpha: float = 0.01, activation_beta: float = 0.0) -> Expr:
-    """Gemm and an activation."""
     parameters = [activation_alpha, activation_beta]
     result = convert_gemm(node)
     return _ACTIVATIONS[node.choice("activation", "Relu", tuple(_ACTIVATIONS))](node, result, parameters)
@@ -112,7 +107,6 @@ def _with_sum(node: OnnxNode, result: Expr, total: Expr) -> list[Expr | None]:
 @converts("SkipLayerNormalization", domain=MICROSOFT)
 @in_float32
 def convert_skip_layer_normalization(node: OnnxNode, epsilon: float = 1e-12) -> list[Expr | None]:
-    """The sum of input, skip and bias, normalized over the last axis."""
     total = _skip_sum(node, 4)
     beta = node[3] if node.has(3) else None
     return _with_sum(node, _layer_norm(node, total, node[2], beta, epsilon), total)
@@ -121,7 +115,6 @@ def convert_skip_layer_normalization(node: OnnxNode, epsilon: float = 1e-12) -> 
 @converts("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 @in_float32
 def convert_skip_simplified_layer_normalization(node: OnnxNode, epsilon: float = 1e-12) -> list[Expr | None]:
-    """The sum of input, skip and bias over its root mean square."""
     total = _skip_sum(node, 3)
     return _with_sum(node, _rms_norm(node, total, node[2], epsilon), total)
 
@@ -130,7 +123,6 @@ def convert_skip_simplified_layer_normalization(node: OnnxNode, epsilon: float =
 @converts("SimplifiedLayerNormalization", domain=MICROSOFT)
 @in_float32
 def convert_simplified_layer_normalization(node: OnnxNode) -> list[Expr]:
-    """The input over its root mean square in the last axis."""
     if node.named_axis(-1) != node.rank() - 1:
         node.unsupported("an axis that is not the last")
     return [_rms_norm(node, node[0], node[1], float(node.attr("epsilon", 1e-5)))]
@@ -177,6 +169,5 @@ def convert_dynamic_quantize_lstm(node: OnnxNode) -> list[Expr]:
 
 @converts("ExpandDims", domain=MICROSOFT)
 def convert_expand_dims(node: OnnxNode) -> Expr:
-    """An axis of extent 1 put in."""
     axis = int(node.static(1, "axis").reshape(-1)[0])
     return op.expand_dims(node[0], axis=node.axis(axis, node.rank() + 1), num_newaxis=1)

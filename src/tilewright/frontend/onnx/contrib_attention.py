@@ -31,7 +31,7 @@ def attend(
 
     A `limit` other than 0 squeezes the scores into its range: limit * tanh(score / limit).
     """
-    batch, heads, rows, depth = node.shape(query)
+    batch, heads, rows, _ = node.shape(query)
     scores = matmul(node, query, transpose(key, (0, 1, 3, 2)))
     scores = scores * scale
     if limit:
@@ -40,8 +40,7 @@ def attend(
     if mask is not None:
         scores = scores + mask
     mixed = matmul(node, op.nn.softmax(scores, axis=-1), value)
-    depth = node.shape(value)[3]
-    return reshape(node, transpose(mixed, (0, 2, 1, 3)), (batch, rows, heads * depth))
+    return reshape(node, transpose(mixed, (0, 2, 1, 3)), (batch, rows, heads * node.shape(value)[3]))
 
 
 def padding_mask(node: OnnxNode, mask: Expr, lowest: float, columns: int, like: Expr) -> Expr:
@@ -54,8 +53,7 @@ def padding_mask(node: OnnxNode, mask: Expr, lowest: float, columns: int, like: 
         kept_tokens = _between(node, cast(mask, "int64"), columns)
         mask, rank, shape = kept_tokens, 2, node.shape(kept_tokens)
     wide = reshape(node, mask, {2: (shape[0], 1, 1, shape[-1]), 3: (shape[0], 1, *shape[1:])}.get(rank, shape))
-    kept = cast(cast(wide, "bool"), node.dtype(like))
-    return (1 - kept) * lowest
+    return (1 - cast(cast(wide, "bool"), node.dtype(like))) * lowest
 
 
 def _between(node: OnnxNode, positions: Expr, columns: int) -> Expr:
@@ -180,7 +178,6 @@ def _projected(node: OnnxNode, heads: int) -> tuple[Expr, Expr, Expr]:
 @converts("RotaryEmbedding", domain=MICROSOFT)
 @in_float32
 def convert_rotary_embedding(node: OnnxNode) -> Expr:
-    """Pairs of elements turned by an angle that grows with the position."""
     node.ignore("is_packed_batching")
     node.choice("scale", 1.0, (1.0,))
     pairs, heads = bool(node.attr("interleaved", 0)), int(node.attr("num_heads", 0))

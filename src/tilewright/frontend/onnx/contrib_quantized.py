@@ -12,12 +12,7 @@ from tilewright.frontend.onnx.contrib import embedded
 from tilewright.frontend.onnx.nn import matmul_with
 from tilewright.frontend.onnx.node import OnnxNode, transpose
 from tilewright.frontend.onnx.pooling import average_pool, max_pool, windows
-from tilewright.frontend.onnx.quantize import (
-    code_bits,
-    qlinear_conv,
-    quantized_like,
-    real_of,
-)
+from tilewright.frontend.onnx.quantize import code_bits, qlinear_conv, quantized_like, real_of
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -60,7 +55,6 @@ def convert_qlinear_average_pool(node: OnnxNode, channels_last: bool = False) ->
 
 @converts("QLinearWhere", domain=MICROSOFT)
 def convert_qlinear_where(node: OnnxNode) -> Expr:
-    """Elementwise choice between two quantized tensors."""
     return quantized_like(node, op.where(node[0], real_of(node, 1), real_of(node, 4)), 7, 1)
 
 

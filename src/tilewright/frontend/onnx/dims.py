@@ -32,9 +32,7 @@ def is_one(dim: Dim) -> bool:
 def product(dims: Iterable[Dim]) -> Dim:
     """The product of `dims`; `Any()` if one is unknown."""
     listed = list(dims)
-    if not is_known(listed):
-        return Any()
-    return as_dim(math.prod(listed))
+    return Any() if not is_known(listed) else as_dim(math.prod(listed))
 
 
 def floor_div(a: Dim, b: Dim) -> Dim:

@@ -24,7 +24,6 @@ def convert_dft_17(node: OnnxNode, axis: int = 1) -> Expr:
 
 @converts("DFT", since=20)
 def convert_dft_20(node: OnnxNode) -> Expr:
-    """The axis as an input, by default the last of the signal."""
     return _dft(node, int(node.static(2, "axis").reshape(-1)[0]) if node.has(2) else -2)
 
 

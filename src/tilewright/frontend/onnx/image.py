@@ -17,14 +17,7 @@ from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
-from tilewright.runtime.host_ops.resample import (
-    COORDINATES,
-    ROUNDINGS,
-    Axis,
-    nearest_indices,
-    outside,
-    weighted_taps,
-)
+from tilewright.runtime.host_ops.resample import COORDINATES, ROUNDINGS, Axis, nearest_indices, outside, weighted_taps
 from tilewright.runtime.host_ops.resize import sized
 from tilewright.topi.shapes import Size, simplified
 
@@ -56,7 +49,6 @@ def convert_upsample(node: OnnxNode) -> Expr:
 
 @converts("Upsample", since=9)
 def convert_upsample_9(node: OnnxNode) -> Expr:
-    """Scales as an input."""
     return _upsample(node, node.static(1, "scales").tolist())
 
 

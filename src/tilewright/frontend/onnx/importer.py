@@ -32,13 +32,7 @@ from tilewright.frontend.onnx.broadcasting import stretched
 from tilewright.frontend.onnx.control import Fork, choose
 from tilewright.frontend.onnx.host import convert_on_host, host_name, needs_host
 from tilewright.frontend.onnx.load import DEFAULT_DOMAIN, LoadedModel, normalize_domain
-from tilewright.frontend.onnx.node import (
-    Environment,
-    Importer,
-    NeedsValue,
-    OnnxNode,
-    is_quantized_weight,
-)
+from tilewright.frontend.onnx.node import Environment, Importer, NeedsValue, OnnxNode, is_quantized_weight
 from tilewright.frontend.onnx.registry import converts
 from tilewright.frontend.onnx.schema import check_attributes, expand_node, has_definition
 from tilewright.frontend.onnx.tensors import array_of, dense_array_of

@@ -51,7 +51,6 @@ def convert_gather_nd(node: OnnxNode) -> Expr:
 
 @converts("OneHot", since=9)
 def convert_one_hot(node: OnnxNode) -> Expr:
-    """on where the index equals the position along a new axis, else off."""
     depth = int(node.static(1, "depth").reshape(-1)[0])
     if depth < 0:
         raise ModelError(f"{node.label}: the depth {depth} is negative")
@@ -63,7 +62,6 @@ def convert_one_hot(node: OnnxNode) -> Expr:
 @converts("Trilu", since=14)
 @converts("Trilu", domain=MICROSOFT)
 def convert_trilu(node: OnnxNode, upper: int = 1) -> Expr:
-    """The upper or lower triangle, zero elsewhere."""
     diagonal = int(node.static(1, "diagonal").reshape(-1)[0]) if node.has(1) else 0
     ones = np.ones(node.shape()[-2:], bool)
     mask = np.triu(ones, diagonal) if upper else np.tril(ones, diagonal)
@@ -133,7 +131,6 @@ def _from_front(node: OnnxNode, indices: Expr, extent: int) -> Expr:
 
 @converts("ScatterND", since=11)
 def convert_scatter_nd(node: OnnxNode) -> Expr:
-    """data with slices replaced or combined, at index tuples."""
     reduction = _REDUCTIONS[node.choice("reduction", "none", tuple(_REDUCTIONS))]
     indices, shape = node.array(1), node.shape()
     depth = node.shape(1)[-1]

@@ -132,14 +132,12 @@ _VARIADIC: dict[str, Callable[[Expr, Expr], Expr]] = {"Max": op.maximum, "Min": 
 @converts(*_VARIADIC)
 @in_float32
 def convert_variadic(node: OnnxNode) -> Expr:
-    """Left fold of a binary operator over all inputs."""
     return reduce(_VARIADIC[node.op_type], node.given())
 
 
 @converts("Mean")
 @in_float32
 def convert_mean(node: OnnxNode) -> Expr:
-    """Sum of the inputs over their count."""
     values = node.given()
     return reduce(op.add, values) * (1.0 / len(values))
 
@@ -214,13 +212,11 @@ def _computable(node: OnnxNode) -> Expr:
 
 @converts("Where", since=9)
 def convert_where(condition: Expr, x: Expr, y: Expr) -> Expr:
-    """Elementwise choice with broadcasting."""
     return op.where(condition, x, y)
 
 
 @converts("IsNaN", since=9)
 def convert_isnan(node: OnnxNode) -> Expr:
-    """True where an element is no number."""
     return op.isnan(_computable(node))
 
 

@@ -25,7 +25,6 @@ TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 @converts("ArrayFeatureExtractor", domain=ML)
 def convert_array_feature_extractor(node: OnnxNode) -> Expr:
-    """Columns of the last axis by index."""
     data = reshape(node, node[0], (1, node.shape()[0])) if node.rank() == 1 else node[0]
     count = int(np.prod(node.shape(1)))
     return op.take(data, reshape(node, node[1], (count,)), axis=node.rank(data) - 1, mode="clip")
@@ -33,17 +32,14 @@ def convert_array_feature_extractor(node: OnnxNode) -> Expr:
 
 @converts("Binarizer", domain=ML)
 def convert_binarizer(node: OnnxNode, x: Expr, threshold: float = 0.0) -> Expr:
-    """1 above a threshold, else 0."""
-    above = x > constant(threshold, node.dtype())
-    return op.cast(above, dtype=str(node.dtype()))
+    return op.cast(x > constant(threshold, node.dtype()), dtype=str(node.dtype()))
 
 
 @converts("Scaler", domain=ML)
 def convert_scaler(node: OnnxNode) -> Expr:
     """(x - offset) * scale, as floats."""
     offset = constant(node.attr("offset") or [0.0], "float32")
-    scale = constant(node.attr("scale") or [1.0], "float32")
-    return (cast(node[0], "float32") - offset) * scale
+    return (cast(node[0], "float32") - offset) * constant(node.attr("scale") or [1.0], "float32")
 
 
 @converts("Normalizer", domain=ML)
@@ -106,7 +102,6 @@ def convert_one_hot_encoder(node: OnnxNode) -> Expr:
 # -------------------------------------------------------------------------------------------------- linear models
 @converts("LinearRegressor", domain=ML)
 def convert_linear_regressor(node: OnnxNode, x: Expr, targets: int = 1, post_transform: str = "NONE") -> Expr:
-    """x A' + b for each target."""
     weights = np.array(node.require("coefficients"), np.float32).reshape(targets, -1)
     scores = op.nn.dense(cast(x, "float32"), constant(weights, "float32"), units=targets)
     intercepts = node.attr("intercepts")

@@ -39,7 +39,6 @@ def convert_label_encoder_1(node: OnnxNode, default_string: str = "_Unused", def
 
 @converts("LabelEncoder", since=2, domain=ML)
 def convert_label_encoder(node: OnnxNode) -> Expr:
-    """Keys to values by a table, with a default for what it lacks."""
     keys, _ = _column(node, "keys")
     values, dtype = _column(node, "values")
     fallback = {"string": "_Unused", "int64": -1, "float32": -0.0}
@@ -75,7 +74,6 @@ def _encoded(node: OnnxNode, keys: Sequence[Any], values: Sequence[Any], default
 
 @converts("CategoryMapper", domain=ML)
 def convert_category_mapper(node: OnnxNode, default_string: str = "_Unused", default_int64: int = -1) -> Expr:
-    """Texts to numbers by a table, or numbers to texts."""
     texts, numbers = node.require("cats_strings"), node.require("cats_int64s")
     if node.dtype().is_string:
         return _encoded(node, texts, numbers, default_int64, "int64")
@@ -84,7 +82,6 @@ def convert_category_mapper(node: OnnxNode, default_string: str = "_Unused", def
 
 @converts("ZipMap", domain=ML)
 def convert_zip_map(node: OnnxNode) -> Expr:
-    """Each row of scores as a map from label to score."""
     labels = node.attr("classlabels_strings") or node.attr("classlabels_int64s") or []
     key = "string" if labels and isinstance(labels[0], str) else "int64"
     node.ignore("classlabels_int64s")
@@ -94,7 +91,6 @@ def convert_zip_map(node: OnnxNode) -> Expr:
 
 @converts("DictVectorizer", domain=ML)
 def convert_dict_vectorizer(node: OnnxNode) -> Expr:
-    """The values of a map in the order of a vocabulary, zero for what is missing."""
     words = node.attr("string_vocabulary") or node.attr("int64_vocabulary") or []
     node.ignore("int64_vocabulary")
     kind, parts = parts_of(type_of(node[0]))
@@ -106,7 +102,6 @@ def convert_dict_vectorizer(node: OnnxNode) -> Expr:
 
 @converts("CastMap", domain=ML)
 def convert_cast_map(node: OnnxNode, x: Expr, cast_to: str = "TO_FLOAT", max_map: int = 1) -> Expr:
-    """The values of a map by rising key, as a row of numbers or texts."""
     target = {"TO_FLOAT": "float32", "TO_INT64": "int64", "TO_STRING": "string"}[cast_to]
     sparse = node.choice("map_form", "DENSE", ("DENSE", "SPARSE")) == "SPARSE"
     result = TensorType((1, max_map if sparse else AnyDim()), target)

@@ -18,7 +18,6 @@ from tilewright.relay.ir.type import as_dim
 
 @converts("Conv")
 def convert_conv(node: OnnxNode) -> Expr:
-    """Convolution over one, two or more spatial axes, with optional bias."""
     result = convolve(node, node[0], node[1])
     return op.nn.bias_add(result, node[2], axis=1) if node.has(2) else result
 
@@ -199,7 +198,6 @@ def _transposed_windows(node: OnnxNode, extents: Sequence[int], kernel: list[int
 
 @converts("Gemm")
 def convert_gemm(node: OnnxNode) -> Expr:
-    """alpha * A' B' + beta * C, where ' is an optional transposition."""
     left = transpose(node[0], (1, 0)) if node.attr("transA", 0) else node[0]
     right = node[1] if node.attr("transB", 0) else transpose(node[1], (1, 0))
     alpha, beta = float(node.attr("alpha", 1.0)), float(node.attr("beta", 1.0))
@@ -219,7 +217,6 @@ def convert_gemm(node: OnnxNode) -> Expr:
 
 @converts("MatMul")
 def convert_matmul(node: OnnxNode) -> Expr:
-    """NumPy's matmul: vectors, matrices, and batches of them with broadcasting."""
     return matmul(node, node[0], node[1])
 
 

@@ -177,9 +177,7 @@ class OnnxNode(NodeInputs):
         """
         self._read.add(name)
         entry = self._attributes.get(name)
-        if entry is None:
-            return self.default(default)
-        return self._decode(entry)
+        return self.default(default) if entry is None else self._decode(entry)
 
     def attribute(self, name: str) -> Any:
         """As `NodeInputs`."""

@@ -100,7 +100,6 @@ def _statistics(node: OnnxNode, data: Expr, axes: tuple[int, ...], epsilon: floa
 @converts("InstanceNormalization")
 @in_float32
 def convert_instance_normalization(x: Expr, scale: Expr, bias: Expr, epsilon: float = 1e-5) -> Expr:
-    """Statistics over the spatial axes of each sample and channel."""
     return op.nn.instance_norm(x, scale, bias, axis=1, epsilon=epsilon)
 
 
@@ -133,8 +132,7 @@ def convert_lp_normalization(node: OnnxNode) -> Expr:
         norm = op.sum(op.abs(data), axis=(axis,), keepdims=True)
     else:
         norm = op.sqrt(op.sum(data * data, axis=(axis,), keepdims=True))
-    zero = op.equal(norm, 0)
-    return data / op.where(zero, 1, norm)
+    return data / op.where(op.equal(norm, 0), 1, norm)
 
 
 @converts("LRN")

@@ -97,8 +97,7 @@ def convert_max_pool(node: OnnxNode, storage_order: bool = False) -> list[Expr]:
     if node.wants(1):
         if not is_static(node.shape()):
             node.unsupported(f"the places of the largest elements, as the shape {list(node.shape())} varies")
-        column_major = storage_order
-        return _pool_with_positions(node, _max_windows(node, node.shape()[2:]), column_major)
+        return _pool_with_positions(node, _max_windows(node, node.shape()[2:]), storage_order)
     return [max_pool(node, node[0])]
 
 
@@ -176,8 +175,7 @@ def _column_major(positions: np.ndarray, extents: Sequence[int]) -> np.ndarray:
 @converts("AveragePool")
 def convert_average_pool(node: OnnxNode) -> Expr:
     """Mean over windows; padding counts only with count_include_pad, what ceil_mode adds never does."""
-    extents = node.shape()[2:]
-    return average_pool(node, node[0], windows(node, extents, node.require("kernel_shape")))
+    return average_pool(node, node[0], windows(node, node.shape()[2:], node.require("kernel_shape")))
 
 
 def average_pool(node: OnnxNode, data: Expr, found: list[Window]) -> Expr:
@@ -221,8 +219,7 @@ def _pool(node: OnnxNode, data: Expr, found: list[Window], kind: str) -> Expr:
     """Pool the spatial axes of `data`: mean and maximum over a box are those over its sides, one after another."""
     shape = node.shape(data)
     if len(found) == 1:
-        wide = op.expand_dims(data, axis=2)
-        return op.squeeze(_pool2d(wide, (Window(1), found[0]), kind), axis=(2,))
+        return op.squeeze(_pool2d(op.expand_dims(data, axis=2), (Window(1), found[0]), kind), axis=(2,))
     if len(found) == 2:
         return _pool2d(data, (found[0], found[1]), kind)
     merged = reshape(node, data, (shape[0], int(np.prod(shape[1:-2])), *shape[-2:]))
@@ -250,7 +247,6 @@ def _pool2d(data: Expr, pair: tuple[Window, Window], kind: str) -> Expr:
 @converts("LpPool", since=2)
 @in_float32
 def convert_lp_pool(node: OnnxNode, x: Expr, p: float = 2.0, ceil_mode: int = 0) -> Expr:
-    """p-norm over windows."""
     data = op.abs(x)
     kernel = node.require("kernel_shape")
     found = windows(node, node.shape()[2:], kernel)
@@ -265,7 +261,6 @@ def convert_lp_pool(node: OnnxNode, x: Expr, p: float = 2.0, ceil_mode: int = 0)
 
 @converts("GlobalAveragePool")
 def convert_global_average_pool(node: OnnxNode) -> Expr:
-    """Mean over all spatial axes, which stay with extent 1."""
     if node.rank() == 4:
         return op.nn.global_avg_pool2d(node[0])
     return op.mean(node[0], axis=tuple(range(2, node.rank())), keepdims=True)
@@ -273,7 +268,6 @@ def convert_global_average_pool(node: OnnxNode) -> Expr:
 
 @converts("GlobalMaxPool")
 def convert_global_max_pool(node: OnnxNode) -> Expr:
-    """Maximum over all spatial axes, which stay with extent 1."""
     if node.rank() == 4:
         return op.nn.global_max_pool2d(node[0])
     return op.max(node[0], axis=tuple(range(2, node.rank())), keepdims=True)
@@ -282,7 +276,6 @@ def convert_global_max_pool(node: OnnxNode) -> Expr:
 @converts("GlobalLpPool", since=2)
 @in_float32
 def convert_global_lp_pool(node: OnnxNode, x: Expr, p: float = 2.0) -> Expr:
-    """p-norm over all spatial axes."""
     data = op.abs(x)
     axes = tuple(range(2, node.rank()))
     powered = data * data if p == 2 else op.power(data, like(p, data))

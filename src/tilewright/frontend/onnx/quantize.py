@@ -142,7 +142,6 @@ def convert_conv_integer(node: OnnxNode) -> Expr:
 
 @converts("QLinearMatMul", since=10)
 def convert_qlinear_matmul(node: OnnxNode) -> Expr:
-    """The product of quantized tensors, quantized to the output's scale."""
     left = _shifted(node, node[0], node[2], node.rank(0) - 2 if node.rank(0) > 1 else 0)
     right = _shifted(node, node[3], node[5], node.rank(3) - 1)
     product = matmul(node, left, right)
@@ -195,8 +194,7 @@ def qlinear_conv(node: OnnxNode, data: Expr) -> Expr:
 # ------------------------------------------------------------------------ com.microsoft, as onnxruntime has them
 def real_of(node: OnnxNode, data: int) -> Expr:
     """The real numbers of the quantized input `data`, whose scale and zero point follow it."""
-    zero = zero_point_of(node, data + 2)
-    return qnn.dequantize(node[data], node[data + 1], cast(zero, "int32"))
+    return qnn.dequantize(node[data], node[data + 1], cast(zero_point_of(node, data + 2), "int32"))
 
 
 def quantized_like(node: OnnxNode, value: Expr, scale: int, like: int) -> Expr:
@@ -210,7 +208,6 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {"QLinearAdd": op.add, "QLine
 
 @converts(*_BINARY, domain=MICROSOFT)
 def convert_qlinear_binary(node: OnnxNode) -> Expr:
-    """Broadcasting arithmetic of quantized tensors."""
     return quantized_like(node, _BINARY[node.op_type](real_of(node, 0), real_of(node, 3)), 6, 0)
 
 
@@ -223,14 +220,12 @@ _UNARY: dict[str, Callable[[OnnxNode, Expr], Expr]] = {
 
 @converts(*_UNARY, domain=MICROSOFT)
 def convert_qlinear_unary(node: OnnxNode) -> Expr:
-    """A function of the real numbers that a quantized tensor stands for."""
     node.ignore("opset")
     return quantized_like(node, _UNARY[node.op_type](node, real_of(node, 0)), 3, 0)
 
 
 @converts("QLinearGlobalAveragePool", domain=MICROSOFT)
 def convert_qlinear_global_average_pool(node: OnnxNode, channels_last: int = 0) -> Expr:
-    """The mean over all positions, channels first or last."""
     rank = node.rank()
     axes = tuple(range(1, rank - 1)) if channels_last else tuple(range(2, rank))
     return quantized_like(node, op.mean(real_of(node, 0), axis=axes, keepdims=True), 3, 0)
@@ -238,7 +233,6 @@ def convert_qlinear_global_average_pool(node: OnnxNode, channels_last: int = 0) 
 
 @converts("QLinearConcat", domain=MICROSOFT)
 def convert_qlinear_concat(node: OnnxNode, axis: int) -> Expr:
-    """Quantized tensors joined along an axis, each brought to the output's scale."""
     parts = [real_of(node, index) for index in range(2, len(node.inputs), 3)]
     joined = op.concatenate(Tuple(parts), axis=axis)
     return qnn.quantize(joined, node[0], cast(node[1], "int32"), out_dtype=str(node.dtype(1)))
@@ -246,13 +240,11 @@ def convert_qlinear_concat(node: OnnxNode, axis: int) -> Expr:
 
 @converts("DequantizeLinear", "QuantizeLinear", domain=MICROSOFT)
 def convert_microsoft_linear(node: OnnxNode) -> Expr:
-    """The operators of onnxruntime's own domain mean the same as ONNX's."""
     return convert_dequantize_linear(node) if node.op_type == "DequantizeLinear" else convert_quantize_linear(node)
 
 
 @converts("MatMulIntegerToFloat", domain=MICROSOFT)
 def convert_matmul_integer_to_float(node: OnnxNode) -> Expr:
-    """The product of quantized matrices as real numbers, with an optional bias."""
     left = _shifted(node, node[0], _given(node, 4), None)
     right = _shifted(node, node[1], _given(node, 5), node.rank(1) - 1)
     product = op.cast(matmul(node, left, right), dtype="float32")

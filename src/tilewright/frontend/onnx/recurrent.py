@@ -46,12 +46,7 @@ def convert_recurrent(node: OnnxNode) -> list[Expr]:
     directions, rows, width = node.shape(1)
     weight = reshape(node, cast(node[1], dtype), (directions * rows, width))
     return recurrent_layer(
-        node,
-        LayerWeights(
-            lambda data: op.nn.dense(data, weight, units=directions * rows),
-            cast(node[2], dtype),
-            {},
-        ),
+        node, LayerWeights(lambda data: op.nn.dense(data, weight, units=directions * rows), cast(node[2], dtype), {})
     )
 
 

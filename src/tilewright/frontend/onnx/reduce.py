@@ -75,14 +75,12 @@ def convert_reduce_1(node: OnnxNode) -> Expr:
 @converts("ReduceSum", since=13)
 @in_float32
 def convert_reduce_sum_13(node: OnnxNode) -> Expr:
-    """Axes as an optional input."""
     return _reduce(node, node.optional_ints(1, "axes"))
 
 
 @converts(*(name for name in _REDUCTIONS if name != "ReduceSum"), since=18)
 @in_float32
 def convert_reduce_18(node: OnnxNode) -> Expr:
-    """Axes as an optional input."""
     return _reduce(node, node.optional_ints(1, "axes"))
 
 
@@ -94,6 +92,4 @@ def convert_arg_extremum(node: OnnxNode, data: Expr, keepdims: bool = True, sele
     found = cast(
         reduction(op.reverse(data, axis=axis) if select_last_index else data, axis=axis, keepdims=keepdims), "int64"
     )
-    if select_last_index:
-        return like(node.shape()[axis] - 1, found) - found
-    return found
+    return like(node.shape()[axis] - 1, found) - found if select_last_index else found

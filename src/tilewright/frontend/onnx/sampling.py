@@ -199,8 +199,7 @@ def _tap_positions(
 ) -> np.ndarray:  # fmt: skip
     """The coordinates that each tap reads without an offset along an axis: (1, taps, rows, columns)."""
     tap = np.indices(kernel)[axis].reshape(-1, 1, 1) * dilations[axis]
-    step = np.indices(out)[axis][None] * strides[axis]
-    return (tap + step - pads[axis])[None].astype(np.float64)
+    return (tap + (np.indices(out)[axis][None] * strides[axis]) - pads[axis])[None].astype(np.float64)
 
 
 @converts("Col2Im", since=18)
@@ -232,5 +231,4 @@ def convert_col2im(node: OnnxNode) -> Expr:
     flat = reshape(node, node[0], (batch * channels, count * positions))
     zero = constant(np.zeros((batch * channels, 1)), node.dtype())
     picked = op.take(concatenate([flat, zero], 1), Constant(table), axis=1, mode="clip")
-    summed = op.sum(picked, axis=(axes + 1,), keepdims=False)
-    return reshape(node, summed, (batch, channels, *image))
+    return reshape(node, op.sum(picked, axis=(axes + 1,), keepdims=False), (batch, channels, *image))

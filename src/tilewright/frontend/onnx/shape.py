@@ -34,7 +34,6 @@ def convert_shape(node: OnnxNode, start: int = 0) -> Expr:
 
 @converts("Size")
 def convert_size(node: OnnxNode) -> Expr:
-    """The element count as an int64 scalar."""
     count = product(node.shape())
     return constant(count, "int64") if isinstance(count, int) else op.prod(shape_of(node[0]), axis=(0,), keepdims=False)
 

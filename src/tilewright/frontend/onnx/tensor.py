@@ -23,7 +23,6 @@ _PLAIN_VALUES = {"value_float": "float32", "value_floats": "float32", "value_int
 
 @converts("Constant")
 def convert_constant(node: OnnxNode) -> Expr:
-    """The value of whichever attribute is given."""
     value = node.attr("value")
     value = node.attr("sparse_value") if value is None else value
     if value is not None:
@@ -143,7 +142,6 @@ def _below_zero(position: Any) -> bool:
 
 @converts("Transpose")
 def convert_transpose(node: OnnxNode) -> Expr:
-    """Permuted axes, by default in reverse."""
     rank = node.rank()
     return transpose(node[0], node.axes(node.attr("perm", list(range(rank))[::-1]), rank))
 
@@ -158,14 +156,12 @@ def convert_tile_1(node: OnnxNode) -> Expr:
 
 @converts("Tile", since=6)
 def convert_tile_6(node: OnnxNode) -> Expr:
-    """A repeat count for each axis."""
     repeats = node.ints(1, "repeats")
     return node[0] if all(count == 1 for count in repeats) else op.tile(node[0], reps=tuple(repeats))
 
 
 @converts("Expand", since=8)
 def convert_expand(node: OnnxNode) -> Expr:
-    """Broadcast to the common shape of the input and the target."""
     target = node.dims(1, "shape")
     if not is_known((*node.shape(), *target)):
         raise NeedsValue(f"{node.label}: the sizes {list(node.shape())} of its input are known at run time only")

@@ -47,7 +47,6 @@ def _regularized(node: OnnxNode, x: Expr, gradient: Expr, coefficient: float) ->
 
 @converts("Adagrad", domain=_DOMAIN)
 def convert_adagrad(node: OnnxNode) -> list[Expr]:
-    """Rates divided by the root of the sum of all squared gradients so far."""
     decay, epsilon = float(node.attr("decay_factor", 0.0)), float(node.attr("epsilon", 0.0))
     norm = float(node.attr("norm_coefficient", 0.0))
     step = op.cast(node[1], dtype="float32")

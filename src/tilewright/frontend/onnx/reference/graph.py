@@ -70,13 +70,7 @@ class OnnxGraph(Graph):
 def nodes_of_model(proto: Any) -> list[Node]:
     """The nodes of the main graph; the importer calls those without a name by operator and number."""
     return [
-        Node(
-            node.name,
-            node.name or f"{node.op_type}_{index}",
-            node.op_type,
-            tuple(_reads(node)),
-            tuple(node.output),
-        )
+        Node(node.name, node.name or f"{node.op_type}_{index}", node.op_type, tuple(_reads(node)), tuple(node.output))
         for index, node in enumerate(proto.graph.node)
     ]
 
