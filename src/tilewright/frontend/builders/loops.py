@@ -14,15 +14,9 @@ from tilewright.relay.ir.type_of import type_of
 
 
 def recursive_call(
-    functions: dict[GlobalVar, Function],
-    label: str,
-    params: Sequence[Var],
-    results: int,
-    test: Expr,
-    again: Sequence[Expr],
-    start: Sequence[Expr],
-    span: str,
-) -> Call:
+    functions: dict[GlobalVar, Function], label: str, params: Sequence[Var], results: int, test: Expr,
+    again: Sequence[Expr], start: Sequence[Expr], span: str,
+) -> Call:  # fmt: skip
     """A call with `start` of a new function, entered in `functions`, that calls itself with `again` while `test`.
 
     Its result is the tuple of its first `results` parameters. `test` is a bool of one element.

@@ -89,14 +89,11 @@ def _cubic(a: float, b: float) -> Callable[[np.ndarray], np.ndarray]:
 
 _KERNELS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
     "nearest": (lambda x: np.where(np.abs(x) <= 0.5, 1.0, 0.0), 0.5),
-    "bilinear": (lambda x: np.maximum(1 - np.abs(x), 0.0), 1.0),
-    "bicubic": (_cubic(0.0, 0.5), 2.0),
+    "bilinear": (lambda x: np.maximum(1 - np.abs(x), 0.0), 1.0), "bicubic": (_cubic(0.0, 0.5), 2.0),
     "mitchellcubic": (_cubic(1 / 3, 1 / 3), 2.0),
-    "gaussian": (lambda x: np.where(np.abs(x) < 1.5, np.exp(-0.5 * (2 * x) ** 2), 0.0), 1.5),
-    "lanczos1": _lanczos(1),
-    "lanczos3": _lanczos(3),
-    "lanczos5": _lanczos(5),
-}
+    "gaussian": (lambda x: np.where(np.abs(x) < 1.5, np.exp(-0.5 * (2 * x) ** 2), 0.0), 1.5), "lanczos1": _lanczos(1),
+    "lanczos3": _lanczos(3), "lanczos5": _lanczos(5),
+}  # fmt: skip
 
 
 def resize_matrix(

@@ -38,15 +38,9 @@ def same_padding(extent: int, size: int, stride: int, dilation: int = 1) -> tupl
 
 
 def pool(
-    data: Expr,
-    kind: str,
-    size: Sequence[int],
-    strides: Sequence[int],
-    before: Sequence[int],
-    counts: Sequence[int] | None = None,
-    behind: Sequence[int] | None = None,
-    padding_counts: bool = False,
-) -> Expr:
+    data: Expr, kind: str, size: Sequence[int], strides: Sequence[int], before: Sequence[int],
+    counts: Sequence[int] | None = None, behind: Sequence[int] | None = None, padding_counts: bool = False,
+) -> Expr:  # fmt: skip
     """Maxima (`kind` "max") or means ("mean") of windows of [N, C, spatial …].
 
     `counts` says how many windows each axis has; they may reach behind the data. Without it `behind` is the padding
@@ -84,14 +78,9 @@ def pool(
 
 
 def _covered(
-    extents: Sequence[int],
-    size: Sequence[int],
-    strides: Sequence[int],
-    before: Sequence[int],
-    counts: Sequence[int],
-    first: Sequence[int],
-    reached: Sequence[int],
-) -> np.ndarray:
+    extents: Sequence[int], size: Sequence[int], strides: Sequence[int], before: Sequence[int], counts: Sequence[int],
+    first: Sequence[int], reached: Sequence[int],
+) -> np.ndarray:  # fmt: skip
     """The number of positions each window has between `first` before the data and `reached` behind it."""
     total: np.ndarray = np.ones((), np.int64)
     for axis, count in enumerate(counts):
@@ -114,14 +103,9 @@ def convolution(
 
 
 def transposed_convolution(
-    data: Expr,
-    weights: Expr,
-    strides: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
+    data: Expr, weights: Expr, strides: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int,
     output_padding: Sequence[int] | None = None,
-) -> Expr:
+) -> Expr:  # fmt: skip
     """[N, C, spatial …] with filters [C, O / groups, spatial …]; `padding` is cut off before, then behind."""
     rank = len(strides)
     _check_rank(rank)

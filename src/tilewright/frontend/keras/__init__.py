@@ -66,11 +66,6 @@ def supported_operations() -> list[str]:
 
 
 __all__ = [
-    "converts",
-    "from_keras",
-    "initial_states",
-    "operation",
-    "supported_layers",
-    "supported_operations",
+    "converts", "from_keras", "initial_states", "operation", "supported_layers", "supported_operations",
     "unsupported_layers",
-]
+]  # fmt: skip

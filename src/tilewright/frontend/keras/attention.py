@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.frontend.builders import functions
 from tilewright.frontend.builders.product import einsum, matmul
 from tilewright.frontend.idioms import cast, dtype_of, full, like, rank_of, shape_of, transpose
-from tilewright.frontend.keras.activation import masked_softmax
+from tilewright.frontend.keras.core import masked_softmax
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
 from tilewright.relay import op
@@ -37,12 +37,9 @@ def both(first: Expr | None, second: Expr | None) -> Expr | None:
 # ------------------------------------------------------------------------------------------------ without projections
 @converts("Attention", "AdditiveAttention")
 def convert_attention(
-    layer: Layer,
-    inputs: Sequence[Expr],
-    mask: Any = None,
-    return_attention_scores: bool = False,
+    layer: Layer, inputs: Sequence[Expr], mask: Any = None, return_attention_scores: bool = False,
     use_causal_mask: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Dot products, or sums through tanh (Bahdanau et al. 2015), as scores of values."""
     query, value, *rest = inputs
     key = rest[0] if rest else value
@@ -110,17 +107,10 @@ def _mask(
 
 @converts("MultiHeadAttention")
 def convert_multi_head_attention(
-    layer: Layer,
-    query: Expr,
-    value: Expr,
-    key: Any = None,
-    query_mask: Any = None,
-    value_mask: Any = None,
-    key_mask: Any = None,
-    attention_mask: Any = None,
-    return_attention_scores: bool = False,
+    layer: Layer, query: Expr, value: Expr, key: Any = None, query_mask: Any = None, value_mask: Any = None,
+    key_mask: Any = None, attention_mask: Any = None, return_attention_scores: bool = False,
     use_causal_mask: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Vaswani et al. 2017; the attention goes over all axes between batch and features, or `attention_axes`."""
     key_given = isinstance(key, Expr)
     key = key if key_given else value
@@ -203,17 +193,10 @@ def _output(layer: Layer, value: Expr, query: Expr) -> Expr:
 
 @converts("GroupQueryAttention", "GroupedQueryAttention", passes_mask=True)
 def convert_grouped_attention(
-    layer: Layer,
-    query: Expr,
-    value: Expr,
-    key: Any = None,
-    query_mask: Any = None,
-    value_mask: Any = None,
-    key_mask: Any = None,
-    attention_mask: Any = None,
-    return_attention_scores: bool = False,
+    layer: Layer, query: Expr, value: Expr, key: Any = None, query_mask: Any = None, value_mask: Any = None,
+    key_mask: Any = None, attention_mask: Any = None, return_attention_scores: bool = False,
     use_causal_mask: bool = False,
-) -> Any:
+) -> Any:  # fmt: skip
     """Ainslie et al. 2023: several heads of queries share one of keys and values."""
     key_given = isinstance(key, Expr)
     key = key if key_given else value

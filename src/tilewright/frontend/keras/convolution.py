@@ -15,7 +15,7 @@ from tilewright.frontend.builders.sliding import (
     transposed_convolution,
 )
 from tilewright.frontend.idioms import cast, dtype_of, rank_of, shape_of
-from tilewright.frontend.keras.activation import activated
+from tilewright.frontend.keras.core import activated
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
 from tilewright.relay import op

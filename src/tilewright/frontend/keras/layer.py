@@ -93,14 +93,9 @@ class Layer(Described):
     """A layer of one position in the model; layers inside it have weights below its own."""
 
     def __init__(
-        self,
-        class_name: str,
-        name: str,
-        config: Mapping[str, Any],
-        weights: Weights,
-        importer: LayerImporter,
+        self, class_name: str, name: str, config: Mapping[str, Any], weights: Weights, importer: LayerImporter,
         scope: str,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(class_name, name, config, scope)
         self.weights = weights
         self.importer = importer
@@ -327,10 +322,10 @@ def call_operation(converter: Callable[..., Any], item: Operation, args: Sequenc
         if kinds[name] == "Expr" and given[name] is not None:
             (given[name],) = tensors(given[name])
     operand = next((value for value in given.values() if isinstance(value, Expr)), None)
-    for name in given if operand is not None else ():
-        if kinds[name] in ("Axis", "Axes") and (kinds[name] == "Axes" or given[name] is not None):
+    for name, kind in kinds.items():
+        if operand is not None and (kind == "Axes" or (kind == "Axis" and given[name] is not None)):
             axes = axes_of(operand, given[name])
-            given[name] = axes if kinds[name] == "Axes" else axes[0]
+            given[name] = axes if kind == "Axes" else axes[0]
     return converter(*bound.args, **bound.kwargs)
 
 

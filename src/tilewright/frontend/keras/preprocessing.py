@@ -1,7 +1,8 @@
-"""Preprocessing of numbers: normalization, bins, categories, and tables of integers."""
+"""Preprocessing of numbers: normalization, bins, categories, tables of integers, and text."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,126 @@ def _words_at(layer: Layer, inputs: Expr, words: np.ndarray, mask_token: Any) ->
     codes = cast(inputs, "int64")
     known = op.logical_and(codes >= 0, codes < constant(len(table), "int64"))
     return op.where(known, op.take(Constant(table), codes, axis=0), constant(unknown, "int64"))
+
+
+# ----------------------------------------------------------------------------------------------------------------- Text
+@converts("Hashing")
+def convert_hashing(layer: Layer, inputs: Expr) -> Expr:
+    bins, mask = int(layer["num_bins"]), layer.get("mask_value")
+    mode, salt = str(layer.get("output_mode", "int")), layer.get("salt")
+    masked = mask is not None and bins > 1
+    values = cast(inputs, "int64") if is_float(dtype_of(inputs)) else inputs
+    positions: Expr = text.text_hash(values, bins - masked, [salt, salt] if isinstance(salt, int) else salt)
+    if masked:
+        positions = op.where(_equal(inputs, mask), constant(0, "int64"), positions + 1)
+    if mode == "int":
+        return cast(positions, layer.compute_dtype)
+    return encoded(layer, positions, bins, mode)
+
+
+def _equal(values: Expr, wanted: Any) -> Expr:
+    """True where an element, text or number, is `wanted`."""
+    if dtype_of(values) != "string":
+        return op.equal(values, constant(wanted, dtype_of(values)))
+    return op.equal(text.look_up(values, [str(wanted)], [1], 0), constant(1, "int64"))
+
+
+@converts("HashedCrossing")
+def convert_hashed_crossing(layer: Layer, inputs: Sequence[Expr]) -> Expr:
+    bins, mode = int(layer["num_bins"]), str(layer.get("output_mode", "int"))
+    columns = [one if dtype_of(one) == "string" else cast(one, "int64") for one in inputs]
+    positions: Expr = text.text_cross(columns, bins)
+    if mode == "int":
+        return cast(positions, layer.compute_dtype)
+    return encoded(layer, positions, bins, mode)
+
+
+@converts("StringLookup")
+def convert_string_lookup(layer: Layer, inputs: Expr) -> Expr:
+    mask, unknown = layer.get("mask_token"), int(layer.get("num_oov_indices", 1))
+    mode = _mode(layer)
+    lead = 1 if mask is not None and mode == "int" else 0
+    words = _words(layer, [mask] * lead + [layer.get("oov_token", "[UNK]")] * unknown)
+    if layer.get("invert"):
+        positions = range(lead + unknown, lead + unknown + len(words))
+        keys, found = [*([0] * lead), *positions], [*([mask] * lead), *words]
+        return text.look_up(cast(inputs, "int64"), keys, found, layer.get("oov_token", "[UNK]"), "string")
+    return _looked_up(layer, inputs, words, mask, unknown, mode)
+
+
+def _mode(layer: Layer) -> str:
+    mode = str(layer.get("output_mode", "int"))
+    return {"binary": "multi_hot", "tf-idf": "tf_idf"}.get(mode, mode)
+
+
+def _words(layer: Layer, lead: list[Any]) -> list[str]:
+    """The vocabulary without the tokens that stand for what is masked or unknown."""
+    listed = layer.get("vocabulary")
+    if isinstance(listed, dict):
+        listed = (listed.get("config") or {}).get("value")
+    if listed is None:
+        listed = layer.importer.asset_lines(layer, "vocabulary.txt")
+    if not isinstance(listed, list) or not listed:
+        layer.wrong("it has no vocabulary in the file; give it to the layer, or call adapt before the model is saved")
+    words = [str(word) for word in listed]
+    return words[len(lead) :] if words[: len(lead)] == lead else words
+
+
+def _looked_up(layer: Layer, inputs: Expr, words: list[str], mask: str | None, unknown: int, mode: str) -> Expr:
+    """The position of each text in the vocabulary, behind those of the mask and of unknown texts."""
+    lead = 1 if mask is not None and mode == "int" else 0
+    first = lead + unknown
+    keys, positions = list(words), list(range(first, first + len(words)))
+    depth = int(layer["max_tokens"]) if layer.get("pad_to_max_tokens") else len(words) + first
+    if mask is not None:  # counted nowhere
+        keys.append(mask)
+        positions.append(0 if mode == "int" else depth)
+    default = None if not unknown else lead if unknown == 1 else -1
+    found: Expr = text.look_up(inputs, keys, positions, default)
+    if unknown > 1:
+        chosen = text.text_hash(inputs, unknown, layer.get("salt")) + lead
+        found = op.where(op.equal(found, constant(-1, "int64")), chosen, found)
+    if mode == "int":
+        return found
+    if mode != "tf_idf":
+        return cast(encoded(layer, found, depth, mode), "int64")
+    return cast(encoded(layer, found, depth, "count"), "float32") * _weights(layer, words, first, depth)
+
+
+def _weights(layer: Layer, words: list[str], first: int, depth: int) -> Expr:
+    """The multipliers of counts of words: those of the special tokens, which have none, are their mean."""
+    given = layer.get("idf_weights")
+    if isinstance(given, dict):
+        given = (given.get("config") or {}).get("value")
+    if given is None:
+        (weights,) = layer.array("idf_weights")
+    else:
+        weights = np.asarray(given, "float64")
+        if len(weights) == len(words):
+            weights = np.concatenate([np.full(first, weights.mean()), weights])
+    if weights.ndim != 1 or len(weights) > depth:
+        layer.wrong(f"its idf_weights of shape {list(weights.shape)} do not fit {depth} tokens")
+    return constant(np.pad(weights, (0, depth - len(weights))), "float32")
+
+
+@converts("TextVectorization")
+def convert_text_vectorization(layer: Layer, inputs: Expr) -> Expr:
+    standardize, split, mode = layer.get("standardize"), layer.get("split"), _mode(layer)
+    known = (None, "lower", "strip_punctuation", "lower_and_strip_punctuation"), (None, "whitespace", "character")
+    if standardize not in known[0] or split not in known[1]:
+        layer.unsupported("standardize or split by a function, which is Python code that is never run")
+    if layer.get("ragged") or layer.get("sparse"):
+        layer.unsupported("a ragged or sparse result; make the layer with ragged=False and sparse=False")
+    if (
+        split is not None and rank_of(inputs) > 1 and shape_of(inputs)[1:] != (1,)
+    ):  # a column of texts is a list of them
+        layer.wrong(f"texts of shape {[str(extent) for extent in shape_of(inputs)]} cannot be split")
+    ngrams = layer.get("ngrams")
+    runs = range(1, ngrams + 1) if isinstance(ngrams, int) else ngrams
+    length = layer.get("output_sequence_length")
+    parts = text.tokens(
+        inputs, lower="lower" in str(standardize), strip="strip" in str(standardize), split=split or "",
+        ngrams=None if runs is None else list(runs), length=None if mode != "int" or length is None else int(length),
+    )  # fmt: skip
+    words = _words(layer, ["", "[UNK]"] if mode == "int" else ["[UNK]"])
+    return _looked_up(layer, parts, words, "", 1, mode)

@@ -28,8 +28,8 @@ from tilewright.frontend.idioms import (
     shape_of,
     transpose,
 )
-from tilewright.frontend.keras.activation import activation_name
 from tilewright.frontend.keras.convolution import window
+from tilewright.frontend.keras.core import activation_name
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
 from tilewright.relay import op
@@ -45,13 +45,8 @@ _KNOWN: dict[str, Activation] = {
 #: Gates in the order of Relay's layers (that of ONNX), by their position in Keras's weights.
 _ORDER = {"lstm": (0, 3, 1, 2), "gru": (0, 1, 2), "rnn": (0,)}
 _KINDS = {
-    "LSTM": "lstm",
-    "GRU": "gru",
-    "SimpleRNN": "rnn",
-    "LSTMCell": "lstm",
-    "GRUCell": "gru",
-    "SimpleRNNCell": "rnn",
-}
+    "LSTM": "lstm", "GRU": "gru", "SimpleRNN": "rnn", "LSTMCell": "lstm", "GRUCell": "gru", "SimpleRNNCell": "rnn",
+}  # fmt: skip
 _LAYERS: dict[str, Callable[..., Expr]] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn": op.nn.rnn}
 #: Steps written out, one after the other, at most.
 _MOST_STEPS = 512
@@ -273,14 +268,9 @@ def _operator(
 
 
 def _written_out(
-    cell: Layer,
-    kind: str,
-    gates: Expr,
-    weights: Weights,
-    states: Sequence[Expr],
-    lengths: Expr | None,
+    cell: Layer, kind: str, gates: Expr, weights: Weights, states: Sequence[Expr], lengths: Expr | None,
     found: Sequence[Callable[[Expr], Expr]],
-) -> Steps:
+) -> Steps:  # fmt: skip
     """One step after the other, for activations that the operator does not have."""
     steps = shape_of(gates)[0]
     if not isinstance(steps, int) or steps > _MOST_STEPS:

@@ -99,7 +99,7 @@ def _summable(value: Expr) -> Expr:
     return cast(value, "uint32") if dtype in ("uint8", "uint16") else value
 
 
-_CONVERTERS: dict[str, Reduction] = {
+_CONVERTERS: dict[str, Callable[..., Any]] = {
     "Sum": _reducing(op.sum, _summable), "Prod": _reducing(op.prod, _summable), "Max": _extreme(True),
     "Amax": _extreme(True), "Min": _extreme(False), "Amin": _extreme(False),
     "Ptp": _reducing(lambda x, **over: op.max(x, **over) - op.min(x, **over)), "Any": _reducing(op.any, _truth),

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 
 def from_onnx(
-    model: OnnxModel,
-    input_shapes: Mapping[str, Sequence[Any]] | None = None,
+    model: OnnxModel, input_shapes: Mapping[str, Sequence[Any]] | None = None,
     weights: dict[str, np.ndarray[Any, Any]] | None = None,
-) -> tuple[IRModule, list[InputSpec]]:
+) -> tuple[IRModule, list[InputSpec]]:  # fmt: skip
     """A Relay module for an ONNX model (path, bytes or `ModelProto`), and the specs of its inputs in order.
 
     `input_shapes` fixes dynamic dimensions; those that stay open are symbolic. The attribute `output_names` of `main`

@@ -15,6 +15,7 @@ from tilewright.frontend.onnx.recurrent import convert_quantized_lstm
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.relay.op import qnn
 
 
 # -------------------------------------------------------------------------------------------------- activations
@@ -158,6 +159,17 @@ def embedded(node: OnnxNode, tables: Sequence[Expr | None], mask: int, positions
     else:
         counts = constant(np.zeros(batch), "int32")
     return [result, counts, total]
+
+
+@converts("QEmbedLayerNormalization", domain=MICROSOFT)
+def convert_qembed_layer_normalization(node: OnnxNode) -> list[Expr | None]:
+    """`EmbedLayerNormalization` of quantized tables, normalization included."""
+    tables: list[Expr | None] = []
+    for index in range(2, 7):
+        zero = cast(node[index + 11], "int32") if node.has(index + 11) else constant(0, "int32")
+        real = node.has(index) and node.has(index + 6)
+        tables.append(qnn.dequantize(node[index], node[index + 6], zero) if real else None)
+    return embedded(node, tables, mask=7, positions=None)[:2]
 
 
 # -------------------------------------------------------------------------------------------------- small helpers

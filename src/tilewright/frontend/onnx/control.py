@@ -145,14 +145,9 @@ def convert_scan_9(node: OnnxNode, num_scan_inputs: int) -> Sequence[Expr | None
 
 
 def _scan(
-    node: OnnxNode,
-    states: list[Expr],
-    sequences: list[Expr],
-    axes: Sequence[int],
-    directions: Sequence[int],
-    out_axes: Sequence[int] | None,
-    out_directions: Sequence[int] | None,
-) -> Sequence[Expr | None]:
+    node: OnnxNode, states: list[Expr], sequences: list[Expr], axes: Sequence[int], directions: Sequence[int],
+    out_axes: Sequence[int] | None, out_directions: Sequence[int] | None,
+) -> Sequence[Expr | None]:  # fmt: skip
     graph = node.require("body")
     axes = [node.axis(axis, node.rank(value)) for axis, value in zip(axes, sequences)]
     steps = node.shape(sequences[0])[axes[0]]

@@ -23,17 +23,15 @@ from tilewright.relay.ir.visitor import post_order, substitute
 
 import_families(
     "tilewright.frontend.onnx",
-    "activation contrib contrib_attention contrib_quantized control fourier image "
-    "indexing math ml ml_tables nn normalization pooling quantize recurrent reduce sampling shape tensor "
-    "training",
+    "activation contrib contrib_attention control fourier image indexing math ml ml_tables nn "
+    "normalization pooling quantize recurrent reduce shape tensor training",
 )
 
 
 def convert_model(
-    source: str | os.PathLike[str] | bytes | ModelProto,
-    input_shapes: Mapping[str, Sequence[Any]] | None,
+    source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: Mapping[str, Sequence[Any]] | None,
     weights: dict[str, np.ndarray[Any, Any]] | None = None,
-) -> tuple[IRModule, list[InputSpec]]:
+) -> tuple[IRModule, list[InputSpec]]:  # fmt: skip
     """See `tilewright.frontend.onnx.from_onnx`."""
     model = load_model(source)
     graph = model.proto.graph
@@ -57,11 +55,9 @@ def convert_model(
 
 
 def _with_weights(
-    results: list[Expr],
-    initializers: Mapping[str, Constant],
-    params: list[Var],
+    results: list[Expr], initializers: Mapping[str, Constant], params: list[Var],
     weights: dict[str, np.ndarray[Any, Any]],
-) -> list[Expr]:
+) -> list[Expr]:  # fmt: skip
     """`results` with variables for the initializers read; these are added to `params`, their values to `weights`."""
     body = Tuple(results)
     used, variables = set(post_order(body)), dict[Expr, Expr]()

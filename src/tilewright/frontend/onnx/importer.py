@@ -49,14 +49,8 @@ from tilewright.support.open_sizes import how_to_fix
 #: Nodes behind which a graph is converted twice: each may double what is compiled.
 _MOST_FORKS = 4
 _RANDOM = (
-    "RandomUniform",
-    "RandomUniformLike",
-    "RandomNormal",
-    "RandomNormalLike",
-    "Bernoulli",
-    "Multinomial",
-    "Dropout",
-)
+    "RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "Bernoulli", "Multinomial", "Dropout",
+)  # fmt: skip
 _NEVER_FOLDED = frozenset(f"onnx.{name}" for name in (*_RANDOM, "Fail"))
 #: Operators whose definition is computed in float32 where their types are narrower: ONNX leaves open where they round.
 _WIDENED = frozenset(
@@ -108,14 +102,9 @@ class GraphImporter(Importer):
         return None if self.operands.intersection(fields) else _fold(call)
 
     def run(
-        self,
-        nodes: Iterable[Any],
-        env: Environment,
-        opsets: Mapping[str, int],
-        results: Sequence[str],
-        scope: str = "",
-        first: int = 0,
-    ) -> None:
+        self, nodes: Iterable[Any], env: Environment, opsets: Mapping[str, int], results: Sequence[str],
+        scope: str = "", first: int = 0,
+    ) -> None:  # fmt: skip
         """Convert `nodes` from number `first` on, putting their outputs into `env`, of which `results` will be read."""
         nodes = list(nodes)
         for index, proto in enumerate(nodes[first:], first):
@@ -130,15 +119,9 @@ class GraphImporter(Importer):
             env.update({name: value for name, value in zip(proto.output, outputs) if name})
 
     def _follow(
-        self,
-        fork: Fork,
-        nodes: Sequence[Any],
-        env: Environment,
-        opsets: Mapping[str, int],
-        results: Sequence[str],
-        scope: str,
-        index: int,
-    ) -> None:
+        self, fork: Fork, nodes: Sequence[Any], env: Environment, opsets: Mapping[str, int], results: Sequence[str],
+        scope: str, index: int,
+    ) -> None:  # fmt: skip
         """Convert what is behind node `index` once for each of the branches that are its outputs, for `results`."""
         self._forks += 1
         ends: list[list[Expr | Unavailable] | ModelError] = []

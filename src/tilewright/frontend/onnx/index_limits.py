@@ -13,15 +13,12 @@ from tilewright.frontend.onnx.registry import MICROSOFT
 #: Operators that look up: for each table the position of the indices, of the table, and its axis or the attribute
 #: which says it.
 _LOOKUPS: dict[tuple[str, str], tuple[tuple[int, int, int | str], ...]] = {
-    ("", "Gather"): ((1, 0, "axis"),),
-    ("", "GatherElements"): ((1, 0, "axis"),),
-    ("", "ScatterElements"): ((1, 0, "axis"),),
-    ("", "Scatter"): ((1, 0, "axis"),),
-    ("", "NegativeLogLikelihoodLoss"): ((1, 0, 1),),
-    ("", "SoftmaxCrossEntropyLoss"): ((1, 0, 1),),
+    ("", "Gather"): ((1, 0, "axis"),), ("", "GatherElements"): ((1, 0, "axis"),),
+    ("", "ScatterElements"): ((1, 0, "axis"),), ("", "Scatter"): ((1, 0, "axis"),),
+    ("", "NegativeLogLikelihoodLoss"): ((1, 0, 1),), ("", "SoftmaxCrossEntropyLoss"): ((1, 0, 1),),
     (MICROSOFT, "GatherBlockQuantized"): ((1, 0, "gather_axis"),),
     (MICROSOFT, "EmbedLayerNormalization"): ((0, 2, 0), (1, 4, 0), (7, 3, 0)),
-}
+}  # fmt: skip
 #: Operators whose indices are vectors, one number for each axis of the table from `batch_dims` on.
 _POINTS = frozenset({("", "GatherND"), ("", "ScatterND")})
 #: Operators whose result holds nothing but elements of their first input, or less.

@@ -199,22 +199,14 @@ def convert_tree_ensemble(
     aggregate = ("AVERAGE", "SUM", "MIN", "MAX")[aggregate_function]
     transforms = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
     forest = {
-        "roots": tuple(node.require("tree_roots")),
-        "features": (*node.require("nodes_featureids"), *[0] * leaves),
-        "thresholds": (*thresholds.tolist(), *[0.0] * leaves),
-        "modes": (*modes, *["LEAF"] * leaves),
-        "yes": (*rows("true"), *[-1] * leaves),
-        "no": (*rows("false"), *[-1] * leaves),
+        "roots": tuple(node.require("tree_roots")), "features": (*node.require("nodes_featureids"), *[0] * leaves),
+        "thresholds": (*thresholds.tolist(), *[0.0] * leaves), "modes": (*modes, *["LEAF"] * leaves),
+        "yes": (*rows("true"), *[-1] * leaves), "no": (*rows("false"), *[-1] * leaves),
         "missing_yes": (*(node.attr("nodes_missing_value_tracks_true") or [0] * inner), *[0] * leaves),
-        "leaf_rows": tuple(range(inner, inner + leaves)),
-        "leaf_targets": tuple(owners),
-        "leaf_weights": tuple(weights),
-        "base": (),
-        "targets": n_targets,
-        "members": _members(node, modes),
-        "aggregate": aggregate,
-        "post_transform": transforms[post_transform],
-    }
+        "leaf_rows": tuple(range(inner, inner + leaves)), "leaf_targets": tuple(owners),
+        "leaf_weights": tuple(weights), "base": (), "targets": n_targets, "members": _members(node, modes),
+        "aggregate": aggregate, "post_transform": transforms[post_transform],
+    }  # fmt: skip
     return host_call("ml.TreeEnsemble", [x], TensorType((node.shape()[0], n_targets), node.dtype()), **forest)
 
 

@@ -124,16 +124,11 @@ def convert_conv_transpose(node: OnnxNode, group: int = 1) -> Expr:
         weight = reshape(node, weight, (*kernel[:2], 1, kernel[2]))
         found, extra = [Window(1), *found], [0, *extra]
     result = op.nn.conv2d_transpose(
-        data,
-        weight,
-        strides=tuple(window.stride for window in found),
+        data, weight, strides=tuple(window.stride for window in found),
         padding=(found[0].before, found[1].before, found[0].after, found[1].after),
-        dilation=tuple(window.dilation for window in found),
-        groups=group,
-        channels=kernel[1] * group,
-        kernel_size=tuple(node.shape(weight)[2:]),
-        output_padding=tuple(extra),
-    )
+        dilation=tuple(window.dilation for window in found), groups=group, channels=kernel[1] * group,
+        kernel_size=tuple(node.shape(weight)[2:]), output_padding=tuple(extra),
+    )  # fmt: skip
     if rank == 1:
         result = reshape(node, result, (*node.shape(result)[:2], node.shape(result)[3]))
     return op.nn.bias_add(result, node[2], axis=1) if node.has(2) else result

@@ -82,16 +82,9 @@ class OnnxNode(NodeInputs):
     """
 
     def __init__(
-        self,
-        proto: Any,
-        label: str,
-        span: str,
-        opset: int,
-        inputs: list[Expr | None],
-        importer: Importer,
-        env: Environment,
-        opsets: Mapping[str, int],
-    ) -> None:
+        self, proto: Any, label: str, span: str, opset: int, inputs: list[Expr | None], importer: Importer,
+        env: Environment, opsets: Mapping[str, int],
+    ) -> None:  # fmt: skip
         super().__init__(label, inputs)
         self.proto = proto
         self.op_type: str = proto.op_type

@@ -15,31 +15,15 @@ from tilewright.errors import ModelError, UnsupportedError
 from tilewright.support.dtype import DType
 
 _DTYPES: dict[int, str] = {
-    TensorProto.FLOAT: "float32",
-    TensorProto.UINT8: "uint8",
-    TensorProto.INT8: "int8",
-    TensorProto.UINT16: "uint16",
-    TensorProto.INT16: "int16",
-    TensorProto.INT32: "int32",
-    TensorProto.INT64: "int64",
-    TensorProto.BOOL: "bool",
-    TensorProto.FLOAT16: "float16",
-    TensorProto.DOUBLE: "float64",
-    TensorProto.UINT32: "uint32",
-    TensorProto.UINT64: "uint64",
-    TensorProto.BFLOAT16: "bfloat16",
-    TensorProto.STRING: "string",
-    TensorProto.FLOAT8E4M3FN: "float8_e4m3fn",
-    TensorProto.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
-    TensorProto.FLOAT8E5M2: "float8_e5m2",
-    TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
-    TensorProto.FLOAT8E8M0: "float8_e8m0fnu",
-    TensorProto.FLOAT4E2M1: "float4_e2m1fn",
-    TensorProto.INT4: "int4",
-    TensorProto.UINT4: "uint4",
-    TensorProto.INT2: "int2",
-    TensorProto.UINT2: "uint2",
-}
+    TensorProto.FLOAT: "float32", TensorProto.UINT8: "uint8", TensorProto.INT8: "int8", TensorProto.UINT16: "uint16",
+    TensorProto.INT16: "int16", TensorProto.INT32: "int32", TensorProto.INT64: "int64", TensorProto.BOOL: "bool",
+    TensorProto.FLOAT16: "float16", TensorProto.DOUBLE: "float64", TensorProto.UINT32: "uint32",
+    TensorProto.UINT64: "uint64", TensorProto.BFLOAT16: "bfloat16", TensorProto.STRING: "string",
+    TensorProto.FLOAT8E4M3FN: "float8_e4m3fn", TensorProto.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
+    TensorProto.FLOAT8E5M2: "float8_e5m2", TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    TensorProto.FLOAT8E8M0: "float8_e8m0fnu", TensorProto.FLOAT4E2M1: "float4_e2m1fn", TensorProto.INT4: "int4",
+    TensorProto.UINT4: "uint4", TensorProto.INT2: "int2", TensorProto.UINT2: "uint2",
+}  # fmt: skip
 _MOST_DIMENSIONS = 64  # NumPy's limit
 _MOST_SPARSE_BYTES = 256 << 20
 _BITS_IN_INT32 = {TensorProto.FLOAT16: np.dtype(np.float16), TensorProto.BFLOAT16: np.dtype(ml_dtypes.bfloat16)}

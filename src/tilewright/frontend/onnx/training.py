@@ -62,13 +62,9 @@ def convert_adagrad(node: OnnxNode) -> list[Expr]:
 
 @converts("Adam", domain=_DOMAIN)
 def convert_adam(
-    node: OnnxNode,
-    alpha: float = 0.9,
-    beta: float = 0.999,
-    epsilon: float = 0.0,
-    norm_coefficient: float = 0.0,
+    node: OnnxNode, alpha: float = 0.9, beta: float = 0.999, epsilon: float = 0.0, norm_coefficient: float = 0.0,
     norm_coefficient_post: float = 0.0,
-) -> list[Expr]:
+) -> list[Expr]:  # fmt: skip
     """Momentum and squared gradients averaged over time; a rate corrected for their start at zero."""
     rate = _corrected_rate(node, alpha, beta)
     rows = []

@@ -272,25 +272,15 @@ def _sgn(value: Complex) -> Complex:
 
 
 _FUNCTIONS: dict[str, Callable[[Complex], Complex]] = {
-    "exp": exponential,
-    "exp2": lambda value: exponential(scaled(value, math.log(2))),
-    "expm1": lambda value: Complex(exponential(value).real - 1, exponential(value).imaginary),
-    "log": logarithm,
-    "log2": lambda value: logarithm(value, 2),
-    "log10": lambda value: logarithm(value, 10),
-    "log1p": lambda value: logarithm(_plus(value, _one(value))),
-    "sqrt": square_root,
-    "rsqrt": lambda value: _reciprocal(square_root(value)),
-    "reciprocal": _reciprocal,
-    "sgn": _sgn,
-    "sinh": _sinh,
-    "cosh": _cosh,
-    "tanh": lambda value: divide(_sinh(value), _cosh(value)),
-    "sin": _sin,
-    "cos": lambda value: _cosh(_turned(value)),
-    "tan": lambda value: divide(_sin(value), _cosh(_turned(value))),
+    "exp": exponential, "exp2": lambda value: exponential(scaled(value, math.log(2))),
+    "expm1": lambda value: Complex(exponential(value).real - 1, exponential(value).imaginary), "log": logarithm,
+    "log2": lambda value: logarithm(value, 2), "log10": lambda value: logarithm(value, 10),
+    "log1p": lambda value: logarithm(_plus(value, _one(value))), "sqrt": square_root,
+    "rsqrt": lambda value: _reciprocal(square_root(value)), "reciprocal": _reciprocal, "sgn": _sgn, "sinh": _sinh,
+    "cosh": _cosh, "tanh": lambda value: divide(_sinh(value), _cosh(value)), "sin": _sin,
+    "cos": lambda value: _cosh(_turned(value)), "tan": lambda value: divide(_sin(value), _cosh(_turned(value))),
     "sigmoid": lambda value: _reciprocal(_plus(_one(value), exponential(scaled(value, -1)))),
-}
+}  # fmt: skip
 
 
 @converts_complex(*(f"aten.{name}" for name in _FUNCTIONS))

@@ -69,7 +69,7 @@ def in_float32(converter: Converter) -> Converter:
         made = apply(converter, replace(node, arguments=given, wide=True))
         if made is None or isinstance(made, Expr):
             return made if made is None else cast(made, node.dtype)
-        return [cast(value, node.dtype_at(index)) for index, value in enumerate(made)]  # type: ignore[arg-type]
+        return [cast(value, node.dtype_at(index)) for index, value in enumerate(made)]
 
     return convert
 

@@ -7,9 +7,8 @@ from tilewright.frontend.torch.registry import find_converter, supported_operato
 
 import_families(
     "tilewright.frontend.torch",
-    "activation attention backward complex_tensors creation distance embedding_bag histogram indexing "
-    "linalg logic loss math nn normalization pooling quantized random_numbers reduce sampling "
-    "selection shape sort special ",
+    "activation attention backward complex_tensors creation indexing linalg loss math nn normalization pooling "
+    "quantized random_numbers reduce sampling selection shape sort special",
 )
 
 __all__ = ["find_converter", "supported_operators"]

@@ -83,7 +83,7 @@ def matmul(left: Expr, right: Expr) -> Expr:
         reshape(broadcast_to(value, (*batch, *shape[-2:])), (product(batch), *shape[-2:]))
         for value, shape in ((left, a), (right, b))
     ]
-    made = op.nn.batch_matmul(*flat, transpose_a=False, transpose_b=False)
+    made = op.nn.batch_matmul(flat[0], flat[1], transpose_a=False, transpose_b=False)
     return reshape(made, (*batch, a[-2], b[-1]))
 
 

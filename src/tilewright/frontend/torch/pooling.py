@@ -54,14 +54,9 @@ def _window(node: TorchNode, rank: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _after(
-    node: TorchNode,
-    extents: Sequence[int],
-    kernel: Sequence[int],
-    step: Sequence[int],
-    dilation: Sequence[int],
-    before: Sequence[int],
-    rank: int,
-) -> list[int]:
+    node: TorchNode, extents: Sequence[int], kernel: Sequence[int], step: Sequence[int], dilation: Sequence[int],
+    before: Sequence[int], rank: int,
+) -> list[int]:  # fmt: skip
     """The padding behind the data that the last windows reach."""
     if not is_static([*extents, *node.shape[-rank:]]):
         return [pad + (stride - 1 if node["ceil_mode"] else 0) for pad, stride in zip(before, step)]
@@ -162,13 +157,9 @@ def _counting(
 
 
 def _counts(
-    node: TorchNode,
-    extents: Sequence[int],
-    rank: int,
-    kernel: Sequence[int],
-    step: Sequence[int],
+    node: TorchNode, extents: Sequence[int], rank: int, kernel: Sequence[int], step: Sequence[int],
     before: Sequence[int],
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """The divisor of each window."""
     counts = np.ones(())
     around = bool(node["count_include_pad"])

@@ -40,14 +40,10 @@ def part_type(dtype: Any, where: str) -> DType:
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Add": lambda *terms: reduce(lambda a, b: a + b, terms),
-    "Mul": lambda *factors: reduce(lambda a, b: a * b, factors),
-    "FloorDiv": lambda a, b: a // b,
-    "CleanDiv": lambda a, b: a // b,
-    "Mod": lambda a, b: a % b,
-    "PythonMod": lambda a, b: a % b,
-    "Max": lambda *values: reduce(tir.maximum, values),
-    "Min": lambda *values: reduce(tir.minimum, values),
-}
+    "Mul": lambda *factors: reduce(lambda a, b: a * b, factors), "FloorDiv": lambda a, b: a // b,
+    "CleanDiv": lambda a, b: a // b, "Mod": lambda a, b: a % b, "PythonMod": lambda a, b: a % b,
+    "Max": lambda *values: reduce(tir.maximum, values), "Min": lambda *values: reduce(tir.minimum, values),
+}  # fmt: skip
 
 #: Whole numbers of a quotient of sizes, which are not negative.
 _ROUNDED: dict[str, Callable[[Any, Any], Any]] = {

@@ -100,22 +100,12 @@ def _slice(items: Any, start: int | None = None, end: int | None = None, step: i
 
 
 LISTS: dict[str, Callable[..., Any]] = {
-    "aten::__getitem__": lambda where, key: where[key],
-    "aten::_set_item": _set_item,
-    "aten::append": _append,
-    "aten::extend": _extend,
-    "aten::insert": lambda items, position, value: items.insert(position, value),
-    "aten::pop": lambda items, position=-1: items.pop(position),
-    "aten::len": len,
-    "aten::list": list,
-    "aten::dict": lambda items=(): dict(items),
-    "aten::keys": lambda where: list(where),
-    "aten::values": lambda where: list(where.values()),
-    "aten::items": lambda where: list(where.items()),
-    "aten::get": lambda where, key, default=None: where.get(key, default),
-    "prim::min": min,
-    "prim::max": max,
-    "aten::slice": _slice,
-    "aten::__contains__": lambda where, key: key in where,
+    "aten::__getitem__": lambda where, key: where[key], "aten::_set_item": _set_item, "aten::append": _append,
+    "aten::extend": _extend, "aten::insert": lambda items, position, value: items.insert(position, value),
+    "aten::pop": lambda items, position=-1: items.pop(position), "aten::len": len, "aten::list": list,
+    "aten::dict": lambda items=(): dict(items), "aten::keys": lambda where: list(where),
+    "aten::values": lambda where: list(where.values()), "aten::items": lambda where: list(where.items()),
+    "aten::get": lambda where, key, default=None: where.get(key, default), "prim::min": min, "prim::max": max,
+    "aten::slice": _slice, "aten::__contains__": lambda where, key: key in where,
     "prim::rangelist": lambda count: list(range(count)),
-}
+}  # fmt: skip

@@ -281,15 +281,11 @@ def _position(node: Any) -> str:
 
 _QUESTIONS: dict[str, Callable[..., Any]] = {
     "size": lambda fake, *axis: fake.shape[axis[0]] if axis else list(fake.shape),
-    "sym_size": lambda fake, axis: fake.shape[axis],
-    "dim": lambda fake: fake.dim(),
-    "len": lambda fake: fake.shape[0],
-    "numel": lambda fake: fake.numel(),
-    "is_floating_point": lambda fake: fake.dtype.is_floating_point,
-    "is_complex": lambda fake: fake.dtype.is_complex,
-    "stride": lambda fake, *axis: fake.stride(*axis),
-    "is_contiguous": lambda fake, *_: fake.is_contiguous(),
-}
+    "sym_size": lambda fake, axis: fake.shape[axis], "dim": lambda fake: fake.dim(),
+    "len": lambda fake: fake.shape[0], "numel": lambda fake: fake.numel(),
+    "is_floating_point": lambda fake: fake.dtype.is_floating_point, "is_complex": lambda fake: fake.dtype.is_complex,
+    "stride": lambda fake, *axis: fake.stride(*axis), "is_contiguous": lambda fake, *_: fake.is_contiguous(),
+}  # fmt: skip
 
 
 def _tensor_of(walker: Walker, value: Any) -> Any:
@@ -347,13 +343,9 @@ _SPECIAL: dict[str, Special] = {
 def _is_instance(node: Any, value: Any) -> bool:
     names = [str(kind) for kind in node.tys("types")] if hasattr(node, "tys") else []
     kinds = {
-        "int": int,
-        "float": float,
-        "bool": bool,
-        "str": str,
-        "Tensor": (torch.Tensor, Traced),
+        "int": int, "float": float, "bool": bool, "str": str, "Tensor": (torch.Tensor, Traced),
         "NoneType": type(None),
-    }
+    }  # fmt: skip
     unknown = [name for name in names if name not in kinds]
     if unknown or not names:
         raise UnsupportedError(
