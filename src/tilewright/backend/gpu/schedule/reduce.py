@@ -13,6 +13,7 @@ import math
 
 from tilewright import te
 from tilewright.backend.gpu.schedule.injective import THREADS, bind_elements
+from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.support.recursion import nested
 from tilewright.target import DeviceTarget
 from tilewright.te.scan import ScanOp
@@ -25,6 +26,8 @@ _FEW_TERMS, _MANY_TERMS = 32, 1024
 #: Elements that give every multiprocessor enough threads when each computes one.
 _ENOUGH_ELEMENTS = 1 << 15
 _WARP = 32
+#: Warps of a multiprocessor that keep it busy, and elements of a row up to which a warp is enough.
+_WARPS_TO_FILL, _SHORT_ROW = 4, 128
 
 
 def schedule_reduce(s: te.Schedule, outs: list[te.Tensor], target: DeviceTarget) -> None:
@@ -137,7 +140,8 @@ def _rows_of_block(axes: list[te.IterVar], threads: int, target: DeviceTarget) -
     """Rows of `threads` threads in a block; they divide the rows there are, as no barrier may stand under a guard."""
     if not all(isinstance(iv.dom.extent, IntImm) for iv in axes if iv.dom is not None):
         return 1
-    return math.gcd(math.prod(extent_of(iv) for iv in axes), min(THREADS, target.max_threads_per_block) // threads)
+    count, most = math.prod(extent_of(iv) for iv in axes), min(THREADS, target.max_threads_per_block) // threads
+    return math.gcd(count, max(1, min(most, count // machine_of(target).multiprocessors)))
 
 
 def _can_share(tensor: te.Tensor) -> bool:
@@ -170,13 +174,21 @@ def _row_variables(out: te.Tensor, reductions: list[te.Tensor]) -> list[te.IterV
     return rows if own and len(rows) < len(out.op.axis) else []
 
 
+def _threads_of_row(count: int, length: int, target: DeviceTarget) -> int:
+    """Threads for each of `count` rows: a warp where these fill the device or are short, else as the length wants."""
+    warps = _WARPS_TO_FILL * machine_of(target).multiprocessors
+    if length <= _SHORT_ROW or (count >= warps and length <= _MANY_TERMS):
+        return _WARP
+    return min(THREADS // 2 if length <= _MANY_TERMS else THREADS, target.max_threads_per_block)
+
+
 def _schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], target: DeviceTarget) -> None:
     """A block, or for short rows a warp, computes the reductions of a row and then its elements."""
     rows = _row_variables(out, reductions)
     inner = [iv for iv in s[out].op.axis if iv not in rows]
     length = max(math.prod(extent_of(iv) for iv in inner), max(terms_of(t) for t in reductions))
     count = math.prod(extent_of(iv) for iv in rows)
-    threads = _WARP if length <= _MANY_TERMS and count >= _WARP else min(THREADS, target.max_threads_per_block)
+    threads = _threads_of_row(count, length, target)
     s[out].reorder(*rows, *inner)
     row = s[out].fuse(*rows) if len(rows) > 1 else rows[0]
     element = s[out].fuse(*inner) if len(inner) > 1 else inner[0]
@@ -190,5 +202,5 @@ def _schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], 
         s[out].bind(row, te.thread_axis("blockIdx.x"))
     for tensor in reductions:
         s[tensor].compute_at(s[out], row)
-        s[tensor].set_scope("shared")
+        s[tensor].set_scope("local")  # each thread's own: shared, it would be of all rows of the block
         _share_terms(s, tensor, threads)
