@@ -156,7 +156,8 @@ VULKAN_GLSL = Language(
     prelude=_prelude(),
     head=_head,
     native=NATIVE,
-    reserved=(*_WORDS.split(), *_VECTORS, *_TYPES.values()),
+    reserved=(*_WORDS.split(), *_VECTORS, *_TYPES.values(), *"xyz"),  # the last: members of gl_WorkGroupID
     module_scope=True,
+    reorders_sums=True,
     divider="// kernel {name}",
 )

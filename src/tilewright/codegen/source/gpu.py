@@ -36,8 +36,9 @@ class Language:
     calls that need no polynomial; `widest_access` are the bytes of the widest load of a vector from memory (0:
     elements move alone); `functions` is the text of those that some of the kernels' calls need; with
     `module_scope`, shared arrays and buffers are declared outside of functions, so that names must differ between
-    the kernels of a text. `divider` is the line before each kernel of a text that is taken apart again.
-    `for_fragments` is the language to write programs in that use tensor cores, where it differs.
+    the kernels of a text. `divider` is the line before each kernel of a text that is taken apart again. Compilers
+    of a language that `reorders_sums` may take `(a + b) - b` to be a. `for_fragments` is the language to write
+    programs in that use tensor cores, where it differs.
     """
 
     dialect: Dialect
@@ -47,6 +48,7 @@ class Language:
     reserved: tuple[str, ...] = ()
     module_scope: bool = False
     divider: str = ""
+    reorders_sums: bool = False
     for_fragments: Language | None = None
     widest_access: int = 0
     functions: Callable[[Iterable[Call]], str] | None = None

@@ -98,4 +98,5 @@ WEBGPU_SL = Language(
     native=NATIVE,
     reserved=(*_WORDS.split(), "blockIdx", "threadIdx"),
     module_scope=True,
+    reorders_sums=True,
 )

@@ -39,6 +39,7 @@ from tilewright.tir.transform.own_passes import own_passes
 from tilewright.tir.transform.plan_allocations import plan_allocations
 from tilewright.tir.transform.remove_no_op import remove_no_op
 from tilewright.tir.transform.rolling_buffer import rolling_buffer
+from tilewright.tir.transform.round_by_bits import round_by_bits
 from tilewright.tir.transform.scalarize_vectors import scalarize_vectors
 from tilewright.tir.transform.shift_last_tile import shift_last_tile
 from tilewright.tir.transform.shrink_loops import shrink_loops
@@ -169,6 +170,7 @@ KERNEL = stages(
     scalarize_vectors,
     legalize_float16,
     Stage("lower_intrinsics", lambda func, language: lower_intrinsics(func, language.native)),
+    Stage("round_by_bits", lambda func, language: round_by_bits(func) if language.reorders_sums else func),
 )
 
 #: Accelerators, given their declaration (`te.Accelerator`).
