@@ -3,6 +3,7 @@
     python examples/gpu_tensor_core_gemm.py                      emulated on this processor, checked against NumPy
     python examples/gpu_tensor_core_gemm.py --target cuda        on an NVIDIA GPU (compute capability 7.0 or newer)
     python examples/gpu_tensor_core_gemm.py --arch sm_90         compiled for that architecture; needs no GPU
+    python examples/gpu_tensor_core_gemm.py --template           by the template that whole models use (mma.sync)
 
 A block of four warps computes 64 x 64 of the result, each warp 32 x 32 as 2 x 2 fragments. All threads bring tiles to
 shared memory; the warps load fragments from there.
@@ -15,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright import build, te, tir
+from tilewright import build, te, tir, topi
+from tilewright.backend.gpu.schedule.tensor_core import tensor_core_gemm
 from tilewright.codegen.build_device import emit_device
 from tilewright.runtime.gpu.nvrtc import compile_cubin
 from tilewright.target import Target
@@ -78,24 +80,33 @@ def gemm(n: int, m: int, k: int) -> tir.PrimFunc:
     return te.lower(s, [a, b, c], name="gemm")
 
 
+def templated(n: int, m: int, k: int, target: Target) -> tir.PrimFunc:
+    """The same product, of any size, by the compiler's template: tiles, warps and stages chosen for the target."""
+    a, b = te.placeholder((n, k), "float16", name="A"), te.placeholder((k, m), "float16", name="B")
+    c = topi.nn.matmul(a, b, out_dtype="float32")
+    return te.lower(tensor_core_gemm(c, target), [a, b, c], name="gemm", target=target)
+
+
 def main() -> None:
     """Compiles for an architecture, or runs and compares with NumPy."""
     parser = argparse.ArgumentParser(description="A matrix product on tensor cores.")
     parser.add_argument("--target", default="cuda -emulate=1")
     parser.add_argument("--arch", default="", help="compile for this architecture, such as sm_80, and stop")
     parser.add_argument("--size", type=int, nargs=3, default=(128, 64, 96), metavar=("N", "M", "K"))
+    parser.add_argument("--template", action="store_true", help="schedule by the template that whole models use")
     given = parser.parse_args()
     n, m, k = given.size
-    func = gemm(n, m, k)
+    target = Target(f"cuda -arch={given.arch}" if given.arch else given.target)
+    func = templated(n, m, k, target) if given.template else gemm(n, m, k)
     if given.arch:
-        text, _ = emit_device([func], Target(f"cuda -arch={given.arch}"))
+        text, _ = emit_device([func], target)
         print(f"{len(compile_cubin(text, given.arch))} bytes of machine code for {given.arch}")
         return
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((n, k)).astype("float16"), rng.standard_normal((k, m)).astype("float16")
     result = np.zeros((n, m), "float32")
     module = build(func, given.target)
-    print(*[line.strip() for line in module.source.splitlines() if "wmma::" in line], sep="\n")
+    print(*[line.strip() for line in module.source.splitlines() if "wmma::" in line or "_mma_" in line], sep="\n")
     module["gemm"](a, b, result)
     np.testing.assert_allclose(result, a.astype("float32") @ b.astype("float32"), rtol=1e-4, atol=1e-4)
     print(f"{n} x {m} x {k} on {given.target} agrees with NumPy")

@@ -86,6 +86,8 @@ def test_te_extern() -> None:
 def test_gpu_tensor_core_gemm() -> None:
     out = run("gpu_tensor_core_gemm")
     assert "nvcuda::wmma::mma_sync(" in out and "128 x 64 x 96 on cuda -emulate=1 agrees with NumPy" in out
+    out = run("gpu_tensor_core_gemm", "--template", "--size", 40, 72, 96)
+    assert "tilewright_mma_f16(" in out and "40 x 72 x 96 on cuda -emulate=1 agrees with NumPy" in out
 
 
 @pytest.mark.parametrize("target", ["opencl", "cuda -emulate=1"])

@@ -176,7 +176,9 @@ class TileCopy:
         body = self._asynchronous(offset, values) if form.width else self._by_element(offset, values)
         if total % self.threads:
             body = IfThenElse(number < total, body)
-        return substitute(body, {turn: op.const(0)}) if times == 1 else unrolled(turn, times, body)
+        if times == 1:
+            return substitute(body, {turn: op.const(0)})
+        return unrolled(turn, times, body, hint=bool(form.width))  # chunks that are computed would take all registers
 
     def _within(self, conditions: Sequence[Expr], depth: Expr) -> Expr:
         """The conditions as one, with that of the depth where its last tile is not whole."""
@@ -211,6 +213,6 @@ class TileCopy:
         return Allocate(held, seq(fill, effect("copy_vector", self.memory[offset], held[0], CHUNK)))
 
 
-def unrolled(var: Var, extent: int, body: Stmt) -> Stmt:
-    """A loop that the compiler of the device is asked to write out."""
-    return For(var, op.const(0), IntImm("int32", extent), ForKind.SERIAL, body, "", {"unroll_hint": True})
+def unrolled(var: Var, extent: int, body: Stmt, hint: bool = True) -> Stmt:
+    """A loop that the compiler of the device shall write out; with a `hint` of False one that it shall not."""
+    return For(var, op.const(0), IntImm("int32", extent), ForKind.SERIAL, body, "", {"unroll_hint": hint})
