@@ -117,6 +117,20 @@ def test_stacks_agree_with_numpy(config: dict[str, int]) -> None:
     np.testing.assert_allclose(run(args, [x, y], **config), expected, rtol=2e-3, atol=2e-2)
 
 
+def test_symbolic_rows_are_any_number_at_run_time() -> None:
+    """The grid follows the array's size; the last tile is cut."""
+    a, b = te.placeholder((te.size_var("n"), 64), "float16", "a"), te.placeholder((48, 64), "float16", "b")
+    out, target = nn.dense(a, b), device("sm_80")
+    module = build(te.lower(tensor_core_gemm(out, target), [a, b, out], name="f", target=target), "cuda -emulate=1")
+    rng = np.random.default_rng(4)
+    for rows in (1, 70):
+        x, y = (rng.standard_normal(s).astype("float16") for s in ((rows, 64), (48, 64)))
+        found = np.zeros((rows, 48), "float16")
+        module["f"](x, y, found)
+        expected = x.astype("float32") @ y.astype("float32").T
+        np.testing.assert_allclose(found.astype("float32"), expected, rtol=2e-3, atol=2e-2)
+
+
 def test_dense_of_bytes_agrees_with_numpy() -> None:
     """Sums of int32 are exact."""
     a, b = te.placeholder((50, 100), "int8", "a"), te.placeholder((64, 100), "int8", "b")

@@ -24,7 +24,7 @@ from tilewright.backend.gpu.schedule.tensor_core_cost import (
 )
 from tilewright.errors import ScheduleError
 from tilewright.target import DeviceTarget
-from tilewright.tir.expr import Cast, Expr
+from tilewright.tir.expr import Cast, Expr, IntImm
 from tilewright.tir.tensor_core import ANNOTATION, INSTRUCTIONS
 from tilewright.topi.schedule.access import producer_reads, stride
 from tilewright.topi.schedule.config import Config
@@ -136,7 +136,8 @@ def _bind_result(
     row_tiles = -(-math.prod(extent_of(iv) for iv in rows) // config["rows"])
     row_block, row = stage.split(row, factor=config["rows"])
     column_block, column = stage.split(column, factor=config["columns"])
-    group = max(n for n in range(1, _GROUP + 1) if row_tiles % n == 0)
+    known = all(isinstance(iv.dom.extent, IntImm) for iv in rows if iv.dom is not None)
+    group = max(n for n in range(1, _GROUP + 1) if row_tiles % n == 0) if known else 1
     outer, inner = stage.split(row_block, factor=group)
     stage.reorder(*batch, outer, column_block, inner, row, column)
     block = stage.fuse(*batch, outer, column_block, inner)
