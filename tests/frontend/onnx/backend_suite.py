@@ -12,10 +12,11 @@ from functools import cache
 from typing import Any
 
 _RANDOM = "draws random numbers; ONNX leaves open which, and the expected ones come from another generator's state"
-_ROUNDED = "expects coordinates from the fractional, not the rounded, output size; onnxruntime does not give it either"
+_ROUNDED = (
+    "expects coordinates from the fractional, not the rounded, output size; onnxruntime does not return it either"
+)
 _NOISE = "expects the rounding errors of one transform: 1.9e-7 where 0 is exact, with a tolerance of 1e-7"
-_SCALAR = "the package's comparison cannot take the length of a scalar inside a sequence, whatever an engine gives"
-_HALF = "differs by two units in the last place of float16 in two elements; ONNX leaves open where it rounds"
+_SCALAR = "the package's comparison cannot take the length of a scalar inside a sequence, whatever an engine returns"
 
 #: Test name (without `_cpu`) -> why it is not run.
 EXCLUSIONS: dict[str, str] = {
@@ -39,7 +40,6 @@ EXCLUSIONS: dict[str, str] = {
     ),
     "test_dft_inverse_opset19": _NOISE,
     "test_loop16_seq_none": _SCALAR,
-    "test_attention_4d_causal_fp16_expanded": _HALF,
 }
 
 CATEGORIES = (
