@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.frontend.builders.elements import (
-    band,
-    from_front,
-    gather_nd,
-    padded,
-    python_slice,
-    scatter_nd,
-    windows_along,
-)  # fmt: skip
+from tilewright.frontend.builders import elements
 from tilewright.frontend.builders.slicing import split_axis
 from tilewright.frontend.builders.window_rules import known, repeated_pixels
 from tilewright.frontend.coreml.node import MilNode, converts
@@ -117,7 +109,7 @@ def convert_slice_by_index(
             x = slice_axis(x, axis, position, position + 1)
         else:
             bounds = (None if first[axis] else begin[axis], None if last[axis] else end[axis])
-            x = python_slice(node, x, axis, *bounds, strides[axis])
+            x = elements.python_slice(node, x, axis, *bounds, strides[axis])
     dropped = tuple(axis for axis in range(len(begin)) if one[axis])
     return op.squeeze(x, axis=dropped) if dropped else x
 
@@ -179,7 +171,7 @@ def convert_pad(node: MilNode, x: Expr, pad: Ints, mode: str = "constant", const
     widths = [(0, 0)] * (rank_of(x) - len(pairs)) + pairs
     if len(widths) != rank_of(x) or min(pad, default=0) < 0:
         node.bad(f"pad={pad} of {rank_of(x)} axes")
-    return padded(node, x, widths, mode, constant_val)
+    return elements.padded(node, x, widths, mode, constant_val)
 
 
 def _not_batched(node: GraphNode, batch_dims: int) -> None:
@@ -191,18 +183,18 @@ def _not_batched(node: GraphNode, batch_dims: int) -> None:
 def convert_gather(node: GraphNode, x: Expr, indices: Expr, axis: Axis = 0, batch_dims: int = 0) -> Expr:
     """Elements along an axis; negative positions count from the end."""
     _not_batched(node, batch_dims)
-    return op.take(x, from_front(indices, shape_of(x)[axis]), axis=axis)
+    return op.take(x, elements.from_front(indices, shape_of(x)[axis]), axis=axis)
 
 
 @converts("gather_along_axis")
 def convert_gather_along_axis(x: Expr, indices: Expr, axis: Axis = 0) -> Expr:
-    return op.gather(x, axis=axis, indices=from_front(indices, shape_of(x)[axis]))
+    return op.gather(x, axis=axis, indices=elements.from_front(indices, shape_of(x)[axis]))
 
 
 @converts("gather_nd")
 def convert_gather_nd(node: GraphNode, x: Expr, indices: Expr, batch_dims: int = 0) -> Expr:
     _not_batched(node, batch_dims)
-    return gather_nd(x, cast(indices, "int32"))
+    return elements.gather_nd(x, cast(indices, "int32"))
 
 
 def _mode(node: GraphNode, mode: str) -> str:
@@ -216,13 +208,13 @@ def _mode(node: GraphNode, mode: str) -> str:
 def convert_scatter_along_axis(
     node: GraphNode, data: Expr, indices: Expr, updates: Expr, axis: Axis = 0, mode: str = "add"
 ) -> Expr:
-    positions = from_front(indices, shape_of(data)[axis])
+    positions = elements.from_front(indices, shape_of(data)[axis])
     return op.scatter_elements(data, positions, updates, axis=axis, reduction=_mode(node, mode))
 
 
 @converts("scatter_nd")
 def convert_scatter_nd(node: GraphNode, data: Expr, indices: Expr, updates: Expr, mode: str = "add") -> Expr:
-    return scatter_nd(data, cast(indices, "int32"), updates, _mode(node, mode))
+    return elements.scatter_nd(data, cast(indices, "int32"), updates, _mode(node, mode))
 
 
 @converts("one_hot")
@@ -258,7 +250,7 @@ def convert_range(node: MilNode) -> Expr:
 
 @converts("band_part")
 def convert_band_part(x: Expr, lower: int = -1, upper: int = -1) -> Expr:
-    return band(x, lower, upper)
+    return elements.band(x, lower, upper)
 
 
 converts.functions({
@@ -298,7 +290,7 @@ def convert_space_to_batch(node: MilNode, x: Expr, block_shape: Ints) -> Expr:
 
 @converts("sliding_windows")
 def convert_sliding_windows(node: GraphNode, x: Expr, axis: Axis, size: int, stride: int = 1) -> Expr:
-    return windows_along(node, x, axis, size, stride)
+    return elements.windows_along(node, x, axis, size, stride)
 
 
 @converts("upsample_nearest_neighbor", "upsample_bilinear")

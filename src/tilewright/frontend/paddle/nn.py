@@ -8,22 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.builders import functions
+from tilewright.frontend.builders import functions, window_rules
 from tilewright.frontend.builders.elements import matrices_turned
 from tilewright.frontend.builders.normalization import normalized, scaled_over
 from tilewright.frontend.builders.product import matmul
 from tilewright.frontend.builders.recurrent_layers import gate_count, known_modes, recurrent_layers
 from tilewright.frontend.builders.sliding import adaptive_pool
 from tilewright.frontend.builders.statistics import batch_normalized
-from tilewright.frontend.builders.window_rules import (
-    Edges,
-    biased,
-    counts_upwards,
-    known,
-    repeated_pixels,
-    same_edges,
-    transposed_sizes,
-)
 from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution
 from tilewright.frontend.idioms import (
     cast,
@@ -55,11 +46,11 @@ def _back(x: Expr, last: bool) -> Expr:
     return channels_last(x) if last else x
 
 
-def _padding(node: PaddleNode, extents: Sequence[Any], size: Ints, strides: Ints, dilation: Ints) -> Edges:
+def _padding(node: PaddleNode, extents: Sequence[Any], size: Ints, strides: Ints, dilation: Ints) -> window_rules.Edges:
     """(before, behind) of each spatial axis."""
     how, count = node.attrs.get("padding_algorithm", "EXPLICIT"), len(size)
     if how == "SAME":
-        return same_edges(node, extents, size, strides, dilation)
+        return window_rules.same_edges(node, extents, size, strides, dilation)
     given = [0] * count if how == "VALID" else [int(value) for value in node.attr("paddings", [0] * count)]
     if len(given) not in (count, 2 * count):
         node.bad(f"paddings={given} over {count} axes")
@@ -83,7 +74,7 @@ def convert_convolution(node: PaddleNode) -> Expr:
     strides, dilation, groups = _window(node, len(size))
     edges = _padding(node, shape_of(x)[2:], size, strides, dilation)
     made = convolution(x, weight, strides, pads(*edges), dilation, groups)
-    return _back(biased(made, node[2] if node.has(2) else None), last)
+    return _back(window_rules.biased(made, node[2] if node.has(2) else None), last)
 
 
 @converts("conv2d_transpose", "depthwise_conv2d_transpose", "conv3d_transpose")
@@ -97,7 +88,7 @@ def convert_transposed(node: PaddleNode) -> Expr:
     more = [int(value) for value in node.attrs.get("output_padding") or []] or None
     wanted = node.numbers(2, "output_size", [])
     if wanted:
-        made = transposed_sizes(extents, size, strides, edges, dilation)
+        made = window_rules.transposed_sizes(extents, size, strides, edges, dilation)
         more = [want - got for want, got in zip(wanted, made)]
     if more and any(value < 0 or value >= step for value, step in zip(more, strides)):
         node.bad(f"{more} elements more than follow from its input")
@@ -122,7 +113,7 @@ def convert_pool(node: PaddleNode) -> Expr:
     if len(size) != len(extents) or min(*size, *strides) < 1:
         node.bad(f"windows of {size} by {strides} over {len(extents)} axes")
     before, behind = edges = _padding(node, extents, size, strides, [1] * len(size))
-    counts = counts_upwards(node, extents, size, strides, edges) if node.attrs.get("ceil_mode") else None
+    counts = window_rules.counts_upwards(node, extents, size, strides, edges) if node.attrs.get("ceil_mode") else None
     counted = not node.attrs.get("exclusive", True)
     return _back(pool(x, kind, size, strides, before, counts, behind, padding_counts=counted), last)
 
@@ -212,7 +203,7 @@ def convert_interpolation(node: PaddleNode) -> Expr:
     size = _size(node, x)
     corners, mode = bool(node.attrs.get("align_corners", True)), int(node.attrs.get("align_mode", 1))
     if node.operator == "nearest_interp" and not corners:
-        return _back(repeated_pixels(x, size), last)
+        return _back(window_rules.repeated_pixels(x, size), last)
     half = not corners and (mode == 0 or node.operator == "bicubic_interp")
     how: dict[str, Any] = {"method": "cubic", "cubic_alpha": -0.75} if node.operator == "bicubic_interp" else {}
     how["coordinate_transformation_mode"] = "align_corners" if corners else "half_pixel" if half else "asymmetric"
@@ -228,7 +219,7 @@ def _size(node: PaddleNode, x: Expr) -> list[int]:
         return node.numbers(2, "size_tensor")
     factors = [float(value) for value in np.reshape(node.attrs.get("scale") or [], -1)]
     if factors and factors[0] > 0:
-        extents = known(node, shape_of(x)[2:], "a factor")
+        extents = window_rules.known(node, shape_of(x)[2:], "a factor")
         return [math.floor(extent * factor) for extent, factor in zip(extents, factors * 2)]
     size = [int(node.attr("out_h", -1)), int(node.attr("out_w", -1))]
     if min(size) < 1:

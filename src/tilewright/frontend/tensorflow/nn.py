@@ -7,17 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders import sliding
 from tilewright.frontend.builders.elements import matrices_turned
 from tilewright.frontend.builders.product import einsum, matmul
-from tilewright.frontend.builders.sliding import (
-    Window,
-    channel_kernel,
-    convolution,
-    depthwise_kernel,
-    patches,
-    pool,
-    transposed_convolution,
-)
 from tilewright.frontend.idioms import cast, channels_first, channels_last, constant, shape_of, transpose
 from tilewright.frontend.tensorflow.dilation import dilated
 from tilewright.frontend.tensorflow.node import TfNode, converts
@@ -52,10 +44,10 @@ def _padding(node: TfNode) -> Any:
     return padding
 
 
-def _window(node: TfNode, size: Sequence[Any]) -> Window:
+def _window(node: TfNode, size: Sequence[Any]) -> sliding.Window:
     given = node.attr("dilations", []) or [1] * node.rank()
     apart = [node.dilation.get(axis, one) for axis, one in enumerate(given)]
-    return Window(tuple(size), _spatial(node, node.attr("strides", [])), _spatial(node, apart), _padding(node))
+    return sliding.Window(tuple(size), _spatial(node, node.attr("strides", [])), _spatial(node, apart), _padding(node))
 
 
 @converts("Conv2D", "Conv3D", "Conv")
@@ -69,7 +61,9 @@ def convert_convolution(node: TfNode) -> Expr | Blocked:
     taken = shape_of(kernel)[-2]
     if not isinstance(channels, int) or channels % taken:
         node.bad(f"its kernel takes {taken} channels, the data has {channels}")
-    return convolution(node[0], channel_kernel(kernel), _window(node, size), channels // taken, node.last)
+    return sliding.convolution(
+        node[0], sliding.channel_kernel(kernel), _window(node, size), channels // taken, node.last
+    )
 
 
 @converts("DepthwiseConv2dNative", "DepthwiseConv2D")
@@ -78,8 +72,8 @@ def convert_depthwise(node: TfNode) -> Expr | Blocked:
     if blocked is not None:
         return blocked
     kernel = node[1]
-    return convolution(
-        node[0], depthwise_kernel(kernel), _window(node, shape_of(kernel)[:2]), shape_of(kernel)[2], node.last
+    return sliding.convolution(
+        node[0], sliding.depthwise_kernel(kernel), _window(node, shape_of(kernel)[:2]), shape_of(kernel)[2], node.last
     )
 
 
@@ -91,7 +85,7 @@ def convert_backprop(node: TfNode) -> Expr:
     whole = node.dims(0, "output shape")
     extents = whole[1:-1] if node.last else whole[2:]
     strides, dilation = (_spatial(node, node.attr(name, []), 2) for name in ("strides", "dilations"))
-    shape = Window(size, strides, dilation, _padding(node))
+    shape = sliding.Window(size, strides, dilation, _padding(node))
     given = shape_of(data)[1:-1] if node.last else shape_of(data)[2:]
     cut = []
     for axis, (extent, here) in enumerate(zip(extents, given)):
@@ -102,7 +96,7 @@ def convert_backprop(node: TfNode) -> Expr:
         else:
             total = max(reach - strides[axis], 0) if shape.padding == "same" else -max(strides[axis] - reach, 0)
             cut.append((total // 2, total - total // 2) if total >= 0 else (0, total))
-    return transposed_convolution(data, channel_kernel(kernel), shape, cut, 1, node.last)
+    return sliding.transposed_convolution(data, sliding.channel_kernel(kernel), shape, cut, 1, node.last)
 
 
 @converts("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D", "MaxPoolV2")
@@ -113,18 +107,18 @@ def convert_pool(node: TfNode) -> Expr:
         size, strides = node.attr("ksize", []), node.attr("strides", [])
     if any(one != 1 for one in (size[0], strides[0], size[-1 if node.last else 1])):
         node.unsupported("windows over samples or channels")
-    shape = Window(_spatial(node, size), _spatial(node, strides), (1,) * (len(size) - 2), _padding(node))
-    return pool("max" if node.operator.startswith("Max") else "avg", node[0], shape, node.last)
+    shape = sliding.Window(_spatial(node, size), _spatial(node, strides), (1,) * (len(size) - 2), _padding(node))
+    return sliding.pool("max" if node.operator.startswith("Max") else "avg", node[0], shape, node.last)
 
 
-def _rated(node: TfNode, size: Sequence[int]) -> Window:
+def _rated(node: TfNode, size: Sequence[int]) -> sliding.Window:
     strides, rates = (tuple(node.attr(name, [])[1:-1]) for name in ("strides", "rates"))
-    return Window(tuple(size), strides, rates, _padding(node))
+    return sliding.Window(tuple(size), strides, rates, _padding(node))
 
 
 @converts("ExtractImagePatches")
 def convert_patches(node: TfNode) -> Expr:
-    return patches(node[0], _rated(node, node.attr("ksizes", [])[1:-1]))
+    return sliding.patches(node[0], _rated(node, node.attr("ksizes", [])[1:-1]))
 
 
 @converts("Dilation2D")
