@@ -58,9 +58,17 @@ _POOLING = ("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "avg_pool2d", "avg_p
 _PADDING = tuple(f"replication_pad{rank}d" for rank in (1, 2, 3))
 
 
-@converts(*(f"aten.{name}_backward" for name in (*_POOLING, *_PADDING)))
-def convert_linear_backward(node: TorchNode) -> Expr:
-    return _gradients(node, node.target.replace("_backward", ""), ("self",))[0]
+converts.functions({
+    " ".join(f"aten.{name}_backward" for name in (*_POOLING, *_PADDING)): (
+        lambda node: _gradients(node, node.target.replace("_backward", ""), ("self",))[0]
+    ),
+    "aten.grid_sampler_2d_backward aten.grid_sampler_3d_backward": (
+        lambda node: _gradients(node, node.target.replace("_backward", ""), ("input", "grid"))
+    ),
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward": lambda node: _gradients(
+        node, "aten.scaled_dot_product_attention.default", ("query", "key", "value"), "grad_out"
+    ),
+})  # fmt: skip
 
 
 @converts("aten.hardshrink_backward", "aten.softshrink_backward")
@@ -81,16 +89,6 @@ def convert_resizing_backward(node: TorchNode, grad_output: Expr, input_size: An
     data = Var("data", TensorType(tuple(input_size), tensor_type_of(grad_output).dtype))
     data.set_inferred_type(data.type_annotation)
     return _gradients(node, node.target.replace("_backward", ""), ("self",), self=data)[0]
-
-
-@converts("aten.grid_sampler_2d_backward", "aten.grid_sampler_3d_backward")
-def convert_grid_sampler_backward(node: TorchNode) -> list[Expr]:
-    return _gradients(node, node.target.replace("_backward", ""), ("input", "grid"))
-
-
-@converts("aten._scaled_dot_product_flash_attention_for_cpu_backward")
-def convert_attention_backward(node: TorchNode) -> list[Expr]:
-    return _gradients(node, "aten.scaled_dot_product_attention.default", ("query", "key", "value"), "grad_out")
 
 
 @converts(

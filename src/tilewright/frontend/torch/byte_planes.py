@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
-from tilewright.frontend.idioms import cast, constant, move_axis, rank_of
+from tilewright.frontend.idioms import along, cast, constant, move_axis, rank_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
@@ -38,17 +40,12 @@ def _weighted(data: Expr, axis: int, weights: np.ndarray) -> Expr:
     if taps > _MOST_TAPS:
         moved = move_axis(data, axis, rank_of(data) - 1)
         return move_axis(op.nn.dense(moved, Constant(weights), units=count), rank_of(data) - 1, axis)
-    shape = [1] * rank_of(data)
-    shape[axis] = count
     first = np.minimum(first, extent - taps)
-    total: Expr | None = None
+    terms = []
     for step in range(taps):
         taken = op.take(data, Constant(first + step), axis=axis, mode="clip")
-        weight = weights[np.arange(count), first + step].reshape(shape)
-        term = taken * Constant(weight)
-        total = term if total is None else total + term
-    assert total is not None
-    return total
+        terms.append(taken * along(weights[np.arange(count), first + step], axis, rank_of(data), "int32"))
+    return reduce(op.add, terms)
 
 
 def neighbours(positions: np.ndarray, extent: int, taps: list[tuple[int, np.ndarray]]) -> np.ndarray:

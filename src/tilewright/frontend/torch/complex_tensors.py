@@ -138,16 +138,6 @@ def convert_part(node: TorchNode) -> Expr:
     return value.real if ".real" in node.target else value.imaginary
 
 
-@converts_complex("aten.view_as_real", "aten.view_as_real_copy")
-def convert_view_as_real(node: TorchNode) -> Expr:
-    return to_last_axis(_operand(node))
-
-
-@converts_complex("aten.view_as_complex", "aten.view_as_complex_copy")
-def convert_view_as_complex(node: TorchNode) -> Complex:
-    return of_last_axis(node["self"])
-
-
 @converts_complex("aten.complex", "aten.polar")
 def convert_complex(node: TorchNode) -> Complex:
     names = ("abs", "angle") if "polar" in node.target else ("real", "imag")
@@ -155,21 +145,21 @@ def convert_complex(node: TorchNode) -> Complex:
     return of_polar(first, second) if "polar" in node.target else Complex(first, second)
 
 
-@converts_complex("aten._conj", "aten.conj", "aten.conj_physical", "aten._conj_physical", "aten._conj_copy",
-                  "prims.conj_physical")  # fmt: skip
-def convert_conj(node: TorchNode) -> Complex:
-    return conjugate(_operand(node))
+converts_complex.functions({
+    "aten._conj aten.conj aten.conj_physical aten._conj_physical aten._conj_copy prims.conj_physical": (
+        lambda node: conjugate(_operand(node))
+    ),
+    "aten.view_as_real aten.view_as_real_copy": lambda node: to_last_axis(_operand(node)),
+    "aten.view_as_complex aten.view_as_complex_copy": lambda node: of_last_axis(node["self"]),
+    "aten.abs": lambda node: magnitude(_operand(node)),
+    "aten.angle": lambda node: angle(_operand(node)),
+})  # fmt: skip
 
 
 @converts_complex("aten.mH", "aten.adjoint", "aten.matrix_H")
 def convert_adjoint(node: TorchNode) -> Complex:
     value = conjugate(_operand(node))
     return Complex(swapped(value.real), swapped(value.imaginary))
-
-
-@converts_complex("aten.abs", "aten.angle")
-def convert_polar_part(node: TorchNode) -> Expr:
-    return (magnitude if "abs" in node.target else angle)(_operand(node))
 
 
 @converts_complex("aten.linalg_vector_norm", "aten.norm", "aten.linalg_norm", "aten.linalg_matrix_norm")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.frontend.builders.functions import softplus
-from tilewright.frontend.idioms import cast, constant, full, like, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import cast, constant, full, like, on_axis, rank_of, reshape, shape_of
 from tilewright.frontend.signature import Typed
 from tilewright.frontend.torch.activation import softmax
 from tilewright.frontend.torch.build import element_type
@@ -38,48 +38,37 @@ def convert_distance(node: TorchNode, data: Typed, target: Typed, reduction: Any
     bound = node.get("beta", delta)
     if ".l1" in node.target or ("smooth" in node.target and bound == 0):
         return reduced(size, reduction)
-    half, edge = square * 0.5, like(bound, size)
-    outside = size - 0.5 * bound
-    near, far = (half / edge, outside) if "smooth" in node.target else (half, edge * outside)
-    return reduced(op.where(size < edge, near, far), reduction)
+    half, outside = square * 0.5, size - 0.5 * bound
+    near, far = (half / bound, outside) if "smooth" in node.target else (half, bound * outside)
+    return reduced(op.where(size < bound, near, far), reduction)
 
 
 @converts("aten.binary_cross_entropy")
 def convert_binary_cross_entropy(data: Typed, target: Typed, reduction: Any, weight: Expr | None = None) -> Expr:
     """-(target * log x + (1 - target) * log(1 - x)), the logarithms -100 at least."""
-    one, least = like(1, data), like(-100, data)
-    logs = [op.maximum(op.log(value), least) for value in (data, one - data)]
-    both = target * logs[0] + (one - target) * logs[1]
-    found = -both
-    if weight is not None:
-        found = found * weight
-    return reduced(found, reduction)
+    logs = [op.maximum(op.log(value), -100) for value in (data, 1 - data)]
+    found = -(target * logs[0] + (1 - target) * logs[1])
+    return reduced(found if weight is None else found * weight, reduction)
 
 
 @converts("aten.binary_cross_entropy_with_logits")
 def convert_binary_cross_entropy_with_logits(node: TorchNode) -> Expr:
     """(1 - target) * x + (1 + (pos_weight - 1) * target) * softplus(-x)."""
     data, target = node.tensor("self"), node.tensor("target")
-    one, above = like(1, data), softplus(-data)
+    above = softplus(-data)
     if node["pos_weight"] is not None:
-        factor = one + (node["pos_weight"] - one) * target
-        above = factor * above
-    found = (one - target) * data + above
-    if node["weight"] is not None:
-        found = found * node["weight"]
-    return reduced(found, node["reduction"])
+        above = (1 + (node["pos_weight"] - 1) * target) * above
+    found = (1 - target) * data + above
+    return reduced(found if node["weight"] is None else found * node["weight"], node["reduction"])
 
 
 @converts("aten.kl_div")
 def convert_kl_div(data: Typed, target: Typed, log_target: bool, reduction: Any) -> Expr:
     """target * (log target - x)."""
     if log_target:
-        found = op.exp(target) * (target - data)
-    else:
-        zero = op.equal(target, 0)
-        entropy = op.where(zero, 0, target * op.log(target))
-        found = entropy - target * data
-    return reduced(found, reduction)
+        return reduced(op.exp(target) * (target - data), reduction)
+    entropy = op.where(op.equal(target, 0), 0, target * op.log(target))
+    return reduced(entropy - target * data, reduction)
 
 
 @converts("aten.soft_margin_loss")
@@ -155,12 +144,7 @@ def convert_cross_entropy(node: TorchNode) -> Expr:
 def _cross_entropy(data: Expr, target: Expr, options: Likelihood, smoothing: float) -> Expr:
     axis = 0 if rank_of(data) == 1 else 1
     logs = softmax(data, axis, logarithm=True)
-    weight = options.weight
-    if weight is not None:
-        spread = [1] * rank_of(data)
-        spread[axis] = shape_of(data)[axis]
-        weight = reshape(weight, spread)
-    weighted = logs if weight is None else logs * weight
+    weighted = logs if options.weight is None else logs * on_axis(options.weight, axis, rank_of(data))
     if element_type(target).is_float:
         if smoothing:
             even = smoothing / shape_of(logs)[axis]
@@ -200,7 +184,6 @@ def convert_margin_loss(node: TorchNode, target: Typed, margin: Any, reduction: 
     if "ranking" in node.target:
         distance = node.tensor("input1") - node.tensor("input2")
         return reduced(op.maximum(-(target * distance) + margin, 0), reduction)
-    data, zero = node.tensor("self"), like(0, target)
-    near = op.where(op.not_equal(target, -1), data, zero)
-    far = op.maximum(like(margin, data) - data, zero)
-    return reduced(near + op.where(op.not_equal(target, 1), far, zero), reduction)
+    data = node.tensor("self")
+    near = op.where(op.not_equal(target, -1), data, 0)
+    return reduced(near + op.where(op.not_equal(target, 1), op.maximum(margin - data, 0), 0), reduction)

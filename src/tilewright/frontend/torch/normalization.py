@@ -23,10 +23,19 @@ def _scaled(value: Expr, weight: Expr | None, bias: Expr | None) -> Expr:
     return value if bias is None else value + bias
 
 
-def _per_channel(node: TorchNode, name: str, default: float, channels: Any, dtype: Any) -> Expr:
-    """An argument of one number a channel, with its default."""
-    given = node[name]
-    return constant(np.full(channels, default), dtype) if given is None else given
+def _standardized(data: Expr, axes: tuple[int, ...], epsilon: float) -> tuple[Expr, Expr, Expr]:
+    """(x - mean) / sqrt(var + epsilon) over axes, the mean, and one over that root."""
+    mean = op.mean(data, axis=axes, keepdims=True)
+    distance = data - mean
+    scale = op.rsqrt(op.mean(distance * distance, axis=axes, keepdims=True) + epsilon)
+    return distance * scale, mean, scale
+
+
+def _gamma_beta(node: TorchNode, channels: Any) -> tuple[Expr, Expr]:
+    """The weight and the bias, by default ones and zeros, one number a channel."""
+    given = [(node["weight"], 1.0), (node["bias"], 0.0)]
+    gamma, beta = (constant(np.full(channels, one), node.dtype) if made is None else made for made, one in given)
+    return gamma, beta
 
 
 @converts(
@@ -38,15 +47,12 @@ def convert_batch_norm(node: TorchNode) -> Expr | list[Expr]:
     if rank_of(data) < 2:
         node.unsupported("a tensor without an axis of channels")
     epsilon = float(node["eps"])
-    channels, dtype = shape_of(data)[1], node.dtype
-    gamma, beta = (
-        _per_channel(node, name, default, channels, dtype) for name, default in (("weight", 1.0), ("bias", 0.0))
-    )
+    gamma, beta = _gamma_beta(node, shape_of(data)[1])
     if node.get("training") or node["running_mean"] is None:
         made, mean, scale = _by_batch(data, gamma, beta, epsilon)
         return [made, mean, scale] if isinstance(node.value, tuple | list) else made
     made = _by_kept(data, gamma, beta, node["running_mean"], node["running_var"], epsilon)
-    nothing = op.zeros(shape=(0,), dtype=str(dtype))  # statistics of the batch, which nobody asked for
+    nothing = op.zeros(shape=(0,), dtype=str(node.dtype))  # statistics of the batch, which nobody asked for
     return [made, nothing, nothing] if isinstance(node.value, tuple | list) else made
 
 
@@ -60,10 +66,8 @@ def _by_batch(data: Expr, gamma: Expr, beta: Expr, epsilon: float) -> tuple[Expr
     rank = rank_of(data)
     axes = tuple(axis for axis in range(rank) if axis != 1)
     shape = (shape_of(data)[1], *[1] * (rank - 2))
-    mean = op.mean(data, axis=axes, keepdims=True)
-    distance = data - mean
-    scale = op.rsqrt(op.mean(distance * distance, axis=axes, keepdims=True) + epsilon)
-    made = _scaled(distance * scale, reshape(gamma, shape), reshape(beta, shape))
+    plain, mean, scale = _standardized(data, axes, epsilon)
+    made = _scaled(plain, reshape(gamma, shape), reshape(beta, shape))
     return made, reshape(mean, (shape[0],)), reshape(scale, (shape[0],))
 
 
@@ -71,21 +75,20 @@ def _by_batch(data: Expr, gamma: Expr, beta: Expr, epsilon: float) -> tuple[Expr
 @in_float32
 def convert_batch_norm_functional(node: TorchNode, data: Expr, eps: Any, training: bool = True) -> list[Expr]:
     """Batch normalization in training, and the statistics to be kept: moved by `momentum` towards the batch's."""
-    channels, dtype, count = shape_of(data)[1], node.dtype, product(shape_of(data)) // shape_of(data)[1]
-    gamma, beta = (
-        _per_channel(node, name, default, channels, dtype) for name, default in (("weight", 1.0), ("bias", 0.0))
-    )
+    gamma, beta = _gamma_beta(node, shape_of(data)[1])
     if not training:
         running = (node["running_mean"], node["running_var"])
         made = _by_kept(data, gamma, beta, *running, float(eps))
-        nothing = op.zeros(shape=(0,), dtype=str(dtype))
+        nothing = op.zeros(shape=(0,), dtype=str(node.dtype))
         return [made, nothing, nothing, *running]
     made, mean, scale = _by_batch(data, gamma, beta, float(eps))
     if "no_stats" in node.target:
         return [made, mean, scale]
     axes = tuple(axis for axis in range(rank_of(data)) if axis != 1)
     distance = data - op.mean(data, axis=axes, keepdims=True)
-    variance = op.sum(distance * distance, axis=axes) / divisor(node, count, 1, 1, data)
+    variance = op.sum(distance * distance, axis=axes) / divisor(
+        node, product(shape_of(data)) // shape_of(data)[1], 1, 1, data
+    )
     momentum = node["momentum"]
     kept = [
         node[name] * (1 - momentum) + found * momentum
@@ -106,11 +109,8 @@ def convert_layer_norm(node: TorchNode) -> Expr | list[Expr]:
         whole = _layer_norm(node, last)
         unread = [full(0, node.shape_at(index), node.dtype_at(index)) for index in (1, 2)] if several else []
         return [whole, *unread] if several else whole
-    mean = op.mean(data, axis=axes, keepdims=True)
-    distance = data - mean
-    square = op.mean(distance * distance, axis=axes, keepdims=True)
-    scale = op.rsqrt(square + node["eps"])
-    made = _scaled(distance * scale, node["weight"], node["bias"])
+    plain, mean, scale = _standardized(data, axes, node["eps"])
+    made = _scaled(plain, node["weight"], node["bias"])
     return [made, mean, scale] if several else made
 
 
@@ -118,10 +118,7 @@ def _layer_norm(node: TorchNode, last: int) -> Expr:
     """Normalization over the `last` axes, whose extents are known, as one operator."""
     data, shape = node["input"], shape_of(node["input"])
     extent = product(shape[-last:])
-    gamma, beta = (
-        constant(np.full(extent, default), node.dtype) if node[name] is None else reshape(node[name], (extent,))
-        for name, default in (("weight", 1.0), ("bias", 0.0))
-    )
+    gamma, beta = (reshape(part, (extent,)) for part in _gamma_beta(node, extent))
     flat = reshape(data, (*shape[:-last], extent))
     return reshape(op.nn.layer_norm(flat, gamma, beta, axis=-1, epsilon=float(node["eps"])), shape)
 
@@ -146,18 +143,10 @@ def convert_group_norm(node: TorchNode, data: Expr, eps: Any) -> Expr | list[Exp
     batch, channels, *rest = shape_of(data)
     groups = node.get("num_groups", node.get("group", channels))
     if "instance_norm" in node.target and not node["use_input_stats"]:
-        gamma, beta = (
-            _per_channel(node, name, default, channels, node.dtype)
-            for name, default in (("weight", 1.0), ("bias", 0.0))
-        )
-        running = (node["running_mean"], node["running_var"])
-        return _by_kept(data, gamma, beta, *running, float(eps))
+        return _by_kept(data, *_gamma_beta(node, channels), node["running_mean"], node["running_var"], float(eps))
     grouped = reshape(data, (batch, groups, product([channels // groups, *rest])))
-    mean = op.mean(grouped, axis=(2,), keepdims=True)
-    distance = grouped - mean
-    square = op.mean(distance * distance, axis=(2,), keepdims=True)
-    scale = op.rsqrt(square + eps)
-    made = reshape(distance * scale, shape_of(data))
+    plain, mean, scale = _standardized(grouped, (2,), eps)
+    made = reshape(plain, shape_of(data))
     spread = (channels, *[1] * len(rest))
     weight, bias = (None if node[name] is None else reshape(node[name], spread) for name in ("weight", "bias"))
     made = _scaled(made, weight, bias)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend.idioms import (
+    along,
     cast,
     constant,
     index_axis,
@@ -148,8 +151,7 @@ def convert_im2col(node: TorchNode, data: Expr) -> Expr:
 
 def _planes(node: TorchNode) -> Expr:
     """The tensor to resize, which has another name in some overloads."""
-    data: Expr = node["input"] if "input" in node.arguments else node["self"]
-    return data
+    return node["input"] if "input" in node.arguments else node["self"]
 
 
 _NEAREST = {"upsample_nearest1d": 1, "upsample_nearest2d": 2, "upsample_nearest3d": 3,
@@ -216,9 +218,9 @@ def convert_upsample_linear(node: TorchNode) -> Expr:
 def _source(extent: int, count: int, corners: bool, scale: float | None, cubic: bool) -> np.ndarray:
     """The coordinate in the data of each pixel of the result."""
     pixels = np.arange(count, dtype=np.float64)
+    ratio = _ratio(extent, count, corners, scale)
     if corners:
-        return pixels * ((extent - 1) / (count - 1) if count > 1 else 0.0)
-    ratio = 1 / scale if scale else extent / count
+        return pixels * ratio
     found = (pixels + 0.5) * ratio - 0.5
     return found if cubic else np.maximum(found, 0)
 
@@ -273,15 +275,11 @@ def _interpolated(data: Expr, axis: int, positions: np.ndarray, cubic: bool) -> 
     """Along one axis the sum of neighbours, each weighted by its distance."""
     extent = shape_of(data)[axis]
     first = np.floor(positions).astype(np.int64)
-    shape = [1] * rank_of(data)
-    shape[axis] = len(positions)
-    total: Expr | None = None
+    terms = []
     for step, weight in _taps(positions, cubic):
         taken = op.take(data, Constant(np.clip(first + step, 0, extent - 1)), axis=axis, mode="clip")
-        term = taken * Constant(weight.reshape(shape).astype(element_type(data).numpy))
-        total = term if total is None else total + term
-    assert total is not None
-    return total
+        terms.append(taken * along(weight, axis, rank_of(data), element_type(data)))
+    return reduce(op.add, terms)
 
 
 @converts("aten.grid_sampler_2d", "aten.grid_sampler", "aten.grid_sampler_3d")
@@ -326,22 +324,17 @@ def _sampled_by_cubes(node: TorchNode) -> Expr:
         position = _unnormalized(index_axis(grid, 3, 1 - axis), extent, corners)
         first = op.floor(position)
         steps = ((first + step, step) for step in (-1, 0, 1, 2))
-        taps.append(
-            [
-                (cast(_bounded(at, extent, corners, padding), "int64"), _cubic_weight(position - first, step))
-                for at, step in steps
-            ]
-        )
-    total: Expr | None = None
-    for row, high in taps[0]:
-        for column, wide in taps[1]:
-            index = row * constant(extents[1], "int64") + column
-            spread = op.broadcast_to(reshape(index, (batch, 1, count)), shape=(batch, channels, count))
-            taken = reshape(op.gather(flat, axis=2, indices=spread), node.shape)
-            term = taken * op.expand_dims(high * wide, axis=1)
-            total = term if total is None else total + term
-    assert total is not None
-    return total
+        taps.append([
+            (cast(_bounded(at, extent, corners, padding), "int64"), _cubic_weight(position - first, step))
+            for at, step in steps
+        ])  # fmt: skip
+    terms = []
+    for (row, high), (column, wide) in itertools.product(*taps):
+        index = row * extents[1] + column
+        spread = op.broadcast_to(reshape(index, (batch, 1, count)), shape=(batch, channels, count))
+        taken = reshape(op.gather(flat, axis=2, indices=spread), node.shape)
+        terms.append(taken * op.expand_dims(high * wide, axis=1))
+    return reduce(op.add, terms)
 
 
 def _cubic_weight(part: Expr, step: int) -> Expr:
@@ -369,7 +362,7 @@ def _sampled_in_space(node: TorchNode) -> Expr:
     flat = reshape(data, (batch, channels, product(extents)))
     positions = [_position(index_axis(grid, 4, 2 - axis), extents[axis], corners, padding) for axis in range(3)]
     firsts = [op.round(position) if node["interpolation_mode"] == 1 else op.floor(position) for position in positions]
-    total: Expr | None = None
+    terms = []
     for steps in np.ndindex(*[1 if node["interpolation_mode"] == 1 else 2] * 3):
         index: Expr = constant(0, "int64")
         weight: Expr = like(1, data)
@@ -379,16 +372,12 @@ def _sampled_in_space(node: TorchNode) -> Expr:
                 weight = weight * (1 - op.abs(position - at))
             inside = op.logical_and(at >= 0, at < extent)
             weight = weight * cast(inside, element_type(data))
-            bounded = cast(op.minimum(op.maximum(at, 0), like(extent - 1, at)), "int64")
-            index = index * extent + bounded
+            index = index * extent + cast(op.minimum(op.maximum(at, 0), extent - 1), "int64")
         spread = reshape(index, (batch, 1, product(shape_of(index)[1:])))
         spread = op.broadcast_to(spread, shape=(batch, channels, shape_of(spread)[2]))
         taken = reshape(op.gather(flat, axis=2, indices=spread), node.shape)
-        if rank_of(weight):
-            taken = taken * op.expand_dims(weight, axis=1)
-        total = taken if total is None else total + taken
-    assert total is not None
-    return total
+        terms.append(taken * op.expand_dims(weight, axis=1) if rank_of(weight) else taken)
+    return reduce(op.add, terms)
 
 
 def _position(value: Expr, extent: int, corners: bool, padding: int) -> Expr:
@@ -412,9 +401,7 @@ def _bounded(position: Expr, extent: int, corners: bool, padding: int) -> Expr:
         rest = away - turns * span
         odd = op.not_equal(op.mod(turns, 2), 0)
         position = op.where(odd, like(span, position) - rest, rest) + low
-    if padding:
-        position = op.minimum(op.maximum(position, 0), like(extent - 1, position))
-    return position
+    return op.minimum(op.maximum(position, 0), extent - 1) if padding else position
 
 
 @converts("aten.affine_grid_generator")

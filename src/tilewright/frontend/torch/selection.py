@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.frontend.idioms import (
+    along,
     as_vector,
     broadcast_to,
     cast,
@@ -36,11 +37,6 @@ def positions_of(condition: Expr) -> Expr:
     return cast(index_axis(op.argwhere(condition), 1, 0), "int64")
 
 
-def flat(data: Expr) -> Expr:
-    """The elements as one vector."""
-    return as_vector(data)
-
-
 @converts("aten.nonzero", "aten.argwhere", "aten.nonzero_numpy")
 def convert_nonzero(node: TorchNode, data: Expr) -> Expr | list[Expr]:
     rank = rank_of(data)
@@ -66,14 +62,9 @@ def convert_nonzero_static(node: TorchNode) -> Expr:
 
 @converts("aten.masked_select")
 def convert_masked_select(data: Expr, mask: Expr) -> Expr:
-    together = shape_of(cast(mask, "int32") + cast(full_like_shape(data), "int32"))
-    chosen = positions_of(flat(broadcast_to(mask, together)))
-    return op.take(flat(broadcast_to(data, together)), chosen, axis=0, mode="clip")
-
-
-def full_like_shape(data: Expr) -> Expr:
-    """Zeros in the shape of `data`, to find what shapes broadcast to."""
-    return op.zeros(shape=shape_of(data), dtype="int32")
+    together = shape_of(op.zeros(shape=shape_of(mask), dtype="int32") + op.zeros(shape=shape_of(data), dtype="int32"))
+    chosen = positions_of(as_vector(broadcast_to(mask, together)))
+    return op.take(as_vector(broadcast_to(data, together)), chosen, axis=0, mode="clip")
 
 
 @converts("aten.repeat_interleave.Tensor", "aten.repeat_interleave.self_Tensor")
@@ -83,7 +74,7 @@ def convert_repeat_by_tensor(node: TorchNode) -> Expr:
     data: Expr | None = node.get("self")
     axis = 0
     if data is not None:
-        data = flat(data) if node["dim"] is None else data
+        data = as_vector(data) if node["dim"] is None else data
         axis = 0 if node["dim"] is None else node.axis(node["dim"], rank_of(data))
         if not rank_of(counts) or shape_of(counts) == (1,):
             counts = broadcast_to(counts, (shape_of(data)[axis],))
@@ -154,26 +145,25 @@ def _if_wanted(node: TorchNode, back: Expr, counts: Expr) -> list[Expr]:
 def convert_unique_consecutive(node: TorchNode, data: Expr, dim: Any = None) -> list[Expr]:
     """The elements, or slices of an axis, that differ from the one before; the way back, and lengths of the runs."""
     shape = shape_of(data)
-    data = flat(data) if dim is None else data
-    dim = 0 if dim is None else node.axis(dim, rank_of(data))
-    extent = shape_of(data)[dim]
+    axis = 0 if dim is None else node.axis(dim)
+    data = as_vector(data) if dim is None else data
+    extent = shape_of(data)[axis]
     if extent == 0:
         back = full(0, shape if dim is None else (0,), "int64")
         return [full(0, node.shape_at(0), node.dtype), *_if_wanted(node, back, _numbers(_zero()))]
-    after, before = slice_axis(data, dim, 1, extent), slice_axis(data, dim, 0, extent - 1)
+    after, before = slice_axis(data, axis, 1, extent), slice_axis(data, axis, 0, extent - 1)
     if element_type(data).is_bool:
         after, before = cast(after, "uint8"), cast(before, "uint8")
     differ = op.not_equal(after, before)
-    rest = tuple(other for other in range(rank_of(data)) if other != dim)
+    rest = tuple(other for other in range(rank_of(data)) if other != axis)
     differ = op.any(differ, axis=rest) if rest else differ
     new = concatenate([constant([True], "bool"), differ], 0) if extent != 1 else constant([True], "bool")
     first = positions_of(new)
-    values = op.take(data, first, axis=dim, mode="clip")
+    values = op.take(data, first, axis=axis, mode="clip")
     back = op.cumsum(cast(new, "int64"), axis=0) - 1
     behind = op.strided_slice(first, begin=(1,), end=(2**31 - 1,), strides=(1,), axes=(0,))
     ends = concatenate([behind, constant([extent], "int64")], 0) if extent != 1 else constant([extent], "int64")
-    given = dim
-    return [values, *_if_wanted(node, reshape(back, shape) if given is None else back, ends - first)]
+    return [values, *_if_wanted(node, reshape(back, shape) if dim is None else back, ends - first)]
 
 
 def _zero() -> Expr:
@@ -187,17 +177,13 @@ def index_by_mask(node: TorchNode, data: Expr, mask: Expr, first: int) -> Expr:
     if not covered:
         node.unsupported("an index that is one truth value")
     merged = reshape(data, (*shape[:first], product(shape[first : first + covered]), *shape[first + covered :]))
-    return op.take(merged, positions_of(flat(mask)), axis=first, mode="clip")
+    return op.take(merged, positions_of(as_vector(mask)), axis=first, mode="clip")
 
 
-@converts("aten.item", "aten._local_scalar_dense")
-def convert_item(node: TorchNode) -> Expr:
-    return reshape(node["self"], ())
-
-
-@converts("aten.is_nonzero")
-def convert_is_nonzero(node: TorchNode) -> Expr:
-    return reshape(to_type(node["self"], "bool"), ())
+converts.functions({
+    "aten.item aten._local_scalar_dense": lambda node: reshape(node["self"], ()),
+    "aten.is_nonzero": lambda node: reshape(to_type(node["self"], "bool"), ()),
+})  # fmt: skip
 
 
 @converts("aten.mode")
@@ -210,12 +196,9 @@ def convert_mode(node: TorchNode, data: Expr) -> list[Expr]:
     same = op.equal(op.expand_dims(plain, axis=axis), op.expand_dims(plain, axis=axis + 1))
     counts = op.sum(cast(same, "int64"), axis=(axis + 1,))
     most = op.equal(counts, op.max(counts, axis=(axis,), keepdims=True))
-    dtype = element_type(plain)
-    top = dtype.extremes()[1]
+    top = element_type(plain).extremes()[1]
     values = op.min(op.where(most, plain, like(top, plain)), axis=(axis,), keepdims=True)
-    shape = [1] * rank_of(data)
-    shape[axis] = shape_of(data)[axis]
-    steps = reshape(constant(list(range(shape[axis])), "int64"), shape)
+    steps = along(range(shape_of(data)[axis]), axis, rank_of(data), "int64")
     positions = op.max(op.where(op.equal(plain, values), steps, _zero()), axis=(axis,), keepdims=True)
     results = [cast(values, element_type(data)), positions]
     return results if keepdim else [op.squeeze(value, axis=(axis,)) for value in results]

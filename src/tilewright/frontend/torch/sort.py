@@ -15,6 +15,7 @@ from tilewright.frontend.idioms import (
     full,
     index_axis,
     like,
+    on_axis,
     product,
     rank_of,
     reshape,
@@ -147,9 +148,13 @@ def _range(data: Expr, low: float, high: float) -> tuple[Expr, Expr]:
     """The bounds that are given, or those of the data, one below and above where they are the same."""
     if low != high:
         return like(low, data), like(high, data)
-    first, last, one = op.min(data), op.max(data), like(1, data)
+    return _apart(op.min(data), op.max(data), 1.0)
+
+
+def _apart(first: Expr, last: Expr, by: float) -> tuple[Expr, Expr]:
+    """Two bounds, moved apart where they are the same."""
     same = op.equal(first, last)
-    return op.where(same, first - one, first), op.where(same, last + one, last)
+    return op.where(same, first - by, first), op.where(same, last + by, last)
 
 
 # ----------------------------------------------------------------------------------------------------------- Histograms
@@ -161,11 +166,7 @@ def _edges(node: TorchNode, data: Expr, count: int, given: Sequence[float] | Non
         return constant(np.linspace(low, high, count + 1), node.dtype)
     if is_empty(shape_of(data)):
         return constant(np.linspace(0, 1, count + 1), node.dtype)
-    first, last = op.min(data, axis=(0,)), op.max(data, axis=(0,))
-    same = op.equal(first, last)
-    half = like(0.5, data)
-    first = op.where(same, first - half, first)
-    last = op.where(same, last + half, last)
+    first, last = _apart(op.min(data, axis=(0,)), op.max(data, axis=(0,)), 0.5)
     parts = constant(np.arange(count + 1), node.dtype)
     step = (last - first) / count
     rising = first + parts * step
@@ -179,20 +180,16 @@ def _part(data: Expr, edges: Expr) -> tuple[Expr, Expr]:
     position = op.searchsorted(edges, data, right=True, dtype="int64") - 1
     first, last = slice_axis(edges, 0, 0, 1), slice_axis(edges, 0, count, count + 1)
     inside = op.logical_and(data >= first, data <= last)
-    bounded = op.minimum(op.maximum(position, 0), constant(count - 1, "int64"))
-    return bounded, inside
+    return op.minimum(op.maximum(position, 0), count - 1), inside
 
 
 def _counts(node: TorchNode, rows: Expr, edges: Sequence[Expr]) -> Expr:
     """The number of rows, or their weight, in each cell of a grid; with `density` over weight and size."""
     extents = [shape_of(one)[0] - 1 for one in edges]
-    cell: Expr | None = None
-    inside: Expr | None = None
-    for axis, one in enumerate(edges):
-        position, within = _part(index_axis(rows, 1, axis), one)
-        cell = position if cell is None else cell * constant(extents[axis], "int64") + position
-        inside = within if inside is None else op.logical_and(inside, within)
-    assert cell is not None and inside is not None
+    parts = [_part(index_axis(rows, 1, axis), one) for axis, one in enumerate(edges)]
+    cell, inside = parts[0]
+    for extent, (position, within) in zip(extents[1:], parts[1:]):
+        cell, inside = cell * extent + position, op.logical_and(inside, within)
     weight = node.get("weight")
     weight = full(1, shape_of(cell), node.dtype) if weight is None else reshape(weight, shape_of(cell))
     kept = op.where(inside, weight, 0)
@@ -202,10 +199,8 @@ def _counts(node: TorchNode, rows: Expr, edges: Sequence[Expr]) -> Expr:
         total = total / op.sum(total, axis=(0,))
         widths: Expr = constant(1, node.dtype)
         for axis, one in enumerate(edges):
-            shape = [1] * len(edges)
-            shape[axis] = extents[axis]
             width = slice_axis(one, 0, 1, extents[axis] + 1) - slice_axis(one, 0, 0, extents[axis])
-            widths = widths * reshape(width, shape)
+            widths = widths * on_axis(width, axis, len(edges))
         return reshape(total, extents) / widths
     return reshape(total, extents)
 
@@ -240,9 +235,7 @@ def convert_histogramdd(node: TorchNode) -> Expr:
     return _counts(node, rows, _grid(node, rows))
 
 
-@converts("aten._histogramdd_bin_edges")
-def convert_histogramdd_edges(node: TorchNode) -> list[Expr]:
-    return _grid(node, _rows(node))
+converts.functions({"aten._histogramdd_bin_edges": lambda node: _grid(node, _rows(node))})
 
 
 _NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
