@@ -105,6 +105,18 @@ def _mask(
     return both(cast(attention_mask, "bool") if isinstance(attention_mask, Expr) else None, allowed)
 
 
+def _prepared(
+    layer: Layer, query: Expr, value: Expr, key: Any, masks: Sequence[Any], attention_mask: Any, causal: bool
+) -> tuple[list[Expr], Expr | None, Expr | None]:
+    """Query, key and value projected; which values a query may look at; and a gate on the result, or None."""
+    given = isinstance(key, Expr)
+    known = (*masks[:2], masks[2] if given else None)
+    parts = ((query, "query"), (key if given else value, "key"), (value, "value"))
+    projected = [_project(layer, part, name) for part, name in parts]
+    gate = _project(layer, query, "gate") if layer.get("use_gate") else None
+    return projected, _mask(layer, query, value, known, attention_mask, causal), gate
+
+
 @converts("MultiHeadAttention")
 def convert_multi_head_attention(
     layer: Layer, query: Expr, value: Expr, key: Any = None, query_mask: Any = None, value_mask: Any = None,
@@ -112,16 +124,11 @@ def convert_multi_head_attention(
     use_causal_mask: bool = False,
 ) -> Any:  # fmt: skip
     """Vaswani et al. 2017; the attention goes over all axes between batch and features, or `attention_axes`."""
-    key_given = isinstance(key, Expr)
-    key = key if key_given else value
     rank = rank_of(query)
     axes = layer.get("attention_axes")
     axes = list(range(1, rank - 1)) if axes is None else [int(axis) % rank for axis in _list(axes)]
-    allowed = _mask(
-        layer, query, value, (query_mask, value_mask, key_mask if key_given else None), attention_mask, use_causal_mask
-    )
-    q, k, v = (_project(layer, part, name) for part, name in ((query, "query"), (key, "key"), (value, "value")))
-    gate = _project(layer, query, "gate") if layer.get("use_gate") else None
+    masks = (query_mask, value_mask, key_mask)
+    (q, k, v), allowed, gate = _prepared(layer, query, value, key, masks, attention_mask, use_causal_mask)
     if query_mask is not None:
         layer.give_mask([query_mask, None] if return_attention_scores else query_mask)
     scale = like(1 / math.sqrt(int(layer["key_dim"])), q)
@@ -140,8 +147,7 @@ def convert_multi_head_attention(
     over = tuple(range(rank_of(scores) - len(axes), rank_of(scores)))
     weights = _shares(layer, scores, allowed, over, return_attention_scores or rank_of(q) != 4)
     made = einsum(f"{score_term},{keys}{head}{width}->{own}{head}{width}", [weights, v])
-    made = made * op.sigmoid(gate) if gate is not None else made
-    return _with_scores(_output(layer, made, query), weights, return_attention_scores)
+    return _with_scores(_output(layer, made, query, gate), weights, return_attention_scores)
 
 
 def _shares(layer: Layer, scores: Expr, allowed: Expr | None, axes: tuple[int, ...], spelled_out: bool) -> Expr:
@@ -181,8 +187,9 @@ def _project(layer: Layer, value: Expr, name: str) -> Expr:
     return made + bias[0] if bias else made
 
 
-def _output(layer: Layer, value: Expr, query: Expr) -> Expr:
+def _output(layer: Layer, value: Expr, query: Expr, gate: Expr | None) -> Expr:
     """[…, heads, width] to […, the output's shape]."""
+    value = value if gate is None else value * op.sigmoid(gate)
     inner = layer.inner("EinsumDense", _attribute(layer, "output_dense"), "attention_output", {})
     kernel, *bias = inner.weight("kernel", *(["bias"] if layer.get("use_bias", True) else []))
     lead = string.ascii_lowercase[: rank_of(query) - 1]
@@ -198,13 +205,8 @@ def convert_grouped_attention(
     use_causal_mask: bool = False,
 ) -> Any:  # fmt: skip
     """Ainslie et al. 2023: several heads of queries share one of keys and values."""
-    key_given = isinstance(key, Expr)
-    key = key if key_given else value
-    allowed = _mask(
-        layer, query, value, (query_mask, value_mask, key_mask if key_given else None), attention_mask, use_causal_mask
-    )
-    q, k, v = (_project(layer, part, name) for part, name in ((query, "query"), (key, "key"), (value, "value")))
-    gate = _project(layer, query, "gate") if layer.get("use_gate") else None
+    masks = (query_mask, value_mask, key_mask)
+    (q, k, v), allowed, gate = _prepared(layer, query, value, key, masks, attention_mask, use_causal_mask)
     times = int(layer["num_query_heads"]) // int(layer["num_key_value_heads"])
     k, v = (op.repeat(part, repeats=times, axis=2) if times > 1 else part for part in (k, v))
     scale = like(1 / math.sqrt(int(layer["head_dim"])), q)
@@ -213,5 +215,4 @@ def convert_grouped_attention(
         allowed = op.expand_dims(allowed, axis=1)
     weights = _shares(layer, scores, allowed, (3,), return_attention_scores)
     made = einsum("buqk,bkuh->bquh", [weights, v])
-    made = made * op.sigmoid(gate) if gate is not None else made
-    return _with_scores(_output(layer, made, query), weights, return_attention_scores)
+    return _with_scores(_output(layer, made, query, gate), weights, return_attention_scores)

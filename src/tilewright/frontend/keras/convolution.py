@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tilewright.frontend.builders.sliding import (
@@ -17,7 +18,7 @@ from tilewright.frontend.builders.sliding import (
 from tilewright.frontend.idioms import cast, dtype_of, rank_of, shape_of
 from tilewright.frontend.keras.core import activated
 from tilewright.frontend.keras.layer import Layer
-from tilewright.frontend.keras.registry import converts
+from tilewright.frontend.keras.registry import converts, layers
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -58,40 +59,33 @@ def _data(layer: Layer, inputs: Expr, axes: int) -> Expr:
     return inputs
 
 
+def _convolved(layer: Layer, inputs: Expr, kernel: Expr, groups: int, depthwise: bool) -> Expr:
+    axes = rank_of(kernel) - 2
+    taps = depthwise_kernel(kernel) if depthwise else channel_kernel(kernel)
+    return convolution(_data(layer, inputs, axes), taps, window(layer, shape_of(kernel)[:axes]), groups, layer.last)
+
+
 @converts("Conv1D", "Conv2D", "Conv3D")
 def convert_convolution(layer: Layer, inputs: Expr) -> Expr:
     kernel, *bias = layer.weight("kernel", *_bias(layer))
-    axes = rank_of(kernel) - 2
-    made = convolution(
-        _data(layer, inputs, axes), channel_kernel(kernel), window(layer, shape_of(kernel)[:axes]),
-        int(layer.get("groups", 1)), layer.last,
-    )  # fmt: skip
-    return with_bias(layer, made, bias)
+    return with_bias(layer, _convolved(layer, inputs, kernel, int(layer.get("groups", 1)), False), bias)
 
 
 @converts("DepthwiseConv1D", "DepthwiseConv2D")
 def convert_depthwise(layer: Layer, inputs: Expr) -> Expr:
     name = "depthwise_kernel" if layer.weights.has("depthwise_kernel") else "kernel"  # Keras 2 calls it so
     kernel, *bias = layer.weight(name, *_bias(layer))
-    axes = rank_of(kernel) - 2
-    made = convolution(
-        _data(layer, inputs, axes), depthwise_kernel(kernel), window(layer, shape_of(kernel)[:axes]),
-        shape_of(kernel)[axes], layer.last,
-    )  # fmt: skip
-    return with_bias(layer, made, bias)
+    return with_bias(layer, _convolved(layer, inputs, kernel, shape_of(kernel)[-2], True), bias)
 
 
 @converts("SeparableConv1D", "SeparableConv2D")
 def convert_separable(layer: Layer, inputs: Expr) -> Expr:
     depthwise, pointwise, *bias = layer.weight("depthwise_kernel", "pointwise_kernel", *_bias(layer))
-    axes = rank_of(depthwise) - 2
-    first = convolution(
-        _data(layer, inputs, axes), depthwise_kernel(depthwise), window(layer, shape_of(depthwise)[:axes]),
-        shape_of(depthwise)[axes], layer.last,
-    )  # fmt: skip
-    ones = (1,) * axes
-    made = convolution(first, channel_kernel(pointwise), Window(ones, ones, ones), 1, layer.last)
-    return with_bias(layer, made, bias)
+    first = _convolved(layer, inputs, depthwise, shape_of(depthwise)[-2], True)
+    ones = (1,) * (rank_of(depthwise) - 2)
+    return with_bias(
+        layer, convolution(first, channel_kernel(pointwise), Window(ones, ones, ones), 1, layer.last), bias
+    )
 
 
 @converts("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose")
@@ -136,32 +130,25 @@ def _pooled(kind: str, layer: Layer, inputs: Expr) -> Expr:
     return pool(kind, inputs, shape, layer.last)
 
 
-@converts("MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "MaxPool1D", "MaxPool2D", "MaxPool3D")
-def convert_max_pooling(layer: Layer, inputs: Expr) -> Expr:
-    return _pooled("max", layer, inputs)
-
-
-@converts("AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "AvgPool1D", "AvgPool2D", "AvgPool3D")
-def convert_average_pooling(layer: Layer, inputs: Expr) -> Expr:
-    return _pooled("avg", layer, inputs)
-
-
-def _spatial(layer: Layer, inputs: Expr) -> tuple[int, ...]:
+def _over_all(function: Callable[..., Expr], layer: Layer, inputs: Expr) -> Expr:
     rank = rank_of(inputs)
-    return tuple(range(1, rank - 1)) if layer.last else tuple(range(2, rank))
+    axes = tuple(range(1, rank - 1)) if layer.last else tuple(range(2, rank))
+    return function(inputs, axis=axes, keepdims=bool(layer.get("keepdims", False)))
 
 
-@converts(
-    "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalMaxPooling3D",
-    "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D",
-)  # fmt: skip
-def convert_global_max(layer: Layer, inputs: Expr) -> Expr:
-    return op.max(inputs, axis=_spatial(layer, inputs), keepdims=bool(layer.get("keepdims", False)))
+def _adaptive(kind: str, layer: Layer, inputs: Expr) -> Expr:
+    return adaptive_pool(kind, inputs, per_axis(layer["output_size"], rank_of(inputs) - 2), layer.last)
 
 
-@converts("GlobalAveragePooling2D", "GlobalAveragePooling3D", "GlobalAvgPool2D", "GlobalAvgPool3D")
-def convert_global_average(layer: Layer, inputs: Expr) -> Expr:
-    return op.mean(inputs, axis=_spatial(layer, inputs), keepdims=bool(layer.get("keepdims", False)))
+layers({
+    "MaxPooling1D MaxPooling2D MaxPooling3D MaxPool1D MaxPool2D MaxPool3D": partial(_pooled, "max"),
+    "AveragePooling1D AveragePooling2D AveragePooling3D AvgPool1D AvgPool2D AvgPool3D": partial(_pooled, "avg"),
+    "GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D": partial(_over_all, op.max),
+    "GlobalMaxPool1D GlobalMaxPool2D GlobalMaxPool3D": partial(_over_all, op.max),
+    "GlobalAveragePooling2D GlobalAveragePooling3D GlobalAvgPool2D GlobalAvgPool3D": partial(_over_all, op.mean),
+    "AdaptiveAveragePooling1D AdaptiveAveragePooling2D AdaptiveAveragePooling3D": partial(_adaptive, "avg"),
+    "AdaptiveMaxPooling1D AdaptiveMaxPooling2D AdaptiveMaxPooling3D": partial(_adaptive, "max"),
+})  # fmt: skip
 
 
 @converts("GlobalAveragePooling1D", "GlobalAvgPool1D")
@@ -173,17 +160,3 @@ def convert_global_average_1d(layer: Layer, inputs: Expr, mask: Any = None) -> E
     numbers = op.where(kept, inputs, 0)
     count = op.sum(cast(kept, dtype_of(inputs)), axis=(axis,), keepdims=keepdims)
     return op.sum(numbers, axis=(axis,), keepdims=keepdims) / count
-
-
-def _adaptive(kind: str, layer: Layer, inputs: Expr) -> Expr:
-    return adaptive_pool(kind, inputs, per_axis(layer["output_size"], rank_of(inputs) - 2), layer.last)
-
-
-@converts("AdaptiveAveragePooling1D", "AdaptiveAveragePooling2D", "AdaptiveAveragePooling3D")
-def convert_adaptive_average(layer: Layer, inputs: Expr) -> Expr:
-    return _adaptive("avg", layer, inputs)
-
-
-@converts("AdaptiveMaxPooling1D", "AdaptiveMaxPooling2D", "AdaptiveMaxPooling3D")
-def convert_adaptive_max(layer: Layer, inputs: Expr) -> Expr:
-    return _adaptive("max", layer, inputs)

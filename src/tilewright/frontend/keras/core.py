@@ -10,7 +10,7 @@ from tilewright.frontend.builders.product import einsum, matmul
 from tilewright.frontend.idioms import cast, constant, dtype_of, like, rank_of, transpose
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.quantized import dequantized, quantized_product
-from tilewright.frontend.keras.registry import converts
+from tilewright.frontend.keras.registry import converts, layers
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -40,14 +40,15 @@ def convert_einsum_dense(layer: Layer, inputs: Expr) -> Expr:
 
 @converts("Embedding")
 def convert_embedding(layer: Layer, inputs: Expr) -> Expr:
+    table = dequantized(layer, "embeddings") if layer.quantization else layer.weight("embeddings")[0]
+    return _looked_up(layer, table, inputs)
+
+
+def _looked_up(layer: Layer, table: Expr, inputs: Expr) -> Expr:
     positions = inputs if dtype_of(inputs) in ("int32", "int64") else cast(inputs, "int32")
     if layer.get("mask_zero"):
         layer.give_mask(op.not_equal(positions, 0))
-    return op.take(_table(layer), positions, axis=0)
-
-
-def _table(layer: Layer) -> Expr:
-    return dequantized(layer, "embeddings") if layer.quantization else layer.weight("embeddings")[0]
+    return op.take(table, positions, axis=0)
 
 
 @converts("ReversibleEmbedding")
@@ -57,10 +58,7 @@ def convert_reversible_embedding(layer: Layer, inputs: Expr, reverse: bool = Fal
         layer.unsupported("a quantized ReversibleEmbedding")
     table, *back = layer.weight("embeddings", *([] if tied else ["reverse_embeddings"]))
     if not reverse:
-        positions = inputs if dtype_of(inputs) in ("int32", "int64") else cast(inputs, "int32")
-        if layer.get("mask_zero"):
-            layer.give_mask(op.not_equal(positions, 0))
-        return op.take(table, positions, axis=0)
+        return _looked_up(layer, table, inputs)
     kernel = back[0] if back else transpose(table, (1, 0))
     wanted = layer.get("reverse_dtype")
     if wanted:
@@ -83,11 +81,6 @@ def convert_masking(layer: Layer, inputs: Expr) -> Expr:
     return op.where(kept, inputs, 0)
 
 
-@converts("Identity", "ActivityRegularization", passes_mask=True)
-def convert_identity(layer: Layer, inputs: Any) -> Any:
-    return inputs
-
-
 @converts("Lambda", refuses=True)
 def convert_lambda(layer: Layer, *inputs: Any, **more: Any) -> Any:
     layer.unsupported(
@@ -101,18 +94,12 @@ def convert_foreign(layer: Layer, *inputs: Any, **more: Any) -> Any:
     layer.unsupported("it runs code of another framework, which is not in the file; compile that part by itself")
 
 
-@converts("InputLayer")
-def convert_input(layer: Layer, inputs: Any = None) -> Any:
-    return inputs
-
-
 # --------------------------------------------- Layers that act in training alone: in inference they pass their input on
-@converts(
-    "Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "GaussianNoise", "GaussianDropout",
-    "AlphaDropout", passes_mask=True,
-)  # fmt: skip
-def convert_dropout(layer: Layer, inputs: Any) -> Any:
-    return inputs
+layers({
+    "Identity ActivityRegularization Dropout SpatialDropout1D SpatialDropout2D": lambda layer, inputs: inputs,
+    "SpatialDropout3D GaussianNoise GaussianDropout AlphaDropout": lambda layer, inputs: inputs,
+}, passes_mask=True)  # fmt: skip
+layers({"InputLayer": lambda layer, inputs=None: inputs, "StochasticDepth": lambda layer, x: x})
 
 
 # The layers that networks of keras.applications bring along: `LayerScale` and others, which `keras.layers` has not.
@@ -121,12 +108,6 @@ def convert_layer_scale(layer: Layer, x: Expr) -> Expr:
     """A factor for each channel (ConvNeXt)."""
     (gamma,) = layer.weight("variable")
     return x * gamma
-
-
-@converts("StochasticDepth")
-def convert_stochastic_depth(layer: Layer, x: Expr) -> Expr:
-    """The input of a layer that drops branches in training (ConvNeXt)."""
-    return x
 
 
 @converts("CustomScaleLayer")
@@ -185,9 +166,14 @@ def activation_name(given: Any) -> str | None:
     return None
 
 
-@converts("Activation", passes_mask=True)
-def convert_activation(layer: Layer, inputs: Expr) -> Expr:
-    return activated(layer, inputs)
+layers({
+    "Activation": activated,
+    "ELU": lambda layer, inputs: functions.elu(inputs, float(layer.get("alpha", 1.0))),
+    "ThresholdedReLU": lambda layer, inputs: functions.threshold(inputs, float(layer.get("theta", 1.0)), 0.0),
+    "LeakyReLU": lambda layer, inputs: op.nn.leaky_relu(
+        inputs, alpha=float(layer.get("negative_slope", layer.get("alpha", 0.3)))
+    ),
+}, passes_mask=True)  # fmt: skip
 
 
 @converts("ReLU", passes_mask=True)
@@ -207,26 +193,10 @@ def relu(x: Expr, slope: float = 0.0, top: float | None = None, bottom: float = 
     return made if top is None else op.minimum(made, float(top))
 
 
-@converts("LeakyReLU", passes_mask=True)
-def convert_leaky_relu(layer: Layer, inputs: Expr) -> Expr:
-    slope = layer.get("negative_slope", layer.get("alpha", 0.3))
-    return op.nn.leaky_relu(inputs, alpha=float(slope))
-
-
-@converts("ELU", passes_mask=True)
-def convert_elu(layer: Layer, inputs: Expr) -> Expr:
-    return functions.elu(inputs, float(layer.get("alpha", 1.0)))
-
-
 @converts("PReLU", passes_mask=True)
 def convert_prelu(layer: Layer, inputs: Expr) -> Expr:
     (alpha,) = layer.weight("alpha")
     return op.nn.relu(inputs) + (alpha * -op.nn.relu(-inputs))
-
-
-@converts("ThresholdedReLU", passes_mask=True)
-def convert_thresholded_relu(layer: Layer, inputs: Expr) -> Expr:
-    return functions.threshold(inputs, float(layer.get("theta", 1.0)), 0.0)
 
 
 @converts("Softmax", passes_mask=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.frontend.idioms import cast, constant, dtype_of, like, rank_of, reshape, shape_of
+from tilewright.frontend.builders.reductions import p_norm
+from tilewright.frontend.idioms import cast, constant, dtype_of, rank_of, reshape, shape_of
 from tilewright.frontend.keras.layer import Layer
-from tilewright.frontend.keras.registry import converts
+from tilewright.frontend.keras.registry import converts, layers
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType
@@ -23,6 +24,25 @@ def as_axes(axis: Any, rank: int) -> tuple[int, ...]:
     """An axis or several, counted from the front, in order."""
     listed = axis if isinstance(axis, list | tuple) else [axis]
     return tuple(sorted(int(one) % rank for one in listed))
+
+
+def _parameters(layer: Layer, scale: bool = True, center: bool = True) -> dict[str, Expr]:
+    """The layer's gamma and beta, of those that it has."""
+    names = [name for name, given in (("gamma", scale), ("beta", center)) if given]
+    return dict(zip(names, layer.own(*names))) if names else {}
+
+
+def _standardized(data: Expr, axes: Sequence[int], epsilon: float, rms: bool = False) -> Expr:
+    """Zero mean and unit variance over axes; `rms` divides by the variance's root alone."""
+    centred = data - op.mean(data, axis=axes, keepdims=True)
+    return (data if rms else centred) * op.rsqrt(op.mean(centred * centred, axis=axes, keepdims=True) + epsilon)
+
+
+def _scaled(value: Expr, scale: Expr | None, shift: Expr | None, axes: Sequence[int]) -> Expr:
+    """`value` times one number for each position of axes, and plus one, where there are some."""
+    shape = [extent if axis in axes else 1 for axis, extent in enumerate(shape_of(value))]
+    value = value if scale is None else value * reshape(cast(scale, dtype_of(value)), shape)
+    return value if shift is None else value + reshape(cast(shift, dtype_of(value)), shape)
 
 
 @converts("BatchNormalization", passes_mask=True)
@@ -44,9 +64,7 @@ def convert_batch_normalization(layer: Layer, inputs: Expr, mask: Any = None) ->
 @converts("LayerNormalization", passes_mask=True)
 def convert_layer_normalization(layer: Layer, inputs: Expr) -> Expr:
     rms = bool(layer.get("rms_scaling", False))
-    names = ["gamma"] if layer.get("scale", True) or rms else []
-    names += ["beta"] if layer.get("center", True) and not rms else []
-    found = dict(zip(names, layer.own(*names))) if names else {}
+    found = _parameters(layer, layer.get("scale", True) or rms, layer.get("center", True) and not rms)
     made = layer_norm(
         inputs, found.get("gamma"), found.get("beta"), as_axes(layer.get("axis", -1), rank_of(inputs)),
         float(layer.get("epsilon", 1e-3)), rms,
@@ -63,16 +81,7 @@ def layer_norm(
     if gamma is not None and beta is not None and not rms and axes == (rank_of(data) - 1,):
         made: Expr = op.nn.layer_norm(data, cast(gamma, dtype), cast(beta, dtype), axis=axes[0], epsilon=epsilon)
         return cast(made, dtype_of(inputs))
-    mean = op.mean(data, axis=axes, keepdims=True)
-    centred = data - mean
-    variance = op.mean(centred * centred, axis=axes, keepdims=True)
-    factor = op.rsqrt(variance + epsilon)
-    made = (data if rms else centred) * factor
-    shape = [extent if axis in axes else 1 for axis, extent in enumerate(shape_of(data))]
-    if gamma is not None:
-        made = made * reshape(cast(gamma, dtype), shape)
-    if beta is not None:
-        made = made + reshape(cast(beta, dtype), shape)
+    made = _scaled(_standardized(data, axes, epsilon, rms), gamma, beta, axes)
     return cast(made, dtype_of(inputs))
 
 
@@ -86,18 +95,13 @@ def convert_rms_normalization(layer: Layer, inputs: Expr) -> Expr:
 def rms_norm(inputs: Expr, scale: Expr | None, axes: tuple[int, ...], epsilon: float) -> Expr:
     """Numbers divided by the root of the mean of their squares over axes."""
     data = widened(inputs)
-    squares = op.mean(data * data, axis=axes, keepdims=True)
-    made = data * op.rsqrt(squares + epsilon)
-    if scale is not None:
-        shape = [extent if axis in axes else 1 for axis, extent in enumerate(shape_of(data))]
-        made = made * reshape(cast(scale, dtype_of(data)), shape)
-    return cast(made, dtype_of(inputs))
+    made = data * op.rsqrt(op.mean(data * data, axis=axes, keepdims=True) + epsilon)
+    return cast(_scaled(made, scale, None, axes), dtype_of(inputs))
 
 
 @converts("GroupNormalization", passes_mask=True)
 def convert_group_normalization(layer: Layer, inputs: Expr) -> Expr:
-    names = [name for name, key in (("gamma", "scale"), ("beta", "center")) if layer.get(key, True)]
-    found = dict(zip(names, layer.own(*names))) if names else {}
+    found = _parameters(layer, layer.get("scale", True), layer.get("center", True))
     shape = shape_of(inputs)
     axis = int(layer.get("axis", -1)) % len(shape)
     channels = shape[axis]
@@ -107,32 +111,19 @@ def convert_group_normalization(layer: Layer, inputs: Expr) -> Expr:
         layer.wrong(f"{channels} channels do not divide into {groups} groups")
     data = reshape(widened(inputs), (*shape[:axis], groups, channels // groups, *shape[axis + 1 :]))
     axes = tuple(one for one in range(1, len(shape) + 1) if one != axis)
-    centred = data - op.mean(data, axis=axes, keepdims=True)
-    variance = op.mean(centred * centred, axis=axes, keepdims=True)
-    made = centred * op.rsqrt(variance + layer.get("epsilon", 1e-3))
-    made = reshape(made, shape)
-    along = [1] * len(shape)
-    along[axis] = channels
-    if "gamma" in found:
-        made = made * reshape(cast(found["gamma"], dtype_of(made)), along)
-    if "beta" in found:
-        made = made + reshape(cast(found["beta"], dtype_of(made)), along)
-    return cast(made, layer.compute_dtype)
+    made = reshape(_standardized(data, axes, layer.get("epsilon", 1e-3)), shape)
+    return cast(_scaled(made, found.get("gamma"), found.get("beta"), (axis,)), layer.compute_dtype)
 
 
-@converts("UnitNormalization", passes_mask=True)
-def convert_unit_normalization(layer: Layer, inputs: Expr) -> Expr:
-    return normalized(inputs, as_axes(layer.get("axis", -1), rank_of(inputs)), 2, 1e-12)
+layers({
+    "UnitNormalization": lambda layer, inputs: normalized(
+        inputs, as_axes(layer.get("axis", -1), rank_of(inputs)), 2, 1e-12
+    ),
+}, passes_mask=True)  # fmt: skip
 
 
 def normalized(x: Expr, axes: Sequence[int], order: float, epsilon: float) -> Expr:
     """`x` divided by its norm of an order over axes, which counts as `epsilon` at least."""
     if order == 2:
         return x * op.minimum(op.rsqrt(op.sum(x * x, axis=axes, keepdims=True)), 1 / epsilon)
-    size = op.abs(x)
-    if order == float("inf"):
-        norm: Expr = op.max(size, axis=axes, keepdims=True)
-    else:
-        total = op.sum(op.power(size, like(order, x)), axis=axes, keepdims=True)
-        norm = op.power(total, like(1 / order, x))
-    return x / op.maximum(norm, epsilon)
+    return x / op.maximum(p_norm(x, tuple(axes), order, True), epsilon)

@@ -55,6 +55,12 @@ def converts(
     return register
 
 
+def layers(table: Mapping[str, Converter], passes_mask: bool = False) -> None:
+    """Register functions as converters of layers, whose names are separated by spaces."""
+    for names, function in table.items():
+        converts(*names.split(), passes_mask=passes_mask)(function)
+
+
 def operation(*operations: str) -> Callable[[Function], Function]:
     """Register a function as the converter of operations of `keras.ops`, by class (`Matmul`).
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.frontend.builders.resizing import resize
-from tilewright.frontend.idioms import cast, channels_last, product, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import cast, channels_last, product, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.keras.convolution import per_axis
 from tilewright.frontend.keras.layer import Layer
-from tilewright.frontend.keras.registry import converts
+from tilewright.frontend.keras.registry import converts, layers
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -38,14 +38,10 @@ def filled(target: Sequence[int], shape: Sequence[Any]) -> list[Any]:
     return [rest if extent == -1 else extent for extent in target]
 
 
-@converts("Permute")
-def convert_permute(layer: Layer, inputs: Expr) -> Expr:
-    return op.transpose(inputs, axes=(0, *(int(axis) for axis in layer["dims"])))
-
-
-@converts("RepeatVector")
-def convert_repeat_vector(layer: Layer, inputs: Expr) -> Expr:
-    return op.repeat(op.expand_dims(inputs, axis=1), repeats=int(layer["n"]), axis=1)
+layers({
+    "Permute": lambda layer, inputs: op.transpose(inputs, axes=(0, *(int(axis) for axis in layer["dims"]))),
+    "RepeatVector": lambda layer, inputs: op.repeat(op.expand_dims(inputs, axis=1), repeats=int(layer["n"]), axis=1),
+})  # fmt: skip
 
 
 def _pairs(value: Any, axes: int) -> list[tuple[int, int]]:
@@ -63,14 +59,9 @@ def _first(layer: Layer) -> int:
 
 @converts("Cropping1D", "Cropping2D", "Cropping3D")
 def convert_cropping(layer: Layer, inputs: Expr) -> Expr:
-    axes = rank_of(inputs) - 2
-    first = _first(layer)
-    begin, end = [], []
-    for axis, (before, behind) in enumerate(_pairs(layer["cropping"], axes)):
-        extent = shape_of(inputs)[first + axis]
-        begin.append(before)
-        end.append(extent - behind)
-    return op.strided_slice(inputs, begin=begin, end=end, strides=(1,) * axes, axes=tuple(range(first, first + axes)))
+    for axis, (before, behind) in enumerate(_pairs(layer["cropping"], rank_of(inputs) - 2), _first(layer)):
+        inputs = slice_axis(inputs, axis, before, shape_of(inputs)[axis] - behind)
+    return inputs
 
 
 @converts("ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D")
