@@ -53,10 +53,10 @@ class Converters:
 
         return register
 
-    def functions(self, table: Mapping[str, Converter]) -> None:
+    def functions(self, table: Mapping[str, Converter], since: int = 1, domain: str = "") -> None:
         """Register functions whose own signatures are the schemas of operators; names are separated by spaces."""
         for operators, function in table.items():
-            self(*operators.split())(function)
+            self(*operators.split(), since=since, domain=domain)(function)
 
     def unary(self, table: Mapping[str, Callable[[Expr], Expr]]) -> None:
         """Register functions of the one input, which formats of named inputs call `x`."""

@@ -74,7 +74,6 @@ def convert_swish(x: Expr, alpha: float = 1.0) -> Expr:
 
 
 @converts("Gelu", since=20)
-@converts("Gelu", domain="com.microsoft")
 @in_float32
 def convert_gelu(node: OnnxNode) -> Expr:
     """x * Φ(x), exact with erf or in the tanh approximation."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tilewright.frontend.builders.functions import gelu
-from tilewright.frontend.idioms import cast, constant, like, slice_axis
+from tilewright.frontend.idioms import cast, constant, slice_axis
 from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.nn import convert_conv, convert_gemm, matmul
 from tilewright.frontend.onnx.node import OnnxNode, transpose
@@ -19,33 +19,24 @@ from tilewright.relay.op import qnn
 
 
 # -------------------------------------------------------------------------------------------------- activations
-@converts("Gelu", "BiasGelu", domain=MICROSOFT)
-@in_float32
-def convert_gelu(node: OnnxNode) -> Expr:
-    return gelu(node[0] + node[1] if node.has(1) else node[0])
+def _biased_gelu(node: OnnxNode, approximate: bool = False) -> Expr:
+    return gelu(node[0] + node[1] if node.has(1) else node[0], approximate)
 
 
-@converts("FastGelu", domain=MICROSOFT)
-@in_float32
-def convert_fast_gelu(node: OnnxNode) -> Expr:
-    return gelu(node[0] + node[1] if node.has(1) else node[0], approximate=True)
+converts.functions({
+    "Gelu BiasGelu": in_float32(lambda node: _biased_gelu(node)),
+    "FastGelu": in_float32(lambda node: _biased_gelu(node, approximate=True)),
+    "QuickGelu": in_float32(lambda node: node[0] * op.sigmoid(node[0] * float(node.attr("alpha", 1.702)))),
+    "DynamicQuantizeLSTM": convert_quantized_lstm,
+}, domain=MICROSOFT)  # fmt: skip
 
 
-@converts("QuickGelu", domain=MICROSOFT)
-@in_float32
-def convert_quick_gelu(node: OnnxNode) -> Expr:
-    """x * sigmoid(alpha x)."""
-    return node[0] * op.sigmoid(node[0] * like(float(node.attr("alpha", 1.702)), node[0]))
-
-
-_ACTIVATIONS: dict[str, Callable[[OnnxNode, Expr, list[float]], Expr]] = {
-    "Relu": lambda node, x, p: op.nn.relu(x),
-    "Tanh": lambda node, x, p: op.tanh(x),
-    "Sigmoid": lambda node, x, p: op.sigmoid(x),
-    "LeakyRelu": lambda node, x, p: op.nn.leaky_relu(x, alpha=p[0] if p else 0.01),
-    "Clip": lambda node, x, p: op.clip(x, a_min=p[0], a_max=p[1]),
-    "HardSigmoid": lambda node, x, p: op.clip(x * p[0] + p[1], a_min=0.0, a_max=1.0),
-}
+_ACTIVATIONS: dict[str, Callable[[Expr, list[float]], Expr]] = {
+    "Relu": lambda x, p: op.nn.relu(x), "Tanh": lambda x, p: op.tanh(x), "Sigmoid": lambda x, p: op.sigmoid(x),
+    "LeakyRelu": lambda x, p: op.nn.leaky_relu(x, alpha=p[0] if p else 0.01),
+    "Clip": lambda x, p: op.clip(x, a_min=p[0], a_max=p[1]),
+    "HardSigmoid": lambda x, p: op.clip(x * p[0] + p[1], a_min=0.0, a_max=1.0),
+}  # fmt: skip
 
 
 @converts("FusedConv", domain=MICROSOFT)
@@ -57,7 +48,7 @@ def convert_fused_conv(node: OnnxNode) -> Expr:
     parameters = [float(value) for value in node.attr("activation_params") or []]
     if not name:
         return result
-    return _ACTIVATIONS[node.choice("activation", None, tuple(_ACTIVATIONS))](node, result, parameters)
+    return _ACTIVATIONS[node.choice("activation", None, tuple(_ACTIVATIONS))](result, parameters)
 
 
 @converts("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
@@ -78,7 +69,7 @@ def convert_fused_matmul(node: OnnxNode, alpha: float = 1.0) -> Expr:
 def convert_fused_gemm(node: OnnxNode, activation_alpha: float = 0.01, activation_beta: float = 0.0) -> Expr:
     parameters = [activation_alpha, activation_beta]
     result = convert_gemm(node)
-    return _ACTIVATIONS[node.choice("activation", "Relu", tuple(_ACTIVATIONS))](node, result, parameters)
+    return _ACTIVATIONS[node.choice("activation", "Relu", tuple(_ACTIVATIONS))](result, parameters)
 
 
 # ------------------------------------------------------------------------------------------------ normalizations
@@ -173,12 +164,6 @@ def convert_qembed_layer_normalization(node: OnnxNode) -> list[Expr | None]:
 
 
 # -------------------------------------------------------------------------------------------------- small helpers
-@converts("DynamicQuantizeLSTM", domain=MICROSOFT)
-def convert_dynamic_quantize_lstm(node: OnnxNode) -> list[Expr]:
-    """An LSTM with weights of bytes."""
-    return convert_quantized_lstm(node)
-
-
 @converts("ExpandDims", domain=MICROSOFT)
 def convert_expand_dims(node: OnnxNode) -> Expr:
     axis = int(node.static(1, "axis").reshape(-1)[0])

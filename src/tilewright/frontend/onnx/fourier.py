@@ -15,16 +15,11 @@ from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.runtime.host_ops.signals import WINDOWS, cosine_window
 from tilewright.support.memory_limit import require_memory
 
-
-@converts("DFT", since=17)
-def convert_dft_17(node: OnnxNode, axis: int = 1) -> Expr:
-    """The axis as an attribute (opsets 17 to 19)."""
-    return _dft(node, axis)
-
-
-@converts("DFT", since=20)
-def convert_dft_20(node: OnnxNode) -> Expr:
-    return _dft(node, int(node.static(2, "axis").reshape(-1)[0]) if node.has(2) else -2)
+# The axis is an attribute before opset 20, and an input from then on, by default the last of the signal.
+converts.functions({"DFT": lambda node: _dft(node, int(node.attr("axis", 1)))}, since=17)
+converts.functions({
+    "DFT": lambda node: _dft(node, int(node.static(2, "axis").reshape(-1)[0]) if node.has(2) else -2),
+}, since=20)  # fmt: skip
 
 
 def _dft(node: OnnxNode, axis: int) -> Expr:

@@ -165,10 +165,6 @@ def _constant_of_shape(node: OnnxNode, inputs: Sequence[Type | None]) -> Type | 
     return _of_rank(_length(inputs[0]), TensorType((), "float32" if value is None else DType(value.dtype)))
 
 
-def _sequence(_node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
-    return inputs[0]
-
-
 def _optional(node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
     given = inputs[0] if inputs else None
     if given is None and node.attr("type") is not None:
@@ -198,12 +194,8 @@ def _compress(node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
     return TensorType([Any() if i == at else extent for i, extent in enumerate(data.shape)], data.dtype)
 
 
-def _output_datatype(node: OnnxNode) -> DType:
-    return dtype_of(int(node.attr("output_datatype", TensorProto.FLOAT)), node.label)
-
-
-def _window(node: OnnxNode, _inputs: Sequence[Type | None]) -> Type | None:
-    return _of_rank(1, TensorType((), _output_datatype(node)))
+def _of_output(node: OnnxNode) -> Type:
+    return TensorType((), dtype_of(int(node.attr("output_datatype", TensorProto.FLOAT)), node.label))
 
 
 def _reduced(node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
@@ -215,44 +207,18 @@ def _reduced(node: OnnxNode, inputs: Sequence[Type | None]) -> Type | None:
     return _of_rank(rank, inputs[0])
 
 
-_TYPES: dict[str, TypeOfResult] = {
-    **dict.fromkeys(
-        (
-            "ReduceSum",
-            "ReduceMean",
-            "ReduceProd",
-            "ReduceMax",
-            "ReduceMin",
-            "ReduceL1",
-            "ReduceL2",
-            "ReduceSumSquare",
-            "ReduceLogSum",
-            "ReduceLogSumExp",
-        ),
-        _reduced,
-    ),
-    **dict.fromkeys(
-        ("CenterCropPad", "DFT", "MaxUnpool", "Pad", "Resize", "Slice", "Split", "Tile", "Upsample"), _same_rank
-    ),
-    **dict.fromkeys(("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"), _comparison),
-    "AffineGrid": lambda node, inputs: _of_rank(_length(inputs[1]), inputs[0]),
-    "GatherND": _gather_nd,
+_RULES: dict[str, TypeOfResult] = {
+    "ReduceSum ReduceMean ReduceProd ReduceMax ReduceMin ReduceL1 ReduceL2": _reduced,
+    "ReduceSumSquare ReduceLogSum ReduceLogSumExp": _reduced,
+    "CenterCropPad DFT MaxUnpool Pad Resize Slice Split Tile Upsample": _same_rank,
+    "Greater GreaterOrEqual Less LessOrEqual Equal": _comparison, "GatherND": _gather_nd, "Expand": _expand,
+    "AffineGrid Reshape": lambda node, inputs: _of_rank(_length(inputs[1]), inputs[0]),
     "NonMaxSuppression": lambda node, inputs: TensorType([Any(), 3], "int64"),
-    "STFT": lambda node, inputs: _of_rank(4, inputs[0]),
-    "Reshape": lambda node, inputs: _of_rank(_length(inputs[1]), inputs[0]),
-    "Expand": _expand,
-    "Squeeze": _by_axes(-1),
-    "Unsqueeze": _by_axes(1),
-    "ConstantOfShape": _constant_of_shape,
-    "Range": lambda node, inputs: _of_rank(1, inputs[0]),
-    "Trilu": lambda node, inputs: inputs[0],
-    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), _window),
-    "MelWeightMatrix": lambda node, inputs: _of_rank(2, TensorType((), _output_datatype(node))),
-    "Compress": _compress,
-    "SequenceErase": _sequence,
-    "SequenceInsert": _inserted,
-    "SequenceAt": _element,
-    "Optional": _optional,
-    "OptionalGetElement": _element,
-    "Identity": _sequence,
-}
+    "STFT": lambda node, inputs: _of_rank(4, inputs[0]), "Range": lambda node, inputs: _of_rank(1, inputs[0]),
+    "Squeeze": _by_axes(-1), "Unsqueeze": _by_axes(1), "ConstantOfShape": _constant_of_shape, "Compress": _compress,
+    "BlackmanWindow HammingWindow HannWindow": lambda node, inputs: _of_rank(1, _of_output(node)),
+    "MelWeightMatrix": lambda node, inputs: _of_rank(2, _of_output(node)),
+    "Trilu SequenceErase Identity": lambda node, inputs: inputs[0], "SequenceInsert": _inserted,
+    "SequenceAt OptionalGetElement": _element, "Optional": _optional,
+}  # fmt: skip
+_TYPES = {name: rule for names, rule in _RULES.items() for name in names.split()}

@@ -50,15 +50,8 @@ def convert_upsample(node: OnnxNode) -> Expr:
     return _upsample(node, scales)
 
 
-@converts("Upsample", since=9)
-def convert_upsample_9(node: OnnxNode) -> Expr:
-    return _upsample(node, node.static(1, "scales").tolist())
-
-
-@converts("Resize", since=10)
-def convert_resize_10(node: OnnxNode) -> Expr:
-    """Scales as an input; the same conventions as Upsample."""
-    return _upsample(node, node.static(1, "scales").tolist())
+converts.functions({"Upsample": lambda node: _upsample(node, node.static(1, "scales").tolist())}, since=9)
+converts.functions({"Resize": lambda node: _upsample(node, node.static(1, "scales").tolist())}, since=10)
 
 
 def _upsample(node: OnnxNode, scales: Sequence[float]) -> Expr:

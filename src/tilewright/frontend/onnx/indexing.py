@@ -34,10 +34,10 @@ def _checked(node: OnnxNode, indices: np.ndarray, extent: int) -> np.ndarray:
     return indices if not (indices < 0).any() else np.where(indices < 0, indices + extent, indices)
 
 
-@converts("GatherElements", since=11)
-def convert_gather_elements(node: OnnxNode) -> Expr:
-    """out[i][j] = data[index[i][j]][j] along axis 0."""
-    return op.gather(node[0], axis=node.named_axis(0), indices=node[1])
+# out[i][j] = data[index[i][j]][j] along axis 0
+converts.functions({
+    "GatherElements": lambda node: op.gather(node[0], axis=node.named_axis(0), indices=node[1]),
+}, since=11)  # fmt: skip
 
 
 @converts("GatherND", since=11)
@@ -175,16 +175,9 @@ def convert_tensor_scatter(node: OnnxNode) -> Expr:
     return op.scatter_elements(node[0], indices, node[1], axis, "update")
 
 
-@converts("TopK")
-def convert_top_k_1(node: OnnxNode, k: int) -> list[Expr]:
-    """The count as an attribute (opsets 1 to 9)."""
-    return _top_k(node, k)
-
-
-@converts("TopK", since=10)
-def convert_top_k_10(node: OnnxNode) -> list[Expr]:
-    """The count as an input, which must be constant."""
-    return _top_k(node, int(node.static(1, "K").reshape(-1)[0]))
+# The count is an attribute before opset 10, and a constant input from then on.
+converts.functions({"TopK": lambda node: _top_k(node, int(node.require("k")))})
+converts.functions({"TopK": lambda node: _top_k(node, int(node.static(1, "K").reshape(-1)[0]))}, since=10)
 
 
 def _top_k(node: OnnxNode, count: int) -> list[Expr]:

@@ -8,6 +8,7 @@ from functools import reduce
 import numpy as np
 from onnx import TensorProto
 
+from tilewright.frontend.builders import functions
 from tilewright.frontend.idioms import cast, constant, like
 from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.node import OnnxNode
@@ -56,26 +57,15 @@ def operands(node: OnnxNode) -> tuple[Expr, Expr]:
     return left, right
 
 
-@converts(*_BINARY)
-def convert_binary(node: OnnxNode) -> Expr:
-    """Broadcasting arithmetic, in which integers divide toward zero, comparisons and boolean operators."""
-    return _BINARY[node.op_type](*operands(node))
+# Integers divide toward zero.
+converts.functions({" ".join(_BINARY): lambda node: _BINARY[node.op_type](*operands(node))})
 
 
 @converts("BitShift", since=11)
 def convert_bit_shift(node: OnnxNode) -> Expr:
     """Bits moved left or right; by the width or more, or by less than nothing, all of them out."""
     left = node.choice("direction", None, ("LEFT", "RIGHT")) == "LEFT"
-    bits, data, positions = node.dtype().bits, node[0], node[1]
-    most, zero = like(bits - 1, data), like(0, data)
-    inside = positions <= most
-    if node.dtype().code == "int":
-        inside = op.logical_and(inside, positions >= zero)
-    bounded = op.where(inside, positions, most)
-    if left:
-        return op.where(inside, op.left_shift(data, bounded), zero)
-    shifted = op.right_shift(data, bounded)
-    return shifted if node.dtype().code == "int" else op.where(inside, shifted, zero)
+    return functions.shifted_bits(node[0], node[1], left)
 
 
 @converts("Pow")
@@ -118,28 +108,14 @@ def convert_mod(node: OnnxNode) -> Expr:
     """Remainder with the divisor's sign, or with the dividend's sign when fmod is set."""
     if node.choice("fmod", 0, (0, 1)):
         return op.mod(node[0], node[1])
-    if not node.dtype().is_float:
-        return op.floor_mod(node[0], node[1])
-    zero = like(0, node[0])
-    remainder = op.mod(node[0], node[1])
-    opposite = op.logical_xor(remainder < zero, node[1] < zero)
-    return op.where(op.logical_and(opposite, op.not_equal(remainder, zero)), remainder + node[1], remainder)
+    return (functions.remainder if node.dtype().is_float else op.floor_mod)(node[0], node[1])
 
 
 _VARIADIC: dict[str, Callable[[Expr, Expr], Expr]] = {"Max": op.maximum, "Min": op.minimum, "Sum": op.add}
-
-
-@converts(*_VARIADIC)
-@in_float32
-def convert_variadic(node: OnnxNode) -> Expr:
-    return reduce(_VARIADIC[node.op_type], node.given())
-
-
-@converts("Mean")
-@in_float32
-def convert_mean(node: OnnxNode) -> Expr:
-    values = node.given()
-    return reduce(op.add, values) * (1.0 / len(values))
+converts.functions({
+    " ".join(_VARIADIC): in_float32(lambda node: reduce(_VARIADIC[node.op_type], node.given())),
+    "Mean": in_float32(lambda node: reduce(op.add, node.given()) * (1.0 / len(node.given()))),
+})  # fmt: skip
 
 
 @converts("Clip")
@@ -176,23 +152,11 @@ def _clip_computed(node: OnnxNode) -> Expr:
     return op.minimum(data, node[2]) if node.has(2) else data
 
 
-@converts("Cast", since=6)
-def convert_cast(node: OnnxNode) -> Expr:
-    """Conversion between element types."""
-    return cast_to(node, node[0], dtype_of(node.require("to"), node.label))
-
-
 @converts("Cast", since=1)
 def convert_cast_1(node: OnnxNode) -> Expr:
     """The target type spelled out (opsets 1 to 5)."""
     target = dtype_of(TensorProto.DataType.Value(node.require("to")), node.label)
     return cast(node[0], target)
-
-
-@converts("CastLike", since=15)
-def convert_cast_like(node: OnnxNode) -> Expr:
-    """Conversion to the type of the second input."""
-    return cast_to(node, node[0], node.dtype(1))
 
 
 @converts("BitCast", since=26)
@@ -210,14 +174,11 @@ def _computable(node: OnnxNode) -> Expr:
     return cast(node[0], "float32") if node.dtype().is_narrow else node[0]
 
 
-@converts("Where", since=9)
-def convert_where(condition: Expr, x: Expr, y: Expr) -> Expr:
-    return op.where(condition, x, y)
-
-
-@converts("IsNaN", since=9)
-def convert_isnan(node: OnnxNode) -> Expr:
-    return op.isnan(_computable(node))
+converts.functions({"Cast": lambda node: cast_to(node, node[0], dtype_of(node.require("to"), node.label))}, since=6)
+converts.functions({"CastLike": lambda node: cast_to(node, node[0], node.dtype(1))}, since=15)
+converts.functions({
+    "Where": lambda node: op.where(node[0], node[1], node[2]), "IsNaN": lambda node: op.isnan(_computable(node)),
+}, since=9)  # fmt: skip
 
 
 @converts("IsInf", since=10)

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import cast, concatenate, constant
+from tilewright.frontend.builders.reductions import p_norm
+from tilewright.frontend.idioms import cast, concatenate, constant, slice_axis
 from tilewright.frontend.onnx.node import OnnxNode, reshape
 from tilewright.frontend.onnx.registry import converts
 from tilewright.relay import op
@@ -49,12 +50,9 @@ def convert_normalizer(node: OnnxNode) -> Expr:
     norm, axis = node.choice("norm", "MAX", ("MAX", "L1", "L2")), (node.rank() - 1,)
     if norm == "MAX":
         size = op.max(data, axis=axis, keepdims=True)
-    elif norm == "L1":
-        size = op.sum(op.abs(data), axis=axis, keepdims=True)
     else:
-        size = op.sqrt(op.sum(data * data, axis=axis, keepdims=True))
-    zero, one = constant(0.0, "float32"), constant(1.0, "float32")
-    return data / op.where(op.equal(size, zero), one, size)
+        size = p_norm(data, axis, 1 if norm == "L1" else 2, True)
+    return data / op.where(op.equal(size, 0), 1, size)
 
 
 @converts("Imputer", domain=ML)
@@ -80,7 +78,7 @@ def convert_feature_vectorizer(node: OnnxNode) -> Expr:
         extent = node.shape(value)[1]
         wanted = width or extent
         if extent > wanted:
-            value = op.strided_slice(value, begin=(0,), end=(wanted,), strides=(1,), axes=(1,))
+            value = slice_axis(value, 1, 0, wanted)
         elif extent < wanted:
             value = op.nn.pad(value, pad_width=((0, 0), (0, wanted - extent)), pad_value=0.0)
         parts.append(value)

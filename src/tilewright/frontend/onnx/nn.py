@@ -62,17 +62,13 @@ def _conv(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], groups:
 
 
 def _conv2d(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], groups: int) -> Expr:
-    kernel = node.shape(weight)
+    channels, _, *kernel = node.shape(weight)
     return op.nn.conv2d(
-        data,
-        weight,
-        strides=tuple(window.stride for window in found),
+        data, weight, strides=tuple(window.stride for window in found),
         padding=(found[0].before, found[1].before, found[0].after, found[1].after),
-        dilation=tuple(window.dilation for window in found),
-        groups=groups,
-        channels=kernel[0],
-        kernel_size=tuple(kernel[2:]),
-    )
+        dilation=tuple(window.dilation for window in found), groups=groups, channels=channels,
+        kernel_size=tuple(kernel),
+    )  # fmt: skip
 
 
 def _conv_outer(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], groups: int) -> Expr:
@@ -145,26 +141,13 @@ def _conv_transpose_by_conv(
     width = [(0, 0), (0, 0)]
     for axis, window in enumerate(found, start=2):
         turned = op.reverse(turned, axis=axis)
-        data = _spread(node, data, axis, window.stride)
         margin = window.reach - 1
         width.append((margin - window.before, margin - window.after + extra[axis - 2]))
+    data = op.nn.dilate(data, strides=(1, 1, *(window.stride for window in found)))
     for axis, (low, high) in enumerate(width):
         data = slice_axis(data, axis, max(-low, 0), node.shape(data)[axis] - max(-high, 0))
     padded = op.nn.pad(data, pad_width=tuple((max(low, 0), max(high, 0)) for low, high in width), pad_value=0.0)
     return _conv(node, padded, turned, [Window(window.size, 1, window.dilation) for window in found], groups)
-
-
-def _spread(node: OnnxNode, data: Expr, axis: int, stride: int) -> Expr:
-    """`stride` - 1 zeros put between neighbours along an axis."""
-    if stride == 1:
-        return data
-    shape = node.shape(data)
-    wide = op.expand_dims(data, axis=axis + 1, num_newaxis=1)
-    width = [(0, 0)] * (len(shape) + 1)
-    width[axis + 1] = (0, stride - 1)
-    padded = op.nn.pad(wide, pad_width=tuple(width), pad_value=0.0)
-    flat = reshape(node, padded, (*shape[:axis], shape[axis] * stride, *shape[axis + 1 :]))
-    return slice_axis(flat, axis, 0, (shape[axis] - 1) * stride + 1)
 
 
 def _transposed_windows(node: OnnxNode, extents: Sequence[int], kernel: list[int]) -> tuple[list[Window], list[int]]:

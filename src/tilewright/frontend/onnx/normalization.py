@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 from onnx import TensorProto
 
+from tilewright.frontend.builders.reductions import p_norm
 from tilewright.frontend.idioms import cast, constant
 from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.in_float32 import in_float32
@@ -97,10 +98,11 @@ def _statistics(node: OnnxNode, data: Expr, axes: tuple[int, ...], epsilon: floa
     return mean, op.sqrt(variance + epsilon)
 
 
-@converts("InstanceNormalization")
-@in_float32
-def convert_instance_normalization(x: Expr, scale: Expr, bias: Expr, epsilon: float = 1e-5) -> Expr:
-    return op.nn.instance_norm(x, scale, bias, axis=1, epsilon=epsilon)
+converts.functions({
+    "InstanceNormalization": in_float32(
+        lambda node: op.nn.instance_norm(node[0], node[1], node[2], axis=1, epsilon=float(node.attr("epsilon", 1e-5)))
+    ),
+})  # fmt: skip
 
 
 @converts("GroupNormalization", since=18)
@@ -127,12 +129,8 @@ def convert_mean_variance_normalization(node: OnnxNode) -> Expr:
 @in_float32
 def convert_lp_normalization(node: OnnxNode) -> Expr:
     """x over its 1- or 2-norm along an axis; a zero norm gives zero."""
-    data, axis = node[0], node.named_axis(-1)
-    if node.choice("p", 2, (1, 2)) == 1:
-        norm = op.sum(op.abs(data), axis=(axis,), keepdims=True)
-    else:
-        norm = op.sqrt(op.sum(data * data, axis=(axis,), keepdims=True))
-    return data / op.where(op.equal(norm, 0), 1, norm)
+    norm = p_norm(node[0], (node.named_axis(-1),), node.choice("p", 2, (1, 2)), True)
+    return node[0] / op.where(op.equal(norm, 0), 1, norm)
 
 
 @converts("LRN")

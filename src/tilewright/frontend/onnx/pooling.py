@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.frontend.builders.reductions import p_norm
 from tilewright.frontend.idioms import like
 from tilewright.frontend.onnx.dims import at_least, at_most, floor_div, is_static
 from tilewright.frontend.onnx.in_float32 import in_float32
@@ -259,25 +260,19 @@ def convert_lp_pool(node: OnnxNode, x: Expr, p: float = 2.0, ceil_mode: int = 0)
     return op.sqrt(total) if p == 2 else op.power(total, like(1 / p, data))
 
 
-@converts("GlobalAveragePool")
-def convert_global_average_pool(node: OnnxNode) -> Expr:
+def _over_plane(of_images: Callable[..., Expr], of_all: Callable[..., Expr], node: OnnxNode) -> Expr:
+    """A reduction over all axes behind the channels, which stay with extent 1."""
     if node.rank() == 4:
-        return op.nn.global_avg_pool2d(node[0])
-    return op.mean(node[0], axis=tuple(range(2, node.rank())), keepdims=True)
+        return of_images(node[0])
+    return of_all(node[0], axis=tuple(range(2, node.rank())), keepdims=True)
 
 
-@converts("GlobalMaxPool")
-def convert_global_max_pool(node: OnnxNode) -> Expr:
-    if node.rank() == 4:
-        return op.nn.global_max_pool2d(node[0])
-    return op.max(node[0], axis=tuple(range(2, node.rank())), keepdims=True)
-
-
-@converts("GlobalLpPool", since=2)
-@in_float32
-def convert_global_lp_pool(node: OnnxNode, x: Expr, p: float = 2.0) -> Expr:
-    data = op.abs(x)
-    axes = tuple(range(2, node.rank()))
-    powered = data * data if p == 2 else op.power(data, like(p, data))
-    total = op.sum(powered, axis=axes, keepdims=True)
-    return op.sqrt(total) if p == 2 else op.power(total, like(1 / p, data))
+converts.functions({
+    "GlobalAveragePool": lambda node: _over_plane(op.nn.global_avg_pool2d, op.mean, node),
+    "GlobalMaxPool": lambda node: _over_plane(op.nn.global_max_pool2d, op.max, node),
+})  # fmt: skip
+converts.functions({
+    "GlobalLpPool": in_float32(
+        lambda node: p_norm(node[0], tuple(range(2, node.rank())), float(node.attr("p", 2.0)), True)
+    ),
+}, since=2)  # fmt: skip

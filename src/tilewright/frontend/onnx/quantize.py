@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.frontend import idioms
 from tilewright.frontend.idioms import cast, constant
 from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.nn import convolve, matmul, matmul_with
@@ -86,12 +87,6 @@ def _expanded(node: OnnxNode, value: Expr, axis: int) -> Expr:
     return op.take(value, Constant(np.arange(extent) // size), axis=axis, mode="clip")
 
 
-@converts("DynamicQuantizeLinear", since=11)
-def convert_dynamic_quantize_linear(node: OnnxNode) -> list[Expr]:
-    """uint8 by the range that the data has, zero included: values, scale and zero point."""
-    return dynamically_quantized(node, cast(node[0], "float32"))
-
-
 def dynamically_quantized(node: OnnxNode, data: Expr) -> list[Expr]:
     """`data` (float32) as uint8 by its own range: values, scale (1 of data that are all zeros) and zero point."""
     axes = tuple(range(node.rank(data)))
@@ -119,12 +114,6 @@ def _shifted(node: OnnxNode, data: Expr, zero: Expr | None, axis: int | None) ->
 
 def _given(node: OnnxNode, index: int) -> Expr | None:
     return node[index] if node.has(index) else None
-
-
-@converts("MatMulInteger", since=10)
-def convert_matmul_integer(node: OnnxNode) -> Expr:
-    """The product of integers in int32; zero points by rows of the left and columns of the right operand."""
-    return integer_product(node, node[0], node[1], 2, 3)
 
 
 def integer_product(node: OnnxNode, left: Expr, right: Expr, left_zero: int, right_zero: int) -> Expr:
@@ -172,14 +161,17 @@ def requantized(node: OnnxNode, total: Expr, scale: Expr, output: int) -> Expr:
     return op.cast(op.clip(shifted, a_min=low, a_max=high), dtype=target)
 
 
-@converts("QLinearConv", since=10)
-def convert_qlinear_conv(node: OnnxNode) -> Expr:
-    """The convolution of quantized tensors with an int32 bias, quantized to the output's scale."""
-    return qlinear_conv(node, node[0])
+converts.functions({
+    "QLinearConv": lambda node: qlinear_conv(node, node[0]),
+    "MatMulInteger": lambda node: integer_product(node, node[0], node[1], 2, 3),
+}, since=10)  # fmt: skip
+converts.functions({
+    "DynamicQuantizeLinear": lambda node: dynamically_quantized(node, cast(node[0], "float32")),
+}, since=11)  # fmt: skip
 
 
 def qlinear_conv(node: OnnxNode, data: Expr) -> Expr:
-    """`convert_qlinear_conv` with `data` [N, C, …] in the place of the first input."""
+    """The operator with `data` [N, C, …] in the place of the first input."""
     data = _shifted(node, data, node[2], None)
     total = convolve(node, data, _shifted(node, node[3], node[5], 0))
     rank = node.rank(total)
@@ -205,11 +197,6 @@ def quantized_like(node: OnnxNode, value: Expr, scale: int, like: int) -> Expr:
 
 
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {"QLinearAdd": op.add, "QLinearMul": op.multiply}
-
-
-@converts(*_BINARY, domain=MICROSOFT)
-def convert_qlinear_binary(node: OnnxNode) -> Expr:
-    return quantized_like(node, _BINARY[node.op_type](real_of(node, 0), real_of(node, 3)), 6, 0)
 
 
 _UNARY: dict[str, Callable[[OnnxNode, Expr], Expr]] = {
@@ -257,7 +244,7 @@ def convert_matmul_integer_to_float(node: OnnxNode) -> Expr:
 @converts("DynamicQuantizeMatMul", domain=MICROSOFT)
 def convert_dynamic_quantize_matmul(node: OnnxNode) -> Expr:
     """The left operand quantized by its own range, the product as real numbers, with an optional bias."""
-    data, scale, zero = convert_dynamic_quantize_linear(node)
+    data, scale, zero = dynamically_quantized(node, cast(node[0], "float32"))
     product = matmul(node, _shifted(node, data, zero, None), _shifted(node, node[1], _given(node, 3), node.rank(1) - 1))
     real = op.cast(product, dtype="float32") * (scale * _rows(node, node[2], node.rank(product), -1))
     return real + node[4] if node.has(4) else real
@@ -355,43 +342,30 @@ def _to_powers_of_two(node: OnnxNode, value: Expr, saturate: bool, round_mode: s
 
 
 # ---------------------------------------------------------------------- Quantized operators of onnxruntime's own domain
-def _channels_first(node: OnnxNode, data: Expr) -> Expr:
-    """[N, …, C] as [N, C, …]."""
-    rank = node.rank(data)
-    return transpose(data, (0, rank - 1, *range(1, rank - 1)))
-
-
-def _channels_last(node: OnnxNode, data: Expr) -> Expr:
-    """[N, C, …] as [N, …, C]."""
-    return transpose(data, (0, *range(2, node.rank(data)), 1))
-
-
 @converts("QLinearConv", domain=MICROSOFT)
 def convert_microsoft_qlinear_conv(node: OnnxNode, channels_last: int = 0) -> Expr:
     """ONNX's QLinearConv; with `channels_last` of data and a result [N, …, C], the weights as ever."""
     if not channels_last:
         return qlinear_conv(node, node[0])
-    return _channels_last(node, qlinear_conv(node, _channels_first(node, node[0])))
-
-
-@converts("NhwcMaxPool", domain=MICROSOFT)
-def convert_nhwc_max_pool(node: OnnxNode) -> Expr:
-    """The largest element of each window of [N, …, C]."""
-    return _channels_last(node, max_pool(node, _channels_first(node, node[0])))
+    return idioms.channels_last(qlinear_conv(node, idioms.channels_first(node[0])))
 
 
 @converts("QLinearAveragePool", domain=MICROSOFT)
 def convert_qlinear_average_pool(node: OnnxNode, channels_last: bool = False) -> Expr:
     """The mean of each window of the real numbers that a quantized tensor stands for."""
     data = real_of(node, 0)
-    data = _channels_first(node, data) if channels_last else data
+    data = idioms.channels_first(data) if channels_last else data
     pooled = average_pool(node, data, windows(node, node.shape(data)[2:], node.require("kernel_shape")))
-    return quantized_like(node, _channels_last(node, pooled) if channels_last else pooled, 3, 0)
+    return quantized_like(node, idioms.channels_last(pooled) if channels_last else pooled, 3, 0)
 
 
-@converts("QLinearWhere", domain=MICROSOFT)
-def convert_qlinear_where(node: OnnxNode) -> Expr:
-    return quantized_like(node, op.where(node[0], real_of(node, 1), real_of(node, 4)), 7, 1)
+converts.functions({
+    "QLinearWhere": lambda node: quantized_like(node, op.where(node[0], real_of(node, 1), real_of(node, 4)), 7, 1),
+    "NhwcMaxPool": lambda node: idioms.channels_last(max_pool(node, idioms.channels_first(node[0]))),
+    " ".join(_BINARY): lambda node: quantized_like(
+        node, _BINARY[node.op_type](real_of(node, 0), real_of(node, 3)), 6, 0
+    ),
+}, domain=MICROSOFT)  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------------------------- packed tables

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -114,10 +115,7 @@ def convert_unsqueeze(node: OnnxNode) -> Expr:
     axes = node.require("axes") if node.opset < 13 else node.ints(1, "axes")
     positions = sorted(node.axes(axes, len(shape) + len(axes)))
     if not is_known(shape):
-        data = node[0]
-        for axis in positions:
-            data = op.expand_dims(data, axis=axis, num_newaxis=1)
-        return data
+        return reduce(lambda data, axis: op.expand_dims(data, axis=axis), positions, node[0])
     for axis in positions:
         shape.insert(axis, 1)
     return reshape(node, node[0], shape)
