@@ -26,11 +26,12 @@ from tilewright.frontend.idioms import (
     rank_of,
     reshape,
     shape_of,
+    slice_axis,
     transpose,
 )
 from tilewright.frontend.keras.convolution import window
 from tilewright.frontend.keras.core import activation_name
-from tilewright.frontend.keras.layer import Layer
+from tilewright.frontend.keras.layer import Layer, flatten
 from tilewright.frontend.keras.registry import converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
@@ -135,10 +136,13 @@ def recurrent(layer: Layer, cells: Sequence[Layer], sequences: Expr, initial_sta
         states += after
     if masked:
         data = masked.spread(data, bool(layer.get("zero_output_for_mask")), cast(mask, "bool"))
-    if layer.get("stateful"):
-        for index, state in enumerate(states):
-            layer.keep(f"state_{index}", state)
+    _keep(layer, states)
     return _results(layer, data, states, mask)
+
+
+def _keep(layer: Layer, states: Sequence[Expr]) -> None:
+    for index, state in enumerate(states if layer.get("stateful") else ()):
+        layer.keep(f"state_{index}", state)
 
 
 def _results(layer: Layer, data: Expr, states: list[Expr], mask: Any) -> Any:
@@ -147,47 +151,31 @@ def _results(layer: Layer, data: Expr, states: list[Expr], mask: Any) -> Any:
         made = transpose(data, (1, 0, *range(2, rank_of(data))))
     else:
         steps = shape_of(data)[0]
-        made = index_axis(data, 0, steps - 1) if isinstance(steps, int) else _last(data)
+        # where their number is open, the last step is the first of those in reverse
+        made = index_axis(data, 0, steps - 1) if isinstance(steps, int) else index_axis(op.reverse(data, axis=0), 0, 0)
     layer.give_mask(mask if sequences else None)
     if layer.get("go_backwards") and isinstance(mask, Expr) and sequences:
         layer.give_mask(op.reverse(mask, axis=1))  # Keras hands the mask on as it came
     return [made, *states] if layer.get("return_state") else made
 
 
-def _last(data: Expr) -> Expr:
-    """The last step where their number is open."""
-    return op.squeeze(
-        op.strided_slice(op.reverse(data, axis=0), begin=(0,), end=(1,), strides=(1,), axes=(0,)), axis=(0,)
-    )
-
-
 def _initial(layer: Layer, cells: Sequence[Layer], given: Any, batch: Any, data: Expr) -> list[list[Expr]]:
     """The states of each cell when the first step begins."""
-    flat = [value for value in _flat(given) if isinstance(value, Expr)]
+    flat = [value for value in flatten(given) if isinstance(value, Expr)]
     counts = [2 if _KINDS.get(cell.class_name) == "lstm" else 1 for cell in cells]
     if flat and len(flat) != sum(counts):
         layer.wrong(f"{len(flat)} initial states are given for {sum(counts)}")
-    result: list[list[Expr]] = []
-    position = 0
-    for cell, count in zip(cells, counts):
-        states = []
-        for _ in range(count):
-            shape = (batch, int(cell["units"]))
-            if flat:
-                states.append(cell.cast(flat[position]))
-            elif layer.get("stateful"):
-                states.append(layer.state(f"state_{position}", shape, cell.compute_dtype))
-            else:
-                states.append(full(0, shape, cell.compute_dtype))
-            position += 1
-        result.append(states)
-    return result
 
+    def state(cell: Layer, position: int) -> Expr:
+        shape = (batch, int(cell["units"]))
+        if flat:
+            return cell.cast(flat[position])
+        if layer.get("stateful"):
+            return layer.state(f"state_{position}", shape, cell.compute_dtype)
+        return full(0, shape, cell.compute_dtype)
 
-def _flat(value: Any) -> list[Any]:
-    if isinstance(value, list | tuple):
-        return [leaf for item in value for leaf in _flat(item)]
-    return [value]
+    numbers = iter(range(sum(counts)))
+    return [[state(cell, next(numbers)) for _ in range(count)] for cell, count in zip(cells, counts)]
 
 
 # -------------------------------------------------------------------------------------------------------------- cells
@@ -290,11 +278,10 @@ def _step(
     kind: str, x: Expr, weights: Weights, states: Sequence[Expr], found: Sequence[Callable[[Expr], Expr]]
 ) -> list[Expr]:
     units = shape_of(states[0])[1]
-    parts = op.split(x, indices_or_sections=len(_ORDER[kind]), axis=1) if kind != "rnn" else None
     moved = matmul(states[0], weights.recurrent)
-    if parts is None:
+    if kind == "rnn":
         return [found[0](x + moved)]
-    own = op.split(moved, indices_or_sections=len(_ORDER[kind]), axis=1)
+    parts, own = (op.split(one, indices_or_sections=len(_ORDER[kind]), axis=1) for one in (x, moved))
     if kind == "lstm":
         i, o, f = (found[0](parts[k] + own[k]) for k in range(3))
         c = f * states[1] + i * found[1](parts[3] + own[3])
@@ -304,15 +291,14 @@ def _step(
         late = own[2] if weights.late is None else own[2] + weights.late
         part: Expr = r * late
     else:
-        columns = op.strided_slice(weights.recurrent, begin=(2 * units,), end=(3 * units,), strides=(1,), axes=(1,))
-        part = matmul(r * states[0], columns)
+        part = matmul(r * states[0], slice_axis(weights.recurrent, 1, 2 * units, 3 * units))
     return [z * states[0] + (1 - z) * found[1](parts[2] + part)]
 
 
 @converts("LSTMCell", "GRUCell", "SimpleRNNCell")
 def convert_cell(layer: Layer, inputs: Expr, states: Any) -> Any:
     """A cell by itself: one step."""
-    given = [layer.cast(state) for state in _flat(states)]
+    given = [layer.cast(state) for state in flatten(states)]
     made = apply_cell(layer, op.expand_dims(inputs, axis=0), given, None)
     return [made.states[0], made.states]
 
@@ -321,7 +307,7 @@ def convert_cell(layer: Layer, inputs: Expr, states: Any) -> Any:
 def convert_stack(layer: Layer, inputs: Expr, states: Any) -> Any:
     after = []
     for cell, given in zip(_stacked(layer), states):
-        made = apply_cell(cell, op.expand_dims(inputs, axis=0), [cell.cast(s) for s in _flat(given)], None)
+        made = apply_cell(cell, op.expand_dims(inputs, axis=0), [cell.cast(s) for s in flatten(given)], None)
         inputs = made.states[0]
         after.append(made.states)
     return [inputs, after]
@@ -364,9 +350,7 @@ def convert_conv_lstm(layer: Layer, sequences: Expr, initial_state: Any = None, 
 
 
 def _results_of_conv_lstm(layer: Layer, outputs: list[Expr], states: list[Expr], mask: Any) -> Any:
-    if layer.get("stateful"):
-        for index, state in enumerate(states):
-            layer.keep(f"state_{index}", state)
+    _keep(layer, states)
     made = op.stack(outputs, axis=1) if layer.get("return_sequences") else outputs[-1]
     layer.give_mask(mask if layer.get("return_sequences") else None)
     return [made, *states] if layer.get("return_state") else made

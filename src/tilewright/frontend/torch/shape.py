@@ -389,7 +389,8 @@ def convert_resize(node: TorchNode) -> Expr:
 
 
 @converts("aten.cartesian_prod")
-def convert_cartesian_product(values: Any) -> Expr:
+def convert_cartesian_product(node: TorchNode) -> Expr:
+    values = node["tensors"]
     if len(values) == 1:
         return values[0]
     extents = [shape_of(value)[0] for value in values]
