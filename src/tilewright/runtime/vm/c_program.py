@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tilewright.errors import InternalError
+from tilewright.errors import InternalError, UnsupportedError
 from tilewright.runtime.c_interface import INTERFACE_ERRORS, KERNEL_ERROR, CInterface
 from tilewright.runtime.c_source import CModel
 from tilewright.runtime.manifest import Manifest
@@ -49,6 +49,17 @@ static int tilewright_program(void **slots, int threads) {{
 _ALONE = "#define TILEWRIGHT_RUN(entry) entry(s, &tilewright_alone)"
 _SHARED = "#define TILEWRIGHT_RUN(run) run(s, threads)"
 _WEIGHTS = "extern const unsigned char tilewright_weights[];\n"
+
+
+def callable_program(manifest: Manifest) -> CModel | None:
+    """The functions by which C programs call a program of the virtual machine.
+
+    None for a straight graph, which needs none, and for a program that cannot be called, which exporting then reports.
+    """
+    try:
+        return None if manifest.is_native else program_model(manifest, alone=False)
+    except UnsupportedError:
+        return None
 
 
 def program_model(manifest: Manifest, alone: bool) -> CModel:

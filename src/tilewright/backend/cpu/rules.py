@@ -1,0 +1,89 @@
+"""Rules of processors for graph passes: layouts in blocks of channels, packing, fusion of depthwise pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Self
+
+from tilewright.backend.backend import Backend
+from tilewright.backend.cpu.schedule import layout
+from tilewright.backend.cpu.schedule.channel_padding import padded_channels
+from tilewright.backend.cpu.schedule.fused_depthwise import fuses_depthwise
+from tilewright.backend.cpu.schedule.grouped_conv2d import groups_to_join
+from tilewright.backend.cpu.schedule.product_spaces import dense_block, dot_block
+from tilewright.backend.cpu.schedule.recurrent_cost import unit_block
+from tilewright.backend.cpu.schedule.winograd_cost import choose_group
+from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
+
+
+class CpuRules(Backend):
+    """The part of `CpuBackend` that graph passes ask (`relay/ir/backend.py`)."""
+
+    def rules(self) -> Self:
+        """Itself."""
+        return self
+
+    def channel_block(self, channels: int) -> int | None:
+        """The widest of 16, 8 and 4 that divides `channels` and fits a vector."""
+        return layout.channel_block(channels, self._target)
+
+    def conv2d_layouts(
+        self, conv: Conv2DWorkload, arriving_block: int | None, filtered: bool
+    ) -> Sequence[Conv2DLayouts]:
+        """Blocked and plain, by sums or Winograd; without a target unpriced."""
+        return layout.conv2d_layouts(conv, self._target, arriving_block, filtered)
+
+    def tile_group(self, conv: Conv2DWorkload, unknown: tuple[bool, bool]) -> tuple[int, int]:
+        """The group that does best over the sizes that are likely."""
+        return choose_group(conv, unknown, self.target)
+
+    def transform_cost(self, elements: int) -> float:
+        """Through registers."""
+        return layout.transform_cost(elements, self.target)
+
+    def padded_channels(self, channels: int, groups: Collection[int]) -> int:
+        """Whole vectors, where that pays."""
+        return padded_channels(channels, groups, self.target)
+
+    def groups_to_join(self, conv: Conv2DWorkload) -> int:
+        """As many as fill a vector of output channels."""
+        block = self.channel_block(conv.out_channels)
+        return 1 if conv.depthwise or block is None else groups_to_join(conv, block)
+
+    def dense_block(self, units: int, depth: int, rows: int) -> int:
+        """The width whose best configuration costs least."""
+        return dense_block(units, depth, rows, self.target)
+
+    def dot_block(self, units: int, depth: int, rows: int) -> int:
+        """The same with dot products of bytes."""
+        return dot_block(units, depth, rows, self.target)
+
+    def dot_operands(self) -> tuple[str, str] | None:
+        """x86-64 and the i8mm extension multiply unsigned by signed bytes, NEON's dot products signed by signed."""
+        if self.target.architecture == "x86_64" or self.target.supports("i8mm"):
+            return "uint8", "int8"
+        return ("int8", "int8") if self.target.supports("dotprod") else None
+
+    def dots_in_pairs(self) -> bool:
+        """x86-64 with pmaddubsw and without an instruction for all four."""
+        target = self.target
+        one_instruction = target.supports("avx512vnni") or target.supports("avxvnni")
+        return target.architecture == "x86_64" and target.supports("ssse3") and not one_instruction
+
+    def lanes(self) -> int:
+        """Of the widest vectors."""
+        return self.target.machine.lanes()
+
+    def attention_rows(self) -> int:
+        """Rows whose multiply-adds with an element of the keys take as long as the copy of it."""
+        machine = self.target.machine
+        copy = 4 * (1 + machine.write_factor) / machine.read_l2.one
+        return round(copy * machine.fma_per_cycle * machine.lanes())
+
+    def unit_block(self, hidden: int, gates: int, dots: bool) -> int:
+        """The narrowest with enough vectors for a step."""
+        return unit_block(hidden, gates, dots, self.target)
+
+    def fuses_depthwise(self, channels: int, filters: int, height: int, width: int) -> bool:
+        """True if bands of rows and the weights stay in the second-level cache and there are enough bands."""
+        return fuses_depthwise(channels, filters, height, width, self._target)
