@@ -13,6 +13,8 @@ from tilewright import relay, te
 from tilewright.backend import Backend, backend_of
 from tilewright.backend.c.backend import CBackend
 from tilewright.backend.cpu.backend import CpuBackend
+from tilewright.backend.cpu.rules import CpuRules
+from tilewright.backend.cpu.schedules import CpuSchedules
 from tilewright.backend.gpu.backend import GpuBackend
 from tilewright.backend.kinds import BACKENDS
 from tilewright.backend.vta.backend import VtaBackend
@@ -39,16 +41,18 @@ def test_every_kind_of_target_has_a_backend() -> None:
 
 def test_processors_answer_what_layouts_and_schedules_ask() -> None:
     asked = {name for name in (*vars(GraphBackend), *vars(Backend)) if not name.startswith("_")}
-    shared = {"target", "has_target", "refusal", "offload", "device", "alignment"}
-    assert asked - shared <= set(vars(CpuBackend))
+    shared = {"target", "has_target", "offload", "device", "alignment"}
+    assert asked - shared <= {name for part in (CpuBackend, CpuRules, CpuSchedules) for name in vars(part)}
 
 
-@pytest.mark.parametrize("kind", DeviceTarget.KINDS)
-def test_whole_models_on_a_device_are_refused_with_one_message(kind: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"whole models do not run on the target '{kind}' yet.*cpu"):
-        tw.compile(_model(), target=kind)
-    with pytest.raises(UnsupportedError, match="whole models"):
-        backend_of(Target(kind)).schedule([te.placeholder((4,))])
+def test_a_question_that_a_device_does_not_answer_is_refused_in_words() -> None:
+    with pytest.raises(UnsupportedError, match="VtaBackend does not answer this question"):
+        backend_of(Target("vta")).schedule([te.placeholder((4,))])
+
+
+def test_an_executor_that_a_device_does_not_have_is_refused_in_words() -> None:
+    with pytest.raises(UnsupportedError, match='the executor "aot" runs models as one C function, which opencl'):
+        tw.compile(_model(), target="opencl", executor="aot", cache=False)
 
 
 def test_a_device_chooses_its_passes(monkeypatch: pytest.MonkeyPatch) -> None:

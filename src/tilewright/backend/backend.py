@@ -42,7 +42,7 @@ class Backend:
     """One kind of device, for one target of it.
 
     A new kind subclasses it, is entered in `backend.kinds`, and has a class `Program` in `runtime/<device>/program.py`.
-    What it does not answer raises `UnsupportedError` with its `refusal`.
+    What it does not answer raises `UnsupportedError`.
     """
 
     #: The kind of device, as manifests name it: `runtime/<device>` runs its models.
@@ -66,14 +66,8 @@ class Backend:
         """False for a backend that answers what is usual for its kind, without costs."""
         return self._target is not None
 
-    def refusal(self) -> str:
-        """The reason why whole models cannot be compiled for the target, and what to do; "" where they can."""
-        return ""
-
     def check(self, measured: bool = False) -> None:
         """Raise a `UserError` where no whole model is compiled for the target, or none can be `measured` here."""
-        if self.refusal():
-            raise UnsupportedError(self.refusal())
 
     @property
     def is_here(self) -> bool:
@@ -176,6 +170,4 @@ class Backend:
         return open_model(manifest, code, weights, threads)
 
     def _refused(self) -> UnsupportedError:
-        return UnsupportedError(
-            self.refusal() or f"{type(self).__name__} does not answer this question of `backend.Backend` yet"
-        )
+        return UnsupportedError(f"{type(self).__name__} does not answer this question of `backend.Backend` yet")
