@@ -129,7 +129,7 @@ def test_any_size_without_compiling_again(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("winograd")])
 @pytest.mark.parametrize("size", [(1, 1), (3, 70), (61, 2)])
-def test_minimal_filtering_of_images_unlike_the_hint(
+def test_winograd_convolution_of_images_unlike_the_hint(
     name: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     priced = layout._priced

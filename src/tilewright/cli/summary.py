@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tilewright.frontend.description import Description
     from tilewright.relay.ir.expr import Function
     from tilewright.relay.ir.module import IRModule
+    from tilewright.target import Target
 
 
 def summary_lines(path: str, shapes: Mapping[str, Sequence[int]] | None, target: str = "cpu") -> Iterator[str]:
@@ -22,13 +23,12 @@ def summary_lines(path: str, shapes: Mapping[str, Sequence[int]] | None, target:
     unknown target.
     """
     # only when it runs: `tilewright --help` reads this module
-    from tilewright.backend import backend_of
     from tilewright.frontend.formats.import_model import import_model
     from tilewright.frontend.formats.table import frontend_of
     from tilewright.relay.ir.infer_type import infer_type
     from tilewright.target import Target
 
-    refusal = backend_of(Target(target)).refusal()
+    refusal = _refusal(Target(target))
     size = _size(Path(path).stat().st_size)
     try:
         description = frontend_of(path).describe(path)
@@ -49,6 +49,17 @@ def summary_lines(path: str, shapes: Mapping[str, Sequence[int]] | None, target:
     yield f"operations     {_operations(module)}"
     yield f"runs on        {_executor(module)}"
     yield f"not supported  {refusal or 'nothing'}"
+
+
+def _refusal(target: Target) -> str:
+    """The reason why no model is compiled for the target; "" where they are."""
+    from tilewright.backend import backend_of  # as above
+
+    try:
+        backend_of(target).check()
+    except UserError as error:
+        return str(error)
+    return ""
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterator[str]:

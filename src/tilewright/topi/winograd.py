@@ -205,7 +205,7 @@ _FILTERS = (
     _interpolated(4, 7, (0.5, 0.8, 1.25, 2.0)),
 )
 
-#: Kernels of more taps are filtered along one dimension only: in two their rounding errors multiply.
+#: Kernels of more taps use Winograd along one dimension only: in two their rounding errors multiply.
 LONGEST_SQUARE = 5
 
 #: (outputs, taps, stride) -> filter.

@@ -28,10 +28,10 @@ class CpuRules(Backend):
         return layout.channel_block(channels, self._target)
 
     def conv2d_layouts(
-        self, conv: Conv2DWorkload, arriving_block: int | None, filtered: bool
+        self, conv: Conv2DWorkload, arriving_block: int | None, winograd: bool
     ) -> Sequence[Conv2DLayouts]:
         """Blocked and plain, by sums or Winograd; without a target unpriced."""
-        return layout.conv2d_layouts(conv, self._target, arriving_block, filtered)
+        return layout.conv2d_layouts(conv, self._target, arriving_block, winograd)
 
     def tile_group(self, conv: Conv2DWorkload, unknown: tuple[bool, bool]) -> tuple[int, int]:
         """The group that does best over the sizes that are likely."""

@@ -31,7 +31,7 @@ class GraphBackend(Protocol):
         ...
 
     def conv2d_layouts(
-        self, conv: Conv2DWorkload, arriving_block: int | None, filtered: bool
+        self, conv: Conv2DWorkload, arriving_block: int | None, winograd: bool
     ) -> Sequence[Conv2DLayouts]:
         """The layouts in which a convolution can run, the usual ones first."""
         ...

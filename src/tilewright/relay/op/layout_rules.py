@@ -90,8 +90,8 @@ def conv2d_layout(
     if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW" or not all(isinstance(c, int) for c in channels):
         return None
     workload = conv2d_workload(attrs, types)
-    arriving, filtered = channel_block(layouts[0]) or None, _may_be_filtered(attrs, types)
-    ways = backend.conv2d_layouts(workload, arriving, filtered)
+    arriving, winograd = channel_block(layouts[0]) or None, _may_use_winograd(attrs, types)
+    ways = backend.conv2d_layouts(workload, arriving, winograd)
     choices = [_choice(way, workload, attrs, types, backend) for way in ways]
     if not types[0].is_static:
         # Vectors of channels have no remainder at any size of the image; vectors of columns do.
@@ -99,7 +99,7 @@ def conv2d_layout(
     return tuple(choices)
 
 
-def _may_be_filtered(attrs: Attrs, types: Types) -> bool:
+def _may_use_winograd(attrs: Attrs, types: Types) -> bool:
     """True for convolutions of float32, the only ones that Winograd is exact enough for."""
     return types[0].dtype == "float32" and attrs.out_dtype in ("", "float32")
 
@@ -111,7 +111,7 @@ def _choice(
     # What a symbolic image is tiled by is known with its remainders only, when there is a computation.
     chosen = way.config.items_ if way.config is not None and types[0].is_static else ()
     if way.tile_size:
-        return _filtered(way, workload, attrs, types, backend, chosen)
+        return _winograd(way, workload, attrs, types, backend, chosen)
     if (way.data, way.kernel, way.out) != ("NCHW", "OIHW", "NCHW"):
         attrs = attrs.replace(data_layout=way.data, kernel_layout=way.kernel, out_layout=way.out)
     if chosen:
@@ -119,7 +119,7 @@ def _choice(
     return LayoutChoice((way.data, way.kernel), way.out, attrs, way.cost)
 
 
-def _filtered(
+def _winograd(
     way: Conv2DLayouts,
     workload: Conv2DWorkload,
     attrs: Attrs,

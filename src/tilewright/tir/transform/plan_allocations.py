@@ -37,12 +37,12 @@ def plan_allocations(func: PrimFunc) -> PrimFunc:
     attrs = {**func.attrs, "workspace_bytes": planner.shared_bytes, "worker_workspace_bytes": planner.private_bytes}
     if planner.shared_bytes == 0 and planner.private_bytes == 0:
         return PrimFunc(func.name, func.params, body, attrs)
-    sized = [
+    workspaces = [
         Buffer("workspace", [planner.shared_bytes], "uint8"),
         Buffer("worker_workspace", [planner.private_bytes], "uint8"),
     ]
-    body = substitute(body, {}, dict(zip((planner.shared, planner.private), sized, strict=True)))
-    return PrimFunc(func.name, [*func.params, *sized], body, attrs)
+    body = substitute(body, {}, dict(zip((planner.shared, planner.private), workspaces, strict=True)))
+    return PrimFunc(func.name, [*func.params, *workspaces], body, attrs)
 
 
 Bytes = int | Expr  # an int64 expression where it is not a constant

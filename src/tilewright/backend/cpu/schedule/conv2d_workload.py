@@ -14,7 +14,7 @@ from tilewright.topi.schedule.workload import Conv2DWorkload
 
 
 def workload_of(conv: te.Tensor, out: te.Tensor) -> Conv2DWorkload:
-    """The facts of the convolution `conv` (any tag but those of filtered and transposed ones) with its epilogue `out`.
+    """The facts of the convolution `conv` (any tag but those of Winograd and transposed ones) with its epilogue `out`.
 
     Where it is a product over the pixels of channel blocks (`conv` is [N, O/b, pixels, b]) they are one row.
     """

@@ -34,14 +34,14 @@ def channel_block(channels: int, target: Target | None = None) -> int | None:
 
 
 def conv2d_layouts(
-    conv: Conv2DWorkload, target: Target | None = None, arriving_block: int | None = None, filtered: bool = True
+    conv: Conv2DWorkload, target: Target | None = None, arriving_block: int | None = None, winograd: bool = True
 ) -> list[Conv2DLayouts]:
     """The layouts in which `conv`, a workload in plain layouts, can run, the usual ones first: blocked ones before
     plain ones.
 
     Activations that arrive in blocks (`arriving_block`) are read as they are: a register tile takes any block of the
     input channels. Plain ones can be read as they are too, as those of a first layer of few channels are. Without
-    `filtered`, Winograd is left out.
+    `winograd`, Winograd is left out.
     """
     out_block = channel_block(conv.out_channels, target)
     plain = _plain(conv, target)
@@ -56,7 +56,7 @@ def conv2d_layouts(
     if in_block is not None:
         blocked = replace(conv, in_block=in_block, out_block=out_block)
         direct = Conv2DLayouts(f"NCHW{in_block}c", f"OIHW{in_block}i{out_block}o", f"NCHW{out_block}c")
-        choices += _blocked_ways(blocked, direct, target, filtered)
+        choices += _blocked_ways(blocked, direct, target, winograd)
     if arriving_block is None:
         first = Conv2DLayouts("NCHW", f"OIHW{out_block}o", f"NCHW{out_block}c")
         choices.append(_priced("conv2d_NCHWc", replace(conv, out_block=out_block), first, target))
@@ -73,11 +73,11 @@ def _as_product(conv: Conv2DWorkload) -> Conv2DWorkload:
 
 
 def _blocked_ways(
-    conv: Conv2DWorkload, direct: Conv2DLayouts, target: Target | None, filtered: bool
+    conv: Conv2DWorkload, direct: Conv2DLayouts, target: Target | None, winograd: bool
 ) -> list[Conv2DLayouts]:
     """Blocked to blocked by Winograd where that costs less than sums over the window, then by these."""
     summed = _priced("conv2d_NCHWc", conv, direct, target)
-    if target is None or not filtered or conv.dilation != (1, 1) or min(conv.in_block, conv.out_block) < 4:
+    if target is None or not winograd or conv.dilation != (1, 1) or min(conv.in_block, conv.out_block) < 4:
         return [summed]
     ways = [
         _priced("conv2d_winograd_NCHWc", one, replace(direct, tile_size=one.tile_size), target)
