@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts import coverage_report, quick_tests
+from scripts import coverage_report, quick_tests, structure
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = ["cli", "compile.py", "relay/op", "tir", "errors.py"]
@@ -91,3 +91,18 @@ def test_the_check_refuses_a_part_that_it_does_not_have() -> None:
     assert re.findall(r"^    (\w+)\) \$bin", (ROOT / "scripts" / "check").read_text(), re.MULTILINE) == (
         ["format", "lint", "types", "layout", "words", "sizes"]
     )
+
+
+def test_the_drawing_of_the_structure_counts_imports_that_point_upwards(tmp_path: Path) -> None:
+    root = tree(tmp_path, "top.py", "low/__init__.py", "low/part.py", "base.py")
+    (root / "top.py").write_text("from tilewright.low.part import f\nimport tilewright.base")
+    (root / "low" / "part.py").write_text("def f():\n    import tilewright\n    return tilewright.top")
+    graph = structure.graph_of(root)
+    assert graph == {"top": {"low", "base"}, "low": {"top"}, "base": set()}
+    assert len(structure.upwards(graph, structure.ordered(graph))) == 1
+    assert "now: 1 of 3 point upwards" in structure.picture({"now": root})
+
+
+def test_no_top_level_folder_imports_upwards() -> None:
+    graph = structure.graph_of(ROOT / "src" / "tilewright")
+    assert not structure.upwards(graph, structure.ordered(graph))
