@@ -14,13 +14,21 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "tilewright"
-FOLDERS = ("backend/cpu", "topi/schedule", "relay/transform", "tir/transform", "codegen", "runtime")
+FOLDERS = (
+    "backend/cpu",
+    "backend/gpu/schedule",
+    "topi/schedule",
+    "relay/transform",
+    "tir/transform",
+    "codegen",
+    "runtime",
+)
 #: Where a large power of two within a function is looked at as well: it could be a size of a cache.
 CHOOSING = ("backend/cpu/schedule", "topi/schedule", "relay/transform", "tir/transform")
 
-#: Modules whose numbers are those of a file format, a protocol or an operating system.
+#: Modules whose numbers are those of a file format, a protocol or an operating system, or the tables of figures.
 FORMATS = (
-    "codegen/llvm/half.py", "codegen/source/literals.py", "runtime/container.py", "runtime/dlpack.py", "runtime/elf.py",
+    "backend/gpu/schedule/machine.py", "codegen/llvm/half.py", "codegen/source/literals.py", "runtime/container.py", "runtime/dlpack.py", "runtime/elf.py",
     "runtime/gpu/cuda.py", "runtime/gpu/cuda_dlpack.py", "runtime/gpu/cuda_driver.py", "runtime/gpu/vulkan.py",
     "runtime/gpu/vulkan_driver.py", "runtime/host_ops/threefry.py", "runtime/loader.py", "runtime/relocations.py",
     "runtime/shared_library.py", "runtime/wasm.py",
@@ -57,9 +65,42 @@ ALLOWED = {
         "topi/schedule/sketch/derive.py:_TERMS_A_SHARE",
         "topi/schedule/sketch/derive.py:_WIDEST",
     ),
+    "the form of a kernel on a device, in threads, pieces and steps of which any device has enough": (
+        "backend/gpu/schedule/injective.py:THREADS",
+        "backend/gpu/schedule/injective.py:_VECTOR_BYTES",
+        "backend/gpu/schedule/product.py:_LEAST",
+        "backend/gpu/schedule/product.py:_LEAST_STEPS",
+        "backend/gpu/schedule/product.py:_LANES_OF_LOAD",
+        "backend/gpu/schedule/product.py:_OTHER_REGISTERS",
+        "backend/gpu/schedule/product.py:_PARTS",
+        "backend/gpu/schedule/product.py:_PIECE",
+        "backend/gpu/schedule/product.py:_TILES",
+        "backend/gpu/schedule/reduce.py:_FEW_TERMS",
+        "backend/gpu/schedule/reduce.py:_MANY_TERMS",
+        "backend/gpu/schedule/reduce.py:_SHORT_ROW",
+        "backend/gpu/schedule/reduce.py:_WARPS_TO_FILL",
+        "backend/gpu/schedule/tensor_core.py:_GROUP",
+        "backend/gpu/schedule/tensor_core.py:_LEAST_COLUMNS",
+        "backend/gpu/schedule/tensor_core.py:_LEAST_DEPTH",
+        "backend/gpu/schedule/tensor_core.py:_LEAST_ROWS",
+        "backend/gpu/schedule/tensor_core.py:_PIECE",
+        "backend/gpu/schedule/tensor_core_cost.py:_DEPTHS",
+        "backend/gpu/schedule/tensor_core_cost.py:_ENOUGH_WARPS",
+        "backend/gpu/schedule/tensor_core_cost.py:_LEAST_STEPS",
+        "backend/gpu/schedule/tensor_core_cost.py:_OTHER_REGISTERS",
+        "backend/gpu/schedule/tensor_core_cost.py:_PARTS",
+        "backend/gpu/schedule/tensor_core_cost.py:_STAGES",
+        "backend/gpu/schedule/tensor_core_cost.py:_TILES",
+        "backend/gpu/schedule/tensor_core_cost.py:_WARPGROUP_DEPTH",
+        "backend/gpu/schedule/tensor_core_cost.py:_WARPGROUP_STAGES",
+        "backend/gpu/schedule/tensor_core_cost.py:_WARPGROUP_TILES",
+        "tir/transform/bind_loose_loops.py:_THREADS",
+    ),
     "a buffer between the host and a device, or what stands for a device's memory": (
         "runtime/gpu/cuda_context.py:_NAMES_KEPT",
         "runtime/gpu/cuda_staging.py:SLOT",
+        "runtime/gpu/program.py:_KEPT",
+        "runtime/gpu/program.py:_MOST_LAUNCHES",
         "runtime/gpu/emulation.py:_DYNAMIC_SHARED",
         "runtime/gpu/webgpu.py:_STAMPS",
     ),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tilewright import te
+from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.target import DeviceTarget
 from tilewright.topi.schedule.stages import computes, is_reduction, shape_of
 
@@ -13,8 +14,6 @@ from tilewright.topi.schedule.stages import computes, is_reduction, shape_of
 THREADS = 256
 #: Bytes that a thread loads at once where elements are neighbours in memory.
 _VECTOR_BYTES = 16
-#: Elements from which on a thread computes several: with fewer, not every multiprocessor would have work.
-_MANY = 1 << 18
 
 
 def schedule_injective(s: te.Schedule, outs: list[te.Tensor], target: DeviceTarget) -> None:
@@ -32,7 +31,13 @@ def bind_elements(s: te.Schedule, tensor: te.Tensor, axes: Sequence[te.IterVar],
     fused = axes[0] if len(axes) == 1 else s[tensor].fuse(*axes)
     shape = shape_of(tensor)[len(shape_of(tensor)) - len(axes) :]
     count, width = math.prod(shape), _VECTOR_BYTES // max(tensor.dtype.itemsize, 1)
-    if count >= _MANY and width > 1 and shape[-1] % width == 0 and not is_reduction(tensor):
+    machine = machine_of(target)  # with fewer elements, not every multiprocessor would have work for all its threads
+    if (
+        count >= machine.multiprocessors * machine.threads
+        and width > 1
+        and shape[-1] % width == 0
+        and not is_reduction(tensor)
+    ):
         fused, lane = s[tensor].split(fused, factor=width)
         s[tensor].vectorize(lane)
         count //= width

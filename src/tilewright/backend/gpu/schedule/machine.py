@@ -24,8 +24,9 @@ class GpuMachine:
 
     `fma` are multiply-adds a cycle in float32; `tensor_float16` on tensor cores, of float16 or bfloat16 with sums in
     float32, as the vendor counts them; `tensor_int8` of bytes with sums in int32. `mma_sync` is the share of these that
-    warps reach by `mma.sync`, `wgmma` what warpgroups do by theirs (0: there are none). `shared_bytes` a cycle that a
-    multiprocessor reads from its shared memory.
+    warps reach by `mma.sync`, `wgmma` what warpgroups do by theirs (0: there are none), `fma_share` that of `fma`
+    which loops reach that load operands between them. `shared_bytes` a cycle that a multiprocessor reads from its shared
+    memory.
 
     `l2` in bytes; `dram_bytes` and `l2_bytes` a second, of the whole GPU; `launch` the seconds from one kernel to the
     next, `latency` the seconds from a request of global memory to its answer.
@@ -43,6 +44,7 @@ class GpuMachine:
     tensor_float16: int
     tensor_int8: int
     mma_sync: float = 1.0
+    fma_share: float = 0.7
     wgmma: float = 0.0
     shared_reserved: int = 1024
     shared_bytes: int = 128

@@ -43,8 +43,6 @@ _LEAST = 4
 _PIECE = 4
 #: Parts that the terms may be divided into, and steps over terms that a part has at least.
 _PARTS, _LEAST_STEPS = (1, 2, 4, 8, 16, 32), 4
-#: The share of a multiprocessor's multiply-adds that a loop with loads of operands between them reaches.
-_SHARE_OF_PEAK = 0.7
 #: Elements that a load of neighbours from shared memory brings.
 _LANES_OF_LOAD = 4
 
@@ -137,7 +135,7 @@ def cost(facts: ProductWorkload, config: Config, target: DeviceTarget) -> Cost:
     loads = threads * config["terms"] * 4 * (config["thread_rows"] + config["thread_columns"])
     brought = facts.itemsize * (config["rows"] + config["columns"]) * config["terms"]
     together = resident * max(
-        products / (_SHARE_OF_PEAK * machine.fma),
+        products / (machine.fma_share * machine.fma),
         loads / machine.shared_bytes / _LANES_OF_LOAD,
         brought / (machine.l2_bytes / machine.multiprocessors / machine.clock),
     )

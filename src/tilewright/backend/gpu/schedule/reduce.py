@@ -23,9 +23,6 @@ from tilewright.topi.schedule.stages import computes, extent_of, is_reduction, s
 
 #: Terms up to which one thread sums alone, and terms from which on a block does rather than a warp.
 _FEW_TERMS, _MANY_TERMS = 32, 1024
-#: Elements that give every multiprocessor enough threads when each computes one.
-_ENOUGH_ELEMENTS = 1 << 15
-_WARP = 32
 #: Warps of a multiprocessor that keep it busy, and elements of a row up to which a warp is enough.
 _WARPS_TO_FILL, _SHORT_ROW = 4, 128
 
@@ -106,11 +103,13 @@ def _reads_plainly(reader: te.Tensor, reduction: te.Tensor) -> bool:
 def _schedule_elements(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], target: DeviceTarget) -> None:
     """`out`, which is one of `reductions` or computed from single elements of them."""
     terms, count = max(terms_of(t) for t in reductions), math.prod(shape_of(out))
-    together = terms > _FEW_TERMS and (count < _ENOUGH_ELEMENTS or bool(row_axes(reductions[-1])))
+    machine = machine_of(target)
+    few = count < machine.multiprocessors * THREADS  # a thread for each would leave multiprocessors with too little
+    together = terms > _FEW_TERMS and (few or bool(row_axes(reductions[-1])))
     if not together or not all(_can_share(t) for t in reductions):
         schedule_alone(s, out, reductions, target)
         return
-    threads = _WARP if terms < _MANY_TERMS or count >= _ENOUGH_ELEMENTS else THREADS
+    threads = THREADS if few and terms >= _MANY_TERMS else machine.warp
     axes = list(s[out].op.axis)
     element = s[out].fuse(*axes) if len(axes) != 1 else axes[0]
     block, row = s[out].split(element, factor=_rows_of_block(axes, threads, target))
@@ -176,9 +175,10 @@ def _row_variables(out: te.Tensor, reductions: list[te.Tensor]) -> list[te.IterV
 
 def _threads_of_row(count: int, length: int, target: DeviceTarget) -> int:
     """Threads for each of `count` rows: a warp where these fill the device or are short, else as the length wants."""
-    warps = _WARPS_TO_FILL * machine_of(target).multiprocessors
+    machine = machine_of(target)
+    warps = _WARPS_TO_FILL * machine.multiprocessors
     if length <= _SHORT_ROW or (count >= warps and length <= _MANY_TERMS):
-        return _WARP
+        return machine.warp
     return min(THREADS // 2 if length <= _MANY_TERMS else THREADS, target.max_threads_per_block)
 
 
@@ -194,7 +194,7 @@ def _schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], 
     element = s[out].fuse(*inner) if len(inner) > 1 else inner[0]
     _, own = s[out].split(element, factor=threads)
     s[out].bind(own, te.thread_axis((0, threads), "threadIdx.x"))
-    if threads == _WARP:
+    if threads == machine_of(target).warp:
         block, row = s[out].split(row, factor=_rows_of_block(rows, threads, target))
         s[out].bind(block, te.thread_axis("blockIdx.x"))
         s[out].bind(row, te.thread_axis("threadIdx.y"))
