@@ -28,7 +28,8 @@ CHOOSING = ("backend/cpu/schedule", "topi/schedule", "relay/transform", "tir/tra
 
 #: Modules whose numbers are those of a file format, a protocol or an operating system, or the tables of figures.
 FORMATS = (
-    "backend/gpu/schedule/machine.py", "codegen/llvm/half.py", "codegen/source/literals.py", "runtime/container.py", "runtime/dlpack.py", "runtime/elf.py",
+    "backend/gpu/schedule/machine.py",
+    "codegen/llvm/half.py", "codegen/source/literals.py", "runtime/container.py", "runtime/dlpack.py", "runtime/elf.py",
     "runtime/gpu/cuda.py", "runtime/gpu/cuda_dlpack.py", "runtime/gpu/cuda_driver.py", "runtime/gpu/vulkan.py",
     "runtime/gpu/vulkan_driver.py", "runtime/host_ops/threefry.py", "runtime/loader.py", "runtime/relocations.py",
     "runtime/shared_library.py", "runtime/wasm.py",

@@ -25,8 +25,8 @@ class GpuMachine:
     `fma` are multiply-adds a cycle in float32; `tensor_float16` on tensor cores, of float16 or bfloat16 with sums in
     float32, as the vendor counts them; `tensor_int8` of bytes with sums in int32. `mma_sync` is the share of these that
     warps reach by `mma.sync`, `wgmma` what warpgroups do by theirs (0: there are none), `fma_share` that of `fma`
-    which loops reach that load operands between them. `shared_bytes` a cycle that a multiprocessor reads from its shared
-    memory.
+    which loops reach that load operands between them. `shared_bytes` a cycle that a multiprocessor reads from its
+    shared memory.
 
     `l2` in bytes; `dram_bytes` and `l2_bytes` a second, of the whole GPU; `launch` the seconds from one kernel to the
     next, `latency` the seconds from a request of global memory to its answer.
