@@ -133,6 +133,20 @@ def compiled() -> tuple[Any, Any]:
     return relay.vm.compile(mod, "llvm", params={"w": weights}), RNG.normal(size=(2, 3, 4)).astype("float32")
 
 
+def test_tuples_and_lists_of_one_element_as_arguments() -> None:
+    """A parameter of a tuple takes one, of fields of any shapes; a scalar comes from an array or list of it alone."""
+    fields = relay.TupleType([relay.TensorType((1, 4, 2)), relay.TensorType((1, 2, 10))])
+    pair, y = relay.var("pair", type_annotation=fields), relay.var("y", "float32")
+    first = relay.Function([pair], relay.reshape(relay.TupleGetItem(pair, 0), (1, -1)))
+    arrays = tuple(RNG.normal(size=shape).astype("float32") for shape in ((1, 4, 2), (1, 2, 10)))
+    machine = VirtualMachine(relay.vm.compile(tvm.IRModule.from_expr(first), "llvm"), tvm.cpu())
+    np.testing.assert_array_equal(machine.invoke("main", arrays).numpy(), arrays[0].reshape(1, -1))
+    more = tvm.IRModule.from_expr(relay.Function([y], y + relay.const(1.0)))
+    machine = VirtualMachine(relay.vm.compile(more, "llvm"), tvm.cpu())
+    for given in (np.array(2.0, "float32"), np.array([2.0], "float32"), [np.array(2.0, "float32")]):
+        assert float(machine.invoke("main", given).numpy()) == 3.0
+
+
 def test_a_compiled_program_is_saved_as_bytecode_over_a_library(tmp_path: Path) -> None:
     executable, x = compiled()
     code, library = executable.save()

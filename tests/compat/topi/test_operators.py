@@ -137,6 +137,16 @@ def test_array_operators_against_numpy(name: str, args: list, expected: Callable
     np.testing.assert_allclose(run(getattr(topi, name), *args), expected(), 2e-3, 1e-5)
 
 
+def test_references_of_convolutions_compute_in_the_type_of_the_data() -> None:
+    from tvm.topi import testing
+
+    data, kernel = np.arange(72, dtype="uint32").reshape(1, 2, 6, 6), np.arange(-27, 27).reshape(3, 2, 3, 3)
+    made = testing.conv2d_nchw_python(data, kernel.astype("int32"), 1, 1)
+    expected = testing.conv2d_nchw_python(data.astype("int64"), kernel, 1, 1)
+    assert made.dtype == np.uint32
+    np.testing.assert_array_equal(made.astype("int32"), expected)
+
+
 def test_pooling_of_one_and_three_dimensions_and_its_gradient() -> None:
     from tvm import topi
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tilewright.autotvm.classic.measure import ERROR_NUMBERS, FAILED
@@ -97,22 +98,18 @@ class ProgramRunner:
         raise NotImplementedError
 
 
+@dataclass(eq=False)
 class LocalRunner(ProgramRunner):
     """A process of this machine. How often code is run is decided as it is compared with the best so far: `number`,
     `repeat` and `min_repeat_ms` are taken as a wish for more. `cooldown_interval` and `device` make no difference."""
 
-    def __init__(
-        self,
-        timeout: float = 10,
-        number: int = 3,
-        repeat: int = 1,
-        min_repeat_ms: float = 100,
-        cooldown_interval: float = 0.0,
-        enable_cpu_cache_flush: bool = False,
-        device: int = 0,
-    ) -> None:
-        self.timeout, self.number, self.repeat, self.min_repeat_ms = timeout, number, repeat, min_repeat_ms
-        self.enable_cpu_cache_flush = enable_cpu_cache_flush
+    timeout: float = 10
+    number: int = 3
+    repeat: int = 1
+    min_repeat_ms: float = 100
+    cooldown_interval: float = 0.0
+    enable_cpu_cache_flush: bool = False
+    device: int = 0
 
     def run(self, measure_inputs: Sequence[Any], build_results: Sequence[Any], verbose: int = 1) -> list[MeasureResult]:
         """The results of inputs of one task or several."""
@@ -186,27 +183,25 @@ class PythonBasedMeasureCallback(MeasureCallback):
         raise NotImplementedError
 
 
+@dataclass(eq=False)
 class TuningOptions:
     """The budget of a search, and options of measuring."""
 
-    def __init__(
-        self,
-        num_measure_trials: int = 0,
-        early_stopping: int | None = None,
-        num_measures_per_round: int = 64,
-        verbose: int = 1,
-        builder: Any = "local",
-        runner: Any = "local",
-        measure_callbacks: Sequence[Any] | None = None,
-    ) -> None:
-        self.builder = LocalBuilder() if builder == "local" else builder
-        self.runner = LocalRunner() if runner == "local" else runner
+    num_measure_trials: int = 0
+    early_stopping: int | None = None
+    num_measures_per_round: int = 64
+    verbose: int = 1
+    builder: Any = "local"
+    runner: Any = "local"
+    measure_callbacks: Any = None
+
+    def __post_init__(self) -> None:
+        self.builder = LocalBuilder() if self.builder == "local" else self.builder
+        self.runner = LocalRunner() if self.runner == "local" else self.runner
         for given, kind in ((self.builder, ProgramBuilder), (self.runner, ProgramRunner)):
             if not isinstance(given, kind):
                 raise InputError(f"TuningOptions takes a {kind.__name__} or 'local', not {given!r}")
-        self.num_measure_trials, self.early_stopping = num_measure_trials, early_stopping
-        self.num_measures_per_round, self.verbose = num_measures_per_round, verbose
-        self.measure_callbacks = list(measure_callbacks or ())
+        self.measure_callbacks = list(self.measure_callbacks or ())
 
 
 def result_of(trial: Trial) -> MeasureResult:

@@ -101,19 +101,6 @@ def searchsorted(sorted_sequence: Expr, values: Expr, right: bool = False, out_d
 
 
 # ------------------------------------------------------------------------------------------------------------ images
-def resize3d_python(
-    data: Expr,
-    scale: Sequence[float],
-    layout: str = "NCDHW",
-    method: str = "nearest_neighbor",
-    coordinate_transformation_mode: str = "align_corners",
-) -> Expr:
-    """A volume `scale` times as large."""
-    size = [int(_shape(data)[layout.index(axis)] * factor) for axis, factor in zip("DHW", scale, strict=True)]
-    rounding = rounding_of(method, coordinate_transformation_mode, "")
-    return op.image.resize3d(data, size, layout, _KINDS.get(method, method), coordinate_transformation_mode, rounding)
-
-
 _KINDS = {"trilinear": "linear", "bilinear": "linear"}
 
 
@@ -149,18 +136,25 @@ def _resize(rank: int, default_layout: str) -> Any:
 resize2d, resize3d = _resize(2, "NCHW"), _resize(3, "NCDHW")
 
 
-def resize1d_python(
-    data: Expr,
-    scale: Any,
-    layout: str = "NCW",
-    method: str = "nearest_neighbor",
-    coordinate_transformation_mode: str = "align_corners",
-) -> Expr:
-    """A row `scale` times as long."""
-    factor = scale[0] if isinstance(scale, list | tuple) else scale
-    rounding = rounding_of(method, coordinate_transformation_mode, "")
-    length = int(_shape(data)[layout.index("W")] * factor)
-    return op.image.resize1d(data, length, layout, method, coordinate_transformation_mode, rounding)
+def _scaled(letters: str, default_layout: str) -> Any:
+    own = getattr(op.image, f"resize{len(letters)}d")
+
+    def build(
+        data: Expr,
+        scale: Any,
+        layout: str = default_layout,
+        method: str = "nearest_neighbor",
+        coordinate_transformation_mode: str = "align_corners",
+    ) -> Expr:
+        factors = scale if isinstance(scale, list | tuple) else (scale,) * len(letters)
+        size = [int(_shape(data)[layout.index(axis)] * factor) for axis, factor in zip(letters, factors, strict=True)]
+        rounding = rounding_of(method, coordinate_transformation_mode, "")
+        return own(data, size, layout, _KINDS.get(method, method), coordinate_transformation_mode, rounding)
+
+    return named(build, f"resize{len(letters)}d_python", "Rows, or volumes, `scale` times as large.")
+
+
+resize1d_python, resize3d_python = _scaled("W", "NCW"), _scaled("DHW", "NCDHW")
 
 
 def grid_sample_python(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.compat.relay import stated_sizes
 from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -81,6 +82,9 @@ def _convolution(
     steps = spread(dilation, rank)
     given = pads(padding, _window(kernel, layouts[1], steps))
     more["out_dtype"] = more.get("out_dtype") or ""
+    dtypes = [str(tensor_type_of(one).dtype) for one in (data, kernel)]
+    if not more["out_dtype"] and dtypes[0] != dtypes[1]:  # the result is of the data's type
+        kernel = op.cast(kernel, dtypes[0])
     return build(
         data, kernel, spread(stride, rank), given, steps, data_layout=layouts[0], kernel_layout=layouts[1], **more
     )
@@ -189,43 +193,30 @@ def depthwise_conv2d_nhwc(
     return group_conv2d_nhwc(Input, kernel, stride, padding, dilation, channels, out_dtype)
 
 
-def deformable_conv2d_nchw(
-    data: Expr,
-    offset: Expr,
-    kernel: Expr,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
-    deformable_groups: int,
-    groups: int,
-    out_dtype: Any = None,
-) -> Expr:
-    """[N, C, H, W] sampled at offsets, with [O, C / groups, KH, KW]."""
-    window = pads(padding, _window(kernel, "OIHW", spread(dilation, 2)))
-    made = nn.deformable_conv2d(
-        data, offset, kernel, spread(strides, 2), window, spread(dilation, 2), deformable_groups, groups
-    )
-    return op.cast(made, out_dtype) if out_dtype else made
+def _deformable(name: str, *layouts: str) -> Any:
+    def convolution(
+        data: Expr,
+        offset: Expr,
+        kernel: Expr,
+        strides: Any,
+        padding: Any,
+        dilation: Any,
+        deformable_groups: int,
+        groups: int,
+        out_dtype: Any = None,
+    ) -> Expr:
+        apart = spread(dilation, 2)
+        around = pads(padding, _window(kernel, layouts[1], apart))
+        return stated_sizes.deformable_conv2d(
+            data, offset, kernel, spread(strides, 2), around, apart, deformable_groups, groups,
+            data_layout=layouts[0], kernel_layout=layouts[1], out_dtype=out_dtype or "",
+        )  # fmt: skip
+
+    return named(convolution, name, f"{layouts[0]} sampled at offsets, with kernels in {layouts[1]}.")
 
 
-def deformable_conv2d_nhwc(
-    data: Expr,
-    offset: Expr,
-    kernel: Expr,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
-    deformable_groups: int,
-    groups: int,
-    out_dtype: Any = None,
-) -> Expr:
-    """[N, H, W, C] sampled at offsets, with [KH, KW, C / groups, O]."""
-    image, offsets = (op.transpose(x, (0, 3, 1, 2)) for x in (data, offset))
-    filters = op.transpose(kernel, (3, 2, 0, 1))
-    made = deformable_conv2d_nchw(
-        image, offsets, filters, strides, padding, dilation, deformable_groups, groups, out_dtype
-    )
-    return op.transpose(made, (0, 2, 3, 1))
+deformable_conv2d_nchw = _deformable("deformable_conv2d_nchw", "NCHW", "OIHW")
+deformable_conv2d_nhwc = _deformable("deformable_conv2d_nhwc", "NHWC", "HWIO")
 
 
 def correlation_nchw(

@@ -66,7 +66,9 @@ class VirtualMachine:
         if args or named:
             self.set_input(func_name, *args, **named)
         values = [to_numpy(value) for value in self._inputs.get(func_name, [])]
-        found = model(*map(_fitting, values, model.inputs))
+        if len(values) == len(model.inputs):
+            values = [*map(_fitting, values, model.inputs)]
+        found = model(*values)
         leaves = found if isinstance(found, list) else [found]
         value = to_classic(found if self._type is None else unflatten(leaves, self._type))
         self._outputs = flatten(value)
@@ -109,8 +111,10 @@ class VirtualMachine:
 
 
 def _fitting(value: Any, spec: Any) -> Any:
-    """An array of one element as the scalar that is expected: the classic machine looks at elements, not at axes."""
-    return np.reshape(value, ()) if not tuple(spec.shape) and np.size(value) == 1 else value
+    """An array or list of one element as the scalar that is expected: the classic machine takes the element."""
+    one = value[0] if isinstance(value, tuple) and len(value) == 1 else value
+    is_scalar = not tuple(spec.shape) and not isinstance(one, tuple) and np.size(one) == 1
+    return np.reshape(one, ()) if is_scalar else value
 
 
 def _result_type(exe: ExecutorFactory) -> relay.Type | None:

@@ -69,12 +69,12 @@ def composed(marks: Sequence[Any]) -> Callable[..., Any]:
 
 
 def _requires(reason: str, *names: str) -> Callable[..., Any]:
-    """Skips a test, for `reason`, under the marks `names`."""
+    """Skips a test, for `reason` (where it is "", the test runs), under the marks `names`."""
 
     def mark(*args: Any) -> Any:
         pytest = pytest_module()
-        marks = [getattr(pytest.mark, name) for name in names]
-        return composed([pytest.mark.skip(reason=reason), *marks])(*args)
+        skips = [pytest.mark.skip(reason=reason)] if reason else []
+        return composed([*skips, *(getattr(pytest.mark, name) for name in names)])(*args)
 
     return mark
 
@@ -92,8 +92,6 @@ requires_micro = _requires("it needs a microcontroller")
 requires_corstone300 = _requires("it needs a simulator of the Corstone-300", "corstone300")
 requires_ethosn = _requires("it needs an Ethos-N", "ethosn")
 requires_hexagon = _requires("it needs a Hexagon DSP", "hexagon")
-
-
 requires_arm_dot = _requires("it needs a processor of ARM with dot products")
 requires_aarch64_sve = _requires("it needs a processor of ARM with scalable vectors")
 requires_aprofile_aem_fvp = _requires("it needs a simulator of ARM's processors")
@@ -101,6 +99,9 @@ requires_adreno_opencl = _requires("it needs a GPU of Qualcomm", "opencl", "gpu"
 requires_cublas = _requires("it needs CUDA", "cuda", "gpu")
 requires_cudnn = _requires("it needs CUDA", "cuda", "gpu")
 requires_vitis_ai = _requires("it needs an accelerator of AMD")
+
+# What is always there: code for CPUs, on which tests of GPUs run too, and sessions with servers.
+uses_gpu, requires_rpc, requires_llvm = _requires("", "gpu"), _requires("", "rpc"), _requires("", "llvm")
 
 
 def _requires_processor(*needed: str) -> Callable[..., Any]:
@@ -134,21 +135,6 @@ def skip_if_wheel_test(*args: Any) -> Any:
 
 def install_request_hook(depth: int = 0) -> None:
     """Install the hook through which the classic stack's own machines read downloads; here it does nothing."""
-
-
-def uses_gpu(*args: Any) -> Any:
-    """Mark a test that also runs on GPUs; it runs on the CPU here."""
-    return composed([pytest_module().mark.gpu])(*args)
-
-
-def requires_rpc(*args: Any) -> Any:
-    """Mark a test that needs sessions with servers, which there always are."""
-    return composed([pytest_module().mark.rpc])(*args)
-
-
-def requires_llvm(*args: Any) -> Any:
-    """Mark a test that needs code for CPUs, which there always is."""
-    return composed([pytest_module().mark.llvm])(*args)
 
 
 def slow(test: Any) -> Any:
@@ -194,21 +180,18 @@ def parametrize_targets(*args: Any) -> Any:
     return mark
 
 
-def exclude_targets(*targets: str) -> Callable[[Any], Any]:
-    """A test with a parameter `target` does not run on these."""
+def _noting(attribute: str) -> Callable[..., Any]:
+    """A decorator that adds the targets it is given to those in an attribute of the test."""
 
-    def mark(test: Any) -> Any:
-        test.tvm_excluded_targets = [*getattr(test, "tvm_excluded_targets", []), *targets]
-        return test
+    def of_targets(*targets: str) -> Callable[[Any], Any]:
+        def mark(test: Any) -> Any:
+            setattr(test, attribute, [*getattr(test, attribute, []), *targets])
+            return test
 
-    return mark
+        return mark
+
+    return of_targets
 
 
-def known_failing_targets(*targets: str) -> Callable[[Any], Any]:
-    """A test with a parameter `target` is expected to fail on these."""
-
-    def mark(test: Any) -> Any:
-        test.tvm_known_failing_targets = [*getattr(test, "tvm_known_failing_targets", []), *targets]
-        return test
-
-    return mark
+#: A test with a parameter `target` does not run on the one's targets, and is expected to fail on the other's.
+exclude_targets, known_failing_targets = _noting("tvm_excluded_targets"), _noting("tvm_known_failing_targets")
