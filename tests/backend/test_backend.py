@@ -41,7 +41,7 @@ def test_every_kind_of_target_has_a_backend() -> None:
 
 def test_processors_answer_what_layouts_and_schedules_ask() -> None:
     asked = {name for name in (*vars(GraphBackend), *vars(Backend)) if not name.startswith("_")}
-    shared = {"target", "has_target", "offload", "device", "alignment"}
+    shared = {"target", "has_target", "offload", "device", "alignment", "gathers_operands"}
     assert asked - shared <= {name for part in (CpuBackend, CpuRules, CpuSchedules) for name in vars(part)}
 
 
