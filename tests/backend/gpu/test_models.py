@@ -142,6 +142,16 @@ def test_16_bit_floats_by_tensor_cores(dtype: str) -> None:
     assert "tensor_core" in {call.choice.get("template") for call in model.manifest.kernels}
 
 
+def test_pictures_of_three_channels_get_a_fourth() -> None:
+    filters = (RNG.standard_normal((16, 3, 7, 7)) / 12).astype("float16")
+
+    def net(x: Expr) -> Expr:
+        return relay.nn.relu(relay.nn.conv2d(x, relay.const(filters), strides=(2, 2), padding=(3, 3)))
+
+    model = check(net, normal(1, 3, 20, 20, dtype="float16"), tolerance=2e-3)
+    assert [call.name for call in model.manifest.kernels][0] == "fused_nn_pad_transpose"
+
+
 def test_symbolic_sizes_are_recorded_for_each_size_run() -> None:
     pytest.importorskip("onnx")
     from onnx import TensorProto, helper
