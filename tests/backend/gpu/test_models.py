@@ -149,7 +149,7 @@ def test_pictures_of_three_channels_get_a_fourth() -> None:
         return relay.nn.relu(relay.nn.conv2d(x, relay.const(filters), strides=(2, 2), padding=(3, 3)))
 
     model = check(net, normal(1, 3, 20, 20, dtype="float16"), tolerance=2e-3)
-    assert [call.name for call in model.manifest.kernels][0] == "fused_nn_pad_transpose"
+    assert model.manifest.kernels[0].name == "fused_nn_pad_transpose"
 
 
 def test_symbolic_sizes_are_recorded_for_each_size_run() -> None:
