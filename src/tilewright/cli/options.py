@@ -123,10 +123,11 @@ class ModelOptions:
         from tilewright.cli.progress import progress
 
         with trace.span("import the compiler"):
+            from tilewright.backend import backend_of
             from tilewright.compile import compile
             from tilewright.target import Target
 
-        if runs and self.target and not Target(self.target).is_host:
+        if runs and self.target and not backend_of(Target(self.target)).is_here:
             raise TargetError(
                 f"this machine ({Target.host()}) cannot run code for {Target(self.target)}: write it with `tilewright "
                 "compile -o`, run it on such a machine with `tilewright rpc run`, or look at its code with `tilewright "
