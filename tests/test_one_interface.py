@@ -162,7 +162,7 @@ def test_sizes_by_name_and_by_position(shapes: Any) -> None:
     ("shapes", "message"),
     [
         ({1: (2, 3)}, "has a shape for the input 1; the model has 1: x"),
-        ({"x": (2, 3), 0: (2, 3)}, "'x' a shape by its name and by its position"),
+        ({"x": (2, 3), 0: (2, 3)}, "a shape for the input 'x' by its name and by its position"),
         ("x:[2,3]", "is no mapping of names to shapes"),
         ({"x": "2,3"}, "is no mapping of names to shapes"),
     ],

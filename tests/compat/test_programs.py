@@ -322,8 +322,8 @@ def test_errors_say_what_to_do() -> None:
         relay.create_executor("fast")
     with pytest.raises(InputError, match=r"cuda\(0\) is not a device that models run on here"):
         relay.build(func, "llvm")["default"](tvm.cuda(0))
-    with pytest.raises(InputError, match=r"vulkan\(0\) is not a device that models run on here"):
-        tvm.nd.array(x, tvm.vulkan(0))
+    with pytest.raises(InputError, match=r"rocm\(0\) is not a device that models run on here"):
+        tvm.nd.array(x, tvm.rocm(0))
     with pytest.raises(InputError, match="there is no device type 'tpu'"):
         tvm.device("tpu")
     with pytest.raises(UnsupportedError, match="one target, not for 2"):

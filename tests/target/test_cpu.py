@@ -76,7 +76,7 @@ def test_features_change_what_a_target_is():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("vulkan", "known: cpu, llvm, c, wasm, opencl, cuda"),
+        ("rocm", "known: cpu, llvm, c, wasm, opencl, cuda"),
         ("", "known: cpu, llvm"),
         ("llvm -mcpu=pentium9", "unknown processor 'pentium9'.*znver4"),
         ("llvm -mtriple=sparc-linux", "unknown architecture 'sparc'.*x86_64, aarch64, riscv64"),

@@ -217,13 +217,14 @@ def _llvm_features(architecture: str, base: tuple[str, ...], changes: dict[str, 
     """LLVM's feature string.
 
     LLVM would split 512-bit vectors on some processors unless set not to; its generic RISC-V has no extensions, its
-    generic WebAssembly no vectors.
+    generic WebAssembly no vectors. Halves are computed in float32 and rounded: with arithmetic of their own LLVM would
+    contract a product and a sum of halves into one operation, and leave out the rounding between them.
     """
     if architecture in ("riscv64", "wasm32"):
         changes = {**dict.fromkeys(base, True), **changes}
     parts = [f"{'+' if on else '-'}{name}" for name, on in sorted(changes.items())]
     if architecture == "x86_64":
-        parts.append("-prefer-256-bit")
+        parts = [part for part in parts if part != "+avx512fp16"] + ["-avx512fp16", "-prefer-256-bit"]
     return ",".join(parts)
 
 
