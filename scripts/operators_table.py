@@ -43,7 +43,7 @@ this page current. `relay.NAME(…)` builds a call; its docstring says what it c
 - *types*: element types of the data that the type rule accepts. Operands of other roles (indices, conditions) have
   their own. A dash: not tried, for an operator of the host takes what NumPy takes.
 - *computed by*: `kernel`, a tensor expression of its own; `operators`, it is written in other operators, which
-  `expand_operators` puts in its place; `host`, a NumPy function that the virtual machine calls, for what cannot be
+  `expand_operators` puts instead; `host`, a NumPy function that the virtual machine calls, for what cannot be
   a kernel of fixed shape.
 - *fuses as*: its category (OSDI 2018, section 3); operators that are written in others fuse as those do.
 - *gradient*: `yes`, or `by parts` where it is that of the operators it is written in.
