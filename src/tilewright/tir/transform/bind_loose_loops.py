@@ -45,7 +45,7 @@ def _bound(stmt: Stmt) -> Stmt:
         return SeqStmt([_bound(part) for part in stmt.stmts])
     if isinstance(stmt, For) and stmt.kind is ForKind.PARALLEL:
         return _threads(stmt)
-    if isinstance(stmt, Allocate | LetStmt) and stmt_scope(stmt) == "global":
+    if isinstance(stmt, Allocate | LetStmt) and _scope(stmt) == "global":
         return with_fields(stmt, body=_bound(stmt.body))
     if any(is_thread_loop(inner) or _is_parallel(inner) for inner in walk(stmt)):
         if isinstance(stmt, For | Allocate):
@@ -56,7 +56,7 @@ def _bound(stmt: Stmt) -> Stmt:
     return _alone(stmt) if _computes(stmt) else stmt
 
 
-def stmt_scope(stmt: Allocate | LetStmt) -> str:
+def _scope(stmt: Allocate | LetStmt) -> str:
     """The scope of the memory that a statement makes; of a value that has none, the host's."""
     return stmt.buffer.scope if isinstance(stmt, Allocate) else "global"
 
