@@ -126,7 +126,7 @@ def measure(name: str, batch: int, dtype: str, modes: list[str], target: str, pr
     scale = float(np.abs(wanted).max())
     row["error"] = float(np.abs(np.asarray(result, np.float32) - wanted).max()) / scale
     program: Any = ours._program
-    _, _, recording, _ = program.segments[0].prepared(arrays)
+    recording = program.segments[0].prepared(arrays)[0].recording
     candidates: dict[str, tuple[Callable[[], Any], Callable[[], None]]] = {
         "ours": (recording.run, program.api.synchronize)
     }

@@ -107,6 +107,7 @@ ALLOWED = {
     ),
     "the shapes of a device's matrix instructions and its copies, by its instruction set": (
         "tir/transform/block_product.py:_LOADED",
+        "relay/transform/layout/channels_last.py:_PIECE",
         "tir/transform/operand_tile.py:WIDTHS",
         "tir/transform/warpgroup_product.py:_LINE",
         "tir/transform/warpgroup_product.py:_ROWS",

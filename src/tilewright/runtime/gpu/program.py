@@ -11,6 +11,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -90,6 +91,16 @@ class Function:
                 raise UnsupportedError(f"{self.info.name} takes more than {_MOST_LAUNCHES} launches of kernels")
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A plan recorded for one set of sizes: its buffers, and the number of the call that each step belongs to."""
+
+    inputs: list[Buffer]
+    outputs: list[Buffer]
+    recording: Recording
+    calls: list[int]
+
+
 class Segment:
     """A plan on a device: its memory and its recordings."""
 
@@ -105,12 +116,10 @@ class Segment:
         self.shapes = shapes
         self._arena: Buffer | None = None
         self._arena_bytes = 0
-        self._recorded: OrderedDict[tuple[Any, ...], tuple[list[Buffer], list[Buffer], Recording]] = OrderedDict()
-        #: The number of the call that each step of the recording used last belongs to.
-        self.calls_of_steps: list[int] = []
+        self._recorded: OrderedDict[tuple[Any, ...], Recorded] = OrderedDict()
 
-    def prepared(self, arrays: Sequence[Array]) -> tuple[list[Buffer], list[Buffer], Recording, list[tuple[int, ...]]]:
-        """Device buffers of inputs and outputs, the recording, and the shapes of the outputs, for sizes of `arrays`."""
+    def prepared(self, arrays: Sequence[Array]) -> tuple[Recorded, list[tuple[int, ...]]]:
+        """The recording for the sizes of `arrays`, which are copied to its inputs, and the shapes of the outputs."""
         run = None if self.shapes is None else self.shapes.plan(arrays)
         shapes = [spec.static_shape for spec in self.plan.outputs] if run is None else list(run.outputs)
         key = tuple(array.shape for array in arrays)
@@ -121,12 +130,16 @@ class Segment:
                 self.api.allocate(max(1, math.prod(shape) * spec.numpy.itemsize))
                 for shape, spec in zip(shapes, self.plan.outputs, strict=True)
             ]
-            steps = self._steps(inputs, outputs, run)
-            self._recorded[key] = inputs, outputs, self.api.record(steps)
+            steps, calls = self._steps(inputs, outputs, run)
+            self._recorded[key] = Recorded(inputs, outputs, self.api.record(steps), calls)
             while len(self._recorded) > _KEPT:
                 self._recorded.popitem(last=False)
         self._recorded.move_to_end(key)
-        return *self._recorded[key], [tuple(shape) for shape in shapes]
+        recorded = self._recorded[key]
+        for buffer, array in zip(recorded.inputs, arrays, strict=True):
+            if array.nbytes:
+                self.api.write(buffer, np.ascontiguousarray(array))
+        return recorded, [tuple(shape) for shape in shapes]
 
     def _reserve(self, nbytes: int) -> None:
         """Have an arena of `nbytes`; recordings on a smaller one are made anew."""
@@ -135,16 +148,19 @@ class Segment:
             self._arena = None  # the old one is freed first
             self._arena, self._arena_bytes = self.api.allocate(max(1, nbytes)), nbytes
 
-    def _steps(self, inputs: list[Buffer], outputs: list[Buffer], run: RunPlan | None) -> list[Launch | Copy]:
+    def _steps(
+        self, inputs: list[Buffer], outputs: list[Buffer], run: RunPlan | None
+    ) -> tuple[list[Launch | Copy], list[int]]:
+        """All launches and copies of the plan, and the number of the call that each belongs to."""
         steps: list[Launch | Copy] = []
-        self.calls_of_steps = []
+        calls: list[int] = []
         table = () if run is None else run.table
         bases = {"input": inputs, "output": outputs, "weights": self._weights, "arena": self._arena}
         for number, call in enumerate(self.plan.kernels):
             made = self._copy(call, bases, table) if call.is_copy else self._launches(call, bases, table)
             steps += made
-            self.calls_of_steps += [number] * len(made)
-        return steps
+            calls += [number] * len(made)
+        return steps, calls
 
     def _copy(self, call: KernelCall, bases: Mapping[str, Any], table: Sequence[int]) -> list[Launch | Copy]:
         known = call.name.rpartition("_")[2]
@@ -219,13 +235,10 @@ class Program(AnyProgram):
         segment, api = self.segments[number], self.api
 
         def run(arrays: Sequence[Array], given: Sequence[Array] | None, workers: int) -> tuple[list[Array], int]:
-            inputs, outputs, recording, shapes = segment.prepared(arrays)
-            for buffer, array in zip(inputs, arrays):
-                if array.nbytes:
-                    api.write(buffer, np.ascontiguousarray(array))
-            recording.run()
+            recorded, shapes = segment.prepared(arrays)
+            recorded.recording.run()
             results = self.results(number, given, shapes)
-            for buffer, array in zip(outputs, results):
+            for buffer, array in zip(recorded.outputs, results):
                 if array.nbytes:
                     api.read(buffer, array)
             return results, 0
@@ -236,15 +249,12 @@ class Program(AnyProgram):
         self, number: int, arrays: Sequence[Array], workers: int, repeat: int, warmup: int, check: Callable[[int], None]
     ) -> list[float]:
         """Seconds of each run of the recording on the device, inputs in its memory."""
-        inputs, _, recording, _ = self.segments[number].prepared(arrays)
-        for buffer, array in zip(inputs, arrays):
-            if array.nbytes:
-                self.api.write(buffer, np.ascontiguousarray(array))
+        recorded, _ = self.segments[number].prepared(arrays)
         times = []
         for turn in range(warmup + repeat):
             self.api.synchronize()
             start = time.perf_counter()
-            recording.run()
+            recorded.recording.run()
             self.api.synchronize()
             if turn >= warmup:
                 times.append(time.perf_counter() - start)
@@ -255,14 +265,11 @@ class Program(AnyProgram):
     ) -> list[KernelTime]:
         """The time of each call's launches, by the device's clock."""
         segment = self.segments[number]
-        inputs, _, recording, _ = segment.prepared(arrays)
-        for buffer, array in zip(inputs, arrays):
-            if array.nbytes:
-                self.api.write(buffer, np.ascontiguousarray(array))
+        recorded, _ = segment.prepared(arrays)
         least = [math.inf] * len(segment.plan.kernels)
         for _ in range(max(1, repeat)):
             spent = [0.0] * len(least)
-            for call, seconds in zip(segment.calls_of_steps, recording.times(), strict=True):
+            for call, seconds in zip(recorded.calls, recorded.recording.times(), strict=True):
                 spent[call] += seconds
             least = [min(pair) for pair in zip(least, spent)]
         return [

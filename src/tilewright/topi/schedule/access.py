@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from tilewright import te
@@ -11,7 +12,7 @@ from tilewright.te.rewrite import BodyRewriter
 from tilewright.tir import const
 from tilewright.tir.expr import Add, Expr, IntImm, Mul, ProducerLoad, Reduce, Sub, Var
 from tilewright.tir.visitor import children
-from tilewright.topi.schedule.stages import extent_of, shape_of
+from tilewright.topi.schedule.stages import extent_of, is_reduction, shape_of
 
 
 def reads_through(out: te.Tensor, stop: Callable[[te.Tensor], bool]) -> list[ProducerLoad]:
@@ -150,3 +151,16 @@ def producer_reads(tensor: te.Tensor) -> list[ProducerLoad]:
     """The reads of inputs and reductions, those of as many dimensions as the tensor reads at most first."""
     loads = reads_through(tensor, lambda t: bool(getattr(t.op, "reduce_axis", ())))
     return sorted(loads, key=lambda load: -len(load.indices))
+
+
+def element_by_element(out: te.Tensor, reductions: Sequence[te.Tensor]) -> bool:
+    """True if each element of `out` needs one element of each reduction, and no two elements share one."""
+    size = math.prod(shape_of(out))
+    if any(math.prod(shape_of(reduction)) != size for reduction in reductions):
+        return False
+    return all(reduction.op is out.op or _reads_plainly(out, reduction) for reduction in reductions)
+
+
+def _reads_plainly(reader: te.Tensor, reduction: te.Tensor) -> bool:
+    loads = [load for load in reads_through(reader, is_reduction) if load.producer.op is reduction.op]
+    return all(isinstance(index, Var | IntImm) for load in loads for index in load.indices)

@@ -21,9 +21,8 @@ from tilewright.backend.cpu.schedule.lanes import (
 from tilewright.backend.cpu.schedule.rows import kept_in_rows, schedule_rows
 from tilewright.target import Target
 from tilewright.te.operation import reduces_by_lanes
-from tilewright.tir.expr import IntImm, Var
 from tilewright.topi import tag
-from tilewright.topi.schedule.access import reads_through
+from tilewright.topi.schedule.access import element_by_element
 from tilewright.topi.schedule.stages import computes, has_tag, is_reduction, shape_of, terms_of
 
 
@@ -39,7 +38,7 @@ def schedule_reduce(s: te.Schedule, outs: list[te.Tensor], target: Target) -> No
             s[tensor].compute_inline()
     for tensor in partial:
         schedule_reduced(s, tensor, [tensor], target)
-    if len(outs) == 1 and _element_by_element(out, reductions):
+    if len(outs) == 1 and element_by_element(out, reductions):
         for tensor in stages:
             if kept_in_rows(tensor) and tensor.op not in ends:
                 s[tensor].compute_inline()
@@ -55,21 +54,6 @@ def _schedule_apart(s: te.Schedule, stages: list[te.Tensor], ends: set[te.Operat
             schedule_reduced(s, tensor, [tensor], target)
         elif tensor.op in ends or kept_in_rows(tensor):
             schedule_pass(s, tensor, target)
-
-
-def _element_by_element(out: te.Tensor, reductions: list[te.Tensor]) -> bool:
-    """True if each element of `out` needs one element of each reduction, and no two elements share one."""
-    size = math.prod(shape_of(out))
-    if any(math.prod(shape_of(r)) != size for r in reductions):
-        return False
-    if is_reduction(out):
-        return all(r.op is out.op or _reads_plainly(out, r) for r in reductions)
-    return all(_reads_plainly(out, r) for r in reductions)
-
-
-def _reads_plainly(reader: te.Tensor, reduction: te.Tensor) -> bool:
-    loads = [x for x in reads_through(reader, is_reduction) if x.producer.op is reduction.op]
-    return all(isinstance(i, (Var, IntImm)) for load in loads for i in load.indices)
 
 
 def schedule_reduced(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], target: Target) -> None:

@@ -17,8 +17,8 @@ from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.support.recursion import nested
 from tilewright.target import DeviceTarget
 from tilewright.te.scan import ScanOp
-from tilewright.tir.expr import IntImm, Var
-from tilewright.topi.schedule.access import reads_through, row_axes
+from tilewright.tir.expr import IntImm
+from tilewright.topi.schedule.access import element_by_element, reads_through, row_axes
 from tilewright.topi.schedule.stages import computes, extent_of, is_reduction, shape_of, terms_of
 
 #: Terms up to which one thread sums alone, and terms from which on a block does rather than a warp.
@@ -32,7 +32,7 @@ def schedule_reduce(s: te.Schedule, outs: list[te.Tensor], target: DeviceTarget)
     stages = computes(outs)
     reductions = [t for t in stages if is_reduction(t)]
     plain = all(isinstance(t.op, te.ComputeOp) for t in stages)
-    if plain and len(outs) == 1 and _element_by_element(outs[0], reductions):
+    if plain and len(outs) == 1 and element_by_element(outs[0], reductions):
         _inline_all_but(s, stages, {outs[0].op, *(t.op for t in reductions)})
         _schedule_elements(s, outs[0], reductions, target)
     elif plain and len(outs) == 1 and _row_variables(outs[0], reductions):
@@ -87,19 +87,6 @@ def _inline_all_but(s: te.Schedule, stages: list[te.Tensor], kept: set[te.Operat
 
 
 # ------------------------------------------------------------------------------------------------ one element, one sum
-def _element_by_element(out: te.Tensor, reductions: list[te.Tensor]) -> bool:
-    """True if each element of `out` needs one element of each reduction, and no two elements share one."""
-    size = math.prod(shape_of(out))
-    if any(math.prod(shape_of(r)) != size for r in reductions):
-        return False
-    return all(r.op is out.op or _reads_plainly(out, r) for r in reductions)
-
-
-def _reads_plainly(reader: te.Tensor, reduction: te.Tensor) -> bool:
-    loads = [x for x in reads_through(reader, is_reduction) if x.producer.op is reduction.op]
-    return all(isinstance(i, Var | IntImm) for load in loads for i in load.indices)
-
-
 def _schedule_elements(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], target: DeviceTarget) -> None:
     """`out`, which is one of `reductions` or computed from single elements of them."""
     terms, count = max(terms_of(t) for t in reductions), math.prod(shape_of(out))
