@@ -223,8 +223,11 @@ def _llvm_features(architecture: str, base: tuple[str, ...], changes: dict[str, 
     if architecture in ("riscv64", "wasm32"):
         changes = {**dict.fromkeys(base, True), **changes}
     parts = [f"{'+' if on else '-'}{name}" for name, on in sorted(changes.items())]
+    half_arithmetic = {"x86_64": "avx512fp16", "aarch64": "fullfp16"}.get(architecture)
+    if half_arithmetic:
+        parts = [part for part in parts if part != f"+{half_arithmetic}"] + [f"-{half_arithmetic}"]
     if architecture == "x86_64":
-        parts = [part for part in parts if part != "+avx512fp16"] + ["-avx512fp16", "-prefer-256-bit"]
+        parts.append("-prefer-256-bit")
     return ",".join(parts)
 
 

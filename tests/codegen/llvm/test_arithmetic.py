@@ -212,6 +212,25 @@ def test_limits_that_are_constants_cost_no_test_for_nan(target, instructions):
     assert not [name for name in names if re.match("vcmp|vblend|fcm|bif|bit|bsl", name)]
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=sapphirerapids",
+        "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1",
+    ],
+)
+def test_a_product_rounded_to_a_half_is_not_fused_with_a_sum(target):
+    x, y = Buffer("x", (64,), "float16"), Buffer("y", (64,), "float16")
+    i, wide = e.Var("i"), "float32x8"
+    position = (e.Ramp(i * 8, e.IntImm("int32", 1), 8),)
+    value = e.Cast(wide, e.BufferLoad(x, position))
+    product = e.Cast(wide, e.Cast("float16x8", value * value))
+    store = BufferStore(y, e.Cast("float16x8", product + value), position)
+    loop = For(i, e.IntImm("int32", 0), e.IntImm("int32", 8), ForKind.SERIAL, store)
+    text = assembly(emit([PrimFunc("f", [x, y], loop)], Target(target)), Target(target))
+    assert "mul" in text and not re.search(r"fmadd|fmla", text)
+
+
 def test_product_and_sum_fuse_where_the_target_can(elementwise):
     if not Target("cpu").has_fma:
         pytest.skip("this processor has no fused multiply-add")
