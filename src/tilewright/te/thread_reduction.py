@@ -82,11 +82,30 @@ def reduce_by_threads(
     innermost = [g.condition for g in guards if not g.depends.isdisjoint(inner)]
     outside = [g.condition for g in guards if g.depends.isdisjoint(inner)]
     around = [g.condition for g in outer]
-    body = guarded([*around, *outside], nest.wrap(guarded(innermost, update(parts)), inner, [], at_loop))
+    at_inner, at_thread = _attached(inner, threads, at_loop)
+    body = guarded([*around, *outside], nest.wrap(guarded(innermost, update(parts)), inner, [], at_inner))
     axes = Call("handle", "thread_axes", tuple(nest.loop_vars[p] for p in threads))
     stored = guarded(around, store([BufferLoad(b, (zero,)) for b in parts]))
     result = AttrStmt(REDUCE_THREADS, reduce.combiner, axes, stored)
     whole: Stmt = seq(*start, body, result)
     for part in reversed(parts):
         whole = Allocate(part, whole)
-    return nest.wrap(whole, threads, [], at_loop)
+    return nest.wrap(whole, threads, [], at_thread)
+
+
+def _attached(
+    inner: Sequence[int], threads: Sequence[int], at_loop: Callable[[int, Stmt], Stmt]
+) -> tuple[Callable[[int, Stmt], Stmt], Callable[[int, Stmt], Stmt]]:
+    """What adds the attached stages at the loops `inner`, and what does at `threads`, which are moved to their outside.
+
+    Stages that stand at a thread's loop may depend on the loops that stood around it, so they move into the last of
+    these.
+    """
+    within = {t: max((p for p in inner if p < t), default=None) for t in threads}
+
+    def at_inner(position: int, body: Stmt) -> Stmt:
+        for thread in reversed([t for t in threads if within[t] == position]):
+            body = at_loop(thread, body)
+        return at_loop(position, body)
+
+    return at_inner, lambda position, body: at_loop(position, body) if within[position] is None else body

@@ -94,6 +94,30 @@ def test_argmax(target, shuffles):
     np.testing.assert_array_equal(largest, values.max(1))
 
 
+@pytest.mark.parametrize("scope", ["shared", "local"])
+@pytest.mark.parametrize("target", ["opencl", "cuda -emulate=1"])
+def test_a_stage_at_the_loop_that_is_bound_depends_on_those_around_it(target, scope):
+    n, m = 5, 100
+    x = te.placeholder((n, m), name="X")
+    doubled = te.compute((n, m), lambda i, j: x(i, j) * 2.0, name="D")
+    r = te.reduce_axis((0, m), name="k")
+    position, value = te.compute((n,), lambda i: argmax_reducer()((r.var, doubled(i, r)), axis=r), name="P")
+    s = te.create_schedule(position.op)
+    block, thread = axes("blockIdx.x", "threadIdx.x")
+    _, inner = s[position].split(position.op.reduce_axis[0], factor=32)
+    s[position].bind(position.op.axis[0], block)
+    s[position].bind(inner, thread)
+    s[doubled].compute_at(s[position], inner)
+    s[doubled].set_scope(scope)
+    if scope == "shared":
+        s[doubled].bind(s[doubled].split(doubled.op.axis[1], factor=32)[1], thread)
+    values = np.random.default_rng(2).integers(0, 9, (n, m)).astype("float32")
+    where, largest = np.zeros(n, "int32"), np.zeros(n, "float32")
+    build(te.lower(s, [x, position, value], name="f"), require_target(target))["f"](values, where, largest)
+    np.testing.assert_array_equal(where, values.argmax(1))
+    np.testing.assert_array_equal(largest, 2 * values.max(1))
+
+
 def test_data_axes_must_stand_outside():
     a = te.placeholder((8, 8), name="A")
     r = te.reduce_axis((0, 8), name="k")
