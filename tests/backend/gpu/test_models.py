@@ -113,6 +113,21 @@ def test_loops_written_by_hand_become_threads(target: str) -> None:
     check(net, rows, where, normal(3, 70), target=target)
 
 
+@pytest.mark.parametrize("target", _targets())
+def test_types_of_less_than_a_byte_and_float8_are_bytes(target: str) -> None:
+    x, names = normal(3, 50), ("float8_e4m3fnuz", "float8_e5m2", "float4_e2m1fn", "int4")
+
+    def net(v: Expr) -> Expr:
+        codes = [relay.cast(v, name) for name in names]
+        return relay.Tuple([*codes, *(relay.cast(code, "float32") for code in codes)])
+
+    mod = module(net, x)
+    ours, wanted = tw.compile(mod, target=target, cache=False)(x), tw.compile(mod, cache=False)(x)
+    for one, other in zip(ours, wanted, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one.view("uint8"), other.view("uint8"))
+
+
 @pytest.mark.parametrize("shape", [(3, 1000), (3000, 3), (1, 7), (40, 33, 5)])
 def test_reductions_of_few_and_many_terms(shape: tuple[int, ...]) -> None:
     def net(x: Expr) -> Expr:

@@ -67,7 +67,7 @@ class Dialect:
         return text.format(type=type_, name=name, value=value)
 
     def _spelled(self, dtype: DType, table: Mapping[str, str]) -> str:
-        found = table.get(str(dtype))
+        found = table.get("uint8" if dtype.is_narrow else str(dtype))  # a byte, which is moved and reinterpreted
         if found is None:
             raise UnsupportedError(f"{self.name} code has no type for {dtype}; cast to one of: {', '.join(self.types)}")
         return found

@@ -184,7 +184,7 @@ def _bitwise_not(b: SourceBuilder, x: Call) -> str:
 
 
 def _reinterpret(b: SourceBuilder, x: Call) -> str:
-    if x.dtype is x.args[0].dtype:
+    if b.dialect.type_name(x.dtype) == b.dialect.type_name(x.args[0].dtype):
         return b.value(x.args[0])
     if {x.dtype.code, x.args[0].dtype.code} <= {"int", "uint"}:
         return b.dialect.cast.format(type=b.dialect.type_name(x.dtype), value=b.value(x.args[0]))
