@@ -20,6 +20,7 @@ class Settings:
     executor: str = "auto"
     #: Sizes that the model leaves open are fixed when it is compiled.
     fixed: bool = False
+    target: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class Case:
     def with_model(self, model: onnx.ModelProto, feeds: dict[str, Any]) -> Case:
         """The case of another model."""
         return replace(self, model=model, feeds=feeds)
+
+    def on(self, target: str) -> Case:
+        """The case compiled for another target."""
+        return replace(self, settings=replace(self.settings, target=target))
 
     def operators(self) -> list[str]:
         """The operators of the graph in order, bodies left out."""

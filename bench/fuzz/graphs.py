@@ -1,11 +1,13 @@
 """Random ONNX graphs on Tilewright, beside onnxruntime and ONNX's own evaluator.
 
     python -m bench.fuzz.graphs --count 2000 --seed 0 [--jobs 2] [--out FOLDER] [--operators Conv,Pad] [--minutes 4]
+                                [--target opencl]
 
 Each seed is a graph of at most 20 nodes over all operators, element types and opsets from 7 on, with what it is fed and
 how it is compiled. Outcomes go to FOLDER/outcomes.jsonl, so a run that was ended goes on where it stopped; what fails
-is made small and written to FOLDER/findings as text, and as a case that `--again FILE` runs. Prints a table of
-outcomes, and exits with status 1 where one is wrong, a crash, a raw exception, a hang, or refused.
+is made small and written to FOLDER/findings as text, and as a case that `--again FILE` runs. With a target, results are
+compared with ours on the processor too. Prints a table of outcomes, and exits with status 1 where one is wrong, a
+crash, a raw exception, a hang, or refused.
 """
 
 from __future__ import annotations
@@ -83,18 +85,20 @@ def same_failure(worker: Worker, outcome: Outcome, folder: Path) -> Callable[[Ca
     return fails
 
 
-def run_seed(seed: int, worker: Worker, record: Record, operators: tuple[str, ...], smaller: bool) -> Outcome:
+def run_seed(
+    seed: int, worker: Worker, record: Record, operators: tuple[str, ...], smaller: bool, target: str = "cpu"
+) -> Outcome:
     """Run one seed; what fails is made small and written."""
     if operators:
         path = record.folder / f"draw-{seed}.case"
-        draw_case(seed, operators).save(path)
+        draw_case(seed, operators).on(target).save(path)
         outcome = worker.run(str(path))
         outcome = Outcome(**(asdict(outcome) | {"seed": seed}))
         path.unlink()
     else:
         outcome = worker.run(seed)
     if outcome.outcome in (*FINDINGS, DISAGREE):
-        case = draw_case(seed, operators)
+        case = draw_case(seed, operators).on(target)
         if smaller:
             case = minimize(case, same_failure(worker, outcome, record.folder))
         record.write(outcome, case)
@@ -111,6 +115,7 @@ def run(
     operators: tuple[str, ...] = (),
     smaller: bool = True,
     timeout: float = 60.0,
+    target: str = "cpu",
 ) -> None:
     """Run the seeds that the record lacks, until they or the minutes are over."""
     left: SimpleQueue[int] = SimpleQueue()
@@ -120,10 +125,10 @@ def run(
     deadline = time.monotonic() + 60 * minutes
 
     def work(_: int) -> None:
-        worker = Worker(timeout)
+        worker = Worker(timeout, arguments=(target,))
         try:
             while not left.empty() and time.monotonic() < deadline:
-                outcome = run_seed(left.get(), worker, record, operators, smaller)
+                outcome = run_seed(left.get(), worker, record, operators, smaller, target)
                 if outcome.outcome in FINDINGS:
                     print(f"seed {outcome.seed}: {outcome.outcome}: {' '.join(outcome.operators)}: ", end="")
                     print(" ".join(outcome.message.split())[:200], flush=True)
@@ -161,18 +166,20 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e9, help="end after so many, to go on another time")
     parser.add_argument("--out", type=Path, default=Path("build/fuzz"))
     parser.add_argument("--operators", default="", help="draw these alone")
+    parser.add_argument("--target", default="cpu", help="what to compile for, such as opencl")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds of a worker's own time for a graph")
     parser.add_argument("--whole", action="store_true", help="leave findings as large as they are")
     parser.add_argument("--again", type=Path, help="run the case of a finding")
     args = parser.parse_args()
     if args.again:
-        outcome = Worker(60.0).run(str(args.again))
+        outcome = Worker(args.timeout).run(str(args.again))
         print(Case.load(args.again).text())
         print(f"{outcome.outcome}: {outcome.message} {outcome.disagreement}")
         return
     record = Record(args.out)
     seeds = range(args.seed, args.seed + args.count)
     operators = tuple(filter(None, args.operators.split(",")))
-    run(seeds, record, args.jobs, args.minutes, operators, not args.whole)
+    run(seeds, record, args.jobs, args.minutes, operators, not args.whole, args.timeout, args.target)
     found = [record.outcomes[seed] for seed in seeds if seed in record.outcomes]
     print(table(found))
     if any(o.outcome in FINDINGS for o in found):

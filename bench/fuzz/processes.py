@@ -62,8 +62,8 @@ class Worker:
     A case that takes more than `timeout` seconds of its worker's own time is a hang.
     """
 
-    def __init__(self, timeout: float, module: str = "bench.fuzz.worker") -> None:
-        self.timeout, self.module = timeout, module
+    def __init__(self, timeout: float, module: str = "bench.fuzz.worker", arguments: tuple[str, ...] = ()) -> None:
+        self.timeout, self.module, self.arguments = timeout, module, arguments
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, request: str | int) -> Outcome:
@@ -100,7 +100,7 @@ class Worker:
         if self._process is None:
             paths = [str(_ROOT), str(_ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
             self._process = subprocess.Popen(
-                [sys.executable, "-m", self.module],
+                [sys.executable, "-m", self.module, *self.arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

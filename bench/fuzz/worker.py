@@ -1,6 +1,8 @@
 """The process that cases run in: `python -m bench.fuzz.worker` reads a request a line and answers with a line of JSON.
 
 A request is a seed, or the path of a saved case. Before each part that may end the process a line says which begins.
+Seeds are compiled for the target that is the first argument; for another than `cpu`, our own results on the processor
+are one reference more.
 """
 
 from __future__ import annotations
@@ -61,11 +63,11 @@ class Outcome:
 
 def run_ours(case: Case, plain: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
     """Our outputs by name, of two runs of one executable; a `plain` one is compiled as anybody would."""
-    settings = Settings() if plain else case.settings
+    settings = Settings(target=case.settings.target) if plain else case.settings
     shapes = {name: value.shape for name, value in case.feeds.items()} if settings.fixed else None
     with PassContext(opt_level=settings.opt_level):
         module, _ = from_onnx(case.model, shapes)
-        model = build_model(module, Target("cpu"), settings.threads, settings.executor, jobs=1)
+        model = build_model(module, Target(settings.target), settings.threads, settings.executor, jobs=1)
     names = [output.name for output in case.model.graph.output]
     first, second = (dict(zip(names, model.run(dict(case.feeds)))) for _ in range(2))
     return first, second
@@ -188,6 +190,9 @@ def _references(case: Case) -> dict[str, dict[str, Any]]:
         found["onnx"] = {name: values[name] for name in names}
     with contextlib.suppress(ReferenceError_):
         found["onnxruntime"] = dict(zip(names, run_onnxruntime(case.model, case.feeds)))
+    if case.settings.target != "cpu":
+        with contextlib.suppress(Exception):  # faults on the processor are found where that is the target
+            found["cpu"] = run_ours(case.on("cpu"))[0]
     return found
 
 
@@ -219,10 +224,10 @@ def _say(stage: str) -> None:
     print(json.dumps({"stage": stage}), flush=True)
 
 
-def answer(request: str) -> Outcome:
+def answer(request: str, target: str = "cpu") -> Outcome:
     """The outcome of a request."""
     _say("drawing")
-    case = draw_case(int(request)) if request.isdigit() else Case.load(Path(request))
+    case = draw_case(int(request)).on(target) if request.isdigit() else Case.load(Path(request))
     if not case.model.graph.node or not case.model.graph.output:
         return Outcome(case.seed, INVALID, "an empty graph")
     return judge(case)
@@ -233,7 +238,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for line in sys.stdin:
         try:
-            found = answer(line.strip())
+            found = answer(line.strip(), *sys.argv[1:])
         except Exception:  # a fault of the fuzzer itself, which must not look like one of ours
             seed = int(line) if line.strip().isdigit() else -1
             found = Outcome(seed, INVALID, traceback.format_exc(limit=-2))
