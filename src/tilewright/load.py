@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from tilewright.errors import ArtifactError
 from tilewright.runtime.artifact import load_artifact
@@ -22,20 +23,31 @@ _EXECUTORS: dict[str, type[Executable] | type[VirtualMachine]] = {
 
 
 def load(
-    path: str | os.PathLike[str], threads: int | None = None, check: bool = False, verify: Key | None = None
+    path: str | os.PathLike[str],
+    threads: int | None = None,
+    check: bool = False,
+    verify: Key | None = None,
+    device: int | str | None = None,
 ) -> Model:
     """The model saved at `path`, its weights mapped from the file. Raises `ArtifactError` when it is unusable.
 
     `check` reads all weights to see whether they are damaged, which loading alone does not. An artifact is native code:
     `verify`, a public key (the path of a PEM file, or its bytes), refuses one that its owner did not sign
-    (`runtime/signing.py`), before anything else in it is read.
+    (`runtime/signing.py`), before anything else in it is read. `device` is the GPU to run a model for GPUs on, as
+    "cuda:1" or its number alone; by default the one of the target that it was compiled for.
     """
     found = load_artifact(path, check, verify)
     if found.pool is not None:
         native(found.pool)
     _provide_operators(found.manifest)
+    manifest = found.manifest
+    if device is not None:
+        # models for processors do without the drivers of GPUs
+        from tilewright.runtime.gpu.devices import on_device
+
+        manifest = replace(manifest, target=on_device(manifest.target, device))
     try:
-        return open_model(found.manifest, found.object_code, found.weights, threads)
+        return open_model(manifest, found.object_code, found.weights, threads)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, MemoryError) as error:
         raise ArtifactError(f"{path} has a manifest that does not fit its code ({error!r}). Compile it again") from None
 

@@ -16,7 +16,9 @@ from tilewright.machine_store import store
 from tilewright.runtime.gpu.survey import survey
 from tilewright.runtime.threads import default_workers
 from tilewright.support import cache, knobs
+from tilewright.support.version import version
 from tilewright.target import Target, host_identity
+from tilewright.target.auto import auto_target
 
 PACKAGES = (
     "numpy", "llvmlite", "ml_dtypes", "click", "onnx", "onnxruntime", "openvino", "ziglang", "rich", "torch",
@@ -39,7 +41,7 @@ def installation_rows() -> list[tuple[str, str]]:
     """Everything that a bug report needs."""
     target = Target("cpu")
     rows = [
-        ("tilewright", _version("tilewright")),
+        ("tilewright", version()),
         ("python", f"{platform.python_version()} at {sys.executable}"),
         ("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
         *target_rows(target),
@@ -47,6 +49,7 @@ def installation_rows() -> list[tuple[str, str]]:
         ("threads", f"{default_workers()} by default, of {os.cpu_count()} processors"),
         ("cache", cache.describe()),
         *survey(),
+        ("target auto", auto_target()),
     ]
     rows += [(name, _version(name)) for name in PACKAGES]
     return rows + [(knob.name, os.environ.get(knob.name, "not set")) for knob in knobs.all_knobs()]

@@ -47,7 +47,7 @@ def build_device(funcs: Sequence[PrimFunc], target: Target) -> DeviceModule:
     """A module of lowered functions on the device of this machine that `target` names."""
     source, functions = emit_device(funcs, target)
     emulate = bool(target.emulate)
-    api = open_device(target.kind, emulate)
+    api = open_device(target.kind, emulate, target.ordinal)
     with span("device compiler"):
         return DeviceModule(api, source, functions, (target.kind, emulate))
 

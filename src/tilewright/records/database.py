@@ -78,5 +78,6 @@ class Database:
 
 def processor_of(target: Target) -> str:
     """The processor that code for `target` runs on, as records name it: all that its spelling says but for what was
-    measured of one machine, which changes what is expected and not what is so."""
-    return " ".join(word for word in str(target).split() if not word.startswith("-machine="))
+    measured of one machine, which changes what is expected and not what is so, and the number of a device there."""
+    first, *options = str(target).split()
+    return " ".join([first.partition(":")[0], *(word for word in options if not word.startswith("-machine="))])

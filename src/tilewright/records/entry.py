@@ -10,10 +10,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
 from typing import Any
 
 from tilewright.errors import ArtifactError
+from tilewright.support.version import version
 
 #: The format of the lines; raised when a field changes its meaning.
 FORMAT = 1
@@ -115,7 +115,7 @@ class Entry:
 
 def this_compiler() -> str:
     """The version that entries name as their `compiler`."""
-    return metadata.version("tilewright")
+    return version()
 
 
 def _strange(line: str) -> str:

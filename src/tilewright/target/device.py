@@ -2,11 +2,15 @@
 
 Target("opencl")
 Target("cuda -arch=sm_90")
+Target("cuda -arch=sm_80,sm_90a")                   code for both, and PTX for GPUs newer than these
+Target("cuda:1")                                    the second NVIDIA GPU of the machine that runs it
 Target("cuda -emulate=1")                           CUDA text compiled for the host's processor, for tests
 Target("opencl -max_threads_per_block=256")
 """
 
 from __future__ import annotations
+
+import re
 
 from tilewright.errors import TargetError
 from tilewright.target.target import Target, made, spelled
@@ -33,6 +37,8 @@ _DYNAMIC_SHARED = {"75": 64 << 10, "80": 163 << 10, "86": 99 << 10, "87": 163 <<
                    "100": 227 << 10, "103": 227 << 10, "120": 99 << 10, "121": 99 << 10}  # fmt: skip
 
 
+_ARCHITECTURE = re.compile(r"sm_(\d+)([af]?)")
+
 #: Kinds of device whose languages have warp shuffles.
 _SHUFFLING_KINDS = ("cuda", "metal")
 
@@ -42,20 +48,24 @@ class DeviceTarget(Target):
     """A device that runs kernels of thread blocks; equal by its canonical spelling.
 
     `max_threads_per_block`, `max_shared_memory_per_block` (bytes), `max_local_memory_per_thread` (bytes; 0: any),
-    `thread_warp_size` and `max_vector_bytes` bound what a kernel may use; `arch` is the compute capability of a CUDA
-    device ("sm_80"), `emulate` is 1 for CUDA on the host.
+    `thread_warp_size` and `max_vector_bytes` bound what a kernel may use; `architectures` are the compute capabilities
+    of CUDA devices to make code for, the oldest first, `arch` that one ("sm_80"); `emulate` is 1 for CUDA on the host.
+    `ordinal` is the number of the device among those of its kind on the machine that runs the code, None the usual one.
     """
 
-    __slots__ = ("arch", "emulate", "max_local_memory_per_thread", "max_shared_memory_per_block",
-                 "max_threads_per_block", "max_vector_bytes", "thread_warp_size")  # fmt: skip
+    __slots__ = ("arch", "architectures", "emulate", "max_local_memory_per_thread", "max_shared_memory_per_block",
+                 "max_threads_per_block", "max_vector_bytes", "ordinal", "thread_warp_size")  # fmt: skip
     KINDS = tuple(_DEFAULTS)
     has_thread_blocks = True
     arch: str
+    architectures: tuple[str, ...]
+    ordinal: int | None
 
     @classmethod
     def parse(cls, spec: str) -> DeviceTarget:
         """The device that `spec` spells. Raises `TargetError` for an option it does not have."""
-        kind, *words = spec.split()
+        first, *words = spec.split()
+        kind, _, number = first.partition(":")
         values: dict[str, int | str] = {**_DEFAULTS[kind], "emulate": 0, "arch": "sm_80" if kind == "cuda" else ""}
         for word in words:
             name, _, text = word.lstrip("-").partition("=")
@@ -66,8 +76,19 @@ class DeviceTarget(Target):
             if name != "arch" and not text.isdigit():
                 raise TargetError(f"target {spec!r}: {word} is not a whole number")
             values[name] = text if name == "arch" else int(text)
+        architectures = _architectures(str(values["arch"]), spec) if kind == "cuda" else ("",)
+        values["arch"] = ",".join(architectures)
         words = [f"-{name}={value}" for name, value in values.items() if value not in ("", 0)]
-        return made(cls, spelling=" ".join([kind, *words]), kind=kind, **values)
+        values["arch"] = architectures[0]
+        fields = {**values, "architectures": architectures, "ordinal": int(number) if number else None}
+        return made(cls, spelling=" ".join([first, *words]), kind=kind, **fields)
+
+    def each(self) -> list[DeviceTarget]:
+        """A target for each of the architectures."""
+        if len(self.architectures) == 1:
+            return [self]
+        words = [word for word in self.spelling.split() if not word.startswith("-arch=")]
+        return [DeviceTarget.parse(" ".join([*words, f"-arch={arch}"])) for arch in self.architectures]
 
     @property
     def max_dynamic_shared_memory(self) -> int:
@@ -79,3 +100,14 @@ class DeviceTarget(Target):
     def shuffle_width(self) -> int:
         """The threads of a warp where the language has shuffles."""
         return self.thread_warp_size if self.kind in _SHUFFLING_KINDS else 1
+
+
+def _architectures(listed: str, spec: str) -> tuple[str, ...]:
+    """The architectures of a list, the oldest first. Raises `TargetError` for what is none."""
+    found: dict[str, tuple[int, str]] = {}
+    for name in listed.split(","):
+        match = _ARCHITECTURE.fullmatch(name)
+        if match is None:
+            raise TargetError(f"target {spec!r}: {name!r} is no architecture of a GPU; write it as sm_80 or sm_90a")
+        found[name] = int(match[1]), match[2]
+    return tuple(sorted(found, key=lambda name: found[name]))

@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound="Target")
 
+#: The spelling of the best device of this machine.
+AUTO = "auto"
+
 
 class Target:
     """The target of code generation: an immutable value of one of the classes below this one.
 
-    `Target(spelling)` is a value of the class that the first word of the spelling, its kind, belongs to. Raises
-    `TargetError` for names it does not know.
+    `Target(spelling)` is a value of the class that the first word of the spelling, its kind, belongs to; "auto" is
+    the best device of this machine (`target/auto.py`). Raises `TargetError` for names it does not know.
 
     Code for processors and for devices of thread blocks takes any target and reads the fields of a `CpuTarget` or a
     `DeviceTarget`, which are declared here: to read one that a target's class does not have is a `TargetError`.
@@ -63,6 +66,7 @@ class Target:
     converts_half: bool
 
     emulate: int
+    ordinal: int | None
     max_threads_per_block: int
     max_shared_memory_per_block: int
     max_local_memory_per_thread: int
@@ -73,11 +77,20 @@ class Target:
         if isinstance(spec, Target):
             return spec
         spec = spelled_board(spec)
+        if spec.strip() == AUTO:
+            # asks the drivers of this machine
+            from tilewright.target.auto import auto_target
+
+            spec = auto_target()
         kind = (spec.split() or [""])[0]
+        word, _, number = kind.partition(":")
+        if number.isdigit() and word in _CLASSES and _CLASSES[word].has_thread_blocks:
+            kind = word
         if kind not in _CLASSES:
             raise TargetError(f"unknown target {spec!r}{nearest(kind, [*_CLASSES, *BOARDS])}; known: "
-                              f"{', '.join(_CLASSES)} ('cpu' is this machine; 'llvm' takes -mtriple= -mcpu= -mattr= "
-                              f"-cores= -l1d= -l2= -l3= -machine=); boards: {', '.join(BOARDS)}")  # fmt: skip
+                              f"{', '.join(_CLASSES)} ('cpu' is this machine, 'auto' its GPU if it has one; 'llvm' "
+                              f"takes -mtriple= -mcpu= -mattr= -cores= -l1d= -l2= -l3= -machine=); boards: "
+                              f"{', '.join(BOARDS)}")  # fmt: skip
         return _CLASSES[kind].parse(spec)
 
     @property

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.runtime.gpu.programs import KINDS, opened, scale, scale_kernel
-from tilewright.errors import InternalError, TargetError, UnsupportedError
+from tilewright.errors import EnvironmentError_, InternalError, TargetError, UnsupportedError
 from tilewright.runtime.gpu.api import Copy, DeviceApi, Kernel
-from tilewright.runtime.gpu.devices import open_device
+from tilewright.runtime.gpu.devices import on_device, open_device, ordinal_of
 
 X = np.arange(100, dtype=np.float32)
 PART = 4096  # a multiple of every device's alignment
@@ -150,3 +150,22 @@ def test_kinds_that_are_none() -> None:
         open_device("quantum")
     with pytest.raises(TargetError, match="needs macOS"):
         open_device("metal")
+
+
+def test_the_number_of_a_device() -> None:
+    assert ordinal_of("cuda:1 -arch=sm_80") == 1
+    assert ordinal_of("cuda -arch=sm_80") is None
+    assert on_device("cuda:1 -arch=sm_80", 0) == "cuda:0 -arch=sm_80"
+    assert on_device("opencl", "opencl:2") == "opencl:2"
+    with pytest.raises(TargetError, match="device='cuda:1' is none of that kind; write 'opencl:1' or 1"):
+        on_device("opencl", "cuda:1")
+    for target in ("llvm -mcpu=znver4", "cuda -emulate=1"):
+        with pytest.raises(TargetError, match="which has one device: load it without device=1"):
+            on_device(target, 1)
+
+
+@pytest.mark.parametrize("kind", ["opencl", "vulkan", "webgpu"])
+def test_a_number_beyond_the_last(kind: str) -> None:
+    opened(kind)
+    with pytest.raises(EnvironmentError_, match=r"99.*of this machine|there is no '.*:99'"):
+        open_device(kind, ordinal=99)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.backend.backend import Backend
+from tilewright.backend.gpu.architectures import ArchitectureKernels, side_by_side
 from tilewright.backend.gpu.schedule.dispatch import choice_of, schedule, space_of
 from tilewright.backend.kernels import CompiledKernels, Task, Workspace
 from tilewright.backend.lower import lower_task
@@ -19,8 +20,8 @@ from tilewright.relay.transform.manager.graph_pass import GraphPass
 from tilewright.relay.transform.passes import PLAIN_PIPELINE
 from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.gpu.code import DeviceCode
+from tilewright.runtime.gpu.cuda import CudaDevice
 from tilewright.runtime.gpu.devices import open_device
-from tilewright.runtime.gpu.nvrtc import compile_cubin
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
 from tilewright.target import DeviceTarget
@@ -56,10 +57,11 @@ class GpuBackend(Backend):
     def is_here(self) -> bool:
         """True if this machine has a device of the kind."""
         try:
-            open_device(self.target.kind, bool(self.target.emulate))
+            api = open_device(self.target.kind, bool(self.target.emulate), self.target.ordinal)
         except (EnvironmentError_, TargetError):
             return False
-        return True
+        newer = [arch.replace("sm_", "compute_") for arch in self.target.architectures]
+        return not isinstance(api, CudaDevice) or bool(api.fitting(newer))
 
     def pipeline(self) -> tuple[GraphPass, ...]:
         """Plain layouts, or channels last for tensor cores; 16-bit floats stay what they are in memory."""
@@ -100,34 +102,27 @@ class GpuBackend(Backend):
 
     # ----------------------------------------------------------------------------------------------------------- code
     def compile(self, tasks: Sequence[Task]) -> CompiledKernels:
-        """The text of the tasks' kernels, and for CUDA machine code where NVRTC is here."""
+        """The text of the tasks' kernels for each architecture, and for CUDA machine code where NVRTC is here."""
+        return side_by_side([GpuBackend(target)._compiled(tasks) for target in self.target.each()])
+
+    def _compiled(self, tasks: Sequence[Task]) -> ArchitectureKernels:
+        """The text of the tasks' kernels for the one architecture of the target."""
         start, target = time.perf_counter(), self.target
         funcs = [lower_task(task.function, task.name, self) for task in tasks]
         lowered = time.perf_counter()
         programs = device_programs(funcs, target)
         source, functions = emit_programs(programs, target)
-        emitted = time.perf_counter()
-        code = DeviceCode(target.kind, bool(target.emulate), source, functions, _binaries(source, target))
-        seconds = {"lower": lowered - start, "emit": emitted - lowered, "llvm": time.perf_counter() - emitted}
+        code = DeviceCode(target.kind, bool(target.emulate), source, functions, arch=target.arch)
+        seconds = {"lower": lowered - start, "emit": time.perf_counter() - lowered}
         workspaces = {program.func.name: _workspace(program, self.alignment) for program in programs}
         choices = {func.name: func.attrs["choice"].to_json() for func in funcs}
-        return CompiledKernels(code.encode(), workspaces, choices, seconds)
+        return ArchitectureKernels(code, workspaces, choices, seconds)
 
     def load(self, manifest: Manifest, code: bytes, weights: Any, threads: int | None = None) -> Model:
         """On a machine without the device a model that can be saved."""
         if self.is_here:
             return super().load(manifest, code, weights, threads)
         return ForeignModel(code, manifest, weights)
-
-
-def _binaries(source: str, target: DeviceTarget) -> dict[str, bytes]:
-    """Machine code by architecture; none where its compiler is not installed, or for other kinds."""
-    if target.kind != "cuda" or target.emulate:
-        return {}
-    try:
-        return {target.arch: compile_cubin(source, target.arch)}
-    except EnvironmentError_:
-        return {}
 
 
 def _workspace(program: DeviceProgram, alignment: int) -> Workspace:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tilewright.errors import InternalError, UnsupportedError
+from tilewright.errors import EnvironmentError_, InternalError, UnsupportedError
+
+Device = TypeVar("Device")
 
 #: (x, y, z)
 Extent3 = tuple[int, int, int]
@@ -107,6 +109,14 @@ class DeviceApi(Protocol):
 def refuse_binary(device: str) -> UnsupportedError:
     """The error of `load` on a device that takes text only."""
     return UnsupportedError(f"{device} takes the text of kernels, no machine code: compile the model for it here")
+
+
+def numbered(devices: Sequence[Device], kind: str, ordinal: int) -> Device:
+    """The device of a number among those of a kind. Raises `EnvironmentError_` where there are fewer."""
+    if ordinal >= len(devices):
+        count = f"{len(devices)} device{'s'[: len(devices) != 1]}"
+        raise EnvironmentError_(f"there is no '{kind}:{ordinal}': this machine has {count} of that kind, from 0 on")
+    return devices[ordinal]
 
 
 def check_view(device: str, size: int, alignment: int, offset: int, nbytes: int) -> None:

@@ -52,6 +52,8 @@ class CudaDevice(CudaContext):
         #: The compute capability, such as (9, 0), and the architecture "sm_90" of it.
         self.capability = tuple(self.attribute(f"compute_capability_{part}") for part in parts)
         self.arch = "sm_{}{}".format(*self.capability)
+        #: The same, with what only GPUs of this architecture have: "sm_90a".
+        self.own_architecture = f"{self.arch}a" if self.capability >= (9, 0) else self.arch
         self._staging: PinnedStaging | None = None
 
     # What the device is
@@ -117,13 +119,12 @@ class CudaDevice(CudaContext):
 
     def compile(self, source: str, kernels: Sequence[str]) -> dict[str, Kernel]:
         """The kernels of a text, compiled for this GPU; by its driver where that takes no cubin of this NVRTC."""
-        arch = f"{self.arch}a" if self.capability >= (9, 0) else self.arch  # with what only this architecture has
         try:
-            return self.load(compile_cubin(source, arch), kernels)
+            return self.load(compile_cubin(source, self.own_architecture), kernels)
         except DriverError:
             if self.lost is not None:
                 raise
-            return self.load(compile_ptx(source, arch), kernels)
+            return self.load(compile_ptx(source, self.own_architecture), kernels)
 
     def fitting(self, architectures: Iterable[str]) -> list[str]:
         """Those of some architectures whose machine code runs on this GPU, the best first.

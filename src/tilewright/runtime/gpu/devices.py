@@ -12,11 +12,15 @@ from tilewright.runtime.gpu.opencl import opencl_device
 from tilewright.runtime.gpu.vulkan import vulkan_device
 from tilewright.runtime.gpu.webgpu import webgpu_device
 
+#: Kinds of which a machine may have several devices.
+KINDS = ("opencl", "cuda", "vulkan", "webgpu")
 
-def open_device(kind: str, emulate: bool = False, ordinal: int = 0) -> DeviceApi:
+
+def open_device(kind: str, emulate: bool = False, ordinal: int | None = None) -> DeviceApi:
     """The device of a kind ("opencl", "cuda", "vulkan", "webgpu"), or with `emulate` what stands for it on the host.
 
-    `ordinal` counts the NVIDIA GPUs of this machine.
+    `ordinal` is its number among those of the kind on this machine, as `tilewright doctor` lists them; None is the
+    usual one.
 
     Raises `EnvironmentError_` where this machine has none, `TargetError` for a kind that cannot run here.
     """
@@ -28,11 +32,32 @@ def open_device(kind: str, emulate: bool = False, ordinal: int = 0) -> DeviceApi
             "runs it on this processor, slowly, to check its results"
         )
     openers: dict[str, Callable[[], DeviceApi]] = {
-        "opencl": opencl_device,
-        "cuda": lambda: cuda_device(ordinal),
-        "vulkan": vulkan_device,
-        "webgpu": webgpu_device,
+        "opencl": lambda: opencl_device(ordinal),
+        "cuda": lambda: cuda_device(ordinal or 0),
+        "vulkan": lambda: vulkan_device(ordinal or 0),
+        "webgpu": lambda: webgpu_device(ordinal),
     }
     if kind not in openers:
         raise TargetError(f"{kind!r} is no kind of device; there are: {', '.join([*openers, 'metal'])}")
     return openers[kind]()
+
+
+def ordinal_of(target: str) -> int | None:
+    """The number of the device that a target's spelling has, as 1 of "cuda:1 -arch=sm_80"; None where it has none."""
+    number = target.partition(" ")[0].partition(":")[2]
+    return int(number) if number.isdigit() else None
+
+
+def on_device(target: str, device: int | str) -> str:
+    """A target's spelling for another device of its kind, by its number or as "cuda:1".
+
+    Raises `TargetError` for a device of another kind, or where models of the target have no choice of one.
+    """
+    first, _, options = target.partition(" ")
+    kind = first.partition(":")[0]
+    wanted, _, number = str(device).rpartition(":") if isinstance(device, str) else (kind, "", str(device))
+    if kind not in KINDS or "-emulate=1" in options.split():
+        raise TargetError(f"the model is for {target}, which has one device: load it without device={device!r}")
+    if wanted != kind or not number.isdigit():
+        raise TargetError(f"the model is for {kind}, and device={device!r} is none of that kind; write '{kind}:1' or 1")
+    return " ".join([f"{kind}:{number}", *options.split()])

@@ -208,7 +208,12 @@ def opencl_devices() -> list[Any]:
             found += platform.get_devices()
         except cl.Error:  # a driver without a device
             continue
-    return sorted(found, key=lambda device: not device.type & cl.device_type.GPU)
+    return sorted(found, key=lambda device: not is_gpu(device))
+
+
+def is_gpu(device: Any) -> bool:
+    """True for a GPU; False for a processor, such as PoCL's."""
+    return bool(device.type & _pyopencl().device_type.GPU)
 
 
 @functools.cache
@@ -224,12 +229,16 @@ def _opened(chosen: str | None) -> OpenCLDevice:
         if chosen == str(number) or (not chosen.isdigit() and chosen.lower() in device.name.lower()):
             return OpenCLDevice(device)
     names = ", ".join(f"{number} ({device.name.strip()})" for number, device in enumerate(devices))
-    raise EnvironmentError_(f"{knobs.OPENCL_DEVICE.name}={chosen} is no OpenCL device of this machine; it has: {names}")
+    raise EnvironmentError_(
+        f"{chosen!r} (of the target, or of {knobs.OPENCL_DEVICE.name}) is no OpenCL device of this machine; it has: "
+        f"{names}"
+    )
 
 
-def opencl_device() -> OpenCLDevice:
-    """The OpenCL device that `TILEWRIGHT_OPENCL_DEVICE` names, by default the first GPU or else the first device.
+def opencl_device(ordinal: int | None = None) -> OpenCLDevice:
+    """The OpenCL device of a number in `opencl_devices`; for None the one that `TILEWRIGHT_OPENCL_DEVICE` names, by
+    default the first GPU or else the first device.
 
     Raises `EnvironmentError_` where there is none.
     """
-    return _opened(knobs.OPENCL_DEVICE.get())
+    return _opened(knobs.OPENCL_DEVICE.get() if ordinal is None else str(ordinal))

@@ -18,8 +18,8 @@ import numpy as np
 
 from tilewright.errors import ArtifactError, UnsupportedError
 from tilewright.runtime.gpu.api import Buffer, Copy, DeviceApi, Kernel, Launch, Recording
-from tilewright.runtime.gpu.code import DeviceCode
-from tilewright.runtime.gpu.devices import open_device
+from tilewright.runtime.gpu.code import DeviceCode, load_best
+from tilewright.runtime.gpu.devices import open_device, ordinal_of
 from tilewright.runtime.gpu.module import DeviceFunctionInfo
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.manifest import Manifest
@@ -216,17 +216,18 @@ class Program(AnyProgram):
     @classmethod
     def load(cls, manifest: Manifest, code: bytes, weights: Array) -> Self:
         """Load the kernels on the device of this machine of the model's kind."""
-        parts = [DeviceCode.decode(part) for part in split_objects(code) if part]
-        kinds = {(part.kind, part.emulate) for part in parts}
+        groups = [[DeviceCode.decode(one) for one in split_objects(part)] for part in split_objects(code) if part]
+        kinds = {(one.kind, one.emulate) for group in groups for one in group}
         if len(kinds) > 1:
             raise ArtifactError("the device code is for several kinds of device. Compile the model again")
-        kind, emulate = kinds.pop() if kinds else (manifest.target.split()[0], "-emulate=1" in manifest.target)
-        api = open_device(kind, emulate)
+        words = manifest.target.split()
+        kind, emulate = kinds.pop() if kinds else (words[0].partition(":")[0], "-emulate=1" in words)
+        api = open_device(kind, emulate, ordinal_of(manifest.target))
         functions = {
             info.name: Function(info, kernels)
-            for part in parts
-            for kernels in [part.kernels(api)]
-            for info in part.functions
+            for group in groups
+            for best, kernels in [load_best(group, api)]
+            for info in best.functions
         }
         return cls(manifest, api, functions, weights)
 

@@ -55,7 +55,7 @@ def _opencl() -> Iterator[tuple[str, str]]:
     for number, device in enumerate(devices):
         platform = f"{device.platform.name.strip()} {device.driver_version.strip()}"
         memory = f"{device.max_compute_units} compute units, {_size(device.global_mem_size)}"
-        yield f"opencl {number}", f"{device.name.strip()}, {memory}; {platform}"
+        yield f"opencl:{number}", f"{device.name.strip()}, {memory}; {platform}"
     if not devices:
         yield "opencl", "none: no driver; `pip install pocl-binary-distribution` brings one for any CPU"
 
@@ -65,7 +65,7 @@ def _vulkan() -> Iterator[tuple[str, str]]:
     for number, device in enumerate(devices):
         lacking = f"; it lacks {', '.join(device.lacking())}" if device.lacking() else ""
         memory = f"{_size(device.memory_bytes)}; Vulkan {device.version}"
-        yield f"vulkan {number}", f"{device.name}, {device.kind}, {memory}{lacking}"
+        yield f"vulkan:{number}", f"{device.name}, {device.kind}, {memory}{lacking}"
     if not devices:
         yield "vulkan", "none: no driver; `apt install mesa-vulkan-drivers` brings one for any CPU"
     yield "glsl", f"for 'vulkan', by {glsl_compiler()}"
@@ -76,7 +76,7 @@ def _webgpu() -> Iterator[tuple[str, str]]:
     for number, adapter in enumerate(adapters):
         info: Any = adapter.info
         driver_text = f"{info['backend_type']} {info['description']}".strip()
-        yield f"webgpu {number}", f"{info['device']}, {info['adapter_type']}; {driver_text}"
+        yield f"webgpu:{number}", f"{info['device']}, {info['adapter_type']}; {driver_text}"
     if not adapters:
         yield "webgpu", "none: no adapter; `apt install mesa-vulkan-drivers` brings one for any CPU"
 

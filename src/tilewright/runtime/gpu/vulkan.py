@@ -17,7 +17,7 @@ import numpy as np
 
 from tilewright.errors import EnvironmentError_, InternalError
 from tilewright.runtime.gpu import vulkan_driver as vk
-from tilewright.runtime.gpu.api import Copy, Extent3, Kernel, Launch, check_view, refuse_binary
+from tilewright.runtime.gpu.api import Copy, Extent3, Kernel, Launch, check_view, numbered, refuse_binary
 from tilewright.runtime.gpu.spirv import compile_spirv
 from tilewright.runtime.memory import round_up
 from tilewright.support import knobs
@@ -449,12 +449,12 @@ def _block(args: Sequence[Any]) -> bytes:
 
 
 @functools.cache
-def vulkan_device() -> VulkanDevice:
-    """The Vulkan device of this process. Raises `EnvironmentError_` where there is none."""
+def vulkan_device(ordinal: int = 0) -> VulkanDevice:
+    """The Vulkan device of a number in `physical_devices`. Raises `EnvironmentError_` where there is none."""
     devices = physical_devices()
     if not devices:
         raise EnvironmentError_(
             "no Vulkan driver has a device here; without a GPU install lavapipe (Debian: apt install "
             "mesa-vulkan-drivers)"
         )
-    return VulkanDevice(devices[0])
+    return VulkanDevice(numbered(devices, "vulkan", ordinal))

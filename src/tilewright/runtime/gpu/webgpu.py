@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import EnvironmentError_, InternalError
-from tilewright.runtime.gpu.api import Copy, Extent3, Kernel, Launch, check_view, refuse_binary
+from tilewright.runtime.gpu.api import Copy, Extent3, Kernel, Launch, check_view, numbered, refuse_binary
 from tilewright.runtime.gpu.looped_recording import LoopedRecording
 
 #: The limits that models come to; as much of each is requested as the adapter has.
@@ -31,11 +31,11 @@ _STAMPS = 4096  # in a query set at most (WebGPU, section on query sets)
 
 
 class WebGPUDevice:
-    """The adapter that wgpu prefers."""
+    """An adapter, by default the one that wgpu prefers."""
 
-    def __init__(self) -> None:
+    def __init__(self, adapter: Any = None) -> None:
         wgpu = _wgpu()
-        adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
+        adapter = adapter or wgpu.gpu.request_adapter_sync(power_preference="high-performance")
         if adapter is None:
             raise EnvironmentError_(
                 "no WebGPU adapter; without a GPU install lavapipe (apt install mesa-vulkan-drivers)"
@@ -300,6 +300,9 @@ def webgpu_adapters() -> list[Any]:
 
 
 @functools.cache
-def webgpu_device() -> WebGPUDevice:
-    """The WebGPU device of this process. Raises `EnvironmentError_` where there is none."""
-    return WebGPUDevice()
+def webgpu_device(ordinal: int | None = None) -> WebGPUDevice:
+    """The WebGPU device of a number in `webgpu_adapters`, for None the one that wgpu prefers.
+
+    Raises `EnvironmentError_` where there is none.
+    """
+    return WebGPUDevice(None if ordinal is None else numbered(webgpu_adapters(), "webgpu", ordinal))
