@@ -15,7 +15,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -46,6 +45,7 @@ from tilewright.runtime.plan import (
 )
 from tilewright.runtime.signature import TensorSpec, ValueSpec
 from tilewright.support.dtype import DType
+from tilewright.support.version import version
 from tilewright.tir.expr import Expr, SizeVar
 
 #: Bytes to which constants are aligned in the section of weights, as the artifact file wants it.
@@ -262,7 +262,7 @@ def common_manifest(main: Function, backend: Backend) -> dict[str, Any]:
     if len(names) != len(leaves):  # a run would write behind what it has for its outputs
         raise ModelError(f"the attribute output_names of main has {len(names)} names for {len(leaves)} outputs")
     return {
-        "tilewright_version": metadata.version("tilewright"),
+        "tilewright_version": version(),
         **backend.facts(),
         "inputs": input_specs(main),
         "outputs": tuple(tensor_spec(name, type_) for name, type_ in zip(names, leaves)),

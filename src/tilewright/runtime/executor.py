@@ -97,7 +97,7 @@ class Executable(Model):
 
     def time(self, inputs: Mapping[str, Value], repeat: int = 10, warmup: int = 1) -> list[float]:
         """Seconds of each of `repeat` runs on the device alone, inputs and outputs prepared once where it can."""
-        arrays = by_name(inputs, self.inputs)
+        arrays = by_name(inputs, self.inputs, self._bind)
         special = self._special(arrays)
         if special is not None:
             return special.time(inputs, repeat, warmup)
@@ -109,7 +109,7 @@ class Executable(Model):
 
         The sum is a little more than a run takes: every kernel pays for a launch of its own here.
         """
-        arrays = by_name(inputs, self.inputs)
+        arrays = by_name(inputs, self.inputs, self._bind)
         special = self._special(arrays)
         if special is not None:
             return special.profile(inputs, repeat)

@@ -15,6 +15,7 @@ from tilewright.runtime.memory import Array
 from tilewright.runtime.model import Model
 from tilewright.runtime.native import PoolCode
 from tilewright.runtime.profile import KernelTime
+from tilewright.runtime.signature import TensorSpec, bind
 from tilewright.runtime.types import Value
 
 #: Architectures on which the Python runtime loads artifacts; on others a model runs as a library for C programs.
@@ -73,6 +74,9 @@ class ForeignModel(Model):
     def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
         """Refused."""
         self._refuse()
+
+    def _bind(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
+        return bind(value, spec, specs)
 
     def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
         self._refuse()

@@ -23,7 +23,7 @@ from tilewright.runtime.native import PoolCode, native
 from tilewright.runtime.overlap import apart
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.program import program_class
-from tilewright.runtime.signature import by_name, by_position, describe
+from tilewright.runtime.signature import TensorSpec, by_name, by_position, describe
 from tilewright.runtime.types import Result, Value, Weights
 from tilewright.support.forks import held_here, own_lock
 
@@ -79,19 +79,30 @@ class Model(ABC):
             self._reserve(workers)
 
     def __call__(self, *values: Value) -> Result:
-        """Run on positional inputs. The output array, or a list of them when the model has several."""
-        results = self._infer(by_position(values, self.inputs), None)
+        """Run on positional inputs. The output array, or a list of them when the model has several.
+
+        Where an input is in the memory of the model's GPU (a CUDA tensor of PyTorch, an array of CuPy, `on_device`), so
+        are the outputs: arrays that export `__dlpack__` and have `numpy()`.
+        """
+        results = self._infer(by_position(values, self.inputs, self._bind), None)
         return results[0] if len(results) == 1 else results
 
     def run(self, inputs: Mapping[str, Value], outputs: Sequence[Array] | None = None) -> list[Result]:
-        """Run on named inputs; a list of arrays in the model's output order.
+        """Run on named inputs; a list of arrays in the model's output order, as a call of the model returns them.
 
         The arrays are fresh unless `outputs` has C-contiguous, writable arrays to fill, which may share memory with
         inputs (those are then copied first) but not with each other. Raises `InputError` for a wrong name, dtype or
         shape, or when the model's own checks fail on the values.
         """
-        arrays = by_name(inputs, self.inputs)
+        arrays = by_name(inputs, self.inputs, self._bind)
         return self._infer(arrays if outputs is None else apart(arrays, outputs, self.outputs), outputs)
+
+    def on_device(self, value: Value) -> Any:
+        """A copy of an array in the memory of the model's GPU, which runs take where it is.
+
+        Raises `UnsupportedError` for a model that works in the host's memory.
+        """
+        return self._program.on_device(value)
 
     @abstractmethod
     def time(self, inputs: Mapping[str, Value], repeat: int = 10, warmup: int = 1) -> list[float]:
@@ -117,6 +128,10 @@ class Model(ABC):
     @abstractmethod
     def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
         """Write one file that `tilewright.load` brings back."""
+
+    def _bind(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
+        """What a run takes for an input; raises `InputError` for what does not fit it."""
+        return self._program.bind(value, spec, specs)
 
     @abstractmethod
     def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:

@@ -5,7 +5,8 @@ finds; one that is not in this package registers its own:
 
     register("toy", ToyProgram)
 
-Arrays of the caller are in the host's memory. A program of a device with a memory of its own copies them in and out.
+Arrays of the caller are in the host's memory, or where the program's `bind` leaves them. A program of a device with a
+memory of its own copies the host's in and out.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from tilewright.errors import ArtifactError
+from tilewright.errors import ArtifactError, UnsupportedError
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array, aligned_empty
 from tilewright.runtime.native import PoolCode
 from tilewright.runtime.plan import ExecutionPlan
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.shape_program import ShapeProgram
-from tilewright.runtime.signature import bind, checked_outputs
+from tilewright.runtime.signature import TensorSpec, bind, checked_outputs
 
 #: Runs a plan on checked arrays, into given ones or fresh ones, with so many workers; the results, and 0 or the code of
 #: a failed check.
@@ -59,6 +60,20 @@ class Program(ABC):
         self, number: int, arrays: Sequence[Array], workers: int, repeat: int, check: Callable[[int], None]
     ) -> list[KernelTime]:
         """A row for each kernel call of the plan, in order, the least time of `repeat` runs."""
+
+    def bind(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
+        """What a runner takes for an input: a checked array of the host's, or of a device that has its own memory."""
+        return bind(value, spec, specs)
+
+    def bind_on_host(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
+        """The same, as an array in the host's memory."""
+        return bind(value, spec, specs)
+
+    def on_device(self, value: Any) -> Any:
+        """A copy of an array in the memory of the device. Raises `UnsupportedError` where that is the host's."""
+        raise UnsupportedError(
+            f"a model for {self.manifest.target} works in the host's memory: pass arrays as they are"
+        )
 
     def caller(self, number: int) -> Caller:
         """The function that runs the plan `number` on values as programs hand them on."""

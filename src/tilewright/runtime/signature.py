@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -100,22 +100,34 @@ def describe(specs: Sequence[TensorSpec]) -> str:
     return ", ".join(str(spec) for spec in specs) or "nothing"
 
 
-def by_position(values: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Array]:
-    """The positional arguments of a call as arrays fit for compiled code. Raises `InputError`."""
+#: Makes of a value for an input what a program takes, as `bind` does: value, its spec, all specs.
+Bind = Callable[[Any, TensorSpec, Sequence[TensorSpec]], Any]
+
+
+def by_position(values: Sequence[Any], specs: Sequence[TensorSpec], make: Bind | None = None) -> list[Array]:
+    """The positional arguments of a call as arrays fit for compiled code, each by `make` (`bind`).
+
+    Raises `InputError`.
+    """
+    make = make or bind
     if len(values) != len(specs):
         raise InputError(f"the model takes {len(specs)} inputs, {len(values)} given; it expects {describe(specs)}")
-    return [bind(value, spec, specs) for value, spec in zip(values, specs)]
+    return [make(value, spec, specs) for value, spec in zip(values, specs)]
 
 
-def by_name(values: Mapping[str, Any], specs: Sequence[TensorSpec]) -> list[Array]:
-    """Named inputs as arrays in the model's order. Raises `InputError` for a missing or unknown name."""
+def by_name(values: Mapping[str, Any], specs: Sequence[TensorSpec], make: Bind | None = None) -> list[Array]:
+    """Named inputs as arrays in the model's order, each by `make` (`bind`).
+
+    Raises `InputError` for a missing or unknown name.
+    """
+    make = make or bind
     if not isinstance(values, Mapping):
         raise InputError(f"inputs must be a mapping from name to array, not {type(values).__name__}")
     arrays = []
     for spec in specs:
         if spec.name not in values:
             raise InputError(f"input {spec.name!r} is missing; the model expects {describe(specs)}")
-        arrays.append(bind(values[spec.name], spec, specs))
+        arrays.append(make(values[spec.name], spec, specs))
     if len(values) > len(specs):
         known = {spec.name for spec in specs}
         unknown = ", ".join(repr(name) for name in values if name not in known)
@@ -151,16 +163,21 @@ def bind(value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Arra
         return _host_value(value, spec)
     array = as_array(value, spec)
     if array.dtype != spec.numpy or not spec.fits(array.shape):
-        wrong = "dtype" if array.dtype != spec.numpy else "shape"
-        others = f" (the model expects {describe(specs)})" if len(specs) > 1 else ""
-        raise InputError(
-            f"input {spec.name!r} has the wrong {wrong}: {array.dtype}{list(array.shape)} given, "
-            f"{spec.type_text} expected{others}"
-        )
+        raise wrong_type(array, spec, specs)
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
         return np.array(array, order="C", copy=True)
     return array
+
+
+def wrong_type(array: Any, spec: TensorSpec, specs: Sequence[TensorSpec]) -> InputError:
+    """The error for an array of another dtype or shape than its input's."""
+    wrong = "dtype" if array.dtype != spec.numpy else "shape"
+    others = f" (the model expects {describe(specs)})" if len(specs) > 1 else ""
+    return InputError(
+        f"input {spec.name!r} has the wrong {wrong}: {array.dtype}{list(array.shape)} given, "
+        f"{spec.type_text} expected{others}"
+    )
 
 
 def _host_value(value: Any, spec: ValueSpec) -> Any:

@@ -23,7 +23,7 @@ from tilewright.runtime.gpu.cuda_memory import CudaBuffer
 
 #: The device type of GPU memory in DLPack.
 CUDA = 2
-_LEGACY_STREAM = 1  # the default stream in DLPack's and the driver's numbers, where 0 would be ambiguous
+LEGACY_STREAM = 1  # the default stream in DLPack's and the driver's numbers, where 0 would be ambiguous
 _READ_ONLY = 1
 
 _KINDS = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
@@ -91,11 +91,13 @@ def is_on_cuda(value: Any) -> bool:
 
 
 def current_stream(value: Any, ordinal: int) -> int | None:
-    """The stream that PyTorch works on now on a GPU, when `value` is a tensor of PyTorch; None for other libraries'."""
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(value, torch.Tensor):
-        return None
-    return int(torch.cuda.current_stream(ordinal).cuda_stream)
+    """The stream that the library of `value` works on now on a GPU: PyTorch's or CuPy's; None for other libraries."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return int(torch.cuda.current_stream(ordinal).cuda_stream)
+    if cupy is not None and isinstance(value, cupy.ndarray):
+        return int(cupy.cuda.get_current_stream(ordinal).ptr)
+    return None
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def import_array(device: CudaContext, producer: Any) -> ImportedArray:
     number = int(producer.__dlpack_device__()[1])
     if number != device.ordinal:
         raise InputError(f"the array is on cuda:{number}, the model on cuda:{device.ordinal}; move one of them")
-    capsule = capsule_of(producer, stream=device.stream or _LEGACY_STREAM)
+    capsule = capsule_of(producer, stream=device.stream or LEGACY_STREAM)
     address = id(capsule)
     name = next((name for name in _STRUCTURES if _is_valid(address, name)), None)
     if name is None:
@@ -184,19 +186,14 @@ def _destroy(capsule: int) -> None:
 _DELETE, _DESTROY = _Deleter(_delete), _Destructor(_destroy)
 
 
-def export_array(
-    buffer: CudaBuffer, shape: Sequence[int], dtype: np.dtype[Any], stream: int | None, versioned: bool
-) -> Any:
+def export_array(buffer: CudaBuffer, shape: Sequence[int], dtype: np.dtype[Any], versioned: bool) -> Any:
     """A capsule on the memory of a C-contiguous array, which keeps `buffer`.
 
-    `stream` is where its consumer will use it, in DLPack's numbers: None for the default stream, -1 for one that needs
-    no waiting. Raises `BufferError` for a dtype that DLPack has not.
+    Raises `BufferError` for a dtype that DLPack has not.
     """
     device = buffer.device
     if dtype not in _CODES:
         raise BufferError(f"DLPack has no arrays of {dtype}")
-    if stream != -1:
-        device.wait_for(device.stream, _LEGACY_STREAM if stream is None else stream)
     extents = (ctypes.c_int64 * max(1, len(shape)))(*shape)
     steps = [*itertools.accumulate(reversed([*shape[1:], 1][: len(shape)]), lambda a, b: a * b)][::-1]
     strides = (ctypes.c_int64 * max(1, len(shape)))(*steps)

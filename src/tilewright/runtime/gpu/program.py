@@ -1,8 +1,8 @@
 """Programs of devices of thread blocks: one arena in device memory, weights uploaded once, calls recorded once.
 
-Inputs are copied to the device before a run and outputs back after it; nothing between kernels passes through Python
-where the device has lists of work (CUDA graphs, command buffers). With symbolic sizes there is a recording for each set
-of sizes that was run lately.
+Inputs are copied to the device before a run and outputs back after it, unless they are there already (`exchange`);
+nothing between kernels passes through Python where the device has lists of work (CUDA graphs, command buffers). With
+symbolic sizes there is a recording for each set of sizes that was run lately.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import numpy as np
 
 from tilewright.errors import ArtifactError, UnsupportedError
 from tilewright.runtime.gpu.api import Buffer, Copy, DeviceApi, Kernel, Launch, Recording
+from tilewright.runtime.gpu.array import DeviceArray
 from tilewright.runtime.gpu.code import DeviceCode, load_best
 from tilewright.runtime.gpu.devices import open_device, ordinal_of
+from tilewright.runtime.gpu.exchange import RunOrder, bind_outputs, bind_value
 from tilewright.runtime.gpu.module import DeviceFunctionInfo
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.manifest import Manifest
@@ -30,6 +32,8 @@ from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.program import Program as AnyProgram
 from tilewright.runtime.program import Runner
 from tilewright.runtime.shape_program import RunPlan, ShapeProgram, compile_expressions
+from tilewright.runtime.signature import TensorSpec
+from tilewright.runtime.tensor import Tensor
 from tilewright.support.dtype import DType
 
 #: Sets of sizes whose recordings are kept.
@@ -118,7 +122,7 @@ class Segment:
         self._arena_bytes = 0
         self._recorded: OrderedDict[tuple[Any, ...], Recorded] = OrderedDict()
 
-    def prepared(self, arrays: Sequence[Array]) -> tuple[Recorded, list[tuple[int, ...]]]:
+    def prepared(self, arrays: Sequence[Any]) -> tuple[Recorded, list[tuple[int, ...]]]:
         """The recording for the sizes of `arrays`, which are copied to its inputs, and the shapes of the outputs."""
         run = None if self.shapes is None else self.shapes.plan(arrays)
         shapes = [spec.static_shape for spec in self.plan.outputs] if run is None else list(run.outputs)
@@ -137,7 +141,9 @@ class Segment:
         self._recorded.move_to_end(key)
         recorded = self._recorded[key]
         for buffer, array in zip(recorded.inputs, arrays, strict=True):
-            if array.nbytes:
+            if array.nbytes and isinstance(array, DeviceArray):
+                self.api.copy(array.buffer, buffer, array.nbytes)
+            elif array.nbytes:
                 self.api.write(buffer, np.ascontiguousarray(array))
         return recorded, [tuple(shape) for shape in shapes]
 
@@ -207,7 +213,7 @@ class Program(AnyProgram):
 
     def __init__(self, manifest: Manifest, api: DeviceApi, functions: Mapping[str, Function], weights: Array) -> None:
         super().__init__(manifest, weights)
-        self.api = api
+        self.api, self._order = api, RunOrder(api)
         stored = api.allocate(max(1, weights.nbytes))
         if weights.nbytes:
             api.write(stored, weights)
@@ -232,33 +238,63 @@ class Program(AnyProgram):
         return cls(manifest, api, functions, weights)
 
     def runner(self, number: int) -> Runner:
-        """Inputs in, the recording, outputs out."""
+        """Inputs in, the recording, outputs out; those stay on the device where an input is there."""
         segment, api = self.segments[number], self.api
 
-        def run(arrays: Sequence[Array], given: Sequence[Array] | None, workers: int) -> tuple[list[Array], int]:
-            recorded, shapes = segment.prepared(arrays)
-            recorded.recording.run()
-            results = self.results(number, given, shapes)
-            for buffer, array in zip(recorded.outputs, results):
-                if array.nbytes:
-                    api.read(buffer, array)
-            return results, 0
+        def run(arrays: Sequence[Any], given: Sequence[Any] | None, workers: int) -> tuple[list[Any], int]:
+            with self._order.turn(arrays):
+                recorded, shapes = segment.prepared(arrays)
+                recorded.recording.run()
+                results = self._outputs(number, arrays, given, shapes)
+                for buffer, array in zip(recorded.outputs, results):
+                    if array.nbytes and isinstance(array, DeviceArray):
+                        api.copy(buffer, array.buffer, array.nbytes)
+                    elif array.nbytes:
+                        api.read(buffer, array)
+                self._order.done(results)
+            return results if given is None else list(given), 0
 
         return run
 
+    def _outputs(
+        self, number: int, arrays: Sequence[Any], given: Sequence[Any] | None, shapes: Sequence[tuple[int, ...]]
+    ) -> list[Any]:
+        """The arrays that a run fills."""
+        specs = self.plans[number].outputs
+        if given is not None:
+            return bind_outputs(self.api, given, specs, shapes)
+        if any(isinstance(array, DeviceArray) for array in arrays):
+            return [DeviceArray(self.api, shape, spec.numpy) for shape, spec in zip(shapes, specs)]
+        return self.results(number, None, shapes)
+
+    def bind(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
+        """A `DeviceArray` for what is in the device's memory, else a host array."""
+        return bind_value(self.api, value, spec, specs)
+
+    def bind_on_host(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
+        """A host array; what is in the device's memory is copied."""
+        bound = self.bind(value, spec, specs)
+        return bound.numpy() if isinstance(bound, DeviceArray) else bound
+
+    def on_device(self, value: Any) -> DeviceArray:
+        """A copy of an array in the device's memory."""
+        array = np.ascontiguousarray(Tensor.from_dlpack(value).numpy())
+        return DeviceArray(self.api, array.shape, array.dtype).write(array)
+
     def time(
-        self, number: int, arrays: Sequence[Array], workers: int, repeat: int, warmup: int, check: Callable[[int], None]
+        self, number: int, arrays: Sequence[Any], workers: int, repeat: int, warmup: int, check: Callable[[int], None]
     ) -> list[float]:
         """Seconds of each run of the recording on the device, inputs in its memory."""
-        recorded, _ = self.segments[number].prepared(arrays)
-        times = []
-        for turn in range(warmup + repeat):
-            self.api.synchronize()
-            start = time.perf_counter()
-            recorded.recording.run()
-            self.api.synchronize()
-            if turn >= warmup:
-                times.append(time.perf_counter() - start)
+        with self._order.turn(arrays):
+            recorded, _ = self.segments[number].prepared(arrays)
+            times = []
+            for turn in range(warmup + repeat):
+                self.api.synchronize()
+                start = time.perf_counter()
+                recorded.recording.run()
+                self.api.synchronize()
+                if turn >= warmup:
+                    times.append(time.perf_counter() - start)
         return times
 
     def profile(
@@ -266,13 +302,14 @@ class Program(AnyProgram):
     ) -> list[KernelTime]:
         """The time of each call's launches, by the device's clock."""
         segment = self.segments[number]
-        recorded, _ = segment.prepared(arrays)
         least = [math.inf] * len(segment.plan.kernels)
-        for _ in range(max(1, repeat)):
-            spent = [0.0] * len(least)
-            for call, seconds in zip(recorded.calls, recorded.recording.times(), strict=True):
-                spent[call] += seconds
-            least = [min(pair) for pair in zip(least, spent)]
+        with self._order.turn(arrays):
+            recorded, _ = segment.prepared(arrays)
+            for _ in range(max(1, repeat)):
+                spent = [0.0] * len(least)
+                for call, seconds in zip(recorded.calls, recorded.recording.times(), strict=True):
+                    spent[call] += seconds
+                least = [min(pair) for pair in zip(least, spent)]
         return [
             KernelTime(call.name, call.source_text, seconds, call.flops or 0, call.bytes or 0, call.choice)
             for call, seconds in zip(segment.plan.kernels, least)

@@ -47,7 +47,7 @@ class DebugMachine(VirtualMachine):
 
     def watch(self, inputs: Mapping[str, Any], see: Callable[[Step], None]) -> None:
         """Run once and call `see` with each operator as soon as it ran, its values not kept."""
-        values = by_name(inputs, self.inputs)
+        values = by_name(inputs, self.inputs, self._bind)
         with self._turn():
             watched = [self._watched(entry, call, see) for entry, call in zip(self.manifest.packed, self._packed)]
             execute(self.program, watched, self._constants, values)

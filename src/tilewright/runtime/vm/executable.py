@@ -24,7 +24,7 @@ from tilewright.runtime.model import Model
 from tilewright.runtime.overlap import fresh
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.program import Caller
-from tilewright.runtime.signature import by_name
+from tilewright.runtime.signature import TensorSpec, by_name
 from tilewright.runtime.types import Value, Weights
 from tilewright.runtime.vm.hot import HotFunctions
 from tilewright.runtime.vm.loop import NativeLoop, repeated
@@ -53,7 +53,7 @@ class VirtualMachine(Model):
 
     def time(self, inputs: Mapping[str, Value], repeat: int = 10, warmup: int = 1) -> list[float]:
         """Seconds of each of `repeat` runs after `warmup` others."""
-        values = by_name(inputs, self.inputs)
+        values = by_name(inputs, self.inputs, self._bind)
         times = []
         for turn in range(warmup + repeat):
             start = time.perf_counter()
@@ -64,7 +64,7 @@ class VirtualMachine(Model):
 
     def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
         """Time each host operator, and each kernel of each segment; a row for every call, in order of execution."""
-        values = by_name(inputs, self.inputs)
+        values = by_name(inputs, self.inputs, self._bind)
         best: list[KernelTime] = []
         for _ in range(max(repeat, 1)):
             rows: list[KernelTime] = []
@@ -92,6 +92,10 @@ class VirtualMachine(Model):
 
         model = program_model(self.manifest, alone=False)
         return export_library(path, self.manifest, self.object_code, self._weights, name, model=model, after=after)
+
+    def _bind(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
+        """An array in the host's memory: instructions between segments, and operators of the host, work on those."""
+        return self._program.bind_on_host(value, spec, specs)
 
     def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
         with self._turn():
