@@ -33,6 +33,17 @@ def test_every_stage_prints(stage: str, tilewright: Command, image_model: Path) 
     assert MARKS.get(stage, "%") in outcome.out or "def fused_" in outcome.out
 
 
+def test_kernels_of_a_gpu_that_is_not_here(tilewright: Command, image_model: Path) -> None:
+    options = ("--stage", "kernels", "--target", "cuda -arch=sm_80")
+    outcome = tilewright("inspect", image_model, *options)
+    assert outcome.status == 0 and outcome.err == ""
+    counts, moved, times, heads, *rows = outcome.out.splitlines()
+    assert re.match(r"\d+ kernels, \d+ launches, 0 copies; \d+\.\d+ GFLOP", counts)
+    assert "one arena of " in moved and times.startswith("by rooflines: h200 ") and heads.startswith("launches ")
+    assert int(counts.split()[0]) == len(rows)
+    assert "there is no stage 'kernels'" in tilewright("inspect", image_model, *options[:2]).err
+
+
 def test_the_summary_of_a_model(tilewright: Command, image_model: Path) -> None:
     outcome = tilewright("inspect", image_model)
     assert outcome.status == 0 and outcome.err == ""

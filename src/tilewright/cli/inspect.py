@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
+from tilewright.cli.inspect_kernels import kernel_lines
 from tilewright.cli.inspect_vta import VTA_STAGES, vta_texts
 from tilewright.cli.options import ModelOptions, model_options, parse_shapes, require_file
 from tilewright.cli.outputs import check_writable, write_file
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 @click.argument("model")
 @click.option(
     "--stage",
-    help="relay, graph passes, fused, plan, choice, te, loop passes, tir, llvm, asm"
+    help="relay, graph passes, fused, plan, kernels (of GPUs), choice, te, loop passes, tir, llvm, asm"
     "  [default: summary; of a kernel: choice]",
 )
 @click.option("--kernel", help="only kernels whose name or source node contains this")
@@ -85,7 +86,8 @@ def stage_names(target_name: str = "cpu") -> list[str]:
         return list(VTA_STAGES)
     graph = [one.name for one in graph_passes(Target(target_name))]
     loop = pipeline_of(Target(target_name)).names
-    return ["relay", *graph, "fused", "plan", "choice", "te", *loop, "tir", "llvm", "asm"]
+    kernels = ["kernels"] if Target(target_name).has_thread_blocks else []
+    return ["relay", *graph, "fused", "plan", *kernels, "choice", "te", *loop, "tir", "llvm", "asm"]
 
 
 def stage_texts(
@@ -115,7 +117,7 @@ def stage_texts(
         )
     target = Target(target_name)
     passes = [one.name for one in graph_passes(target)]
-    if source and stage in ("relay", *passes, "fused", "plan", "choice"):
+    if source and stage in ("relay", *passes, "fused", "plan", "kernels", "choice"):
         raise UnsupportedError(
             f"--source goes with stages of loops and code: te, a loop pass, tir, llvm, asm; got {stage}"
         )
@@ -126,6 +128,8 @@ def stage_texts(
         yield str(_optimized(mod, target, records))
     elif stage == "plan":
         yield from plan_lines(_optimized(mod, target, records), kernel)
+    elif stage == "kernels":
+        yield from kernel_lines(_optimized(mod, target, records), target, kernel)
     else:
         yield from kernel_texts(_optimized(mod, target, records), stage, kernel, target, measure, source)
 

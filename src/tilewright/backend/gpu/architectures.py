@@ -32,7 +32,7 @@ class ArchitectureKernels:
     seconds: Mapping[str, float]
 
 
-def side_by_side(made: Sequence[ArchitectureKernels]) -> CompiledKernels:
+def side_by_side(made: Sequence[ArchitectureKernels], with_machine_code: bool = True) -> CompiledKernels:
     """The kernels for all architectures, the oldest first, as one; `binaries` of the codes are filled in."""
     texts: list[tuple[DeviceCode, list[str]]] = []  # code and the architectures that it is the same for
     for code in (one.code for one in made):
@@ -42,10 +42,13 @@ def side_by_side(made: Sequence[ArchitectureKernels]) -> CompiledKernels:
         else:
             same.append(code.arch)
     start = time.perf_counter()
-    codes = [
-        replace(code, binaries=machine_code(code, archs, with_ptx=number == 0 and len(made) > 1))
-        for number, (code, archs) in enumerate(texts)
-    ]
+    codes = [code for code, _ in texts]
+    if with_machine_code:
+        several = len(made) > 1
+        codes = [
+            replace(code, binaries=machine_code(code, archs, with_ptx=number == 0 and several))
+            for number, (code, archs) in enumerate(texts)
+        ]
     compiled, first = time.perf_counter(), made[0]
     workspaces = {name: _largest([one.workspaces[name] for one in made]) for name in first.workspaces}
     seconds = {stage: sum(one.seconds[stage] for one in made) for stage in first.seconds}

@@ -105,6 +105,11 @@ class GpuBackend(Backend):
         """The text of the tasks' kernels for each architecture, and for CUDA machine code where NVRTC is here."""
         return side_by_side([GpuBackend(target)._compiled(tasks) for target in self.target.each()])
 
+    def compile_texts(self, tasks: Sequence[Task]) -> CompiledKernels:
+        """The same without machine code."""
+        made = [GpuBackend(target)._compiled(tasks) for target in self.target.each()]
+        return side_by_side(made, with_machine_code=False)
+
     def _compiled(self, tasks: Sequence[Task]) -> ArchitectureKernels:
         """The text of the tasks' kernels for the one architecture of the target."""
         start, target = time.perf_counter(), self.target

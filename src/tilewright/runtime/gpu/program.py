@@ -128,13 +128,13 @@ class Segment:
         shapes = [spec.static_shape for spec in self.plan.outputs] if run is None else list(run.outputs)
         key = tuple(array.shape for array in arrays)
         if key not in self._recorded:
-            self._reserve(self.plan.arena_bytes if run is None else run.arena_bytes)
+            self.reserve(self.plan.arena_bytes if run is None else run.arena_bytes)
             inputs = [self.api.allocate(max(1, array.nbytes)) for array in arrays]
             outputs = [
                 self.api.allocate(max(1, math.prod(shape) * spec.numpy.itemsize))
                 for shape, spec in zip(shapes, self.plan.outputs, strict=True)
             ]
-            steps, calls = self._steps(inputs, outputs, run)
+            steps, calls = self.steps(inputs, outputs, run)
             self._recorded[key] = Recorded(inputs, outputs, self.api.record(steps), calls)
             while len(self._recorded) > _KEPT:
                 self._recorded.popitem(last=False)
@@ -147,14 +147,14 @@ class Segment:
                 self.api.write(buffer, np.ascontiguousarray(array))
         return recorded, [tuple(shape) for shape in shapes]
 
-    def _reserve(self, nbytes: int) -> None:
+    def reserve(self, nbytes: int) -> None:
         """Have an arena of `nbytes`; recordings on a smaller one are made anew."""
         if self._arena is None or nbytes > self._arena_bytes:
             self._recorded.clear()
             self._arena = None  # the old one is freed first
             self._arena, self._arena_bytes = self.api.allocate(max(1, nbytes)), nbytes
 
-    def _steps(
+    def steps(
         self, inputs: list[Buffer], outputs: list[Buffer], run: RunPlan | None
     ) -> tuple[list[Launch | Copy], list[int]]:
         """All launches and copies of the plan, and the number of the call that each belongs to."""

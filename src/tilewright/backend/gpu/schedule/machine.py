@@ -66,6 +66,11 @@ class GpuMachine:
         """Operations a second of float16 or bfloat16 on tensor cores, two for each multiply-add."""
         return 2 * self.tensor_float16 * self.multiprocessors * self.clock
 
+    @property
+    def peak_int8(self) -> float:
+        """Operations a second of bytes on tensor cores, two for each multiply-add."""
+        return 2 * self.tensor_int8 * self.multiprocessors * self.clock
+
     def seconds(self, cycles: float) -> float:
         """`cycles` of a multiprocessor's clock as time."""
         return cycles / self.clock
@@ -78,6 +83,8 @@ _A100 = GpuMachine(
     shared_per_block=163 * _KIB, shared_per_multiprocessor=164 * _KIB, fma=64, tensor_float16=1024, tensor_int8=2048,
     mma_sync=0.95,
 )  # fmt: skip
+
+_A100_40 = replace(_A100, name="a100-40", dram_bytes=1.555e12)
 
 #: The SXM5 model. `mma.sync` has no way to keep Hopper's tensor cores fed: wgmma has.
 _H100 = GpuMachine(
@@ -95,6 +102,37 @@ _RTX_4090 = GpuMachine(
     threads=1536, blocks=24,
 )  # fmt: skip
 
+_RTX_5090 = replace(
+    _RTX_4090, name="rtx-5090", multiprocessors=170, clock=2.407e9, l2=96 * _MIB, dram_bytes=1.792e12, l2_bytes=6.3e12
+)
+
+#: Boards for servers add to float32 at the full rate.
+_L40S = replace(
+    _RTX_4090, name="l40s", multiprocessors=142, l2=96 * _MIB, dram_bytes=8.64e11, l2_bytes=5.5e12, tensor_float16=512
+)
+_L4 = replace(_L40S, name="l4", multiprocessors=58, clock=2.04e9, l2=48 * _MIB, dram_bytes=3.0e11, l2_bytes=1.8e12)
+
+#: Compute capability 8.6. Its second-level cache: a third of the 64 bytes a cycle that each multiprocessor can take.
+_RTX_3090 = GpuMachine(
+    name="rtx-3090", multiprocessors=82, clock=1.695e9, l2=6 * _MIB, dram_bytes=9.36e11, l2_bytes=3.0e12,
+    shared_per_block=99 * _KIB, shared_per_multiprocessor=100 * _KIB, fma=128, tensor_float16=256, tensor_int8=1024,
+    threads=1536, blocks=16,
+)  # fmt: skip
+_A10 = replace(_RTX_3090, name="a10", multiprocessors=72, dram_bytes=6.0e11, l2_bytes=2.6e12, tensor_float16=512)
+
+#: Compute capability 7.5, which has no asynchronous copies: its tensor cores are left idle here.
+_T4 = GpuMachine(
+    name="t4", multiprocessors=40, clock=1.59e9, l2=4 * _MIB, dram_bytes=3.2e11, l2_bytes=1.27e12,
+    shared_per_block=64 * _KIB, shared_per_multiprocessor=64 * _KIB, fma=64, tensor_float16=512, tensor_int8=1024,
+    threads=1024, blocks=16,
+)  # fmt: skip
+
+#: Without figures of how near warps come to its tensor cores' rate: those of the H100 stand for them.
+_B200 = replace(
+    _H100, name="b200", multiprocessors=148, clock=1.85e9, l2=126 * _MIB, dram_bytes=8.0e12, l2_bytes=7.0e12,
+    tensor_float16=4096, tensor_int8=8192,
+)  # fmt: skip
+
 #: A small device of which nothing is known: the limits that every one since compute capability 7.5 keeps.
 _GENERIC = GpuMachine(
     name="generic", multiprocessors=32, clock=1.5e9, l2=4 * _MIB, dram_bytes=3.0e11, l2_bytes=1.0e12,
@@ -103,7 +141,24 @@ _GENERIC = GpuMachine(
 )  # fmt: skip
 
 #: The GPUs that are known, by name.
-TABLE = {machine.name: machine for machine in (_A100, _H100, _H200, _RTX_4090, _GENERIC)}
+TABLE = {
+    machine.name: machine
+    for machine in (
+        _T4,
+        _A10,
+        _RTX_3090,
+        _A100,
+        _A100_40,
+        _L4,
+        _L40S,
+        _RTX_4090,
+        _H100,
+        _H200,
+        _B200,
+        _RTX_5090,
+        _GENERIC,
+    )
+}
 
 #: The GPU that code for an architecture is chosen for.
 _BY_ARCHITECTURE = {"80": "a100", "86": "rtx-4090", "89": "rtx-4090", "90": "h100", "100": "h200", "120": "rtx-4090"}
