@@ -3,13 +3,15 @@
 `Prelude.get_global_var("tensor_array_write", "float32")` and its kin find functions over the data type
 `tensor_float32_t`, which has a constructor for each number of dimensions from 0 to 6; those of `StaticTensorArrayOps`
 are over a type of one constructor, for tensors of one shape, some of whose sizes may be unknown. Both are written in
-Relay, as text that is parsed on top of the prelude at the first request of a name.
+Relay, in files beside this module, which are parsed on top of the prelude at the first request of a name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.resources import files
 from itertools import pairwise
+from string import Template
 from typing import Any
 
 from tilewright.compat.ir.module import IRModule
@@ -20,95 +22,43 @@ from tilewright.relay.ir.type import TensorType
 #: The largest number of dimensions that the type of all tensors has a constructor for.
 RANKS = 6
 
-_ARRAYS = """
-def @tensor_array_{name}(%n: int32) -> List[{type}] {{
-  if (%n == 0) {{ Nil }} else {{ Cons({nil}, @tensor_array_{name}(%n - 1)) }}
-}}
-def @tensor_array_read_{name}(%xs: List[{type}], %i: int32) -> {type} {{ @nth(%xs, %i) }}
-def @tensor_array_write_{name}(%xs: List[{type}], %i: int32, %x: {type}) -> List[{type}] {{ @update(%xs, %i, %x) }}
-def @tensor_array_scatter_from_{name}(%xs: List[{type}], %at: Tensor[(?), int32], %values: List[{type}], %i: int32,
-                                      %n: int32) -> List[{type}] {{
-  if (%i == %n) {{ %xs }} else {{
-    @tensor_array_scatter_from_{name}(
-      @update(%xs, take(%at, %i, axis=0), @nth(%values, %i)), %at, %values, %i + 1, %n)
-  }}
-}}
-def @tensor_array_scatter_{name}(%xs: List[{type}], %at: Tensor[(?), int32], %values: List[{type}]) -> List[{type}] {{
-  @tensor_array_scatter_from_{name}(%xs, %at, %values, 0, take(shape_of(%at, dtype="int32"), 0, axis=0))
-}}
-def @tensor_array_pick_{name}(%xs: List[{type}], %at: Tensor[(?), int32], %i: int32, %n: int32) -> List[{type}] {{
-  if (%i == %n) {{ Nil }} else {{
-    Cons(@nth(%xs, take(%at, %i, axis=0)), @tensor_array_pick_{name}(%xs, %at, %i + 1, %n))
-  }}
-}}
-def @tensor_array_stack_{name}(%xs: List[{type}]) -> {stacked} {{
-  @tensor_array_concat_{rows}(@map(@tensor_expand_dims_{name}, %xs))
-}}
-def @tensor_array_gather_{name}(%xs: List[{type}], %at: Tensor[(?), int32]) -> {stacked} {{
-  @tensor_array_stack_{name}(@tensor_array_pick_{name}(%xs, %at, 0, take(shape_of(%at, dtype="int32"), 0, axis=0)))
-}}
-"""
-
-_SPLIT = """
-def @tensor_array_split_from_{name}(%xs: List[{part}], %value: {type}, %lengths: Tensor[(?), int32], %start: int32,
-                                    %i: int32, %n: int32) -> List[{part}] {{
-  if (%i == %n) {{ %xs }} else {{
-    let %end = %start + take(%lengths, %i, axis=0);
-    @tensor_array_split_from_{name}(
-      @update(%xs, %i, @tensor_take_{name}(%value, %start, %end)), %value, %lengths, %end, %i + 1, %n)
-  }}
-}}
-def @tensor_array_split_{name}(%xs: List[{part}], %value: {type}, %lengths: Tensor[(?), int32]) -> List[{part}] {{
-  @tensor_array_split_from_{name}(%xs, %value, %lengths, 0, 0, take(shape_of(%lengths, dtype="int32"), 0, axis=0))
-}}
-"""
-
-_UNSTACK = """
-def @tensor_array_{unstack}_from_{name}(%v: {rows}, %i: int32, %n: int32) -> List[{row}] {{
-  if (%i == %n) {{ Nil }} else {{
-    Cons({make}(take(%v, %i, axis=0)), @tensor_array_{unstack}_from_{name}(%v, %i + 1, %n))
-  }}
-}}
-def @tensor_array_{unstack}_{name}(%v: {rows}) -> List[{row}] {{
-  @tensor_array_{unstack}_from_{name}(%v, 0, take(shape_of(%v, dtype="int32"), 0, axis=0))
-}}
-"""
-
+#: What a slice along the first axis of %v is, in all functions that take one.
 _SLICE = "dyn.strided_slice(%v, reshape(%start, newshape=[1]), reshape(%end, newshape=[1]), reshape(1, newshape=[1]))"
 
 
-def _match(arms: Sequence[tuple[str, str]]) -> str:
-    return "match? (%t) { " + " ".join(f"{pattern} => {value}," for pattern, value in arms) + " }"
+def _text(file_name: str, **names: Any) -> str:
+    """The text of a file beside this module, with `names` in place of what begins with a dollar sign."""
+    return Template((files("tilewright.compat.relay") / f"{file_name}.rly").read_text()).substitute(names)
+
+
+def _arms(arms: Sequence[tuple[str, str]]) -> str:
+    return " ".join(f"{pattern} => {value}," for pattern, value in arms)
 
 
 def _of_any_rank(dtype: str) -> str:
     """The data type of tensors of `dtype` and the functions over it, as text."""
     kind, makes = f"tensor_{dtype}_t", [f"tensor{rank}_{dtype}" for rank in range(RANKS + 1)]
     shapes = [TensorType([AnyDim()] * rank, dtype) for rank in range(RANKS + 1)]
-    fields = ", ".join(f"{make}({shape})" for make, shape in zip(makes, shapes))
-    wider = _match([(f"{a}(%v)", f"{b}(expand_dims(%v, axis=0))") for a, b in pairwise(makes)])
-    sliced = _match([(f"{make}(%v)", f"{make}({_SLICE})") for make in makes[1:]])
-    joined = _match(
-        [
-            (f"{make}(%v)", f"match? (%u) {{ {make}(%w) => {make}(concatenate((%v, %w), axis=0)), }}")
-            for make in makes[1:]
-        ]
-    )
-    rest = f"@tensor_concatenate_{dtype}(%x, @tensor_array_concat_{dtype}(%rest))"
-    names = {"name": dtype, "type": kind, "nil": f"tensor_nil_{dtype}", "stacked": kind, "rows": dtype, "part": kind}
-    unstacks = [
-        _UNSTACK.format(name=dtype, unstack=f"unstack_tensor{rank}", rows=shapes[rank], row=kind, make=makes[rank - 1])
-        for rank in range(1, RANKS + 1)
+    joined = [
+        (f"{make}(%v)", f"match? (%u) {{ {make}(%w) => {make}(concatenate((%v, %w), axis=0)), }}") for make in makes[1:]
     ]
-    return f"""
-type {kind} {{ tensor_nil_{dtype}, {fields} }}
-def @tensor_expand_dims_{dtype}(%t: {kind}) -> {kind} {{ {wider} }}
-def @tensor_take_{dtype}(%t: {kind}, %start: int32, %end: int32) -> {kind} {{ {sliced} }}
-def @tensor_concatenate_{dtype}(%t: {kind}, %u: {kind}) -> {kind} {{ {joined} }}
-def @tensor_array_concat_{dtype}(%t: List[{kind}]) -> {kind} {{
-  {_match([("Cons(%x, Nil)", "%x"), ("Cons(%x, %rest)", rest)])}
-}}
-{_ARRAYS.format(**names)}{_SPLIT.format(**names)}{"".join(unstacks)}"""
+    names = {"name": dtype, "type": kind, "nil": f"tensor_nil_{dtype}", "stacked": kind, "rows": dtype, "part": kind}
+    own = _text(
+        "tensor_of_any_rank",
+        **names,
+        fields=", ".join(f"{make}({shape})" for make, shape in zip(makes, shapes)),
+        wider=_arms([(f"{a}(%v)", f"{b}(expand_dims(%v, axis=0))") for a, b in pairwise(makes)]),
+        sliced=_arms([(f"{make}(%v)", f"{make}({_SLICE})") for make in makes[1:]]),
+        joined=_arms(joined),
+    )
+    unstacks = [
+        _text(
+            "tensor_array_unstack", name=dtype, unstack=f"unstack_tensor{rank}", rows=shapes[rank], row=kind,
+            make=makes[rank - 1],
+        )
+        for rank in range(1, RANKS + 1)
+    ]  # fmt: skip
+    return "".join([own, _text("tensor_array", **names), _text("tensor_array_split", **names), *unstacks])
 
 
 def define(mod: IRModule, text: str) -> None:
@@ -188,54 +138,21 @@ class StaticTensorArrayOps:
         name, joined = shape_name(self.dtype, shape), shape_name(self.dtype, [AnyDim(), *shape[1:]])
         if not shape or f"tensor_array_concat_{name}" in self.prelude.mod:
             return
-        kind, whole = f"static_tensor_{name}_t", TensorType([AnyDim(), *shape[1:]], self.dtype)
-        make, take = f"static_tensor_constructor_{joined}", f"static_tensor_constructor_{name}"
-        define(
-            self.prelude.mod,
-            f"""
-def @tensor_array_concat_from_{name}(%t: List[{kind}]) -> {whole} {{
-  {
-                _match(
-                    [
-                        (f"Cons({take}(%x), Nil)", "%x"),
-                        (
-                            f"Cons({take}(%x), %rest)",
-                            f"concatenate((%x, @tensor_array_concat_from_{name}(%rest)), axis=0)",
-                        ),
-                    ]
-                )
-            }
-}}
-def @tensor_array_concat_{name}(%xs: List[{kind}]) -> static_tensor_{joined}_t {{
-  {make}(@tensor_array_concat_from_{name}(%xs))
-}}
-""",
-        )
+        whole = TensorType([AnyDim(), *shape[1:]], self.dtype)
+        define(self.prelude.mod, _text("static_tensor_concat", name=name, joined=joined, whole=whole))
 
     def _functions(self, rows: Sequence[Any]) -> str:
         mine, wider = shape_name(self.dtype, self.shape), shape_name(self.dtype, [1, *self.shape])
         stacked, part = shape_name(self.dtype, rows), shape_name(self.dtype, [AnyDim(), *self.shape[1:]])
-        kind, make = f"static_tensor_{mine}_t", f"static_tensor_constructor_{mine}"
-        held = TensorType(self.shape, self.dtype)
-        names = {"name": mine, "type": kind, "nil": f"static_tensor_nil_{mine}", "rows": wider}
+        make_part, held = f"static_tensor_constructor_{part}", TensorType(self.shape, self.dtype)
+        names = {"name": mine, "type": f"static_tensor_{mine}_t", "nil": f"static_tensor_nil_{mine}", "rows": wider}
         names |= {"stacked": f"static_tensor_{stacked}_t", "part": f"static_tensor_{part}_t"}
-        text = f"""
-def @tensor_get_data_{mine}(%t: {kind}) -> {held} {{ {_match([(f"{make}(%v)", "%v")])} }}
-def @tensor_expand_dims_{mine}(%t: {kind}) -> static_tensor_{wider}_t {{
-  static_tensor_constructor_{wider}(expand_dims(@tensor_get_data_{mine}(%t), axis=0))
-}}
-{_ARRAYS.format(**names)}"""
+        make = f"static_tensor_constructor_{mine}"
+        text = _text("static_tensor", **names, held=held, make=make) + _text("tensor_array", **names)
         if not self.shape:
             return text
         row = shape_name(self.dtype, self.shape[1:])
         unstack = {"rows": held, "row": f"static_tensor_{row}_t", "make": f"static_tensor_constructor_{row}"}
-        return f"""{text}
-def @tensor_take_{mine}(%t: {kind}, %start: int32, %end: int32) -> static_tensor_{part}_t {{
-  let %v = @tensor_get_data_{mine}(%t);
-  static_tensor_constructor_{part}({_SLICE})
-}}
-def @tensor_concatenate_{mine}(%t: {kind}, %u: {kind}) -> static_tensor_{part}_t {{
-  static_tensor_constructor_{part}(
-    concatenate((@tensor_get_data_{mine}(%t), @tensor_get_data_{mine}(%u)), axis=0))
-}}
-{_SPLIT.format(**names)}{_UNSTACK.format(name=mine, unstack="unstack", **unstack)}"""
+        text += _text("static_tensor_rows", **names, make_part=make_part, slice=_SLICE)
+        text += _text("tensor_array_split", **names)
+        return text + _text("tensor_array_unstack", name=mine, unstack="unstack", **unstack)
