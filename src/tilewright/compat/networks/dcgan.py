@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import relay
-from tilewright.compat.ir.meanings import only
 from tilewright.compat.networks.layers import batch_norm_infer, conv2d_transpose, dense_add_bias, network
-from tilewright.compat.networks.workload import create_workload
+from tilewright.compat.networks.workload import workload
 
 
 def get_net(
@@ -24,10 +23,4 @@ def get_net(
     return network(relay.tanh(conv2d_transpose(body, channels=oshape[0], name="g5_deconv", **window)))
 
 
-def get_workload(
-    batch_size: int, oshape: Any = (3, 64, 64), ngf: int = 128, random_len: int = 100, layout: str = "NCHW",
-    dtype: str = "float32",
-) -> Any:  # fmt: skip
-    """The network as a module, and random parameters."""
-    only("relay.testing.dcgan.get_workload", "layout", layout, "NCHW")
-    return create_workload(get_net(batch_size, random_len, oshape, ngf, dtype))
+get_workload = workload(get_net, "dcgan")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import relay
-from tilewright.compat.ir.meanings import only
 from tilewright.compat.networks.layers import conv2d, dense_add_bias, image, network
-from tilewright.compat.networks.workload import create_workload
+from tilewright.compat.networks.workload import workload
 
 
 def get_net(
@@ -23,9 +22,4 @@ def get_net(
     return network(dense_add_bias(hidden, units=num_actions, name="dense2"))
 
 
-def get_workload(
-    batch_size: int, num_actions: int = 18, image_shape: Any = (4, 84, 84), dtype: str = "float32", layout: str = "NCHW"
-) -> Any:
-    """The network as a module, and random parameters."""
-    only("relay.testing.dqn.get_workload", "layout", layout, "NCHW")
-    return create_workload(get_net(batch_size, num_actions, image_shape, dtype))
+get_workload = workload(get_net, "dqn")

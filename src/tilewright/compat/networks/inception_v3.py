@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.compat.networks.layers import batch_norm_infer, classify, conv2d, image, network
-from tilewright.compat.networks.workload import create_workload
+from tilewright.compat.networks.workload import workload
 
 #: One convolution: its channels, window, strides and padding.
 Conv = tuple[int, tuple[int, int], tuple[int, int], tuple[int, int]]
@@ -108,8 +108,4 @@ def get_net(batch_size: int, num_classes: int, image_shape: Any, dtype: str) -> 
     return network(classify(body, num_classes, name="fc1"))
 
 
-def get_workload(
-    batch_size: int = 1, num_classes: int = 1000, image_shape: Any = (3, 299, 299), dtype: str = "float32"
-) -> Any:
-    """The network as a module, and random parameters."""
-    return create_workload(get_net(batch_size, num_classes, image_shape, dtype))
+get_workload = workload(get_net, "inception_v3")

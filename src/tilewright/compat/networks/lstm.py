@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tilewright import relay
 from tilewright.compat.networks.layers import network
-from tilewright.compat.networks.workload import create_workload
+from tilewright.compat.networks.workload import workload
 
 
 def get_net(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = "float32") -> relay.Function:
@@ -27,6 +25,4 @@ def get_net(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = 
     return network(hidden)
 
 
-def get_workload(iterations: int, num_hidden: int, batch_size: int = 1, dtype: str = "float32") -> Any:
-    """The network as a module, and random parameters."""
-    return create_workload(get_net(iterations, num_hidden, batch_size, dtype))
+get_workload = workload(get_net, "lstm")

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.compat.networks.layers import dense_add_bias, image, network
-from tilewright.compat.networks.workload import create_workload
+from tilewright.compat.networks.workload import workload
 
 
 def get_net(
@@ -19,8 +19,4 @@ def get_net(
     return network(relay.nn.softmax(dense_add_bias(hidden, units=num_classes, name="fc3")))
 
 
-def get_workload(
-    batch_size: int = 1, num_classes: int = 10, image_shape: Any = (1, 28, 28), dtype: str = "float32"
-) -> Any:
-    """The network as a module, and random parameters."""
-    return create_workload(get_net(batch_size, num_classes, image_shape, dtype))
+get_workload = workload(get_net, "mlp")

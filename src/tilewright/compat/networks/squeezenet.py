@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.compat.networks.layers import conv2d, image, network
-from tilewright.compat.networks.workload import create_workload
+from tilewright.compat.networks.workload import workload
 from tilewright.errors import InputError
 
 #: Version -> (first convolution, then (squeeze, expand) of fire modules, "pool" for poolings).
@@ -43,12 +43,4 @@ def get_net(
     return network(relay.nn.softmax(relay.nn.batch_flatten(relay.nn.global_avg_pool2d(body))))
 
 
-def get_workload(
-    batch_size: int = 1,
-    num_classes: int = 1000,
-    version: str = "1.1",
-    image_shape: Any = (3, 224, 224),
-    dtype: str = "float32",
-) -> Any:
-    """The network as a module, and random parameters."""
-    return create_workload(get_net(batch_size, image_shape, num_classes, version, dtype))
+get_workload = workload(get_net, "squeezenet")

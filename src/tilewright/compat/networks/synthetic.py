@@ -7,7 +7,7 @@ from typing import Any
 from tilewright import relay
 from tilewright.compat.ir.meanings import only
 from tilewright.compat.networks.layers import batch_norm_infer, conv2d, image, network
-from tilewright.compat.networks.workload import create_workload
+from tilewright.compat.networks.workload import workload
 
 
 def get_net(input_shape: Any = (1, 3, 24, 12), dtype: str = "float32", wtype: str | None = None) -> relay.Function:
@@ -20,6 +20,4 @@ def get_net(input_shape: Any = (1, 3, 24, 12), dtype: str = "float32", wtype: st
     return network(conv2d(body, channels=1, kernel_size=(3, 3), padding=1, name="conv2"))
 
 
-def get_workload(input_shape: Any = (1, 3, 24, 12), dtype: str = "float32", wtype: str | None = None) -> Any:
-    """The network as a module, and random parameters."""
-    return create_workload(get_net(input_shape, dtype, wtype))
+get_workload = workload(get_net, "synthetic")

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright import relay
 from tilewright.compat.networks.layers import batch_norm_infer, conv2d, dense_add_bias, image, network
-from tilewright.compat.networks.workload import create_workload
+from tilewright.compat.networks.workload import workload
 from tilewright.errors import InputError
 
 #: Depth -> convolutions in each of the five stages.
@@ -35,13 +35,4 @@ def get_net(
     return network(relay.nn.softmax(dense_add_bias(body, units=num_classes, name="fc8")))
 
 
-def get_workload(
-    batch_size: int,
-    num_classes: int = 1000,
-    image_shape: Any = (3, 224, 224),
-    dtype: str = "float32",
-    num_layers: int = 11,
-    batch_norm: bool = False,
-) -> Any:
-    """The network as a module, and random parameters."""
-    return create_workload(get_net(batch_size, image_shape, num_classes, dtype, num_layers, batch_norm))
+get_workload = workload(get_net, "vgg")

@@ -1,7 +1,8 @@
-"""`create_workload`: a module and random parameters for a network."""
+"""Networks as modules with random parameters: `create_workload` of a function, `workload` of a builder."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from tilewright import relay
 from tilewright.compat.ir.meanings import only
 from tilewright.compat.ir.module import IRModule, as_module
 from tilewright.compat.runtime.array import NDArray, array
+from tilewright.compat.signatures import adapted
 from tilewright.relay.ir.infer_type import infer_type
 
 #: The parameters with these endings start as a constant.
@@ -68,3 +70,14 @@ def create_workload(
         fill(param.name, value)
         params[param.name] = array(value)
     return mod, params
+
+
+def workload(get_net: Callable[..., relay.Function], network: str) -> Any:
+    """`get_workload` of a network: `create_workload` of what `get_net` builds, called by the classic parameters."""
+
+    @functools.wraps(get_net)
+    def get_workload(*args: Any, **options: Any) -> tuple[IRModule, dict[str, NDArray]]:
+        return create_workload(get_net(*args, **options))
+
+    get_workload.__doc__ = "The network as a module, and random parameters."
+    return adapted(f"tvm.relay.testing.{network}.get_workload", get_workload)
