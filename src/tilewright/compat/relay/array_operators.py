@@ -72,22 +72,6 @@ def expand_like(a: Expr, shape_like: Expr, axis: Any) -> Expr:
     return op.broadcast_to(a, _shape(shape_like))
 
 
-def cumsum(data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool = False) -> Expr:
-    """Sums of the elements up to each; without an axis, of all in a row."""
-    flat, position = (op.reshape(data, (-1,)), 0) if axis is None else (data, axis)
-    return op.cumsum(op.cast(flat, dtype) if dtype else flat, position, bool(exclusive))
-
-
-def cumprod(data: Expr, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None) -> Expr:
-    """Products of all elements so far."""
-    return op.cumprod(data, axis, dtype or "", bool(exclusive))
-
-
-def sort(data: Expr, axis: int = -1, is_ascend: Any = 1) -> Expr:
-    """The elements in order."""
-    return op.sort(data, axis, bool(is_ascend))
-
-
 def topk(
     data: Expr, k: int = 1, axis: int = -1, ret_type: str = "both", is_ascend: bool = False, dtype: str = "int64"
 ) -> Expr:
@@ -164,20 +148,6 @@ def grid_sample_python(
     return op.image.grid_sample(data, grid, method, "NCHW", padding_mode, align_corners)
 
 
-def crop_and_resize(
-    data: Expr,
-    boxes: Expr,
-    box_indices: Expr,
-    crop_size: Sequence[int],
-    layout: str = "NCHW",
-    method: str = "bilinear",
-    extrapolation_value: float = 0.0,
-) -> Expr:
-    """Boxes cut out of images, each resized."""
-    made: Expr = stated_sizes.crop_and_resize(data, boxes, box_indices, crop_size, layout, method, extrapolation_value)
-    return made
-
-
 # ------------------------------------------------------------------------------------------------------------- boxes
 def roi_align_nchw(
     data: Expr, rois: Expr, pooled_size: Any, spatial_scale: float, mode: Any, sample_ratio: int = -1
@@ -198,11 +168,6 @@ def roi_align_nhwc_python(
     """The same for channels last."""
     made: Expr = stated_sizes.roi_align(a_np, rois_np, pooled_size, spatial_scale, sample_ratio, "NHWC", _mode(mode))
     return made
-
-
-def get_valid_counts(data: Expr, score_threshold: Any = 0, id_index: int = 0, score_index: int = 1) -> Expr:
-    """The number of boxes that score more than the threshold, these boxes first, and their indices."""
-    return op.vision.get_valid_counts(data, score_threshold, id_index, score_index)
 
 
 def multibox_detection(

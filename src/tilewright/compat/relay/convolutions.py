@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.compat.relay import stated_sizes
-from tilewright.errors import InputError
+from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.relay.ir.type_of import tensor_type_of
@@ -129,6 +129,8 @@ def _transposed(name: str, own: Any, *layouts: str) -> Any:
 conv1d_ncw, conv1d_nwc = _plain("conv1d_ncw", nn.conv1d, "NCW", "OIW"), _plain("conv1d_nwc", nn.conv1d, "NWC", "WIO")
 group_conv1d_ncw = _grouped("group_conv1d_ncw", nn.conv1d, "NCW", "OIW")
 group_conv1d_nwc = _grouped("group_conv1d_nwc", nn.conv1d, "NWC", "WIO")
+conv2d_nchw = _plain("conv2d_nchw", nn.conv2d, "NCHW", "OIHW")
+conv2d_nhwc = _plain("conv2d_nhwc", nn.conv2d, "NHWC", "HWIO")
 group_conv2d_nchw = _grouped("group_conv2d_nchw", nn.conv2d, "NCHW", "OIHW")
 group_conv2d_nhwc = _grouped("group_conv2d_nhwc", nn.conv2d, "NHWC", "HWIO")
 conv3d_ncdhw = _grouped("conv3d_ncdhw", nn.conv3d, "NCDHW", "OIDHW")
@@ -153,6 +155,15 @@ def conv1d(
     return _convolution(nn.conv1d, data, kernel, layouts, strides, padding, dilation, out_dtype=out_dtype)
 
 
+def conv2d(
+    input: Expr, filter: Expr, strides: Any, padding: Any, dilation: Any, layout: str = "NCHW", out_dtype: Any = None
+) -> Expr:
+    """In the layout NCHW (kernel OIHW) or NHWC (kernel HWIO). Raises `UnsupportedError` for others."""
+    if layout not in ("NCHW", "NHWC"):
+        raise UnsupportedError(f"topi.nn.conv2d: the layouts are NCHW and NHWC, not {layout}")
+    return (conv2d_nchw if layout == "NCHW" else conv2d_nhwc)(input, filter, strides, padding, dilation, out_dtype)
+
+
 def conv2d_transpose_nhwc_python(
     a_nhwc: Expr, weight: Expr, weight_format: str, stride: Any, padding: Any, output_padding: Any = 0
 ) -> Expr:
@@ -169,11 +180,13 @@ def conv2d_hwcn(Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: 
     return op.transpose(made, (2, 3, 1, 0))
 
 
-def depthwise_conv2d_python_nchw(input_np: Expr, filter_np: Expr, stride: Any, padding: Any) -> Expr:
+def depthwise_conv2d_nchw(
+    Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None
+) -> Expr:
     """Each channel of [N, C, H, W] with its own M kernels of [C, M, KH, KW]."""
-    channels, factor, *window = _shape(filter_np)
-    kernel = op.reshape(filter_np, (channels * factor, 1, *window))
-    return group_conv2d_nchw(input_np, kernel, stride, padding, 1, channels)
+    channels, factor, *window = _shape(Filter)
+    kernel = op.reshape(Filter, (channels * factor, 1, *window))
+    return group_conv2d_nchw(Input, kernel, stride, padding, dilation, channels, out_dtype)
 
 
 def depthwise_conv2d_nhwc(
@@ -217,20 +230,6 @@ def _deformable(name: str, *layouts: str) -> Any:
 
 deformable_conv2d_nchw = _deformable("deformable_conv2d_nchw", "NCHW", "OIHW")
 deformable_conv2d_nhwc = _deformable("deformable_conv2d_nhwc", "NHWC", "HWIO")
-
-
-def correlation_nchw(
-    data1: Expr,
-    data2: Expr,
-    kernel_size: int,
-    max_displacement: int,
-    stride1: int,
-    stride2: int,
-    padding: Any,
-    is_multiply: bool,
-) -> Expr:
-    """The patches of two images compared at displacements."""
-    return nn.correlation(data1, data2, kernel_size, max_displacement, stride1, stride2, padding, is_multiply, "NCHW")
 
 
 def _bitserial(data_layout: str, kernel_layout: str) -> Callable[..., Expr]:

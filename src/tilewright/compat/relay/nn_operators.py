@@ -25,6 +25,8 @@ def _pool(
     if pool_type not in ("avg", "max"):
         raise InputError(f'pool_type is "avg" or "max"; got {pool_type!r}')
     build = getattr(nn, f"{pool_type}_pool{rank}d")
+    if pool_type == "max":
+        more.pop("count_include_pad", None)
     window, steps, apart = spread(kernel, rank), spread(stride, rank), spread(dilation, rank)
     positions = pads(padding, window)
     if more.pop("ceil_mode", False):
@@ -51,7 +53,13 @@ def _pooling(rank: int, default_layout: str, doc: str) -> Callable[..., Expr]:
 
 
 pool1d = _pooling(1, "NCW", "Pooling over windows of a row.")
+pool2d = _pooling(2, "NCHW", "Pooling over windows of an image.")
 pool3d = _pooling(3, "NCDHW", "Pooling over windows of a volume.")
+
+
+def pool(data: Expr, kernel: Any, stride: Any, padding: Any, pool_type: str, *more: Any, **options: Any) -> Expr:
+    """`pool2d` as v0.7 and before spell it, without a dilation."""
+    return pool2d(data, kernel, stride, 1, padding, pool_type, *more, **options)
 
 
 def poolnd_python(
@@ -168,19 +176,6 @@ def sparse_add(
 def sparse_transpose(sparse_data: Expr, sparse_indices: Expr, sparse_indptr: Expr) -> Expr:
     """The transpose of a sparse matrix in the form CSR or BSR."""
     return nn.sparse_transpose((sparse_data, sparse_indices, sparse_indptr))
-
-
-def bitserial_dense(
-    data: Expr,
-    weight: Expr,
-    data_bits: int,
-    weight_bits: int,
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
-) -> Expr:
-    """A product of matrices of numbers of few bits."""
-    return nn.bitserial_dense(data, weight, data_bits, weight_bits, out_dtype, unipolar)
 
 
 def batch_matmul(

@@ -14,6 +14,7 @@ from tilewright import relay
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.ir.type_of import type_of
+from tilewright.support.named import named
 from tilewright.topi.util import pair, sides
 
 
@@ -167,70 +168,38 @@ def _settle_offset(
     offset.set_inferred_type(relay.TensorType([found[letter] for letter in layouts[0]], image.dtype))
 
 
-def dilation2d(
-    data: relay.Expr,
-    weight: relay.Expr,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    dilations: Any = (1, 1),
-    data_layout: str = "NCHW",
-    kernel_layout: str = "IHW",
-    out_dtype: str = "",
-) -> relay.Expr:
-    """Morphological dilation of images in NCHW or NHWC."""
-    data, weight = _ordered(data, data_layout, "NCHW"), _ordered(weight, kernel_layout, "IHW")
-    made: relay.Expr = op.image.dilation2d(data, weight, strides, padding, dilations)
-    made = op.cast(made, out_dtype) if out_dtype else made
-    return _ordered(made, "NCHW", data_layout)
-
-
-def crop_and_resize(
-    data: relay.Expr,
-    boxes: relay.Expr,
-    box_indices: relay.Expr,
-    crop_size: Any,
-    layout: str,
-    method: str = "bilinear",
-    extrapolation_value: float = 0,
-    out_dtype: Any = None,
-) -> relay.Expr:
-    """Boxes of images in NCHW or NHWC, each resized to `crop_size`, in `out_dtype`."""
-    made: relay.Expr = op.image.crop_and_resize(
-        _ordered(data, layout, "NCHW"), boxes, box_indices, crop_size, method=method,
-        extrapolation_value=float(extrapolation_value),
-    )  # fmt: skip
-    made = op.cast(made, out_dtype) if out_dtype else made
-    return _ordered(made, "NCHW", layout)
-
-
-def roi_align(
-    data: relay.Expr,
-    rois: relay.Expr,
-    pooled_size: Any,
-    spatial_scale: float,
-    sample_ratio: int = -1,
-    layout: str = "NCHW",
-    mode: str = "avg",
-) -> relay.Expr:
-    """The mean (or maximum) of samples in the bins of regions of images in NCHW or NHWC."""
-    made = op.vision.roi_align(
-        _ordered(data, layout, "NCHW"), rois, pooled_size, spatial_scale, sample_ratio, mode=mode
-    )
-    return _ordered(made, "NCHW", layout)
-
-
-def depth_to_space(data: relay.Expr, block_size: int, layout: str = "NCHW", mode: str = "DCR") -> relay.Expr:
-    """Channels of images in NCHW or NHWC as blocks of pixels."""
-    return _ordered(op.nn.depth_to_space(_ordered(data, layout, "NCHW"), block_size, mode), "NCHW", layout)
-
-
-def space_to_depth(data: relay.Expr, block_size: int, layout: str = "NCHW") -> relay.Expr:
-    """Blocks of pixels of images in NCHW or NHWC as channels."""
-    return _ordered(op.nn.space_to_depth(_ordered(data, layout, "NCHW"), block_size), "NCHW", layout)
-
-
 def _ordered(tensor: relay.Expr, given: str, wanted: str) -> relay.Expr:
     """`tensor` with its axes in the order `wanted` rather than `given`."""
     if sorted(given) != sorted(wanted):
         raise UnsupportedError(f"the layout {given!r} here: an order of the axes {wanted} is taken")
     return tensor if given == wanted else op.transpose(tensor, [given.index(letter) for letter in wanted])
+
+
+def _of_images(own: Callable[..., relay.Expr], kernel: str = "") -> Any:
+    """`own`, an operator on images in NCHW (and a kernel in `kernel`), of images in `layout`, NCHW or NHWC, too.
+
+    With a kernel the layouts are called `data_layout` and `kernel_layout`. The result is of `out_dtype`, if given.
+    """
+    name, kind = "data_layout" if kernel else "layout", inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = list(inspect.signature(own).parameters.values())
+    if name not in inspect.signature(own).parameters:
+        needed = sum(one.default is one.empty for one in parameters)
+        parameters.insert(needed, inspect.Parameter(name, kind, default="NCHW"))
+    signature = inspect.Signature([*parameters, inspect.Parameter("out_dtype", kind, default=None)])
+
+    def build(*args: Any, **options: Any) -> relay.Expr:
+        given = signature.bind(*args, **options).arguments
+        layout, out_dtype = given.pop(name, "NCHW"), given.pop("out_dtype", None)
+        given["data"] = _ordered(given["data"], layout, "NCHW")
+        if kernel:
+            given["weight"] = _ordered(given["weight"], given.pop("kernel_layout", kernel), kernel)
+        made = own(**given)
+        return _ordered(op.cast(made, out_dtype) if out_dtype else made, "NCHW", layout)
+
+    build.__signature__ = signature  # type: ignore[attr-defined]
+    return named(build, own.__name__, own.__doc__)
+
+
+dilation2d, crop_and_resize = _of_images(op.image.dilation2d, "IHW"), _of_images(op.image.crop_and_resize)
+roi_align = _of_images(op.vision.roi_align)
+depth_to_space, space_to_depth = _of_images(op.nn.depth_to_space), _of_images(op.nn.space_to_depth)

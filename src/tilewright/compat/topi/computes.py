@@ -6,11 +6,13 @@ Each is made when its name is asked for: `topi_computes.conv3d_ncdhw`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from tilewright.compat.topi.descriptions import description
 from tilewright.compat.topi.through_relay import as_compute
 
 
+@cache
 def __getattr__(name: str) -> Callable[..., Any]:
     return as_compute(description(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.compat.relay import array_operators, convolutions, nn_operators, stated_sizes
+from tilewright.compat.relay import array_operators, arrays, convolutions, nn_operators, stated_sizes
 from tilewright.compat.topi import normalizations as normalizations
 from tilewright.compat.topi import resizing as resizing
 from tilewright.compat.topi.through_relay import Description
@@ -11,7 +11,7 @@ from tilewright.relay import op
 
 def description(name: str) -> Description:
     """The description called `name`, or the Relay operator of that name. Raises AttributeError if there is none."""
-    for module in (convolutions, nn_operators, array_operators, normalizations, resizing, stated_sizes):
+    for module in (convolutions, nn_operators, array_operators, normalizations, resizing, stated_sizes, arrays):
         found = vars(module).get(name)
         if found is not None and getattr(found, "__module__", "") == module.__name__:
             return found

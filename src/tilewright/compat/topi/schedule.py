@@ -16,11 +16,11 @@ from tilewright.compat.driver.build import build
 from tilewright.compat.runtime.array import array, empty
 from tilewright.compat.target.target import Target
 from tilewright.compat.testing.asserts import assert_allclose
-from tilewright.compat.topi.ops import conv2d_nchw
+from tilewright.compat.topi import computes
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.target import DeviceTarget
 from tilewright.te.operation import producer_loads
-from tilewright.topi.schedule.stages import computes
+from tilewright.topi.schedule.stages import computes as computed
 
 _THREADS = 64
 #: The dimensions of an image with its batch and channels: a convolution of windows of one element has fewer.
@@ -46,7 +46,7 @@ def _has_template(outputs: list[te.Tensor]) -> bool:
         return False
     if any(_read_by_lengths(stage.op) for stage in stages):
         return False
-    anchors = anchors_of(computes(outputs))
+    anchors = anchors_of(computed(outputs))
     if not anchors:
         return True
     tag, anchor = anchors[0]
@@ -129,4 +129,4 @@ def compare_numpy_tvm(
 
 def get_conv2d_nchw_implement(target: Any) -> tuple[Callable[..., Any], Callable[[Any], te.Schedule]]:
     """The computation and the schedule of a convolution."""
-    return conv2d_nchw, get_schedule(target)
+    return computes.conv2d_nchw, get_schedule(target)
