@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.idioms import constant, dtype_of, shape_of, slice_axis
+from tilewright.frontend.idioms import constant, dtype_of, like, reshape, shape_of, slice_axis
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Expr
+from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.support.dtype import DType
 
 _CONVOLUTIONS = {1: op.nn.conv1d, 2: op.nn.conv2d, 3: op.nn.conv3d}
 _TRANSPOSED = {1: op.nn.conv1d_transpose, 2: op.nn.conv2d_transpose, 3: op.nn.conv3d_transpose}
@@ -118,3 +119,25 @@ def transposed_convolution(
 def _check_rank(rank: int) -> None:
     if rank not in _CONVOLUTIONS:
         raise ModelError(f"a convolution over {rank} axes; there are those over 1, 2 and 3")
+
+
+def elements_of_windows(data: Expr, grids: Sequence[np.ndarray]) -> tuple[Expr, Expr]:
+    """The elements [N, C, windows, taps] of the windows of planes [N, C, …], and their positions in the flat plane.
+
+    `grids` [windows, taps] are the positions that the windows read along each axis. What lies beside the plane is the
+    least number there is, and has the position of the window's first tap within: padding that wins among infinities is
+    that one. It is -1 where no tap is within.
+    """
+    shape = shape_of(data)
+    plane, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
+    for grid, extent in zip(grids, shape[2:]):
+        rows = len(plane) * len(grid)
+        plane = (plane[:, None, :, None] * extent + grid[None, :, None, :]).reshape(rows, -1)
+        there = ((grid >= 0) & (grid < extent))[None, :, None, :]
+        inside = (inside[:, None, :, None] & there).reshape(plane.shape)
+    first = np.take_along_axis(plane, inside.argmax(axis=1)[:, None], axis=1)
+    plane = np.where(inside, plane, np.where(inside.any(axis=1, keepdims=True), first, -1))
+    flat = reshape(data, (*shape[:2], math.prod(shape[2:])))
+    taken = op.take(flat, Constant(plane), axis=2, mode="clip")
+    elements = op.where(Constant(inside), taken, like(DType(dtype_of(data)).extremes()[0], data))
+    return elements, op.broadcast_to(Constant(plane), shape=shape_of(elements))

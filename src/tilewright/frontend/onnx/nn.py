@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tilewright.errors import ModelError
 from tilewright.frontend.builders.product import einsum
+from tilewright.frontend.builders.windows import convolution, transposed_convolution
 from tilewright.frontend.idioms import broadcast_to, concatenate, slice_axis
 from tilewright.frontend.onnx.dims import broadcast, is_known, is_static, product
 from tilewright.frontend.onnx.node import NeedsValue, OnnxNode, reshape, sized, transpose, widening_nothing
@@ -50,25 +51,15 @@ def _of_like_channels(node: OnnxNode, data: Expr, weight: Expr, groups: int) -> 
 
 
 def _conv(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], groups: int) -> Expr:
-    shape, kernel = node.shape(data), node.shape(weight)
-    if len(found) == 1:
-        wide = reshape(node, data, (*shape[:2], 1, shape[2]))
-        flat = reshape(node, weight, (*kernel[:2], 1, kernel[2]))
-        result = _conv2d(node, wide, flat, [Window(1), found[0]], groups)
-        return reshape(node, result, (*node.shape(result)[:2], node.shape(result)[3]))
-    if len(found) == 2:
-        return _conv2d(node, data, weight, found, groups)
-    return _conv_outer(node, data, weight, found, groups)
+    if len(found) > 3:
+        return _conv_outer(node, data, weight, found, groups)
+    return convolution(data, weight, *_window_attributes(found), groups)
 
 
-def _conv2d(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], groups: int) -> Expr:
-    channels, _, *kernel = node.shape(weight)
-    return op.nn.conv2d(
-        data, weight, strides=tuple(window.stride for window in found),
-        padding=(found[0].before, found[1].before, found[0].after, found[1].after),
-        dilation=tuple(window.dilation for window in found), groups=groups, channels=channels,
-        kernel_size=tuple(kernel),
-    )  # fmt: skip
+def _window_attributes(found: Sequence[Window]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The strides, the padding before and behind, and the dilation of all axes."""
+    strides, dilation = (tuple(getattr(window, name) for window in found) for name in ("stride", "dilation"))
+    return strides, (*(window.before for window in found), *(window.after for window in found)), dilation
 
 
 def _conv_outer(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], groups: int) -> Expr:
@@ -107,26 +98,14 @@ def convert_conv_transpose(node: OnnxNode, group: int = 1) -> Expr:
     elif node.rank() > 1 and isinstance(node.shape()[1], int):
         weight = sized(node, weight, 0, node.shape()[1])
     shape, kernel = node.shape(data), node.shape(weight)
-    rank = len(shape) - 2
     node.ignore("kernel_shape")
     if len(kernel) != len(shape) or shape[1] != kernel[0]:
         raise ModelError(f"{node.label}: weights of shape {list(kernel)} do not fit an input of shape {list(shape)}")
     found, extra = _transposed_windows(node, shape[2:], list(kernel[2:]))
-    if rank > 2:
+    if len(found) > 3:
         result = _conv_transpose_by_conv(node, data, weight, found, extra, group)
-        return op.nn.bias_add(result, node[2], axis=1) if node.has(2) else result
-    if rank == 1:
-        data = reshape(node, data, (*shape[:2], 1, shape[2]))
-        weight = reshape(node, weight, (*kernel[:2], 1, kernel[2]))
-        found, extra = [Window(1), *found], [0, *extra]
-    result = op.nn.conv2d_transpose(
-        data, weight, strides=tuple(window.stride for window in found),
-        padding=(found[0].before, found[1].before, found[0].after, found[1].after),
-        dilation=tuple(window.dilation for window in found), groups=group, channels=kernel[1] * group,
-        kernel_size=tuple(node.shape(weight)[2:]), output_padding=tuple(extra),
-    )  # fmt: skip
-    if rank == 1:
-        result = reshape(node, result, (*node.shape(result)[:2], node.shape(result)[3]))
+    else:
+        result = transposed_convolution(data, weight, *_window_attributes(found), group, extra)
     return op.nn.bias_add(result, node[2], axis=1) if node.has(2) else result
 
 

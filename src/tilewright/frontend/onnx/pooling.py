@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.frontend.builders.reductions import p_norm
+from tilewright.frontend.builders.windows import elements_of_windows
 from tilewright.frontend.idioms import like
 from tilewright.frontend.onnx.dims import at_least, at_most, floor_div, is_static
 from tilewright.frontend.onnx.in_float32 import in_float32
@@ -125,52 +127,21 @@ def _max_windows(node: OnnxNode, extents: Sequence[int]) -> list[Window]:
 
 def _pool_with_positions(node: OnnxNode, found: list[Window], column_major: bool) -> list[Expr]:
     """Maxima and the flat position each was read from: windows gathered as rows, then the position of the largest."""
-    shape = node.shape()
-    extents, count = shape[2:], int(np.prod(shape[2:]))
-    positions = _window_positions(found, extents)
-    steps, taps = positions.shape[:-1], positions.shape[-1]
-    flat = reshape(node, node[0], (shape[0] * shape[1], count))
-    outside = like(_least(node), node[0])
-    rows = op.take(flat, Constant(np.maximum(positions, 0).reshape(-1, taps)), axis=1, mode="clip")
-    rows = op.where(Constant((positions >= 0).reshape(-1, taps)), rows, outside)
-    best = op.argmax(rows, axis=2, keepdims=True)
-    values = reshape(node, op.max(rows, axis=(2,), keepdims=False), (*shape[:2], *steps))
-    numbers = positions if not column_major else _column_major(positions, extents)
-    table = op.broadcast_to(Constant(numbers.reshape(1, -1, taps)), shape=node.shape(rows))
-    picked = op.gather(table, axis=2, indices=op.cast(best, dtype="int64"))
-    offset = np.arange(shape[0] * shape[1]).reshape(-1, 1) * count
-    indices = reshape(node, picked, (shape[0] * shape[1], int(np.prod(steps)))) + Constant(offset)
-    return [values, reshape(node, indices, (*shape[:2], *steps))]
-
-
-def _window_positions(found: list[Window], extents: Sequence[int]) -> np.ndarray:
-    """The flat position that each tap of each window reads, [steps …, taps].
-
-    A tap in the padding reads what the first one beside it does, and never wins; -1 where all are in the padding.
-    """
-    axes = []
+    shape, extents = node.shape(), node.shape()[2:]
+    grids = []
     for window, extent in zip(found, extents):
         steps = (extent + window.before + window.after - window.reach) // window.stride + 1
         begin = np.arange(steps)[:, None] * window.stride - window.before
-        axes.append(begin + np.arange(window.size) * window.dilation)
-    rank = len(axes)
-    flat, inside = np.zeros((1,) * (2 * rank), np.int64), np.ones((1,) * (2 * rank), bool)
-    for axis, (positions, extent) in enumerate(zip(axes, extents)):
-        shape = [1] * (2 * rank)
-        shape[axis], shape[rank + axis] = positions.shape
-        placed = positions.reshape(shape)
-        flat = flat * extent + placed
-        inside = inside & (placed >= 0) & (placed < extent)
-    result = np.where(inside, flat, -1)
-    result = result.reshape(*result.shape[:rank], -1)
-    first = np.take_along_axis(result, (result >= 0).argmax(-1)[..., None], -1)
-    return np.where(result >= 0, result, first)
-
-
-def _column_major(positions: np.ndarray, extents: Sequence[int]) -> np.ndarray:
-    """The same positions counted with the first spatial axis running fastest."""
-    parts = np.unravel_index(np.maximum(positions, 0), tuple(extents))
-    return np.asarray(np.ravel_multi_index(parts, tuple(extents), order="F"))
+        grids.append(begin + np.arange(window.size) * window.dilation)
+    elements, positions = elements_of_windows(node[0], grids)
+    if column_major:  # counted with the first spatial axis running fastest
+        plane = np.arange(math.prod(extents)).reshape(extents, order="F").reshape(-1)
+        positions = op.take(Constant(plane), positions, axis=0, mode="clip")
+    best = op.cast(op.argmax(elements, axis=3, keepdims=True), dtype="int64")
+    first = np.arange(shape[0] * shape[1]).reshape(*shape[:2], 1, 1) * math.prod(extents)
+    indices = op.gather(positions, axis=3, indices=best) + Constant(first)
+    result = (*shape[:2], *map(len, grids))
+    return [reshape(node, value, result) for value in (op.max(elements, axis=(3,)), indices)]
 
 
 @converts("AveragePool")

@@ -7,20 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from tilewright.frontend import idioms
 from tilewright.frontend.builders.functions import gelu
-from tilewright.frontend.idioms import (
-    cast,
-    concatenate,
-    constant,
-    full,
-    index_axis,
-    like,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    transpose,
-)
+from tilewright.frontend.idioms import cast, index_axis, like, rank_of, reshape, shape_of, slice_axis, transpose
 from tilewright.frontend.torch.activation import softmax
 from tilewright.frontend.torch.build import element_type, extent_of
 from tilewright.frontend.torch.nn import affine, matmul
@@ -96,7 +85,7 @@ def _causal(node: TorchNode, query: Expr, key: Expr) -> Expr:
     if isinstance(rows, int) and isinstance(columns, int):
         return Constant(np.tri(rows, columns, dtype=bool))
     first, second = (
-        op.cumsum(op.broadcast_to(constant(1, "int64"), shape=(extent,)), axis=0) for extent in (rows, columns)
+        op.cumsum(op.broadcast_to(idioms.constant(1, "int64"), shape=(extent,)), axis=0) for extent in (rows, columns)
     )
     return second <= op.expand_dims(first, axis=1)
 
@@ -172,6 +161,6 @@ def convert_grouped_mm(node: TorchNode) -> Expr:
         matmul(slice_of_run(node, rows, 0, *cut, 1), index_axis(matrices, 0, group))
         for group, cut in enumerate(pairwise(cuts))
     ]
-    zeros = full(0, node.shape, node.dtype)
+    zeros = idioms.full(0, node.shape, node.dtype)
     parts.append(slice_of_run(node, zeros, 0, cuts[-1], None, 1))
-    return reshape(concatenate(parts, 0), node.shape)
+    return reshape(idioms.concatenate(parts, 0), node.shape)

@@ -8,24 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import (
-    as_vector,
-    broadcast_to,
-    cast,
-    constant,
-    dtype_of,
-    full,
-    like,
-    move_axis,
-    on_axis,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    transpose,
-)
-from tilewright.frontend.torch.build import arange, element_type
+from tilewright.frontend import idioms
+from tilewright.frontend.idioms import broadcast_to, cast, constant, like, product, rank_of, reshape, shape_of
+from tilewright.frontend.torch.build import arange, element_type, extent_of
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import p_norm
 from tilewright.frontend.torch.registry import converts
@@ -39,17 +24,12 @@ _REDUCTIONS = {
 }  # fmt: skip
 
 
-def from_front(indices: Expr, extent: object) -> Expr:
+def from_front(indices: Expr, extent: Any) -> Expr:
     """Indices with negative ones counted from the back of an axis."""
     if isinstance(indices, Constant):
         return Constant(np.where(indices.data < 0, indices.data + extent, indices.data))
-    return op.where(indices < 0, indices + _extent(extent, indices), indices)
-
-
-def _extent(extent: object, indices: Expr) -> Expr:
-    return (
-        like(extent, indices) if isinstance(extent, int) else op.sum(full(1, (extent,), dtype_of(indices)), axis=(0,))
-    )
+    count = extent if isinstance(extent, int) else cast(extent_of(extent), element_type(indices))
+    return op.where(indices < 0, indices + count, indices)
 
 
 @converts("aten.embedding")
@@ -81,14 +61,14 @@ def convert_index_select(node: TorchNode, data: Expr, index: Expr) -> Expr:
 @converts("aten.take")
 def convert_take(node: TorchNode) -> Expr:
     count = product(shape_of(node["self"]))
-    return op.take(as_vector(node["self"]), from_front(node["index"], count), axis=0, mode="clip")
+    return op.take(idioms.as_vector(node["self"]), from_front(node["index"], count), axis=0, mode="clip")
 
 
 @converts("aten.gather")
 def convert_gather(node: TorchNode, data: Expr, index: Expr) -> Expr:
     """out[i][j] = self[index[i][j]][j] along axis 0."""
     if not rank_of(data) or not rank_of(index):
-        return reshape(op.take(as_vector(data), index, axis=0, mode="clip"), node.shape)
+        return reshape(op.take(idioms.as_vector(data), index, axis=0, mode="clip"), node.shape)
     if any(isinstance(extent, int) and extent == 0 for extent in node.shape):
         return op.zeros(shape=node.shape, dtype=str(node.dtype))
     axis = node.axis(node["dim"])
@@ -99,7 +79,7 @@ def _cut(data: Expr, shape: Sequence[object], but: int | None = None) -> Expr:
     """`data` with as many slices as the indices have along all axes but one."""
     for axis, extent in enumerate(shape):
         if axis != but:
-            data = slice_axis(data, axis, 0, extent)
+            data = idioms.slice_axis(data, axis, 0, extent)
     return data
 
 
@@ -108,7 +88,7 @@ def convert_take_along_dim(node: TorchNode) -> Expr:
     """As gather, with both broadcast; without an axis of the tensor as one vector."""
     data, index = node["self"], node["indices"]
     if node["dim"] is None:
-        return op.take(as_vector(data), reshape(index, node.shape), axis=0, mode="clip")
+        return op.take(idioms.as_vector(data), reshape(index, node.shape), axis=0, mode="clip")
     axis = node.axis(node["dim"])
     shape = [shape_of(data)[axis] if position == axis else extent for position, extent in enumerate(node.shape)]
     extent = shape_of(data)[axis]
@@ -144,10 +124,10 @@ def convert_index(node: TorchNode, data: Expr) -> Expr:
     if len(axes) == 1:
         return op.take(data, indices[0], axis=axes[0], mode="clip")
     rest = [axis for axis in range(rank_of(data)) if axis not in axes]
-    made: Expr = op.gather_nd(transpose(data, [*axes, *rest]), op.stack(indices, axis=0))
+    made: Expr = op.gather_nd(idioms.transpose(data, [*axes, *rest]), op.stack(indices, axis=0))
     together = axes == list(range(axes[0], axes[0] + len(axes)))
     for _ in range(rank_of(indices[0]) if together and axes[0] else 0):
-        made = move_axis(made, 0, rank_of(indices[0]) - 1 + axes[0])
+        made = idioms.move_axis(made, 0, rank_of(indices[0]) - 1 + axes[0])
     return made
 
 
@@ -159,7 +139,7 @@ def convert_index_put(node: TorchNode, data: Expr, accumulate: bool) -> Expr:
     indices, axes = _positions(node)
     rest = [axis for axis in range(rank_of(data)) if axis not in axes]
     order = [*axes, *rest]
-    moved = transpose(data, order)
+    moved = idioms.transpose(data, order)
     lead = shape_of(indices[0])
     inner = tuple(shape_of(data)[axis] for axis in rest)
     together = axes == list(range(axes[0], axes[0] + len(axes)))
@@ -168,14 +148,14 @@ def convert_index_put(node: TorchNode, data: Expr, accumulate: bool) -> Expr:
         before, after = inner[: axes[0]], inner[axes[0] :]
         spread = broadcast_to(values, (*before, *lead, *after))
         count, first = len(lead), len(before)
-        values = transpose(
+        values = idioms.transpose(
             spread, [*range(first, first + count), *range(first), *range(first + count, rank_of(spread))]
         )
     else:
         values = broadcast_to(values, (*lead, *inner))
     mode = "add" if accumulate else "update"
     made = op.scatter_nd(moved, op.stack(indices, axis=0), values, mode=mode)
-    return transpose(made, np.argsort(order).tolist())
+    return idioms.transpose(made, np.argsort(order).tolist())
 
 
 def _masked_put(node: TorchNode, masks: list[Expr]) -> Expr:
@@ -258,7 +238,7 @@ def convert_index_add(node: TorchNode, data: Expr, index: Expr, dim: Any) -> Exp
     scalar = not rank_of(data)
     data = reshape(data, (1,)) if scalar else data
     axis = node.axis(dim, rank_of(data))
-    index = from_front(cast(as_vector(index), "int64"), shape_of(data)[axis])
+    index = from_front(cast(idioms.as_vector(index), "int64"), shape_of(data)[axis])
     if is_static(shape_of(index)) and not shape_of(index)[0]:
         return reshape(data, node.shape)
     shape = [shape_of(index)[0] if position == axis else extent for position, extent in enumerate(shape_of(data))]
@@ -266,7 +246,7 @@ def convert_index_add(node: TorchNode, data: Expr, index: Expr, dim: Any) -> Exp
     source = broadcast_to(source, shape) if not rank_of(source) else reshape(source, shape)
     if node.get("alpha", 1) != 1:
         source = source * node["alpha"]
-    positions = broadcast_to(on_axis(index, axis, len(shape)), shape)
+    positions = broadcast_to(idioms.on_axis(index, axis, len(shape)), shape)
     if name == "index_reduce":
         given = node["reduce"]
         if given == "mean":
@@ -293,7 +273,7 @@ def convert_masked_scatter(node: TorchNode, data: Expr, source: Expr) -> Expr:
     count = product(node.shape)
     flat = cast(reshape(mask, (count,)), "int64")
     positions = op.cumsum(flat, axis=0) - 1
-    taken = op.take(as_vector(source), positions, axis=0, mode="clip")
+    taken = op.take(idioms.as_vector(source), positions, axis=0, mode="clip")
     return op.where(mask, reshape(taken, node.shape), broadcast_to(data, node.shape))
 
 
@@ -343,7 +323,7 @@ def convert_embedding_bag(node: TorchNode) -> list[Expr]:
     results: list[Expr] = [made]
     for index, value in ((1, bag), (2, size), (3, largest)):
         shape, dtype = node.shape_at(index), node.dtype_at(index)
-        results.append(cast(value, dtype) if shape == shape_of(value) else full(0, shape, dtype))
+        results.append(cast(value, dtype) if shape == shape_of(value) else idioms.full(0, shape, dtype))
     return results
 
 
@@ -357,7 +337,7 @@ def convert_embedding_bag_backward(node: TorchNode) -> Expr:
     gradient, indices = node["grad"], cast(node["indices"], "int64")
     if node.get("sparse") or node["scale_grad_by_freq"]:
         node.unsupported("a sparse gradient, or one divided by how often an index occurs,")
-    zeros = full(0, node.shape, node.dtype)
+    zeros = idioms.full(0, node.shape, node.dtype)
     bag = _bag_of_each(node)
     counted = _counts(node)
     if node["mode"] == _MAX:

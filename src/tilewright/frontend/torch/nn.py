@@ -6,21 +6,12 @@ from collections.abc import Sequence
 from string import ascii_lowercase
 from typing import Any
 
-from tilewright.frontend.builders.product import einsum
+from tilewright.frontend import idioms
+from tilewright.frontend.builders import windows
+from tilewright.frontend.builders.elements import shuffled_channels
+from tilewright.frontend.builders.product import einsum, matmul
 from tilewright.frontend.builders.recurrent_layers import recurrent_layers
-from tilewright.frontend.idioms import (
-    broadcast_to,
-    cast,
-    index_axis,
-    like,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    swap_axes,
-    transpose,
-)
+from tilewright.frontend.idioms import broadcast_to, cast, index_axis, rank_of, reshape, shape_of, slice_axis, transpose
 from tilewright.frontend.signature import Typed
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
@@ -30,7 +21,6 @@ from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.op.onnx_host import host_call
 
-_CONVOLUTIONS = {1: op.nn.conv1d, 2: op.nn.conv2d, 3: op.nn.conv3d}
 converts.functions({
     "aten.outer aten.ger": lambda node: op.expand_dims(node.tensor("self"), axis=1) * node.tensor("vec2"),
     "aten.einsum": lambda node: einsum(str(node["equation"]), [node.as_tensor(one) for one in node["tensors"]]),
@@ -61,32 +51,6 @@ def _dense(data: Expr, weight: Expr) -> Expr:
     return op.nn.dense(data, weight, units=shape_of(weight)[0])
 
 
-def matmul(left: Expr, right: Expr) -> Expr:
-    """The product as NumPy defines it: vectors, matrices, and batches of them with broadcasting."""
-    a, b = shape_of(left), shape_of(right)
-    if len(a) == 1 and len(b) == 1:
-        return op.sum(left * right, axis=(0,))
-    if len(a) == 1:
-        return op.squeeze(matmul(reshape(left, (1, *a)), right), axis=(-2,))
-    if len(b) == 1:
-        return op.squeeze(matmul(left, reshape(right, (*b, 1))), axis=(-1,))
-    if any(isinstance(extent, int) and extent == 0 for extent in (*a, *b)):
-        return op.sum(op.expand_dims(left, axis=len(a)) * op.expand_dims(right, axis=len(b) - 2), axis=(-2,))
-    if len(b) == 2:
-        return op.nn.dense(left, transpose(right, (1, 0)), units=b[1])
-    first, second = (
-        slice_axis(slice_axis(value, len(shape) - 1, 0, 1), len(shape) - 2, 0, 1)
-        for value, shape in ((left, a), (right, b))
-    )
-    batch = shape_of(first + second)[:-2]
-    flat = [
-        reshape(broadcast_to(value, (*batch, *shape[-2:])), (product(batch), *shape[-2:]))
-        for value, shape in ((left, a), (right, b))
-    ]
-    made = op.nn.batch_matmul(flat[0], flat[1], transpose_a=False, transpose_b=False)
-    return reshape(made, (*batch, a[-2], b[-1]))
-
-
 @converts("aten.matmul", "aten.mm", "aten.bmm", "aten.mv", "aten.dot", "aten.inner", "aten.vdot", "aten.linalg_matmul")
 def convert_matmul(node: TorchNode, left: Typed) -> Expr:
     right = node.tensor(next(name for name in ("other", "mat2", "vec", "tensor") if name in node.arguments))
@@ -94,7 +58,7 @@ def convert_matmul(node: TorchNode, left: Typed) -> Expr:
         if not rank_of(left) or not rank_of(right):
             return left * right
         if rank_of(right) > 1:
-            rows = reshape(right, (product(shape_of(right)[:-1]), shape_of(right)[-1]))
+            rows = reshape(right, (idioms.product(shape_of(right)[:-1]), shape_of(right)[-1]))
             return reshape(_dense(left, rows), node.shape)
     return matmul(left, right)
 
@@ -159,13 +123,13 @@ def convert_conv(node: TorchNode) -> Expr:
         "groups": int(node["groups"]),
     }
     if "conv_transpose" in node.target or node.get("transposed"):
-        made = _transposed(node, data, weight, rank, options)
+        made = windows.transposed_convolution(
+            data, weight, padding=node.pair("padding", rank) * 2, output_padding=node.pair("output_padding", rank),
+            **options,
+        )  # fmt: skip
     else:
-        channels, _, *kernel = shape_of(weight)
-        padding = _padding(node, kernel, options["dilation"])
-        made = _CONVOLUTIONS[rank](
-            data, weight, channels=channels, kernel_size=tuple(kernel), padding=padding, **options
-        )
+        padding = _padding(node, shape_of(weight)[2:], options["dilation"])
+        made = windows.convolution(data, weight, padding=padding, **options)
     if bias is not None:
         made = op.nn.bias_add(made, bias, axis=1)
     return op.squeeze(made, axis=(0,)) if alone else made
@@ -182,49 +146,9 @@ def _padding(node: TorchNode, kernel: Sequence[int], dilation: Sequence[int]) ->
     return tuple(node.pair("padding", len(kernel))) * 2
 
 
-def _transposed(node: TorchNode, data: Expr, weight: Expr, rank: int, options: dict[str, Any]) -> Expr:
-    groups, kernel = options["groups"], tuple(shape_of(weight)[2:])
-    padding, extra = node.pair("padding", rank), node.pair("output_padding", rank)
-    if rank == 3:
-        return _transposed_by_conv(data, weight, padding, extra, options)
-    if rank == 1:
-        data, weight = op.expand_dims(data, axis=2), op.expand_dims(weight, axis=2)
-        padding, extra, kernel = (0, *padding), (0, *extra), (1, *kernel)
-        options = {**options, "strides": (1, *options["strides"]), "dilation": (1, *options["dilation"])}
-    made: Expr = op.nn.conv2d_transpose(
-        data, weight, channels=shape_of(weight)[1] * groups, kernel_size=kernel,
-        padding=(*padding, *padding), output_padding=extra, **options,
-    )  # fmt: skip
-    return op.squeeze(made, axis=(2,)) if rank == 1 else made
-
-
-def _transposed_by_conv(
-    data: Expr, weight: Expr, padding: Sequence[int], extra: Sequence[int], options: dict[str, Any]
-) -> Expr:
-    """A convolution with the kernel turned round, of the data with zeros between its elements and around it."""
-    groups, (inputs, outputs, *kernel) = options["groups"], shape_of(weight)
-    rank = len(kernel)
-    turned = weight
-    for axis in range(rank):
-        turned = op.reverse(turned, axis=axis + 2)
-    turned = swap_axes(reshape(turned, (groups, inputs // groups, outputs, *kernel)), 1, 2)
-    turned = reshape(turned, (groups * outputs, inputs // groups, *kernel))
-    spread: Expr = op.nn.dilate(data, strides=(1, 1, *options["strides"]))
-    reach = [dilation * (size - 1) for dilation, size in zip(options["dilation"], kernel)]
-    width = [(r - p, r - p + e) for r, p, e in zip(reach, padding, extra)]
-    for axis, (low, high) in enumerate(width, start=2):
-        spread = slice_axis(spread, axis, max(-low, 0), shape_of(spread)[axis] - max(-high, 0))
-    around = [(0, 0), (0, 0), *((max(low, 0), max(high, 0)) for low, high in width)]
-    return _CONVOLUTIONS[rank](
-        op.nn.pad(spread, pad_width=tuple(around)), turned, channels=groups * outputs, kernel_size=tuple(kernel),
-        dilation=options["dilation"], groups=groups,
-    )  # fmt: skip
-
-
 @converts("aten.channel_shuffle", "aten.native_channel_shuffle")
 def convert_channel_shuffle(node: TorchNode, data: Expr, groups: Any) -> Expr:
-    batch, channels, *rest = shape_of(data)
-    return reshape(swap_axes(reshape(data, (batch, groups, channels // groups, *rest)), 1, 2), node.shape)
+    return shuffled_channels(node, data, groups)
 
 
 @converts("aten.pixel_shuffle", "aten.pixel_unshuffle")
@@ -301,7 +225,7 @@ def convert_nms(node: TorchNode) -> Expr:
     """The numbers of the boxes [N, 4] that overlap no better one by more than a part, best first."""
     boxes, scores = node["dets"], node["scores"]
     count = shape_of(scores)[0]
-    limits = [node.as_tensor(count, "int64"), op.cast(like(node["iou_threshold"], boxes), dtype="float32")]
+    limits = [node.as_tensor(count, "int64"), op.cast(idioms.like(node["iou_threshold"], boxes), dtype="float32")]
     rows = host_call(
         "NonMaxSuppression",
         [op.expand_dims(boxes, axis=0), op.expand_dims(scores, axis=0, num_newaxis=2), *limits],

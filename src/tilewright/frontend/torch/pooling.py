@@ -8,14 +8,15 @@ from functools import partial
 
 import numpy as np
 
-from tilewright.frontend.idioms import constant, full, like, rank_of, reshape, shape_of, slice_axis
+from tilewright.frontend.builders.windows import elements_of_windows
+from tilewright.frontend.idioms import constant, full, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import position
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.expr import Expr
 from tilewright.relay.ir.type import as_dim
 
 _MAX = {1: op.nn.max_pool1d, 2: op.nn.max_pool2d, 3: op.nn.max_pool3d}
@@ -80,34 +81,10 @@ def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
     for axis in range(rank):
         reach = np.arange(counts[axis])[:, None] * step[axis] + np.arange(kernel[axis]) * dilation[axis] - before[axis]
         grids.append(reach)
-    plane, inside = _taps(grids, extents)
-    flat = reshape(data, (*shape_of(data)[:2], math.prod(extents)))
-    taken = op.take(flat, Constant(plane), axis=2, mode="clip")
-    dtype = element_type(data)
-    lowest = like(dtype.extremes()[0], data)
-    windows = op.where(Constant(inside), taken, lowest)
+    windows, plane = elements_of_windows(data, grids)
     found = position(windows, 3, True, True)
     values = reshape(_max_pool(node, data, rank), node.shape_at(0))
-    wide = op.broadcast_to(Constant(plane), shape=shape_of(windows))
-    return [values, reshape(op.gather(wide, axis=3, indices=found), node.shape_at(1))]
-
-
-def _taps(grids: Sequence[np.ndarray], extents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Places in the flat plane [windows, taps] of what each window reads, and which of them are in the plane.
-
-    What lies beside the plane has the position of the first tap within: padding that wins among infinities is that one.
-    """
-    counts, sizes = [grid.shape[0] for grid in grids], [grid.shape[1] for grid in grids]
-    plane = np.zeros((1, 1), np.int64)
-    inside = np.ones((1, 1), bool)
-    for grid, extent in zip(grids, extents):
-        rows, taps = plane.shape
-        plane = (plane[:, None, :, None] * extent + grid[None, :, None, :]).reshape(rows * len(grid), -1)
-        there = ((grid >= 0) & (grid < extent))[None, :, None, :]
-        inside = (inside[:, None, :, None] & there).reshape(rows * len(grid), taps * grid.shape[1])
-    assert plane.shape == (math.prod(counts), math.prod(sizes))
-    first = np.take_along_axis(plane, inside.argmax(axis=1)[:, None], axis=1)
-    return np.where(inside, plane, first), inside
+    return [values, reshape(op.gather(plane, axis=3, indices=found), node.shape_at(1))]
 
 
 @converts("aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
@@ -197,14 +174,9 @@ def convert_adaptive_max_pool(node: TorchNode) -> list[Expr]:
         stop = -(-(np.arange(count) + 1) * extent // count)
         reach = start[:, None] + np.arange(int((stop - start).max()))
         grids.append(np.where(reach < stop[:, None], reach, -1))
-    plane, inside = _taps(grids, extents)
-    flat = reshape(data, (*shape_of(data)[:2], math.prod(extents)))
-    dtype = element_type(data)
-    lowest = like(dtype.extremes()[0], data)
-    windows = op.where(Constant(inside), op.take(flat, Constant(plane), axis=2, mode="clip"), lowest)
+    windows, plane = elements_of_windows(data, grids)
     found = position(windows, 3, True, True)
-    wide = op.broadcast_to(Constant(plane), shape=shape_of(windows))
     return [
         reshape(op.gather(value, axis=3, indices=found), node.shape_at(index))
-        for index, value in enumerate((windows, wide))
+        for index, value in enumerate((windows, plane))
     ]

@@ -7,21 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import idioms
 from tilewright.frontend.builders.functions import log_sum_exp
 from tilewright.frontend.builders.reductions import p_norm as norm
-from tilewright.frontend.idioms import (
-    as_vector,
-    cast,
-    concatenate,
-    constant,
-    full,
-    like,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-)
+from tilewright.frontend.idioms import as_vector, cast, constant, full, like, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.signature import Axis, Typed
 from tilewright.frontend.torch.build import divisor, element_type
 from tilewright.frontend.torch.computing import in_float32
@@ -134,7 +123,7 @@ def convert_var(
     if not rank_of(data):
         made: Expr = full(math.nan if correction >= 1 else 0.0, (), node.dtype_at(0))
         return [made, data] if "mean" in node.target else made
-    count = product([shape_of(data)[axis] for axis in dim])
+    count = idioms.product([shape_of(data)[axis] for axis in dim])
     mean = op.mean(data, axis=dim, keepdims=True)
     distance = data - mean
     total = op.sum(distance * distance, axis=dim, keepdims=keepdim)
@@ -230,7 +219,7 @@ def convert_diff(node: TorchNode, dim: Axis, n: Any) -> Expr:
     """Differences of neighbours along an axis, `n` times."""
     names = ("prepend", "self", "append") if n else ("self",)
     parts = [node[name] for name in names if node[name] is not None]
-    data = concatenate([cast(part, node.dtype) for part in parts], dim)
+    data = idioms.concatenate([cast(part, node.dtype) for part in parts], dim)
     for _ in range(n):
         extent = shape_of(data)[dim]
         after, before = slice_axis(data, dim, 1, extent), slice_axis(data, dim, 0, extent - 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from functools import reduce
@@ -10,19 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import (
-    along,
-    cast,
-    constant,
-    index_axis,
-    like,
-    move_axis,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    transpose,
-)
+from tilewright.frontend import idioms
+from tilewright.frontend.builders.sampling import sampled
+from tilewright.frontend.idioms import along, constant, index_axis, move_axis, rank_of, reshape, shape_of, transpose
 from tilewright.frontend.torch.build import arange, element_type, extent_of
 from tilewright.frontend.torch.byte_planes import neighbours, resized_bytes
 from tilewright.frontend.torch.node import TorchNode
@@ -212,7 +201,7 @@ def convert_upsample_linear(node: TorchNode) -> Expr:
             data = resized_bytes(data, axis, neighbours(positions, extent, _taps(positions, cubic)))
         else:
             data = _interpolated(data, axis, positions, cubic)
-    return cast(data, node.dtype)
+    return idioms.cast(data, node.dtype)
 
 
 def _source(extent: int, count: int, corners: bool, scale: float | None, cubic: bool) -> np.ndarray:
@@ -285,12 +274,10 @@ def _interpolated(data: Expr, axis: int, positions: np.ndarray, cubic: bool) -> 
 @converts("aten.grid_sampler_2d", "aten.grid_sampler", "aten.grid_sampler_3d")
 def convert_grid_sample(node: TorchNode) -> Expr:
     rank = rank_of(node["input"]) - 2
-    if rank == 3:
-        return _sampled_in_space(node)
     method = ("bilinear", "nearest", "bicubic")[node["interpolation_mode"]]
     padding = ("zeros", "border", "reflection")[node["padding_mode"]]
-    if method == "bicubic" and padding != "zeros":
-        return _sampled_by_cubes(node)
+    if rank == 3 or (method == "bicubic" and padding != "zeros"):
+        return _sampled_by_taps(node, method, padding)
     given = node["grid"]
     if padding != "zeros":
         # Bounding takes what is no number to the first pixel; reflecting makes such of infinities.
@@ -309,99 +296,24 @@ def convert_grid_sample(node: TorchNode) -> Expr:
     return op.where(there, made, math.nan)
 
 
-def _sampled_by_cubes(node: TorchNode) -> Expr:
-    """Along two axes: the sixteen elements around the position, each of which is looked for within the data,
-    weighted.
-    """
-    data, grid, padding = node["input"], node["grid"], node["padding_mode"]
-    batch, channels, *extents = shape_of(data)
-    if not is_static(extents):
-        node.unsupported("bicubic sampling of a symbolic extent")
-    corners, count = bool(node["align_corners"]), product(shape_of(grid)[1:3])
-    flat = reshape(data, (batch, channels, product(extents)))
-    taps = []
-    for axis, extent in enumerate(extents):
-        position = _unnormalized(index_axis(grid, 3, 1 - axis), extent, corners)
-        first = op.floor(position)
-        steps = ((first + step, step) for step in (-1, 0, 1, 2))
-        taps.append([
-            (cast(_bounded(at, extent, corners, padding), "int64"), _cubic_weight(position - first, step))
-            for at, step in steps
-        ])  # fmt: skip
-    terms = []
-    for (row, high), (column, wide) in itertools.product(*taps):
-        index = row * extents[1] + column
-        spread = op.broadcast_to(reshape(index, (batch, 1, count)), shape=(batch, channels, count))
-        taken = reshape(op.gather(flat, axis=2, indices=spread), node.shape)
-        terms.append(taken * op.expand_dims(high * wide, axis=1))
-    return reduce(op.add, terms)
-
-
-def _cubic_weight(part: Expr, step: int) -> Expr:
-    """The weight of the element `step` behind the one before a position, which lies `part` behind that."""
-    powers = {
-        -1: (_CUBIC, -2 * _CUBIC, _CUBIC, 0.0),
-        0: (_CUBIC + 2, -(_CUBIC + 3), 0.0, 1.0),
-        1: (-(_CUBIC + 2), 2 * _CUBIC + 3, -_CUBIC, 0.0),
-        2: (-_CUBIC, _CUBIC, 0.0, 0.0),
-    }[step]
-    weight: Expr = like(powers[0], part)
-    for power in powers[1:]:
-        weight = weight * part + power
-    return weight
-
-
-def _sampled_in_space(node: TorchNode) -> Expr:
-    """Along three axes: the nearest element, or the eight around the position, weighted."""
-    data, grid = node["input"], node["grid"]
-    extents = shape_of(data)[2:]
-    if not is_static(extents) or node["interpolation_mode"] == 2:
-        node.unsupported("bicubic sampling in space, or a symbolic extent,")
-    corners, padding = bool(node["align_corners"]), node["padding_mode"]
-    batch, channels = shape_of(data)[:2]
-    flat = reshape(data, (batch, channels, product(extents)))
-    positions = [_position(index_axis(grid, 4, 2 - axis), extents[axis], corners, padding) for axis in range(3)]
-    firsts = [op.round(position) if node["interpolation_mode"] == 1 else op.floor(position) for position in positions]
-    terms = []
-    for steps in np.ndindex(*[1 if node["interpolation_mode"] == 1 else 2] * 3):
-        index: Expr = constant(0, "int64")
-        weight: Expr = like(1, data)
-        for position, first, extent, step in zip(positions, firsts, extents, steps):
-            at = first + step
-            if node["interpolation_mode"] == 0:
-                weight = weight * (1 - op.abs(position - at))
-            inside = op.logical_and(at >= 0, at < extent)
-            weight = weight * cast(inside, element_type(data))
-            index = index * extent + cast(op.minimum(op.maximum(at, 0), extent - 1), "int64")
-        spread = reshape(index, (batch, 1, product(shape_of(index)[1:])))
-        spread = op.broadcast_to(spread, shape=(batch, channels, shape_of(spread)[2]))
-        taken = reshape(op.gather(flat, axis=2, indices=spread), node.shape)
-        terms.append(taken * op.expand_dims(weight, axis=1) if rank_of(weight) else taken)
-    return reduce(op.add, terms)
-
-
-def _position(value: Expr, extent: int, corners: bool, padding: int) -> Expr:
-    """Coordinates from -1 to 1 as positions in the data, bounded."""
-    return _bounded(_unnormalized(value, extent, corners), extent, corners, padding)
+def _sampled_by_taps(node: TorchNode, method: str, padding: str) -> Expr:
+    """Along two or three axes: the elements around each position, weighted, which the operator on images has not."""
+    data, grid, corners = node["input"], node["grid"], bool(node["align_corners"])
+    extents, last = shape_of(data)[2:], rank_of(grid) - 1
+    if not is_static(extents) or (len(extents) == 3 and method == "bicubic"):
+        what = "in space, or a symbolic extent," if len(extents) == 3 else "of a symbolic extent"
+        node.unsupported(f"bicubic sampling {what}")
+    centers = [
+        _unnormalized(index_axis(grid, last, len(extents) - 1 - axis), extent, corners)
+        for axis, extent in enumerate(extents)
+    ]
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(method, method)
+    return sampled(data, centers, mode, padding, corners)
 
 
 def _unnormalized(value: Expr, extent: int, corners: bool) -> Expr:
     """Coordinates from -1 to 1 as positions in the data."""
     return (value + 1) * ((extent - 1) / 2) if corners else ((value + 1) * extent - 1) * 0.5
-
-
-def _bounded(position: Expr, extent: int, corners: bool, padding: int) -> Expr:
-    """Places in the data as they are (0), clipped (1) or mirrored (2) at its ends."""
-    if padding == 2:
-        low, span = (0.0, extent - 1.0) if corners else (-0.5, float(extent))
-        if span == 0:
-            return position * 0
-        away = op.abs(position - low)
-        turns = op.floor(away / span)
-        rest = away - turns * span
-        odd = op.not_equal(op.mod(turns, 2), 0)
-        position = op.where(odd, like(span, position) - rest, rest) + low
-    return op.minimum(op.maximum(position, 0), extent - 1) if padding else position
 
 
 @converts("aten.affine_grid_generator")

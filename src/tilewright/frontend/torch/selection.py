@@ -4,22 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.frontend.idioms import (
-    along,
-    as_vector,
-    broadcast_to,
-    cast,
-    concatenate,
-    constant,
-    full,
-    index_axis,
-    like,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-)
+from tilewright.frontend import idioms
+from tilewright.frontend.idioms import as_vector, cast, constant, full, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.math import to_type
 from tilewright.frontend.torch.node import TorchNode
@@ -34,7 +20,7 @@ from tilewright.relay.op.onnx_host import host_call
 
 def positions_of(condition: Expr) -> Expr:
     """The positions in a vector of truth values, or of numbers, of what is true or not 0."""
-    return cast(index_axis(op.argwhere(condition), 1, 0), "int64")
+    return cast(idioms.index_axis(op.argwhere(condition), 1, 0), "int64")
 
 
 @converts("aten.nonzero", "aten.argwhere", "aten.nonzero_numpy")
@@ -47,7 +33,7 @@ def convert_nonzero(node: TorchNode, data: Expr) -> Expr | list[Expr]:
         found = cast(op.argwhere(data), "int64")
     if "numpy" not in node.target:
         return found
-    return [index_axis(found, 1, axis) for axis in range(max(rank, 1))]
+    return [idioms.index_axis(found, 1, axis) for axis in range(max(rank, 1))]
 
 
 @converts("aten.nonzero_static")
@@ -57,14 +43,14 @@ def convert_nonzero_static(node: TorchNode) -> Expr:
     rest = full(node["fill_value"], (size, columns), "int64")
     if not columns or is_empty(shape_of(node["self"])):
         return rest
-    return slice_axis(concatenate([cast(op.argwhere(node["self"]), "int64"), rest], 0), 0, 0, size)
+    return slice_axis(idioms.concatenate([cast(op.argwhere(node["self"]), "int64"), rest], 0), 0, 0, size)
 
 
 @converts("aten.masked_select")
 def convert_masked_select(data: Expr, mask: Expr) -> Expr:
     together = shape_of(op.zeros(shape=shape_of(mask), dtype="int32") + op.zeros(shape=shape_of(data), dtype="int32"))
-    chosen = positions_of(as_vector(broadcast_to(mask, together)))
-    return op.take(as_vector(broadcast_to(data, together)), chosen, axis=0, mode="clip")
+    chosen = positions_of(as_vector(idioms.broadcast_to(mask, together)))
+    return op.take(as_vector(idioms.broadcast_to(data, together)), chosen, axis=0, mode="clip")
 
 
 @converts("aten.repeat_interleave.Tensor", "aten.repeat_interleave.self_Tensor")
@@ -77,7 +63,7 @@ def convert_repeat_by_tensor(node: TorchNode) -> Expr:
         data = as_vector(data) if node["dim"] is None else data
         axis = 0 if node["dim"] is None else node.axis(node["dim"], rank_of(data))
         if not rank_of(counts) or shape_of(counts) == (1,):
-            counts = broadcast_to(counts, (shape_of(data)[axis],))
+            counts = idioms.broadcast_to(counts, (shape_of(data)[axis],))
     ends = op.cumsum(counts, axis=0)
     total = op.squeeze(slice_axis(ends, 0, shape_of(ends)[0] - 1, shape_of(ends)[0]), axis=(0,))
     steps = _numbers(total)
@@ -118,7 +104,7 @@ def convert_unique(node: TorchNode, data: Expr, dim: Any = None) -> list[Expr]:
         kept: Any = [*shape[:dim], AnyDim(), *shape[dim + 1 :]]
         length = shape[dim]
     else:
-        kept, length = [AnyDim()], product(shape)
+        kept, length = [AnyDim()], idioms.product(shape)
     numbers = [TensorType((AnyDim(),), "int64"), TensorType((length,), "int64"), TensorType((AnyDim(),), "int64")]
     wanted = element_type(data)
     values = cast(data, "uint8") if wanted.is_bool else data
@@ -157,12 +143,12 @@ def convert_unique_consecutive(node: TorchNode, data: Expr, dim: Any = None) -> 
     differ = op.not_equal(after, before)
     rest = tuple(other for other in range(rank_of(data)) if other != axis)
     differ = op.any(differ, axis=rest) if rest else differ
-    new = concatenate([constant([True], "bool"), differ], 0) if extent != 1 else constant([True], "bool")
+    new = idioms.concatenate([constant([True], "bool"), differ], 0) if extent != 1 else constant([True], "bool")
     first = positions_of(new)
     values = op.take(data, first, axis=axis, mode="clip")
     back = op.cumsum(cast(new, "int64"), axis=0) - 1
     behind = op.strided_slice(first, begin=(1,), end=(2**31 - 1,), strides=(1,), axes=(0,))
-    ends = concatenate([behind, constant([extent], "int64")], 0) if extent != 1 else constant([extent], "int64")
+    ends = idioms.concatenate([behind, constant([extent], "int64")], 0) if extent != 1 else constant([extent], "int64")
     return [values, *_if_wanted(node, reshape(back, shape) if dim is None else back, ends - first)]
 
 
@@ -176,7 +162,7 @@ def index_by_mask(node: TorchNode, data: Expr, mask: Expr, first: int) -> Expr:
     shape = shape_of(data)
     if not covered:
         node.unsupported("an index that is one truth value")
-    merged = reshape(data, (*shape[:first], product(shape[first : first + covered]), *shape[first + covered :]))
+    merged = reshape(data, (*shape[:first], idioms.product(shape[first : first + covered]), *shape[first + covered :]))
     return op.take(merged, positions_of(as_vector(mask)), axis=first, mode="clip")
 
 
@@ -197,8 +183,8 @@ def convert_mode(node: TorchNode, data: Expr) -> list[Expr]:
     counts = op.sum(cast(same, "int64"), axis=(axis + 1,))
     most = op.equal(counts, op.max(counts, axis=(axis,), keepdims=True))
     top = element_type(plain).extremes()[1]
-    values = op.min(op.where(most, plain, like(top, plain)), axis=(axis,), keepdims=True)
-    steps = along(range(shape_of(data)[axis]), axis, rank_of(data), "int64")
+    values = op.min(op.where(most, plain, idioms.like(top, plain)), axis=(axis,), keepdims=True)
+    steps = idioms.along(range(shape_of(data)[axis]), axis, rank_of(data), "int64")
     positions = op.max(op.where(op.equal(plain, values), steps, _zero()), axis=(axis,), keepdims=True)
     results = [cast(values, element_type(data)), positions]
     return results if keepdim else [op.squeeze(value, axis=(axis,)) for value in results]

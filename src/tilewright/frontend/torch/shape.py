@@ -8,22 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright import tir
-from tilewright.frontend.idioms import (
-    as_vector,
-    broadcast_to,
-    concatenate,
-    constant,
-    index_axis,
-    move_axis,
-    on_axis,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    swap_axes,
-    transpose,
-)
+from tilewright.frontend import idioms
+from tilewright.frontend.idioms import concatenate, constant, product, rank_of, reshape, shape_of, slice_axis, transpose
 from tilewright.frontend.signature import Axis, Typed
 from tilewright.frontend.torch.build import arange, element_type, extent_of, on_rank
 from tilewright.frontend.torch.node import TorchNode
@@ -38,9 +24,9 @@ _SAME = """alias clone contiguous detach detach_ lift_fresh lift_fresh_copy lift
     conj_physical conj real view_as_real_copy alias_copy detach_copy _conj_physical copy_to_device"""
 converts.functions({
     " ".join(f"aten.{name}" for name in _SAME.split()): lambda node: node["self"],
-    "aten.copy": lambda node: broadcast_to(node.tensor("src"), node.shape),
+    "aten.copy": lambda node: idioms.broadcast_to(node.tensor("src"), node.shape),
     "aten.expand aten.expand_copy aten.expand_as aten.broadcast_to": lambda node: node.spread(node["self"]),
-    "aten.broadcast_tensors": lambda node: [broadcast_to(value, node.shape) for value in node["tensors"]],
+    "aten.broadcast_tensors": lambda node: [idioms.broadcast_to(value, node.shape) for value in node["tensors"]],
 })  # fmt: skip
 
 
@@ -69,13 +55,13 @@ def convert_permute(node: TorchNode, data: Expr, dims: Any) -> Expr:
 def convert_transpose(node: TorchNode, data: Expr, axis0: Any = 0, axis1: Any = 1) -> Expr:
     if rank_of(data) < 2:
         return data
-    return swap_axes(data, node.axis(node.get("dim0", axis0)), node.axis(node.get("dim1", axis1)))
+    return idioms.swap_axes(data, node.axis(node.get("dim0", axis0)), node.axis(node.get("dim1", axis1)))
 
 
 @converts("aten.numpy_T", "aten.mT", "aten.mH", "aten.adjoint", "aten.matrix_H")
 def convert_matrix_transpose(node: TorchNode, data: Expr) -> Expr:
     """The last two axes exchanged; of numpy_T all."""
-    return transpose(data, range(rank_of(data))[::-1]) if "numpy_T" in node.target else swap_axes(data)
+    return transpose(data, range(rank_of(data))[::-1]) if "numpy_T" in node.target else idioms.swap_axes(data)
 
 
 @converts("aten.movedim", "aten.moveaxis")
@@ -172,12 +158,12 @@ def convert_select(node: TorchNode, data: Expr, dim: Axis, index: Any) -> Expr:
         return op.take(data, position_of_run(node, index, shape_of(data)[dim]), axis=dim, mode="clip")
     if isinstance(index, int) and index < 0:
         index = as_dim(shape_of(data)[dim] + index)
-    return index_axis(data, dim, index)
+    return idioms.index_axis(data, dim, index)
 
 
 @converts("aten.unbind", "aten.unbind_copy")
 def convert_unbind(data: Expr, dim: Axis) -> list[Expr]:
-    return [index_axis(data, dim, position) for position in range(shape_of(data)[dim])]
+    return [idioms.index_axis(data, dim, position) for position in range(shape_of(data)[dim])]
 
 
 @converts("aten.narrow", "aten.narrow_copy")
@@ -202,7 +188,7 @@ def convert_split(node: TorchNode) -> list[Expr]:
     axis = node.axis(node["dim"]) if fixed is None else fixed
     positions = node.get("tensor_indices_or_sections")
     if isinstance(positions, Expr):
-        cuts = [None, *(index_axis(positions, 0, index) for index in range(len(node.value) - 1)), None]
+        cuts = [None, *(idioms.index_axis(positions, 0, index) for index in range(len(node.value) - 1)), None]
         return [slice_of_run(node, node["self"], axis, *ends, 1) for ends in pairwise(cuts)]
     sizes = node.get("split_sizes", ())
     if any(isinstance(size, Expr) for size in sizes):
@@ -261,7 +247,7 @@ def convert_roll(node: TorchNode, data: Expr, shifts: Any, dims: Any) -> Expr:
     if not rank_of(data):
         return data
     if not list(dims):
-        return reshape(_rolled(as_vector(data), 0, shifts[0]), shape_of(data))
+        return reshape(_rolled(idioms.as_vector(data), 0, shifts[0]), shape_of(data))
     for shift, axis in zip(shifts, dims):
         data = _rolled(data, node.axis(axis), shift)
     return data
@@ -285,7 +271,7 @@ def convert_rot90(node: TorchNode, data: Expr, k: Any, dims: Any) -> Expr:
     """A quarter turn in the plane of two axes, `k` times."""
     first, second = (node.axis(axis) for axis in dims)
     for _ in range(k % 4):
-        data = swap_axes(op.reverse(data, axis=second), first, second)
+        data = idioms.swap_axes(op.reverse(data, axis=second), first, second)
     return data
 
 
@@ -301,7 +287,11 @@ def convert_repeat(node: TorchNode, data: Expr, repeats: Any = None, dims: Any =
 
 @converts("aten.repeat_interleave.self_int")
 def convert_repeat_interleave(data: Expr, repeats: Any, dim: Axis | None = None) -> Expr:
-    return op.repeat(as_vector(data), repeats=repeats, axis=0) if dim is None else op.repeat(data, repeats, axis=dim)
+    return (
+        op.repeat(idioms.as_vector(data), repeats=repeats, axis=0)
+        if dim is None
+        else op.repeat(data, repeats, axis=dim)
+    )
 
 
 @converts("aten.diagonal", "aten.diagonal_copy", "aten.linalg_diagonal")
@@ -351,7 +341,7 @@ def convert_unfold(node: TorchNode, data: Expr, dimension: Axis, size: Any, step
     if isinstance(count, int):
         first = Constant(np.arange(count)[:, None] * step)
     taken = op.take(data, first + constant(np.arange(size), "int64"), axis=dimension, mode="clip")
-    return move_axis(taken, dimension + 1, rank_of(taken) - 1)
+    return idioms.move_axis(taken, dimension + 1, rank_of(taken) - 1)
 
 
 @converts("aten.as_strided", "aten.as_strided_copy", "aten.as_strided_scatter")
@@ -394,7 +384,9 @@ def convert_cartesian_product(node: TorchNode) -> Expr:
     if len(values) == 1:
         return values[0]
     extents = [shape_of(value)[0] for value in values]
-    grids = [broadcast_to(on_axis(value, axis, len(values)), extents) for axis, value in enumerate(values)]
+    grids = [
+        idioms.broadcast_to(idioms.on_axis(value, axis, len(values)), extents) for axis, value in enumerate(values)
+    ]
     return op.stack([reshape(grid, (product(extents),)) for grid in grids], axis=1)
 
 

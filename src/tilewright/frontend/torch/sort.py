@@ -8,20 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import (
-    as_vector,
-    cast,
-    constant,
-    full,
-    index_axis,
-    like,
-    on_axis,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-)
+from tilewright.frontend import idioms
+from tilewright.frontend.idioms import as_vector, cast, constant, full, like, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
@@ -135,7 +123,7 @@ def convert_histc(node: TorchNode, data: Expr, bins: Any) -> Expr:
     """The number of elements in each of equal parts of a range; one of no extent stands for that of the elements."""
     if is_empty(shape_of(data)):
         return full(0, node.shape, node.dtype)
-    flat = reshape(data, (product(shape_of(data)), 1))
+    flat = reshape(data, (idioms.product(shape_of(data)), 1))
     low, high = _range(flat, float(node["min"]), float(node["max"]))
     scaled = (flat - low) / (high - low) * bins
     last = op.minimum(op.floor(scaled), like(bins - 1, flat))
@@ -186,7 +174,7 @@ def _part(data: Expr, edges: Expr) -> tuple[Expr, Expr]:
 def _counts(node: TorchNode, rows: Expr, edges: Sequence[Expr]) -> Expr:
     """The number of rows, or their weight, in each cell of a grid; with `density` over weight and size."""
     extents = [shape_of(one)[0] - 1 for one in edges]
-    parts = [_part(index_axis(rows, 1, axis), one) for axis, one in enumerate(edges)]
+    parts = [_part(idioms.index_axis(rows, 1, axis), one) for axis, one in enumerate(edges)]
     cell, inside = parts[0]
     for extent, (position, within) in zip(extents[1:], parts[1:]):
         cell, inside = cell * extent + position, op.logical_and(inside, within)
@@ -200,7 +188,7 @@ def _counts(node: TorchNode, rows: Expr, edges: Sequence[Expr]) -> Expr:
         widths: Expr = constant(1, node.dtype)
         for axis, one in enumerate(edges):
             width = slice_axis(one, 0, 1, extents[axis] + 1) - slice_axis(one, 0, 0, extents[axis])
-            widths = widths * on_axis(width, axis, len(edges))
+            widths = widths * idioms.on_axis(width, axis, len(edges))
         return reshape(total, extents) / widths
     return reshape(total, extents)
 
@@ -219,14 +207,14 @@ def _grid(node: TorchNode, rows: Expr) -> list[Expr]:
     if bins and isinstance(bins[0], Expr):
         return list(bins)
     return [
-        _edges(node, index_axis(rows, 1, axis), count, None if given is None else given[2 * axis : 2 * axis + 2])
+        _edges(node, idioms.index_axis(rows, 1, axis), count, None if given is None else given[2 * axis : 2 * axis + 2])
         for axis, count in enumerate(bins)
     ]
 
 
 def _rows(node: TorchNode) -> Expr:
     *lead, columns = shape_of(node["self"])
-    return reshape(node["self"], (product(lead), columns))
+    return reshape(node["self"], (idioms.product(lead), columns))
 
 
 @converts("aten._histogramdd_from_bin_cts", "aten._histogramdd_from_bin_tensors")
