@@ -109,7 +109,7 @@ def measure_expression(terms: int) -> None:
 
 
 def main() -> None:
-    """Measure the graphs that are named, or all, in the sizes that are asked for."""
+    """Measure the graphs that are named, or all, in the requested sizes."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", default="1000,5000,20000")
     parser.add_argument("names", nargs="*")

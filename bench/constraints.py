@@ -121,7 +121,7 @@ def measure_engine(engine: str, path: str, seconds: float) -> str:
 
 
 def under_quota(engine: str, path: str, group: Path | None, seconds: float = 4.0) -> str:
-    """What `measure_engine` finds in a process of its own, within `group`."""
+    """The result of `measure_engine` in a process of its own, within `group`."""
 
     def enter() -> None:
         if group is not None:

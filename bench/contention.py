@@ -141,7 +141,7 @@ class Server:
         self.times: list[float] = []
 
     def wait(self) -> bool:
-        """Whether the engine is ready, or has given up."""
+        """True once the engine is ready or has given up."""
         assert self._process.stdout is not None
         return self._process.stdout.readline() == "ready\n"
 

@@ -1,4 +1,4 @@
-"""How well the cost model ranks configurations: the one it puts first against the best that was measured.
+"""Quality of the cost model's ranking of configurations: the one it puts first against the best that was measured.
 
     python bench/ranking.py --records FILE [--target "llvm -mcpu=skylake-avx512"]     against recorded measurements
     python bench/ranking.py [--only resnet18,mlp] [--sample 12] [--seconds 0.1]       measured here, on one thread
@@ -61,7 +61,7 @@ class Ranked:
 
     @property
     def loss(self) -> float:
-        """What the ranking loses: 1 where it finds the best."""
+        """The loss of the ranking as a ratio of times: 1 where it finds the best."""
         return self.first / self.best
 
 

@@ -1,4 +1,4 @@
-"""What the benches share: the machine in words, lists of thread counts, Markdown tables, ratios to the better peer."""
+"""Parts of reports that the benches share: machine, thread counts, Markdown tables, ratios to the better peer."""
 
 from __future__ import annotations
 

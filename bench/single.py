@@ -29,7 +29,7 @@ from tilewright.target import Target
 
 @dataclass(frozen=True)
 class Machine:
-    """What one number of threads can do: GFLOP/s, and GB/s of reading from each level of memory."""
+    """The figures of one number of threads: GFLOP/s, and GB/s of reading from each level of memory."""
 
     threads: int
     peak: float

@@ -46,7 +46,7 @@ def models_in(folders: Sequence[Path]) -> Iterator[Path]:
 
 
 def inputs_of(path: Path, seeds: int) -> InputOptions:
-    """The inputs that the nearest `inputs.json` above a model gives for it, and as many seeds."""
+    """The inputs that the nearest `inputs.json` above a model has for it, and as many seeds."""
     for folder in path.parents:
         listing = folder / "inputs.json"
         if listing.is_file():

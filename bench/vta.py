@@ -1,4 +1,4 @@
-"""Networks on VTA: whether they give the bits of their integers on the CPU, and what an inference takes.
+"""Networks on VTA: equality with the bits of their integers on the CPU, and time of an inference.
 
 python -m bench.vta resnet18.onnx mobilenet_v2.onnx [--target "vta -threads=1 -driver=cycle"]
 """

@@ -19,13 +19,13 @@ import tilewright as tw
 def run_any(model: Any, shapes: Any = None, signature: str | None = None, outputs: Any = None) -> dict[str, np.ndarray]:
     """The results of a model for random inputs, by name; states begin as the model says."""
     executable = tw.compile(model, input_shapes=shapes, signature=signature, outputs=outputs)
-    states, said = tw.initial_states(model, signature), tw.metadata(model)
+    states, metadata = tw.initial_states(model, signature), tw.metadata(model)
     rng = np.random.default_rng(0)
     inputs = {
         spec.name: states.get(spec.name, (rng.random(spec.shape) * 8).astype(spec.dtype.numpy))
         for spec in executable.inputs
     }
-    for name, raw in said.normalization.items():  # what the file says that is done to raw values first
+    for name, raw in metadata.normalization.items():  # what the file says that is done to raw values first
         if name in inputs and name not in states:
             inputs[name] = ((inputs[name] - np.asarray(raw.mean)) / np.asarray(raw.deviation)).astype(
                 inputs[name].dtype
@@ -33,7 +33,7 @@ def run_any(model: Any, shapes: Any = None, signature: str | None = None, output
     results = executable.run(inputs)
     found = {spec.name: np.asarray(value) for spec, value in zip(executable.outputs, results)}
     for name, value in found.items():
-        labels = said.labels.get(name, ())
+        labels = metadata.labels.get(name, ())
         best = labels[int(value.argmax()) % len(labels)] if labels else ""
         print(f"{name}: {value.dtype}{list(value.shape)} {best}")
     return found

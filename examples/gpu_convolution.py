@@ -62,7 +62,7 @@ def convolution(channels: int, filters: int, rows: int, columns: int) -> tuple[t
 
 
 def bind_tiles(stage: te.Stage, thread_x: te.IterVar, thread_y: te.IterVar) -> te.IterVar:
-    """Cuts the result into blocks, virtual threads and threads; gives the axis of the innermost of them."""
+    """Cut the result into blocks, virtual threads and threads; returns the axis of the innermost of them."""
     f, y, x = stage.op.axis
     block_f, f = stage.split(f, factor=TILE)
     block_x, x = stage.split(x, factor=TILE)

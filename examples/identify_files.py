@@ -33,7 +33,7 @@ def model_folder() -> Path:
 
 
 def features(content: bytes, config: dict[str, Any]) -> np.ndarray[Any, Any]:
-    """What the model looks at: the first and last bytes without surrounding white space, as int32, padded.
+    """The input of the model: the first and last bytes without surrounding white space, as int32, padded.
 
     Shape [1, beg_size + end_size]; the padding token stands for "no byte here".
     """
@@ -50,10 +50,10 @@ def features(content: bytes, config: dict[str, Any]) -> np.ndarray[Any, Any]:
 def default_files() -> list[Path]:
     """A few dozen real files of many kinds that every installation has."""
     here = Path(__file__).resolve().parent.parent
-    places = (here, Path(sysconfig.get_path("stdlib")))
+    folders = (here, Path(sysconfig.get_path("stdlib")))
     by_kind: dict[str, list[Path]] = {}
-    for place in places:
-        for path in sorted(path for path in place.glob("*/*") if path.is_file()):
+    for folder in folders:
+        for path in sorted(path for path in folder.glob("*/*") if path.is_file()):
             if path.parent.name.startswith(".") or path.parent.name == "site-packages":
                 continue
             kind = by_kind.setdefault(path.suffix, [])

@@ -27,7 +27,7 @@ def running_maximum(ins: list[tir.Buffer], outs: list[tir.Buffer]) -> tir.Stmt:
 
 @te.hybrid.script
 def histogram(x):  # type: ignore[no-untyped-def]  # the language of hybrid functions has no annotations
-    """How many values lie in each of four bins of [0, 1), as Python loops."""
+    """Counts of values in each of four bins of [0, 1), as Python loops."""
     counts = output_tensor((4,), "int32")  # type: ignore[name-defined]  # noqa: F821
     for b in range(4):
         counts[b] = 0

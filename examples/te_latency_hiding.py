@@ -55,7 +55,7 @@ def program(threads: int) -> PrimFunc:
 
 
 def latency(instruction: Instruction) -> int:
-    """How many cycles the machine takes for an instruction."""
+    """The number of cycles that the machine takes for an instruction."""
     return instruction.work * (COMPUTE_CYCLES_PER_PRODUCT if instruction.unit == 2 else LOAD_CYCLES_PER_ELEMENT)
 
 

@@ -99,7 +99,7 @@ def main() -> None:
         result = np.zeros_like(values)
         build(te.lower(s, [a, c]))["main"](values, result)
         np.testing.assert_allclose(result, (values + 1) * 2, rtol=1e-6)
-    print(f"all {len(STEPS)} give what NumPy gives")
+    print(f"all {len(STEPS)} agree with NumPy")
 
 
 if __name__ == "__main__":

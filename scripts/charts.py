@@ -20,7 +20,7 @@ PICTURE = ROOT / "docs" / "networks.svg"
 MARK = re.compile(
     r"^<!-- chart: (?P<column>[^|]+?)(?P<names>(?: \| [^|\n]+?)*) -->\n+(?P<table>(?:^\|.*\n)+)", re.MULTILINE
 )
-#: Colours that are told apart on white and on black, and in print.
+#: Colours that differ on white and on black, and in print.
 LIGHT, DARK = ("#0b6e99", "#d9730d"), ("#4db1dd", "#f0a35e")
 
 

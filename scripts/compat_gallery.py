@@ -56,7 +56,7 @@ REASONS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one script ended: the `kind` ("ran", "failed", "too long", "not started"), why, and the seconds that passed.
+    """The end of one script: the `kind` ("ran", "failed", "too long", "not started"), why, and the seconds that passed.
 
     `processor` are the seconds of processors that it used, which do not depend on what else the machine does.
     """
@@ -69,7 +69,7 @@ class Outcome:
 
 
 def reason_not_to_start(text: str) -> str | None:
-    """What a script with `text` needs that is not here; None if nothing."""
+    """The package that a script with `text` needs and that is not here; None if nothing."""
     found = next((reason for reason, pattern in REASONS if re.search(pattern, text, re.MULTILINE)), None)
     defines_only = re.search(r"^# tune_and_evaluate\(", text, re.MULTILINE)  # the one call that does something
     return None if defines_only and "GPU" not in str(found) else found
@@ -90,7 +90,7 @@ def run(script: Path, name: str, limit: float, output: Path | None, logs: Sequen
                 cwd=folder, timeout=limit, capture_output=True, text=True, check=False, env=os.environ,
             )  # fmt: skip
             code, printed, errors = done.returncode, done.stdout, done.stderr
-        except subprocess.TimeoutExpired as late:  # its text is bytes whatever was asked for
+        except subprocess.TimeoutExpired as late:  # its text is bytes whatever was requested
             code = None
             printed, errors = ((text or b"").decode(errors="replace") for text in (late.stdout, late.stderr))
     if output is not None:
@@ -106,7 +106,7 @@ def run(script: Path, name: str, limit: float, output: Path | None, logs: Sequen
 
 
 def _processor_seconds() -> float:
-    """What ended child processes have used of processors: on a busy machine less than the time that passed."""
+    """Processor seconds of ended child processes: on a busy machine less than the time that passed."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

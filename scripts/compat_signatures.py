@@ -22,8 +22,8 @@ from tilewright.compat.runtime.refused import Refused
 from tilewright.compat.signatures import REMARKS, classic_signature, facts, own_signature, same_default
 from tilewright.errors import TilewrightError
 
-#: Parameters whose classic values ours tells by themselves: by their type, or as the only argument there is.
-TOLD_APART = {"tvm.relay.Call": {"type_args"}, "tvm.runtime.vm.Executable": {"mod"}}
+#: Parameters whose classic values ours recognizes by themselves: by their type, or as the only argument there is.
+RECOGNIZED = {"tvm.relay.Call": {"type_args"}, "tvm.runtime.vm.Executable": {"mod"}}
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "compat_signatures.md"
 HEAD = """# Classic parameters
 
@@ -43,7 +43,7 @@ classic one leaves a choice that is made here, or stands for the same.
 
 
 def reach(name: str) -> Any:
-    """What the dotted classic `name` leads to; None if nowhere, or to something that raises when it is used."""
+    """The object of the dotted classic `name`; None if nowhere, or to something that raises when it is used."""
     value: Any = importlib.import_module(name.split(".")[0])
     try:
         for attribute in name.split(".")[1:]:
@@ -61,25 +61,25 @@ def own_parameters(value: Any) -> inspect.Signature | None:
 
 
 def differences(classic: inspect.Signature, ours: inspect.Signature) -> tuple[list[str], list[str]]:
-    """What a program that goes by the classic parameters meets: what it is told of, and what passes in silence."""
-    told, silent = [], []
+    """Differences for a caller by the classic parameters: those that raise, and those that pass in silence."""
+    raising, silent = [], []
     own = list(ours.parameters.values())
     any_keyword = any(param.kind is param.VAR_KEYWORD for param in own)
-    for place, param in enumerate(classic.parameters.values()):
+    for position, param in enumerate(classic.parameters.values()):
         if param.name in REMARKS or param.kind in (param.VAR_KEYWORD, param.VAR_POSITIONAL):
             continue
         mine = ours.parameters.get(param.name)
         if mine is None:
-            taken = place < len(own) and own[place].kind is own[place].POSITIONAL_OR_KEYWORD
-            if any_keyword or (taken and param.default is not param.empty and own[place].name in classic.parameters):
+            taken = position < len(own) and own[position].kind is own[position].POSITIONAL_OR_KEYWORD
+            if any_keyword or (taken and param.default is not param.empty and own[position].name in classic.parameters):
                 silent.append(f"{param.name} is taken by another parameter")
             else:
-                told.append(f"-{param.name}")
-        elif mine.kind is mine.POSITIONAL_OR_KEYWORD and [p.name for p in own].index(param.name) != place:
-            silent.append(f"{param.name} stands at another place")
+                raising.append(f"-{param.name}")
+        elif mine.kind is mine.POSITIONAL_OR_KEYWORD and [p.name for p in own].index(param.name) != position:
+            silent.append(f"{param.name} stands at another position")
         elif param.default is not param.empty and not same_default(param.default, mine.default):
-            told.append(f"{param.name}: {'must be given' if mine.default is mine.empty else repr(mine.default)}")
-    return told, silent
+            raising.append(f"{param.name}: {'must be given' if mine.default is mine.empty else repr(mine.default)}")
+    return raising, silent
 
 
 def compare() -> tuple[dict[str, tuple[list[str], list[str]]], list[str]]:
@@ -88,8 +88,8 @@ def compare() -> tuple[dict[str, tuple[list[str], list[str]]], list[str]]:
     found, missing = {}, []
     for name in facts():
         value, classic = reach(name), classic_signature(name)
-        if classic is not None and name in TOLD_APART:
-            kept = [param for key, param in classic.parameters.items() if key not in TOLD_APART[name]]
+        if classic is not None and name in RECOGNIZED:
+            kept = [param for key, param in classic.parameters.items() if key not in RECOGNIZED[name]]
             classic = classic.replace(parameters=kept)
         ours = None if value is None else own_parameters(value)
         if ours is None or classic is None:
@@ -102,7 +102,7 @@ def compare() -> tuple[dict[str, tuple[list[str], list[str]]], list[str]]:
 def page() -> str:
     """The text of the page."""
     found, missing = compare()
-    rows = {name: told + silent for name, (told, silent) in found.items() if told or silent}
+    rows = {name: raising + silent for name, (raising, silent) in found.items() if raising or silent}
     counts = {"all": len(facts()), "same": len(found) - len(rows), "differ": len(rows), "missing": len(missing)}
     lines = [HEAD.format(**counts), "| function | differs |\n|---|---|\n"]
     lines += [f"| `{name}` | {'; '.join(what)} |\n" for name, what in sorted(rows.items())]

@@ -82,7 +82,7 @@ def _share(frontend: Frontend) -> str:
 
 
 def _usage(frontend: Frontend) -> dict[str, int]:
-    """How often its operators come in trained models."""
+    """Counts of its operators in trained models."""
     found: dict[str, int] = json.loads(USAGE.read_text()).get(frontend.name, {}).get("operators", {})
     return found
 

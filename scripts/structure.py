@@ -35,7 +35,7 @@ def imported(path: Path, tops: set[str]) -> set[str]:
 
 
 def graph_of(package: Path) -> Graph:
-    """What each top-level folder or file imports of the others."""
+    """The other top-level folders and files that each imports."""
     ours = [
         path for path in package.iterdir() if not path.name.startswith("__") and (path.is_dir() or path.suffix == ".py")
     ]

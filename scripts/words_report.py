@@ -1,7 +1,7 @@
 """Compare the words of code and docs with docs/glossary.md, by a record of counts by folder that may only fall.
 
-Two things are counted: docstrings that open with a question word instead of saying what is returned or done, and the
-words that the glossary's table "Words that are not used" lists. `--accept` writes counts that have fallen, and moves
+Two things are counted: docstrings that open with a question word instead of saying what is returned or done, and,
+outside of the tests, the words that the glossary's table "Words that are not used" lists. `--accept` writes counts that have fallen, and moves
 counts between folders where code moved; it refuses a total that has grown.
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "scripts" / "words.tsv"
+CODE = ("src", "bench", "examples", "scripts", "tests")
 OPENING = re.compile(r"(What|Where|How|Whether|Which)\b")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 #: Counts of one folder, by rule: "opening", or a word of the glossary.
@@ -42,9 +43,10 @@ def odd_openings(tree: ast.Module) -> Iterator[int]:
 
 
 def count(root: Path) -> dict[str, Counts]:
-    """The counts of every folder of the package, of docs and of the pages beside README.md."""
+    """The counts of every folder of code, of docs and of the pages beside README.md; of tests only the openings."""
     glossary = root / "docs" / "glossary.md"
-    files = [*(root / "src").rglob("*.py"), *(root / "docs").glob("*.md"), *root.glob("*.md")]
+    files = [path for folder in CODE for path in (root / folder).rglob("*.py")]
+    files += [*(root / "docs").glob("*.md"), *root.glob("*.md")]
     found: dict[str, Counts] = {}
     for path in sorted(files):
         if path == glossary:
@@ -53,6 +55,8 @@ def count(root: Path) -> dict[str, Counts]:
         counts = found.setdefault(str(path.relative_to(root).parent), {})
         if path.suffix == ".py":
             counts["opening"] = counts.get("opening", 0) + len(list(odd_openings(ast.parse(text))))
+        if path.is_relative_to(root / "tests"):
+            continue
         for word, pattern in words(glossary).items():
             counts[word] = counts.get(word, 0) + len(pattern.findall(text))
     return found
@@ -89,7 +93,7 @@ def complaints(now: dict[str, Counts], recorded: dict[str, Counts]) -> list[str]
 
 
 def total(counts: dict[str, Counts], rule: str) -> int:
-    """How often a rule is broken in all folders."""
+    """The number of breaches of a rule in all folders."""
     return sum(of.get(rule, 0) for of in counts.values())
 
 

@@ -1,4 +1,4 @@
-"""What all tests share: a cache of this run's own, and texts kept as they should be."""
+"""Fixtures that all tests share: a cache of this run's own, and texts kept as they should be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models with products of bytes compute, exactly, on whatever processor the tests run.
+"""Exact results of models with products of bytes, on whatever processor the tests run.
 
 Where x86 has no dot products of bytes (AVX-512 VNNI, AVX-VNNI), onnxruntime adds pairs of products of unsigned by
 signed bytes in 16 bits, which saturate: 255 * 127 + 255 * 127 is 32767 there. So such products are compared with
@@ -58,7 +58,7 @@ def product_outputs(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[
 
 
 def _real(codes: Array, scale: Array, zero: Array | int = 0) -> Array:
-    """What `codes` stand for; a scale and zero point for each column, or one for all."""
+    """The real numbers that `codes` stand for; a scale and zero point for each column, or one for all."""
     return (codes.astype(np.int64) - np.asarray(zero, np.int64)) * scale.astype(np.float64)
 
 
@@ -150,7 +150,7 @@ class DynamicQuantizeLSTM(_Microsoft):
 
 
 def _rounded(x: Array) -> Array:
-    """What remains of `x` as bytes of its own range."""
+    """`x` rounded to bytes of its own range."""
     return _real(*op_dynamic_quantize_linear.DynamicQuantizeLinear.eval(x)) if x.any() else np.zeros(x.shape)
 
 

@@ -73,7 +73,7 @@ def test_a_relay_module() -> None:
 
 
 def test_what_is_no_model() -> None:
-    with pytest.raises(UnsupportedError, match="cannot compile a list; give the path or bytes"):
+    with pytest.raises(UnsupportedError, match="cannot compile a list; pass the path or bytes"):
         tw.compile([1, 2])
     with pytest.raises(ModelError, match="there is no such file"):
         tw.compile("absent.onnx")
@@ -274,7 +274,7 @@ def test_an_open_pass_context_switches_passes_off_and_watches_them() -> None:
 
 
 def _small_network() -> relay.IRModule:
-    """What many passes have something to do with: batch norm, padding, attention, equal calls, constants to fold."""
+    """A function that many passes change: batch norm, padding, attention, equal calls, constants to fold."""
     generator = np.random.default_rng(3)
 
     def weights(*shape: int) -> relay.Constant:

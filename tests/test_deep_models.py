@@ -54,7 +54,7 @@ def joined(op: str, count: int, computed: bool) -> onnx.ModelProto:
 
 
 def tasks_of(model: onnx.ModelProto) -> tuple[int, int]:
-    """How many kernels a model calls, and how many of them are distinct."""
+    """The number of kernels that a model calls, and of the distinct ones among them."""
     target = Target("llvm -mcpu=x86-64-v3")
     order = plan_memory(optimize(from_onnx(model)[0], target)).order
     return len(order), len(extract_tasks(order)[0])

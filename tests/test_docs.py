@@ -1,4 +1,4 @@
-"""What the pages say is so: links and paths lead somewhere, and the command line page names every verb and option."""
+"""Claims of the pages: links and paths lead somewhere, and the command line page names every verb and option."""
 
 from __future__ import annotations
 

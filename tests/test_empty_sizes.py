@@ -20,7 +20,7 @@ ONES = np.ones
 def run(
     op: str, inputs: list[np.ndarray], consts: list[np.ndarray], outputs: int = 1, opset: int = 19, **attrs: Any
 ) -> Any:
-    """What a model of one node makes of float inputs, and of constants behind them."""
+    """Results of a model of one node on float inputs, and on constants behind them."""
     feeds = {f"x{i}": value for i, value in enumerate(inputs)}
     weights = {f"c{i}": value for i, value in enumerate(consts)}
     results = [f"y{i}" for i in range(outputs)]

@@ -1,4 +1,4 @@
-"""What was measured of a machine: kept, found again under its digest, forgotten where anything is wrong with it."""
+"""Measured figures of a machine: kept, found again under its digest, forgotten where anything is wrong with it."""
 
 from __future__ import annotations
 

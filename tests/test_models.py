@@ -125,7 +125,7 @@ def example(name: str) -> ModuleType:
 
 
 def magika_folder() -> Path:
-    """Where Magika's model and its configuration are: beside this checkout, or in the installed package."""
+    """The folder of Magika's model and its configuration: beside this checkout, or in the installed package."""
     folder = MODELS / "real" / "onnx" / "magika"
     if folder.is_dir():
         return folder

@@ -30,6 +30,17 @@ def test_docstrings_that_open_with_a_question_word_are_found() -> None:
     assert list(words_report.odd_openings(tree)) == [1, 5]
 
 
+def test_tests_answer_for_their_openings_only(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "glossary.md").write_text(GLOSSARY.read_text())
+    for folder in ("bench", "tests"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "it.py").write_text('"""Whether it holds."""\ntold = 1\n')
+    counts = words_report.count(tmp_path)
+    assert (counts["bench"]["opening"], counts["bench"]["told"]) == (1, 1)
+    assert (counts["tests"]["opening"], counts["tests"].get("told", 0)) == (1, 0)
+
+
 def test_a_count_above_the_record_is_refused() -> None:
     assert not words_report.complaints({"src": {"told": 2}}, {"src": {"told": 3}})
     (line,) = words_report.complaints({"src": {"told": 4}}, {"src": {"told": 3}})

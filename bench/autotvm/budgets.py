@@ -1,4 +1,4 @@
-"""How near a short tuning of a network comes to a long one: each begins with nothing, and the results run in turns.
+"""Distance of a short tuning of a network from a long one: each begins with nothing, and the results run in turns.
 
     python bench/autotvm/budgets.py [--network resnet18] [--seconds 120,600] [--threads 2] [--rounds 40]
                                     [--records FOLDER] [--smoke]

@@ -1,4 +1,4 @@
-"""How well cost models rank configurations of layers that they have not seen, and what transfer saves, by replay.
+"""Quality of cost models on layers that they have not seen, and the gain of transfer, by replay.
 
     python bench/autotvm/cost_model.py [--records FILE --networks resnet18,resnet50] [--layers FILE]
                                        [--models analytic,trees,gru] [--folds 5] [--json FILE] [--smoke]

@@ -75,24 +75,24 @@ def round_of(folder: Path, seed: int, seconds: float) -> Counter[str]:
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environment)
     assert child.stdout is not None
     os.set_blocking(child.stdout.fileno(), False)
-    told, heard, end = b"", time.monotonic(), time.monotonic() + seconds
+    printed, heard, end = b"", time.monotonic(), time.monotonic() + seconds
     try:
-        while time.monotonic() < end or not told:
+        while time.monotonic() < end or not printed:
             got = child.stdout.read()
-            told, heard = (told + got, time.monotonic()) if got else (told, heard)
+            printed, heard = (printed + got, time.monotonic()) if got else (printed, heard)
             assert child.poll() is None, f"the child ended by itself, with {child.returncode}"
             assert time.monotonic() - heard < _SILENT, "the child hangs"
             time.sleep(_LOOK)
     finally:
         child.send_signal(signal.SIGKILL)
-    told += child.stdout.read() or b""
+    printed += child.stdout.read() or b""
     child.wait()
     looks = 0  # counted, not by the clock: all of this may be stopped for a while, as by whoever measures beside it
     while processes_of(mark):
         assert looks * _LOOK < _OUTLIVED, f"processes outlive a killed parent: {processes_of(mark)}"
         looks += 1
         time.sleep(_LOOK)
-    lines = told.decode().splitlines()
+    lines = printed.decode().splitlines()
     entries = read_records(records)
     assert len(entries) - before >= len(lines), (
         f"{len(lines)} records were announced, {len(entries) - before} are there"

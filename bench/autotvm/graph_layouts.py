@@ -1,4 +1,4 @@
-"""What choosing layouts and algorithms over the whole graph gains over each convolution's own best, on networks here.
+"""Gain of layouts and algorithms chosen over the whole graph over each convolution's own best, on networks here.
 
     python bench/autotvm/graph_layouts.py [--networks mobilenet_v2,inception_v3] [--seconds 60] [--records FILE]
                                     [--target cpu] [--json FILE] [--smoke]
@@ -6,7 +6,7 @@
 Every way of every convolution is measured for `--seconds` a network; records make a second run take up where the first
 ended. Then a network is compiled with three plans, and the three are run in turns:
 
-greedy      each convolution as it was measured fastest by itself, changes of layout wherever that asks for them
+greedy      each convolution as it was measured fastest by itself, changes of layout wherever that needs them
 compiler    the plan of the cost model, as without records
 measured    the plan of least cost by the measured prices
 

@@ -147,7 +147,7 @@ def _dense(record: Mapping[str, Any], data: Expr, weight: Expr) -> Expr:
 
 
 def _epilogue(name: str, value: Expr, others: Iterable[Expr]) -> Expr:
-    """What the kernel's name says comes after its anchor."""
+    """The operators after the anchor, by the kernel's name."""
     for other in others:
         value = relay.add(value, other)
     if "relu" in name:

@@ -1,4 +1,4 @@
-"""How often a kernel is found faster than itself: what acceptance of tuned configurations says by chance.
+"""Rate at which a kernel is found faster than itself: false acceptances of tuned configurations.
 
     python bench/autotvm/same.py [--comparisons 200] [--blocks 20]
 

@@ -90,7 +90,7 @@ class Default(Task):
 
 
 class Two(Points):
-    """What the compiler has, and what was found."""
+    """The compiler's own schedule, and the one found."""
 
     knobs: Mapping[str, int] = {"found": 2}
 

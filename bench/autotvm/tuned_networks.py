@@ -1,4 +1,4 @@
-"""What tuning gains on the benchmark's networks, each for a stated time, in parts: a run goes on where the last ended.
+"""Gain of tuning on the benchmark's networks, each for a stated time, in parts: a run goes on where the last ended.
 
     python bench/autotvm/tuned_networks.py OUT.json [--minutes 10] [--only resnet18,mlp] [--portion 190] [--threads 2]
                                      [--records FOLDER] [--smoke]

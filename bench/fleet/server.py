@@ -196,7 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=0, help="run so many jobs through one server")
     parser.add_argument("--frames", type=int, default=0, help="send so many hostile frames to one server")
-    parser.add_argument("--folder", help="where files are kept  [default: the system's place for temporary ones]")
+    parser.add_argument("--folder", help="where files are kept  [default: the system's folder for temporary ones]")
     options = parser.parse_args()
     print(machine())
     with tempfile.TemporaryDirectory(prefix="tilewright-fleet-", dir=options.folder) as name:

@@ -48,8 +48,8 @@ def process(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 def device(folder: Path, number: int, tracker: str) -> tuple[str, ...]:
     """The words that start a device."""
     name = f"d{number}"
-    told = ("--name", name, "--key", "any", "--folder", str(folder / name), "--tracker", tracker, "--port", "0")
-    return ("server", *told)
+    options = ("--name", name, "--key", "any", "--folder", str(folder / name), "--tracker", tracker, "--port", "0")
+    return ("server", *options)
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def work(module: Path, seconds: float, spans: list[tuple[str, float, float]], un
 def utilization(folder: Path, seconds: float) -> None:
     """The share of the time in which devices are at a job while others wait; and the shares of two users.
 
-    One asks for three times as many devices at a time as the other; both have work to the end.
+    One requests three times as many devices at a time as the other; both have work to the end.
     """
     module = folder / "module"
     library().save(module)

@@ -61,13 +61,13 @@ def tuner(folder: Path, user: str, channels: int, address: str, trials: int) -> 
 
 
 def outcome(folder: Path, user: str) -> dict[str, Any]:
-    """What a tuner came to: its trials, how many records of each kind, and those that are there twice."""
-    told = json.loads((folder / f"{user}.json").read_text())
+    """Summary of a tuner: its trials, its records by kind, and duplicates."""
+    report = json.loads((folder / f"{user}.json").read_text())
     lines = [json.loads(line) for line in (folder / f"{user}.jsonl").read_text().splitlines()]
     tried = [one for one in lines if one.get("kind", "trial") == "trial"]
     seen = Counter(json.dumps([one["task"], one["config"]], sort_keys=True) for one in tried)
     return {
-        "trials": told["trials"],
+        "trials": report["trials"],
         "timed": sum(one.get("seconds") is not None for one in tried),
         "failed": dict(Counter(f"{one['failure']}: {one['reason'][:60]}" for one in tried if one.get("failure"))),
         "twice": sum(count - 1 for count in seen.values()),

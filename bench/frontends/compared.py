@@ -2,7 +2,7 @@
 
 A long comparison goes in portions: `--log FILE` keeps the lines, and what stands there is not run again; `--seconds`
 ends a portion behind the network that is being compared then. A case in which the process itself ended, as converters
-of frameworks do, is told by the next portion, which goes on behind it.
+of frameworks do, is reported by the next portion, which goes on behind it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BOUND = 1e-4
 
 
 def options(description: str) -> argparse.ArgumentParser:
-    """What all of them take: which networks, how they are run, and what is kept."""
+    """Options that all of them take: networks, ways to run them, files to keep."""
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("--only", default="")
     parser.add_argument("--compile", action="store_true")
@@ -33,7 +33,7 @@ def options(description: str) -> argparse.ArgumentParser:
 def compare_networks(
     names: Iterable[str], args: argparse.Namespace, compare: Callable[[str, Path, bool], float]
 ) -> None:
-    """Print what `compare(name, folder, compiled)` finds of each network; one that raises is told, the others go on."""
+    """Print the result of `compare(name, folder, compiled)` for each network; one that raises is reported as such."""
     compare_cases([name for name in names if args.only in name], args, compare, lambda _: BOUND)
 
 
@@ -73,7 +73,7 @@ def _lines_of(log: Path | None) -> dict[str, str]:
 
 
 def _begun(log: Path) -> Path:
-    """Where the case stands that is being compared."""
+    """Path of the file that names the case being compared."""
     return log.with_name(f"{log.name}.begun")
 
 
@@ -89,9 +89,9 @@ def _line(case: str, args: argparse.Namespace, compare: Callable[[str, Path, boo
         folder.mkdir(parents=True, exist_ok=True)
         try:
             apart = compare(case, folder, args.compile)
-            said = f"{'agrees' if apart <= bound else 'DIFFERS'}, difference {apart:.1e}"
+            verdict = f"{'agrees' if apart <= bound else 'DIFFERS'}, difference {apart:.1e}"
         except Exception as error:  # the other cases are tried
-            said = f"{type(error).__name__}: {' '.join(str(error).split())[:600]}"
+            verdict = f"{type(error).__name__}: {' '.join(str(error).split())[:600]}"
             if args.trace:
                 traceback.print_exc(limit=-12)
-    return f"{case}: {said} ({time.perf_counter() - begun:.1f} s)"
+    return f"{case}: {verdict} ({time.perf_counter() - begun:.1f} s)"

@@ -1,9 +1,9 @@
-"""How many layers of `keras.layers` come out as from Keras: each class with several settings, by behaviour.
+"""Agreement of the layers of `keras.layers` with Keras: each class with several settings, by behaviour.
 
     KERAS_BACKEND=tensorflow python -m bench.frontends.keras_layers [--compile | --gradients] [--only WORD]
 
 Layers are counted as agreeing where all their cases agree within 1e-4; on the backend "tensorflow", whose results the
-importer gives where Keras' backends differ, more of them do than on "torch", and text is compared.
+importer follows where Keras' backends differ, more of them do than on "torch", and text is compared.
 
 With `--gradients` it is those of the sum of the results for the inputs, where TensorFlow, which must be installed, has
 some.
@@ -109,7 +109,7 @@ def gradients(case: Case, dtype: str, compiled: bool) -> str:
 
 
 def as_bytes(text: Any) -> bytes:
-    """Text as UTF-8: TensorFlow gives bytes, the importer gives `str`."""
+    """Text as UTF-8: TensorFlow returns bytes, the importer `str`."""
     return text if isinstance(text, bytes) else str(text).encode()
 
 
@@ -163,24 +163,24 @@ def main() -> None:
         for case in cases:
             if args.only and args.only not in case[0]:
                 continue
-            said = (gradients if args.gradients else outcome)(case, dtype, args.compile)
+            verdict = (gradients if args.gradients else outcome)(case, dtype, args.compile)
             for name in classes(case):
-                results[name].append(said)
-            if said not in ("agrees", "none"):
-                print(f"{label_of(case)}: {said}", flush=True)
+                results[name].append(verdict)
+            if verdict not in ("agrees", "none"):
+                print(f"{label_of(case)}: {verdict}", flush=True)
     kinds = {
         name: kind for name in dir(keras.layers) if isinstance(kind := getattr(keras.layers, name), type)
         and name not in NO_LAYERS
     }  # fmt: skip
     unique = {kind.__name__: name for name, kind in kinds.items()}
     counted = collections.Counter(
-        "agrees" if name == "InputLayer" or all(one == "agrees" for one in said) else "other"
-        for name, said in results.items()
+        "agrees" if name == "InputLayer" or all(one == "agrees" for one in verdicts) else "other"
+        for name, verdicts in results.items()
     )
     if args.gradients:
-        with_some = {name: [one for one in said if one != "none"] for name, said in results.items()}
-        some = {name: said for name, said in with_some.items() if said and name != "InputLayer"}
-        good = [name for name, said in some.items() if all(one == "agrees" for one in said)]
+        with_some = {name: [one for one in verdicts if one != "none"] for name, verdicts in results.items()}
+        some = {name: verdicts for name, verdicts in with_some.items() if verdicts and name != "InputLayer"}
+        good = [name for name, verdicts in some.items() if all(one == "agrees" for one in verdicts)]
         print(f"{len(some)} layers have gradients; those of {len(good)} agree; not:", *sorted(set(some) - set(good)))
         return
     untested = sorted(set(unique) - set(results))

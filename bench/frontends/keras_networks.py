@@ -1,4 +1,4 @@
-"""Whether networks of keras.applications with random weights agree in every format that Keras and TensorFlow write.
+"""Agreement of networks of keras.applications, with random weights, in every format that Keras and TensorFlow write.
 
     KERAS_BACKEND=tensorflow python -m bench.frontends.keras_networks [--only WORD] [--formats keras,h5,…] [--compile]
         [--log FILE] [--seconds 300]

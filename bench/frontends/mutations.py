@@ -146,7 +146,7 @@ def main() -> None:
 
 
 def print_counts(name: str, files: list[tuple[Path, str, Shapes | None]], args: argparse.Namespace) -> None:
-    """What a process of its own counted, and the faults that it met."""
+    """The counts and the faults of a process of its own."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     bounds = (args.count, args.megabytes, args.seconds)

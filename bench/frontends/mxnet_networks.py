@@ -1,4 +1,4 @@
-"""Whether networks of MXNet with random weights agree with MXNet: Gluon's zoo, recurrent ones, transformers, a U-Net.
+"""Agreement of networks of MXNet, with random weights, with MXNet: Gluon's zoo, recurrent ones, transformers, a U-Net.
 
     python -m bench.frontends.mxnet_networks [--only WORD] [--compile] [--save FOLDER]
 
@@ -75,7 +75,7 @@ class Transformer(nn.HybridBlock):
         super().__init__()
         self.words = nn.Embedding(50, 32)
         with self.name_scope():
-            self.positions = self.params.get("places", shape=(12, 32))
+            self.positions = self.params.get("positions", shape=(12, 32))
         self.attentions, self.norms, self.feeds = (nn.HybridSequential() for _ in range(3))
         for _ in range(2):
             self.attentions.add(Attention(32, interleaved))
@@ -202,7 +202,7 @@ def network(name: str) -> tuple[Any, np.ndarray]:
     block, rng = make(), np.random.default_rng(5)
     block.initialize(mx.init.Xavier())
     x = rng.integers(0, 50, shape).astype("f") if name.startswith("words") else rng.normal(0, 1, shape).astype("f")
-    block(mx.nd.array(x))  # which gives the weights their shapes
+    block(mx.nd.array(x))  # which sets the shapes of the weights
     for key, value in block.collect_params().items():
         if key.endswith(("_mean", "beta", "bias")):
             value.set_data(mx.nd.array(rng.normal(0, 0.1, value.shape)))

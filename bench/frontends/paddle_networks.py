@@ -1,4 +1,4 @@
-"""Whether networks of Paddle with random weights agree with Paddle: its zoo, recurrent ones, transformers, a U-Net.
+"""Agreement of networks of Paddle, with random weights, with Paddle: its zoo, recurrent ones, transformers, a U-Net.
 
     python -m bench.frontends.paddle_networks [--only WORD] [--legacy] [--compile] [--save FOLDER]
 

@@ -136,7 +136,7 @@ def network(seed: int) -> tuple[Network, torch.Tensor]:
 
 
 def _grow(net: Network, x: torch.Tensor, rng: np.random.Generator, kind: Any, axis: int, count: int) -> None:
-    """Add `count` steps, each tried on what the ones before it give."""
+    """Add `count` steps, each tried on the results of those before it."""
     for _ in range(4 * count):
         with torch.no_grad():
             shapes = [x.shape]

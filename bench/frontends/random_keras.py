@@ -145,7 +145,7 @@ _OVER_SEQUENCES: tuple[Make, ...] = (_recurrent, _attended, _convolved_1d, _norm
 
 
 def _grown(draw: Draw, x: Any, kinds: Sequence[Make], steps: int) -> list[Any]:
-    """What came of `steps` layers, each on one of the tensors before it or on two of one shape."""
+    """The tensors after `steps` layers, each on one of the tensors before it or on two of one shape."""
     found = [x]
     for _ in range(steps):
         from_ = found[-1] if draw.yes(0.75) else draw.of(found)

@@ -6,7 +6,7 @@
 A model is one of recurrent layers (stacked, in both directions, backwards, with masks, states and recurrent dropout),
 `TimeDistributed`, dilated and causal convolutions, attention and joins over a sequence whose length is open in two of
 three models; or preprocessing layers over a table, or over images. Each is read from its `.keras` archive and from the
-SavedModel that `export` writes with the same symbolic dimensions; "symbolic" gives no `input_shapes` and runs one
+SavedModel that `export` writes with the same symbolic dimensions; "symbolic" passes no `input_shapes` and runs one
 module at several sizes, 1 among them; "partly" fixes one of them; "fixed" all. Results are compared with Keras'. A file
 is "read" where it is not refused; one in twenty has text as input and has to be refused by name as a SavedModel. A
 SavedModel that TensorFlow runs otherwise than Keras (steps counted by the batch, images augmented at random) is faulty,
@@ -308,13 +308,13 @@ def compare(case: str, _folder: Path, compiled: bool) -> float:
 
 def verdict(line: str) -> str:
     """The kind of a line: agrees, DIFFERS, faulty (refused because the file is wrong), refused, or what went wrong."""
-    said = line.partition(": ")[2]
-    if said.startswith(("agrees", "DIFFERS")):
-        return said.partition(",")[0]
-    if said.startswith("UnsupportedError"):
-        faulty = "a fault of the Keras that exported it" in said
-        return "faulty" if faulty or "StatelessRandom" in said else "text" if "string" in said else "refused"
-    return said.partition(":")[0]
+    rest = line.partition(": ")[2]
+    if rest.startswith(("agrees", "DIFFERS")):
+        return rest.partition(",")[0]
+    if rest.startswith("UnsupportedError"):
+        faulty = "a fault of the Keras that exported it" in rest
+        return "faulty" if faulty or "StatelessRandom" in rest else "text" if "string" in rest else "refused"
+    return rest.partition(":")[0]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Whether the architectures of `transformers`, tiny and with random weights, agree with eager mode.
+"""Agreement of the architectures of `transformers`, tiny and with random weights, with eager mode.
 
     python bench/frontends/torch_architectures.py [--ways export,compile] [--file FILE] [--seconds 500] [NAME ...]
 
@@ -23,7 +23,7 @@ _TEXT = {
     "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "use_cache": False,
 }  # fmt: skip
 _SHARED = {**_TEXT, "num_key_value_heads": 2, "head_dim": 8}
-_PLACES = {name: value for name, value in _TEXT.items() if name not in ("vocab_size", "use_cache")}
+_UNCACHED = {name: value for name, value in _TEXT.items() if name not in ("vocab_size", "use_cache")}
 _IMAGE = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37, "image_size": 32,
     "patch_size": 8,
@@ -45,7 +45,7 @@ _CONVOLUTIONS = {
     "depths": [1, 1, 1, 1], "hidden_sizes": [8, 16, 24, 32], "embedding_size": 8, "num_channels": 3,
 }  # fmt: skip
 _SOUND = {
-    **_PLACES, "conv_dim": (16, 16), "conv_kernel": (10, 3), "conv_stride": (5, 2), "num_feat_extract_layers": 2,
+    **_UNCACHED, "conv_dim": (16, 16), "conv_kernel": (10, 3), "conv_stride": (5, 2), "num_feat_extract_layers": 2,
     "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 2, "vocab_size": _WORDS,
 }  # fmt: skip
 _GPT2 = {"vocab_size": _WORDS, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "use_cache": False}
@@ -112,7 +112,7 @@ _ARCHITECTURES: dict[str, dict[str, dict[str, Any]]] = {
     },
     "spectrum": {
         "whisper": {**_TWO, "num_mel_bins": 8, "max_source_positions": 30, "max_target_positions": 32},
-        "audio-spectrogram-transformer": {**_PLACES, "patch_size": 4, "max_length": 24, "num_mel_bins": 16,
+        "audio-spectrogram-transformer": {**_UNCACHED, "patch_size": 4, "max_length": 24, "num_mel_bins": 16,
             "frequency_stride": 4, "time_stride": 4},
     },
     "image and text": {

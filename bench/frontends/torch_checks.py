@@ -1,4 +1,4 @@
-"""What looking at indices costs `torch.compile(backend="tilewright")`: a graph with the option "checks" and without.
+"""Cost of index checks in `torch.compile(backend="tilewright")`: a graph with the option "checks" and without.
 
     python bench/frontends/torch_checks.py [--seconds 4] [PATTERN ...]
 

@@ -71,7 +71,7 @@ def relative(found: list[torch.Tensor], wanted: list[torch.Tensor], least: float
 
 
 def in_float64(case: Case) -> list[torch.Tensor] | None:
-    """What the network gives in double precision; None where it cannot run so."""
+    """The network's results in double precision; None where it cannot run so."""
     module = copy.deepcopy(case.module).double()
     args, kwargs = torch.utils._pytree.tree_map(_wide, (case.args, case.kwargs))
     try:
@@ -101,21 +101,21 @@ def by_compile(case: Case, threads: int | None) -> tuple[list[torch.Tensor], str
     """The outputs by `torch.compile`, with what ran in PyTorch and how often Dynamo broke the graph."""
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         options = {"threads": threads} if threads else {}
         found = tensors(torch.compile(case.module, backend=backend, options=options)(*case.args, **case.kwargs))
     breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
-    return found, (f"{breaks} breaks of Dynamo's own" if breaks else "") + fallen(told)
+    return found, (f"{breaks} breaks of Dynamo's own" if breaks else "") + fallen(caught)
 
 
 def measure_batches(case: Case, threads: int | None) -> str:
-    """How far batches of several sizes are from eager mode's by one `torch.compile` with symbolic dimensions."""
+    """Difference of batches of several sizes from eager mode's, by one `torch.compile` with symbolic dimensions."""
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     compiled = torch.compile(case.module, backend=backend, dynamic=True, options={"threads": threads})
     apart = []
-    with torch.no_grad(), warnings.catch_warnings(record=True) as told:
+    with torch.no_grad(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for batch in _BATCHES:
             args, kwargs = torch.utils._pytree.tree_map(
@@ -125,17 +125,17 @@ def measure_batches(case: Case, threads: int | None) -> str:
             apart.append(relative(tensors(compiled(*args, **kwargs)), wanted))
     graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     listed = ", ".join(f"{one:.1e}" for one in apart)
-    return f"batches of {', '.join(map(str, _BATCHES))} differ by {listed} in {graphs} graphs{fallen(told)}"
+    return f"batches of {', '.join(map(str, _BATCHES))} differ by {listed} in {graphs} graphs{fallen(caught)}"
 
 
 def _repeated(value: Any, batch: int) -> Any:
-    """As many rows as asked for, the first ones again and again."""
+    """The requested number of rows, the first ones again and again."""
     return value[torch.arange(batch) % len(value)] if isinstance(value, torch.Tensor) else value
 
 
-def fallen(told: list[warnings.WarningMessage]) -> str:
-    """What ran in PyTorch, and why."""
-    back = [" ".join(str(one.message).split())[:300] for one in told if issubclass(one.category, FallbackWarning)]
+def fallen(caught: list[warnings.WarningMessage]) -> str:
+    """The parts that ran in PyTorch, with the reasons."""
+    back = [" ".join(str(one.message).split())[:300] for one in caught if issubclass(one.category, FallbackWarning)]
     return "".join(f"; in PyTorch: {one}" for one in dict.fromkeys(back))
 
 
@@ -158,18 +158,18 @@ def trained(module: torch.nn.Module, case: Case, run: Callable[..., Any]) -> lis
 
 
 def measure_training(case: Case, threads: int | None) -> str:
-    """How far a step of training is from eager mode's: elements of gradients over the largest of all, and weights."""
+    """Difference of a step of training from eager mode's: gradients over the largest of all, and weights."""
     eager, ours, exact = (copy.deepcopy(case.module) for _ in range(3))
     wanted = trained(eager, case, eager)
     wide = Case(exact.double(), *torch.utils._pytree.tree_map(_wide, (case.args, case.kwargs)))
     right = trained(exact, wide, exact)
     torch._dynamo.reset()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = trained(ours, case, torch.compile(ours, backend=backend, options={"threads": threads}))
     apart = [_step_difference(one, other) for one, other in ((found, wanted), (wanted, right), (found, right))]
     from_exact = f"eager {apart[1]:.1e} and ours {apart[2]:.1e} from float64"
-    return f"a step of training differs by {apart[0]:.1e}, {from_exact}{fallen(told)}"
+    return f"a step of training differs by {apart[0]:.1e}, {from_exact}{fallen(caught)}"
 
 
 def _step_difference(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> float:
@@ -189,7 +189,7 @@ WAYS = {"export": by_export, "compile": by_compile}
 
 
 def measure(case: Case, ways: Iterable[str], threads: int | None) -> str:
-    """What is to be said of a network: of each way whether it agrees."""
+    """Report on a network: the agreement of each way to run it."""
     alone = {"train": measure_training, "batches": measure_batches}
     if (way := next(iter(ways))) in alone:
         return alone[way](case, threads)
@@ -211,25 +211,27 @@ def measure(case: Case, ways: Iterable[str], threads: int | None) -> str:
                 continue
             apart = relative(case.in_order(found, yardstick), yardstick)
             agrees = apart <= BOUND or apart <= TIMES * own
-            told = f"{way} {'agrees' if agrees else 'DIFFERS'} {apart:.1e} in {time.perf_counter() - began:.0f} s"
-            parts.append(f"{told} ({note})" if note else told)
+            shown = f"{way} {'agrees' if agrees else 'DIFFERS'} {apart:.1e} in {time.perf_counter() - began:.0f} s"
+            parts.append(f"{shown} ({note})" if note else shown)
     return "; ".join(parts)
 
 
-def _child(name: str, build: Callable[[str], Any], told_of: Measure, options: argparse.Namespace, sender: Any) -> None:
+def _child(
+    name: str, build: Callable[[str], Any], report_of: Measure, options: argparse.Namespace, sender: Any
+) -> None:
     torch.manual_seed(0)
     resource.setrlimit(resource.RLIMIT_CPU, (options.limit, options.limit))
     try:
-        line = told_of(build(name), options.ways.split(","), options.threads)
+        line = report_of(build(name), options.ways.split(","), options.threads)
     except Exception as error:  # the other networks are tried
         line = f"FAILS before: {type(error).__name__}: {' '.join(str(error).split())[:400]}"
     sender.send(line)
 
 
-def _in_process(name: str, build: Callable[[str], Any], told_of: Measure, options: argparse.Namespace) -> str:
+def _in_process(name: str, build: Callable[[str], Any], report_of: Measure, options: argparse.Namespace) -> str:
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(name, build, told_of, options, sender))
+    child = context.Process(target=_child, args=(name, build, report_of, options, sender))
     child.start()
     sender.close()
     try:
@@ -243,9 +245,9 @@ def _in_process(name: str, build: Callable[[str], Any], told_of: Measure, option
 
 
 def compare_all(
-    names: Callable[[], Iterable[str]], build: Callable[[str], Any], description: str, told_of: Measure = measure
+    names: Callable[[], Iterable[str]], build: Callable[[str], Any], description: str, report_of: Measure = measure
 ) -> None:
-    """Print a line for each of `names` (or those of the command line): what `told_of` says of the case that `build`
+    """Print a line for each of `names` (or those of the command line): what `report_of` says of the case that `build`
     makes."""
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
     parser.add_argument("names", nargs="*")
@@ -262,7 +264,7 @@ def compare_all(
     for name in options.names or names():
         if name in done or time.monotonic() - began > options.seconds:
             continue
-        line = f"{name}: {_in_process(name, build, told_of, options)}"
+        line = f"{name}: {_in_process(name, build, report_of, options)}"
         print(line, flush=True)
         if options.file is not None:
             with options.file.open("a") as file:

@@ -1,4 +1,4 @@
-"""Which overloads of core ATen are in programs that agree with eager mode, and where from.
+"""Overloads of core ATen in programs that agree with eager mode, with the programs.
 
     python bench/frontends/torch_core.py [--samples 2] [--part 0/4] [--own] [--json FILE]
 
@@ -230,7 +230,7 @@ OWN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 def agrees(function: Any, tensors: list[Any]) -> tuple[bool, set[str]]:
-    """Whether a function agrees when it is exported and decomposed to core ATen, and the overloads that it becomes."""
+    """Agreement of a function exported and decomposed to core ATen, and the overloads that it becomes."""
     wanted = function(*[tensor.clone() for tensor in tensors])
     program = torch.export.export(function, tuple(tensors), strict=False).run_decompositions()
     names = {str(node.target) for node in calls(program)}

@@ -1,4 +1,4 @@
-"""Whether `torch.compile(backend="tilewright")` can be dropped in: programs of users beside eager mode and `aot_eager`.
+"""`torch.compile(backend="tilewright")` as a drop-in: programs of users beside eager mode and `aot_eager`.
 
     python bench/frontends/torch_dropin.py [--seed 0] [--random 40] [--seconds 500] [NAME ...]
 
@@ -41,18 +41,18 @@ _BACKENDS = {"eager": None, "aot_eager": "aot_eager", "ours": "tilewright"}
 
 
 def _run(program: Callable[[Way], Any], backend: str | None) -> tuple[Any, list[str], str]:
-    """What is seen of a run, its fallbacks, and the report of coverage."""
+    """The visible results of a run, its fallbacks, and the report of coverage."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     torch_report(reset=True)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         way = Way(backend)
         try:
             found = seen_of(program(way), way)
         except Exception as error:  # to be compared
             found = ("raises", type(error).__name__, " ".join(str(error).split())[:300])
-    left = [" ".join(str(one.message).split())[:200] for one in told if issubclass(one.category, FallbackWarning)]
+    left = [" ".join(str(one.message).split())[:200] for one in caught if issubclass(one.category, FallbackWarning)]
     return found, left, str(torch_report()).partition("\n")[0]
 
 
@@ -116,8 +116,8 @@ def main() -> None:
         counts[verdict] += 1
         fallen += bool(left)
         if options.verbose or left or verdict not in ("agrees", "as aot_eager"):
-            told = f"{verdict}: {difference}" if difference else verdict
-            print(f"{name}: {told}; {coverage}" + (f"; {left}" if left else ""), flush=True)
+            outcome = f"{verdict}: {difference}" if difference else verdict
+            print(f"{name}: {outcome}; {coverage}" + (f"; {left}" if left else ""), flush=True)
     print(f"{sum(counts.values())} programs, random ones from seed {options.seed}: {counts}; {fallen} fell back")
 
 

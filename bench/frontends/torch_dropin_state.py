@@ -122,19 +122,19 @@ def forward_hooks(way: Way) -> Any:
 
 @program
 def gradient_hooks(way: Way) -> Any:
-    x, y, told = way.draw(3, 4, grad=True), way.draw(3, 4), []
-    x.register_hook(lambda gradient: told.append(tuple(gradient.stride())))
+    x, y, seen = way.draw(3, 4, grad=True), way.draw(3, 4), []
+    x.register_hook(lambda gradient: seen.append(tuple(gradient.stride())))
     x.register_hook(lambda gradient: gradient * 3)
     (way.compiled(lambda x, y: (x * y).tanh())(x, y)).sum().backward()
-    return x.grad, told
+    return x.grad, seen
 
 
 @program
 def backward_hooks_of_modules(way: Way) -> Any:
-    net, told = net_of(), []
-    net[0].register_full_backward_hook(lambda module, into, out: told.append(len(out)))
+    net, seen = net_of(), []
+    net[0].register_full_backward_hook(lambda module, into, out: seen.append(len(out)))
     way.compiled(net)(way.draw(5, 4)).sum().backward()
-    return [one.grad for one in net.parameters()], told
+    return [one.grad for one in net.parameters()], seen
 
 
 @program

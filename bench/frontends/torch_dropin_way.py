@@ -1,4 +1,4 @@
-"""How a program of `torch_dropin.py` runs, and what is seen of its results."""
+"""Ways to run a program of `torch_dropin.py`, and the visible properties of its results."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Program = Callable[["Way"], Any]
 
 
 class Way:
-    """How a program runs: eagerly (`backend` None) or by `torch.compile`. `inputs` are tensors that results may share
-    memory with, in the order in which the program made them; `short`, that it computes in floats of 16 bits."""
+    """A way to run a program: eagerly (`backend` None) or by `torch.compile`. `inputs` are tensors that results may
+    share memory with, in the order in which the program made them; `short`, that it computes in floats of 16 bits."""
 
     def __init__(self, backend: str | None) -> None:
         self.backend = backend
@@ -35,7 +35,7 @@ class Way:
 
 
 def seen_of(result: Any, way: Way) -> tuple[Any, Any, Any, list[torch.Tensor]]:
-    """What a user may see of a result: its structure, what its tensors are, what shares memory, and the values."""
+    """The visible properties of a result: structure, kinds of tensors, shared memory, values."""
     leaves: list[Any] = []
     structure = _structure(result, leaves)
     tensors = [one for one in leaves if isinstance(one, torch.Tensor)]

@@ -105,7 +105,7 @@ def _unlike(found: list[Any], right: list[Any], count: int) -> str:
 
 
 def judge(entry: Any, sample: Any, training: bool, seed: int) -> tuple[str, str]:
-    """How a sample went, in a word, and why."""
+    """The outcome of a sample, in a word, and the reason."""
     torch._dynamo.reset()
     function, tensors = _call(entry, sample)
     if any(isinstance(leaf, torch.Tensor) and leaf.layout != torch.strided for leaf in tensors):
@@ -136,8 +136,8 @@ def judge(entry: Any, sample: Any, training: bool, seed: int) -> tuple[str, str]
         torch._dynamo.reset()
         other = _run(torch.compile(function, backend="aot_eager"), tensors, training, sample, seed)
         return ("as AOTAutograd", "") if _unlike(other, right, count) else ("wrong", why)
-    told = [str(one.message) for one in caught if isinstance(one.message, FallbackWarning)]
-    return ("fell back", told[0][:300]) if told else ("agreed", "")
+    messages = [str(one.message) for one in caught if isinstance(one.message, FallbackWarning)]
+    return ("fell back", messages[0][:300]) if messages else ("agreed", "")
 
 
 def _too_long(*_: Any) -> None:

@@ -53,7 +53,7 @@ def once(run: Any, module: Any, given: Any, training: bool) -> tuple[list[Any], 
 
 
 def judge(info: Any, sample: Any, training: bool) -> tuple[str, str]:
-    """How a module went, in a word, and why."""
+    """The outcome of a module, in a word, and the reason."""
     built, given = sample.constructor_input, sample.forward_input
     torch.manual_seed(0)
     torch._dynamo.reset()
@@ -73,9 +73,9 @@ def judge(info: Any, sample: Any, training: bool) -> tuple[str, str]:
             found = once(torch.compile(other, backend=backend), other, given, training)
         except Exception as error:
             return "failed", f"{type(error).__name__}: {error}"[:400]
-    said = [str(one.message) for one in seen if issubclass(one.category, FallbackWarning)]
-    if said:
-        return "fallback", said[0][:300]
+    messages = [str(one.message) for one in seen if issubclass(one.category, FallbackWarning)]
+    if messages:
+        return "fallback", messages[0][:300]
     states = [[*one.state_dict().values()] for one in (module, other)]
     for ours, right in zip((*found, states[1]), (*wanted, states[0])):
         if len(ours) != len(right):

@@ -1,4 +1,4 @@
-"""Whether networks of torchvision with random weights agree with eager mode.
+"""Agreement of networks of torchvision, with random weights, with eager mode.
 
     python bench/frontends/torch_networks.py [--ways export,compile] [--file FILE] [--seconds 500] [NAME ...]
 
@@ -78,7 +78,7 @@ def case_of(name: str) -> Case:
 
 
 def _box_by_box(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> list[torch.Tensor]:
-    """What was detected in the order of `wanted`: each with the nearest box of its label that is left."""
+    """The detections in the order of `wanted`: each with the nearest box of its label that is left."""
     if [one.shape for one in found] != [one.shape for one in wanted]:
         return found
     boxes = next(position for position, one in enumerate(wanted) if one.dim() == 2 and one.shape[1] == 4)

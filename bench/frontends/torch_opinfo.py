@@ -1,4 +1,4 @@
-"""How many of PyTorch's own operator samples (OpInfo, float32) import and agree with eager mode.
+"""Import of PyTorch's own operator samples (OpInfo, float32), and their agreement with eager mode.
 
     python bench/frontends/torch_opinfo.py [--samples 3] [--part 0/4] [--from 0] [--compiled] [--file FILE]
         [--seconds 500] [PATTERN ...]
@@ -84,7 +84,7 @@ def draws(program: Any) -> bool:
 
 
 def judge(entry: Any, sample: Any, compiled: bool) -> tuple[str, str]:
-    """How a sample went, in a word, and why."""
+    """The outcome of a sample, in a word, and the reason."""
     leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     fixed = {index: leaf for index, leaf in enumerate(leaves) if not isinstance(leaf, torch.Tensor)}
@@ -137,7 +137,7 @@ def _too_long(*_: Any) -> None:
 
 
 def judged_in_time(entry: Any, sample: Any, compiled: bool) -> tuple[str, str]:
-    """How a sample went, within the limit."""
+    """The outcome of a sample, within the limit."""
     signal.setitimer(signal.ITIMER_PROF, _LIMIT)
     try:
         return judge(entry, sample, compiled)

@@ -68,7 +68,7 @@ def network(name: str) -> tuple[torch.nn.Module, tuple[Any, ...]]:
 
 
 def ways_of(module: Any, inputs: tuple[Any, ...], threads: int) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """What runs a network beside eager PyTorch, by name, compared with it, one after another."""
+    """Engines that run a network beside eager PyTorch, by name, compared with it, one after another."""
     wanted = [value.numpy() for value in torch.utils._pytree.tree_leaves(module(*inputs))]
     model = tilewright.compile(module, inputs, threads=threads, cache=False)
     feed = {spec.name: value.numpy() for spec, value in zip(model.inputs, inputs)}

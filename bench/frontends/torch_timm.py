@@ -1,4 +1,4 @@
-"""Whether networks of timm with random weights agree with eager mode: the smallest of each family.
+"""Agreement of networks of timm, with random weights, with eager mode: the smallest of each family.
 
     python bench/frontends/torch_timm.py [--ways export,compile] [--file FILE] [--seconds 500] [NAME ...]
 

@@ -1,4 +1,4 @@
-"""Whether tiny models of `transformers` with random weights agree with eager mode.
+"""Agreement of tiny models of `transformers`, with random weights, with eager mode.
 
     python bench/frontends/torch_transformers.py [--ways compile,export,generate,train] [NAME ...]
 
@@ -145,7 +145,7 @@ def by_export(model: Any, inputs: Inputs) -> float:
 
 
 def by_generate(model: Any, inputs: Inputs) -> float:
-    """0 where `generate` gives the same tokens, else 1."""
+    """0 where `generate` returns the same tokens, else 1."""
     given = {name: value for name, value in inputs(2, 5).items() if name not in ("use_cache", "decoder_input_ids")}
     options = {"max_new_tokens": 8, "do_sample": False, "pad_token_id": 2}
     wanted, plain = model.generate(**given, **options), model.forward
@@ -185,10 +185,10 @@ def measure(name: str, way: str) -> str:
     if way == "generate" and not model.can_generate():
         return f"{name} {way}: generates nothing"
     began = time.perf_counter()
-    with torch.no_grad(), warnings.catch_warnings(record=True) as told:
+    with torch.no_grad(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = _WAYS[way](model, inputs)
-    reasons = [" ".join(str(one.message).split()) for one in told if issubclass(one.category, FallbackWarning)]
+    reasons = [" ".join(str(one.message).split()) for one in caught if issubclass(one.category, FallbackWarning)]
     return "; ".join([f"{name} {way}: {found:.1e}, {time.perf_counter() - began:.0f} s", *dict.fromkeys(reasons)])
 
 

@@ -1,4 +1,4 @@
-"""Whether programs written as PyTorch's users write them agree with eager mode: networks, training, state, functions.
+"""Agreement of programs as PyTorch's users write them with eager mode: networks, training, state, functions.
 
     python bench/frontends/torch_uses.py [--file FILE] [--seconds 500] [NAME ...]
 

@@ -406,7 +406,7 @@ def transformer_of_words(way: Way) -> Any:
             super().__init__()
             self.words = nn.Embedding(13, 8, padding_idx=0)
             positions = torch.arange(16)[:, None] * torch.exp(torch.arange(0, 8, 2) * (-math.log(1e4) / 8))
-            self.register_buffer("places", torch.stack([positions.sin(), positions.cos()], -1).flatten(1))
+            self.register_buffer("positions", torch.stack([positions.sin(), positions.cos()], -1).flatten(1))
             self.transformer = nn.Transformer(8, 2, 1, 1, 16, dropout=0.0, batch_first=True)
             self.out = nn.Linear(8, 13)
             self.out.weight = self.words.weight

@@ -52,7 +52,7 @@ def _enter_caches() -> None:
         def exported(way: Way, how: str = how) -> Any:
             steps = torch.export.Dim("steps", min=1, max=12)
             net = way.wide(_Cached(how)).eval()
-            made = way.exported(net, (way.draw(1, 5, 8), torch.arange(5)), {"x": {1: steps}, "places": {0: steps}})
+            made = way.exported(net, (way.draw(1, 5, 8), torch.arange(5)), {"x": {1: steps}, "positions": {0: steps}})
             return _decode(made, way)
 
         exported.__name__ = f"cache_by_{how}_exported"

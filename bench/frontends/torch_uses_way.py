@@ -1,4 +1,4 @@
-"""How a program of `torch_uses.py` runs: eagerly, in float32 or float64, or by this package; and what is said of it."""
+"""Ways to run a program of `torch_uses.py`, eagerly in float32 or float64 or by this package, and the report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def program(function: Program) -> Program:
 
 
 class Way:
-    """How a program runs: eagerly, in float32 or float64, or compiled by this package."""
+    """A way to run a program: eagerly, in float32 or float64, or compiled by this package."""
 
     def __init__(self, ours: bool = False, wide: bool = False, threads: int | None = None) -> None:
         self.ours, self._wide, self._threads = ours, wide, threads
@@ -97,7 +97,7 @@ def _run(function: Program, way: Way) -> list[torch.Tensor]:
 
 
 def measure(function: Program, _ways: Sequence[str], threads: int | None) -> str:
-    """What is to be said of a program."""
+    """Report on a program."""
     eager = _run(function, Way())
     try:
         exact = _run(function, Way(wide=True))
@@ -110,7 +110,7 @@ def measure(function: Program, _ways: Sequence[str], threads: int | None) -> str
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = _run(function, Way(ours=True, threads=threads))
     counters = torch._dynamo.utils.counters
@@ -119,7 +119,7 @@ def measure(function: Program, _ways: Sequence[str], threads: int | None) -> str
     breaks = "; ".join(" ".join(str(reason).split())[:160] for reason in counters["graph_break"])
     parts = [
         f"eager {own:.1e} from float64, ours {apart:.1e} of {len(found)} tensors",
-        f"{counters['stats']['unique_graphs']} graphs{fallen(told)}",
+        f"{counters['stats']['unique_graphs']} graphs{fallen(caught)}",
         *([f"breaks: {breaks}"] if breaks else []),
         f"{'agrees' if agrees else 'DIFFERS'} in {time.perf_counter() - began:.0f} s",
     ]

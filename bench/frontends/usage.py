@@ -1,4 +1,4 @@
-"""How often trained models use which operators of their formats, for docs/frontends.md.
+"""Counts of the operators that trained models use, by format, for docs/frontends.md.
 
     python -m bench.frontends.usage        # writes bench/frontends/usage.json
 
@@ -29,7 +29,7 @@ PATTERNS = {
 
 
 def counted(function: Callable[..., Any], name_of: Callable[..., str], counts: Counter[str]) -> Callable[..., Any]:
-    """`function`, which looks for a converter, with what it is asked for counted."""
+    """`function`, which looks for a converter, with its look-ups counted."""
 
     def find(*args: Any, **options: Any) -> Any:
         counts[name_of(*args)] += 1

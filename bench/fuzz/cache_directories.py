@@ -35,7 +35,7 @@ State = dict[str, tuple[Any, ...]]
 
 
 def contents_of(key: str) -> bytes:
-    """What is put under a key: the same whoever puts it, of 0 to 400 bytes."""
+    """The contents stored under a key: the same whoever stores them, of 0 to 400 bytes."""
     chance = random.Random(key)
     return chance.randbytes(chance.randrange(400))
 
@@ -156,7 +156,7 @@ def _read(path: Path) -> bytes:
 
 
 def case(number: int, folder: Path) -> list[str]:
-    """What went wrong in the case `number`."""
+    """The findings of the case `number`."""
     chance = random.Random(f"cache {number}")
     plant(chance, folder)
     before, bound = state_of(folder), chance.choice([0, 1, 300, 1000, 5000])
@@ -186,7 +186,7 @@ def case(number: int, folder: Path) -> list[str]:
 
 
 def survey(numbers: range, tell: Callable[[str], None] = print) -> int:
-    """Run the cases `numbers`; how many had findings, each told with its number."""
+    """Run the cases `numbers`; the number of those with findings, each printed with its number."""
     bad = 0
     for number in numbers:
         with tempfile.TemporaryDirectory(prefix="caches-") as folder:
@@ -198,7 +198,7 @@ def survey(numbers: range, tell: Callable[[str], None] = print) -> int:
 
 
 def main() -> int:
-    """Run what the command line asks for; the exit status."""
+    """Run the cases of the command line; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0, help="the number of the first case")

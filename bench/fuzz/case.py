@@ -13,7 +13,7 @@ import onnx
 
 @dataclass(frozen=True)
 class Settings:
-    """How a case is compiled and run."""
+    """Options by which a case is compiled and run."""
 
     opt_level: int = 3
     threads: int = 1
@@ -32,7 +32,7 @@ class Case:
     feeds: dict[str, Any]
     settings: Settings = Settings()
     undefined: frozenset[str] = frozenset()
-    #: Operators of which the draft had to give up a call: no reference ran it.
+    #: Operators of which the draft had to drop a call: no reference ran it.
     rejected: dict[str, int] = field(default_factory=dict)
 
     def with_model(self, model: onnx.ModelProto, feeds: dict[str, Any]) -> Case:

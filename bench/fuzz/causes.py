@@ -17,7 +17,7 @@ BY_BOTH = (
 )
 #: Where onnxruntime 1.31 and the evaluator of onnx 1.23 differ: a pattern of "OPERATOR of TYPE", and the reason.
 DISAGREEMENTS = (
-    (r"Max(Roi)?Pool of \w+, not finite", "references drop NaN, or not, by its place in the window; ours keeps it"),
+    (r"Max(Roi)?Pool of \w+, not finite", "references drop NaN, or not, by its position in the window; ours keeps it"),
     (rf"{SAMPLING} of \w+, not finite", "whether a neighbour of weight 0 that is not finite counts"),
     (r"PRelu of \w+, not finite", "the evaluator multiplies by the slope where it takes the element itself, too"),
     (r"LinearClassifier of \w+, not finite", "which class is the largest where a score is NaN"),
@@ -33,13 +33,13 @@ DISAGREEMENTS = (
     (r"StringSplit of", "an empty text has one part, as in Python; for onnxruntime it has none"),
     (r"StringNormalizer of", "the evaluator takes stop words and accents out of the middle of texts"),
     (r"(Loop|Scan) of", "the evaluator joins scanned outputs, and needs a condition"),
-    (r"(Optional|OptionalGetElement) of", "the evaluator gives a list"),
+    (r"(Optional|OptionalGetElement) of", "the evaluator returns a list"),
     (r"Erf of float64", "the evaluator computes erf in float32"),
     (r"Gelu of float64", "constants and erf of the references are float32"),
     (r"(HardSigmoid|HardSwish|Selu|Celu|Elu|LeakyRelu) of float64", "the evaluator's constants are float64"),
     (r"(\w+Window) of", "the evaluator computes in float64, onnxruntime in float32"),
-    (r"(GridSample|DeformConv|RoiAlign|Resize|AffineGrid) of float64", "a reference computes places in float32"),
-    (r"AffineGrid of", "the one place along an axis is at -1 or at 0"),
+    (r"(GridSample|DeformConv|RoiAlign|Resize|AffineGrid) of float64", "a reference computes coordinates in float32"),
+    (r"AffineGrid of", "the one coordinate along an axis is at -1 or at 0"),
     (r"(MaxPool|LpPool|AveragePool) of", "the evaluator takes ceil_mode and uneven pads otherwise"),
     (r"ConvTranspose of", "auto_pad and output_padding are put on different sides"),
     (r"(QLinearConv|ConvInteger) of", "the evaluator takes data of rank 3 for one sample, and rounds once more"),
@@ -60,11 +60,11 @@ DISAGREEMENTS = (
 #: Where ours agrees with one of the two, and why the other is off; ours may not differ from both there.
 ONE_IS_RIGHT = (
     (r"RoiAlign of", "the evaluator takes half pixels at opsets 10 to 15 too, which have none"),
-    (r"ai.onnx.ml.LinearRegressor of", "the evaluator gives NaN where there are no intercepts"),
+    (r"ai.onnx.ml.LinearRegressor of", "the evaluator returns NaN where there are no intercepts"),
     (r"Slice of", "an end of the largest integer and a negative step: onnxruntime takes an element that is not there"),
     (r"Gather of object", "onnxruntime leaves texts empty where whole blocks of them are gathered"),
     (r"Col2Im of", "onnxruntime puts columns of dilated windows along one axis elsewhere"),
-    (r"Reduce(Max|Min) of \w+, not finite", "onnxruntime drops NaN, or not, by its place"),
+    (r"Reduce(Max|Min) of \w+, not finite", "onnxruntime drops NaN, or not, by its position"),
     (r"Clip of \w+, not finite", "onnxruntime clips infinity to the largest number where there is no maximum"),
     (r"(Reduce(Sum|Prod|L1)|Einsum) of int", "onnxruntime stops at the ends of the type; ours and the evaluator wrap"),
     (r"Shrink of u?int32", "onnxruntime stops at the ends of the type"),
@@ -94,7 +94,7 @@ def _named(where: str) -> list[str]:
 
 
 def is_known(where: str, agreeing: tuple[str, ...]) -> bool:
-    """Whether references that agree with each other, or one alone, are known to be wrong on an operator and type."""
+    """True if references that agree with each other, or one alone, are known to be wrong on an operator and type."""
     if len(agreeing) == 2:
         return any(re.search(pattern, name) for pattern in BY_BOTH for name in _named(where))
     return _reason(where, DISAGREEMENTS) != UNEXPLAINED

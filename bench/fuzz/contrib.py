@@ -87,7 +87,7 @@ def fused_conv(draw: Draft, operator: str) -> None:
 
 
 def bytes_product(draw: Draft, operator: str) -> None:
-    """Products with integer weights that give floats: DynamicQuantizeMatMul, MatMulIntegerToFloat."""
+    """Products with integer weights that return floats: DynamicQuantizeMatMul, MatMulIntegerToFloat."""
     dynamic = operator == "DynamicQuantizeMatMul"
     element = T.FLOAT if dynamic else draw.choice(_BYTES)
     left = draw.operand([element], kind="small", fits=lambda v: v.rank >= 2 and 0 not in v.shape)

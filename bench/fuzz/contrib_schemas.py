@@ -66,7 +66,7 @@ def _parameters(given: Sequence[Any]) -> list[OpSchema.FormalParameter]:
 
 
 class _Inference:
-    """What ONNX calls to learn the types of a node's results."""
+    """The function that ONNX calls to learn the types of a node's results."""
 
     def __init__(self, operator: str) -> None:
         self._operator = operator

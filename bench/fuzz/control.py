@@ -44,7 +44,7 @@ def _own(body: Draft, elements: tuple[int, ...] | None = None) -> Value:
 
 
 def branch(draw: Draft, operator: str) -> None:
-    """If on a constant or an input; both branches give tensors of one type, at times of different shapes."""
+    """If on a constant or an input; both branches return tensors of one type, at times of different shapes."""
     condition = draw.known(np.array(draw.chance(0.5)), 0.3)
     if not draw.tensors([T.FLOAT]):
         draw.leaf(T.FLOAT, draw.shape())
@@ -67,7 +67,7 @@ def loop(draw: Draft, operator: str) -> None:
     element = draw.choice([T.FLOAT, T.INT64, T.INT32, T.DOUBLE])
     state = draw.operand([element], fits=lambda v: v.rank < 4)
     scanned = draw.chance(0.6)
-    # What no iteration gives has no size where sizes are open.
+    # A result without iterations has no known size where dimensions are symbolic.
     trips = draw.known(np.array(draw.integer(int(scanned), 4), np.int64), 0.5)
     body = Draft(0, draw.opset, draw)
     count = Value(draw.name(), np.array(0, np.int64), T.INT64)

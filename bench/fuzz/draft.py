@@ -127,7 +127,7 @@ class Draft:
         return self.schema(operator).since_version
 
     def takes(self, operator: str, name: str) -> bool:
-        """Whether the operator has an input or an attribute of this name, at this opset."""
+        """True if the operator has an input or an attribute of this name, at this opset."""
         schema = self.schema(operator)
         return name in schema.attributes or any(entry.name == name for entry in schema.inputs)
 
@@ -265,7 +265,7 @@ class Draft:
         return made
 
     def withdraw(self) -> None:
-        """Take the last node back, with what it gives."""
+        """Take the last node back, with its results."""
         names = set(self.nodes.pop().output)
         self.values = [value for value in self.values if value.name not in names]
 
@@ -296,7 +296,7 @@ def value_type_open(value: Value) -> onnx.TypeProto:
 
 
 def reads(node: onnx.NodeProto) -> set[str]:
-    """What a node reads, its bodies included."""
+    """The names that a node reads, its bodies included."""
     names = set(node.input)
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:

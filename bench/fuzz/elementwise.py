@@ -107,7 +107,7 @@ def shift(draw: Draft, operator: str) -> None:
 
 
 def where(draw: Draft, operator: str) -> None:
-    """Where of three that broadcast."""
+    """The operator Where on three values that broadcast."""
     data = draw.operand([draw.element(operator, 1)])
     other, condition = draw.partner(data), draw.partner(data, [T.BOOL])
     draw.emit(operator, [condition, data, other])
@@ -129,7 +129,7 @@ def clip(draw: Draft, operator: str) -> None:
 
 
 def held(array: np.ndarray, element: int) -> bool:
-    """Whether the numbers of an array are in the range of an element type, so that a cast to it is defined."""
+    """True if the numbers of an array are in the range of an element type, so that a cast to it is defined."""
     if array.dtype.kind == "O":
         return False
     if element == T.FLOAT8E8M0:  # powers of two alone
@@ -158,7 +158,7 @@ def cast(draw: Draft, operator: str) -> None:
 
 
 def _targets(draw: Draft) -> list[int]:
-    """The types that Cast gives at this opset."""
+    """The types that Cast returns at this opset."""
     texts = draw.schema("Cast").outputs[0].types
     return [e for e in draw.elements("Cast") if f"tensor({T.DataType.Name(e).lower()})" in texts]
 

@@ -70,7 +70,7 @@ class Record:
 
 
 def same_failure(worker: Worker, outcome: Outcome, folder: Path) -> Callable[[Case], bool]:
-    """Whether a smaller case fails as the first did."""
+    """True if a smaller case fails as the first did."""
 
     def fails(case: Case) -> bool:
         path = folder / f"trial-{outcome.seed}.case"
@@ -140,7 +140,7 @@ def run(
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """How many ended how, the findings by message, and the disagreements of the references by cause."""
+    """Counts of outcomes, the findings by message, and the disagreements of the references by cause."""
     found = list(outcomes)
     counts = Counter(outcome.outcome for outcome in found)
     rows = ["| outcome | graphs |", "|---|---|", *(f"| {name} | {counts[name]} |" for name in OUTCOMES if counts[name])]

@@ -64,7 +64,7 @@ def gather_nd(draw: Draft, operator: str) -> None:
 
 
 def _reduction(draw: Draft, operator: str) -> str | None:
-    """How a scattering operator combines; None where it replaces."""
+    """The reduction of a scattering operator; None where it replaces."""
     since = draw.since(operator)
     kinds = ["none", *(["add", "mul"] if since >= 16 else []), *(["max", "min"] if since >= 18 else [])]
     return draw.choice([None, *kinds])

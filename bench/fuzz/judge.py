@@ -1,4 +1,4 @@
-"""Whether a case is right: ours beside the references, and how far rounding may carry two right answers apart.
+"""Verdict on a case: ours beside the references, within the distance that rounding may put between right answers.
 
 Elements are compared with a fixed bound first. Where one is out of it, the graph is evaluated again several times with
 the result of each inexact node moved by a few units in the last place: what that does to an element is how far right
@@ -45,12 +45,12 @@ STASHED = frozenset(["LayerNormalization", "RMSNormalization", "GroupNormalizati
 VANISHING = frozenset(["BiasGelu", "FastGelu", "FusedConv", "FusedGemm", "Gelu", "QuickGelu", "Swish"])
 #: Operators that compute positions in float32, which a size multiplies: the share of the largest element, per unit.
 PLACED = frozenset(["DeformConv", "GridSample", "Resize", "RoiAlign", "Upsample"])
-PLACE_SHARE = 8.0
+POSITION_SHARE = 8.0
 RUNS = 6
 
 
 def is_plain_float(array: Array) -> bool:
-    """Whether an array has floats in which sums are computed."""
+    """True if an array has floats in which sums are computed."""
     return str(array.dtype) in _BOUNDS
 
 
@@ -60,7 +60,7 @@ def wide(array: Array) -> Array:
 
 
 def differences(ours: Any, theirs: Any, spread: Array | None = None) -> Array | str:
-    """Which elements differ, or in words why the results cannot be compared; `spread` widens the bound."""
+    """Mask of the elements that differ, or in words why the results cannot be compared; `spread` widens the bound."""
     if isinstance(theirs, list):
         if not isinstance(ours, list) or len(ours) != len(theirs):
             return "another length of the sequence"
@@ -89,7 +89,7 @@ def differences(ours: Any, theirs: Any, spread: Array | None = None) -> Array | 
 
 
 def differs(ours: Any, theirs: Any) -> bool:
-    """Whether two results are not the same within the fixed bound."""
+    """True if two results are not the same within the fixed bound."""
     found = differences(ours, theirs)
     return isinstance(found, str) or bool(found.any())
 
@@ -117,7 +117,7 @@ def moved_runs(model: onnx.ModelProto, feeds: Mapping[str, Any], seed: int) -> l
 
 
 def moved_inputs(rng: np.random.Generator, operator: str, inputs: list[Any]) -> list[Any]:
-    """What a node reads, moved where the node is not exact."""
+    """The inputs of a node, moved where the node is not exact."""
     return inputs if operator in EXACT else [moved(rng, value, 0.0) for value in inputs]
 
 
@@ -125,7 +125,7 @@ def moved_results(rng: np.random.Generator, operator: str, inputs: list[Any], re
     """The results of a node, moved where it is not exact; a sum that overflows on the way does so by its order."""
     if operator in EXACT:
         return results
-    share = PLACE_SHARE if operator in PLACED else 0.1
+    share = POSITION_SHARE if operator in PLACED else 0.1
     results = [moved(rng, value, share, np.float32 if operator in STASHED | PLACED else None) for value in results]
     if operator in VANISHING:
         results = [_moved_by(rng, value, 1e-6) for value in results]
@@ -155,7 +155,7 @@ def _moved_by(rng: np.random.Generator, value: Any, step: float) -> Any:
 
 
 def _is_huge(value: Any) -> bool:
-    """Whether an array has a number so large that products of such overflow."""
+    """True if an array has a number so large that products of such overflow."""
     if not isinstance(value, np.ndarray) or not is_plain_float(value):
         return False
     exact = wide(value)
@@ -209,7 +209,7 @@ def unsteady(theirs: Any, runs: Sequence[Any]) -> tuple[Array, Array | None] | N
 
 
 def stands(model: onnx.ModelProto, feeds: Mapping[str, Any], seed: int, name: str, ours: Any, theirs: Any) -> str:
-    """What is wrong with `ours` beside `theirs`, the rounding of the graph allowed for; empty where nothing is."""
+    """The defect of `ours` beside `theirs`, the rounding of the graph allowed for; empty where nothing is."""
     try:
         runs = [run[name] for run in moved_runs(model, feeds, seed)]
     except ReferenceError_:
@@ -218,7 +218,7 @@ def stands(model: onnx.ModelProto, feeds: Mapping[str, Any], seed: int, name: st
 
 
 def verdict(runs: Sequence[Any], ours: Any, theirs: Any) -> str:
-    """What is wrong with `ours` beside `theirs`, given what other rounding makes of the value; empty where nothing is.
+    """The defect of `ours` beside `theirs`, given what other rounding makes of the value; empty where nothing is.
 
     The first of the `runs` is the one in which nothing was moved; there may be none.
     """

@@ -70,7 +70,7 @@ def _kept(case: Case, nodes: list[onnx.NodeProto], outputs: list[onnx.ValueInfoP
 
 
 def _values(case: Case) -> dict[str, Any]:
-    """What every value of the graph is, as far as a reference tells."""
+    """Every value of the graph, as far as a reference computes it."""
     try:
         return evaluate_nodes(case.model, case.feeds)
     except ReferenceError_:
@@ -85,7 +85,7 @@ def _values(case: Case) -> dict[str, Any]:
 
 
 def _without(case: Case, start: int, stop: int) -> Iterator[Case]:
-    """The case without some nodes: what they give is fed instead, or not given at all."""
+    """The case without some nodes: their results are fed instead, or left out."""
     nodes = list(case.model.graph.node)
     removed = {name for node in nodes[start:stop] for name in node.output if name}
     rest = nodes[:start] + nodes[stop:]

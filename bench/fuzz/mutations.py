@@ -306,7 +306,7 @@ def positions(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 
 def replace_field(data: bytes, number: int) -> bytes:
-    """An artifact with another value in one place of its manifest; as many numbers as there are pairs meet them all."""
+    """An artifact with another value in one field of its manifest; as many numbers as there are pairs meet them all."""
     text, *others = _sections(data)
     manifest = json.loads(text)
     known = list(positions(manifest))
@@ -383,7 +383,7 @@ def saved_seeds(folder: Path) -> list[bytes]:
 
 
 def _outcome(run: Callable[[bytes, Path], None], data: bytes, folder: Path) -> tuple[str, str]:
-    """What became of a case, in one word and in detail."""
+    """The outcome of a case, in one word and in detail."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -410,7 +410,7 @@ def _work(cases: list[tuple[int, bytes]], run: Callable[[bytes, Path], None], fo
 def judge(
     cases: list[tuple[int, bytes]], run: Callable[[bytes, Path], None], folder: Path, seconds: float
 ) -> list[tuple[int, str, str]]:
-    """What became of each case: (number, "accepted", "refused" or a finding, details)."""
+    """The outcome of each case: (number, "accepted", "refused" or a finding, details)."""
     native()  # the pool is the compiler's own: that of a mutated artifact is native code like the rest
     context, found = multiprocessing.get_context("fork"), []
     while cases:
@@ -454,7 +454,7 @@ def made_cases(kind: str, numbers: range, originals: list[bytes]) -> list[tuple[
 
 
 def survey(kind: str, numbers: range, seconds: float) -> tuple[Counter[str], list[tuple[int, str, str]]]:
-    """How often each outcome came of the cases `numbers`, and the findings among them."""
+    """Counts of the outcomes of the cases `numbers`, and the findings among them."""
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
         position = Path(folder)
         originals = saved_seeds(position) if kind != "models" else [m.SerializeToString() for m in seeds().values()]
@@ -467,7 +467,7 @@ def survey(kind: str, numbers: range, seconds: float) -> tuple[Counter[str], lis
 
 
 def main() -> int:
-    """Run what the command line asks for; the exit status."""
+    """Run the cases of the command line; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=("models", "artifacts", "fields"), default="models")
     parser.add_argument("--count", type=int, default=1000)

@@ -1,4 +1,4 @@
-"""Workers that cases run in: one may die or hang, and another takes its place.
+"""Workers that cases run in: one may die or hang, and another replaces it.
 
 What a case may take is counted in its worker's own time: seconds in which it computes, and in which it sleeps. When it
 is ready and others run, or is stopped, no time is counted, so that a busy machine does not make a hang of a case.
@@ -43,7 +43,7 @@ class OwnTime:
         return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
     def _is_asleep(self) -> bool:
-        """Whether no thread of the child is ready to run, or stopped."""
+        """True if no thread of the child is ready to run, or stopped."""
         states = []
         for folder in (self._folder / "task").iterdir():
             with contextlib.suppress(OSError):  # a thread that ended just now
@@ -52,7 +52,7 @@ class OwnTime:
 
     @staticmethod
     def _fields(folder: Path) -> list[str]:
-        """What `stat` says of a process or thread, from its state on (proc(5)); a name before it may hold anything."""
+        """Fields of `stat` of a process or thread from its state on (proc(5)); a name before it may hold anything."""
         return (folder / "stat").read_text().rpartition(")")[2].split()
 
 

@@ -40,7 +40,7 @@ def reduce(draw: Draft, operator: str) -> None:
 
 
 def _overflows(operator: str, data: Value, axes: list[int] | None) -> bool:
-    """Whether a root of squares is beyond the integer type of the data, or the sum for a mean beyond 64 bits."""
+    """True if a root of squares is beyond the integer type of the data, or the sum for a mean beyond 64 bits."""
     if is_float(data.element) or operator not in ("ReduceL2", "ReduceMean"):
         return False
     exact, axis = data.array.astype(np.float64), tuple(axes) if axes else None

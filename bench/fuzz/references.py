@@ -25,7 +25,7 @@ Change = Callable[[Any, list[Any], list[Any]], list[Any]]
 
 
 class ReferenceError_(Exception):
-    """A reference cannot evaluate a model, or gives what the specification excludes."""
+    """A reference cannot evaluate a model, or returns what the specification excludes."""
 
 
 def ir_version(opset: int) -> int:
@@ -63,7 +63,7 @@ def evaluate_nodes(
 
 
 def _require_sound(operator: str, inputs: list[Any]) -> None:
-    """Raise `ReferenceError_` where the evaluator gives another size than ONNX says, or one where there is none.
+    """Raise `ReferenceError_` where the evaluator returns another size than ONNX says, or one where there is none.
 
     It makes a slope that does not broadcast to the data fit somehow, drops empty texts beside stop words, makes the
     values of OneHot of their difference, which may overflow, and rounds integer exponents to floats, which makes even
@@ -102,7 +102,7 @@ def _checked(value: Any, element: int | None, operator: str) -> Any:
         return value
     array = np.asarray(value)
     if element and numpy_type(element) != (np.dtype(object) if array.dtype.kind in "OUST" else array.dtype):
-        raise ReferenceError_(f"the evaluator's {operator} gives {array.dtype}, not {numpy_type(element)}")
+        raise ReferenceError_(f"the evaluator's {operator} returns {array.dtype}, not {numpy_type(element)}")
     return array.astype(object) if array.dtype.kind in "UST" else array
 
 
@@ -189,14 +189,14 @@ def _context(model: onnx.ModelProto) -> Any:
     return context
 
 
-#: Operators of which the evaluator gives results in other shapes than ONNX says.
+#: Operators of which the evaluator returns results in other shapes than ONNX says.
 OTHER_SHAPES = ("Loop", "GlobalMaxPool", "Optional", "OptionalGetElement")
 
 
 def run_node(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Sequence[Any]:
     """The outputs of a model of one node by a reference that can run it; `ReferenceError_` where none can.
 
-    The evaluator is asked first, but for the operators whose results it gives in another shape.
+    The evaluator is asked first, but for the operators whose results it returns in another shape.
     """
     typed = all(output.type.WhichOneof("value") for output in model.graph.output)
     order = [_by_evaluator, run_onnxruntime] if model.graph.node[0].op_type not in OTHER_SHAPES else [run_onnxruntime]

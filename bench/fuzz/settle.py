@@ -1,4 +1,4 @@
-"""Where a case differs from its references: node by node, each by both references and by us alone.
+"""Search for the node at which a case differs from its references: node by node, by both references and by us.
 
 A graph of many nodes has often one that a reference cannot run or runs differently. So a case that matches no reference
 is walked: each node is run on what it is fed by onnxruntime, by ONNX's evaluator and by us. Where the references differ
@@ -61,7 +61,7 @@ class Step:
     engine: Engine
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        """What the node gives, by name, of what it is fed."""
+        """The results of the node, by name, for what it is fed."""
         return dict(zip((output.name for output in self.model.graph.output), self.engine(self.model, feeds)))
 
 
@@ -93,7 +93,7 @@ class Settled:
 
 
 def moved_step(rng: np.random.Generator, step: Step, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node gives with other rounding."""
+    """The results of a node with other rounding."""
     operator = step.model.graph.node[0].op_type
     inputs = moved_inputs(rng, operator, list(feeds.values()))
     results = step.run(dict(zip(feeds, inputs)))
@@ -203,7 +203,7 @@ def time_first(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> tuple[onnx.M
 
 
 def batch_first(model: onnx.ModelProto, results: list[Any]) -> list[Any]:
-    """The results of `time_first` as the model itself gives them."""
+    """The results of `time_first` as the model itself returns them."""
     if not _is_batch_first(model):
         return results
     orders = {4: (2, 0, 1, 3), 3: (1, 0, 2)}
@@ -339,7 +339,7 @@ def _decide(
 
 
 def _are_neighbours(node: onnx.NodeProto, ours: list[Any], theirs: list[Any]) -> bool:
-    """Whether the codes that a quantized operator gives are one apart at most: what lies between two is rounded."""
+    """True if the codes of a quantized operator are one apart at most: what lies between two is rounded."""
     if not node.op_type.startswith("Q") or any(v.dtype.kind not in "iu" or v.itemsize > 1 for v in (*ours, *theirs)):
         return False
     pairs = zip(ours, theirs)
@@ -349,7 +349,7 @@ def _are_neighbours(node: onnx.NodeProto, ours: list[Any], theirs: list[Any]) ->
 def _first_fault(
     step: Step, feeds: Mapping[str, Any], ours: list[Any], theirs: list[Any], in_float32: bool = False
 ) -> str:
-    """What is wrong with the first result of ours that is, beside what the engine of the step gives; or nothing."""
+    """The defect of the first wrong result of ours, beside that of the step's engine; or nothing."""
     if in_float32:
         return next((f for a, b in zip(ours, theirs) if (f := _far(a, b))), "")
     suspects = [i for i, (a, b) in enumerate(zip(ours, theirs)) if differs(a, b)]
@@ -370,7 +370,7 @@ def _first_fault(
 
 
 def _far(ours: Any, theirs: Any) -> str:
-    """What is wrong with ours beside a result of less precision."""
+    """The defect of ours beside a result of less precision."""
     if not isinstance(ours, np.ndarray) or not is_float(element_of(theirs)):
         return described(ours, theirs, found) if np.any(found := differences(ours, theirs)) else ""
     if ours.shape != theirs.shape:

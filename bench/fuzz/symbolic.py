@@ -44,7 +44,7 @@ def run(seeds: Iterable[int], record: Record, minutes: float = 1e9, timeout: flo
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """How many graphs and sizes ended how, and the messages of findings and refusals."""
+    """Counts of graphs and sizes by outcome, and the messages of findings and refusals."""
     found = [outcome for outcome in outcomes if outcome.outcome != INVALID]
     graphs = Counter(outcome.outcome for outcome in found)
     sizes: Counter[str] = Counter()
@@ -57,8 +57,8 @@ def table(outcomes: Iterable[Outcome]) -> str:
         if graphs[name] or sizes[name]
     ]
     rows.append(f"| all | {len(found)} | {sizes.total()} |")
-    told = (*FINDINGS, REFUSED_SIZES, NOT_COMPILED)
-    groups = Counter((o.outcome, normalized(_reason(o.message))) for o in found if o.outcome in told)
+    shown = (*FINDINGS, REFUSED_SIZES, NOT_COMPILED)
+    groups = Counter((o.outcome, normalized(_reason(o.message))) for o in found if o.outcome in shown)
     rows += ["", "| outcome | message | graphs |", "|---|---|---|"]
     rows += [f"| {outcome} | {message} | {count} |" for (outcome, message), count in groups.most_common()]
     return "\n".join(rows)

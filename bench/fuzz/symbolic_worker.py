@@ -61,7 +61,7 @@ class SymbolicCase:
     sizes: tuple[Mapping[str, int], ...]
 
     def feeds(self, sizes: Mapping[str, int]) -> dict[str, Any]:
-        """What the inputs are fed at `sizes`: the numbers of the case, over and over."""
+        """The values of the inputs at `sizes`: the numbers of the case, over and over."""
         rng = random.Random(f"{self.case.seed} {dict(sizes)}")
         fed = dict(self.case.feeds)
         for name, dims in self.dims.items():
@@ -171,7 +171,7 @@ def _by_evaluator(case: Case, feeds: Mapping[str, Any]) -> Results | None:
 
 
 def _fault(case: Case, feeds: Mapping[str, Any], ours: Results, theirs: Results) -> str:
-    """What is wrong with the first output of ours that is, rounding allowed for; empty where nothing is."""
+    """The defect of the first wrong output of ours, rounding allowed for; empty where nothing is."""
     silent = tainted(case.model, case.undefined)
     for name in (output.name for output in case.model.graph.output if output.name not in silent):
         found = differences(ours[name], theirs[name])
@@ -193,7 +193,7 @@ def _same(ours: Results, fixed: Results) -> str:
 
 
 def judge_sizes(found: SymbolicCase, model: Model, sizes: Mapping[str, int]) -> tuple[str, str]:
-    """How a run at `sizes` ended: one of `OUTCOMES`, with a message."""
+    """The outcome of a run at `sizes`: one of `OUTCOMES`, with a message."""
     case, feeds = found.case, found.feeds(sizes)
     _say("references", sizes)
     references: list[Callable[[], Results | None]] = [

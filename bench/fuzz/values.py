@@ -42,12 +42,12 @@ def element_of(array: Array) -> int:
 
 
 def type_text(element: int) -> str:
-    """How schemas write the type of tensors of an element type: `tensor(float)`."""
+    """The type of tensors of an element type as schemas write it: `tensor(float)`."""
     return f"tensor({T.DataType.Name(element).lower()})"
 
 
 def is_float(element: int) -> bool:
-    """Whether elements have fractions, narrow ones included."""
+    """True if elements have fractions, narrow ones included."""
     return T.DataType.Name(element).startswith(("FLOAT", "DOUBLE", "BFLOAT"))
 
 

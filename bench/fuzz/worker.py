@@ -43,7 +43,7 @@ OUTCOMES = (RIGHT, WRONG, CRASH, RAW, REFUSED, OPEN, UNSETTLED, TIMEOUT, DISAGRE
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a case ended, in one of the words above, with a message; `references` are those that ran the model."""
+    """The outcome of a case, in one of the words above, with a message; `references` are those that ran the model."""
 
     seed: int
     outcome: str
@@ -116,7 +116,7 @@ def _settled(case: Case, names: list[str], ours: dict[str, Any], faults: dict[st
 
 
 def _faults_of_settled(case: Case, names: list[str], ours: dict[str, Any], found: Settled) -> str:
-    """What is wrong with the first output of ours that is, beside the values that its nodes were settled on."""
+    """The defect of the first wrong output of ours, beside the values that its nodes were settled on."""
     suspects = [name for name in names if name in found.values and differs(ours[name], found.values[name])]
     for count in (RUNS, 5 * RUNS):  # more of them where a few do not explain it
         runs = found.moved_runs(case.seed, count) if suspects else []
@@ -126,13 +126,13 @@ def _faults_of_settled(case: Case, names: list[str], ours: dict[str, Any], found
 
 
 def _moved_fault(runs: list[dict[str, Any]], name: str, ours: Any, settled: Any) -> str:
-    """What is wrong with an output beside the value that was settled on; nothing where it moves beyond evaluation."""
+    """The defect of an output beside the value that was settled on; nothing where it moves beyond evaluation."""
     moved = [run[name] for run in runs if name in run]
     return verdict(moved, ours, settled) if len(moved) == len(runs) else ""
 
 
 def _is_open(case: Case) -> bool:
-    """Whether the model leaves a size of its inputs open."""
+    """True if an input of the model has a symbolic dimension."""
     tensors = [value.type.tensor_type for value in case.model.graph.input]
     return any(not dim.HasField("dim_value") for tensor in tensors for dim in tensor.shape.dim)
 
@@ -166,13 +166,13 @@ def _constant(name: str, element: int, value: np.ndarray) -> onnx.TensorProto:
 
 
 def _faults(case: Case, names: list[str], ours: dict[str, Any], theirs: dict[str, Any]) -> str:
-    """What is wrong with the first output of ours that is, beside those of an engine; empty where nothing is."""
+    """The defect of the first wrong output of ours, beside those of an engine; empty where nothing is."""
     found = ((name, _fault(case, name, ours[name], theirs[name])) for name in names)
     return next((f"{name}: {fault}" for name, fault in found if fault), "")
 
 
 def _fault(case: Case, name: str, ours: Any, theirs: Any) -> str:
-    """What is wrong with an output of ours beside that of an engine; empty where nothing is."""
+    """The defect of an output of ours beside that of an engine; empty where nothing is."""
     found = differences(ours, theirs)
     if not isinstance(found, str) and not found.any():
         return ""

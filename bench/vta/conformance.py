@@ -28,7 +28,7 @@ _DRAM = 1 << 14
 
 
 def run_all(seed: int, kinds: list[str]) -> list[int]:
-    """Cycles by those drivers that know time; `SystemExit` where one gives another result."""
+    """Cycles by those drivers that know time; `SystemExit` where one returns another result."""
     isa, program, _, dram, expected = made(seed)
     code = np.frombuffer(pack(isa, program), np.uint8)
     check_program(isa, code.tobytes(), dram)

@@ -64,7 +64,7 @@ LAYERS = {
 
 
 def reference(layer: Layer, image: np.ndarray, weight: np.ndarray, bias: np.ndarray, shift: int) -> np.ndarray:
-    """What the layer gives, by NumPy."""
+    """The result of the layer, by NumPy."""
     pad = layer.kernel // 2
     padded = np.pad(image[0].astype(np.int64), ((0, 0), (pad, pad), (pad, pad)))
     size = (layer.size + 2 * pad - layer.kernel) // layer.stride + 1

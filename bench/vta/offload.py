@@ -1,4 +1,4 @@
-"""What offloading gains: the time of each layer of a network on a modelled processor alone, and beside VTA.
+"""Gain of offloading: the time of each layer of a network on a modelled processor alone, and beside VTA.
 
     python bench/vta/offload.py MODEL [--target vta] [--processor-mhz 667] [--macs-per-cycle 1] [--vta-mhz 100]
 

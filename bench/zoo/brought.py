@@ -1,6 +1,6 @@
 """Models in the forms in which exporters, quantizers and converters leave them, with inputs: what users bring.
 
-Symbolic dimensions, caches as inputs, integer weights, weights of 16 bits, loops. Each function gives the model and the
+Symbolic dimensions, caches as inputs, integer weights, weights of 16 bits, loops. A function returns the model and the
 arrays that it is measured on; `bench/networks.py --set brought` compiles them with their sizes left open."""
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _hidden_keys(g: Graph, mask: Value) -> Value:
 
 
 def _causal(g: Graph, query: Value, key: Value) -> Value:
-    """Which keys each query may see: a part of a triangular table, cut at sizes read off queries and keys."""
+    """Mask of the keys that each query may see: part of a triangular table, cut at sizes read off queries and keys."""
     table = g.constant(np.tril(np.ones((1, 1, 1024, 1024), bool)))
     end = _extent(g, key, 2)
     start = g.node("Sub", [end, _extent(g, query, 2)], (1,))
@@ -286,7 +286,7 @@ def _loop(
     each: tuple[int, list[int]],
     most: int = 0,
 ) -> list[Value]:
-    """A Loop whose body makes "next" of "state", "goes_on" and what it gives "each" turn, of a type and a shape."""
+    """A Loop whose body makes "next" of "state", "goes_on" and its result of "each" turn, of a type and a shape."""
     info = helper.make_tensor_value_info
     body = helper.make_graph(
         nodes,
@@ -329,7 +329,7 @@ def _both_ways(g: Graph, x: Value, units: int) -> Value:
     return g.node("LSTM", [x, *weights, bias], shape, hidden_size=units, direction="bidirectional")
 
 
-#: Name -> what gives the model and its inputs.
+#: Name -> the function of the model and its inputs.
 BROUGHT: dict[str, Callable[[], Brought]] = {
     build.__name__: build
     for build in (

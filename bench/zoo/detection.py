@@ -68,7 +68,7 @@ def ssdlite_mobilenet_v2() -> onnx.ModelProto:
 
 
 def _anchors(g: Graph, maps: list[Value], size: int) -> Value:
-    """What a depthwise and a 1x1 convolution say of each of six anchors of each position: [1, anchors, size]."""
+    """Predictions of a depthwise and a 1x1 convolution for each of six anchors of each position: [1, anchors, size]."""
     found = []
     for x in maps:
         y = g.conv(g.depthwise(x, 3, act="relu6"), 6 * size)

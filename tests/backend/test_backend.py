@@ -1,4 +1,4 @@
-"""What kinds of target answer, and that those which cannot say so once."""
+"""Answers of the kinds of target, and one clear error from those that cannot."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tilewright.runtime.profile import KernelTime
 
 
 def run_bench(folder: Path, name: str, *arguments: object) -> str:
-    """What a bench prints, run as a script."""
+    """The output of a bench run as a script."""
     command = [sys.executable, str(folder / f"{name}.py"), *map(str, arguments)]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=600).stdout
 

@@ -108,7 +108,7 @@ def test_causes_are_looked_up_by_operator_and_type() -> None:
 
 
 def judged(tmp_path: Path, seeds: range) -> list[str]:
-    """What is wrong, crashed, raised or was refused among the graphs of some seeds."""
+    """Findings among the graphs of some seeds: wrong, crashed, raised or refused."""
     record = graphs.Record(tmp_path)
     graphs.run(seeds, record)
     bad = (worker.WRONG, worker.CRASH, worker.RAW, worker.TIMEOUT)

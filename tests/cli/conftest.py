@@ -15,7 +15,7 @@ from tilewright.cli.main import cli, guarded
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command left behind: its exit status and the text of both streams."""
+    """The outcome of a command: its exit status and the text of both streams."""
 
     status: int
     out: str

@@ -45,7 +45,7 @@ def test_streams_read_every_vector(module: Module) -> None:
     start = np.arange(kernels.stride(), dtype=np.int32).reshape(-1, lanes)
 
     def total(terms: np.ndarray) -> np.ndarray:
-        """What eight accumulators make of the terms of so many vectors, and the sum of all."""
+        """The sums of eight accumulators over so many vectors, and the sum of all."""
         each = np.bitwise_xor.reduce(terms.reshape(steps, -1, lanes), axis=0)
         return (each ^ start).sum(axis=0, dtype=np.int32)
 

@@ -25,7 +25,7 @@ Refused = Callable[..., str]
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
-    """Where a failing command would have written."""
+    """The file that a failing command would have written."""
     return tmp_path / "out.tw"
 
 

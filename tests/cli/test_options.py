@@ -1,4 +1,4 @@
-"""How the options that several verbs share are read."""
+"""Parsing of the options that several verbs share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `--input NAME=VALUE` may say, and the arrays that come of it."""
+"""Forms of `--input NAME=VALUE`, and the arrays that come of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which test is which idiom of the classic documentation: sixty programs and more, each compared with NumPy."""
+"""The tests of the idioms of the classic documentation: sixty programs and more, each compared with NumPy."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ MATRIX = RNG.normal(size=(4, 5)).astype("float32")
 
 
 def run_relay(build: Callable[..., Any], *values: np.ndarray) -> list[np.ndarray]:
-    """What the expression that `build` makes of variables is for `values`."""
+    """The value for `values` of the expression that `build` makes of variables."""
     params = [relay.var(f"x{i}", shape=value.shape, dtype=str(value.dtype)) for i, value in enumerate(values)]
     made = build(*params)
     made = made.astuple() if hasattr(made, "size") and hasattr(made, "astuple") else made
@@ -46,7 +46,7 @@ def run_relay(build: Callable[..., Any], *values: np.ndarray) -> list[np.ndarray
 
 
 def run_topi(build: Callable[..., Any], *values: np.ndarray) -> list[np.ndarray]:
-    """What the tensors that `build` makes of placeholders are for `values`."""
+    """The arrays for `values` of the tensors that `build` makes of placeholders."""
     inputs = [te.placeholder(value.shape, str(value.dtype), f"x{i}") for i, value in enumerate(values)]
     made = build(*inputs)
     outs = list(made) if isinstance(made, list | tuple) else [made]

@@ -15,7 +15,7 @@ RNG = np.random.default_rng(9)
 
 
 def computed(build: Any, *arrays: np.ndarray) -> list[np.ndarray]:
-    """What a computation of `topi` makes of arrays."""
+    """The result of a computation of `topi` on arrays."""
     import tvm
     from tvm import te, topi
 

@@ -338,7 +338,7 @@ def test_errors_say_what_to_do() -> None:
         relay.create_executor("debug").evaluate(func)(x)
     with pytest.raises(TypeMismatchError, match="the variable 'y' has no type"):
         relay.testing.run_infer_type(relay.exp(relay.var("y")))
-    with pytest.raises(InputError, match="gets a type and a shape; give one of them"):
+    with pytest.raises(InputError, match="gets a type and a shape; pass one of them"):
         relay.var("x", relay.TensorType((1,)), shape=(1,))
 
 

@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def run(name: str, *arguments: object) -> str:
-    """What the example prints."""
+    """The output of the example."""
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -62,7 +62,7 @@ def test_any_model(tmp_path: Path) -> None:
 
 
 def test_te_primitives() -> None:
-    assert "all 10 give what NumPy gives" in run("te_primitives")
+    assert "all 10 agree with NumPy" in run("te_primitives")
 
 
 def test_te_reduction() -> None:

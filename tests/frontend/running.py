@@ -38,7 +38,7 @@ def mutations(whole: bytes, count: int, seed: int = 0) -> Iterator[bytes]:
 
 
 def refused(convert: Callable[[bytes], Any], contents: Iterator[bytes]) -> int:
-    """How many of `contents` were refused; anything but a `UserError` fails the test."""
+    """The number of `contents` that were refused; anything but a `UserError` fails the test."""
     count = 0
     for data in contents:
         try:

@@ -1,4 +1,4 @@
-"""What is not supported is told at once: operator, count and first position."""
+"""Unsupported operators are reported all at once: operator, count and first position."""
 
 from __future__ import annotations
 

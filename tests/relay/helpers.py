@@ -1,4 +1,4 @@
-"""What the Relay tests share: random constants, a small network, and evaluation by a memory plan."""
+"""Helpers that the Relay tests share: random constants, a small network, and evaluation by a memory plan."""
 
 from __future__ import annotations
 

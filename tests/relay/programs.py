@@ -59,7 +59,7 @@ class Programs:
         return var
 
     def inside(self, variables: list[relay.Var], make: Callable[[], relay.Expr]) -> relay.Expr:
-        """What `make` gives with `variables` in scope; nothing made there is used outside."""
+        """The result of `make` with `variables` in scope; nothing made there is used outside."""
         scope, made = list(self.scope), list(self.made)
         self.scope += variables
         result = make()

@@ -168,7 +168,7 @@ class Wire:
                 target.shutdown(socket.SHUT_WR)
 
     def cut(self):
-        """What is connected now carries nothing more; what is connected later does."""
+        """Present connections carry nothing more; later ones do."""
         self._cut.set()
         self._cut = threading.Event()
 

@@ -1,4 +1,4 @@
-"""What a confined process can still do, seen from within one; what the machine does not allow is skipped by name."""
+"""Rights of a confined process, tried from within one; what the machine does not allow is skipped by name."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def used_of(scheduler):
 
 
 def test_who_comes_first_and_takes_all_gives_it_back():
-    """What one had alone, before the other asked, is its own; what it has while the other waits is not."""
+    """Devices held alone, before the other user asked, count as one's own; those held while it waits do not."""
     scheduler, new = fleet(4), ids()
     for i in range(200):
         ask(scheduler, "early", f"e{i}")

@@ -338,7 +338,7 @@ def test_nobody_there_is_one_error():
 
 
 def test_uploaded_code_sees_neither_network_nor_files(start, library, tmp_path):
-    """What the machine allows of the confinement is on; that it holds is tested in test_sandbox."""
+    """All of the confinement that the machine allows is on; that it holds is tested in test_sandbox."""
     with connect(*start().address) as remote:
         remote.load_module(remote.upload(library))
         measures = remote.describe()["measures"]

@@ -136,7 +136,7 @@ def test_weights_are_mapped_not_read(artifact: Path) -> None:
 
 
 def _position_of_pool(data: bytes) -> int:
-    """Where the worker pool's code begins: behind the object code."""
+    """The offset of the worker pool's code: behind the object code."""
     return round_up(sum(int.from_bytes(data[at : at + 8], "little") for at in (40, 48)), 64)
 
 

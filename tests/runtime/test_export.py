@@ -63,7 +63,7 @@ def exe(kernels: ModuleType) -> Executable:
 
 
 def built(folder: Path, *arguments: str) -> str:
-    """What the program prints that is built from `program.c` with `arguments`."""
+    """The output of the program built from `program.c` with `arguments`."""
     subprocess.run([*arguments, "-o", "program"], cwd=folder, check=True)
     return subprocess.run(["./program"], cwd=folder, capture_output=True, text=True, check=True).stdout
 

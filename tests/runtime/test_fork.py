@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system doe
 
 
 def in_child(work: Callable[[], bool], seconds: int = 20) -> bool:
-    """Whether `work()` is true in a forked child, which is ended after so many seconds."""
+    """True if `work()` is true in a forked child, which is ended after so many seconds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # that threads exist is what is tested
         child = os.fork()

@@ -1,4 +1,4 @@
-"""What several workers run goes on, with the same bits, when the system has stopped all of them but the caller."""
+"""Work of several workers goes on, with the same bits, when the system has stopped all of them but the caller."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ KINDS: list[Kind] = ["shared", "meeting", "alone", "alone", "shared", "shared", 
 
 @pytest.fixture(autouse=True, params=["as many as there are", "one", "many"])
 def processors(request: pytest.FixtureRequest) -> Iterator[None]:
-    """How many processors the pool believes it has, which decides how it waits."""
+    """The number of processors that the pool believes it has, which decides how it waits."""
     native().set_processors({"one": 1, "many": 64}.get(request.param, available_processors()))
     yield
     native().set_processors(available_processors())

@@ -1,4 +1,4 @@
-"""What is shown where sizes are open works as it stands."""
+"""Advice shown for symbolic dimensions works as it stands."""
 
 from __future__ import annotations
 

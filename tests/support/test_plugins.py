@@ -1,4 +1,4 @@
-"""What is registered from outside of the package is part of the key of the disk cache, by its code."""
+"""Registrations from outside of the package are part of the key of the disk cache, by their code."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_package_alone_has_no_fingerprint() -> None:
 
 
 def python(first: str, second: str, *arguments: str, directory: Path | None = None) -> list[str]:
-    """What is told of a program: its fingerprint, and how many notes it left."""
+    """The report on a program: its fingerprint, and the number of notes it left."""
     program = f"{first}\n{second}\nprint(plugins.fingerprint()); print(len(plugins._noted))"
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{directory or ''}"}
     done = subprocess.run(

@@ -44,7 +44,7 @@ def test_several_jobs_work_elsewhere() -> None:
 
 
 def in_a_daemon(number: int) -> tuple[list[bool], str]:
-    """Whether items are worked on in this process, and what is said of work that needs one of its own."""
+    """True if items are worked on in this process, with the message on work that needs one of its own."""
     same = [pid == os.getpid() for _, pid in fork_map(lambda i: os.getpid(), range(number), 2, name)]
     try:
         run_apart(lambda: None, "a model")

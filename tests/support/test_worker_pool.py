@@ -18,7 +18,7 @@ from tilewright.support.worker_pool import DIED, RAISED, TIMEOUT, WorkerPool
 
 
 def handle(job: Any) -> Any:
-    """What the children do: obey."""
+    """The children's loop: obey."""
     match job:
         case "die":
             os.kill(os.getpid(), signal.SIGSEGV)

@@ -151,7 +151,7 @@ _argmax = te.comm_reducer(_larger, lambda t, u: (tir.const(2**31 - 1, t), tir.co
 
 
 def _arg_maximum(draw: Draw, t: te.Tensor, name: str) -> te.Tensor:
-    """Where the last axis is largest, or how large it is there: a reduction of a tuple."""
+    """The position or the value of the maximum along the last axis: a reduction of a tuple."""
     *rest, last = shape_of(t)
     k = te.reduce_axis((0, last), "k")
     both = te.compute(rest or (1,), lambda *i: _argmax((k.var, t(*(i if rest else ()), k)), axis=k), name=name)
@@ -288,7 +288,7 @@ def _fits_intrinsic(s: te.Schedule, stage: te.Stage) -> bool:
 
 
 def _request(draw: Draw, s: te.Schedule, stage: te.Stage) -> None:
-    """What a stage may ask for beyond its loops."""
+    """Requests of a stage beyond its loops."""
     if _fits_intrinsic(s, stage):
         stage.tensorize(stage.op.axis[-1], _intrinsic(stage.op.axis[-1].dom.extent.value))
         return
@@ -316,7 +316,7 @@ def expected_values(outputs: list[te.Tensor], values: dict[te.Tensor, Any]) -> l
 
 
 def may_roll(s: te.Schedule, stage: te.Stage) -> bool:
-    """Whether the stage, as it is placed now, makes some elements again that its buffer could keep."""
+    """True if the stage, as it is placed now, makes some elements again that its buffer could keep."""
     normal = s.normalize()
     twin = next((t for t in normal.stages if t.outputs == stage.outputs), None)
     if twin is None or any(attr.intrin for t in normal.stages for attr in t.attrs.values()):

@@ -1,4 +1,4 @@
-"""What lowering costs, in counts that are the same on every machine, so that growth is seen at once."""
+"""Costs of lowering, in counts that are the same on every machine, so that growth is seen at once."""
 
 import subprocess
 import sys

@@ -20,7 +20,7 @@ DATA = np.linspace(-1, 1, 16).astype("float32")
 
 
 def ran(func: PrimFunc) -> np.ndarray:
-    """What a function of one input and one output of 16 floats makes of `DATA`."""
+    """The result on `DATA` of a function of one input and one output of 16 floats."""
     out = np.zeros(16, "float32")
     tw.build(func)["main"](DATA, out)
     return out

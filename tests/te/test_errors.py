@@ -1,4 +1,4 @@
-"""What a user may get wrong in the tensor language: a message names the stage and the reason."""
+"""Errors of users in the tensor language: a message names the stage and the reason."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Where stages are computed while their readers' loops are still being made, as arguments too, and in nested groups."""
+"""Stages computed at loops that their readers are still making, as arguments too, and in nested groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _C = _B[:-1] * _B[1:]
 
 
 def _run(s: te.Schedule, *made: te.Tensor) -> list[np.ndarray]:
-    """What `made` are after a run on `_X`, every access checked."""
+    """The values of `made` after a run on `_X`, every access checked."""
     results = [np.full([int(d) for d in t.shape], -7, "float32") for t in made]
     tw.build(te.lower(s, [A, *made], check_bounds=True))["main"](_X, *results)
     again = [np.full_like(result, -7) for result in results]

@@ -1,4 +1,4 @@
-"""Where a `te.compute` was written: kept through the schedule, told by errors, and no part of what is computed."""
+"""Source positions of `te.compute`: kept through the schedule, named by errors, no part of what is computed."""
 
 import inspect
 import pickle

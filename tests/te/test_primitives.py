@@ -139,7 +139,7 @@ def one_line(stmt: Any) -> str:
 
 
 def program(schedule: te.Schedule, args: list[te.Tensor]) -> str:
-    """What the schedule computes, its requests for buffers and prefetches met, simplified, on one line."""
+    """The text of what the schedule computes, its requests for buffers and prefetches met, simplified, on one line."""
     func = te.schedule_to_tir(schedule, args)
     for transform in (rolling_buffer, double_buffer, inject_prefetch, simplify):
         func = transform(func)

@@ -1,4 +1,4 @@
-"""How reshape finds the dimensions that stay."""
+"""Dimensions that reshape finds to stay."""
 
 from __future__ import annotations
 

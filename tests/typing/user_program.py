@@ -1,4 +1,4 @@
-"""What users write, for type checkers: never run. tests/test_typing.py has mypy and pyright read it in strict mode."""
+"""A user's program for type checkers: never run. tests/test_typing.py has mypy and pyright read it in strict mode."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def runs(model: Model, inputs: Mapping[str, npt.NDArray[np.float32]], foreign: d
 
 
 def describes(model: Model, path: Path) -> None:
-    """What a model says of itself, and what is written of it."""
+    """A model's description of itself, and its text."""
     assert_type(model.inputs, tuple[TensorSpec, ...])
     assert_type(model.outputs[0].name, str)
     assert_type(model.inputs[0].shape, tuple[int | str | None, ...])

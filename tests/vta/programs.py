@@ -29,7 +29,7 @@ def unit_of(x: Fields) -> str:
 
 @dataclass
 class Sizes:
-    """What the oracle has to know of a configuration."""
+    """The fields of a configuration that the oracle needs."""
 
     batch: int
     block: int

@@ -1,4 +1,4 @@
-"""What single instructions do at their edges, races one by one, and what is refused before anything runs."""
+"""Single instructions at their edges, races one by one, and refusals before anything runs."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def bench(
     def begin(done: int) -> None:
         given[0] = sets[done % len(sets)]
         for engine in opened.values():
-            engine.give(given[0])
+            engine.feed(given[0])
 
     found = measure(runs, seconds, rounds, begin if len(sets) > 1 else None)
     timings = [Timing.of(name, versions[name], taken) for name, taken in found.times.items()]

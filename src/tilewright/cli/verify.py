@@ -94,7 +94,7 @@ def _compare_engines(
         results = executable.run(given.arrays)
         if reference is None:
             reference = reference_of(path).open(against, given.arrays, executable.threads)
-        reference.give(given.arrays)
+        reference.feed(given.arrays)
         click.echo(f"{shown} against {reference.name} {reference.version}, {given.origin}")
         for spec, ours, theirs in zip(executable.outputs, results, reference.run(), strict=True):
             yield from compare_values(spec.name, ours, theirs, bounds)

@@ -1,7 +1,7 @@
 """Modules made from tables: `tvm.relay` is a `Namespace` whose names are looked up when they are used.
 
 `install` puts a finder before the others, which makes `tvm` and the namespaces below it from `tables.TABLES`. Nothing
-of the compiler is imported before a program asks for it.
+of the compiler is imported before a program uses it.
 """
 
 from __future__ import annotations

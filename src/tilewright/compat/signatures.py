@@ -119,12 +119,12 @@ def _stands_for(classic: inspect.Parameter, ours: inspect.Parameter) -> bool:
 
 
 def can_adapt(classic: inspect.Signature, ours: inspect.Signature) -> bool:
-    """True if the arguments of the one can be told to the other: no `*args`, and none missing that ours needs."""
+    """True if the arguments of the one can be passed to the other: no `*args`, and none missing that ours needs."""
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     if any(param.kind in variable for sig in (classic, ours) for param in sig.parameters.values()):
         return False
-    told = set(matched(classic, ours).values())
-    return all(name in told or param.default is not param.empty for name, param in ours.parameters.items())
+    passed = set(matched(classic, ours).values())
+    return all(name in passed or param.default is not param.empty for name, param in ours.parameters.items())
 
 
 def differs(classic: inspect.Signature, ours: inspect.Signature) -> bool:

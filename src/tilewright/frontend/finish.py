@@ -19,7 +19,7 @@ class Finisher:
     """Finishes the expressions of one model, each once however many converters read it."""
 
     def __init__(self, fold: Callable[[Call], Expr | None] | None = None) -> None:
-        """`fold` gives the value of a call on constants, or None where the call is to stay."""
+        """`fold` returns the value of a call on constants, or None where the call is to stay."""
         self._fold = fold
         self._finished: set[Expr] = set()
 

@@ -31,8 +31,8 @@ class Unavailable:
 
 UNAVAILABLE = Unavailable()
 
-#: Why a node cannot be converted whose converter asked for a number where there is a symbolic extent.
-NEEDS_SIZES = "it needs a size that is symbolic here; give it with input_shapes"
+#: The reason why a node cannot be converted whose converter needs a number where an extent is symbolic.
+NEEDS_SIZES = "it needs a size that is symbolic here; pass it with input_shapes"
 
 Result = TypeVar("Result")
 Value = Any  # an expression, a list of them, or UNAVAILABLE
@@ -49,13 +49,13 @@ class GraphWalk:
         self._finisher = Finisher(fold_call)
 
     def value(self, key: Hashable, where: str) -> Value:
-        """The value called `key`. Raises `ModelError` where nothing before `where` gives it."""
+        """The value called `key`. Raises `ModelError` where nothing before `where` defines it."""
         if key not in self.values:
-            raise ModelError(f"{self.label}: {where} reads {key!r}, which no input, constant or node before it gives")
+            raise ModelError(f"{self.label}: {where} reads {key!r}, which no input, constant or node before it defines")
         return self.values[key]
 
     def step(self, node: GraphNode, results: Sequence[Hashable]) -> None:
-        """Convert `node` and enter what it gives under the names `results`; further values are left out."""
+        """Convert `node` and enter its values under the names `results`; further values are left out."""
         self.values.update(dict.fromkeys(results, UNAVAILABLE))
         converter = self._converters.find(node.operator)
         if converter is None:

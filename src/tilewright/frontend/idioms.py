@@ -124,7 +124,7 @@ def scale_shift(value: Expr, scale: Any, shift: Any, axis: int = 1) -> Expr:
 
 
 def outputs(call: Call) -> list[Expr]:
-    """The results of a call that gives a tuple."""
+    """The results of a call that returns a tuple."""
     count = len(type_of(call).fields)  # type: ignore[attr-defined]
     return [TupleGetItem(call, index) for index in range(count)]
 

@@ -18,7 +18,7 @@ from tilewright.support.open_sizes import Shapes, how_to_fix, shapes_by_name
 from tilewright.te import size_var
 
 Dim = int | str
-"""A declared extent: a number, or the name of a dynamic one (``?`` where the file gives none)."""
+"""A declared extent: a number, or the name of a dynamic one (``?`` where the file has none)."""
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class Frontend(ABC):
 
         Raises `UnsupportedError` where the format says of itself what its inputs are.
         """
-        raise UnsupportedError(f"{self.kind} says what its inputs are; give shapes as input_shapes, no example inputs")
+        raise UnsupportedError(f"{self.kind} says what its inputs are; pass shapes as input_shapes, no example inputs")
 
     def operators(self) -> dict[str, list[str]]:
         """The operators with a converter, sorted, by the format's kinds of operator; none where the format keeps no

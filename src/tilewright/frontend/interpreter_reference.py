@@ -27,7 +27,7 @@ Shapes = Mapping[str, Sequence[Any]]
 
 
 class InterpreterReference(Reference):
-    """`convert` gives the module of the model for the shapes of its inputs."""
+    """`convert` returns the module of the model for the shapes of its inputs."""
 
     engines: tuple[str, ...] = ("interpreter",)
     engines_with_values: tuple[str, ...] = ("interpreter",)
@@ -73,7 +73,7 @@ class RelayGraph(Graph):
         self._mod, self._main = mod, mod["main"]
         order = post_order(self._main.body)
         if any(isinstance(node, Let | Match | Function) for node in order):
-            raise UnsupportedError("the interpreter gives inner values of graphs without bindings and functions only")
+            raise UnsupportedError("the interpreter returns inner values of graphs without bindings and functions only")
         self._ends = {node.span: node for node in order if isinstance(node, Call) and node.span}
         ends = [node for node in order if isinstance(node, Call) and self._ends.get(node.span) is node]
         position = {node.span: index for index, node in enumerate(ends)}

@@ -6,7 +6,7 @@
     ''', {"Method": "MAX=0 AVE=1"})
 
 A line a message, `name=number:kind` a field. A kind is a scalar of protocol buffers, `enum/NAME`, `map/KEY/KIND` or the
-name of a message; `*` makes it repeated, `=VALUE` gives its default. Lines that begin with two spaces go on.
+name of a message; `*` makes it repeated, `=VALUE` is its default. Lines that begin with two spaces go on.
 Enumerations are read as their names, what they do not name as its number in digits.
 """
 
@@ -41,7 +41,7 @@ class Field(NamedTuple):
 class Record:
     """A message that was read: its fields as attributes, those left out with their defaults (an empty list, message).
 
-    `values` may be a function that reads them: it is called when the first field is asked for, once, and raises where
+    `values` may be a function that reads them: it is called when the first field is read, once, and raises where
     they are damaged. `extra` holds fields that the schema does not name, as far as the encoding names them: lists by
     name.
     """
@@ -77,11 +77,11 @@ class Record:
         return self._schema
 
     def has(self, name: str) -> bool:
-        """True where the file gives the field (a repeated one: not empty)."""
+        """True where the file has the field (a repeated one: not empty)."""
         return name in self._values
 
     def given(self) -> dict[str, Any]:
-        """The fields that the file gives, by name."""
+        """The fields that the file has, by name."""
         return dict(self._values)
 
     def replaced(self, **values: Any) -> Record:
@@ -95,7 +95,7 @@ class Record:
 
 
 class Schema:
-    """The messages of one format, parsed when they are first asked for."""
+    """The messages of one format, parsed when they are first read."""
 
     def __init__(self, messages: str, enums: Mapping[str, str] | None = None) -> None:
         self._messages = messages

@@ -1,4 +1,4 @@
-"""Files that are given for a model and are none: what each is, and what to give in its place.
+"""Files passed as a model that are none: what each is, and what to pass instead.
 
 Weights without a network, pointers to files that were not downloaded, archives, web pages. Nothing is unpickled: of a
 pickle only the names are read that it would import.
@@ -23,13 +23,13 @@ _PLAIN_MODULES = ("collections", "torch._utils", "torch", "numpy", "builtins", "
 _MOST_OPCODES = 20_000
 
 _EXPORT = (
-    "build the network in PyTorch, load the weights into it, and give the module, or torch.export.save(torch.export."
+    "build the network in PyTorch, load the weights into it, and pass the module, or torch.export.save(torch.export."
     "export(module.eval(), (example,)), 'model.pt2')"
 )
 
 
 def not_a_model(source: Source) -> str | None:
-    """A sentence on a file that is known to be no model: what it is and what to give instead; None for others."""
+    """A sentence on a file that is known to be no model: what it is and what to pass instead; None for others."""
     begin = bytes(source.contents[:64])
     if begin.startswith(b"version https://git-lfs"):
         return "it is a pointer of Git LFS, not the file itself; `git lfs pull` downloads that"
@@ -40,7 +40,7 @@ def not_a_model(source: Source) -> str | None:
     if begin.startswith(b"GGUF"):
         return "it is a GGUF file: weights of a language model without its network, which no format here reads"
     if begin.startswith(b"\x93NUMPY") or (source.members and all(name.endswith(".npy") for name in source.members)):
-        return "it holds arrays of NumPy, not a model; give them as inputs, with --input NAME=FILE"
+        return "it holds arrays of NumPy, not a model; pass them as inputs, with --input NAME=FILE"
     if begin[:1] == b"\x80" and begin[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         return "it is a pickle, which runs code when it is read; save the model in one of these formats"
     if begin.lstrip().lower().startswith((b"<!doctype html", b"<html")):
@@ -60,7 +60,7 @@ def _torch_pickle(source: Source) -> str:
     if pickled:
         return (
             f"it is a pickled {pickled[0]} of PyTorch, which runs code when it is read; load it where you trust "
-            "it, and give the module itself, or save it with torch.export.save or torch.jit.save"
+            "it, and pass the module itself, or save it with torch.export.save or torch.jit.save"
         )
     return f"it is a checkpoint of PyTorch: weights (a state_dict) without a network; {_EXPORT}"
 

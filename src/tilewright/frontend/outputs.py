@@ -70,7 +70,7 @@ def _of_node(main: Function, name: str, own: dict[str, Expr], kind: str) -> Expr
         if index < 0 or not wanted or not matches:
             continue
         if len(matches) > 1:
-            raise InputError(f"outputs: {name!r} stands for {len(matches)} nodes: {_listed(matches)}; give one in full")
+            raise InputError(f"outputs: {name!r} stands for {len(matches)} nodes: {_listed(matches)}; pass one in full")
         return _result(main, name, spans[matches[0]], index)
     close = difflib.get_close_matches(name, [*own, *spans], 3)
     hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""

@@ -24,18 +24,18 @@ Arrays = Mapping[str, Array]
 class Engine:
     """A loaded model: `run()` computes once on the inputs it was given and returns the outputs in the model's order.
 
-    `give` hands it other inputs of the same shapes.
+    `feed` hands it other inputs of the same shapes.
     """
 
     name: str
     version: str
     run: Callable[[], list[Array]]
-    give: Callable[[Arrays], None] = lambda inputs: None
+    feed: Callable[[Arrays], None] = lambda inputs: None
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node of a model's graph: its operator, the values that it reads (inner graphs too) and gives.
+    """A node of a model's graph: its operator, the values that it reads (inner graphs too) and defines.
 
     `name` is what the model calls it, perhaps nothing; `span` what the calls are called that it becomes.
     """
@@ -57,12 +57,12 @@ class Graph(ABC):
 
     #: In an order in which they can be computed.
     nodes: Sequence[Node]
-    #: The values that the model gives.
+    #: The values that the model returns.
     outputs: Sequence[str]
 
     @abstractmethod
     def model(self, indices: Sequence[int], outputs: Sequence[str], given: Arrays, values: Arrays) -> Any:
-        """The nodes `indices` as a model that gives `outputs`; `given` are its inputs beside those of the whole.
+        """The nodes `indices` as a model that returns `outputs`; `given` are its inputs beside those of the whole.
 
         `values` has an array of the type and shape of each output.
         """
@@ -93,7 +93,7 @@ class Reference(ABC):
 
     #: The engines that run it, the usual one first.
     engines: tuple[str, ...]
-    #: Those that give inner values too.
+    #: Those that return inner values too.
     engines_with_values: tuple[str, ...]
     #: How files of parts of it are called.
     suffix: str
@@ -112,7 +112,7 @@ class Reference(ABC):
 
     @abstractmethod
     def values(self, inputs: Arrays, names: Sequence[str], engine: str) -> dict[str, Any]:
-        """The values `names`, inner ones too, as far as `engine` gives them.
+        """The values `names`, inner ones too, as far as `engine` returns them.
 
         Raises `UnsupportedError` when it does not run the model.
         """

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tilewright.errors import ModelError
 
-#: What is said of pipes and devices.
+#: The message on pipes and devices.
 NO_FILE = "it is a pipe or a device, and models are read from files, in any order; write it to a file first"
 
 #: Entries of a folder, or of an archive, that are looked at: a model says what it is with few.

@@ -4,7 +4,7 @@
 
 Large data stays where it is: `bytes` fields and packed floats are views of the file. The messages within a message are
 read when they are first looked at, and refused then where they are damaged: of a file with many functions those that
-nobody calls cost nothing. Every message and every number that is not packed takes a place of a budget, so that what a
+nobody calls cost nothing. Every message and every number that is not packed takes a unit of a budget, so that what a
 file makes in memory is bounded.
 Wire format: https://protobuf.dev/programming-guides/encoding
 """
@@ -38,7 +38,7 @@ _FIXED: dict[str, np.dtype[Any]] = {
 def read_message(data: memoryview | bytes, schema: Schema, kind: str, label: str, what: str) -> Record:
     """The message of `kind` that `data` is. Raises `ModelError`: `label` is a truncated or damaged `what`.
 
-    So does a field of a message within it, when it is first asked for.
+    So does a field of a message within it, when it is first read.
     """
     whole = _Reader(memoryview(data), schema, label, what).message(memoryview(data), kind, 0)
     whole.given()

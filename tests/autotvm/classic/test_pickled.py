@@ -66,7 +66,7 @@ def test_objects_of_the_classic_stack_are_read_without_their_classes(monkeypatch
 
 
 class _Runs:
-    """What a stranger's line would run as it is read."""
+    """Code that a stranger's line would run as it is read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

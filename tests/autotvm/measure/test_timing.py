@@ -1,4 +1,4 @@
-"""What a comparison in turns comes to: the figures of quiet and of busy machines, and who becomes the incumbent."""
+"""Results of comparisons in turns: the figures of quiet and of busy machines, and who becomes the incumbent."""
 
 from __future__ import annotations
 

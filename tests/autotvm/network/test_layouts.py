@@ -41,7 +41,7 @@ def planner() -> Planner:
 
 
 def own_ways() -> set[str]:
-    """What the compiler chooses for that network, by its own expectation; on each processor something else."""
+    """The compiler's choice for that network, by its own expectation; on each processor something else."""
     graph = planner()
     return set(layouts.priced_plan(graph, layouts.ways_of(graph))[0].texts)
 
@@ -84,7 +84,7 @@ def test_a_plan_follows_prices_and_stays_where_they_say_little() -> None:
 
 
 def _chosen(monkeypatch: pytest.MonkeyPatch, times: tuple[float, float]) -> tuple[Entry | None, list[Entry]]:
-    """What is chosen where the compiler's ways are measured as slow, and the networks compare so."""
+    """The choice where the compiler's ways are measured as slow, and the networks compare so."""
     one, own = TARGET.machine.seconds(1.0), own_ways()
 
     def measured(ways, *_):

@@ -1,4 +1,4 @@
-"""What tuning one task tells of the others, and what another processor's records do."""
+"""Transfer between tasks, and from another processor's records."""
 
 from __future__ import annotations
 

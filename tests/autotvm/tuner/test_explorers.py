@@ -35,7 +35,7 @@ def points(honest: bool = True) -> EnumeratedPoints:
 
 
 def truth(a: int, b: int) -> float:
-    """What a pair takes; (5, 3) the least."""
+    """The cost of a pair; (5, 3) has the least."""
     return 1 + (a - 5) ** 2 + 2 * (b - 3) ** 2
 
 
@@ -188,7 +188,7 @@ def test_a_model_of_another_name() -> None:
 
 
 def test_a_first_batch_tries_knobs_of_two_values_the_other_way() -> None:
-    """What the analytic model says of such a knob is else not put to the test."""
+    """Such a knob is measured: the analytic model's figure of it is else not put to the test."""
     available("xgb")
     space = ConfigSpace()
     space.define_knob("a", range(12))

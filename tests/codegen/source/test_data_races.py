@@ -40,7 +40,7 @@ print("right" if np.allclose(c, a @ b, rtol=1e-4, atol=1e-4) else "wrong")
 
 
 def under_oclgrind(*arguments: str) -> str:
-    """What the program and Oclgrind print."""
+    """The output of the program and of Oclgrind."""
     pytest.importorskip("pyopencl")
     command = ["oclgrind", "--data-races", sys.executable, "-c", PROGRAM, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)

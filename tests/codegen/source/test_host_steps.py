@@ -1,4 +1,4 @@
-"""What the host does around kernels: launches in order, loops, conditions, calls of Python; modules in files."""
+"""Host steps around kernels: launches in order, loops, conditions, calls of Python; modules in files."""
 
 from __future__ import annotations
 

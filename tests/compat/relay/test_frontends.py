@@ -12,7 +12,7 @@ from tilewright.relay import interpret
 
 
 class GraphDef:
-    """What TensorFlow's messages have."""
+    """The fields and methods of TensorFlow's messages."""
 
     def SerializeToString(self) -> bytes:
         return graph()

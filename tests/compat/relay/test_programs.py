@@ -15,7 +15,7 @@ RNG = np.random.default_rng(3)
 
 
 def _primitives(mod: Any) -> list[int]:
-    """How many calls each kernel of `main` holds, in order."""
+    """The number of calls in each kernel of `main`, in order."""
     from tvm import relay
 
     found: list[int] = []

@@ -369,7 +369,7 @@ def test_arrays_of_a_device_stay_there(target: str, kind: str, monkeypatch: pyte
 
 
 def _count_copies(api: object, patch: pytest.MonkeyPatch) -> dict[str, int]:
-    """How often the device copies from and to the host from now on."""
+    """Counts of the device's copies from and to the host from now on."""
     counts = {"write": 0, "read": 0}
     for name in counts:
 

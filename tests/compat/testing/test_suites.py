@@ -15,7 +15,7 @@ pytest_plugins = ["tvm.testing.plugin"]
 
 
 def _suite(folder: Path, text: str, *options: str, **environment: str) -> str:
-    """What pytest prints of a suite of one file with the plugin."""
+    """The output of pytest on a suite of one file with the plugin."""
     (folder / "conftest.py").write_text(_CONFTEST)
     (folder / "test_suite.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-q", "-rsx", "-p", "no:cacheprovider", *options, str(folder)]

@@ -47,7 +47,7 @@ def caffemodel(blobs: Blobs) -> bytes:
 
 
 def opencv(cv2: Any, folder: Path, text: str, data: bytes, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What OpenCV's dnn gives for its outputs, by their names."""
+    """The outputs by OpenCV's dnn, by their names."""
     (folder / "net.prototxt").write_text(text)
     (folder / "net.caffemodel").write_bytes(data)
     found = cv2.dnn.readNetFromCaffe(str(folder / "net.prototxt"), str(folder / "net.caffemodel"))

@@ -314,7 +314,7 @@ def test_a_caffemodel_alone_is_a_network_and_sizes_may_be_given() -> None:
             ModelError,
             "has no weights",
         ),
-        (layer("Convolution", "x", more="convolution_param { num_output: 2 }"), ModelError, "gives no kernel_size"),
+        (layer("Convolution", "x", more="convolution_param { num_output: 2 }"), ModelError, "states no kernel_size"),
         (layer("ReLU", "x", ("nothing",)), ModelError, "reads 'nothing', which no input"),
         (layer("Reshape", "x", more="reshape_param { shape { dim: -1 dim: -1 } }"), ModelError, "in place of the axes"),
         (layer("Slice", "x", tops=("p", "q"), more="slice_param { slice_point: 9 }"), ModelError, "slice points"),

@@ -141,7 +141,7 @@ def test_blobs_that_are_not_there(tmp_path: Path) -> None:
     )):  # fmt: skip
         with pytest.raises(ModelError, match=says):
             from_coreml(package(tmp_path / str(index), net(position), contents))
-    with pytest.raises(ModelError, match="give the path of the"):
+    with pytest.raises(ModelError, match="pass the path of the"):
         from_coreml(net(offset))
 
 

@@ -38,7 +38,7 @@ def packed(*parts: Any) -> bytes:
 
 
 def opencv(cv2: Any, folder: Path, cfg: str, data: bytes, x: np.ndarray) -> list[np.ndarray]:
-    """What OpenCV's dnn gives for its outputs."""
+    """The outputs by OpenCV's dnn."""
     (folder / "net.cfg").write_text(cfg)
     (folder / "net.weights").write_bytes(data)
     net = cv2.dnn.readNetFromDarknet(str(folder / "net.cfg"), str(folder / "net.weights"))

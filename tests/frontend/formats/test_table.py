@@ -78,6 +78,6 @@ def test_an_empty_file_a_folder_and_nothing(tmp_path: Path) -> None:
 
 def test_another_object_is_told_what_may_be_given() -> None:
     with pytest.raises(
-        UnsupportedError, match=r"cannot compile a list; give the path or bytes of an ONNX model.*Proto"
+        UnsupportedError, match=r"cannot compile a list; pass the path or bytes of an ONNX model.*Proto"
     ):
         frontend_of([1, 2])

@@ -124,7 +124,7 @@ def exclusion_table() -> str:
 
 
 def operator_table() -> str:
-    """How many operators of each domain of the onnx package are supported, as docs/onnx.md shows it."""
+    """The number of supported operators of each domain of the onnx package, as docs/onnx.md shows it."""
     counts: dict[str, list[str]] = {}
     totals: dict[str, int] = {}
     for (domain, name), schema in sorted(_latest_schemas().items()):

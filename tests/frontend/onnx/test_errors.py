@@ -398,7 +398,7 @@ def small_model(nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray], ops
 
 @pytest.mark.parametrize("version", [-1, 1 << 31, 1 << 62])
 def test_operator_sets_that_cannot_be(version: int) -> None:
-    with pytest.raises(ModelError, match=f"asks for version {version} of the operator set 'ai.onnx'"):
+    with pytest.raises(ModelError, match=f"requires version {version} of the operator set 'ai.onnx'"):
         from_onnx(relu_model(opset=version))
 
 
@@ -437,7 +437,7 @@ def test_nodes_that_do_not_fit_their_inputs(node: onnx.NodeProto, weights: dict[
 
 @pytest.mark.parametrize("size", [1 << 37, 1 << 62])
 def test_a_constant_of_a_huge_shape_takes_no_memory(size: int) -> None:
-    """What asks for its shape is told; what needs its elements is an error, before anything is allocated."""
+    """Readers of its shape get it; readers of its elements get an error, before anything is allocated."""
     fill = helper.make_node("ConstantOfShape", ["s"], ["c"])
     shape = from_onnx(small_model([fill, helper.make_node("Shape", ["c"], ["y"])], {"s": np.array([size])}))[0]
     assert shape["main"].body.data.tolist() == [size]

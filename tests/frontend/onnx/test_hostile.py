@@ -114,7 +114,7 @@ def test_sparse_tensors(positions: Any, constant: bool) -> None:
     [[1, 6], [-1, 4], [4, 1], [1, 1], [1], [1.0, 4.0], [[0, 1], [0, 3]], [[0, 1], [-1, 2]], [[0, 1, 2], [1, 1, 1]]],
 )  # fmt: skip
 def test_sparse_tensors_with_positions_that_are_none(positions: Any) -> None:
-    with pytest.raises(ModelError, match=r"'s' is a sparse tensor .* there must be an int64 place for each value"):
+    with pytest.raises(ModelError, match=r"'s' is a sparse tensor .* there must be an int64 position for each value"):
         from_onnx(sparse_model(sparse(positions), False))
 
 
@@ -196,7 +196,7 @@ def test_values_of_a_run_that_no_operator_can_take(name: str) -> None:
 
 @pytest.mark.parametrize("pads", [[-5, 4], [4, -5], [-1, 2], [-2, -1], [2, 0]])
 def test_pads_of_a_run(pads: list[int]) -> None:
-    """What is cut off may be more than there is, where the other side puts more back."""
+    """More may be cut off than there is where the other side puts more back."""
     x = np.array([1, 2, 3], np.float32)
     known = text_model(f"(float[3] x) => (float[n] y) <int64[2] p = {{{pads[0]}, {pads[1]}}}> {{ y = Pad (x, p) }}")
     open_ = text_model("(float[3] x, int64[2] p) => (float[n] y) { y = Pad (x, p) }")

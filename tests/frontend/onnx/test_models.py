@@ -121,7 +121,7 @@ def test_silero_of_open_sizes() -> None:
 
 
 def test_smart_turn_matches_exact_sums_and_onnxruntime_without_its_fusions() -> None:
-    """Where onnxruntime keeps the quantized graph as it is, so do we; its fused kernels round elsewhere."""
+    """The quantized graph stays as it is where onnxruntime keeps it; its fused kernels round elsewhere."""
     import tilewright as tw
 
     path = real_model("smart_turn_v3_int8")

@@ -118,7 +118,7 @@ def test_an_attention_of_bytes() -> None:
 
 
 def test_dynamic_quantization() -> None:
-    """What `quantize_dynamic` writes for Conv and MatMul: sums and zero points of both operands are exact."""
+    """The nodes that `quantize_dynamic` writes for Conv and MatMul: sums and zero points of both operands are exact."""
     g = Graph()
     nodes = ["q", "scale", "zero"]
     g.nodes.append(helper.make_node("DynamicQuantizeLinear", ["x"], nodes, name="dynamic"))

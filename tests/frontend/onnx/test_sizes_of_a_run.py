@@ -26,7 +26,7 @@ def floats(*shape: int) -> np.ndarray:
 
 
 def sliced(make_model: Model, node: onnx.NodeProto, feeds: dict[str, np.ndarray], outputs: Sequence[str]) -> Any:
-    """What a node gives whose inputs are slices with bounds that a run gives: all their sizes are known to it alone."""
+    """Results of a node on slices whose bounds are data: all sizes of its inputs are data-dependent."""
     nodes, fed = [], {}
     for name, value in feeds.items():
         nodes.append(helper.make_node("Slice", [f"{name}_whole", f"{name}_from", f"{name}_to"], [name]))

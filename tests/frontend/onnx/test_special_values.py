@@ -135,7 +135,7 @@ _TRUTHS = ("Is", "Equal", "Greater", "Less")
 
 
 def run(table: dict[str, Any], feeds: dict[str, Array]) -> dict[str, Array]:
-    """What one model of all operators of a table makes of its inputs."""
+    """Results of one model of all operators of a table."""
     kind = helper.np_dtype_to_tensor_dtype(next(iter(feeds.values())).dtype)
     shape = np.broadcast_shapes(*(value.shape for value in feeds.values()))
     names = {f"y{index}": name for index, name in enumerate(table)}
@@ -253,7 +253,7 @@ WHOLE = ("CumSum", "Softmax", "LogSoftmax", "TopK", "TopK smallest")
 
 @functools.cache
 def over_rows(dtype: str) -> dict[str, Array]:
-    """What one model of all operators of `OVER_ROWS` makes of `rows`."""
+    """Results of one model of all operators of `OVER_ROWS` on `rows`."""
     x = rows(DTYPES[dtype])
     kind = helper.np_dtype_to_tensor_dtype(x.dtype)
     constants = {"axis": np.array([1], "int64"), "one": np.array(1, "int64"), "seven": np.array([7], "int64")}

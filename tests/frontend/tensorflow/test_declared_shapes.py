@@ -1,4 +1,4 @@
-"""What a file declares of its shapes against what is derived, and files that loop over the wrong axis."""
+"""Shapes that a file declares against the derived ones, and files that loop over the wrong axis."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_shape_that_contradicts_the_declared_one(declared: dict[str, Any]) -> 
 
 
 def time_distributed(axis: int) -> bytes:
-    """What Keras exports of TimeDistributed, as far as the count of its steps: `range(shape(x)[axis])`."""
+    """The export of Keras' TimeDistributed, as far as the count of its steps: `range(shape(x)[axis])`."""
     return graph(
         placeholder(-1, -1, 4), node("Shape", "td/Shape", "x", T={"type": FLOAT}),
         const("td/begin", axis), const("td/end", axis + 1), const("td/step", 1),

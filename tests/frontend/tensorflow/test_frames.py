@@ -23,7 +23,7 @@ def old_loops() -> Iterator[None]:
 
 
 def agrees(build: Callable[..., Any], *inputs: np.ndarray) -> Any:
-    """Whether a graph gives what TensorFlow says; the graph, frozen."""
+    """Check that a graph computes what TensorFlow does; return the graph, frozen."""
     with tf.Graph().as_default() as graph:
         positions = [
             tf.compat.v1.placeholder(value.dtype, value.shape, name=f"x{number}") for number, value in enumerate(inputs)

@@ -1,4 +1,4 @@
-"""What TensorFlow's kernels do at the edges, of graphs that are encoded here: no TensorFlow is needed."""
+"""Edge cases of TensorFlow's kernels, by graphs that are encoded here: no TensorFlow is needed."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def outputs_of(run: Any, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def input_details(model: bytes) -> list[Any]:
-    """What the interpreter says of the model's inputs."""
+    """The interpreter's description of the model's inputs."""
     return interpreter.Interpreter(model_content=model).get_input_details()
 
 

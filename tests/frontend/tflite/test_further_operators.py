@@ -66,7 +66,7 @@ def test_parts_of_a_transform(height: int, width: int, part: str) -> None:
 
 def test_a_complex_output_is_refused() -> None:
     model = single("RFFT2D", [T((4, 8)), c([4, 8])], [T((4, 5), "COMPLEX64")], None)
-    with pytest.raises(UnsupportedError, match="is complex; give its parts"):
+    with pytest.raises(UnsupportedError, match="is complex; pass its parts"):
         from_tflite(model)
 
 

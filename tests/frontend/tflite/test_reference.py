@@ -68,7 +68,7 @@ def test_bytes_have_a_reference_too() -> None:
     x = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
     engine = TfliteFrontend().reference(model).open("litert", {"t0": x}, 1)
     np.testing.assert_array_equal(engine.run()[0], np.abs(x))
-    engine.give({"t0": -2 * x})
+    engine.feed({"t0": -2 * x})
     np.testing.assert_array_equal(engine.run()[0], np.abs(2 * x))
 
 

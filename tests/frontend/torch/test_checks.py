@@ -1,4 +1,4 @@
-"""What eager mode refuses while it runs `torch.compile` refuses too, with the same error; nothing falls back for it."""
+"""Errors that eager mode raises while it runs: `torch.compile` raises the same, and nothing falls back for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not compiled: one warning, the report of coverage, strict=True."""
+"""Reports of parts that are not compiled: one warning, the report of coverage, strict=True."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch calls in place of attention and encoder layers in inference, by `torch.compile`; nothing falls back."""
+"""PyTorch's fast paths of attention and encoder layers in inference, by `torch.compile`; nothing falls back."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[int, ...]]] = {
 
 
 def seen(function: Any, given: Any, grad: bool) -> Any:
-    """What a user may see of the tensors of a result, and the gradient of what is given."""
+    """The visible properties of the tensors of a result, and the gradient of what is given."""
     given = given.clone().requires_grad_(grad)
     start = given * 1 if grad else given  # what is written into is no leaf
     found = [one for one in torch.utils._pytree.tree_leaves(function(start)) if isinstance(one, torch.Tensor)]

@@ -243,7 +243,7 @@ def test_a_module_compiles_by_examples() -> None:
 
 def test_examples_that_do_not_fit() -> None:
     network = torch.nn.Linear(4, 8)
-    with pytest.raises(UnsupportedError, match="give example inputs"):
+    with pytest.raises(UnsupportedError, match="pass example inputs"):
         tilewright.compile(network)
     with pytest.raises(UnsupportedError, match="cannot make a program of this Linear"):
         tilewright.compile(network, (X.T,))

@@ -26,7 +26,7 @@ class Call(torch.nn.Module):
 
 
 def count_of(x: Any) -> Any:
-    """How many elements are positive, as a size."""
+    """The number of positive elements, as a size."""
     count = (x > 0).sum().item()
     torch._check(count >= 0)
     torch._check(count <= x.numel())

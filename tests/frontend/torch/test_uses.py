@@ -1,4 +1,4 @@
-"""What programs of users call beside layers: open widths, training graphs, lists, graphs as operands, quantization."""
+"""Calls of users' programs beside layers: symbolic widths, training graphs, lists, graphs as operands, quantization."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each pattern matches, and what it does not."""
+"""Matches of each pattern, and what it does not match."""
 
 from __future__ import annotations
 

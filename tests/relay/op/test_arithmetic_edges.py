@@ -18,7 +18,7 @@ FLOATS = ["float16", "bfloat16", "float32", "float64"]
 
 
 def results(function: Callable[..., relay.Expr], *inputs: np.ndarray) -> list[np.ndarray]:
-    """What `function` gives of `inputs`: folded by reference, and compiled."""
+    """The results of `function` on `inputs`: folded by reference, and compiled."""
     variables = [relay.var(f"x{i}", shape=x.shape, dtype=str(x.dtype)) for i, x in enumerate(inputs)]
     module = relay.IRModule.from_expr(relay.Function(variables, function(*variables)))
     feeds = {f"x{i}": x for i, x in enumerate(inputs)}

@@ -21,7 +21,7 @@ TALL = np.random.default_rng(1).standard_normal((2, 5, 3))
 
 
 def results(function: Callable[..., Call], *arrays: np.ndarray) -> list[Any]:
-    """What the call of `function` gives, compiled."""
+    """The results of the call of `function`, compiled."""
     params = [relay.var(f"x{i}", shape=array.shape, dtype="float64") for i, array in enumerate(arrays)]
     module = relay.IRModule.from_expr(relay.Function(params, function(*params)))
     return tilewright.compile(module, cache=False).run({f"x{i}": array for i, array in enumerate(arrays)})

@@ -1,4 +1,4 @@
-"""What is known of an operator is said where it is registered: no other table has operators as its keys.
+"""Facts of an operator stand in its registration: no other table has operators as its keys.
 
 A table keyed by operator names outside `relay/op` is a missing field of `Op`; a rule of a pass about one pattern is
 entered by its root (`relay/transform/simplify/rule_index.py`).

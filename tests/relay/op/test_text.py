@@ -19,7 +19,7 @@ WORDS = np.array([["ham", "Eggs & ham!"], ["", "a-b\tHAM ham"]], object)
 
 
 def results(convert: Any, *arrays: np.ndarray) -> list[np.ndarray]:
-    """What a function of text gives, interpreted; compiled it must give the same."""
+    """The results of a function of text, interpreted; compiled they must be the same."""
     params = [
         var(f"x{position}", TensorType(array.shape, "string" if array.dtype == object else array.dtype))
         for position, array in enumerate(arrays)

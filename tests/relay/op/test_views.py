@@ -1,4 +1,4 @@
-"""Which calls move no bytes."""
+"""Calls that move no bytes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every device must do, on each that this machine has: parts of buffers, copies, recordings, times, errors."""
+"""Duties of every device, on each that this machine has: parts of buffers, copies, recordings, times, errors."""
 
 from __future__ import annotations
 

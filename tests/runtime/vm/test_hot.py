@@ -59,7 +59,7 @@ def compare(machine: VirtualMachine, x: np.ndarray, n: int) -> list[np.ndarray]:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """How many segments Python has called since it was asked last."""
+    """The number of segments that Python has called since the last query."""
     count = [0]
     invoke = Segment.invoke
 

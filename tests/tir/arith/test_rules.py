@@ -31,7 +31,7 @@ def dtype_of(hole: Hole) -> str:
 
 
 def instance(rule: Rule, values: dict[Hole, Any]) -> dict[Any, Expr]:
-    """What stands for the holes: a constant where the rule wants one, else a variable."""
+    """The expressions for the holes: a constant where the rule wants one, else a variable."""
     return {h: op.const(v, dtype_of(h)) if h.constant else e.Var(h.name, dtype_of(h)) for h, v in values.items()}
 
 

@@ -1,4 +1,4 @@
-"""What the simplifier makes of the expressions that splitting, fusing, vectorizing and guarding loops create."""
+"""Simplification of the expressions that splitting, fusing, vectorizing and guarding loops create."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def analyzer() -> Analyzer:
 
 
 def claims(x: Expr, terms: Terms, lane: int) -> list[Any]:
-    """What the analyzer says of one lane of `x`, as formulas."""
+    """The analyzer's facts on one lane of `x`, as formulas."""
     known = analyzer()
     value = terms(x, lane)
     found = [same(value, terms(known.simplify(x), lane))]

@@ -1,4 +1,4 @@
-"""What is read and written, and replacing buffers."""
+"""Accesses read and written, and replacing buffers."""
 
 from __future__ import annotations
 

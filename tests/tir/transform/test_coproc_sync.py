@@ -206,7 +206,7 @@ INDICES = [lambda i, m: i, lambda i, m: 1 - i, lambda i, m: m, lambda i, m: (i +
 @settings(max_examples=30, derandomize=True, deadline=None, database=None)
 @given(st.lists(st.tuples(*[st.sampled_from(x) for x in ((1, 2, 3), (S, T, U), INDICES, (S, T), INDICES)]), max_size=7))
 def test_rows_that_vary_with_loops(parts):
-    """What depends on what changes from one iteration of two loops to the next."""
+    """Dependences change from one iteration of two loops to the next."""
     fill = [rows(1, b, i, A, i) for b in (S, T, U) for i in (0, 1)]
     drain = [rows(3, C, 2 * n + i, b, i) for n, b in enumerate((S, T, U)) for i in (0, 1)]
     half = len(parts) // 2

@@ -1,4 +1,4 @@
-"""What the CPU schedules rely on: tags, the order of the reduction axes, the workload's facts, padding as a stage."""
+"""Properties that the CPU schedules rely on: tags, order of the reduction axes, workload, padding as a stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Minimal filtering against the direct convolution: the reference, and the compiled kernels on awkward sizes."""
+"""Winograd convolution against the direct convolution: the reference, and the compiled kernels on awkward sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the templates find out about the walk through memory."""
+"""The templates' analysis of the walk through memory."""
 
 from __future__ import annotations
 

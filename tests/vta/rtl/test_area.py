@@ -1,4 +1,4 @@
-"""What yosys counts of the RTL, and the errors where tools are missing."""
+"""Counts of the RTL by yosys, and the errors where tools are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tiles a convolution gets: estimates beside the cycle simulator, what hides what, what is refused."""
+"""Tiles of a convolution: estimates beside the cycle simulator, what hides what, what is refused."""
 
 from __future__ import annotations
 

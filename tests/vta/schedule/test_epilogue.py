@@ -1,4 +1,4 @@
-"""What ends a layer: the bytes that are stored, whatever the bias and shift, and how many steps that takes."""
+"""The end of a layer: the bytes that are stored, whatever the bias and shift, and how many steps that takes."""
 
 from __future__ import annotations
 

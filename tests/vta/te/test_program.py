@@ -20,7 +20,7 @@ def copy_of(tensor, name):
 
 
 def ran(schedule, args, arrays, machine=MACHINE):
-    """What the program makes of the arrays, the last one being the result, on the drivers that must agree."""
+    """The results of the program on the arrays, the last one being the output, on the drivers that must agree."""
     program = compile_schedule(machine, schedule, args)
     results = []
     for driver in ("native", "checked"):

@@ -51,8 +51,8 @@ class MeasureResult:
         self.all_cost, self.timestamp = all_cost, timestamp
 
     def __str__(self) -> str:
-        told = f"costs:{self.costs}" if self.error_no == 0 else f"error_no:{self.error_no}, error_msg:{self.error_msg}"
-        return f"MeasureResult({told}, all_cost:{self.all_cost:.2f}, timestamp:{self.timestamp:.2f})"
+        shown = f"costs:{self.costs}" if self.error_no == 0 else f"error_no:{self.error_no}, error_msg:{self.error_msg}"
+        return f"MeasureResult({shown}, all_cost:{self.all_cost:.2f}, timestamp:{self.timestamp:.2f})"
 
 
 class BuildResult:

@@ -155,7 +155,7 @@ class TaskScheduler:
         adaptive_training: bool = False,
         per_task_early_stopping: int | None = None,
     ) -> None:
-        """Give batches to tasks until all trials of `tune_option` are spent or nothing is left to try."""
+        """Assign batches to tasks until all trials of `tune_option` are spent or nothing is left to try."""
         policies = [self._policy(search_policy, i, tune_option) for i in range(len(self.tasks))]
         left = set(range(len(self.tasks)))
         while self.ct < tune_option.num_measure_trials and left:

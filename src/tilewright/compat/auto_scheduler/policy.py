@@ -26,7 +26,7 @@ from tilewright.compat.auto_scheduler.state import State
 from tilewright.compat.auto_scheduler.steps import SKETCH
 from tilewright.errors import InputError
 
-#: How many states `generate_sketches` gives at most: one for each choice of rules, its tiles any.
+#: The largest number of states of `generate_sketches`: one for each choice of rules, its tiles any.
 _SKETCHES = 16
 
 
@@ -43,7 +43,7 @@ class PreloadMeasuredStates(SearchCallback):
 
 class PreloadCustomSketchRule(SearchCallback):
     """A rule of a program's own: `meet_condition_func(policy, state, stage)` says whether it takes a stage,
-    `apply_func` gives pairs of a state and the stage to go on with. A search with rules knows only what they make."""
+    `apply_func` returns pairs of a state and the stage to go on with. A search with rules knows only what they make."""
 
     PASS, APPLY, APPLY_AND_SKIP_REST = PASS, APPLY, APPLY_AND_SKIP_REST
 

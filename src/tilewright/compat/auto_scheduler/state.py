@@ -1,4 +1,4 @@
-"""Loop states: a computation with the steps that were done to it, which programs make and searches give.
+"""Loop states: a computation with the steps that were done to it, made by programs and found by searches.
 
 state = ComputeDAG([A, B, C]).get_init_state()
 outer, inner = state.split(C, state[C].iters[0], [16])

@@ -266,7 +266,7 @@ _PARTS = ("data", "indices", "indptr")
 def _values_of(tensors: Sequence[te.Tensor], inputs: Mapping[str, Any]) -> dict[te.Tensor, Any]:
     """The array of each placeholder of which `inputs` has one by its name, or by what part of a sparse matrix it is.
 
-    Names of no placeholder are registered for whoever asks for them, and nothing is measured with them.
+    Names of no placeholder are registered for whoever looks them up, and nothing is measured with them.
     """
     found: dict[te.Tensor, Any] = {}
     positions = [tensor for tensor in tensors if isinstance(tensor.op, te.PlaceholderOp)]
@@ -340,7 +340,7 @@ def auto_schedule(
     """Search, and the best schedule with its arguments."""
     task.tune(tuning_options or TuningOptions(), search_policy)
     if task.best_state is None:
-        raise InputError("no state of the search worked: give more trials, or see what RecordToFile has of them")
+        raise InputError("no state of the search worked: pass more trials, or see what RecordToFile has of them")
     return task.compute_dag.apply_steps_from_state(task.best_state)
 
 

@@ -1,4 +1,4 @@
-"""`autotvm.RPCRunner`: configurations timed on devices that a tracker gives out.
+"""`autotvm.RPCRunner`: configurations timed on devices that a tracker lends.
 
 What was built is built again here as a library and sent; the results are not compared, which the local runner does.
 """
@@ -31,7 +31,7 @@ def request_remote(
     host = host or os.environ.get("TVM_TRACKER_HOST", "")
     port = port or int(os.environ.get("TVM_TRACKER_PORT", "0"))
     if not host or not port:
-        raise InputError("request_remote needs a tracker: give host and port, or set TVM_TRACKER_HOST and _PORT")
+        raise InputError("request_remote needs a tracker: pass host and port, or set TVM_TRACKER_HOST and _PORT")
     return connect_tracker(host, port).request(device_key, priority, timeout)
 
 

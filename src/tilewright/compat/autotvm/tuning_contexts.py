@@ -28,7 +28,7 @@ def create(task_name: str, args: Sequence[Any], target: Any = None, target_host:
     """
     target = Target.current() if target is None else Target(target)
     if target is None:
-        raise InputError(f"create({task_name!r}) needs a target: give one, or open one by `with tvm.target.Target(…)`")
+        raise InputError(f"create({task_name!r}) needs a target: pass one, or open one by `with tvm.target.Target(…)`")
     return create_task(task_name, args, target, target_host)
 
 

@@ -1,6 +1,6 @@
 """Names of v0.6 and before: passes as functions (`tvm.ir_pass`), nodes by makers (`tvm.make`), options of lowering.
 
-A pass of `ir_pass` takes and gives what it looks at itself, a statement, an expression or a function, in place of a
+A pass of `ir_pass` takes and returns what it looks at itself, a statement, an expression or a function, in place of a
 module.
 """
 

@@ -23,7 +23,7 @@ _CONVERTED: _Registered = {}
 
 
 def register_alter_op_layout(op_name: str, alter_layout: Callable[..., Any] | None = None, level: int = 10) -> Any:
-    """`alter_layout(attrs, inputs, tinfos, out_type)` gives the call that `AlterOpLayout` puts in the place of another.
+    """`alter_layout(attrs, inputs, tinfos, out_type)` returns the call that `AlterOpLayout` substitutes for another.
 
     Without it a decorator. Raises `UnsupportedError` for an operator that is not known.
     """
@@ -31,7 +31,7 @@ def register_alter_op_layout(op_name: str, alter_layout: Callable[..., Any] | No
 
 
 def register_convert_op_layout(op_name: str, convert_layout: Callable[..., Any] | None = None, level: int = 10) -> Any:
-    """`convert_layout(attrs, inputs, tinfos, desired_layouts)` gives the call that `ConvertLayout` puts there.
+    """`convert_layout(attrs, inputs, tinfos, desired_layouts)` returns the call that `ConvertLayout` substitutes.
 
     Without it a decorator. Raises `UnsupportedError` for an operator that is not known.
     """
@@ -77,6 +77,6 @@ def planned(mod: IRModule) -> IRModule:
 
 
 def converted(mod: IRModule, desired_layouts: Mapping[str, Any]) -> IRModule:
-    """`ConvertLayout`: operators in the layouts that are asked for, by the program's rules where it has some."""
+    """`ConvertLayout`: operators in the requested layouts, by the program's rules where it has some."""
     rules = {name: with_tensors(rule) for name, (_, rule) in _CONVERTED.items()}
     return convert_layout(canonicalize_ops(mod), desired_layouts, transformed_to, rules)

@@ -120,11 +120,11 @@ class IRModule(RelayModule):
     def _add(self, var: Any, val: Any, update: bool = False) -> None:
         """Add a function; one of that name must not be there, unless it is to be updated."""
         if not update and (var if isinstance(var, str) else var.name) in self:
-            raise InputError(f"the module has a function {var} already; give update=True to replace it")
+            raise InputError(f"the module has a function {var} already; pass update=True to replace it")
         self[var] = val
 
     def update_func(self, var: GlobalVar, func: Function) -> None:
-        """Put `func` in the place of the function called `var`."""
+        """Replace the function called `var` by `func`."""
         self[var] = func
 
     def get_global_var(self, name: str) -> GlobalVar:

@@ -34,7 +34,7 @@ class NameSupply:
         return chosen
 
     def reserve_name(self, name: str, add_prefix: bool = True) -> str:
-        """Take `name`; gives it with the prefix."""
+        """Reserve `name`; returns it with the prefix."""
         full = self._full(name, add_prefix)
         self._taken.add(full)
         return full

@@ -46,7 +46,7 @@ _LAST = 3
 
 
 def bounds_are_checked() -> bool:
-    """True if the current context asks for code that checks its accesses."""
+    """True if the current context requests code that checks its accesses."""
     return bool(PassContext.current().config.get(CHECKED, False))
 
 

@@ -1,4 +1,4 @@
-"""`relay.transform` and `tvm.transform`: passes that give back modules with the classic methods."""
+"""`relay.transform` and `tvm.transform`: passes that return modules with the classic methods."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def AlterOpLayout() -> ClassicPass:
 
 
 def ConvertLayout(desired_layouts: Mapping[str, Any]) -> ClassicPass:
-    """Operators by name in the layouts asked for: `{"nn.conv2d": ["NHWC", "default"]}`."""
+    """Operators by name in the requested layouts: `{"nn.conv2d": ["NHWC", "default"]}`."""
     return classic(Pass(PassInfo(3, "ConvertLayout"), lambda mod, _context: converted(mod, desired_layouts)))
 
 
@@ -185,12 +185,12 @@ def function_pass(pass_func: Any = None, opt_level: int = 0, name: str | None = 
 
 def pass_instrument(pi_cls: type) -> Callable[..., PassInstrument]:
     """A class with methods of `PassInstrument` as an instrument; in one a `RuntimeError` is a `TVMError`."""
-    own = {name: _told(getattr(pi_cls, name)) for name in vars(PassInstrument) if callable(getattr(pi_cls, name, None))}
-    told = {name: method for name, method in own.items() if not name.startswith("__")}
-    return instrument.pass_instrument(type(pi_cls.__name__, (pi_cls,), {"__doc__": pi_cls.__doc__, **told}))
+    methods = {name: getattr(pi_cls, name, None) for name in vars(PassInstrument) if not name.startswith("__")}
+    wrapped = {name: _wrapped(method) for name, method in methods.items() if callable(method)}
+    return instrument.pass_instrument(type(pi_cls.__name__, (pi_cls,), {"__doc__": pi_cls.__doc__, **wrapped}))
 
 
-def _told(method: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
     """A user's method, with errors as the classic stack returns them from its own callers."""
 
     @functools.wraps(method)
@@ -207,7 +207,7 @@ def _told(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _as_classic(make: Any, pass_func: Any, opt_level: int, name: str | None, required: Any) -> Any:
     def decorate(subject: Any) -> Any:
-        subject = subject if isinstance(subject, type) else _told(subject)
+        subject = subject if isinstance(subject, type) else _wrapped(subject)
         made = make(subject, opt_level=opt_level, name=name, required=required or ())
         return classic(made) if isinstance(made, Pass) else lambda *args, **options: classic(made(*args, **options))
 

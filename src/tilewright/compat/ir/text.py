@@ -19,7 +19,7 @@ def parse(
     """The module that `source` spells, with what `init_module` defines; errors name the text `source_name`.
 
     Its types are inferred; a program that has faults in them is given as it stands, and tells of them where types are
-    asked for. `init_meta_table["relay.Constant"]` are the constants that the text names by number.
+    requested. `init_meta_table["relay.Constant"]` are the constants that the text names by number.
     Raises `ParseError`.
     """
     constants = dict(init_meta_table or {}).pop("relay.Constant", ())

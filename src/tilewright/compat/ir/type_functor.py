@@ -53,7 +53,7 @@ class TypeVisitor(TypeFunctor):
 
 
 class TypeMutator(TypeFunctor):
-    """Rebuilds a type from what the methods of its parts give."""
+    """Rebuild a type from the results of the methods of its parts."""
 
     def _rebuilt(self, typ: t.Type) -> t.Type:
         return t.with_parts(typ, tuple([self.visit(part) for part in t.parts(typ)]))

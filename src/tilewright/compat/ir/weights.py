@@ -20,7 +20,7 @@ Shapes = list[tuple[int, ...]]
 
 
 def infer_weights(func: relay.Function) -> relay.Function:
-    """Give every parameter of `func` without a type the one that its first reader asks for; `func` itself.
+    """Type every untyped parameter of `func` as its first reader requires; returns `func` itself.
 
     A parameter that no rule covers is left: type inference then names it.
     """

@@ -136,8 +136,8 @@ class GraphModuleDebug(GraphModule):
             begun = time.perf_counter()
             call()
             seconds = time.perf_counter() - begun
-            told = Step(node.name, str(node.function), begun, seconds, made[0].shape, len(node.inputs), len(made))
-            self.debug_datum.steps.append(told)
+            step = Step(node.name, str(node.function), begun, seconds, made[0].shape, len(node.inputs), len(made))
+            self.debug_datum.steps.append(step)
             self._tensors |= {f"{node.name}____{index}": one for index, one in enumerate(made)}
 
         program.watch = watch

@@ -57,7 +57,7 @@ def build(
     `executor`, `runtime` and the memory pools of the classic signature make no difference here.
     """
     refuse_added("relay.build")
-    if isinstance(executor, Mapping):  # v0.8 and before have the parameters in its place
+    if isinstance(executor, Mapping):  # v0.8 and before have the parameters instead
         params, executor = executor, None
     mod = with_params(IRModule.of(altered(legalize(as_module(ir_mod)))), params)
     chosen = single_target(target)
@@ -92,7 +92,7 @@ def with_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:
     return changed
 
 
-#: What a model on a device is asked for by name: `lib["default"](tvm.cpu())["run"]()`.
+#: The name by which a model on a device is looked up: `lib["default"](tvm.cpu())["run"]()`.
 EXECUTOR_FUNCTIONS = (
     *("get_input", "get_input_index", "get_num_inputs", "get_num_outputs", "get_output", "load_params", "run"),
     "set_input",
@@ -152,7 +152,7 @@ class ExecutorFactory(Timed):
         return put_on
 
     def get_function(self, name: str, query_imports: bool = False) -> Callable[..., Any]:
-        """The function called `name`, as `factory[name]` gives it; `query_imports` changes nothing."""
+        """The function called `name`, as `factory[name]` returns it; `query_imports` changes nothing."""
         return self[name]
 
     def with_entries(
@@ -430,7 +430,7 @@ class GraphModule(Timed):
 def create(graph_json_str: Any, libmod: Any, device: Any = None) -> GraphModule:
     """The graph executor of a compiled model, from what `relay.build` unpacks into; or of a graph over functions.
 
-    Where `libmod` is a module of functions, as `tvm.build` gives it, the graph says which of them is called on what.
+    Where `libmod` is a module of functions, as `tvm.build` returns it, the graph says which of them is called on what.
     """
     if isinstance(libmod, ExecutorFactory):
         require_cpu(device)

@@ -23,7 +23,7 @@ def var(
 ) -> relay.Var:
     """A variable by type, by `shape` and `dtype`, or, where `type_annotation` is a string, a scalar of that dtype."""
     if type_annotation is not None and shape is not None:
-        raise InputError(f"the variable {name_hint!r} gets a type and a shape; give one of them")
+        raise InputError(f"the variable {name_hint!r} gets a type and a shape; pass one of them")
     if isinstance(type_annotation, str):
         type_annotation = relay.scalar_type(type_annotation)
     return relay.var(name_hint, type_annotation, shape, dtype)

@@ -105,7 +105,7 @@ def from_tensorflow(
 ) -> tuple[IRModule, dict[str, NDArray]]:
     """A module for a frozen graph (a `GraphDef`, bytes, or a path; also a SavedModel's folder) and no parameters.
 
-    `shape` fixes symbolic dimensions by input name, `outputs` names the nodes that give results. `layout` was a wish
+    `shape` fixes symbolic dimensions by input name, `outputs` names the nodes of the results. `layout` was a wish
     for how kernels compute; here the compiler chooses."""
     data = graph.SerializeToString() if hasattr(graph, "SerializeToString") else graph
     named = [outputs] if isinstance(outputs, str) else outputs

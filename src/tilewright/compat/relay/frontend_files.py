@@ -1,6 +1,6 @@
 """`relay.frontend`: the importers of Caffe, Core ML, Darknet, MXNet and Paddle by their classic names and signatures.
 
-Each gives a module and its parameters: none, since the weights are constants of the module.
+Each returns a module and its parameters: none, since the weights are constants of the module.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def from_coreml(model: Any, shape: Shapes | None = None) -> Imported:
     """A module for a `coreml.models.MLModel` of a package, or the path of one."""
     path = getattr(model, "package_path", model)
     if path is None:
-        raise UnsupportedError("from_coreml needs a model that was saved: give the path of the .mlpackage")
+        raise UnsupportedError("from_coreml needs a model that was saved: pass the path of the .mlpackage")
     mod, *_ = import_coreml(path, dict(shape or {}))
     return IRModule.of(mod), {}
 
@@ -69,7 +69,7 @@ def from_caffe2(
 
 
 def from_darknet(net: Any, shape: Any = None, dtype: Any = "float32") -> Imported:
-    """A module for the path of a cfg, or a tuple of a cfg and its weights; heads give what Darknet's layers leave."""
+    """A module for the path of a cfg, or a tuple of a cfg and its weights; heads return what Darknet's layers leave."""
     _only_float32("from_darknet", dtype)
     if not is_pair(net) and not isinstance(net, str | Path | bytes):
         raise UnsupportedError("from_darknet takes the path of a cfg, or (cfg, weights); a loaded network is not read")
@@ -105,6 +105,6 @@ def _text(net: Any) -> Any:
 
 
 def _only_float32(function: str, dtype: Any) -> None:
-    """Weights keep their own types and inputs are float32: other types asked for are refused."""
+    """Weights keep their own types and inputs are float32: requests of other types are refused."""
     for one in dtype.values() if isinstance(dtype, Mapping) else (dtype,):
         only(function, "dtype", one if one is None else str(one), "float32")

@@ -70,7 +70,7 @@ class ExprVisitor(ExprFunctor):
 
 
 class ExprMutator(ExprFunctor):
-    """Gives each node rebuilt from its rewritten operands; override the methods of the nodes to change."""
+    """Rebuild each node from its rewritten operands; override the methods of the nodes to change."""
 
     def _rebuilt(self, expr: Any) -> Any:
         return rebuild(expr, tuple([self.visit(kid) for kid in children(expr)]))

@@ -15,7 +15,7 @@ from tilewright.relay.ir import values
 
 
 def _constructed(tag: Any, fields: Sequence[Any], constructor: Any = None) -> values.ConstructorValue:
-    if isinstance(tag, relay.Constructor):  # v0.6 has it in the place of its number
+    if isinstance(tag, relay.Constructor):  # v0.6 has it instead of its number
         return values.ConstructorValue(tag, tuple(fields))
     if constructor.tag != tag:
         constructor = relay.Constructor(constructor.name, constructor.inputs, constructor.belong_to, tag)

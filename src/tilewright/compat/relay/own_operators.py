@@ -74,7 +74,7 @@ class OwnOperator(registry.Op):
         if type_rel_func is None and rel_name not in RELATIONS:
             raise UnsupportedError(
                 f"{self.name}: there is no type relation {rel_name!r} here (there are: {', '.join(RELATIONS)}); "
-                "give a function of the types of the arguments and the attributes"
+                "pass a function of the types of the arguments and the attributes"
             )
         self._set(type_rule=RELATIONS[rel_name] if type_rel_func is None else _checked(self.name, type_rel_func))
 
@@ -111,7 +111,7 @@ def register(op_name: str, describe: str = "") -> OwnOperator:
 
 def _no_reference(op_name: str) -> Callable[..., Any]:
     def reference(*_: Any) -> Any:
-        raise UnsupportedError(f"{op_name} has no compute: give it one by relay.op.register_compute({op_name!r}, …)")
+        raise UnsupportedError(f"{op_name} has no compute: register one by relay.op.register_compute({op_name!r}, …)")
 
     return reference
 
@@ -172,7 +172,7 @@ register_compute = _setter("register_compute", _computed)
 
 
 def register_gradient(op_name: str, fgradient: Callable[..., Any] | None = None, level: int = 10) -> Any:
-    """`fgradient(call, gradient of its result)` gives the gradient of each argument; without it a decorator."""
+    """`fgradient(call, gradient of its result)` returns the gradient of each argument; without it a decorator."""
 
     def put(given: Callable[..., Any]) -> Callable[..., Any]:
         _own(op_name, "register_gradient")

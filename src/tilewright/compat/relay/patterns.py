@@ -9,7 +9,7 @@ _TABLES: dict[str, Callable[[], Any]] = {}
 
 
 def register_pattern_table(compiler: str, table: Callable[[], Any] | None = None) -> Any:
-    """Keep a function that gives the pattern table of a code generator; a decorator without `table`."""
+    """Register a function that returns the pattern table of a code generator; a decorator without `table`."""
 
     def register(function: Callable[[], Any]) -> Any:
         _TABLES[compiler] = function

@@ -18,7 +18,7 @@ from tilewright.relay.op import qnn
 from tilewright.relay.op.qnn.arithmetic import rounded_each
 from tilewright.support.named import named
 
-#: How the classic `requantize` rounds unless it is told.
+#: The default rounding of the classic `requantize`.
 ROUNDING = "UPWARD"
 
 

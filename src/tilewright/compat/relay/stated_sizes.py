@@ -24,7 +24,7 @@ def _check(what: str, stated: Any, tensor: relay.Expr, axes: Sequence[int]) -> N
         return
     kind = type_of(tensor)
     if not isinstance(kind, relay.TensorType):
-        raise UnsupportedError(f"{what} = {stated}: give the weight a type, or leave it out")
+        raise UnsupportedError(f"{what} = {stated}: annotate the weight with a type, or leave it out")
     sizes = tuple(kind.shape[axis] for axis in axes)
     wanted = tuple(stated) if isinstance(stated, tuple | list) else (stated,) * len(axes)
     if any(int(a) != int(b) for a, b in zip(wanted, sizes, strict=True) if not isinstance(b, relay.Any)):
@@ -134,7 +134,7 @@ def _is_open(value: relay.Expr) -> TypeGuard[relay.Var]:
 
 
 def _settle_kernel(data: relay.Expr, weight: relay.Expr, sizes: tuple[Any, Any, int], layouts: tuple[str, str]) -> None:
-    """Give a kernel that is a variable without a type the one that `sizes` (channels, kernel, groups) state."""
+    """Type a kernel that is an untyped variable by the stated `sizes` (channels, kernel, groups)."""
     channels, kernel_size, groups = sizes
     if not _is_open(weight) or channels is None or kernel_size is None:
         return
@@ -152,7 +152,7 @@ def _settle_offset(
     window: tuple[Any, Any, Any, int],
     layouts: tuple[str, str],
 ) -> None:
-    """Give offsets that are a variable without a type that of two numbers for each tap of each window."""
+    """Type offsets that are an untyped variable: two numbers for each tap of each window."""
     if not _is_open(offset) or _is_open(weight):
         return
     image, kernel = type_of(data), type_of(weight)

@@ -81,7 +81,7 @@ def shape_name(dtype: str, shape: Sequence[Any]) -> str:
 class StaticTensorArrayOps:
     """The functions on arrays of tensors of `shape`, in which `relay.Any()` is a size that is not known.
 
-    `register()` adds them to the prelude's module; those that take rows or add an axis give tensors of other shapes,
+    `register()` adds them to the prelude's module; those that take rows or add an axis return tensors of other shapes,
     whose types are added with them.
     """
 

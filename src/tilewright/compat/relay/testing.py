@@ -54,9 +54,9 @@ def _main_of(mod: IRModule, like: relay.Expr) -> relay.Expr:
     type_ = main.inferred_type
     if main.ret_type is not None or not isinstance(type_, relay.FuncType):
         return main
-    told = relay.Function(main.params, main.body, type_.ret_type, main.type_params, main.attrs)
-    told.set_inferred_type(type_)
-    return told
+    annotated = relay.Function(main.params, main.body, type_.ret_type, main.type_params, main.attrs)
+    annotated.set_inferred_type(type_)
+    return annotated
 
 
 def rand(dtype: str = "float32", *shape: int) -> NDArray:
@@ -172,9 +172,7 @@ def run_as_python(expr: relay.Expr, mod: Any = None, target: Any = None) -> Any:
 def _beside(mod: Any, expr: relay.Expr) -> Any:
     """`mod` with `expr` as what is run. Raises `UnsupportedError` where the expression calls its `main`."""
     if any(var.name == "main" for var in global_vars(expr)):
-        raise UnsupportedError(
-            "run_as_python: the expression calls @main of its module; give the function another name"
-        )
+        raise UnsupportedError("run_as_python: the expression calls @main of its module; rename the function")
     return mod.with_function("main", relay.Function([], expr))
 
 

@@ -75,7 +75,7 @@ class VirtualMachine:
         return value
 
     def invoke_stateful(self, func_name: str, *args: Any, **named: Any) -> None:
-        """Run the function and keep what it gives for `get_outputs`."""
+        """Run the function and keep its results for `get_outputs`."""
         self.invoke(func_name, *args, **named)
 
     def run(self, *args: Any, **named: Any) -> Any:
@@ -118,7 +118,7 @@ def _fitting(value: Any, spec: Any) -> Any:
 
 
 def _result_type(exe: ExecutorFactory) -> relay.Type | None:
-    """The type of what `main` gives, where the program is at hand; a model read from a file has its leaves only."""
+    """The type of the result of `main`, where the program is at hand; a model read from a file has its leaves only."""
     if exe.ir_mod is None:
         return None
     found = infer_type(exe.ir_mod)["main"].checked_type

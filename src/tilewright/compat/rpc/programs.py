@@ -4,7 +4,7 @@
     python -m tilewright.compat -m tvm.exec.rpc_server --tracker 127.0.0.1:9190 --key board
     python -m tilewright.compat -m tvm.exec.query_rpc_tracker --port 9190
 
-They run what `tvm.rpc` gives. With certificates (`TILEWRIGHT_RPC_BUNDLE`) they listen for all, else for this machine.
+They run what `tvm.rpc` provides. With certificates (`TILEWRIGHT_RPC_BUNDLE`) they listen for all, else locally.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tilewright.support.waiting import wait_for
 
 def rpc_tracker(arguments: Sequence[str] | None = None) -> int:
     """Run a tracker until it is stopped; 2 with one line of what is wrong where it cannot run."""
-    parser = _parser("rpc_tracker", "Run a tracker, which gives devices out.")
+    parser = _parser("rpc_tracker", "Run a tracker, which lends devices.")
     _listening(parser, 9190, 9199)
     given = parser.parse_args(arguments)
 
@@ -100,7 +100,7 @@ def _address(text: str) -> tuple[str, int] | None:
 
 
 def _serve(line: str, silent: bool) -> None:
-    """Say that we are there, and wait until we are told to stop."""
+    """Announce the server, and wait until it is stopped."""
     stopped = threading.Event()
     for kind in (signal.SIGTERM, signal.SIGINT):
         signal.signal(kind, lambda *_: stopped.set())

@@ -113,7 +113,7 @@ class RemoteFactory(ExecutorFactory):
         def put_on(*devices: Any) -> ExecutorFactory:
             for device in devices:
                 if not isinstance(device, RemoteDevice):
-                    raise InputError(f"the model is on another machine, not on {device}; give session.cpu(0)")
+                    raise InputError(f"the model is on another machine, not on {device}; pass session.cpu(0)")
             return self
 
         return put_on

@@ -221,7 +221,7 @@ def connect(
 ) -> RPCSession:
     """A session with the server at an address; after `session_timeout` seconds, if any, it ends.
 
-    `key` is not asked for: who may connect is told by certificates. Raises `UnsupportedError` for
+    `key` is ignored: certificates decide who may connect. Raises `UnsupportedError` for
     `session_constructor_args`, `RpcError` where nobody answers.
     """
     _refuse_constructor(session_constructor_args)

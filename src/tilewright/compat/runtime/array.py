@@ -27,7 +27,7 @@ class _Arrays(type(Tensor)):  # type: ignore[misc]
 
 
 class NDArray(Tensor, metaclass=_Arrays):
-    """A tensor in CPU memory; `numpy()` and `asnumpy()` give its elements."""
+    """A tensor in CPU memory; `numpy()` and `asnumpy()` return its elements."""
 
     __slots__ = ()
 
@@ -130,7 +130,7 @@ class DeviceNDArray(NDArray):
 
 
 def array(arr: Any, device: Device | None = None, mem_scope: str | None = None) -> NDArray:
-    """A fresh array with the elements of `arr`, in the element type NumPy gives them.
+    """A fresh array with the elements of `arr`, in the element type that NumPy has for them.
 
     For a device that kernels are built for it is a `DeviceNDArray`.
     """

@@ -58,7 +58,7 @@ class Timed:
         `ctx` is what versions before 0.8 call `dev`.
         """
         if ctx is not None and dev is not None:
-            raise InputError("time_evaluator: dev and ctx are the same parameter; give one of them")
+            raise InputError("time_evaluator: dev and ctx are the same parameter; pass one of them")
         return self._timed(func_name, ctx if dev is None else dev, f_preproc, Runs(number, repeat, min_repeat_ms))
 
     def _timed(self, func_name: str, dev: Any, f_preproc: str, runs: Runs) -> Callable[..., BenchmarkResult]:

@@ -117,7 +117,7 @@ def _clang() -> list[str]:
             "create_llvm needs Clang: install it (Debian: apt install clang), or `pip install tilewright[export]`, "
             "which brings Zig's"
         )
-    # Zig checks for undefined behaviour and writes debug information unless told otherwise.
+    # Zig checks for undefined behaviour and writes debug information unless an option says otherwise.
     return [sys.executable, "-m", "ziglang", "c++", "-g0", "-fno-sanitize=undefined"]
 
 

@@ -105,5 +105,5 @@ def load_linked(path: str | os.PathLike[str]) -> LinkedModules:
             single.write_bytes(part)
             found.append(Module.load(single))
     if not found:
-        raise ArtifactError(f"{path} has no module in it; objects are saved by the module that tvm.build gives")
+        raise ArtifactError(f"{path} has no module in it; objects are saved by the module that tvm.build returns")
     return LinkedModules(found)

@@ -1,9 +1,9 @@
-"""Shared libraries with the classic packed interface, of any compiler: loaded, told what they need, and called.
+"""Shared libraries with the classic packed interface, of any compiler: loaded, their slots filled, and called.
 
     library = PackedLibrary("add.so")
     library["add"](a, b, c)
 
-A library asks for what it needs of its loader through slots, variables of function pointers that are filled here:
+A library receives what it needs of its loader through slots, variables of function pointers that are filled here:
 errors, functions by name, calls of these, working memory, and workers, which are those of this process's pool.
 """
 

@@ -51,7 +51,7 @@ def fresh_schedule(arguments: Sequence[Any]) -> te.Schedule:
     """The default schedule of what is computed among `arguments`. Raises `InputError` where nothing is."""
     computed = [t.op for t in arguments if isinstance(t, te.Tensor) and not isinstance(t.op, te.PlaceholderOp)]
     if not computed:
-        raise InputError("none of the arguments is computed: give the output tensors among them")
+        raise InputError("none of the arguments is computed: pass the output tensors among them")
     return te.create_schedule(list(dict.fromkeys(computed)))
 
 

@@ -14,7 +14,7 @@ from tilewright.compat.testing.targets import pytest_module
 
 
 def parameter(*values: Any, ids: Any = None, by_dict: Any = None) -> Any:
-    """A fixture, named by the variable it is assigned to, that gives each of `values` in turn.
+    """A fixture, named by the variable it is assigned to, that yields each of `values` in turn.
 
     `by_dict` has the values by the names that tests show for them.
     """
@@ -22,10 +22,10 @@ def parameter(*values: Any, ids: Any = None, by_dict: Any = None) -> Any:
         ids, values = list(by_dict), tuple(by_dict.values())
 
     # `*_`: a fixture of a class gets the instance too.
-    def give(*_: Any, request: Any) -> Any:
+    def current(*_: Any, request: Any) -> Any:
         return request.param
 
-    return pytest_module().fixture(params=values, ids=None if ids is None else list(ids))(give)
+    return pytest_module().fixture(params=values, ids=None if ids is None else list(ids))(current)
 
 
 @dataclass(eq=False)
@@ -48,11 +48,11 @@ def parameters(*value_sets: Any, ids: Any = None) -> list[Any]:
 
 
 def _one_position(sets: CorrelatedSets, position: int) -> Any:
-    def give(*_: Any, request: Any) -> Any:
+    def current(*_: Any, request: Any) -> Any:
         return request.param
 
-    give.correlated = (sets, position)  # type: ignore[attr-defined]
-    return pytest_module().fixture(give)
+    current.correlated = (sets, position)  # type: ignore[attr-defined]
+    return pytest_module().fixture(current)
 
 
 #: Values kept by `fixture(cache_return_value=True)`: one dictionary a fixture, by the values of its arguments.
@@ -76,7 +76,7 @@ def _cached(func: Callable[..., Any]) -> Callable[..., Any]:
     names = list(inspect.signature(func).parameters)
 
     @functools.wraps(func)
-    def give(*args: Any, **options: Any) -> Any:
+    def copied(*args: Any, **options: Any) -> Any:
         key = tuple(options[name] for name in names if name in options)
         if not _hashable(key):
             return func(*args, **options)
@@ -87,7 +87,7 @@ def _cached(func: Callable[..., Any]) -> Callable[..., Any]:
         except TypeError:  # it cannot be copied
             return func(*args, **options)
 
-    return give
+    return copied
 
 
 def _hashable(key: Any) -> bool:

@@ -2,7 +2,7 @@
 
     pytest_plugins = ["tvm.testing.plugin"]          in conftest.py
 
-A test gets its targets unless `pytest.mark.parametrize` gives them, and `dev` is the device of its target. Fixtures of
+A test gets its targets unless `pytest.mark.parametrize` passes them, and `dev` is the device of its target. Fixtures of
 one `tvm.testing.parameters` vary together.
 """
 
@@ -25,7 +25,7 @@ def pytest_configure(config: Any) -> None:
 
 
 def pytest_generate_tests(metafunc: Any) -> None:
-    """Give a test its targets, and the values of fixtures that vary together."""
+    """Parametrize a test by its targets and by the values of fixtures that vary together."""
     for sets, names, positions in _correlated(metafunc):
         values = [tuple(value_set[position] for position in positions) for value_set in sets.value_sets]
         metafunc.parametrize(names, values, indirect=True, ids=sets.ids)
@@ -63,7 +63,7 @@ def _correlated(metafunc: Any) -> list[tuple[CorrelatedSets, list[str], list[int
 
 
 def _given(metafunc: Any) -> set[str]:
-    """The parameters that a test's own marks give."""
+    """The parameters of a test's own marks."""
     named: set[str] = set()
     for mark in metafunc.definition.iter_markers("parametrize"):
         names = mark.args[0] if mark.args else mark.kwargs["argnames"]

@@ -44,7 +44,7 @@ def asked_targets() -> list[str]:
 
 
 def device_enabled(target: Any) -> bool:
-    """True if tests for the target can run, and TVM_TEST_TARGETS asks for its kind."""
+    """True if tests for the target can run, and TVM_TEST_TARGETS lists its kind."""
     kind = str(target).split()[0]
     return enabled(kind) and any(kind == asked.split()[0] for asked in asked_targets())
 
@@ -55,7 +55,7 @@ def enabled_targets() -> list[tuple[str, Device]]:
 
 
 def composed(marks: Sequence[Any]) -> Callable[..., Any]:
-    """A decorator of all `marks`; called without a test it gives them as a list."""
+    """A decorator of all `marks`; called without a test it returns them as a list."""
 
     def mark(*args: Any) -> Any:
         if not args:

@@ -2,7 +2,7 @@
 
     register_intrin_lowering("tir.exp", "cuda", lambda call: call_pure_extern("float32", "expf", call.args[0]))
 
-The rule with the highest level is asked, before code is made, for each call of the intrinsic; it may give it back.
+The rule with the highest level is called, before code is made, on each call of the intrinsic; it may return it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def register_intrin_lowering(
     key = (target, op_name.removeprefix(_PREFIX))
     known = _RULES.get(key)
     if known is not None and known[0] == level:
-        raise InputError(f"{op_name} has a rule of level {level} for {target} already; give another level")
+        raise InputError(f"{op_name} has a rule of level {level} for {target} already; pass another level")
     if known is None or known[0] < level:
         _RULES[key] = (level, f)
     return f

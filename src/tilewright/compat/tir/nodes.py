@@ -1,6 +1,6 @@
 """Classes of loop IR that classic programs call with plain numbers and lists: `tir.Evaluate(0)`, `tir.Ramp(0, 1, 4)`.
 
-Each stands for this package's own class: calling it makes a node of that class, and `isinstance` asks for that class.
+Each stands for this package's own class: calling it makes a node of that class, and `isinstance` tests for that class.
 """
 
 from __future__ import annotations

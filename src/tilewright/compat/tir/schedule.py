@@ -168,7 +168,7 @@ class Schedule:
         return LoopRV(stage, stage.fuse(*axes))
 
     def reorder(self, *loops: LoopRV) -> None:
-        """The loops in this order, from outer to inner, in the places that they hold."""
+        """The loops in this order, from outer to inner, at the positions that they hold."""
         stage, axes = self._together(loops, "reorder")
         stage.reorder(*axes)
 

@@ -32,7 +32,7 @@ _CONDITIONS: dict[str, Any] = {
 
 
 class _Conditions(ast.NodeTransformer):
-    """Calls in the place of `and`, `or` and `not`, which Python decides by truth values."""
+    """Calls instead of `and`, `or` and `not`, which Python decides by truth values."""
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         """All, or any, of the parts."""
@@ -142,5 +142,5 @@ class ScriptReader:
 
     @staticmethod
     def block_name(node: ast.Call) -> str:
-        """The name that `T.block` gives, or ""."""
+        """The name passed to `T.block`, or ""."""
         return str(node.args[0].value) if node.args and isinstance(node.args[0], ast.Constant) else ""

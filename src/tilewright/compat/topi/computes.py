@@ -1,6 +1,6 @@
 """Classic computations made of descriptions (`descriptions.py` finds them), or of a Relay operator alone.
 
-Each is made when its name is asked for: `topi_computes.conv3d_ncdhw`.
+Each is made when its name is first read: `topi_computes.conv3d_ncdhw`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from tilewright.compat.topi.through_relay import as_compute
 
 
 def matmul(lhs: te.Tensor, rhs: te.Tensor, transa: bool = False, transb: bool = False, **_: Any) -> te.Tensor:
-    """lhs times rhs, each transposed first if asked for."""
+    """lhs times rhs, each transposed first on request."""
     return as_compute(describe)(lhs, rhs, transa, transb)
 
 

@@ -131,7 +131,7 @@ def batch_norm(
 ) -> Expr:
     """The normalized data, the mean and the variance.
 
-    With `training` the statistics are those of the data, and `momentum` is their share in what is given back.
+    With `training` the statistics are those of the data, and `momentum` is their share in what is returned.
     """
     channel = _axes(data, 1 if axis is None else axis)
     others = [position for position in range(len(tensor_type_of(data).shape)) if position not in channel]

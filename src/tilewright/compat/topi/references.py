@@ -109,7 +109,7 @@ def batch_matmul(
 def dense(
     x: Array, y: Array, bias: Array, use_bias: bool = False, use_relu: bool = False, out_dtype: Any = None
 ) -> Array:
-    """x [M, K] times y [N, K] transposed, with a bias and a relu where asked for."""
+    """x [M, K] times y [N, K] transposed, with a bias and a relu on request."""
     out = np.matmul(x.astype(out_dtype or x.dtype), y.T.astype(out_dtype or x.dtype))
     out = out + bias if use_bias else out
     return np.maximum(out, 0) if use_relu else out

@@ -30,7 +30,7 @@ _IMAGE = 4
 def schedule(outs: Any, layout: str = "") -> te.Schedule:
     """The schedule of the computation of `outs` for the current target (this processor without one).
 
-    `layout`, which classic schedules of pooling are told, is that of the computation.
+    `layout`, an argument of classic schedules of pooling, is that of the computation.
     """
     outputs = list(outs) if isinstance(outs, list | tuple) else [outs]
     target = Target.current() or Target("llvm")

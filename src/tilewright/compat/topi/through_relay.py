@@ -1,4 +1,4 @@
-"""Classic `topi` functions made of Relay operators: one description gives the computation and its NumPy reference.
+"""Classic `topi` functions made of Relay operators: one description is both the computation and its NumPy reference.
 
 A description is a function from Relay expressions, and the other classic arguments, to a Relay expression.
 `as_compute` makes of it a function of `te` tensors, `as_reference` one of NumPy arrays. An operator that Relay runs on
@@ -116,7 +116,7 @@ def _on_host(call: Call, inputs: Sequence[te.Tensor]) -> list[te.Tensor]:
 def by_function(
     label: str, inputs: Sequence[te.Tensor], types: Sequence[TensorType], function: Callable[..., Any]
 ) -> list[te.Tensor]:
-    """Tensors of `types` that `function` gives of arrays of the inputs, called from compiled code."""
+    """Tensors of `types`, computed by `function` on arrays of the inputs, called from compiled code."""
     name = f"tilewright.compat.{label}.{next(_numbers)}"
 
     def run(*arrays: np.ndarray[Any, Any]) -> None:

@@ -166,7 +166,7 @@ def get_env() -> Environment:
 
 
 def get_vta_hw_path() -> str:
-    """The folder with `config/vta_config.json`, as `VTA_HW_PATH` says; "" where nothing is said."""
+    """The folder with `config/vta_config.json`, as `VTA_HW_PATH` says; "" where it is unset."""
     path = os.environ.get("VTA_HW_PATH", "")
     return os.path.abspath(path) if path else ""
 

@@ -33,7 +33,7 @@ def from_caffe(
     """A Relay module for a Caffe network in the phase TEST, and the specs of its inputs in order.
 
     `caffemodel` holds the weights; without it that of the same name beside the prototxt, or the only one there. A
-    caffemodel alone is a network too. The results are the blobs that no layer reads. `input_shapes` gives other
+    caffemodel alone is a network too. The results are the blobs that no layer reads. `input_shapes` sets other
     extents than the file, or names for those that stay open.
 
     Raises `ModelError` for a bad file, `ShapeError` for a wrong shape, `UnsupportedError` naming every layer that
@@ -85,14 +85,14 @@ def _declared(net: Net, layers: Sequence[Record], input_shapes: Mapping[str, Seq
 
 
 def _open(extents: list[int] | None, chosen: bool) -> tuple[Any, ...] | None:
-    """Extents of the file, all open where the user gives them."""
+    """Extents of the file, all open where the user states them."""
     if extents is None:
         return None
     return tuple("?" if chosen or extent <= 0 else extent for extent in extents)
 
 
 def _unread(layers: Sequence[Record], inputs: Sequence[str]) -> list[str]:
-    """The blobs that no layer reads behind the one that gives them, in order."""
+    """The blobs that no layer reads behind the one that computes them, in order."""
     given: dict[str, None] = {}
     for layer in layers:
         for name in layer.bottom:

@@ -116,7 +116,7 @@ def convert_scale(node: CaffeNode) -> Expr:
 
 @converts("BatchNorm")
 def convert_batch_norm(node: CaffeNode) -> Expr:
-    """By the statistics of training, stored with a factor, or by the batch's own where the layer asks for them."""
+    """By the statistics of training, stored with a factor, or by the batch's own where the layer requests them."""
     param = node.layer.batch_norm_param
     channels = node.shape()[1] if node.rank() > 1 else 1
     if param.has("use_global_stats") and not param.use_global_stats:

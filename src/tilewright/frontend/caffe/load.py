@@ -113,7 +113,7 @@ def _tested(layer: Record) -> bool:
             return False
         if (rule.has("min_level") and rule.min_level > 0) or (rule.has("max_level") and rule.max_level < 0):
             return False
-        return not rule.stage  # a network has no stages unless it is asked for with some
+        return not rule.stage  # a network has no stages unless a caller selects some
 
     if layer.include:
         return any(meets(rule) for rule in layer.include)

@@ -35,7 +35,7 @@ def _spatial(node: CaffeNode, param: Record, name: str, default: int, count: int
         return [int(getattr(param, f"{short}_h")), int(getattr(param, f"{short}_w"))]
     given = [int(value) for value in getattr(param, name)]
     if not given and required:
-        node.bad(f"it gives no {name}")
+        node.bad(f"it states no {name}")
     values = given or [default]
     values = values * count if len(values) == 1 else values
     if len(values) != count or any(not 0 <= value < 1 << 16 for value in values):
@@ -91,7 +91,7 @@ def convert_inner_product(node: CaffeNode) -> Expr:
     outer, inner = node.shape()[:axis], product(node.shape()[axis:])
     units = int(param.num_output)
     if not isinstance(inner, int):
-        node.unsupported("its weights depend on a symbolic dimension; give its size")
+        node.unsupported("its weights depend on a symbolic dimension; fix its size with input_shapes")
     matrix = node.blob(0, inner, units).T if param.transpose else node.blob(0, units, inner)
     made: Expr = op.nn.dense(reshape(node[0], (product(outer), inner)), constant(matrix))
     if param.bias_term:

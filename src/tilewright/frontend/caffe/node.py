@@ -40,7 +40,7 @@ class CaffeNode(GraphNode):
         """Blob `index` in `shape`, whose number of elements it must have; without a shape, as it is."""
         if index >= len(self.blobs):
             raise ModelError(
-                f"{self.label} has no {what}: put NAME.caffemodel beside NAME.prototxt, or give both as a tuple"
+                f"{self.label} has no {what}: put NAME.caffemodel beside NAME.prototxt, or pass both as a tuple"
             )
         data = self.blobs[index]
         if not shape:

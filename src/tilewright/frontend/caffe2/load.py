@@ -79,7 +79,7 @@ def load(predict: Part, init: Part | None) -> tuple[str, Record, dict[str, np.nd
         init = init_beside(source.path)
     if init is None:
         raise ModelError(
-            f"{source.label} has no weights: put init_net.pb beside predict_net.pb, or give a tuple (predict, init)"
+            f"{source.label} has no weights: put init_net.pb beside predict_net.pb, or pass a tuple (predict, init)"
         )
     found = Source.of(init)
     filled = read_message(found.contents, SCHEMA, "NetDef", found.label, _WHAT)

@@ -54,7 +54,7 @@ class MlModel:
         if size != wanted or begin + size > len(contents):
             raise ModelError(
                 f"{where}: {wanted} bytes at {begin} of {path.name} ({len(contents)} bytes) are needed for {dtype}"
-                f"{list(shape)}; the file gives {size} there"
+                f"{list(shape)}; the file has {size} there"
             )
         data = np.frombuffer(contents, DType(dtype).numpy, wanted // DType(dtype).numpy.itemsize, begin)
         return data.reshape(shape)
@@ -64,7 +64,7 @@ class MlModel:
         if not name.startswith(_PREFIX) or not parts or any(part in ("..", "/", ".") for part in parts) or "\0" in name:
             raise ModelError(f"{where} names the file {name!r}, which is not within the model")
         if self.folder is None:
-            raise ModelError(f"{where} has its weights in the file {name!r}; give the path of the .mlpackage")
+            raise ModelError(f"{where} has its weights in the file {name!r}; pass the path of the .mlpackage")
         path = self.folder.joinpath(*parts)
         if not path.resolve().is_relative_to(self.folder.resolve()):
             raise ModelError(f"{where} names the file {name!r}, which is not within the model")

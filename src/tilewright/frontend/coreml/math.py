@@ -206,7 +206,7 @@ def convert_lut(node: MilNode, shape: Ints) -> Expr:
         node.unsupported("tables of iOS 18 are not supported")
     count, bits = int(np.prod(shape, dtype=object)), int(table.size - 1).bit_length()
     if indices.size * 8 < count * bits:
-        node.bad(f"{indices.size} bytes of indices for {count} places of {bits} bits")
+        node.bad(f"{indices.size} bytes of indices for {count} positions of {bits} bits")
     if bits == 8:
         positions: Any = indices[:count]
     else:
@@ -224,7 +224,7 @@ def convert_sparse(node: MilNode, shape: Ints) -> Expr:
     count = int(np.prod(shape, dtype=object))
     bits = np.unpackbits(mask.astype(np.uint8), bitorder="little")[:count]
     if bits.size != count or int(bits.sum()) != values.size:
-        node.bad(f"{values.size} values for {int(bits.sum())} places of {count}")
+        node.bad(f"{values.size} values for {int(bits.sum())} positions of {count}")
     dense = np.zeros(count, values.dtype)
     dense[bits != 0] = values.reshape(-1)
     return constant(dense.reshape(shape), str(values.dtype))

@@ -13,10 +13,10 @@ def read_metadata(model: str | os.PathLike[str] | bytes) -> Metadata:
     """The metadata of a package or specification. Raises `ModelError` where it is damaged."""
     loaded = load_model(model)
     spec = loaded.spec
-    said = spec.description.metadata
+    stated = spec.description.metadata
     about = {
-        "description": said.shortDescription, "version": said.versionString, "author": said.author,
-        "license": said.license, **said.userDefined,
+        "description": stated.shortDescription, "version": stated.versionString, "author": stated.author,
+        "license": stated.license, **stated.userDefined,
     }  # fmt: skip
     labels = _network_labels(spec) if spec.has("neuralNetworkClassifier") else _program_labels(loaded)
     return Metadata(labels, {}, {key: text for key, text in about.items() if text})

@@ -1,7 +1,7 @@
 """Core ML models that are neural networks, the form before ML programs: layers over arrays of floats.
 
 A network says how it takes arrays: as they are, or as arrays of five axes (sequence, batch, channels, height, width),
-to which those of one or three axes are brought; what it gives is then brought back. Images are arrays [channels,
+to which those of one or three axes are brought; its results are then brought back. Images are arrays [channels,
 height, width] here, of numbers 0 to 255 in the order of colours that the model names.
 """
 

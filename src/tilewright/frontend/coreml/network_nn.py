@@ -76,7 +76,7 @@ def _transposed(
     made = [f - b - e for f, b, e in zip(full, *edges)]
     extra = [want - got for want, got in zip(wanted or made, made)]
     if min(extra) < 0:
-        node.bad(f"it gives {made}, not {wanted}")
+        node.bad(f"its result has {made}, not {wanted}")
     return windows.transposed_convolution(data, kernel, strides, pads(*edges), dilation, groups, extra)
 
 

@@ -34,7 +34,7 @@ class Nested(Protocol):
 
 
 class LayerNode(GraphNode):
-    """`p` are the layer's parameters; `results` says how many values it gives; `nested` are the networks within."""
+    """`p` are the layer's parameters; `results` is the number of its values; `nested` are the networks within."""
 
     def __init__(self, kind: str, name: str, inputs: Sequence[Any], params: Record, results: int) -> None:
         super().__init__(kind, name, inputs)

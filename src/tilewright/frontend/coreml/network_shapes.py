@@ -40,7 +40,7 @@ def _count(node: LayerNode) -> int:
 
 @layers("reshape")
 def convert_reshape(node: LayerNode) -> Expr:
-    """To [C, H, W] or [S, C, H, W]; in the order of channels last where that is asked for."""
+    """To [C, H, W] or [S, C, H, W]; in the order of channels last where that is requested."""
     target = [int(extent) for extent in node.p.targetShape]
     if node.rank() != 5 or len(target) not in (3, 4):
         node.bad(f"it reshapes data of {list(node.shape())} to {target}; five axes to three or four")

@@ -33,7 +33,7 @@ class Blocks(Protocol):
 
 
 class MilNode(GraphNode):
-    """`args` are expressions, texts, or lists of them, by the names that the operation's definition gives them."""
+    """`args` are expressions, texts, or lists of them, by the names of the operation's definition."""
 
     def __init__(
         self, operation: Record, name: str, args: Mapping[str, Argument], blocks: Blocks | None = None

@@ -41,7 +41,7 @@ def from_darknet(
     """A Relay module for a Darknet network, and the specs of its inputs: `data`, [batch, channels, height, width].
 
     `weights` is the file that goes with the cfg; without it that of the same name beside it, or the only one there.
-    The results are the detection heads and the last layer. With `decode` a head gives rows: the centre, width and
+    The results are the detection heads and the last layer. With `decode` a head returns rows: the centre, width and
     height of a box as fractions of the image, its objectness, and the scores of its classes, those not above the
     threshold as zero. Without it, what the layer itself leaves: its input with the activations applied.
 
@@ -86,19 +86,19 @@ def _contents(source: Source, weights: Part | None) -> tuple[memoryview, str]:
         weights = weights_beside(source.path)
     if weights is None:
         raise ModelError(
-            f"{source.label} has no weights: put NAME.weights beside NAME.cfg, or give both as a tuple (cfg, weights)"
+            f"{source.label} has no weights: put NAME.weights beside NAME.cfg, or pass both as a tuple (cfg, weights)"
         )
     found = Source.of(weights)
     return found.contents, found.label
 
 
 def _declared(net: Section, input_shapes: Mapping[str, Sequence[Any]] | None) -> Declared:
-    """The input as [net] gives it, with extents that may be given otherwise."""
+    """The input as [net] declares it, with extents that may be overridden."""
     extents = [net.integer(name, 0) for name in ("channels", "height", "width")]
     if 0 in extents:
         inputs = net.integer("inputs", int(np.prod(extents)))
         if inputs < 1:
-            raise ModelError(f"{net.label} gives neither height, width and channels nor inputs")
+            raise ModelError(f"{net.label} states neither height, width and channels nor inputs")
         dims: tuple[Any, ...] = (1, inputs)
     else:
         dims = (1, *extents)

@@ -66,5 +66,5 @@ class DarknetNode(GraphNode):
     def known(self, *extents: Any) -> tuple[int, ...]:
         """Extents that weights depend on, which must be numbers."""
         if not all(isinstance(extent, int) for extent in extents):
-            self.unsupported("its weights depend on a symbolic dimension of the input; give its size")
+            self.unsupported("its weights depend on a symbolic dimension of the input; fix its size with input_shapes")
         return extents

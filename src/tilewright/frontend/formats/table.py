@@ -94,7 +94,7 @@ def frontend_of(model: ModelSource) -> Frontend:
             return one
     objects = [one.in_memory for one in known if one.in_memory]
     raise UnsupportedError(
-        f"cannot compile a {type(model).__name__}; give the path or bytes of {' or '.join(_kinds(known))}, "
+        f"cannot compile a {type(model).__name__}; pass the path or bytes of {' or '.join(_kinds(known))}, "
         f"{', '.join(objects)} or a Relay module"
     )
 
@@ -138,7 +138,7 @@ def _kinds(known: tuple[Frontend, ...]) -> list[str]:
 
 def _not_a_model(source: Source, kinds: str) -> str:
     if source.is_folder:
-        return f"{source.label} is a directory, and not {kinds}; give the path of a model file"
+        return f"{source.label} is a directory, and not {kinds}; pass the path of a model file"
     if bytes(source.contents[: len(MAGIC)]) == MAGIC:
         return f"{source.label} is compiled already: it is an artifact, which tilewright.load(PATH) brings into memory"
     if not source.contents:

@@ -57,7 +57,7 @@ def convert_attention(
     if masks[0] is not None:
         kept = op.expand_dims(masks[0], axis=2)
         result = result * cast(kept, dtype_of(result))
-        layer.give_mask(masks[0])
+        layer.set_mask(masks[0])
     return (result, weights) if return_attention_scores else result
 
 
@@ -99,7 +99,7 @@ def _mask(
     window = layer.get("sliding_window")
     if window is not None:
         if not isinstance(rows, int) or not isinstance(columns, int):
-            layer.unsupported("a sliding window over sequences of open length; give it with input_shapes")
+            layer.unsupported("a sliding window over sequences of open length; pass it with input_shapes")
         near = np.abs(np.arange(rows)[:, None] - np.arange(columns)) < int(window)
         allowed = both(allowed, Constant(near[None]))
     return both(cast(attention_mask, "bool") if isinstance(attention_mask, Expr) else None, allowed)
@@ -130,7 +130,7 @@ def convert_multi_head_attention(
     masks = (query_mask, value_mask, key_mask)
     (q, k, v), allowed, gate = _prepared(layer, query, value, key, masks, attention_mask, use_causal_mask)
     if query_mask is not None:
-        layer.give_mask([query_mask, None] if return_attention_scores else query_mask)
+        layer.set_mask([query_mask, None] if return_attention_scores else query_mask)
     scale = like(1 / math.sqrt(int(layer["key_dim"])), q)
     letters = string.ascii_letters
     head, width = letters[rank], letters[rank + 1]
@@ -153,7 +153,7 @@ def convert_multi_head_attention(
 def _shares(layer: Layer, scores: Expr, allowed: Expr | None, axes: tuple[int, ...], spelled_out: bool) -> Expr:
     """Softmax of what is allowed.
 
-    A query that may look at nothing gets nothing where Keras spells attention out, for its dropout or to give the
+    A query that may look at nothing gets nothing where Keras spells attention out, for its dropout or to return the
     scores, and the mean of all values where it calls the operation.
     """
     if spelled_out or float(layer.get("dropout") or 0) > 0 or allowed is None:

@@ -102,7 +102,7 @@ def _dims(shape: Sequence[Any]) -> tuple[int | str, ...]:
 
 
 def _output_names(body: Body, count: int) -> list[str]:
-    """The names of the layers that give the results, numbered where one gives several."""
+    """The names of the layers of the results, numbered where one has several."""
     found = [one.layer for one in flatten([body.outputs()])]
     names: list[str] = []
     for index in range(count):

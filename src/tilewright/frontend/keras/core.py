@@ -47,7 +47,7 @@ def convert_embedding(layer: Layer, inputs: Expr) -> Expr:
 def _looked_up(layer: Layer, table: Expr, inputs: Expr) -> Expr:
     positions = inputs if dtype_of(inputs) in ("int32", "int64") else cast(inputs, "int32")
     if layer.get("mask_zero"):
-        layer.give_mask(op.not_equal(positions, 0))
+        layer.set_mask(op.not_equal(positions, 0))
     return op.take(table, positions, axis=0)
 
 
@@ -77,7 +77,7 @@ def convert_masking(layer: Layer, inputs: Expr) -> Expr:
         op.not_equal(inputs, like(layer.get("mask_value", 0.0), inputs)),
         axis=(rank_of(inputs) - 1,), keepdims=True,
     )  # fmt: skip
-    layer.give_mask(op.squeeze(kept, axis=(rank_of(inputs) - 1,)))
+    layer.set_mask(op.squeeze(kept, axis=(rank_of(inputs) - 1,)))
     return op.where(kept, inputs, 0)
 
 
@@ -85,7 +85,7 @@ def convert_masking(layer: Layer, inputs: Expr) -> Expr:
 def convert_lambda(layer: Layer, *inputs: Any, **more: Any) -> Any:
     layer.unsupported(
         "a Lambda layer holds Python code, which is never run; build the model with a layer of keras.layers or "
-        "operations of keras.ops in its place"
+        "operations of keras.ops instead of it"
     )
 
 

@@ -219,9 +219,7 @@ def resolve(value: Any, values: Mapping[tuple[str, int], Any], label: str) -> An
         if len(leaves) == 1:
             return leaves[0]
         if value.position >= len(leaves):
-            raise ModelError(
-                f"{label}: {value.layer!r} gives {len(leaves)} results, and number {value.position} is read"
-            )
+            raise ModelError(f"{label}: {value.layer!r} has {len(leaves)} results, and number {value.position} is read")
         return leaves[value.position]
     if isinstance(value, list | tuple):
         return type(value)(resolve(item, values, label) for item in value)

@@ -83,7 +83,7 @@ def _to_ratio(images: Expr, size: tuple[int, int], first: int, crop: bool, fill:
     """The largest part in the middle of the ratio of `size`, or the smallest frame around of that ratio."""
     height, width = shape_of(images)[first : first + 2]
     if not isinstance(height, int) or not isinstance(width, int):
-        raise UnsupportedError("resizing to a ratio of an image of symbolic size; give it with input_shapes")
+        raise UnsupportedError("resizing to a ratio of an image of symbolic size; pass it with input_shapes")
     ratio = size[1] / size[0]
     if crop:
         rows = min(height, max(int(float(width) / ratio), 1))
@@ -108,7 +108,7 @@ def convert_center_crop(layer: Layer, inputs: Expr) -> Expr:
     first = 1 if layer.last else 2
     extents = shape_of(value)[first : first + 2]
     if not all(isinstance(extent, int) for extent in extents):
-        layer.unsupported("an image of symbolic size; give it with input_shapes")
+        layer.unsupported("an image of symbolic size; pass it with input_shapes")
     start = [(extent - wanted) // 2 for extent, wanted in zip(extents, size)]
     if min(start) >= 0:
         end = [before + wanted for before, wanted in zip(start, size)]
@@ -172,7 +172,7 @@ def convert_clahe(layer: Layer, inputs: Expr) -> Expr:
     images = in_range(cast(value, "float32"), low, high, 0.0, 255.0)
     height, width = shape_of(images)[1:3]
     if not isinstance(height, int) or not isinstance(width, int):
-        layer.unsupported("an image of symbolic size; give it with input_shapes")
+        layer.unsupported("an image of symbolic size; pass it with input_shapes")
     down, along = _axis(height, rows), _axis(width, columns)
     if down.more or along.more:
         images = op.nn.mirror_pad(images, mode="SYMMETRIC", pad_width=((0, 0), (0, down.more), (0, along.more), (0, 0)))

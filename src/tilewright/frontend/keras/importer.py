@@ -59,7 +59,7 @@ class Importer(LayerImporter):
         """The variable `name` when the run begins. Raises `UnsupportedError` where its shape is open."""
         if name not in self.states:
             if not all(isinstance(extent, int) for extent in shape):
-                raise UnsupportedError(f"the state {name!r} of open shape; give the batch with input_shapes")
+                raise UnsupportedError(f"the state {name!r} of open shape; pass the batch with input_shapes")
             self.states[name] = var(name, TensorType(shape, dtype))
         return self.next_states.get(name, self.states[name])
 
@@ -139,7 +139,7 @@ class Importer(LayerImporter):
     def _arguments(
         self, layer: Layer, converter: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
     ) -> dict[str, Any]:
-        """The keyword arguments of a converter: those given, and the masks of tensors that it asks for."""
+        """The keyword arguments of a converter: those given, and the masks of tensors that it requests."""
         given = dict(kwargs)
         parameters = list(inspect.signature(converter).parameters)
         training = given.pop("training", None)

@@ -194,7 +194,7 @@ class Layer(Described):
         """The mask that came with a tensor, or None; of lists, lists of them."""
         return self.importer.mask_of(value)
 
-    def give_mask(self, mask: Any) -> None:
+    def set_mask(self, mask: Any) -> None:
         """Let `mask` (or a list of them, for several results) go on with the result."""
         self.mask, self.has_mask = mask, True
 

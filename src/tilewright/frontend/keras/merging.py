@@ -36,7 +36,7 @@ def convert_merge(layer: Layer, inputs: Sequence[Expr]) -> Expr:
     else:
         made = reduce(_MERGES[layer.class_name], wide)
     if all(mask is not None for mask in masks):
-        layer.give_mask(reduce(op.logical_or, masks) if together is None else together)
+        layer.set_mask(reduce(op.logical_or, masks) if together is None else together)
     if layer.class_name == "Average":
         made = made / len(parts)
     return made
@@ -94,7 +94,7 @@ def convert_concatenate(layer: Layer, inputs: Sequence[Expr]) -> Expr:
     axis = int(layer.get("axis", -1))
     masks = layer.mask_of(inputs)
     if any(mask is not None for mask in masks):
-        layer.give_mask(_joined_mask(parts, masks, axis))
+        layer.set_mask(_joined_mask(parts, masks, axis))
     return concatenate(parts, axis % rank_of(parts[0]))
 
 
@@ -124,7 +124,7 @@ def convert_dot(layer: Layer, inputs: Sequence[Expr]) -> Expr:
     return batch_dot(left, right, first, second)
 
 
-#: What norms count as at least where Keras gives no number.
+#: The least value of norms where Keras states none.
 _TINY = 1e-7
 
 

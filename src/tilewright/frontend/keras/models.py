@@ -55,7 +55,7 @@ class Body:
         return graph.ends(self.item["config"], "output_layers", self.label)
 
     def run(self, inputs: Sequence[Any]) -> Any:
-        """The results for these inputs, structured as the model gives them."""
+        """The results for these inputs, structured as the model returns them."""
         inputs = [self._typed(value, name) for value, name in zip(inputs, self.inputs() or [""])]
         return self._chain(inputs[0]) if self.is_sequential else self._graph(inputs)
 
@@ -103,7 +103,7 @@ def convert_model_layer(layer: Layer, *inputs: Any, **more: Any) -> Any:
     if names and len(given) != len(names):
         layer.wrong(f"{len(given)} inputs are given to a model of {len(names)}")
     result = layer.body.run(given)
-    layer.give_mask(layer.mask_of(result))
+    layer.set_mask(layer.mask_of(result))
     return result
 
 
@@ -154,7 +154,7 @@ def convert_bidirectional(layer: Layer, inputs: Expr, initial_state: Any = None,
     y, y_back = results[0][0], results[1][0]
     if sequences:
         y_back = op.reverse(y_back, axis=1)
-        layer.give_mask(mask)
+        layer.set_mask(mask)
     made = _joined(layer, y, y_back)
     if not config.get("return_state"):
         return made

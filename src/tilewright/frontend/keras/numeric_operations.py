@@ -170,7 +170,7 @@ def convert_nan_to_num(x: Expr, nan: float = 0.0, posinf: float | None = None, n
 @operation("Where")
 def convert_where(item: Operation, condition: Any, x1: Tensor | None = None, x2: Tensor | None = None) -> Expr:
     if x1 is None or x2 is None:
-        item.unsupported("the places where a condition holds, whose number is not known,")
+        item.unsupported("the positions where a condition holds, whose number is not known,")
     return op.where(_truth(condition), x1, x2)
 
 

@@ -124,7 +124,7 @@ def _vocabulary(layer: Layer) -> np.ndarray:
     if isinstance(listed, dict):
         listed = (listed.get("config") or {}).get("value")
     if not isinstance(listed, list) or not listed:
-        layer.wrong("it has no vocabulary in the file; give it to the layer, or call adapt before the model is saved")
+        layer.wrong("it has no vocabulary in the file; pass it to the layer, or call adapt before the model is saved")
     return np.asarray([int(word) for word in listed], np.int64)
 
 
@@ -195,7 +195,7 @@ def _words(layer: Layer, lead: list[Any]) -> list[str]:
     if listed is None:
         listed = layer.importer.asset_lines(layer, "vocabulary.txt")
     if not isinstance(listed, list) or not listed:
-        layer.wrong("it has no vocabulary in the file; give it to the layer, or call adapt before the model is saved")
+        layer.wrong("it has no vocabulary in the file; pass it to the layer, or call adapt before the model is saved")
     words = [str(word) for word in listed]
     return words[len(lead) :] if words[: len(lead)] == lead else words
 

@@ -119,7 +119,7 @@ def _stacked(cell: Layer) -> list[Layer]:
 
 
 def recurrent(layer: Layer, cells: Sequence[Layer], sequences: Expr, initial_state: Any, mask: Any) -> Any:
-    """The result of a recurrent layer: all steps or the last, and its states where they are asked for."""
+    """The result of a recurrent layer: all steps or the last, and its states where they are requested."""
     mask = mask[0] if isinstance(mask, list | tuple) else mask
     axes = (1, 0, *range(2, rank_of(sequences)))
     data = transpose(sequences, axes)
@@ -153,9 +153,9 @@ def _results(layer: Layer, data: Expr, states: list[Expr], mask: Any) -> Any:
         steps = shape_of(data)[0]
         # where their number is open, the last step is the first of those in reverse
         made = index_axis(data, 0, steps - 1) if isinstance(steps, int) else index_axis(op.reverse(data, axis=0), 0, 0)
-    layer.give_mask(mask if sequences else None)
+    layer.set_mask(mask if sequences else None)
     if layer.get("go_backwards") and isinstance(mask, Expr) and sequences:
-        layer.give_mask(op.reverse(mask, axis=1))  # Keras hands the mask on as it came
+        layer.set_mask(op.reverse(mask, axis=1))  # Keras hands the mask on as it came
     return [made, *states] if layer.get("return_state") else made
 
 
@@ -326,7 +326,7 @@ def convert_conv_lstm(layer: Layer, sequences: Expr, initial_state: Any = None, 
     steps = shape_of(sequences)[1]
     if not isinstance(steps, int) or steps > _MOST_STEPS_of_conv_lstm:
         layer.unsupported(
-            f"an open number of steps, or more than {_MOST_STEPS_of_conv_lstm}; give it with input_shapes"
+            f"an open number of steps, or more than {_MOST_STEPS_of_conv_lstm}; pass it with input_shapes"
         )
     data = transpose(sequences, (1, 0, *range(2, rank_of(sequences))))
     mask = mask if isinstance(mask, Expr) else None
@@ -352,7 +352,7 @@ def convert_conv_lstm(layer: Layer, sequences: Expr, initial_state: Any = None, 
 def _results_of_conv_lstm(layer: Layer, outputs: list[Expr], states: list[Expr], mask: Any) -> Any:
     _keep(layer, states)
     made = op.stack(outputs, axis=1) if layer.get("return_sequences") else outputs[-1]
-    layer.give_mask(mask if layer.get("return_sequences") else None)
+    layer.set_mask(mask if layer.get("return_sequences") else None)
     return [made, *states] if layer.get("return_state") else made
 
 

@@ -206,7 +206,7 @@ def convert_quantile(
     rest = [one for one in range(rank_of(x)) if one not in axis]
     count = product([shape_of(x)[one] for one in axis])
     if not isinstance(count, int):
-        item.unsupported("a symbolic dimension; give it with input_shapes")
+        item.unsupported("a symbolic dimension; pass it with input_shapes")
     rows = reshape(op.transpose(x, axes=(*rest, *axis)), (*(shape_of(x)[one] for one in rest), count))
     ordered = op.sort(rows, axis=-1)
     parts = [_at_level(item, ordered, float(level), count, method) for level in levels.reshape(-1)]

@@ -1,14 +1,14 @@
 """The tables of converters: Keras layers, and operations that stand in a graph without a layer (`keras.ops`).
 
 The converter of a layer is a function of a `Layer` and of the arguments of the layer's `call`, tensors as Relay
-expressions, by the names that Keras gives them:
+expressions, by Keras' names:
 
     @converts("Dense", passes_mask=True)
     def convert_dense(layer, inputs): ...
 
 It returns an expression, or lists, tuples and dictionaries of them. An argument `mask`, or `NAME_mask` beside an
 argument NAME, is given the mask that came with the tensor. With `passes_mask` the mask of the first argument goes on
-with the result; a converter that makes one calls `layer.give_mask`. Layers of other packages are registered by their
+with the result; a converter that makes one calls `layer.set_mask`. Layers of other packages are registered by their
 own class name, or the name that they are registered under in Keras (`package>Name`), with `custom=True`.
 """
 

@@ -89,5 +89,5 @@ def convert_upsampling(layer: Layer, inputs: Expr) -> Expr:
     first = _first(layer)
     size = [extent * times for extent, times in zip(shape_of(inputs)[first : first + 2], per_axis(layer["size"], 2))]
     if not all(isinstance(extent, int) for extent in size):
-        layer.unsupported(f"interpolation {method!r} of an image of symbolic size; give it with input_shapes")
+        layer.unsupported(f"interpolation {method!r} of an image of symbolic size; pass it with input_shapes")
     return cast(resize(inputs, size, method, last=layer.last), layer.compute_dtype)

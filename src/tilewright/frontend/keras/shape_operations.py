@@ -257,7 +257,7 @@ def _sliced(item: Operation, value: Expr, key: slice, axis: int) -> Expr:
             return op.take(value, Constant(np.arange(start, stop, step, dtype=np.int32)), axis=axis)
         return op.strided_slice(value, begin=(start,), end=(max(stop, start),), strides=(step,), axes=(axis,))
     if (key.step or 1) < 0 or (key.start or 0) < 0:
-        item.unsupported("a slice from the end of a symbolic dimension; give it with input_shapes")
+        item.unsupported("a slice from the end of a symbolic dimension; pass it with input_shapes")
     stop = extent if key.stop is None else extent + key.stop if key.stop < 0 else key.stop
     return op.strided_slice(value, begin=(key.start or 0,), end=(stop,), strides=(key.step or 1,), axes=(axis,))
 
@@ -271,7 +271,7 @@ def convert_take(x: Expr, indices: Expr, axis: Any = None) -> Expr:
 
 
 def _from_front(positions: Expr, extent: Any) -> Expr:
-    """Places counted from the end as counted from the front."""
+    """Positions counted from the end as counted from the front."""
     if not isinstance(extent, int) or dtype_of(positions).startswith("u"):
         return positions
     return op.where(positions < 0, positions + extent, positions)

@@ -88,6 +88,6 @@ def _declared(name: str, attrs: Mapping[str, str]) -> Declared:
 
 
 def _names(graph: Symbol) -> list[str]:
-    """The names of the heads' nodes, with a number where a node gives several."""
+    """The names of the heads' nodes, with a number where a node has several."""
     names = [graph.nodes[position].name for position, _ in graph.heads]
     return [name if names.count(name) == 1 else f"{name}_{index}" for name, (_, index) in zip(names, graph.heads)]

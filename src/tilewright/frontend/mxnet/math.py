@@ -96,7 +96,7 @@ _COMPARISONS: dict[str, Callable[[Expr, Expr], Expr]] = {
 
 
 def _binary(name: str, a: Expr, b: Expr) -> Expr:
-    """Comparisons give numbers of the type of their operands."""
+    """Comparisons, as numbers of the type of their operands."""
     if name in _BINARY:
         return _BINARY[name](a, b)
     return cast(_COMPARISONS[name](a, b), dtype_of(a))
@@ -173,7 +173,7 @@ def convert_softmax(
 def convert_softmax_output(
     node: MxnetNode, multi_output: bool = False, mode: str = "instance", preserve_shape: bool = False
 ) -> Expr:
-    """Over the channels of every position where asked for, else over all that follow the batch."""
+    """Over the channels of every position on request, else over all that follow the batch."""
     channels = multi_output or mode == "channel"
     if channels or preserve_shape or node.rank() == 2:
         return op.nn.softmax(node[0], axis=1 if channels else -1)

@@ -59,7 +59,7 @@ def convert_convolution(node: MxnetNode, x: Expr, weight: Expr, num_group: int =
 
 @converts("Deconvolution")
 def convert_deconvolution(node: MxnetNode, x: Expr, weight: Expr, num_group: int = 1) -> Expr:
-    """`adj` adds to the result, `target_shape` says how large it is and takes the place of the padding."""
+    """`adj` adds to the result, `target_shape` is its size and replaces the padding."""
     kernel, strides, pad, dilation = _window(node)
     none = [0] * len(kernel)
     adjust, target = node.numbers("adj", none) or none, node.numbers("target_shape", [0])

@@ -27,7 +27,7 @@ def convert_reshape(node: MxnetNode, reverse: bool = False) -> Expr:
     """With the codes 0 and -1 to -4."""
     target = tuple(node.numbers("shape", []) or node.numbers("target_shape", []))
     if not target:
-        node.bad("it gives no shape")
+        node.bad("it states no shape")
     if reverse:
         return op.contrib_reverse_reshape(node[0], newshape=target)
     return op.reshape(node[0], newshape=target)
@@ -80,7 +80,7 @@ def convert_stack(node: MxnetNode, axis: int = 0) -> Expr:
 
 @converts("SliceChannel", "split")
 def convert_split(node: MxnetNode, num_outputs: int, axis: Axis = 1, squeeze_axis: bool = False) -> list[Expr]:
-    """Parts of one size, whose axis is taken away where asked for."""
+    """Parts of one size, whose axis is removed on request."""
     parts = split_axis(node, node[0], axis, num_outputs)
     return [op.squeeze(part, axis=(axis,)) for part in parts] if squeeze_axis else parts
 

@@ -131,7 +131,7 @@ def convert_scan_8(node: OnnxNode, num_scan_inputs: int) -> Sequence[Expr | None
 
 @converts("Scan", since=9)
 def convert_scan_9(node: OnnxNode, num_scan_inputs: int) -> Sequence[Expr | None]:
-    """A body over the slices of some inputs, carrying states along and collecting what each step gives."""
+    """A body over the slices of some inputs, carrying states along and collecting the results of each step."""
     scanned = num_scan_inputs
     inputs = node.given()
     states, sequences = inputs[: len(inputs) - scanned], inputs[len(inputs) - scanned :]
@@ -217,7 +217,7 @@ def choose(label: str, condition: Expr, branches: Sequence[list[Expr] | ModelErr
     """
     first, second = _sound(branches)
     if len(first) != len(second):
-        raise ModelError(f"{label}: its branches give {len(first)} and {len(second)} values")
+        raise ModelError(f"{label}: its branches return {len(first)} and {len(second)} values")
     pairs = [_of_one_type(label, a, b) for a, b in zip(first, second)]
     then_value, else_value = (Tuple([pair[side] for pair in pairs]) for side in (0, 1))
     chosen = If(condition, then_value, else_value)
@@ -225,7 +225,7 @@ def choose(label: str, condition: Expr, branches: Sequence[list[Expr] | ModelErr
 
 
 def differ_in_rank(branches: Sequence[list[Expr] | ModelError]) -> bool:
-    """True if both branches give a tensor in the same position, of another rank."""
+    """True if both branches return a tensor in the same position, of another rank."""
     first, second = _sound(branches)
     pairs = [(type_of(a), type_of(b)) for a, b in zip(first, second)]
     return any(isinstance(a, TensorType) and isinstance(b, TensorType) and a.ndim != b.ndim for a, b in pairs)
@@ -249,7 +249,7 @@ def _of_one_type(label: str, a: Expr, b: Expr) -> tuple[Expr, Expr]:
     a_type, b_type = type_of(a), type_of(b)
     joined = join_types(a_type, b_type)
     if joined is None:
-        raise ModelError(f"{label}: its branches give {a_type} and {b_type}, which no type holds both")
+        raise ModelError(f"{label}: its branches return {a_type} and {b_type}, which no type holds both")
     if joined in (a_type, b_type) and isinstance(joined, TensorType):
         return a, b
     opaque = [value if type_of(value) == joined else host_call("Identity", [value], joined) for value in (a, b)]

@@ -54,19 +54,19 @@ def convert_on_host(node: OnnxNode, domain: str) -> list[Expr | None]:
     if any(value is None for value in node.inputs):
         attrs["given"] = tuple(value is not None for value in node.inputs)
     arguments = [value for value in node.inputs if value is not None]
-    if len(types) == 1 and not _gives_several(node.op_type):
+    if len(types) == 1 and not _has_several_results(node.op_type):
         return [host_call(name, arguments, first, **attrs)]
     result = host_call(name, arguments, TupleType(types), **attrs)
     return [result[index] for index in range(len(types))]
 
 
-#: Operators whose host function gives a tuple even where the model names one output only, with their number.
+#: Operators whose host function returns a tuple even where the model names one output only, with their number.
 _SEVERAL = {"Unique": 4, "TopK": 2, "StringSplit": 2, "Dropout": 2, "MaxPool": 2, "DynamicQuantizeLinear": 3} | {
     "RNN": 2, "GRU": 2, "LSTM": 3
 }  # fmt: skip
 
 
-def _gives_several(op_type: str) -> bool:
+def _has_several_results(op_type: str) -> bool:
     return op_type in _SEVERAL or op_type == "Split"
 
 
@@ -86,7 +86,7 @@ def output_types(node: OnnxNode, domain: str) -> list[Type]:
         type_ = rule(node, inputs) if rule is not None else None
         type_ = type_ or _more_exact(inferred.get(name), node.declared(name))
         if type_ is None:
-            node.unsupported(f"the type of its output {name!r} cannot be told before it runs")
+            node.unsupported(f"the type of its output {name!r} is unknown before it runs")
         found.append(type_)
     return found
 

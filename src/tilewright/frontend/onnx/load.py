@@ -68,7 +68,7 @@ def normalize_domain(domain: str) -> str:
 def _map(path: Path) -> memoryview:
     """The contents of a file, memory-mapped: pages are read when they are used."""
     if path.is_dir():
-        raise ModelError(f"{path} is a directory; give the path of an ONNX model file")
+        raise ModelError(f"{path} is a directory; pass the path of an ONNX model file")
     try:
         with path.open("rb") as file:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b"")
@@ -107,7 +107,7 @@ def _check(proto: Any, label: str) -> dict[str, int]:
     for domain, number in opsets.items():
         if not 0 <= number < 1 << 31:
             raise ModelError(
-                f"{label} asks for version {number} of the operator set {domain or 'ai.onnx'!r}, which is none"
+                f"{label} requires version {number} of the operator set {domain or 'ai.onnx'!r}, which is none"
             )
     version = opsets.setdefault(DEFAULT_DOMAIN, 1)
     if version > MAX_OPSET:

@@ -35,7 +35,7 @@ def convert_erf(node: OnnxNode) -> Expr:
     return cast(op.erf(data), dtype)
 
 
-# Binary operators. Before opset 7 broadcasting was asked for by attributes and aligned at `axis`.
+# Binary operators. Before opset 7 broadcasting was requested by attributes and aligned at `axis`.
 
 _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
     "Add": op.add, "Sub": op.subtract, "Mul": op.multiply, "Div": op.divide, "BitwiseAnd": op.bitwise_and,

@@ -164,7 +164,7 @@ def _forest(node: OnnxNode, leaf: str, targets: int) -> dict[str, Any]:
 
 
 def _numbers(node: OnnxNode, name: str) -> list[float]:
-    """An attribute of floats, or the tensor that newer versions give instead."""
+    """An attribute of floats, or the tensor that newer versions have instead."""
     tensor = node.attr(f"{name}_as_tensor")
     return tensor.reshape(-1).tolist() if tensor is not None else list(node.attr(name) or [])
 

@@ -128,7 +128,7 @@ def convert_mean_variance_normalization(node: OnnxNode) -> Expr:
 @converts("LpNormalization")
 @in_float32
 def convert_lp_normalization(node: OnnxNode) -> Expr:
-    """x over its 1- or 2-norm along an axis; a zero norm gives zero."""
+    """x over its 1- or 2-norm along an axis; zero for a zero norm."""
     norm = p_norm(node[0], (node.named_axis(-1),), node.choice("p", 2, (1, 2)), True)
     return node[0] / op.where(op.equal(norm, 0), 1, norm)
 

@@ -99,7 +99,7 @@ def convert_max_pool(node: OnnxNode, storage_order: bool = False) -> list[Expr]:
     """Maximum over windows; padding never wins."""
     if node.wants(1):
         if not is_static(node.shape()):
-            node.unsupported(f"the places of the largest elements, as the shape {list(node.shape())} varies")
+            node.unsupported(f"the positions of the largest elements, as the shape {list(node.shape())} varies")
         return _pool_with_positions(node, _max_windows(node, node.shape()[2:]), storage_order)
     return [max_pool(node, node[0])]
 

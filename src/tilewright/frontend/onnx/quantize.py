@@ -24,7 +24,7 @@ from tilewright.topi.narrow import FLOATS
 
 
 def zero_point_of(node: OnnxNode, index: int, dtype: str | DType = "int32") -> Expr:
-    """The zero point that input `index` gives, or zero."""
+    """The zero point of input `index`, or zero."""
     return node[index] if node.has(index) else constant(0, dtype if DType(dtype) not in FLOATS else "int32")
 
 
@@ -171,7 +171,7 @@ converts.functions({
 
 
 def qlinear_conv(node: OnnxNode, data: Expr) -> Expr:
-    """The operator with `data` [N, C, …] in the place of the first input."""
+    """The operator with `data` [N, C, …] as the first input."""
     data = _shifted(node, data, node[2], None)
     total = convolve(node, data, _shifted(node, node[3], node[5], 0))
     rank = node.rank(total)

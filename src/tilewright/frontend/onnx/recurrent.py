@@ -28,7 +28,7 @@ _LAYERS: dict[str, Callable[..., Expr]] = {"lstm": op.nn.lstm, "gru": op.nn.gru,
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """The products of a layer: `product` gives rows [M, width] times W, [M, directions * gates * hidden]; `recurrent`
+    """The products of a layer: `product` returns rows [M, width] times W, [M, directions * gates * hidden]; `recurrent`
     is R as the layer takes it, with its operands in `options`.
     """
 
@@ -55,7 +55,7 @@ def _working(node: OnnxNode) -> str:
 
 
 def recurrent_layer(node: OnnxNode, weights: LayerWeights) -> list[Expr]:
-    """`convert_recurrent` with the products of `weights`; the node's W and R give their shapes only."""
+    """`convert_recurrent` with the products of `weights`; of the node's W and R only the shapes are read."""
     kind = node.op_type.lower()
     batch_first = bool(node.attr("layout", 0))
     dtype = _working(node)

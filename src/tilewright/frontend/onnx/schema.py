@@ -46,7 +46,7 @@ def check_attributes(proto: Any, domain: str, opset: int, label: str) -> None:
 
 # ---------------------------------- Operators without a converter of their own, by the definition that ONNX has of them
 def expand_node(proto: Any, domain: str, opset: int, inputs: Sequence[Type | None]) -> FunctionProto | None:
-    """The body ONNX gives for an operator defined through simpler ones, with this node's attributes put in.
+    """The body by ONNX of an operator defined through simpler ones, with this node's attributes put in.
 
     None for a primitive operator, or one that ONNX does not know.
     """

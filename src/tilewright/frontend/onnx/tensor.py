@@ -1,4 +1,4 @@
-"""Operators that place data: constants, joining, splitting, slicing, permuting, repeating, padding, selecting."""
+"""Operators that move data: constants, joining, splitting, slicing, permuting, repeating, padding, selecting."""
 
 from __future__ import annotations
 

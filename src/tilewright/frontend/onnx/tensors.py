@@ -104,7 +104,7 @@ def dense_array_of(sparse: Any, directory: Path | None, where: str) -> np.ndarra
     if values.ndim != 1 or flat is None or flat.shape != values.shape or not _rising_below(flat, math.prod(shape)):
         raise ModelError(
             f"{where} is a sparse tensor of shape {list(shape)} with values {values.dtype}{list(values.shape)} at "
-            f"{positions.dtype}{list(positions.shape)}: there must be an int64 place for each value, in rising order"
+            f"{positions.dtype}{list(positions.shape)}: there must be an int64 position for each value, in rising order"
         )
     array = np.zeros(math.prod(shape), values.dtype)
     array[flat] = values
@@ -114,7 +114,7 @@ def dense_array_of(sparse: Any, directory: Path | None, where: str) -> np.ndarra
 
 
 def _flat_positions(positions: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Places in the elements in a row; None where they are no positions of such a tensor."""
+    """Positions in the flattened tensor; None where they are none of such a tensor."""
     if positions.dtype != np.int64 or positions.ndim not in (1, 2):
         return None
     if positions.ndim == 1:
@@ -225,7 +225,7 @@ def _reason(error: Exception) -> str:
 
 
 def _position(entries: Mapping[str, str], key: str, default: int, where: str) -> int:
-    """The number that an entry of external data gives."""
+    """The number in an entry of external data."""
     text = entries.get(key, str(default))
     if not text.isdecimal():
         raise ModelError(f"{where} has external data with the {key} {text!r}, which is no number; the file is damaged")

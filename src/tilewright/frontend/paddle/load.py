@@ -47,7 +47,7 @@ def load(model: Part, parameters: Part | None) -> tuple[Program, dict[str, np.nd
         if source.path is not None and source.path.name == MODEL_OF_FOLDER:
             return program, _one_by_one(program, source.path.parent)
         raise ModelError(
-            f"{source.label} has no parameters: put NAME.pdiparams beside it, or give both as a tuple "
+            f"{source.label} has no parameters: put NAME.pdiparams beside it, or pass both as a tuple "
             "(program, parameters)"
         )
     found = Source.of(parameters)

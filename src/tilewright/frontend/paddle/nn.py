@@ -97,7 +97,7 @@ def convert_transposed(node: PaddleNode) -> Expr:
 
 @converts("pool2d", "pool3d", "max_pool2d_with_index")
 def convert_pool(node: PaddleNode) -> Expr:
-    """Windows of a size, or as many as are asked for."""
+    """Windows of a size, or as many as are requested."""
     last = _is_last(node)
     x = _first(node[0], last)
     kind = "max" if node.attrs.get("pooling_type", "max") == "max" else "mean"

@@ -46,7 +46,7 @@ class PaddleNode(GraphNode):
     def numbers(self, index: int, name: str, default: Any = None) -> list[int]:
         """Whole numbers: input `index` where it is given and known, else the attribute `name`.
 
-        Old programs give some as tensors, one or several, by the names `{name}Tensor` and `{name}TensorList`.
+        Old programs have some as tensors, one or several, by the names `{name}Tensor` and `{name}TensorList`.
         """
         value: Any = self.inputs[index] if index < len(self.inputs) else None
         if value is None:
@@ -72,5 +72,5 @@ class PaddleNode(GraphNode):
 
     def _known(self, value: Any, name: str) -> np.ndarray:
         if not isinstance(value, Constant):
-            self.unsupported(f"its {name} is computed at run time; give the shapes of the inputs")
+            self.unsupported(f"its {name} is computed at run time; pass the shapes of the inputs")
         return value.data

@@ -116,7 +116,7 @@ def convert_slice(node: PaddleNode) -> Expr:
         extent = shape_of(x)[axis]
         if not isinstance(extent, int):
             if start < 0 or ((end < 0 or end < 1 << 30) and not (start == 0 and end >= 1 << 30)):
-                node.unsupported(f"a slice of the open axis {axis}; give the shapes of the inputs")
+                node.unsupported(f"a slice of the open axis {axis}; pass the shapes of the inputs")
             x = slice_axis(x, axis, start, extent)
             continue
         x = python_slice(node, x, axis, start, end, 1)

@@ -20,7 +20,7 @@ def from_tensorflow(
     """A Relay module for a SavedModel (its folder) or a frozen GraphDef (path or bytes), and its inputs in order.
 
     Of a SavedModel `signature` is taken, by default `serving_default` or the only one; its inputs and outputs have the
-    names that it gives them. Of a GraphDef the inputs are its placeholders, and the results `outputs` (names of nodes,
+    names in it. Of a GraphDef the inputs are its placeholders, and the results `outputs` (names of nodes,
     `name:1` for others than the first), by default the nodes that no other reads. `input_shapes` fixes symbolic
     dimensions.
 

@@ -105,7 +105,7 @@ def _chosen(node: TfNode, condition: Expr, first: Sequence[Any], second: Sequenc
     if any(value is UNAVAILABLE for value in (*left, *right)):
         return [UNAVAILABLE]
     if not all(isinstance(value, Expr) for value in (*left, *right)):
-        node.unsupported("branches that give other than tensors")
+        node.unsupported("branches that return other than tensors")
     if [type_of(value) for value in left] != [type_of(value) for value in right]:
         node.unsupported("branches whose results have different types")
     made = If(reshape(condition, ()), Tuple(left), Tuple(right))

@@ -59,7 +59,7 @@ def convert_crop_and_resize(node: TfNode) -> Expr:
     return channels_last(made)
 
 
-#: The kernels of ScaleAndTranslate by the names that tf.image.resize gives them.
+#: The kernels of ScaleAndTranslate by their names in tf.image.resize.
 _KERNELS = {"triangle": "bilinear", "keyscubic": "bicubic"}
 
 

@@ -1,7 +1,7 @@
 """The walk over a TensorFlow graph from its results: operators converted, constants folded, problems collected.
 
 Values are computed once, when something reads them, so that what saves or checks the model is never looked at.
-Operators of branches (Switch) give all their results; Merge chooses among them by the condition that they came from.
+Operators of branches (Switch) compute all their results; Merge chooses among them by the condition that they came from.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Importer(GraphImporter):
         return self._known(scope, tensor)
 
     def _leave(self, scope: Scope, exit_: Record) -> None:
-        """Run the loop that an Exit leaves, and enter what all its exits give."""
+        """Run the loop that an Exit leaves, and enter the values of all its exits."""
         frame = scope.frame_of(exit_, self.program.label)
         if len(self._leaving) >= _MOST_LOOPS:
             raise ModelError(

@@ -47,7 +47,7 @@ def convert_one_hot(node: TfNode) -> Expr:
 @converts("DynamicStitch", "ParallelDynamicStitch")
 def convert_stitch(node: TfNode) -> Expr:
     count = len(node.values) // 2
-    positions = [node.static(index, "places") for index in range(count)]
+    positions = [node.static(index, "positions") for index in range(count)]
     total = max((int(one.max(initial=-1)) for one in positions), default=-1) + 1
     own = node.shape(count)[positions[0].ndim :]
     made: Expr = full(0, (total, *own), node.dtype(count))

@@ -52,7 +52,7 @@ def _rows(node: TfNode, index: int = 0) -> Rows:
 
 
 def _at_run_time(node: TfNode, position: int | None = 1) -> bool:
-    """True where the list, or the position that is asked for, is known to a run only."""
+    """True where the list, or the requested position, is data-dependent."""
     return isinstance(node.values[0], Rows) or (position is not None and dims_of(node.values[position]) is None)
 
 
@@ -77,7 +77,7 @@ def _counted_up(count: Any) -> Expr:
 def _items(node: TfNode, index: int = 0) -> Items:
     value = node.values[index]
     if isinstance(value, Rows):
-        node.unsupported("a list of a symbolic number of tensors; give the sizes of the inputs")
+        node.unsupported("a list of a symbolic number of tensors; pass the sizes of the inputs")
     if not isinstance(value, Items):
         node.unsupported(f"its input {index} is no list of tensors")
     return value
@@ -125,7 +125,7 @@ def convert_array_operation(node: TfNode) -> Any:
         return Dims([len(listed.items)], scalar=True)
     if node.operator == "TensorArrayConcatV3":
         return [concatenate([_element(node, listed, item) for item in listed.items], 0)]
-    positions = node.ints(1, "places")
+    positions = node.ints(1, "positions")
     if any(not 0 <= position < _MOST_ITEMS for position in positions):
         node.bad(f"elements {positions} of an array of {len(listed.items)}")
     if node.operator in ("TensorArrayReadV3", "TensorArrayGatherV3"):
@@ -150,7 +150,7 @@ def convert_from_tensor(node: TfNode) -> Items | Rows:
 
 
 def _position(node: TfNode, listed: Items, index: int = 1) -> int:
-    position = node.ints(index, "place")[0]
+    position = node.ints(index, "position")[0]
     if not 0 <= position < len(listed.items):
         node.bad(f"element {position} of a list of {len(listed.items)}")
     return position
@@ -198,7 +198,7 @@ def convert_stack(node: TfNode) -> Any:
         return full(0, (rows.count, *(rows.shape or ())), rows.dtype) if rows.data is None else rows.data
     listed = _items(node)
     if node.operator == "TensorListGather":
-        parts = [_element(node, listed, listed.items[position]) for position in node.ints(1, "places")]
+        parts = [_element(node, listed, listed.items[position]) for position in node.ints(1, "positions")]
         return op.stack(parts, axis=0)
     parts = [_element(node, listed, item) for item in listed.items]
     if not parts:

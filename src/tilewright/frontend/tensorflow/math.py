@@ -28,7 +28,7 @@ _ON_SIZES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _inside(positions: Expr) -> Expr:
-    """Places to shift by, as TensorFlow's kernels bound them: 0 … one less than there are bits."""
+    """Numbers of bits to shift by, as TensorFlow's kernels bound them: 0 … one less than there are bits."""
     bits = np.dtype(dtype_of(positions)).itemsize * 8
     return op.clip(positions, 0, bits - 1)
 
@@ -197,7 +197,7 @@ def convert_cholesky(node: TfNode) -> Expr:
 def convert_inverse(node: TfNode) -> Expr:
     shape = shape_of(node[0])
     if not all(isinstance(extent, int) for extent in shape):
-        node.unsupported("matrices of symbolic extent; give it with input_shapes")
+        node.unsupported("matrices of symbolic extent; pass it with input_shapes")
     eye = np.broadcast_to(np.eye(int(shape[-1])), [int(extent) for extent in shape])
     return linalg.solve(_adjoint(node), constant(eye, node.dtype()))[0]
 

@@ -79,7 +79,7 @@ def convert_depthwise(node: TfNode) -> Expr | Blocked:
 
 @converts("Conv2DBackpropInput", "Conv3DBackpropInputV2")
 def convert_backprop(node: TfNode) -> Expr:
-    """A transposed convolution: the result has the sizes that the first input gives, cut as the forward one pads."""
+    """A transposed convolution: the result has the sizes in the first input, cut as the forward one pads."""
     data, kernel = node[2], node[1]
     size = tuple(int(extent) for extent in shape_of(kernel)[:-2])
     whole = node.dims(0, "output shape")

@@ -281,7 +281,7 @@ def _slice(node: TfNode, data: Expr, axis: int, begin: Any, end: Any, stride: An
     if begin is None and end is None and stride == -1:
         return op.reverse(data, axis=axis)
     if not isinstance(stride, int) or stride < 0 or (isinstance(begin, int) and begin < 0):
-        node.unsupported("a slice from the end of a symbolic dimension; give it with input_shapes")
+        node.unsupported("a slice from the end of a symbolic dimension; pass it with input_shapes")
     last = extent if end is None else extent + end if isinstance(end, int) and end < 0 else end
     return op.strided_slice(data, begin=(0 if begin is None else begin,), end=(last,), strides=(stride,), axes=(axis,))
 

@@ -29,7 +29,7 @@ _MOST_KEYS, _MOST_KEY_BYTES = 1 << 20, 1 << 28
 
 
 class Variables:
-    """The arrays of a bundle by key, read when they are asked for."""
+    """The arrays of a bundle by key, read when they are used."""
 
     def __init__(self, folder: Path, prefix: str = "variables") -> None:
         self._folder, self._prefix = folder, prefix

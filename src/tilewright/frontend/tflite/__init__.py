@@ -25,9 +25,9 @@ def from_tflite(
 ) -> tuple[IRModule, list[InputSpec]]:
     """A Relay module for a TFLite model (path or bytes), and the specs of its inputs in order.
 
-    Inputs have the shapes that the file states; `input_shapes` gives others by name, where the file leaves them open,
+    Inputs have the shapes that the file states; `input_shapes` sets others by name, where the file leaves them open,
     or names for extents that stay open. With `signature`, the entry of that name is read, whose inputs and outputs have
-    the names that it gives them; without one, the first subgraph, by the names of its tensors. The attribute
+    the names that it has for them; without one, the first subgraph, by the names of its tensors. The attribute
     `output_names` of `main` holds the names of its results.
 
     Variables are values between runs: each is an input of `main` behind the model's own, under its name, and an output

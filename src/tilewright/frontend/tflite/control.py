@@ -114,7 +114,7 @@ def _branches(node: Node, tests: Sequence[Expr], positions: Sequence[int]) -> li
     states = _changed(node, node.world, worlds)
     values = [[*branch, *[_state(node, world, name) for name in states]] for branch, world in zip(branches, worlds)]
     if any([type_of(value) for value in some] != [type_of(value) for value in values[0]] for some in values):
-        node.bad("its branches give values of different types")
+        node.bad("its branches return values of different types")
     if not tests:
         results = values[-1]
     else:

@@ -54,7 +54,7 @@ def convert_with_tensors(
         main.tensors[position].name for position in main.outputs if main.tensors[position].element_type == "COMPLEX64"
     ]
     if complex_:
-        raise UnsupportedError(f"{model.label}: its output {complex_[0]!r} is complex; give its parts by REAL and IMAG")
+        raise UnsupportedError(f"{model.label}: its output {complex_[0]!r} is complex; pass its parts by REAL and IMAG")
     names = [entry.named(main, position).name for position in main.outputs]
     states = list(importer.variables)
     specs += [InputSpec(name, importer.variables[name]) for name in states]

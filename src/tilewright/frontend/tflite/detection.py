@@ -157,7 +157,7 @@ def convert_sparse_embedding(node: Node) -> Expr:
     combiner = node.choice("combiner", ("SUM", "MEAN", "SQRTN"), default=0)
     lead = shape[:-1]
     if node.rank(1) != 2 or node.shape(1)[1] != len(shape) or min(shape, default=0) < 0:
-        node.bad(f"places {node.shape(1)} in a shape {shape}")
+        node.bad(f"positions {node.shape(1)} in a shape {shape}")
     count = prod(lead)
     steps = [prod(lead[axis + 1 :]) for axis in range(len(lead))] + [0]
     bucket = op.sum(node[1] * steps, axis=(1,))

@@ -150,6 +150,6 @@ class Reader:
         begin, count = self._extent(at, 4)
         self._positions_left -= count
         if self._positions_left < 0:
-            raise self._damaged("its tables point to more places than it has bytes")
+            raise self._damaged("its tables point to more offsets than it has bytes")
         read = self._string if kind == "string" else lambda position: self._table(position, kind)
         return [read(self._follow(begin + 4 * index)) for index in range(count)]

@@ -32,7 +32,7 @@ class TfliteFrontend(Frontend):
     kind = "a TFLite model"
 
     def recognizes(self, source: Source) -> bool:
-        """The file identifier that the schema gives."""
+        """The file identifier of the schema."""
         return is_tflite(bytes(source.contents[:8]))
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:

@@ -38,7 +38,7 @@ class GraphImporter(Importer):
         self._finisher = Finisher(fold_call)
         self._active: list[int] = []
         self._converted = 0
-        #: What the tensors of the main subgraph that operators give became, by name.
+        #: The expressions of the tensors that operators of the main subgraph compute, by name.
         self.tensors: dict[str, Expr] = {}
 
     def graphs(self) -> Sequence[Subgraph]:
@@ -57,7 +57,7 @@ class GraphImporter(Importer):
         if index in self._active:
             raise ModelError(f"{scope} calls the subgraph {index} ({graph.name!r}) from within itself")
         if len(arguments) != len(graph.inputs):
-            raise ModelError(f"{scope} gives {len(arguments)} values to a subgraph of {len(graph.inputs)} inputs")
+            raise ModelError(f"{scope} passes {len(arguments)} values to a subgraph of {len(graph.inputs)} inputs")
         self._active.append(index)
         try:
             env: dict[int, Expr | Unavailable] = dict(zip(graph.inputs, arguments))
@@ -79,7 +79,7 @@ class GraphImporter(Importer):
             return value
         if 0 in tensor.shape and tensor.dtype:
             return Constant(np.zeros(tensor.shape, DType(tensor.dtype).numpy))
-        raise ModelError(f"{where} reads the tensor {tensor.name!r}, which no input, constant or operator before gives")
+        raise ModelError(f"{where} reads the tensor {tensor.name!r}, which no earlier operator, input or constant has")
 
     def _operator(
         self, operator: Operator, number: int, graph: Subgraph, env: dict[int, Expr | Unavailable], world: World,
@@ -158,7 +158,7 @@ class GraphImporter(Importer):
 
 
 def _check_declared(label: str, tensor: Tensor, value: Expr) -> None:
-    """Raises `ModelError` where an operator gives another element type than the file declares."""
+    """Raises `ModelError` where an operator returns another element type than the file declares."""
     found = type_of(value)
     if isinstance(found, TensorType) and tensor.dtype and str(found.dtype) != tensor.dtype:
-        raise ModelError(f"{label} gives {found.dtype}, but the file declares {tensor.name!r} as {tensor.element_type}")
+        raise ModelError(f"{label} returns {found.dtype}, but the file has {tensor.name!r} as {tensor.element_type}")

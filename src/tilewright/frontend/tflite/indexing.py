@@ -36,7 +36,7 @@ converts.functions({
 
 @converts("EMBEDDING_LOOKUP")
 def convert_embedding_lookup(node: Node) -> Expr:
-    """Inputs: row numbers, table; a quantized table gives real numbers where the output is float."""
+    """Inputs: row numbers, table; a quantized table returns real numbers where the output is float."""
     rows = op.take(node[1], node[0], axis=0, mode="clip")
     if node.output().dtype == "float32" and node.is_quantized(1):
         scale = node.input_quantization(1).scale

@@ -118,14 +118,14 @@ class Entry:
     names: Mapping[int, str] = field(default_factory=dict)
 
     def named(self, graph: Subgraph, position: int) -> Tensor:
-        """A tensor under the name that the entry gives it."""
+        """A tensor under the name that the entry has for it."""
         tensor = graph.tensors[position]
         return replace(tensor, name=self.names.get(position, tensor.name))
 
 
 @dataclass(frozen=True)
 class Model:
-    """The subgraphs of a file, of which the first is run unless a signature is asked for; `label` names the file."""
+    """The subgraphs of a file, of which the first is run unless a signature is requested; `label` names the file."""
 
     label: str
     subgraphs: list[Subgraph]
@@ -205,8 +205,8 @@ class _Loader:
 
     def _subgraph(self, graph: Record, codes: list[tuple[str, bool, int]]) -> Subgraph:
         listed = graph.tensors or []
-        said = any(tensor.has_rank for tensor in listed)  # files of older converters do not say it of any
-        tensors = [self._tensor(tensor, bool(tensor.has_rank) if said else None) for tensor in listed]
+        states_rank = any(tensor.has_rank for tensor in listed)  # files of older converters state it of none
+        tensors = [self._tensor(tensor, bool(tensor.has_rank) if states_rank else None) for tensor in listed]
         inputs, outputs = (self._indices(part, tensors, "subgraph") for part in (graph.inputs, graph.outputs))
         operators = [self._operator(operator, codes, tensors) for operator in graph.operators or []]
         if min((*inputs, *outputs), default=0) < 0:
@@ -318,7 +318,7 @@ def unpacked(raw: np.ndarray, bits: int, signed: bool) -> np.ndarray:
     return ((codes.astype(np.int16) ^ half) - half).astype(np.int8)
 
 
-# -------------------------- The inputs of a TFLite model: the shapes of the file, or what the user gives in their place
+# -------------------------- The inputs of a TFLite model: the shapes of the file, or those that the user states instead
 def input_specs(tensors: Sequence[Tensor], input_shapes: Mapping[str, Sequence[Any]] | None) -> list[InputSpec]:
     """The specs of the model's inputs, in order.
 
@@ -336,7 +336,7 @@ def input_specs(tensors: Sequence[Tensor], input_shapes: Mapping[str, Sequence[A
         elif tensor.has_rank is False:
             raise ShapeError(
                 f"the file leaves the number of dimensions of input {tensor.name!r} open, and it must be fixed at "
-                f"compile time; give it, for example with {how_to_fix([(tensor.name, None)])}, or () for a scalar"
+                f"compile time; pass it, for example with {how_to_fix([(tensor.name, None)])}, or () for a scalar"
             )
         declared.append(Declared(tensor.name, None if dims is None else tuple(dims), DType(tensor.dtype)))
     return resolve_inputs(declared, input_shapes)

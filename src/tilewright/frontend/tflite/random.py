@@ -1,6 +1,6 @@
 """Random numbers as LiteRT's kernels draw them, made when the model is imported.
 
-Where a model gives seeds, every run gives the numbers of the interpreter's first one; where it gives none, which LiteRT
+Where a model has seeds, every run draws the numbers of the interpreter's first one; where it has none, which LiteRT
 makes up anew in each process, those of a seed that is drawn from the operator's name.
 
 Salmon et al., Parallel random numbers: as easy as 1, 2, 3 (SC 2011): Philox4x32 of ten rounds, Threefry2x32 of twenty.

@@ -54,7 +54,7 @@ class Sequence:
         return count
 
     def back(self, rows: Expr) -> Expr:
-        """Results [T, B, width] as the operator gives them."""
+        """Results [T, B, width] as the operator returns them."""
         return rows if self.time_major else transpose(rows, (1, 0, 2))
 
 

@@ -24,7 +24,7 @@ _ENGINE = "litert"
 
 
 class TfliteReference(InterpreterReference):
-    """`model` is a path or bytes; `convert` gives its module for shapes.
+    """`model` is a path or bytes; `convert` returns its module for shapes.
 
     Variables are inputs and outputs of the module: LiteRT runs from what they hold before the first run only.
     """
@@ -50,10 +50,10 @@ class TfliteReference(InterpreterReference):
             return super().open(engine, inputs, threads, exact)
         run = _Interpreter(self._model, inputs, threads, exact)
         version = getattr(import_engine("ai_edge_litert"), "__version__", "")
-        return Engine("LiteRT", version, lambda: run.outputs(), run.give)
+        return Engine("LiteRT", version, lambda: run.outputs(), run.feed)
 
     def straight_line(self, inputs: Arrays, engine: str) -> Graph:
-        """The module for these shapes, whose values LiteRT gives where that is the engine."""
+        """The module for these shapes, whose values LiteRT computes where that is the engine."""
         shapes = {name: np.shape(array) for name, array in inputs.items()}
         if engine != _ENGINE:
             return RelayGraph(self._convert(shapes))
@@ -65,7 +65,7 @@ class LiteGraph(RelayGraph):
     """The calls of a module, with the values that LiteRT computes for the tensors that they are.
 
     `tensors` are the tensors as they were converted: two transpositions in a row are none, so that what a convolution
-    gives may be in the graph with its channels first only.
+    returns may be in the graph with its channels first only.
     """
 
     def __init__(self, mod: IRModule, model: Any, tensors: Mapping[str, Expr]) -> None:
@@ -142,7 +142,7 @@ class _Interpreter:
     def _inputs(self) -> list[Tensor]:
         return [self._main.tensors[position] for position in self._main.inputs]
 
-    def give(self, inputs: Mapping[str, Array]) -> None:
+    def feed(self, inputs: Mapping[str, Array]) -> None:
         """Other inputs of the same shapes."""
         self._feed.update(inputs)
 

@@ -1,7 +1,7 @@
 """The schema of TFLite files, as far as it is read here: tables with their fields, unions and enumerations.
 
 A line of `TABLES` names a table and its fields in the order of their slots, `name:type=default`; `-` is a slot that is
-not read. `[i32]` is a vector, `union/X` a table of one of the kinds that `UNIONS` lists, told by the slot before it.
+not read. `[i32]` is a vector, `union/X` a table of one of the kinds that `UNIONS` lists, by the slot before it.
 The facts are those of TensorFlow's `schema.fbs` with the additions of LiteRT 2.3 (210 builtin operators, types of 2 and
 4 bits). Own text rather than the package `tflite`: that knows 209 operators and reads without looking at bounds.
 """

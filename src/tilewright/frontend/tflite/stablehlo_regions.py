@@ -1,6 +1,6 @@
 """Operators of StableHLO on regions of tensors: padding, slices at positions, gathering, scattering, sums of products.
 
-https://openxla.org/stablehlo/spec says what each gives; regions are found by the numbers of their elements.
+https://openxla.org/stablehlo/spec says what each computes; regions are found by the numbers of their elements.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def convert_dynamic_slice(node: Node) -> Expr:
     """Inputs: data, the first position of each axis, moved so that the slice fits."""
     sizes = _numbers(node, "slice_sizes")
     if len(sizes) != node.rank() or len(node.inputs) != 1 + node.rank():
-        node.bad(f"slices of {sizes} at {len(node.inputs) - 1} places of {node.rank()} axes")
+        node.bad(f"slices of {sizes} at {len(node.inputs) - 1} positions of {node.rank()} axes")
     data = node[0]
     for axis, (size, extent) in enumerate(zip(sizes, node.shape())):
         if not 0 <= size <= extent:

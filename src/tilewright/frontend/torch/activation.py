@@ -131,7 +131,7 @@ def convert_softmin(data: Typed, dim: Axis) -> Expr:
 
 
 def softmax(data: Expr, axis: int, logarithm: bool = False, safe: bool = False) -> Expr:
-    """Softmax along an axis, of a scalar too; with `safe`, rows of -inf give 0."""
+    """Softmax along an axis, of a scalar too; with `safe`, 0 for rows of -inf."""
     if not rank_of(data):
         return data * 0 if logarithm else data * 0 + 1
     made = op.nn.log_softmax(data, axis=axis) if logarithm else op.nn.softmax(data, axis=axis)

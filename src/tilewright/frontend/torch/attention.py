@@ -23,7 +23,7 @@ from tilewright.relay.ir.expr import Constant, Expr
 
 @converts("aten.scaled_dot_product_attention", "aten._scaled_dot_product_flash_attention_for_cpu")
 def convert_attention(node: TorchNode) -> Expr | list[Expr]:
-    """softmax(q k^T * scale + mask) v, over heads; rows that the mask forbids altogether give 0."""
+    """softmax(q k^T * scale + mask) v, over heads; 0 for rows that the mask forbids altogether."""
     query, key, value = node["query"], node["key"], node["value"]
     key, value = (_for_each_head(part, query) for part in (key, value))
     scale = node.get("scale")
@@ -92,7 +92,7 @@ def _causal(node: TorchNode, query: Expr, key: Expr) -> Expr:
 
 @converts("aten._native_multi_head_attention")
 def convert_multi_head_attention(node: TorchNode) -> list[Expr]:
-    """The layer that PyTorch takes for inference of `MultiheadAttention`: its result, and weights where asked for."""
+    """The layer that PyTorch takes for inference of `MultiheadAttention`: its result, and weights on request."""
     made, weights = _heads(node, node["query"], node["key"], node["value"], node["num_head"])
     if not node["need_weights"]:
         return [made, op.zeros(shape=(0,), dtype=str(node.dtype))]

@@ -40,7 +40,7 @@ from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
 #: Arguments that say which elements, and are the same for both parts.
-_PLACES = ("condition", "mask", "index", "indices", "repeats")
+_POSITIONS = ("condition", "mask", "index", "indices", "repeats")
 #: Arguments that are numbers of the tensor's own kind.
 _NUMBERS = ("other", "value", "fill_value", "self")
 
@@ -109,7 +109,7 @@ def convert_by_parts(node: TorchNode) -> Complex | list[Complex] | Expr:
     made = []
     for imaginary in (False, True):
         given = {
-            name: value if name in _PLACES else _part(value, imaginary, name in _NUMBERS)
+            name: value if name in _POSITIONS else _part(value, imaginary, name in _NUMBERS)
             for name, value in node.arguments.items()
         }
         made.append(apply(converter, replace(node, arguments=given)))

@@ -33,7 +33,7 @@ def _inner(importer: Importer, node: Any, position: int, operands: Sequence[Any]
     (given,) = next(one for one in graph.nodes if one.op == "output").args
     results = [importer.values.get(one) for one in (given if isinstance(given, list | tuple) else [given])]
     if any(not isinstance(value, Expr) for value in results):
-        raise UnsupportedError(f"{node.name}: a branch or body that gives something that is no tensor is not supported")
+        raise UnsupportedError(f"{node.name}: a branch or body with a result that is no tensor is not supported")
     return results  # type: ignore[return-value]
 
 

@@ -3,7 +3,7 @@
     print(tilewright.torch_report())
 
 Every graph that the back end is given has a record; what breaks graphs PyTorch counts itself, for the whole process.
-The logger "tilewright" is told each of it as it happens.
+The logger "tilewright" records each of it as it happens.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def torch_report(reset: bool = False) -> TorchReport:
 class StrictCall:
     """A call of a function that is compiled with strict=True; refused where it calls no graph at all.
 
-    PyTorch makes one for each call, from what `watch` gives it. It reads each program once and remembers which it made
+    PyTorch makes one for each call, from what `watch` returns. It reads each program once and remembers which it made
     nothing of, for other functions of the same code too: so calls are counted, and `reasons` are those of earlier ones.
     """
 
@@ -201,7 +201,7 @@ def announce(function: Any) -> None:
 
 
 def _listen() -> None:
-    """Be told when PyTorch reads a piece of a program: until `torch._dynamo.reset`, which forgets who wants to be."""
+    """Subscribe to PyTorch's reads of pieces of a program: until `torch._dynamo.reset`, which forgets subscribers."""
     # torch is optional
     from torch._dynamo.callback import callback_handler
 
@@ -210,11 +210,11 @@ def _listen() -> None:
         callback_handler.register_end_callback(_ended)
 
 
-def _begun(_told: Any) -> None:
+def _begun(_event: Any) -> None:
     _SEEN.captured = _captured()
 
 
-def _ended(_told: Any) -> None:
+def _ended(_event: Any) -> None:
     if _captured() == _SEEN.captured:
         with _SEEN.lock:
             _SEEN.empty += 1

@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.torch.importer import converter_of, wants_converter
 
-#: Decompositions may give operators that want decomposing themselves; this deep at most.
+#: Decompositions may yield operators that need decomposing themselves; this deep at most.
 _MOST_ROUNDS = 8
 
 

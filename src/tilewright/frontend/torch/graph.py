@@ -129,7 +129,7 @@ def _sizes_given(placeholders: list[Any]) -> set[str]:
 
 
 def _carriers(placeholders: list[Any], constants: Mapping[int, Any], importer: GraphImporter) -> list[tuple[int, Var]]:
-    """Places of the integers that are no axis of any tensor given, and inputs that have them as an axis."""
+    """Positions of the integers that are no axis of any tensor given, and inputs that have them as an axis."""
     values = [node.meta.get("val") for node in placeholders]
     known = {
         str(extent)

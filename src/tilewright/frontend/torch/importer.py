@@ -250,7 +250,7 @@ class GraphImporter:
 
 
 def _reads_element(target: Any) -> bool:
-    """True for what gives the one element of a tensor, which is a number to PyTorch and a tensor here."""
+    """True for what returns the one element of a tensor, which is a number to PyTorch and a tensor here."""
     return str(target) in ("aten.item.default", "aten._local_scalar_dense.default")
 
 
@@ -264,7 +264,7 @@ def _is_number(value: Any) -> bool:
 
 
 def reads_complex(node: Any) -> bool:
-    """True where a node of a graph, which calls an operator, reads or gives complex numbers."""
+    """True where a node of a graph, which calls an operator, reads or returns complex numbers."""
     import torch
 
     values = [node.meta.get("val"), *(operand.meta.get("val") for operand in node.all_input_nodes)]

@@ -19,7 +19,7 @@ class Layout:
     order.
 
     `is_needed` is False where C order is the layout, `is_dense` True where no element of the memory is left out or
-    shared; `is_exact` False where sizes or strides cannot be told and C order is taken instead.
+    shared; `is_exact` False where sizes or strides are unknown and C order is taken instead.
     """
 
     size: tuple[Any, ...]
@@ -81,7 +81,7 @@ def c_strides(extents: Sequence[Any]) -> list[Any]:
 
 
 def plain(number: Any) -> Any:
-    """An integer as it is, a `torch.SymInt` as its expression: to compare these asks for no guard."""
+    """An integer as it is, a `torch.SymInt` as its expression: comparing these adds no guard."""
     return number if isinstance(number, int) else number.node.expr
 
 

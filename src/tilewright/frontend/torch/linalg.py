@@ -48,7 +48,7 @@ def _identity(data: Expr) -> Expr:
 # ----------------------------------------------------------------------------------------------- factorizations
 @converts("aten.linalg_svd", "aten._linalg_svd", "aten.svd", "aten.linalg_svdvals")
 def convert_svd(node: TorchNode) -> Expr | list[Expr]:
-    """Singular values and vectors; `svd` gives V, the others its transpose."""
+    """Singular values and vectors; `svd` returns V, the others its transpose."""
     data = _matrix(node)
     whole = bool(node.get("full_matrices", not node.get("some", True)))
     if "svdvals" in node.target:
@@ -223,7 +223,7 @@ def convert_lu_solve(node: TorchNode) -> Expr:
 
 @converts("aten.linalg_lstsq")
 def convert_lstsq(node: TorchNode, matrix: Expr, b: Expr, rcond: Any = None) -> list[Expr]:
-    """The solution of least squares, what is left over, ranks and singular values where the driver gives them."""
+    """The solution of least squares, what is left over, ranks and singular values where the driver returns them."""
     vectors = rank_of(b) == rank_of(matrix) - 1
     b = reshape(b, (*shape_of(b), 1)) if vectors else b
     matrix, b = _together(matrix, b)

@@ -28,12 +28,12 @@ def load_program(source: Any) -> Any:
         return source
     if isinstance(source, torch.nn.Module):
         raise UnsupportedError(
-            f"the module {type(source).__name__} says nothing of its inputs; give example inputs: "
+            f"the module {type(source).__name__} says nothing of its inputs; pass example inputs: "
             "tilewright.compile(module, (x, …))"
         )
     if not isinstance(source, str | os.PathLike):
         raise UnsupportedError(
-            f"cannot read a {type(source).__name__} as a PyTorch program; give a torch.export.ExportedProgram "
+            f"cannot read a {type(source).__name__} as a PyTorch program; pass a torch.export.ExportedProgram "
             "or the path of a .pt2 file"
         )
     path = Path(source)
@@ -63,7 +63,7 @@ def is_program(source: Source) -> bool:
 
 @contextmanager
 def _only_weights() -> Iterator[None]:
-    """Have torch unpickle tensors and plain data only: the reader of programs asks for more where that fails."""
+    """Have torch unpickle tensors and plain data only: the reader of programs needs more where that fails."""
     before = os.environ.get(_SETTING)
     os.environ[_SETTING] = "1"
     try:

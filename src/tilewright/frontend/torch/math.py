@@ -1,4 +1,4 @@
-"""Elementwise arithmetic and comparisons, in the element type that torch's rules of promotion give the result."""
+"""Elementwise arithmetic and comparisons, in the element type of the result by torch's rules of promotion."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class TorchNode:
     """Arguments are Relay expressions where they are tensors, dimensions where they are symbolic integers.
 
     `arguments` has every argument of the operator's schema, those that are not given with their defaults. `value` is
-    PyTorch's own (fake) result: its element type is the one that torch's rules of promotion give, its shape what the
+    PyTorch's own (fake) result: its element type is that of torch's rules of promotion, its shape what the
     operator's meta function says.
     """
 

@@ -52,7 +52,7 @@ def convert_batch_norm(node: TorchNode) -> Expr | list[Expr]:
         made, mean, scale = _by_batch(data, gamma, beta, epsilon)
         return [made, mean, scale] if isinstance(node.value, tuple | list) else made
     made = _by_kept(data, gamma, beta, node["running_mean"], node["running_var"], epsilon)
-    nothing = op.zeros(shape=(0,), dtype=str(node.dtype))  # statistics of the batch, which nobody asked for
+    nothing = op.zeros(shape=(0,), dtype=str(node.dtype))  # statistics of the batch, which nobody requested
     return [made, nothing, nothing] if isinstance(node.value, tuple | list) else made
 
 
@@ -100,7 +100,7 @@ def convert_batch_norm_functional(node: TorchNode, data: Expr, eps: Any, trainin
 @converts("aten.layer_norm", "aten.native_layer_norm")
 @in_float32
 def convert_layer_norm(node: TorchNode) -> Expr | list[Expr]:
-    """Normalization over the last axes; the native form gives mean and one over the deviation too."""
+    """Normalization over the last axes; the native form returns mean and one over the deviation too."""
     data, shape = node["input"], shape_of(node["input"])
     last = len(node["normalized_shape"])
     axes = tuple(range(len(shape) - last, len(shape)))

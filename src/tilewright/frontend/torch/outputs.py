@@ -1,7 +1,7 @@
 """Outputs of a graph as eager mode lays them out: their strides, and which of them share memory with what.
 
 AOTAutograd's graph has a fake tensor as the value of each node: its strides, offset and storage are those that eager
-mode would give the result. An output in another order than C order is computed in the order of its memory and viewed
+mode would return the result. An output in another order than C order is computed in the order of its memory and viewed
 by its strides. One that is a view of an input or of another node is made by PyTorch: from the input, or from the
 storage's first node, which the module returns instead of the view.
 

@@ -75,7 +75,7 @@ def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
         return [reshape(_max_pool(node, data, rank), node.shape_at(0)), full(0, node.shape_at(1), "int64")]
     extents, counts = shape_of(data)[2:], node.shape_at(0)[-rank:]
     if not is_static([*extents, *counts]):
-        node.unsupported("the places of maxima in planes of symbolic extent")
+        node.unsupported("the positions of maxima in planes of symbolic extent")
     kernel, step, dilation, before = _window(node, rank)
     grids = []
     for axis in range(rank):

@@ -99,7 +99,7 @@ def _parameters(node: TorchNode) -> tuple[Expr, Expr, int]:
 
 
 def _bounded(node: TorchNode, value: Expr) -> Expr:
-    """Quantized values within the bounds that the call gives, where these are narrower than those of the type."""
+    """Quantized values within the bounds of the call, where these are narrower than those of the type."""
     limits = dtype_of(node["dtype"], node.label).limits()
     low, high = node["quant_min"], node["quant_max"]
     if isinstance(low, Expr) or isinstance(high, Expr):

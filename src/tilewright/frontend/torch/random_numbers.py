@@ -1,4 +1,4 @@
-"""Random numbers: of the distributions that PyTorch asks for, but not the numbers that it would draw.
+"""Random numbers: of the distributions that PyTorch requests, but not the numbers that it would draw.
 
 All draws of a graph come from one key, which is an input of the graph or drawn by every run; each call of an operator
 takes a stream of its own from it.

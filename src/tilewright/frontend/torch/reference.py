@@ -17,7 +17,7 @@ from tilewright.relay.ir.module import IRModule
 
 
 class TorchReference(InterpreterReference):
-    """`model` is a program of `torch.export`, or the path of one; `convert` gives its module for shapes."""
+    """`model` is a program of `torch.export`, or the path of one; `convert` returns its module for shapes."""
 
     engines: tuple[str, ...] = ("torch", "interpreter")
     engines_with_values: tuple[str, ...] = ("torch", "interpreter")
@@ -40,7 +40,7 @@ class TorchReference(InterpreterReference):
         return Engine("PyTorch", torch.__version__, run, feed.update)
 
     def straight_line(self, inputs: Arrays, engine: str) -> Graph:
-        """The module for these shapes, whose values PyTorch gives where that is the engine."""
+        """The module for these shapes, whose values PyTorch computes where that is the engine."""
         module = self._convert({name: np.shape(array) for name, array in inputs.items()})
         return TorchGraph(module, self._program) if engine == "torch" else RelayGraph(module)
 
@@ -53,7 +53,7 @@ class TorchGraph(RelayGraph):
         self._program = program
 
     def values(self, inputs: Arrays, names: Sequence[str], engine: str) -> dict[str, Any]:
-        """Of nodes that give one tensor."""
+        """The names of nodes that return one tensor."""
         found = run_program(self._program, inputs)[1]
         return {name: _array(found[name]) for name in names if isinstance(found.get(name), torch.Tensor)}
 

@@ -1,4 +1,4 @@
-"""The tables of converters of ATen operators: of real tensors, and of operators that read or give complex ones.
+"""The tables of converters of ATen operators: of real tensors, and of operators that read or return complex ones.
 
 The schema of an operator is the signature of its converter (`signature.py`): parameters are arguments by their names,
 the first ones also by their order, as tensors where they are annotated so.
@@ -6,7 +6,7 @@ the first ones also by their order, as tensors where they are annotated so.
     @converts("aten.lerp")
     def convert_lerp(start: Typed, end: Typed, weight: Typed) -> Expr: ...
 
-A converter returns the expression of the node's output, a list of them, or None for what gives nothing. It is
+A converter returns the expression of the node's output, a list of them, or None for what returns nothing. It is
 registered under the name of an operator, ``aten.add``, for all of its overloads, or under that of one overload,
 ``aten.max.dim``, which then comes first.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 from tilewright.frontend.converters import Converter, Converters
 
 converts = Converters("torch")
-#: Those of operators that read or give complex tensors, which are `Complex` to them.
+#: Those of operators that read or return complex tensors, which are `Complex` to them.
 converts_complex = Converters("torch complex")
 
 

@@ -167,7 +167,7 @@ def convert_upsample_nearest(node: TorchNode) -> Expr:
 
 
 def _scales(node: TorchNode, rank: int) -> list[float | None]:
-    """The factors that the program gives, in place of those between the extents."""
+    """The factors that the program states, in place of those between the extents."""
     listed = node.get("scale_factors")
     if listed:
         return list(listed)

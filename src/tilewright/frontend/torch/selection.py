@@ -38,7 +38,7 @@ def convert_nonzero(node: TorchNode, data: Expr) -> Expr | list[Expr]:
 
 @converts("aten.nonzero_static")
 def convert_nonzero_static(node: TorchNode) -> Expr:
-    """The first `size` coordinates, and where there are fewer a number in their place."""
+    """The first `size` coordinates, and where there are fewer a number instead."""
     size, columns = node.shape
     rest = full(node["fill_value"], (size, columns), "int64")
     if not columns or is_empty(shape_of(node["self"])):
@@ -115,7 +115,7 @@ def convert_unique(node: TorchNode, data: Expr, dim: Any = None) -> list[Expr]:
 
 
 def _if_wanted(node: TorchNode, back: Expr, counts: Expr) -> list[Expr]:
-    """The way back and the counts, or what PyTorch gives where they are not asked for."""
+    """The way back and the counts, or what PyTorch returns where they are not requested."""
     wanted = (node["return_inverse"], node.get("return_counts", False))
     results = []
     for index, (value, keep) in enumerate(zip((back, counts), wanted), start=1):

@@ -21,7 +21,7 @@ _LOOKUPS = ("aten.embedding.default", "aten.index.Tensor", "aten.index_select.de
 
 
 def static_positions(graph: Any) -> tuple[int, ...]:
-    """Places of those inputs of a graph that are parameters or buffers and may become constants.
+    """Positions of those inputs of a graph that are parameters or buffers and may become constants.
 
     To be asked while PyTorch compiles `graph`, a `torch.fx.Graph` of AOTAutograd for inference. Tables in which the
     graph only looks up rows are left out.

@@ -93,7 +93,7 @@ class CudaContext:
         )
 
     def _lose(self, message: str, code: int) -> DriverError:
-        """Give the context back, so that the driver frees its memory once nobody else in the process has it."""
+        """Release the context, so that the driver frees its memory once nobody else in the process has it."""
         if self.lost is not None:
             return DriverError(self.lost, code)
         self.lost = message

@@ -28,7 +28,7 @@ def open_device(kind: str, emulate: bool = False, ordinal: int | None = None) ->
         return emulated_device(kind)
     if kind == "metal":
         raise TargetError(
-            "the target 'metal' gives source text (codegen.emit_device); running it needs macOS. 'metal -emulate=1' "
+            "the target 'metal' produces source text (codegen.emit_device); running it needs macOS. 'metal -emulate=1' "
             "runs it on this processor, slowly, to check its results"
         )
     openers: dict[str, Callable[[], DeviceApi]] = {

@@ -117,7 +117,7 @@ class _Kernel:
 
 
 def _emulated(source: str) -> str:
-    """The text with kernels that are told where a thread is, and a launcher after each."""
+    """The text with kernels that take the position of a thread, and a launcher after each."""
     source = _DYNAMIC.sub(r"\1* \2 = (\1*)tilewright_shared;", source)
     return _KERNEL.sub(_with_launcher, source)
 
@@ -148,7 +148,7 @@ def _with_launcher(kernel: re.Match[str]) -> str:
 
 
 _EXTENTS = ("gx", "gy", "gz", "bx", "by", "bz", "workers")
-#: The headers that give C++ the words of each language.
+#: The headers that define the words of each language in C++.
 HEADERS = {"cuda": ("fibers.h", "cuda_emulation.h"), "metal": ("fibers.h", "metal_emulation.h")}
 
 

@@ -1,4 +1,4 @@
-"""What was chosen for a kernel: its template, configuration and expected time."""
+"""The choice for a kernel: its template, configuration and expected time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What templates share takes its sizes from the machine of the target."""
+"""Parts that templates share take their sizes from the machine of the target."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def test_a_product_is_shared_when_that_is_faster() -> None:
 
 
 def test_the_second_level_cache_decides_on_blocks_of_rows() -> None:
-    """What a large cache holds passes by each panel as a whole."""
+    """An operand that a large cache holds passes by each panel as a whole."""
     product = ProductWorkload(512, 512, 512, panel=32)
     small, large = (DENSE.ranked(product, Target(f"{SKYLAKE} -cores=1 -l2={size << 20}")).default for size in (1, 8))
     assert 0 < small["block_tiles"] * small["tile_rows"] * 512 * 4 < 1 << 20

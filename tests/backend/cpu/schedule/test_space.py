@@ -99,7 +99,7 @@ def test_a_space_without_knobs_has_one_configuration():
 
 @pytest.mark.parametrize("size", [(16, 64, 56), (16, 512, 7), (32, 32, 224)])
 def test_the_facts_of_a_graph_and_of_a_computation_give_one_choice(size):
-    """What layouts are chosen by is what the kernel is then scheduled by."""
+    """The configuration that layouts are chosen by is the one that the kernel is scheduled by."""
     channels, filters, pixels = size
     plain = Conv2DWorkload(1, channels, filters, pixels, pixels, pixels, pixels, kernel_size=(3, 3), padded=True)
     data = te.placeholder((1, channels // 16, pixels, pixels, 16))

@@ -144,7 +144,7 @@ def test_a_voice_detector_with_submodules_and_states() -> None:
 
 def test_shapes_are_asked_for() -> None:
     module = scripted("return x + 1")
-    with pytest.raises(ShapeError, match="give input_shapes"):
+    with pytest.raises(ShapeError, match="pass input_shapes"):
         tilewright.compile(module, cache=False)
     with pytest.raises(ShapeError, match="no input named 'y'"):
         tilewright.compile(module, input_shapes={"y": (1,)}, cache=False)

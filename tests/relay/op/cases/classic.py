@@ -10,7 +10,7 @@ from tilewright.relay.ir.expr import Constant, const
 
 
 def lengths(count: int, longest: int, dtype: str = "int32") -> Constant:
-    """How long each of `count` sequences is."""
+    """The lengths of `count` sequences."""
     return const(RNG.integers(0, longest + 1, count).astype(dtype))
 
 

@@ -1,4 +1,4 @@
-"""Which depthwise convolutions join the 1x1 convolution behind them, and that the values stay."""
+"""Depthwise convolutions that join the 1x1 convolution behind them, with the values kept."""
 
 from __future__ import annotations
 

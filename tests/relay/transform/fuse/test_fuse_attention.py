@@ -119,7 +119,7 @@ def test_what_moves_the_operands_joins_the_kernel() -> None:
 
 
 def test_how_few_rows_stay_apart_depends_on_the_machine() -> None:
-    """Where the copy of the keys is dear beside arithmetic, more rows have to share it."""
+    """More rows have to share the copy of the keys where it is dear beside arithmetic."""
     before = module(_attention(rows=7))
     assert "nn.attention" not in op_names(fuse_attention(before, RULES))
     narrow = Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72")

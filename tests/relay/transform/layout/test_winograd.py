@@ -1,4 +1,4 @@
-"""Which convolutions `alter_layout` makes Winograd convolutions, and that the values stay."""
+"""Convolutions that `alter_layout` makes Winograd convolutions, with the values kept."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def schedule_injective(s: te.Schedule, outs: list[te.Tensor], target: DeviceTarg
 
 
 def bind_elements(s: te.Schedule, tensor: te.Tensor, axes: Sequence[te.IterVar], target: DeviceTarget) -> te.IterVar:
-    """Give each thread elements of `tensor` of its own along `axes`, its innermost; returns the axis of the threads."""
+    """Assign elements of `tensor` along `axes`, its innermost, to threads; returns the axis of the threads."""
     fused = axes[0] if len(axes) == 1 else s[tensor].fuse(*axes)
     shape = shape_of(tensor)[len(shape_of(tensor)) - len(axes) :]
     count, width = math.prod(shape), _VECTOR_BYTES // max(tensor.dtype.itemsize, 1)

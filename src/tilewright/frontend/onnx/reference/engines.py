@@ -38,7 +38,7 @@ def openvino_engine(path: str, inputs: Arrays, threads: int) -> Engine:
     request = core.compile_model(model, "CPU", config).create_infer_request()
     outputs = list(request.model_outputs)
 
-    def give(given: Arrays) -> None:
+    def feed(given: Arrays) -> None:
         for port in request.model_inputs:  # `np.ascontiguousarray` would make vectors of scalars
             request.set_tensor(port, ov.Tensor(np.asarray(given[_port_name(port, given)], order="C")))
 
@@ -46,8 +46,8 @@ def openvino_engine(path: str, inputs: Arrays, threads: int) -> Engine:
         request.infer()
         return [request.get_tensor(port).data for port in outputs]
 
-    give(inputs)
-    return Engine("openvino", ov.__version__.split("-")[0], run, give)
+    feed(inputs)
+    return Engine("openvino", ov.__version__.split("-")[0], run, feed)
 
 
 def reference_engine(path: str, inputs: Arrays, threads: int) -> Engine:

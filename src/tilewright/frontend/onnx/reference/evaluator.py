@@ -1,7 +1,7 @@
 """ONNX's own evaluator for whole models: NumPy, written after the specification, exact in integers.
 
 The package lacks DequantizeLinear before opset 19, which most quantized models have; it stands here. This module is
-imported only where the evaluator is asked for: `onnx` is optional.
+imported only where the evaluator is requested: `onnx` is optional.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The reference that `verify`, `bisect` and `run --dump --against` share: another engine as exact as it can be had.
 
-onnxruntime runs operator by operator, its graph optimizations off, so that a node gives what its operator says and all
-values exist. Where it would add products of bytes in 16 bits (`saturation.py`), its precise mode is asked for, which is
+onnxruntime runs operator by operator, its graph optimizations off, so that nodes compute what they say and all
+values exist. Where it would add products of bytes in 16 bits (`saturation.py`), its precise mode is requested, which is
 one of those optimizations.
 """
 
@@ -21,7 +21,7 @@ from tilewright.frontend.reference import Engine, import_engine
 
 Array = np.ndarray[Any, Any]
 
-#: Engines that give inner values too.
+#: Engines that return inner values too.
 REFERENCES = ("onnxruntime", "reference")
 
 

@@ -50,7 +50,7 @@ class OnnxReference(Reference):
         return OnnxGraph(straight_line(self._whole(), lambda made, names: values_of(made, inputs, names, engine)))
 
     def number_kinds(self) -> set[str]:
-        """The types that it stores, takes, gives or casts to."""
+        """The types that it stores, takes, returns or casts to."""
         # optional, and slow to import: only what compares models needs it
         from onnx import helper
 

@@ -102,7 +102,7 @@ def _products(model: Any) -> Iterator[_Product]:
 
 
 def _stored_name(name: str, producers: Mapping[str, Any]) -> str:
-    """The name of what was dequantized to give the value `name`; empty where nothing was."""
+    """The name of what was dequantized to the value `name`; empty where nothing was."""
     node = producers.get(name)
     while node is not None and node.op_type in _MOVES:
         node = producers.get(node.input[0])

@@ -54,7 +54,7 @@ def _inlined(node: Any, graph: Any, prefix: str, outer: Any) -> list[Any]:
     for result, output in zip(graph.output, node.output):
         if result.name in produced and names[result.name] == prefix + result.name:
             names[result.name] = output
-        else:  # a constant, a value from outside, or one that the branch gives twice
+        else:  # a constant, a value from outside, or one that the branch returns twice
             source = names.get(result.name, result.name)
             copies.append(onnx.helper.make_node("Identity", [source], [output], name=prefix + "result_" + output))
     for tensor in graph.initializer:

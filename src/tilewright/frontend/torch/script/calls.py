@@ -293,7 +293,7 @@ _TYPES = {number: dtype for dtype, number in TYPE_NUMBERS.items()}
 
 
 def _spelled(name: str, value: Any) -> Any:
-    """An argument that TorchScript gives as a number, as Python does."""
+    """An argument that TorchScript passes as a number, as Python does."""
     if isinstance(value, bool) or not isinstance(value, int) or name not in ("dtype", "layout", "memory_format"):
         return value
     return _TYPES.get(value) if name == "dtype" else None

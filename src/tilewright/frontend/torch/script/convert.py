@@ -92,7 +92,7 @@ def examples_by_shape(module: Any, input_shapes: Mapping[str, Sequence[Any]] | N
             missing.append(f"{name}: {kind}")
     if missing:
         raise ShapeError(
-            "a TorchScript program does not say of which shapes its inputs are; give input_shapes for float32, "
+            "a TorchScript program does not say of which shapes its inputs are; pass input_shapes for float32, "
             f"or example inputs, tilewright.compile(module, (x, …)): {', '.join(missing)}"
         )
     return found

@@ -57,7 +57,7 @@ class Walker:
         return {key: value for key, value in now.items() if key in self._assigned | written}
 
     def assign(self, key: str, value: Any) -> None:
-        """Give an attribute another value."""
+        """Set an attribute."""
         self._attributes[key] = value
         self._assigned.add(key)
 
@@ -174,7 +174,7 @@ class Walker:
         seconds = [value for index in range(1, len(tensors), 2) for value in tensors[index]]
         if [tensor_type_of(value.tensor) for value in firsts] != [tensor_type_of(value.tensor) for value in seconds]:
             raise UnsupportedError(
-                "the branches of an if give tensors of different types or shapes, which is not supported"
+                "the branches of an if return tensors of different types or shapes, which is not supported"
             )
         if not firsts:
             return [one for one, _ in pairs]
@@ -265,7 +265,7 @@ def _parts(pair: tuple[Any, Any]) -> list[list[Any]]:
     )
     known = all(isinstance(leaf, Traced | torch.Tensor | bool | int | float) for side in sides for leaf in side)
     if not fits or not known:
-        raise UnsupportedError("the branches of an if give values that are neither equal nor tensors of one type")
+        raise UnsupportedError("the branches of an if return values that are neither equal nor tensors of one type")
     return sides
 
 
