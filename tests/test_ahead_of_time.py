@@ -69,7 +69,7 @@ def test_the_results_of_the_graph_executor(tmp_path: Path) -> None:
     np.testing.assert_array_equal(filled, graph(x))
 
 
-def test_symbolic_sizes() -> None:
+def test_symbolic_sizes_are_arguments_of_the_function() -> None:
     model = images()
     exe = tw.compile(model, executor="aot", cache=False)
     for height, width in ((20, 33), (64, 48), (8, 8), (20, 33)):

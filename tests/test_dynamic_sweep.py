@@ -145,7 +145,7 @@ def check(family: Callable[[Draw], Case], data: Any) -> None:
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
 @hypothesis.given(data=st.data())
 @hypothesis.settings(max_examples=2, deadline=None, phases=[hypothesis.Phase.generate])
-def test_a_few_cases(family: Callable[[Draw], Case], data: Any) -> None:
+def test_a_few_sizes_agree_with_the_reference(family: Callable[[Draw], Case], data: Any) -> None:
     check(family, data)
 
 
@@ -153,5 +153,5 @@ def test_a_few_cases(family: Callable[[Draw], Case], data: Any) -> None:
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
 @hypothesis.given(data=st.data())
 @hypothesis.settings(max_examples=25, deadline=None)
-def test_many_cases(family: Callable[[Draw], Case], data: Any) -> None:
+def test_many_sizes_agree_with_the_reference(family: Callable[[Draw], Case], data: Any) -> None:
     check(family, data)

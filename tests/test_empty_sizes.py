@@ -59,7 +59,7 @@ def test_stacks_of_products(left: tuple[int, ...], right: tuple[int, ...]) -> No
 
 @pytest.mark.parametrize("channels", [0, 3])
 @pytest.mark.parametrize("batch", [0, 2])
-def test_convolutions(batch: int, channels: int) -> None:
+def test_convolutions_of_nothing_return_the_bias(batch: int, channels: int) -> None:
     (got,) = run(
         "Conv", [floats(batch, channels, 5, 5)], [np.zeros((4, channels, 3, 3), "float32"), ONES(4, "float32")]
     )

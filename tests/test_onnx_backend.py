@@ -44,7 +44,7 @@ def test_every_operator_once(part: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("category", CATEGORIES[:4])
 @pytest.mark.parametrize("part", range(PARTS))
-def test_all_cases(category: str, part: int) -> None:
+def test_all_cases_of_the_onnx_package_pass(category: str, part: int) -> None:
     assert failures(category, [name for name in names(category) if name not in EXCLUSIONS][part::PARTS]) == []
 
 
@@ -96,6 +96,6 @@ def test_a_model_and_a_node_run_at_once() -> None:
     np.testing.assert_array_equal(backend.run_node(node, [a], opset_version=13)[0], a.T)
 
 
-def test_devices() -> None:
+def test_only_the_cpu_is_supported() -> None:
     assert backend.supports_device("CPU")
     assert not backend.supports_device("CUDA:0")

@@ -93,7 +93,7 @@ def named(level: str) -> Target:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("build", MODELS, ids=lambda build: build.__name__)
-def test_floats(build: Callable[[], relay.Expr], level: str) -> None:
+def test_kernels_of_floats_agree_on_every_level(build: Callable[[], relay.Expr], level: str) -> None:
     target, mod = named(level), module(build())
     inputs = feed(mod)
     ours = tw.compile(mod, target=target, threads=2, cache=False)(*inputs)

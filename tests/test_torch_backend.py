@@ -24,7 +24,7 @@ def network() -> Any:
     return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 3))
 
 
-def test_inference_agrees() -> None:
+def test_inference_agrees_with_eager_mode() -> None:
     module, x = network().eval(), torch.randn(4, 6)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("error", FallbackWarning)
@@ -158,7 +158,7 @@ def test_a_training_step_gives_the_same_weights() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("training", [False, True])
-def test_short_floats(dtype: Any, training: bool) -> None:
+def test_networks_of_16_bit_floats_agree_with_eager_mode(dtype: Any, training: bool) -> None:
     module = network().to(dtype).train(training)
     other, x = copy.deepcopy(module), torch.randn(4, 6).to(dtype)
     with torch.set_grad_enabled(training), warnings.catch_warnings():

@@ -65,7 +65,7 @@ def count_down(
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_if(taken: bool) -> None:
+def test_either_branch_agrees_with_the_interpreter(taken: bool) -> None:
     x, c = var("x", shape=(4,)), Var("c", BOOL)
     y = op.exp(x)
     check(Function([x, c], If(c, op.add(y, const(1.0)), op.multiply(y, x))), X, np.array(taken))
@@ -128,7 +128,7 @@ def test_a_function_is_returned_and_called() -> None:
     check(Function([x], Let(add, Function([y], op.add(x, y)), Call(add, [op.exp(x)]))), X)
 
 
-def test_data_types() -> None:
+def test_data_types_and_recursion_agree_with_the_interpreter() -> None:
     header = GlobalTypeVar("Chain")
     nil = Constructor("Nil", (), header, 0)
     cons = Constructor("Cons", (TensorType((4,)), TypeCall(header)), header, 1)
@@ -159,7 +159,7 @@ def test_a_match_that_fits_nothing() -> None:
         tw.compile(mod)(X)
 
 
-def test_references() -> None:
+def test_references_agree_with_the_interpreter() -> None:
     x, cell, done = var("x", shape=(4,)), Var("cell"), Var("done")
     write = RefWrite(cell, op.multiply(RefRead(cell), const(2.0)))
     body = Let(cell, RefCreate(op.exp(x)), Let(done, write, op.add(RefRead(cell), const(1.0))))
@@ -187,7 +187,7 @@ def test_a_tuple_that_an_operator_makes_is_the_result() -> None:
             np.testing.assert_array_equal(one, other)
 
 
-def test_unknown_sizes() -> None:
+def test_sizes_of_a_run_are_checked_against_each_other() -> None:
     x, y = Var("x", TensorType((AnyDim(), 3))), Var("y", TensorType((AnyDim(), 3)))
     exe = tw.compile(IRModule.from_expr(Function([x, y], op.add(op.exp(x), y))))
     assert exe.executor == "vm"
@@ -248,7 +248,7 @@ def test_a_host_operator_that_breaks_its_promise(monkeypatch: pytest.MonkeyPatch
         exe(X)
 
 
-def test_damaged_programs() -> None:
+def test_damaged_programs_are_artifact_errors() -> None:
     function = {"name": "main", "params": 1, "registers": 1, "code": [[1, 0]]}
     assert len(Program.from_manifest({"functions": [function], "main": 0}).functions) == 1
     for code in ([[1, 5]], [[99, 0], [1, 0]], [[12, 7], [1, 0]], [[2, 0, 4, 0], [1, 0]], [[1]]):

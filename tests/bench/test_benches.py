@@ -31,7 +31,9 @@ def test_the_peak_of_the_machine(bench_folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "count", "engines"), [("layers", 2, 2), ("gemm", 1, 3)])
-def test_single_operators(name: str, count: int, engines: int, bench_folder: Path, tmp_path: Path, peers: str) -> None:
+def test_single_operators_are_measured_and_written(
+    name: str, count: int, engines: int, bench_folder: Path, tmp_path: Path, peers: str
+) -> None:
     files = ("--json", tmp_path / "out.json", "--markdown", tmp_path / "out.md")
     run_bench(bench_folder, name, "--smoke", "--threads", 1, "--compare", peers, *files)
     (record,) = json.loads((tmp_path / "out.json").read_text())["threads"]
@@ -185,7 +187,7 @@ def test_sketches_beside_the_compilers_own_schedules(bench_folder: Path) -> None
     assert float(row.split("|")[3]) > 0
 
 
-def test_contention(bench_folder: Path, tmp_path: Path) -> None:
+def test_contention_is_measured_and_written(bench_folder: Path, tmp_path: Path) -> None:
     arguments = ("--smoke", "--folder", tmp_path, "--json", tmp_path / "out.json", "--markdown", tmp_path / "out.md")
     run_bench(bench_folder, "contention", *arguments)
     (record,) = json.loads((tmp_path / "out.json").read_text())["records"]

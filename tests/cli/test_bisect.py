@@ -154,7 +154,7 @@ def test_the_command_writes_a_model_that_shows_the_fault(tilewright: Command, tm
 @pytest.mark.parametrize(
     ("network", "op", "operator"), [("resnet18", "nn.max_pool2d", "MaxPool"), ("bert_base_128", "erf", "Erf")]
 )
-def test_networks(network: str, op: str, operator: str, tmp_path: Path) -> None:
+def test_a_planted_fault_in_a_network_is_found(network: str, op: str, operator: str, tmp_path: Path) -> None:
     fill = MODELS / "nets" / "fill.py"
     if not fill.is_file():
         pytest.skip(f"needs {fill}")

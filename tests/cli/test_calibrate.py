@@ -63,7 +63,7 @@ def test_streams_read_every_vector(module: Module) -> None:
     np.testing.assert_array_equal(run("division"), total((1 / data).view(np.int32).reshape(-1, lanes)[:count]))
 
 
-def test_shuffling_interleaves(module: Module) -> None:
+def test_shuffling_interleaves_two_halves(module: Module) -> None:
     lanes = kernels.lanes()
     if lanes <= 2:
         pytest.skip("no vectors to shuffle")
@@ -74,7 +74,7 @@ def test_shuffling_interleaves(module: Module) -> None:
     np.testing.assert_array_equal(vectors.reshape(half, -1), [np.ravel(p, "F") for p in zip(before, before[half:])])
 
 
-def test_stores_fill(module: Module) -> None:
+def test_stores_fill_the_whole_block(module: Module) -> None:
     data = np.zeros(2 * kernels.stride(), np.float32)
     module["store"](data, 2.5, 2, 1)
     assert (data == 2.5).all()

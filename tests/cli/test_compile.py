@@ -63,7 +63,9 @@ def test_a_library_with_a_header(tilewright: Command, model: Path) -> None:
     np.testing.assert_allclose(y, tw.compile(model)(x), rtol=1e-5, atol=1e-6)
 
 
-def test_c_source(tilewright: Command, model: Path, refused: Callable[..., str], artifact: Path) -> None:
+def test_c_source_is_written_with_its_header(
+    tilewright: Command, model: Path, refused: Callable[..., str], artifact: Path
+) -> None:
     path = model.with_name("perceptron.c")
     outcome = tilewright("compile", model, "-o", path, "--report")
     assert outcome.status == 0

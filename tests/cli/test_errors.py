@@ -276,7 +276,7 @@ def test_an_unknown_kernel(stage: str, refused: Refused, model: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [["frob"], ["run"], ["run", "m.onnx", "--threads", "0"], ["bench", "m.onnx", "--rounds", "x"]]
 )
-def test_wrong_usage(arguments: list[str], tilewright: Command) -> None:
+def test_wrong_usage_prints_how_to_call_it(arguments: list[str], tilewright: Command) -> None:
     outcome = tilewright(*arguments)
     assert outcome.status == 2 and outcome.out == ""
     assert outcome.err.startswith("Usage: tilewright") and outcome.err.count("Error: ") == 1
@@ -379,7 +379,7 @@ def test_bisect_says_first_where_it_cannot_write(refused: Refused, model: Path, 
     assert "it is the model that is being read" in refused("bisect", model, "-o", model)
 
 
-def test_damaged_weights(refused: Refused, artifact: Path) -> None:
+def test_damaged_weights_are_found_by_every_verb(refused: Refused, artifact: Path) -> None:
     contents = bytearray(artifact.read_bytes())
     contents[-1] ^= 0xFF
     artifact.write_bytes(bytes(contents))

@@ -42,7 +42,7 @@ def two_sizes() -> onnx.ModelProto:
     return make_model(nodes, {"x": shape, "y": shape, "rate": (TensorProto.FLOAT, ())}, {"z": shape})
 
 
-def test_seeds() -> None:
+def test_seeds_are_numbers_and_ranges() -> None:
     assert list(parse_seeds("7")) == [7] and list(parse_seeds("2..4")) == [2, 3, 4]
     for wrong in ("", "x", "-1", "3..1", "1..2..3", "0..99999999"):
         with pytest.raises(InputError, match="is not understood"):
@@ -127,7 +127,7 @@ def test_open_sizes_of_an_artifact(tilewright: Command, tmp_path: Path) -> None:
     assert outcome.status == 0 and "y: float32[6, 4]" in outcome.out
 
 
-def test_several_seeds(tilewright: Command, model: Path, tmp_path: Path) -> None:
+def test_several_seeds_run_one_by_one(tilewright: Command, model: Path, tmp_path: Path) -> None:
     outcome = tilewright("run", model, "--seed", 3, "--seed", "5..6")
     assert [line for line in outcome.out.splitlines() if "seed" in line] == [
         f"random input (seed {seed}): x" for seed in (3, 5, 6)

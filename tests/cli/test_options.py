@@ -31,7 +31,7 @@ from tilewright.support.dtype import DType
         ("scalar:[]", {"scalar": ()}),
     ],
 )
-def test_shapes(text: str | None, shapes: dict[str, tuple[int, ...]] | None) -> None:
+def test_shapes_are_parsed_by_input(text: str | None, shapes: dict[str, tuple[int, ...]] | None) -> None:
     assert parse_shapes(text) == shapes
 
 

@@ -46,7 +46,7 @@ def test_an_array_in_column_order_is_taken(tilewright: Command, image_model: Pat
     assert lines[0] == lines[1]
 
 
-def test_exact_rounding(tilewright: Command, tmp_path: Path) -> None:
+def test_exact_rounding_rounds_each_operator(tilewright: Command, tmp_path: Path) -> None:
     """exp(12) in float16 is infinite: so is a tenth of it, where each operator is rounded."""
     nodes = [helper.make_node("Exp", ["x"], ["e"]), helper.make_node("Mul", ["e", "tenth"], ["y"])]
     half = TensorProto.FLOAT16

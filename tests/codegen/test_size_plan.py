@@ -130,7 +130,7 @@ def test_positions_in_the_order_of_sizes_are_those_of_the_run_time() -> None:
         ([2**16, 8], "they need a tensor of more than 2147483647 elements"),
     ],
 )
-def test_checks(dims: list[int], message: str) -> None:
+def test_sizes_out_of_range_return_the_code_of_their_message(dims: list[int], message: str) -> None:
     planned = size_plan(manifest([(["*", ["*", "H", "H"], 4], 0, 1)]), [0])
     code = compiled(planned)(dims, np.zeros(40, np.int64))
     assert planned.messages[code - 1] == message

@@ -28,7 +28,7 @@ def computed(build: Any, *arrays: np.ndarray) -> list[np.ndarray]:
     return [result.numpy() for result in results]
 
 
-def test_normalizations() -> None:
+def test_normalizations_agree_with_numpy() -> None:
     x = RNG.random((2, 4, 6), "float32")
     scale, shift = RNG.random((4, 6), "float32"), RNG.random((4, 6), "float32")
     centred = x - x.mean((1, 2), keepdims=True)

@@ -129,7 +129,7 @@ def test_calls_between_functions() -> None:
         graph.ref_count("other")
 
 
-def test_composed_operators() -> None:
+def test_composed_operators_agree_with_numpy() -> None:
     from tvm import relay
 
     x = relay.var("x", shape=(3, 4))

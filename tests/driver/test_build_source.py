@@ -58,7 +58,7 @@ def reference(model: onnx.ModelProto, **inputs: Any) -> list[Any]:
 
 
 @needs_cc
-def test_fixed_sizes(tmp_path: Path) -> None:
+def test_a_network_of_fixed_sizes_agrees_with_onnxruntime(tmp_path: Path) -> None:
     files = export_source(convolution(), tmp_path / "image_net.c")
     assert [path.name for path in files] == ["image_net.c", "image_net.h"]
     loaded = library(files[0])
@@ -95,7 +95,7 @@ def test_symbolic_sizes_and_weights_in_a_file(tmp_path: Path, monkeypatch: pytes
 
 
 @needs_cc
-def test_two_models_in_one_program(tmp_path: Path) -> None:
+def test_two_models_link_into_one_program(tmp_path: Path) -> None:
     for name in ("one", "two"):
         export_source(perceptron(seed=len(name)), tmp_path / f"{name}.c", name=name)
     body = "{ return tilewright_one(0, 0, 0, 1) != 1 || tilewright_two(0, 0, 0, 1) != 1; }"

@@ -57,7 +57,7 @@ def test_a_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found is not None and (found.source, found.operator) == ("second", "tanh") and found.error > 1e-3
 
 
-def test_errors() -> None:
+def test_missing_inputs_and_calls_of_functions_are_refused() -> None:
     with pytest.raises(InputError, match="input 'x' is missing"):
         debug_run(network(), {}, build)
     x, y = var("x", shape=(2,)), var("y", shape=(2,))

@@ -9,7 +9,9 @@ from tilewright.frontend.unsupported import Unsupported
 
 
 def test_nothing_added_refuses_nothing() -> None:
-    Unsupported().refuse("m")
+    missing = Unsupported()
+    missing.refuse("m")
+    assert missing.lines() == []
 
 
 def test_nodes_of_an_operator_are_one_line_with_their_number_and_the_first_of_them() -> None:

@@ -187,8 +187,14 @@ def test_keys_are_for_their_owner_alone(fleet):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
-def test_loopback_is_told_from_other_addresses(host):
+def test_plaintext_is_allowed_on_loopback(host):
     require_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "2001:db8::1"])
+def test_plaintext_is_refused_on_other_addresses(host):
+    with pytest.raises(InputError, match="without certificates only this machine itself may connect"):
+        require_loopback(host)
 
 
 @pytest.mark.parametrize("role, name", [("king", "pi"), ("device", "../pi"), ("device", "")])

@@ -73,7 +73,7 @@ def test_flipped_bytes_are_noticed(artifact: Path) -> None:
             load(artifact)
 
 
-def test_foreign_files(tmp_path: Path, kernels: ModuleType) -> None:
+def test_foreign_files_are_no_artifacts(tmp_path: Path, kernels: ModuleType) -> None:
     other = tmp_path / "other.tw"
     other.write_bytes(b"\x08\x07\x12\x07pytorch" * 50)
     assert not is_artifact(other) and not is_artifact(tmp_path / "absent")
@@ -89,7 +89,7 @@ def test_foreign_files(tmp_path: Path, kernels: ModuleType) -> None:
         load(other)
 
 
-def test_another_version(artifact: Path) -> None:
+def test_another_version_is_named(artifact: Path) -> None:
     data = bytearray(artifact.read_bytes())
     data[16] = 9
     artifact.write_bytes(data)
@@ -97,7 +97,7 @@ def test_another_version(artifact: Path) -> None:
         load(artifact)
 
 
-def test_another_machine(kernels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_machine_is_named(kernels: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, code = tmp_path / "model.tw", kernels.object_of(kernels.MODEL)
     host = processor.host_architecture()
     save_artifact(path, replace(kernels.MANIFEST, arch=host, cpu_features=("avx1024", "zz")), code, WEIGHTS)
@@ -108,7 +108,7 @@ def test_another_machine(kernels: ModuleType, tmp_path: Path, monkeypatch: pytes
         load(path)
 
 
-def test_incomplete_manifest(kernels: ModuleType, tmp_path: Path) -> None:
+def test_an_incomplete_manifest_names_the_missing_field(kernels: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "model.tw"
     code = kernels.object_of(kernels.MODEL)
     write_container(path, {**kernels.DATA, "inputs": [{"name": "x"}]}, code, pool=native().pool)

@@ -54,7 +54,7 @@ def test_section_symbols_have_the_name_of_their_section(code: bytes) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 3, 4, 16, 63, 64, 200])
-def test_cut_short(code: bytes, length: int) -> None:
+def test_an_object_cut_short_is_an_artifact_error(code: bytes, length: int) -> None:
     with pytest.raises(ArtifactError, match=r"does not begin like an ELF file|is damaged: "):
         parse_object(code[:length])
 
@@ -71,7 +71,7 @@ def test_cut_short(code: bytes, length: int) -> None:
         (62, b"\xff\xff", "describes its sections wrongly"),
     ],
 )
-def test_damaged_headers(code: bytes, position: int, value: bytes, message: str) -> None:
+def test_damaged_headers_are_named(code: bytes, position: int, value: bytes, message: str) -> None:
     damaged = code[:position] + value + code[position + len(value) :]
     with pytest.raises(ArtifactError, match=message):
         parse_object(damaged)

@@ -40,7 +40,7 @@ def test_call_by_position_and_by_name(exe: Executable) -> None:
         assert z.shape == () and z == 2
 
 
-def test_attributes(exe: Executable, kernels: ModuleType) -> None:
+def test_an_executable_describes_inputs_outputs_and_threads(exe: Executable, kernels: ModuleType) -> None:
     (spec,) = exe.inputs
     assert (spec.name, spec.shape, spec.dtype, str(spec)) == ("x", (2, 4), "float32", "x: float32[2, 4]")
     assert [spec.name for spec in exe.outputs] == ["y", "z"]
@@ -99,7 +99,7 @@ def test_kinds_of_input(exe: Executable, value: Any) -> None:
     np.testing.assert_array_equal(exe(value)[0], Y)
 
 
-def test_torch_tensor(exe: Executable) -> None:
+def test_a_torch_tensor_is_an_input(exe: Executable) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     np.testing.assert_array_equal(exe(torch.from_numpy(X.copy()))[0], Y)
 
@@ -117,7 +117,7 @@ def test_torch_tensor(exe: Executable) -> None:
         ([X], "inputs must be a mapping"),
     ],
 )
-def test_wrong_inputs(exe: Executable, values: Any, message: str) -> None:
+def test_wrong_inputs_are_named(exe: Executable, values: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         exe.run(values)
 
@@ -133,7 +133,7 @@ def test_a_failed_check_of_the_model_is_an_input_error(exe: Executable) -> None:
     np.testing.assert_array_equal(exe(X)[0], Y)
 
 
-def test_set_threads(exe: Executable) -> None:
+def test_the_number_of_threads_changes_no_result(exe: Executable) -> None:
     for threads in (1, 3, 2):
         exe.set_threads(threads)
         y, z = exe(X)
@@ -163,7 +163,7 @@ def test_concurrent_runs_of_two_executables(kernels: ModuleType) -> None:
     assert not wrong
 
 
-def test_time(exe: Executable) -> None:
+def test_time_returns_seconds_per_run(exe: Executable) -> None:
     times = exe.time({"x": X}, repeat=5)
     assert len(times) == 5 and all(0 < t < 1 for t in times)
 

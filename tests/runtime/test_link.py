@@ -49,7 +49,7 @@ def test_imports_come_before_the_process() -> None:
 
 
 @pytest.mark.parametrize("damage", [lambda code: code[:-3], lambda code: code + b"\x01", lambda code: code[:12]])
-def test_damaged_bundles(damage) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_bundle_is_an_artifact_error(damage) -> None:  # type: ignore[no-untyped-def]
     bundle = bundle_objects([compile_text(CALLER), compile_text(CALLEE)])
     with pytest.raises(ArtifactError, match=r"damaged|does not begin like an ELF"):
         link(damage(bundle), ["eight"])

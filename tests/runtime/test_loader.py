@@ -165,7 +165,7 @@ def test_one_common_symbol_for_all_objects() -> None:
     assert addresses == [code.symbols["shared"]] * 2 and addresses[0] % 64 == 0
 
 
-def test_jump_tables() -> None:
+def test_a_switch_jumps_through_its_table() -> None:
     choose = function(load(SWITCH), "choose", None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
     out, x = ctypes.c_int64(), ctypes.c_int64(4)
     results = []
@@ -251,7 +251,7 @@ def permissions(address: int) -> str:
     return ""
 
 
-def test_another_machine() -> None:
+def test_objects_of_another_machine_are_refused() -> None:
     other = compiled(CALLER, ARM if HOST == "x86_64" else X86)
     with pytest.raises(ArtifactError, match=f"the object code is not for {HOST}"):
         load_objects([other], {}, HOST)

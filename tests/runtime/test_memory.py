@@ -20,7 +20,7 @@ def test_address_of_every_kind_of_array() -> None:
         assert address_of(array) == array.ctypes.data
 
 
-def test_aligned_empty() -> None:
+def test_empty_arrays_begin_at_a_cache_line() -> None:
     for shape in ((), (1,), (3, 5), (0, 7)):
         array = aligned_empty(shape, np.dtype(np.float64))
         assert array.shape == shape and array.flags.c_contiguous and array.flags.writeable
@@ -55,5 +55,5 @@ def test_a_region_that_cannot_be_had() -> None:
         Region(1 << 60)
 
 
-def test_round_up() -> None:
+def test_sizes_are_rounded_up_to_multiples() -> None:
     assert [round_up(n, 64) for n in (0, 1, 64, 65)] == [0, 64, 64, 128]

@@ -61,7 +61,7 @@ def test_read_only_input_is_fine_and_read_only_output_is_not(module: Module) -> 
         ((np.ones(4, np.float32), np.ones(4, np.float32), -1, 1.0), "axpy: n must not be negative"),
     ],
 )
-def test_wrong_arguments(module: Module, args: tuple[object, ...], message: str) -> None:
+def test_wrong_arguments_are_named(module: Module, args: tuple[object, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         module["axpy"](*args)
 

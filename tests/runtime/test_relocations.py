@@ -62,7 +62,7 @@ def test_x86_absolute_words() -> None:
         (312, 0xF9400000, PLACE + 0x1008, 0xF9400400),  # ldr x0, [x0, :got_lo12:]
     ],
 )
-def test_aarch64_instructions(kind: int, before: int, value: int, after: int) -> None:
+def test_aarch64_fields_of_instructions_are_encoded(kind: int, before: int, value: int, after: int) -> None:
     assert encoded(AARCH64, kind, value, struct.pack("<I", before)).hex() == struct.pack("<I", after).hex()
     # What stood in the field before does not matter.
     again = encoded(AARCH64, kind, value, struct.pack("<I", after))
@@ -89,13 +89,13 @@ def test_aarch64_out_of_range(kind: int, value: int, message: str) -> None:
         encoded(AARCH64, kind, value, b"\0" * 4)
 
 
-def test_aarch64_numbers() -> None:
+def test_aarch64_numbers_are_absolute_or_relative() -> None:
     assert encoded(AARCH64, 257, PLACE) == struct.pack("<Q", PLACE)
     assert encoded(AARCH64, 260, PLACE - 8) == struct.pack("<q", -8)
     assert encoded(AARCH64, 261, PLACE - 8) == struct.pack("<i", -8)
 
 
-def test_stubs() -> None:
+def test_stubs_jump_to_any_address() -> None:
     target = 0x1234_5678_9ABC_DEF0
     assert stub(X86_64, target).hex() == "ff2500000000" + "f0debc9a78563412" + "0000"  # jmp *0(%rip)
     words = struct.unpack("<IIQ", stub(AARCH64, target))

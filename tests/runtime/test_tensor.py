@@ -141,7 +141,7 @@ def test_other_devices_are_refused() -> None:
         cpu(1)
 
 
-def test_buffer_protocol() -> None:
+def test_buffers_are_shared_in_both_directions() -> None:
     source = array.array("f", [1, 2, 3, 4])
     tensor = Tensor.from_buffer(source)
     source[0] = 7

@@ -51,7 +51,7 @@ def test_v2_inside_a_container_sees_its_own_mount(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mount", ["cpu", "cpu,cpuacct"])
-def test_v1_quota(tmp_path: Path, mount: str) -> None:
+def test_a_quota_of_cgroups_v1_bounds_the_workers(tmp_path: Path, mount: str) -> None:
     tree(tmp_path, proc__self__cgroup="5:memory:/x\n4:cpu,cpuacct:/docker/abc\n1:name=systemd:/\n")
     group = tmp_path / "sys/fs/cgroup" / mount / "docker/abc"
     tree(group, cpu_dot_cfs_quota_us="400000\n", cpu_dot_cfs_period_us="100000\n")
@@ -65,7 +65,7 @@ def test_unreadable_quotas_are_no_quota(tmp_path: Path, text: str) -> None:
     assert cgroup_quota(tmp_path) is None
 
 
-def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_precede_variables_and_those_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree(tmp_path, proc__self__cgroup="0::/\n", sys__fs__cgroup__cpu_dot_max="400000 100000")
     assert default_workers(root=tmp_path) == 4
     monkeypatch.setenv("OMP_NUM_THREADS", "2,1")
@@ -78,7 +78,7 @@ def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_workers(10_000, root=tmp_path) == 256
 
 
-def test_bad_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_numbers_of_threads_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_NUM_THREADS", "many")
     with pytest.raises(EnvironmentError_, match="TILEWRIGHT_NUM_THREADS='many' is not valid: expected an integer of"):
         default_workers()
@@ -87,5 +87,5 @@ def test_bad_values(monkeypatch: pytest.MonkeyPatch) -> None:
             default_workers(bad)  # type: ignore[arg-type]
 
 
-def test_this_machine() -> None:
+def test_this_machine_has_a_processor() -> None:
     assert available_processors() >= 1

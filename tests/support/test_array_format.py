@@ -46,7 +46,7 @@ def test_the_layout_is_the_classic_one() -> None:
     )  # fmt: skip
 
 
-def test_errors() -> None:
+def test_truncated_and_foreign_bytes_are_refused() -> None:
     data = array_bytes(np.zeros((2, 2)))
     with pytest.raises(InputError, match="truncated: 10 bytes are left, its header takes 32"):
         read_array(data[:10])

@@ -123,14 +123,14 @@ def test_the_default_directory_may_be_unusable(tmp_path: Path, monkeypatch: pyte
         assert open_cache().directory is None
 
 
-def test_describe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_description_has_folder_size_and_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "2G")
     open_cache().put("native", "k", bytes(3 << 20))
     assert cache.describe() == f"{tmp_path}, 3.0 MiB of at most 2048 MiB"
 
 
-def test_atomic_file(tmp_path: Path) -> None:
+def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("old")
     with pytest.raises(KeyboardInterrupt), atomic_file(path) as temporary:

@@ -33,7 +33,7 @@ def test_unset_and_blank_give_the_default(monkeypatch: pytest.MonkeyPatch) -> No
         (knobs.CACHE_DIR, "/some/where", Path("/some/where")),
     ],
 )
-def test_values(monkeypatch: pytest.MonkeyPatch, knob: knobs.Knob, text: str, value: object) -> None:
+def test_values_are_read_by_type(monkeypatch: pytest.MonkeyPatch, knob: knobs.Knob, text: str, value: object) -> None:
     monkeypatch.setenv(knob.name, text)
     assert knob.get() == value
 
@@ -42,7 +42,7 @@ def test_values(monkeypatch: pytest.MonkeyPatch, knob: knobs.Knob, text: str, va
     ("knob", "text"),
     [(knobs.NUM_THREADS, "0"), (knobs.NUM_THREADS, "2.5"), (knobs.CACHE, "maybe"), (knobs.CACHE_SIZE, "-3M")],
 )
-def test_unreadable_values(monkeypatch: pytest.MonkeyPatch, knob: knobs.Knob, text: str) -> None:
+def test_unreadable_values_name_the_variable(monkeypatch: pytest.MonkeyPatch, knob: knobs.Knob, text: str) -> None:
     monkeypatch.setenv(knob.name, text)
     with pytest.raises(EnvironmentError_, match=f"{knob.name}={re.escape(repr(text))} is not valid: expected"):
         knob.get()

@@ -16,17 +16,17 @@ FINGERPRINTS = {
 
 
 @pytest.mark.parametrize("data", list(FINGERPRINTS), ids=len)
-def test_fingerprints(data: bytes) -> None:
+def test_fingerprints_equal_tensorflows(data: bytes) -> None:
     assert fingerprint(data) % (2**63 - 1) == FINGERPRINTS[data]
 
 
-def test_keyed_hash() -> None:
+def test_the_keyed_hash_equals_the_published_example() -> None:
     """The example of SipHash's description: key 00 to 0f, message 00 to 0e."""
     key = tuple(int.from_bytes(bytes(range(at, at + 8)), "little") for at in (0, 8))
     assert keyed_hash(bytes(range(15)), key) == 0xA129CA6149BE45E5
 
 
-def test_crossed_features() -> None:
+def test_crossed_features_equal_tensorflows() -> None:
     """As TensorFlow crosses "a" with 1 and "b" with -2, in 10**9 bins."""
     for first, second, wanted in ((b"a", 1, 153663485), (b"b", -2, 865887154)):
         assert crossed([fingerprint(first), second]) % 10**9 == wanted

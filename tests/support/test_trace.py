@@ -64,7 +64,7 @@ def test_other_threads_do_not_mix_in() -> None:
     assert report.spans == []
 
 
-def test_chrome_trace() -> None:
+def test_the_chrome_trace_has_an_event_for_each_span() -> None:
     with trace.collect() as report, trace.span("outer"), trace.span("inner"):
         pass
     events = json.loads(report.chrome_trace())["traceEvents"]

@@ -29,7 +29,7 @@ def test_spelling_round_trips(spec):
     assert pickle.loads(pickle.dumps(target)) == target
 
 
-def test_the_host(monkeypatch):
+def test_the_host_has_plausible_figures(monkeypatch):
     monkeypatch.delenv("TILEWRIGHT_TARGET", raising=False)
     host = Target.host()
     assert host == Target("cpu") == Target("llvm") == Target(Target("cpu"))

@@ -99,7 +99,7 @@ def test_regions_are_cut_to_the_tensor():
     assert extents_of(s, P) == [5]
 
 
-def test_symbolic_sizes():
+def test_bounds_of_symbolic_sizes_are_symbolic():
     n = te.size_var("n")
     A = te.placeholder((n, n), name="A")
     P = te.compute((n, n), lambda i, j: A[i, j] + 1.0, name="P")

@@ -85,7 +85,7 @@ def test_scalars_branches_buffers_and_several_outputs_between_computes():
     assert largest[0] == mean.max()
 
 
-def test_while_loops():
+def test_a_while_loop_runs_as_in_python():
     A = te.placeholder((4,), "int32", name="A")
     a = np.array([1, 7, 27, 6], "int32")
     (found,) = _run(collatz(A), [A], [a])

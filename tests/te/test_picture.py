@@ -152,7 +152,7 @@ def test_a_schedule_that_cannot_be_lowered_has_no_picture():
         te.schedule_picture(s, [a, b])
 
 
-def test_golden(check_golden):
+def test_the_picture_is_as_recorded(check_golden):
     picture = te.schedule_picture(*product(), name="product")
     check_golden("schedule_picture.svg", re.sub(r"test_picture\.py:\d+", "test_picture.py:LINE", picture))
 

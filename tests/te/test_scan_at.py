@@ -60,7 +60,7 @@ def test_each_worker_runs_the_steps_of_its_rows(factor):
     np.testing.assert_allclose(c, by_numpy(a, b), rtol=1e-5)
 
 
-def test_any_batch():
+def test_a_scan_inside_a_loop_takes_any_batch():
     (x, w, total), (_, _, _, h) = recurrence(5, te.size_var("n"), 6)
     s = te.create_schedule(total)
     outer, _ = s[total].split(total.op.axis[0], factor=4)

@@ -83,7 +83,7 @@ def test_parts_of_rows_and_whole_tensors() -> None:
     np.testing.assert_array_equal(c.ravel(), a[:, 3:7] @ x)
 
 
-def test_scalar_parameters() -> None:
+def test_scalar_parameters_of_an_intrinsic_are_passed_on() -> None:
     A, S = te.placeholder((5, 8), name="A"), te.placeholder((5,), name="S")
     axpb = _axpb(8)
     C = te.compute((5, 8), lambda i: axpb(A[i, 0:8], i + 1, 2), name="C")

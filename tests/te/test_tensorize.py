@@ -64,7 +64,7 @@ def test_update_inside_an_outer_reduction(with_reset, swapped):
     check(s, A, B, C)
 
 
-def test_whole_computation():
+def test_an_intrinsic_may_replace_the_whole_computation():
     s, A, B, C, _r = product(n=8, k=4)
     s[C].tensorize(C.op.axis[1], dot())
     check(s, A, B, C)

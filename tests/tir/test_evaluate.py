@@ -42,7 +42,7 @@ F, G = tir.Var("f", "float32"), tir.Var("g", "float32")
         (tir.select(tir.Ramp(X, tir.const(2), 4) < 0, tir.Broadcast(Y, 4), tir.Ramp(Y, Y, 4)), [2, 2, 2, 8]),
     ],
 )
-def test_expressions(expr: tir.Expr, value: Any) -> None:
+def test_expressions_evaluate_as_in_numpy(expr: tir.Expr, value: Any) -> None:
     env = {X: -5, Y: 2, **{v: 0.5 for v in collect_vars(expr) if v.dtype.is_float}}
     np.testing.assert_array_equal(evaluate(expr, env), value)
 

@@ -43,12 +43,12 @@ F = tir.Var("f", "float32")
         (tir.Let(X, Y + 1, X * X), "let(x=y + 1, x * x)"),
     ],
 )
-def test_expressions(expr: tir.Expr, text: str) -> None:
+def test_expressions_print_as_listed(expr: tir.Expr, text: str) -> None:
     assert to_text(expr) == text
     assert repr(expr) == text
 
 
-def test_a_program() -> None:
+def test_a_program_prints_its_loops_and_buffers() -> None:
     i, j, n = tir.Var("i"), tir.Var("j"), tir.SizeVar("n")
     a, b = tir.Buffer("A", (n, 16)), tir.Buffer("B", (n, 16), "int8")
     t = tir.Buffer("T", (16,), scope="local")
@@ -79,7 +79,7 @@ def main(A: float32[n, 16], B: int8[n, 16], n: int32):
     )
 
 
-def test_other_statements() -> None:
+def test_every_other_statement_has_its_text() -> None:
     a = tir.Buffer("A", (4,))
     view = tir.Buffer("V", (4,))
     handle = tir.Call("handle", "address_of", (tir.BufferLoad(a, (tir.const(0),)),))
@@ -114,7 +114,7 @@ def test_large_expressions_name_their_shared_parts() -> None:
     assert all(len(line) < 200 for line in lines)
 
 
-def test_tensor_expressions() -> None:
+def test_reductions_print_with_axis_and_condition() -> None:
     a = te.placeholder((4, 8), name="A")
     k = te.reduce_axis((0, 8), "k")
     total = te.compute((4,), lambda i: te.sum(a[i, k] * 2.0, axis=k, where=k.var < i), name="S")

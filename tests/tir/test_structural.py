@@ -78,7 +78,7 @@ def test_constants_are_told_apart() -> None:
     assert len({structural_hash(v) for v in values}) == len(values)
 
 
-def test_tensor_expressions() -> None:
+def test_tensor_expressions_are_hashed_by_structure() -> None:
     def matmul(n: int, scale: float) -> tir.Expr:
         a = te.placeholder((n, n), name="A")
         k = te.reduce_axis((0, n), "k")

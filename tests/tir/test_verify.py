@@ -73,14 +73,14 @@ BROKEN: list[tuple[Callable[[], tir.Stmt], str]] = [
 
 
 @pytest.mark.parametrize(("build", "message"), BROKEN, ids=[m for _, m in BROKEN])
-def test_broken_programs(build: Callable[[], tir.Stmt], message: str) -> None:
+def test_each_broken_program_is_refused_with_its_reason(build: Callable[[], tir.Stmt], message: str) -> None:
     with pytest.raises(InternalError) as failure:
         verify(tir.PrimFunc("main", [A, B, N], build()))
     assert "in main" in str(failure.value)
     assert message in str(failure.value)
 
 
-def test_a_valid_program_passes() -> None:
+def test_a_valid_program_passes_the_checker() -> None:
     t = tir.Buffer("T", (N,), "int32")
     body = tir.Allocate(t, tir.seq(loop(tir.BufferStore(t, I, (I,))), loop(store(tir.BufferLoad(t, (I,)), I))))
     verify(tir.PrimFunc("main", [A, B, N], body))

@@ -38,7 +38,7 @@ def variables(*arrays: np.ndarray) -> list[relay.Expr]:
 
 
 @pytest.mark.parametrize("length", [10**3, 10**5, 10**7])
-def test_tenths(length: int) -> None:
+def test_sums_of_equal_numbers_stay_within_the_bound(length: int) -> None:
     """All of one size, so that no rounding errors cancel: 10⁷ of them were off by 1.5·10⁻³."""
     values = tenths(length)
     (x,) = variables(values)
@@ -51,7 +51,7 @@ def test_tenths(length: int) -> None:
     [((70001,), 0), ((70001, 3), 0), ((3, 70001), 1), ((2, 9001, 5), 1), ((41, 43, 47), (0, 2)), ((300, 301), None)],
     ids=str,
 )
-def test_any_axes(shape: tuple[int, ...], axis: Any) -> None:
+def test_sums_over_any_axes_stay_within_the_bound(shape: tuple[int, ...], axis: Any) -> None:
     values = np.random.default_rng(0).uniform(0, 1, shape).astype(np.float32)
     (x,) = variables(values)
     wide = values.astype(np.float64)
@@ -112,7 +112,7 @@ def _convolution(depth: int) -> tuple[relay.Expr, list[np.ndarray]]:
         (_convolution, 20_000),
     ],
 )
-def test_long_products(make: Any, depth: int) -> None:
+def test_long_products_stay_within_the_bound(make: Any, depth: int) -> None:
     """All terms of one size; a chain of 40,000 is off by 1·10⁻⁴, of 10⁶ by 1 %."""
     body, arrays = make(depth)
     exact = depth * float(np.float32(0.1)) ** 2
@@ -120,7 +120,7 @@ def test_long_products(make: Any, depth: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 64, 65, 5000, 2**20 + 3])
-def test_symbolic_lengths(size: int) -> None:
+def test_sums_of_symbolic_length_stay_within_the_bound(size: int) -> None:
     x = relay.var("x", shape=(te.size_var("n"),))
     across = relay.var("y", shape=(te.size_var("m"), 3))
     both = tw.compile(module(relay.Tuple([relay.sum(x), relay.sum(across, axis=0)])), cache=False, threads=1)
@@ -141,7 +141,7 @@ def test_a_symbolic_depth() -> None:
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((60_000,), 0), ((6000, 37), 0), ((2, 6000, 3), 1)])
-def test_running_sums(shape: tuple[int, ...], axis: int) -> None:
+def test_running_sums_stay_within_the_bound(shape: tuple[int, ...], axis: int) -> None:
     values = tenths(*shape)
     (x,) = variables(values)
     exact = np.cumsum(values.astype(np.float64), axis)

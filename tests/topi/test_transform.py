@@ -19,7 +19,7 @@ from tilewright.topi.transform import matching_groups
         ((5,), (1, 5), [([0], [0, 1])]),
     ],
 )
-def test_matching_groups(source, target, groups):
+def test_dimensions_of_a_reshape_are_grouped_by_their_product(source, target, groups):
     assert matching_groups(source, target) == groups
 
 

@@ -40,7 +40,7 @@ def test_json_there_and_back() -> None:
         ('{"LOG_WGT_BUFF_SIZE": 7}', "128 bytes, and one element has 256; use at least 8"),
     ],
 )
-def test_refusals(text: str, says: str) -> None:
+def test_bad_configurations_are_refused(text: str, says: str) -> None:
     with pytest.raises(UserError, match=says):
         Config.from_json(text)
 

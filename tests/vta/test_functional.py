@@ -70,7 +70,7 @@ def test_sums_wrap_and_wide_numbers_are_exact() -> None:
         ("MIN", -3, 2, -3), ("MAX", -3, 2, 2),
     ],
 )  # fmt: skip
-def test_alu(op: str, left: int, right: int, expected: int) -> None:
+def test_the_alu_computes_and_wraps(op: str, left: int, right: int, expected: int) -> None:
     assert alu(op, np.array([left], np.int32), np.array([right], np.int32)).tolist() == [expected]
 
 

@@ -55,7 +55,7 @@ def test_fields_stand_where_they_were_published(name: str) -> None:
             assert decode(ISA, word)[field] == signed
 
 
-def test_whole_instructions() -> None:
+def test_instructions_are_encoded_bit_for_bit() -> None:
     """Digits written down by hand from the positions, the highest bits first."""
     load = make(ISA, "LOAD", push_next=1, mem_id="INP", sram=5, dram=7, y_size=3, x_size=4, x_stride=9, x_pad_1=1)
     assert encode(ISA, load) == 0x1000_0009_0004_0003 << 64 | (7 << 26 | 5 << 10 | 2 << 7 | 1 << 6)
@@ -69,7 +69,7 @@ def test_whole_instructions() -> None:
     assert decode_uop(ISA, 0x00C0_1001).values == (("dst", 1), ("src", 2), ("wgt", 3))
 
 
-def test_text() -> None:
+def test_instructions_are_read_from_text() -> None:
     text = "LOAD push_next mem_id=INP sram=5 y_size=3 x_size=4 x_stride=9\nALU mem=1"
     with pytest.raises(ProgramError, match="line 2: ALU has no field 'mem'; it has opcode"):
         assemble(ISA, text)

@@ -81,7 +81,7 @@ def test_lines_of_neither_kind(line: object, message: str, tmp_path: Path) -> No
         read_log(log(tmp_path / "in.log", line))
 
 
-def test_the_verb(tmp_path: Path) -> None:
+def test_the_verb_imports_merges_and_exports(tmp_path: Path) -> None:
     source, records, merged, out = (tmp_path / name for name in ("in.log", "r.jsonl", "m.jsonl", "out.log"))
     log(source, AUTOTVM, STEPS)
     for arguments, said in [

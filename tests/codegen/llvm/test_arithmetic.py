@@ -134,7 +134,7 @@ def test_float_division_and_remainder(elementwise, dtype):
 
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("dtype", [*INTS, *FLOATS, "bool"])
-def test_comparisons(elementwise, dtype, lanes):
+def test_comparisons_equal_numpys_nan_included(elementwise, dtype, lanes):
     x, y = sample(dtype), sample(dtype, seed=3)
     y[::3] = x[::3]
     if DType(dtype).is_float and dtype != "bfloat16":  # ml_dtypes warns when it compares NaN
@@ -158,7 +158,7 @@ def test_logic_and_select(elementwise, lanes):
 
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("source", [*INTS, *FLOATS, "bool"])
-def test_casts(elementwise, source, lanes):
+def test_casts_between_all_types_equal_numpys(elementwise, source, lanes):
     x = sample(source)
     for target in [*INTS, *FLOATS, "bool"]:
         values = x
@@ -262,7 +262,7 @@ def test_every_half_precision_number(elementwise, monkeypatch, lanes):
     np.testing.assert_array_equal(np.signbit(got), np.signbit(values))
 
 
-def test_constants(elementwise):
+def test_float_constants_keep_every_bit(elementwise):
     x = np.zeros(4, "f4")
     for value in (0.1, -0.0, np.inf, -np.inf, 1e-45, 3.4028234663852886e38):
         got = elementwise(lambda a, v=value: e.Select(e.LT(a, a), a, op.const(v, "float32")), x)
@@ -271,7 +271,7 @@ def test_constants(elementwise):
     np.testing.assert_array_equal(elementwise(lambda a: a + op.const(2**64 - 1, "uint64"), big), big + (2**64 - 1))
 
 
-def test_let_expression(elementwise):
+def test_a_let_computes_its_value_once_for_all_uses(elementwise):
     v = e.Var("v", "float32")
     x = sample("float32")
     np.testing.assert_array_equal(elementwise(lambda a: e.Let(v, a * 2.0, v * v), x), (x * 2) * (x * 2))

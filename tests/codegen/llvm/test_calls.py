@@ -28,7 +28,7 @@ MATH = {
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("name", MATH)
-def test_math(elementwise, name, dtype, lanes):
+def test_math_calls_agree_with_numpy_in_float64(elementwise, name, dtype, lanes):
     x = np.array([0.5, 1.5, 2.5, 2.0, 0.25, 3.75, 1e-2, 7.5] * 4).astype(DType(dtype).numpy)
     if name in ("floor", "ceil", "trunc", "round", "fabs", "tanh", "erf"):
         x[::2] = -x[::2]
@@ -49,7 +49,7 @@ def test_fused_multiply_add_and_pow(elementwise, lanes):
 
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
-def test_classification(elementwise, dtype, lanes):
+def test_isnan_isinf_and_isfinite_classify_special_values(elementwise, dtype, lanes):
     x = np.array([0, 1, np.inf, -np.inf, np.nan, -1, 1e30, -0.0] * 2).astype(DType(dtype).numpy)
     for name, reference in (("isnan", np.isnan), ("isinf", np.isinf), ("isfinite", np.isfinite)):
         got = elementwise(lambda a, n=name: Call(DType("bool").with_lanes(a.dtype.lanes), n, (a,)), x, lanes=lanes)
@@ -58,7 +58,7 @@ def test_classification(elementwise, dtype, lanes):
 
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64", "uint16"])
-def test_bits(elementwise, dtype, lanes):
+def test_bit_operations_and_counts_are_exact(elementwise, dtype, lanes):
     bits = DType(dtype).bits
     low, high = DType(dtype).limits()
     x = np.random.default_rng(0).integers(low, high, 32, dtype=dtype, endpoint=True)
@@ -78,7 +78,7 @@ def test_bits(elementwise, dtype, lanes):
     np.testing.assert_array_equal(run("clz", x), [bits - p.bit_length() for p in patterns])
 
 
-def test_reinterpret(elementwise):
+def test_reinterpret_keeps_the_bits(elementwise):
     x = np.random.default_rng(0).standard_normal(16).astype("f4")
     np.testing.assert_array_equal(elementwise(lambda a: op.reinterpret("int32", a), x, lanes=16), x.view("i4"))
     half = x.astype("f2")

@@ -91,7 +91,7 @@ def execute(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     return run
 
 
-def test_elementwise_vectors(execute: Any) -> None:
+def test_vectors_of_exponentials_agree_with_numpy(execute: Any) -> None:
     a = te.placeholder((37, 16), name="A")
     b = te.compute((37, 16), lambda i, j: tir.exp(a(i, j)) * 2.0 + tir.tanh(a(i, j)), name="B")
     s = te.create_schedule(b.op)
@@ -103,7 +103,7 @@ def test_elementwise_vectors(execute: Any) -> None:
     np.testing.assert_allclose(y, 2 * np.exp(x) + np.tanh(x), rtol=1e-5, atol=1e-6)
 
 
-def test_tiled_product(execute: Any) -> None:
+def test_a_tiled_product_agrees_with_numpy(execute: Any) -> None:
     a, b = te.placeholder((30, 40), name="A"), te.placeholder((40, 50), name="B")
     k = te.reduce_axis((0, 40), name="k")
     c = te.compute((30, 50), lambda i, j: te.sum(a(i, k) * b(k, j), axis=k), name="C")
@@ -120,7 +120,7 @@ def test_tiled_product(execute: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int64", "float64", "bool"])
-def test_element_types(execute: Any, dtype: str) -> None:
+def test_kernels_of_every_element_type_agree_with_numpy(execute: Any, dtype: str) -> None:
     a = te.placeholder((67,), dtype, name="A")
     b = te.compute((67,), lambda i: tir.any(a(i), a(66 - i)) if dtype == "bool" else a(i) * a(66 - i) + a(i), name="B")
     s = te.create_schedule(b.op)

@@ -64,7 +64,7 @@ attributes #0 = { nounwind noinline "no-builtins" "prefer-vector-width"="256" "m
 """
 
 
-def test_golden_text(loop):
+def test_a_small_kernel_is_emitted_as_recorded(loop):
     x, y, i, factor = Buffer("x", (64,)), Buffer("y", (32,)), Var("i"), Var("factor", "float32")
     low = BufferLoad(x, (Ramp(i * 16, op.const(1), 8),))
     high = BufferLoad(x, (Ramp(i * 16 + 8, op.const(1), 8),))

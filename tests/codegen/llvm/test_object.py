@@ -69,7 +69,7 @@ def test_a_tiled_product_is_right(loop):
         ("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512", 62, r"vfmadd\d+ps.*zmm"),
     ],
 )
-def test_other_targets(loop, spec, machine, expected):
+def test_other_architectures_get_their_own_instructions(loop, spec, machine, expected):
     target = Target(spec)
     text = emit([tiled_product(loop, 4, 1, max(target.vector_bits // 32, 1))], target)
     code = compile_object(text, target)

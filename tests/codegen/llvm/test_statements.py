@@ -57,7 +57,7 @@ def test_a_loop_of_no_iterations_is_left_out(loop):
     assert not y.any()
 
 
-def test_branches(loop):
+def test_nested_branches_store_what_numpy_selects(loop):
     y = np.zeros(64, "i4")
     other = BufferStore(Y, I * 2, (I,))
     inner = IfThenElse(op.eq(I % 5, 0), BufferStore(Y, op.const(-1), (I,)))
@@ -161,7 +161,7 @@ def test_loop_annotations_reach_llvm(loop):
     assert unrolled.count("sqrt") == 4
 
 
-def test_refusals(loop):
+def test_unlowered_loops_and_bad_symbols_are_refused(loop):
     target = Target.host()
     store = BufferStore(Y, I, (I,))
     with pytest.raises(InternalError, match="parallel loop"):

@@ -119,7 +119,7 @@ def test_assertions_stop_with_their_message():
     np.testing.assert_array_equal(values, [2, 3, 9, 4])
 
 
-def test_text(check_golden):
+def test_a_kernel_in_c_is_emitted_as_recorded(check_golden):
     a = te.placeholder((16,), name="float")
     b = te.compute((16,), lambda i: tir.if_then_else(i > 2, a(i - 2), 0.5) + tir.cast("float32", i // 3), name="B")
     s = te.create_schedule(b.op)

@@ -28,7 +28,7 @@ def random(*shape: int) -> np.ndarray:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("size", [(64, 64, 64), (64, 96, 40), (50, 70, 33)])
-def test_tiled_gemm(target, size):
+def test_a_tiled_product_agrees_with_numpy(target, size):
     n, m, k = size
     s, args = tiled_gemm(n, m, k)
     module = build(te.lower(s, args, name="gemm"), require_target(target))
@@ -58,7 +58,7 @@ def test_any_length_without_recompiling(target):
 
 
 @pytest.mark.parametrize(("target", "dtype"), [pair for pair in product(TARGETS, ELEMENTS) if pair not in MISSING])
-def test_element_types(target, dtype):
+def test_kernels_of_every_element_type_agree_with_numpy(target, dtype):
     a = te.placeholder((40,), dtype, name="A")
     one = tir.const(1, dtype)
     b = te.compute((40,), lambda i: tir.any(a(i), a(39 - i)) if dtype == "bool" else a(i) * a(39 - i) + one, name="B")
@@ -84,7 +84,7 @@ def test_device_arrays_stay_on_the_device(target):
         module["gemm"](a.astype("float64"), b, a)
 
 
-def test_text(check_golden):
+def test_kernels_of_every_language_are_emitted_as_recorded(check_golden):
     s, args = tiled_gemm(64, 64, 64)
     func = te.lower(s, args, name="gemm")
     for kind in ("opencl", "cuda", "metal", "vulkan", "webgpu"):

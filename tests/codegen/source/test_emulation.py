@@ -32,7 +32,7 @@ def test_threads_that_never_meet_are_loops():
     np.testing.assert_array_equal(b.reshape(5, 48), a.reshape(5, 48)[:, ::-1] * 2)
 
 
-def test_a_kernel_without_parameters():
+def test_a_kernel_without_parameters_compiles_and_runs():
     launch(kernel("", "  __syncthreads();"), 3, 40)
     launch(kernel("", "  int unused = (int)threadIdx.x;"), 3, 40)
 

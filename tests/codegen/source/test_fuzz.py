@@ -44,14 +44,14 @@ def c_case(data: Any) -> None:
 
 @cases(6)
 @given(st.data())
-def test_c(data):
+def test_random_schedules_in_c_equal_the_definition(data):
     c_case(data)
 
 
 @pytest.mark.long
 @cases(300)
 @given(st.data())
-def test_three_hundred_in_c(data):
+def test_three_hundred_schedules_in_c_equal_the_definition(data):
     c_case(data)
 
 
@@ -124,7 +124,7 @@ def device_case(data: Any, target: str) -> None:
 @pytest.mark.parametrize("target", ["opencl", "cuda -emulate=1", "vulkan"])
 @cases(6)
 @given(st.data())
-def test_thread_blocks(target, data):
+def test_random_schedules_of_thread_blocks_equal_the_definition(target, data):
     device_case(data, target)
 
 
@@ -132,5 +132,5 @@ def test_thread_blocks(target, data):
 @pytest.mark.parametrize("target", ["opencl", "cuda -emulate=1", "vulkan"])
 @cases(300)
 @given(st.data())
-def test_three_hundred_of_thread_blocks(target, data):
+def test_three_hundred_schedules_of_thread_blocks_equal_the_definition(target, data):
     device_case(data, target)

@@ -24,7 +24,7 @@ _SPEC.loader.exec_module(example)
 
 
 @pytest.mark.parametrize("size", [(64, 64, 32), (64, 192, 160)])
-def test_emulated(size):
+def test_emulated_tensor_cores_compute_the_exact_product(size):
     n, m, k = size
     module = build(example.gemm(n, m, k), require_target("cuda -emulate=1"))
     rng = np.random.default_rng(n + m + k)
@@ -56,7 +56,7 @@ def test_compiles_without_a_gpu(arch):
     assert code[:4] == b"\x7fELF"
 
 
-def test_missing_headers(monkeypatch):
+def test_missing_cuda_headers_are_named_with_their_packages(monkeypatch):
     monkeypatch.setattr(nvrtc, "_nvrtc", lambda: (None, ""))
     with pytest.raises(EnvironmentError_, match="pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl"):
         nvrtc.compile_cubin("#include <mma.h>\n", "sm_80")

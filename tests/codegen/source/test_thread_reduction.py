@@ -29,7 +29,7 @@ def row_sums(n, k, threads=32, target=None):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("n", "k", "threads"), [(20, 100, 32), (4, 7, 7), (8, 33, 5)])
-def test_row_sums(target, n, k, threads):
+def test_row_sums_by_several_threads_agree_with_numpy(target, n, k, threads):
     x, y = random(n, k), np.zeros(n, "float32")
     build(row_sums(n, k, threads), require_target(target))["f"](x, y)
     np.testing.assert_allclose(y, x.sum(1), rtol=1e-4, atol=1e-4)
@@ -74,7 +74,7 @@ def argmax_reducer():
 
 @pytest.mark.parametrize("shuffles", [False, True])
 @pytest.mark.parametrize("target", TARGETS)
-def test_argmax(target, shuffles):
+def test_argmax_by_several_threads_returns_position_and_value(target, shuffles):
     n, m = 9, 50
     x = te.placeholder((n, m), name="X")
     r = te.reduce_axis((0, m), name="r")

@@ -57,7 +57,7 @@ def test_reads_of_other_threads(case, target):
 
 @pytest.mark.parametrize("target", SHUFFLING)
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "bool", "float16"])
-def test_element_types(dtype, target):
+def test_every_element_type_goes_through_a_warp(dtype, target):
     func = through_a_warp(64, lambda a, i: a[63 - i], 64, require_target(target), 64, dtype=dtype)
     x = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 100, 64).astype(dtype)
     y = np.zeros_like(x)

@@ -8,7 +8,7 @@ import tvm  # noqa: E402
 from tvm import arith, te, tir  # noqa: E402
 
 
-def test_equations():
+def test_equations_are_solved_over_the_integers():
     x, y = te.var("x"), te.var("y")
     solution = arith.solve_linear_equations([tir.EQ(x + y, 20), tir.EQ(x - y, 10)], [x, y])
     assert list(solution.dst.variables) == []
@@ -19,7 +19,7 @@ def test_equations():
     assert same.src is same.dst and not same.dst_to_src
 
 
-def test_inequalities():
+def test_inequalities_bound_their_variables():
     x, y = te.var("x"), te.var("y")
     ranges = {x: tvm.ir.Range(-100, 100), y: tvm.ir.Range(0, 10)}
     problem = [tir.LE(x + y, 20), tir.GE(x - y, 10)]

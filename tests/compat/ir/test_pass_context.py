@@ -50,7 +50,7 @@ def test_added_passes_change_the_code(phase: int) -> None:
     np.testing.assert_array_equal(_run(tvm.build(*_program(), target="llvm")), 2 * np.arange(16))
 
 
-def test_without_vectors() -> None:
+def test_vectorization_can_be_switched_off() -> None:
     import tvm
 
     with tvm.transform.PassContext(config={"tir.disable_vectorize": True}):

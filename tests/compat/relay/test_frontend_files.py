@@ -33,25 +33,25 @@ def run(imported: tuple[Any, dict[str, Any]], **inputs: np.ndarray) -> np.ndarra
 X = np.random.default_rng(0).standard_normal((1, 3, 4, 6)).astype("f")
 
 
-def test_darknet(frontend: Any) -> None:
+def test_a_darknet_network_is_imported(frontend: Any) -> None:
     imported = frontend.from_darknet(((NET.format(4, 6, 3) + "[maxpool]\nsize=2\nstride=2\n").encode(), packed()))
     np.testing.assert_array_equal(run(imported, data=X), X.reshape(1, 3, 2, 2, 3, 2).max((3, 5)))
     with pytest.raises(UnsupportedError, match="a loaded network is not read"):
         frontend.from_darknet(object())
 
 
-def test_caffe(frontend: Any) -> None:
+def test_a_caffe_network_is_imported(frontend: Any) -> None:
     text = net(layer("Scale", "y"), data=X.shape)
     imported = frontend.from_caffe(caffemodel({"y": [[1.0, 2.0, 3.0]]}), text.encode(), {"data": X.shape}, {})
     np.testing.assert_allclose(run(imported, data=X), X * np.array([1, 2, 3])[:, None, None], rtol=1e-6)
 
 
-def test_caffe2(frontend: Any) -> None:
+def test_a_caffe2_network_is_imported(frontend: Any) -> None:
     predict, init = caffe2_nets.nets({}, caffe2_nets.op("Relu", "x", "y"))
     np.testing.assert_array_equal(run(frontend.from_caffe2(init, predict, {"x": X.shape}), x=X), np.maximum(X, 0))
 
 
-def test_coreml(frontend: Any, tmp_path: Path) -> None:
+def test_a_coreml_package_is_imported(frontend: Any, tmp_path: Path) -> None:
     path = package(tmp_path, specification({"x": X.shape}, ["y"], operation("abs", "y", x="%x")))
     np.testing.assert_array_equal(run(frontend.from_coreml(path, {"x": X.shape}), x=X), np.abs(X))
 
@@ -65,6 +65,6 @@ def test_mxnet_with_arrays_in_memory(frontend: Any) -> None:
     np.testing.assert_allclose(run(imported, data=X), X * weight, rtol=1e-6)
 
 
-def test_paddle(frontend: Any) -> None:
+def test_a_paddle_program_is_imported(frontend: Any) -> None:
     imported = frontend.from_paddle((paddle_programs.PIR, paddle_programs.PARAMETERS), {"x": (2, 6)})
     assert run(imported, x=np.ones((2, 6), "f")).shape == (2, 3)

@@ -21,7 +21,7 @@ def _random(*shape):
     return np.random.default_rng(sum(shape)).standard_normal(shape, np.float32)
 
 
-def test_units():
+def test_stated_units_are_checked_against_the_weight():
     a, b = relay.var("a", shape=(3, 4)), relay.var("b", shape=(4, 5))
     x, y = _random(3, 4), _random(4, 5)
     np.testing.assert_allclose(_run(relay.nn.matmul(a, b, units=5), x, y), x @ y, rtol=1e-5)
@@ -74,7 +74,7 @@ def test_depthwise_convolution_of_few_rows_channels_last():
     np.testing.assert_allclose(_run(conv, x, w), want, rtol=1e-5, atol=1e-6)
 
 
-def test_layouts():
+def test_layouts_map_shapes_and_indices():
     both = tir.bijective_layout("NCHW", "NCHW16c")
     assert [int(n) for n in both.forward_shape((1, 32, 7, 8))] == [1, 2, 7, 8, 16]
     assert [int(n) for n in both.backward_shape(both.forward_shape((1, 32, 7, 8)))] == [1, 32, 7, 8]

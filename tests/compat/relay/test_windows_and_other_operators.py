@@ -23,7 +23,7 @@ def run(expr: Any, *arrays: np.ndarray, kind: str = "debug", params: Any = None)
 
 
 @pytest.mark.parametrize("kind", ["debug", "graph"])
-def test_triangles(kind: str) -> None:
+def test_triangles_agree_with_numpy(kind: str) -> None:
     from tvm import relay
 
     data = RNG.random((2, 4, 5), "float32")
@@ -44,7 +44,7 @@ def test_triangles_of_sizes_known_when_it_runs() -> None:
     np.testing.assert_array_equal(run(relay.trilu(x, 0), data, kind="vm"), np.triu(data))
 
 
-def test_windows_slide() -> None:
+def test_sliding_windows_agree_with_numpy() -> None:
     from tvm import relay
 
     data = RNG.random((2, 5, 8), "float32")
@@ -256,7 +256,7 @@ def test_boxes_of_moved_anchors() -> None:
         topi.vision.all_class_non_max_suppression(*positions, -1, 0.5, 0.1)
 
 
-def test_another_batch() -> None:
+def test_the_batch_of_a_module_is_changed() -> None:
     import tvm
     from tvm import relay
 

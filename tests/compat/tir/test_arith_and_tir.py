@@ -10,7 +10,7 @@ from tilewright.errors import InputError, UnsupportedError
 pytestmark = pytest.mark.usefixtures("classic")
 
 
-def test_constant_bounds() -> None:
+def test_constant_bounds_are_derived_and_updated() -> None:
     import tvm
     from tvm import te
 
@@ -47,7 +47,7 @@ def test_modular_sets_and_simplification() -> None:
     assert tvm.ir.Range.from_min_extent(2, 3) == tvm.ir.Range(2, 5)
 
 
-def test_interval_sets() -> None:
+def test_interval_sets_are_joined_and_met() -> None:
     import tvm
     from tvm import te
 

@@ -192,7 +192,7 @@ def test_a_trained_model_with_nested_branches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seeds", [range(9), pytest.param(range(9, 150), marks=pytest.mark.long)], ids=["few", "many"])
-def test_random_programs(seeds: range, tmp_path: Path) -> None:
+def test_random_programs_in_c_compute_what_the_machine_does(seeds: range, tmp_path: Path) -> None:
     """Programs written as C compute what the machine does; others are refused with the reason."""
     inputs = [np.array(3, "int32"), np.arange(3, dtype="float32"), np.zeros((2, 4, 5), "float32")]
     written = 0

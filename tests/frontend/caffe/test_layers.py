@@ -154,7 +154,7 @@ def test_reductions_and_the_positions_of_the_greatest() -> None:
     np.testing.assert_array_equal(found[:, :, 0], x.argmax(2))
 
 
-def test_further_layers() -> None:
+def test_layers_beside_opencvs_agree_with_numpy() -> None:
     x = random(*SHAPE)
     sigmoid = 1 / (1 + np.exp(-x))
     for text, blobs, wanted in (

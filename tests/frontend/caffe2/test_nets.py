@@ -46,7 +46,7 @@ def test_a_network_from_its_two_files(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, powers / powers.sum(1, keepdims=True), rtol=1e-3, atol=1e-5)
 
 
-def test_operators() -> None:
+def test_operators_agree_with_numpy() -> None:
     x = rng.standard_normal((2, 4, 6, 8)).astype("f")
     positive = np.abs(x) + 0.5
     half = x.reshape(2, 4, 3, 2, 4, 2)
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_told(operators: list[Any], error: type[Exception], say
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_mutated_nets(name: str) -> None:
+def test_mutated_nets_are_refused_or_read(name: str) -> None:
     weights, operators = NETWORKS[name]
     predict, init = nets(weights, *operators)
     shapes = {"x": SHAPE}

@@ -53,7 +53,7 @@ def one(kind: str, params: dict[str, Any] | None, *values: np.ndarray, exact: bo
 @pytest.mark.parametrize(
     ("kind", "params", "inputs", "wanted"), SIMPLE, ids=[f"{number}-{case[0]}" for number, case in enumerate(SIMPLE)]
 )
-def test_layer(kind: str, params: Any, inputs: list[np.ndarray], wanted: Any) -> None:
+def test_each_layer_agrees_with_numpy(kind: str, params: Any, inputs: list[np.ndarray], wanted: Any) -> None:
     found = one(kind, params, *[np.asarray(value, np.float32) for value in inputs])
     wanted = np.asarray(wanted, np.float32)
     assert found.dtype == np.float32
@@ -74,7 +74,7 @@ def convolved(x: np.ndarray, k: np.ndarray, stride: int, groups: int) -> np.ndar
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("padding", ["valid", "same", "edges"])
-def test_convolution(groups: int, padding: str) -> None:
+def test_convolutions_agree_with_numpy(groups: int, padding: str) -> None:
     x, k, bias = numbers(1, 4, 7, 6), numbers(6, 4 // groups, 3, 3), numbers(6)
     params = {"outputChannels": 6, "kernelChannels": 4 // groups, "nGroups": groups, "kernelSize": [3, 3],
               "stride": [2, 2], "hasBias": True, "weights": w(k), "bias": w(bias)}  # fmt: skip
@@ -88,7 +88,7 @@ def test_convolution(groups: int, padding: str) -> None:
     np.testing.assert_allclose(one("convolution", params, x), wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_transposed_convolution() -> None:
+def test_a_transposed_convolution_agrees_with_numpy() -> None:
     x, k = numbers(1, 2, 3, 3), numbers(2, 3, 2, 2)
     params = {"outputChannels": 3, "kernelChannels": 2, "nGroups": 1, "kernelSize": [2, 2], "stride": [2, 2],
               "isDeconvolution": True, "valid": {}, "weights": w(k)}  # fmt: skip
@@ -96,7 +96,7 @@ def test_transposed_convolution() -> None:
     np.testing.assert_allclose(one("convolution", params, x), wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_pooling() -> None:
+def test_pooling_agrees_with_numpy() -> None:
     x = numbers(1, 2, 5, 6)
     plain = {"kernelSize": [2, 2], "stride": [2, 2], "valid": {}}
     parts = x[:, :, :4].reshape(1, 2, 2, 2, 3, 2)

@@ -182,7 +182,7 @@ def _check(module: Any, folder: Path, *inputs: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", UNARY)
-def test_elementwise(name: str, tmp_path: Path) -> None:
+def test_elementwise_operations_agree_with_pytorch(name: str, tmp_path: Path) -> None:
     _check(Of(UNARY[name]), tmp_path, data(3, 4, 5))
 
 
@@ -192,7 +192,7 @@ def test_shapes_and_reductions(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers(name: str, tmp_path: Path) -> None:
+def test_layers_agree_with_pytorch(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     make, shape = LAYERS[name]
     module = make()

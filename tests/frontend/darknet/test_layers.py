@@ -133,7 +133,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_activation(name: str) -> None:
+def test_each_activation_agrees_with_numpy(name: str) -> None:
     x = image() * 4
     (found,) = converted(NET.format(8, 12, 4) + f"[activation]\nactivation={name}\n", packed(), x)
     np.testing.assert_allclose(found, FUNCTIONS[name](x.astype("d")), rtol=1e-4, atol=1e-5)
@@ -174,7 +174,7 @@ def test_deconvolution_adds_filters_and_cuts_the_borders() -> None:
 
 
 @pytest.mark.parametrize("how", ["none", "relu", "softmax"])
-def test_weighted_shortcuts(how: str) -> None:
+def test_weighted_shortcuts_agree_with_numpy(how: str) -> None:
     x = image()
     factors = rng.standard_normal((2, 4))
     cfg = NET.format(8, 12, 4) + "[dropout]\n[activation]\nactivation=relu\n[shortcut]\nfrom=-2\nactivation=linear\n"

@@ -108,7 +108,7 @@ def test_damaged_parameters_are_told(contents: bytes, says: str) -> None:
         from_mxnet(NET, contents, SHAPES)
 
 
-def test_mutated_files() -> None:
+def test_mutated_files_are_refused_or_read() -> None:
     assert refused(lambda contents: from_mxnet(contents, PARAMS, SHAPES), mutations(NET, 350)) > 150
     assert refused(lambda contents: from_mxnet(NET, contents, SHAPES), mutations(PARAMS, 200)) > 60
 
@@ -147,7 +147,7 @@ def test_recurrent_layers_as_gluon_exports_them() -> None:
         from_mxnet(gluon_lstm(mode="ugrnn"), contents, {"data": x.shape})
 
 
-def test_interleaved_attention() -> None:
+def test_interleaved_attention_agrees_with_numpy() -> None:
     net = symbol(
         node("null", "data"), node("_contrib_interleaved_matmul_selfatt_qk", "s", 0, heads="2"),
         node("softmax", "p", 1), node("_contrib_interleaved_matmul_selfatt_valatt", "v", 0, 2, heads="2"),

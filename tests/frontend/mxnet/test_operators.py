@@ -168,12 +168,12 @@ def check(function: Callable[[Any], Any], folder: Path, shape: tuple[int, ...]) 
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_operators(name: str, tmp_path: Path) -> None:
+def test_operators_agree_with_mxnet(name: str, tmp_path: Path) -> None:
     check(FUNCTIONS[name], tmp_path, IMAGE)
 
 
 @pytest.mark.parametrize("name", RECURRENT)
-def test_recurrent_layers(name: str, tmp_path: Path) -> None:
+def test_recurrent_layers_agree_with_mxnet(name: str, tmp_path: Path) -> None:
     check(RECURRENT[name], tmp_path, SEQUENCE)
 
 

@@ -109,7 +109,7 @@ CASES: list[tuple[str, list[Any], list[Any], int, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("name", "inputs", "consts", "outputs", "attributes"), CASES, ids=lambda v: v if isinstance(v, str) else ""
 )
-def test_operator(
+def test_each_operator_agrees_with_onnxruntime(
     check_node: Any, name: str, inputs: list[Any], consts: list[Any], outputs: int, attributes: dict[str, Any]
 ) -> None:
     check_node(name, inputs, consts, opset=17, domain=MS, outputs=outputs, rtol=1e-3, atol=1e-4, **attributes)
@@ -162,7 +162,7 @@ def test_product_of_bytes(
     check_node(name, inputs, consts, opset=17, domain=MS, of_bytes=True, rtol=1e-3, atol=1e-4, **attributes)
 
 
-def test_embeddings(check_node: Any) -> None:
+def test_embeddings_agree_with_onnxruntime(check_node: Any) -> None:
     ids, segments = RNG.integers(0, 9, (2, 4)).astype(np.int32), RNG.integers(0, 2, (2, 4)).astype(np.int32)
     mask = np.int32([[1, 1, 1, 0], [1, 1, 1, 1]])
     tables = [floats(9, 8), floats(6, 8), floats(2, 8), floats(8), floats(8)]

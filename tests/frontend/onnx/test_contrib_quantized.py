@@ -49,7 +49,9 @@ INTEGERS: list[tuple[str, list[Any], list[Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "inputs", "consts", "attributes"), INTEGERS, ids=named)
-def test_integers(check_node: Any, name: str, inputs: list[Any], consts: list[Any], attributes: dict[str, Any]) -> None:
+def test_integers_agree_with_onnxruntime_within_a_unit(
+    check_node: Any, name: str, inputs: list[Any], consts: list[Any], attributes: dict[str, Any]
+) -> None:
     """Within one unit: where onnxruntime takes a fixed-point factor, ours rounds the real one."""
     check_node(name, inputs, consts, opset=17, domain=MS, rtol=0, atol=1, **attributes)
 
@@ -57,13 +59,17 @@ def test_integers(check_node: Any, name: str, inputs: list[Any], consts: list[An
 @pytest.mark.parametrize(
     ("shape", "attributes"), [((1, 6, 6, 3), {"channels_last": 1}), ((1, 3, 6, 6), {"pads": [1] * 4})]
 )
-def test_convolutions(check_node: Any, shape: tuple[int, ...], attributes: dict[str, Any]) -> None:
+def test_quantized_convolutions_agree_within_a_unit(
+    check_node: Any, shape: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
     consts = [SCALE, ZERO, *BY_CHANNEL, np.float32(0.2), ZERO]
     check_node("QLinearConv", [codes(*shape)], consts, opset=17, domain=MS, of_bytes=True, rtol=0, atol=1, **attributes)
 
 
 @pytest.mark.parametrize(("axis", "dtype", "zero"), [(1, np.uint8, 0), (-1, np.int8, -128)])
-def test_softmax(make_model: Any, run_model: Any, run_reference: Any, axis: int, dtype: Any, zero: int) -> None:
+def test_quantized_softmax_equals_onnxruntime(
+    make_model: Any, run_model: Any, run_reference: Any, axis: int, dtype: Any, zero: int
+) -> None:
     x = codes(3, 7, dtype=dtype)
     node = helper.make_node("QLinearSoftmax", ["x", "xs", "xz", "ys", "yz"], ["y"], domain=MS, axis=axis, opset=13)
     consts = {"xs": SCALE, "xz": dtype(3), "ys": np.float32(1 / 256), "yz": dtype(zero)}
@@ -71,7 +77,7 @@ def test_softmax(make_model: Any, run_model: Any, run_reference: Any, axis: int,
     np.testing.assert_array_equal(run_model(model, {"x": x})[0], run_reference(model, {"x": x})[0])
 
 
-def test_quantized_embeddings(check_node: Any) -> None:
+def test_quantized_embeddings_agree_with_onnxruntime(check_node: Any) -> None:
     ids, segments = RNG.integers(0, 9, (2, 4)).astype(np.int32), RNG.integers(0, 2, (2, 4)).astype(np.int32)
     tables = [codes(9, 8), codes(6, 8), codes(2, 8), codes(8), codes(8)]
     mask = np.int32([[1, 1, 1, 0], [1, 1, 1, 1]])
@@ -107,5 +113,7 @@ PACKED: list[tuple[str, list[Any], list[Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "inputs", "consts", "attributes"), PACKED, ids=named)
-def test_packed_tables(check_node: Any, name: str, inputs: list[Any], consts: list[Any], attributes: Any) -> None:
+def test_packed_tables_agree_with_onnxruntime(
+    check_node: Any, name: str, inputs: list[Any], consts: list[Any], attributes: Any
+) -> None:
     check_node(name, inputs, consts, opset=17, domain=MS, rtol=1e-4, atol=1e-4, **attributes)

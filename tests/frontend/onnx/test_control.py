@@ -214,7 +214,7 @@ def test_shapes_and_counts_given_at_run_time(
     check(model, *({"x": x, "v": value} for value in values))
 
 
-def test_sequences() -> None:
+def test_sequences_agree_with_the_reference() -> None:
     nodes = [
         helper.make_node("SplitToSequence", ["x", "sizes"], ["parts"], axis=1),
         helper.make_node("SequenceAt", ["parts", "k"], ["one"]),
@@ -228,7 +228,7 @@ def test_sequences() -> None:
     check(model, *({"x": x, "k": np.array(k)} for k in (0, 1, -1)))
 
 
-def test_text() -> None:
+def test_text_is_split_and_joined() -> None:
     nodes = [
         helper.make_node("StringConcat", ["a", "b"], ["joined"]),
         helper.make_node("StringSplit", ["joined"], ["parts", "counts"], delimiter="-"),

@@ -104,12 +104,12 @@ def test_unread_attribute_is_reported() -> None:
         from_onnx(model)
 
 
-def test_newer_opset() -> None:
+def test_a_newer_opset_names_the_newest_read() -> None:
     with pytest.raises(UnsupportedError, match=rf"version {MAX_OPSET + 1} .* up to {MAX_OPSET}"):
         from_onnx(relu_model(opset=MAX_OPSET + 1))
 
 
-def test_undefined_name() -> None:
+def test_an_undefined_name_is_named_with_its_node() -> None:
     model = relu_model()
     model.graph.node[0].input[0] = "nowhere"
     with pytest.raises(ModelError, match=r"node 'act' .* reads 'nowhere'"):
@@ -282,7 +282,7 @@ def test_a_symbol_given_once_holds_everywhere() -> None:
         ({"x": (-1, 3)}, "negative extent"),
     ],
 )
-def test_wrong_shapes(given: dict[str, tuple[int, ...]], pattern: str) -> None:
+def test_shapes_that_do_not_fit_are_named(given: dict[str, tuple[int, ...]], pattern: str) -> None:
     with pytest.raises(ShapeError, match=pattern):
         from_onnx(relu_model(["n", 3]), given)
 

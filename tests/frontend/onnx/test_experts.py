@@ -23,7 +23,9 @@ def codes(*shape: int) -> np.ndarray:
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu", "identity"])
 @pytest.mark.parametrize(("picked", "normalize"), [(1, 0), (2, 1)])
-def test_experts(check_node: Any, activation: str, picked: int, normalize: int) -> None:
+def test_mixtures_of_experts_agree_with_onnxruntime(
+    check_node: Any, activation: str, picked: int, normalize: int
+) -> None:
     layers = [
         floats(EXPERTS, INNER, WIDTH),
         floats(EXPERTS, INNER),
@@ -37,7 +39,7 @@ def test_experts(check_node: Any, activation: str, picked: int, normalize: int) 
 
 
 @pytest.mark.parametrize("bits", [4, 8])
-def test_quantized_experts(check_node: Any, bits: int) -> None:
+def test_quantized_experts_agree_with_onnxruntime(check_node: Any, bits: int) -> None:
     part = 8 // bits
     layers = [
         codes(EXPERTS, INNER, WIDTH // part), np.abs(floats(EXPERTS, INNER)) * np.float32(0.05), floats(EXPERTS, INNER),

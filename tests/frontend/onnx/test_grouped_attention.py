@@ -27,7 +27,9 @@ def floats(*shape: int) -> np.ndarray:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("attributes", [{}, {"do_rotary": 1}, {"softcap": 5.0}, {"local_window_size": 3}], ids=str)
-def test_lengths(make_model: Any, run_model: Any, run_reference: Any, case: str, attributes: dict[str, Any]) -> None:
+def test_sequences_of_different_lengths_agree_with_onnxruntime(
+    make_model: Any, run_model: Any, run_reference: Any, case: str, attributes: dict[str, Any]
+) -> None:
     batch, steps, past, lengths, total = CASES[case]
     feeds = {
         "q": floats(batch, steps, HEADS * DEPTH),

@@ -103,7 +103,7 @@ def sparse_model(tensor: onnx.SparseTensorProto, constant: bool) -> onnx.ModelPr
 
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("positions", [[1, 5], [[0, 1], [1, 2]]])
-def test_sparse_tensors(positions: Any, constant: bool) -> None:
+def test_sparse_tensors_are_read_in_both_forms(positions: Any, constant: bool) -> None:
     x = np.ones((2, 3), np.float32)
     found = run(sparse_model(sparse(positions), constant), x=x)[0]
     np.testing.assert_array_equal(found, [[1, 6, 1], [1, 1, 8]])

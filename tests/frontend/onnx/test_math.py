@@ -22,7 +22,7 @@ def floats(*shape: int, low: float = -2.0, high: float = 2.0) -> np.ndarray:
      "Sign", "Sinh", "Cosh", "Asinh", "Softplus", "Softsign", "HardSwish", "Elu", "Selu", "Celu", "LeakyRelu",
      "ThresholdedRelu", "HardSigmoid", "Identity"],
 )  # fmt: skip
-def test_unary(check_node: Check, name: str) -> None:
+def test_unary_functions_agree_with_the_reference(check_node: Check, name: str) -> None:
     check_node(name, [floats(3, 5)])
 
 
@@ -31,13 +31,13 @@ def test_unary_of_positive(check_node: Check, name: str) -> None:
     check_node(name, [floats(3, 5, low=0.1)])
 
 
-def test_inverse_hyperbolic(check_node: Check) -> None:
+def test_inverse_hyperbolic_functions_agree(check_node: Check) -> None:
     check_node("Acosh", [floats(6, low=1.1, high=4.0)])
     check_node("Atanh", [floats(6, low=-0.9, high=0.9)])
 
 
 @pytest.mark.parametrize("name", ["Add", "Sub", "Mul", "Div", "Max", "Min", "Mean", "Sum"])
-def test_broadcasting(check_node: Check, name: str) -> None:
+def test_broadcasts_agree_with_the_reference(check_node: Check, name: str) -> None:
     check_node(name, [floats(2, 3, 4), floats(3, 1)])
 
 
@@ -85,11 +85,11 @@ def test_clip_in_both_versions(check_node: Check) -> None:
 
 
 @pytest.mark.parametrize("target", [1, 6, 7, 9, 10, 11])
-def test_cast(check_node: Check, target: int) -> None:
+def test_casts_agree_with_the_reference(check_node: Check, target: int) -> None:
     check_node("Cast", [np.array([-1.7, 0.0, 0.4, 3.9], np.float32)], to=target)
 
 
-def test_cast_like(check_node: Check) -> None:
+def test_cast_like_takes_the_other_type(check_node: Check) -> None:
     check_node("CastLike", [floats(3), np.zeros(2, np.int64)], opset=19)
 
 
@@ -102,18 +102,18 @@ def test_nan_and_infinity(check_node: Check) -> None:
 
 
 @pytest.mark.parametrize("name", ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"])
-def test_comparison(check_node: Check, name: str) -> None:
+def test_comparisons_of_integers_agree(check_node: Check, name: str) -> None:
     check_node(name, [np.array([[1, 2, 3]], np.int32), np.array([[2], [3]], np.int32)])
 
 
 @pytest.mark.parametrize("name", ["And", "Or", "Xor"])
-def test_boolean(check_node: Check, name: str) -> None:
+def test_logic_agrees_with_the_reference(check_node: Check, name: str) -> None:
     check_node(name, [np.array([[True], [False]]), np.array([True, False])])
     check_node("Not", [np.array([True, False])])
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
-def test_gelu(check_node: Check, approximate: str) -> None:
+def test_gelu_agrees_in_both_forms(check_node: Check, approximate: str) -> None:
     check_node("Gelu", [floats(3, 7)], opset=20, approximate=approximate)
 
 
@@ -121,13 +121,13 @@ def test_gelu_of_onnxruntime(check_node: Check) -> None:
     check_node("Gelu", [floats(3, 7)], domain="com.microsoft")
 
 
-def test_newer_activations(check_node: Check) -> None:
+def test_newer_activations_agree(check_node: Check) -> None:
     check_node("Mish", [floats(3, 4)], opset=18)
     check_node("Shrink", [floats(3, 4)], opset=9, lambd=0.7, bias=0.2)
     check_node("Shrink", [np.arange(-3, 4, dtype=np.int32)], opset=9, lambd=1.5)
 
 
-def test_prelu_slopes(check_node: Check) -> None:
+def test_slopes_of_prelu_are_aligned_by_opset(check_node: Check) -> None:
     check_node("PRelu", [floats(2, 3, 4)], [floats(3, 1)])
     x, slope = floats(2, 3, 4, 4), floats(3)
     check_node("PRelu", [x], [slope], opset=6, expected=[np.where(x < 0, x * slope[:, None, None], x)])
@@ -142,13 +142,13 @@ def test_softmax_flattens_before_opset_13(check_node: Check, name: str, opset: i
 
 
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
-def test_bit_shift(check_node: Check, direction: str) -> None:
+def test_bits_shift_in_both_directions(check_node: Check, direction: str) -> None:
     check_node("BitShift", [np.array([16, 5], np.uint32), np.array([1, 2], np.uint32)], direction=direction)
 
 
 @pytest.mark.filterwarnings("ignore:(invalid value|divide by zero)")  # 0 / 0 on the branch that is not taken
 @pytest.mark.parametrize("name", ["Asin", "Acos"])
-def test_inverse_trigonometry(check_node: Check, name: str) -> None:
+def test_inverse_trigonometry_agrees_over_the_domain(check_node: Check, name: str) -> None:
     check_node(name, [np.linspace(-1, 1, 101, dtype=np.float32)], rtol=1e-6, atol=1e-6)
 
 

@@ -171,7 +171,9 @@ def support_vectors(per_class: list[int], **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("kernel", ["LINEAR", "RBF", "POLY", "SIGMOID"])
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC"])
 @pytest.mark.parametrize("per_class", [[2, 3, 2], [3, 4]], ids=["three classes", "two classes"])
-def test_support_vectors(check_node: Any, per_class: list[int], transform: str, kernel: str) -> None:
+def test_support_vectors_agree_with_onnxruntime(
+    check_node: Any, per_class: list[int], transform: str, kernel: str
+) -> None:
     attributes = support_vectors(per_class, kernel_type=kernel, post_transform=transform)
     check_node("SVMClassifier", [X], opset=15, domain=ML, outputs=2, **attributes)
 
@@ -236,7 +238,7 @@ def test_maps_to_rows(name: str, key: str, values: dict[Any, float], attributes:
 
 
 @pytest.mark.parametrize(("name", "attributes"), CLASSIFIERS, ids=lambda value: value if isinstance(value, str) else "")
-def test_classifiers(check_node: Any, name: str, attributes: dict[str, Any]) -> None:
+def test_classifiers_agree_with_onnxruntime(check_node: Any, name: str, attributes: dict[str, Any]) -> None:
     check_node(name, [X], opset=15, domain=ML, outputs=2, **attributes)
 
 

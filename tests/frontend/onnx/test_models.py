@@ -48,7 +48,7 @@ def before_the_last_sigmoid(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("name", list(REAL))
-def test_trained_model(name: str) -> None:
+def test_a_trained_model_agrees_with_onnxruntime(name: str) -> None:
     file, shapes = REAL[name]
     path = MODELS / "real" / "onnx" / name / file
     if not path.is_file():
@@ -60,7 +60,7 @@ def test_trained_model(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mlp", "dqn", "squeezenet1_1", "mobilenet_v2", "lstm_lm"])
-def test_benchmark_network(name: str, tmp_path: Path) -> None:
+def test_a_benchmark_network_agrees_with_onnxruntime(name: str, tmp_path: Path) -> None:
     script = MODELS / "nets" / "fill.py"
     if not script.is_file():
         pytest.skip(f"the script {script} that makes the networks is not there")

@@ -33,7 +33,7 @@ def floats(*shape: int) -> np.ndarray:
         {"group": 4},
     ],
 )
-def test_conv2d(check_node: Check, attributes: dict[str, Any]) -> None:
+def test_convolutions_agree_over_their_attributes(check_node: Check, attributes: dict[str, Any]) -> None:
     groups = attributes.get("group", 1)
     check_node("Conv", [floats(2, 4, 7, 8)], [floats(8, 4 // groups, 3, 3), floats(8)], **attributes)
 
@@ -59,7 +59,7 @@ def test_conv_over_one_and_three_axes(check_node: Check) -> None:
         {"group": 2},
     ],
 )
-def test_conv_transpose(check_node: Check, attributes: dict[str, Any]) -> None:
+def test_transposed_convolutions_agree(check_node: Check, attributes: dict[str, Any]) -> None:
     check_node("ConvTranspose", [floats(1, 4, 5, 6)], [floats(4, 3, 3, 3)], **attributes)
 
 
@@ -69,7 +69,9 @@ def test_conv_transpose_over_one_axis(check_node: Check) -> None:
 
 @pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize("bias", [None, (5,), (1, 5), (3, 1), ()])
-def test_gemm(check_node: Check, transposed: tuple[int, int], bias: tuple[int, ...] | None) -> None:
+def test_gemm_agrees_transposed_and_with_bias(
+    check_node: Check, transposed: tuple[int, int], bias: tuple[int, ...] | None
+) -> None:
     left = floats(4, 3) if transposed[0] else floats(3, 4)
     right = floats(5, 4) if transposed[1] else floats(4, 5)
     consts = [right] if bias is None else [right, floats(*bias)]
@@ -89,7 +91,9 @@ def test_gemm(check_node: Check, transposed: tuple[int, int], bias: tuple[int, .
         ((4,), (4,)),
     ],
 )
-def test_matmul(check_node: Check, left: tuple[int, ...], right: tuple[int, ...]) -> None:
+def test_matmul_agrees_with_constant_weights_and_without(
+    check_node: Check, left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
     check_node("MatMul", [floats(*left), floats(*right)])
     check_node("MatMul", [floats(*left)], [floats(*right)])
 
@@ -108,7 +112,7 @@ def test_matmul(check_node: Check, left: tuple[int, ...], right: tuple[int, ...]
         ("ii->", [(4, 4)]),
     ],
 )
-def test_einsum(check_node: Check, equation: str, shapes: list[tuple[int, ...]]) -> None:
+def test_einsum_agrees_with_numpy(check_node: Check, equation: str, shapes: list[tuple[int, ...]]) -> None:
     operands = [floats(*shape) for shape in shapes]
     check_node("Einsum", operands, equation=equation, expected=[np.einsum(equation, *operands)])
 
@@ -124,7 +128,9 @@ POOLS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("attributes", POOLS)
 @pytest.mark.parametrize("extents", [(7, 8), (6, 6)])
-def test_pool(check_node: Check, attributes: dict[str, Any], extents: tuple[int, int]) -> None:
+def test_pooling_agrees_over_its_attributes(
+    check_node: Check, attributes: dict[str, Any], extents: tuple[int, int]
+) -> None:
     x = floats(2, 3, *extents)
     check_node("MaxPool", [x], **attributes)
     check_node("AveragePool", [x], **attributes)
@@ -150,25 +156,25 @@ def test_pool_over_one_and_three_axes(check_node: Check) -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 5), (2, 3, 4, 5), (1, 2, 3, 4, 5)])
-def test_global_pool(check_node: Check, shape: tuple[int, ...]) -> None:
+def test_global_pooling_agrees_over_any_rank(check_node: Check, shape: tuple[int, ...]) -> None:
     for name in ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"):
         check_node(name, [floats(*shape)])
 
 
-def test_batch_normalization(check_node: Check) -> None:
+def test_batch_normalization_agrees_in_both_versions(check_node: Check) -> None:
     consts = [floats(3), floats(3), floats(3), abs(floats(3)) + 0.1]
     check_node("BatchNormalization", [floats(2, 3, 4, 5)], consts, epsilon=1e-3)
     check_node("BatchNormalization", [floats(2, 3)], consts, opset=9)
 
 
 @pytest.mark.parametrize("axis", [-1, 1, 2])
-def test_layer_normalization(check_node: Check, axis: int) -> None:
+def test_layer_normalization_agrees_along_any_axis(check_node: Check, axis: int) -> None:
     x = floats(2, 3, 4)
     check_node("LayerNormalization", [x], [floats(*x.shape[axis:]), floats(*x.shape[axis:])], axis=axis, outputs=2)
     check_node("LayerNormalization", [x], [floats(*x.shape[axis:])], axis=axis)
 
 
-def test_other_normalizations(check_node: Check) -> None:
+def test_other_normalizations_agree(check_node: Check) -> None:
     x = floats(2, 4, 3, 5)
     check_node("InstanceNormalization", [x], [floats(4), floats(4)])
     check_node("GroupNormalization", [x], [floats(2), floats(2)], num_groups=2, opset=18)
@@ -183,7 +189,7 @@ def test_other_normalizations(check_node: Check) -> None:
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("coordinates", ["half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"])
 @pytest.mark.parametrize("scale", [2.0, 0.6])
-def test_resize(check_node: Check, mode: str, coordinates: str, scale: float) -> None:
+def test_resizing_agrees_over_modes_and_scales(check_node: Check, mode: str, coordinates: str, scale: float) -> None:
     scales = np.array([1, 1, scale, scale], np.float32)
     check_node(
         "Resize", [floats(1, 2, 5, 6)], [np.zeros(0, np.float32), scales],
@@ -237,7 +243,7 @@ def test_resize_fine_print(check_node: Check) -> None:
     check_node("Resize", [floats(2, 5)], [none, np.array([1.5, 2], np.float32)], opset=13, mode="linear")
 
 
-def test_upsample(check_node: Check) -> None:
+def test_upsample_agrees_in_all_versions(check_node: Check) -> None:
     x = floats(1, 2, 3, 4)
     check_node("Upsample", [x], opset=7, scales=[1.0, 1.0, 2.0, 3.0], mode="nearest")
     check_node("Upsample", [x], [np.array([1, 1, 2, 2], np.float32)], opset=9, mode="linear")
@@ -250,7 +256,7 @@ def test_upsample(check_node: Check) -> None:
      "ReduceLogSum", "ReduceLogSumExp"],
 )  # fmt: skip
 @pytest.mark.parametrize("keepdims", [0, 1])
-def test_reduce(check_node: Check, name: str, keepdims: int) -> None:
+def test_reductions_agree_in_both_forms_of_axes(check_node: Check, name: str, keepdims: int) -> None:
     x = abs(floats(2, 3, 4)) + 0.1
     check_node(name, [x], opset=11, axes=[0, -1], keepdims=keepdims)
     check_node(name, [x], opset=11, keepdims=keepdims)

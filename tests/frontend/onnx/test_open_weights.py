@@ -110,7 +110,9 @@ CONVOLUTIONS: list[tuple[str, tuple[int, ...], tuple[int, ...], Attributes]] = [
 
 
 @pytest.mark.parametrize(("operator", "data", "weight", "attributes"), CONVOLUTIONS)
-def test_a_convolution(operator: str, data: tuple[int, ...], weight: tuple[int, ...], attributes: Attributes) -> None:
+def test_a_convolution_takes_weights_of_symbolic_sizes(
+    operator: str, data: tuple[int, ...], weight: tuple[int, ...], attributes: Attributes
+) -> None:
     groups = attributes.get("group", 1)
     channels = weight[1] * groups if operator == "ConvTranspose" else weight[0]
     compare(operator, [numbers(1, *data), numbers(2, *weight)], **attributes)

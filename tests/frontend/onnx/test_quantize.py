@@ -73,12 +73,12 @@ def test_blocks_of_four_bit_weights() -> None:
 
 
 @pytest.mark.parametrize("weights", [np.uint8, np.int8])
-def test_integer_products(weights: Any) -> None:
+def test_integer_products_are_exact(weights: Any) -> None:
     consts = {"b": numbers(8, 5, dtype=weights), "az": np.uint8(120), "bz": weights(3)}
     check([helper.make_node("MatMulInteger", ["a", "b", "az", "bz"], ["y"])], {"a": numbers(6, 8)}, consts)
 
 
-def test_integer_convolution() -> None:
+def test_an_integer_convolution_is_exact() -> None:
     consts = {"w": numbers(4, 3, 3, 3), "xz": np.uint8(120), "wz": np.uint8(7)}
     node = helper.make_node("ConvInteger", ["x", "w", "xz", "wz"], ["y"], pads=[1, 1, 1, 1], strides=[2, 2])
     check([node], {"x": numbers(1, 3, 9, 9)}, consts)
@@ -97,7 +97,7 @@ def test_quantized_convolution_per_channel(groups: int) -> None:
     check([node], {"x": numbers(1, 8, 7, 7)}, consts, slack=1)
 
 
-def test_quantized_product() -> None:
+def test_a_quantized_product_is_exact_within_a_unit() -> None:
     consts = {
         "as": np.float32(0.1), "az": np.uint8(120), "b": numbers(8, 5), "bs": np.float32(0.02), "bz": np.uint8(99),
         "ys": np.float32(0.8), "yz": np.uint8(110),

@@ -117,7 +117,7 @@ def test_an_attention_of_bytes() -> None:
         assert len(np.unique(theirs)) > 20 and quanta.max() <= 3 and quanta.mean() <= 0.2
 
 
-def test_dynamic_quantization() -> None:
+def test_dynamic_quantization_agrees_with_exact_sums() -> None:
     """The nodes that `quantize_dynamic` writes for Conv and MatMul: sums and zero points of both operands are exact."""
     g = Graph()
     nodes = ["q", "scale", "zero"]

@@ -30,7 +30,7 @@ def weights(name: str, directions: int, bias: bool = True) -> list[np.ndarray | 
 @pytest.mark.parametrize("name", list(GATES))
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("bias", [False, True])
-def test_directions(check_node: Check, name: str, direction: str, bias: bool) -> None:
+def test_layers_of_each_direction_agree(check_node: Check, name: str, direction: str, bias: bool) -> None:
     directions = 2 if direction == "bidirectional" else 1
     states = [floats(directions, BATCH, HIDDEN) for _ in range(2 if name == "LSTM" else 1)]
     check_node(
@@ -54,7 +54,7 @@ def test_state_fed_at_run_time(check_node: Check) -> None:
     check_node("LSTM", inputs, hidden_size=HIDDEN, outputs=3)
 
 
-def test_peepholes(check_node: Check) -> None:
+def test_peepholes_agree_with_the_reference(check_node: Check) -> None:
     consts = [*weights("LSTM", 1), None, None, None, floats(1, 3 * HIDDEN)]
     check_node("LSTM", [floats(STEPS, BATCH, WIDTH)], consts, hidden_size=HIDDEN, outputs=3)
 
@@ -69,12 +69,12 @@ def test_peepholes(check_node: Check) -> None:
         ("LSTM", {"clip": 0.3}),
     ],
 )
-def test_activations(check_node: Check, name: str, attributes: dict[str, Any]) -> None:
+def test_other_activations_agree_with_the_reference(check_node: Check, name: str, attributes: dict[str, Any]) -> None:
     check_node(name, [floats(STEPS, BATCH, WIDTH)], weights(name, 1), hidden_size=HIDDEN, outputs=2, **attributes)
 
 
 @pytest.mark.parametrize("name", list(GATES))
-def test_batch_first(check_node: Check, name: str) -> None:
+def test_layout_one_is_layout_zero_transposed(check_node: Check, name: str) -> None:
     """Layout 1 is layout 0 with its inputs and outputs transposed."""
     x, consts = floats(STEPS, BATCH, WIDTH), weights(name, 1)
     y, y_h = check_node(name, [x], consts, hidden_size=HIDDEN, outputs=2, opset=14)
@@ -85,7 +85,7 @@ def test_batch_first(check_node: Check, name: str) -> None:
 
 @pytest.mark.parametrize("name", list(GATES))
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-def test_sequence_lengths(check_node: Check, name: str, direction: str) -> None:
+def test_sequences_end_at_their_lengths(check_node: Check, name: str, direction: str) -> None:
     x, consts = floats(STEPS, BATCH, WIDTH), weights(name, 2 if direction == "bidirectional" else 1)
     options = {"hidden_size": HIDDEN, "direction": direction, "outputs": 2}
     check_node(name, [x], [*consts, np.full(BATCH, STEPS, np.int32)], **options)

@@ -350,7 +350,7 @@ def taken(table: dict[str, Any], dtype: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-def test_integers(dtype: str) -> None:
+def test_integers_agree_at_their_ends(dtype: str) -> None:
     x = ends(dtype)
     for table, feeds in ((OF_INTEGERS, {"x": x[:, None], "y": x[None, :]}), (OF_ONE_INTEGER, {"x": x})):
         table = taken(table, dtype)

@@ -27,7 +27,7 @@ def ints(*values: Any) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-def test_reshape(check_node: Check) -> None:
+def test_reshape_and_flatten_agree(check_node: Check) -> None:
     x = floats(2, 3, 4)
     check_node("Reshape", [x], [ints(0, -1)])
     check_node("Reshape", [x], [ints(4, 0, 2)])
@@ -46,13 +46,13 @@ def test_squeeze_and_unsqueeze(check_node: Check) -> None:
     check_node("Unsqueeze", [x], [ints(-1, 1)], opset=13)
 
 
-def test_transpose_concat(check_node: Check) -> None:
+def test_transpose_and_concat_agree(check_node: Check) -> None:
     check_node("Transpose", [floats(2, 3, 4)])
     check_node("Transpose", [floats(2, 3, 4)], perm=[1, 2, 0])
     check_node("Concat", [floats(2, 3), floats(2, 1), floats(2, 2)], axis=-1)
 
 
-def test_split(check_node: Check) -> None:
+def test_splits_agree_in_every_opset(check_node: Check) -> None:
     x = floats(2, 7)
     check_node("Split", [floats(2, 6)], opset=11, outputs=3, axis=1)
     check_node("Split", [x], opset=11, outputs=2, axis=1, split=[2, 5])
@@ -71,7 +71,9 @@ def test_split(check_node: Check) -> None:
         ([3, 9], [1, 99], [0, 1], None),
     ],
 )
-def test_slice(check_node: Check, starts: list[int], ends: list[int], axes: Any, steps: Any) -> None:
+def test_slices_agree_as_inputs_and_as_attributes(
+    check_node: Check, starts: list[int], ends: list[int], axes: Any, steps: Any
+) -> None:
     x = floats(4, 5, 6)
     consts = [None if values is None else ints(*values) for values in (starts, ends, axes, steps)]
     picked = [slice(None)] * 3
@@ -91,7 +93,7 @@ def test_tile_expand_where(check_node: Check) -> None:
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
-def test_pad(check_node: Check, mode: str) -> None:
+def test_padding_agrees_in_every_opset(check_node: Check, mode: str) -> None:
     x = floats(1, 2, 5, 6)
     check_node("Pad", [x], opset=10, mode=mode, pads=[0, 0, 1, 2, 0, 0, 3, 0])
     check_node("Pad", [x], [ints(0, 0, 1, 2, 0, 0, 3, 0)], opset=13, mode=mode)
@@ -111,7 +113,7 @@ def test_depth_and_space(check_node: Check, mode: str) -> None:
     check_node("SpaceToDepth", [floats(2, 3, 4, 6)], blocksize=2)
 
 
-def test_gather(check_node: Check) -> None:
+def test_gathers_agree_with_negative_indices(check_node: Check) -> None:
     x = floats(5, 4, 3)
     check_node("Gather", [x], [ints([0, -1], [2, 3])], axis=1)
     check_node("Gather", [x], [np.array(-2)], axis=1)
@@ -126,12 +128,12 @@ def test_gather_elements_and_nd(check_node: Check) -> None:
     check_node("GatherND", [x, ints([[1], [0]], [[3], [2]], [[0], [0]])], batch_dims=1)
 
 
-def test_one_hot(check_node: Check) -> None:
+def test_one_hot_agrees_with_negative_indices(check_node: Check) -> None:
     check_node("OneHot", [ints([0, 2], [-1, 1])], [np.array(3), np.array([-1.0, 2.0], np.float32)], axis=1)
 
 
 @pytest.mark.parametrize("upper", [0, 1])
-def test_trilu(check_node: Check, upper: int) -> None:
+def test_triangles_agree_off_the_diagonal(check_node: Check, upper: int) -> None:
     check_node("Trilu", [floats(2, 3, 4)], [np.array(1)], upper=upper)
 
 
@@ -216,7 +218,7 @@ def test_scatter_of_computed_updates(make_model: Make, run_model: Check) -> None
 
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize("axis", [0, -1])
-def test_top_k(check_node: Check, largest: int, axis: int) -> None:
+def test_ties_of_top_k_go_to_the_lower_position(check_node: Check, largest: int, axis: int) -> None:
     x = RNG.integers(0, 4, (5, 6)).astype(np.float32)  # few distinct values: ties go to the lower position
     check_node("TopK", [x], [ints(3)], outputs=2, largest=largest, axis=axis, opset=11)
     check_node("TopK", [floats(2, 7)], opset=9, outputs=2, k=4)

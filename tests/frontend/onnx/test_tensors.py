@@ -53,7 +53,7 @@ def test_typed_narrow_tensors(kind: int) -> None:
     np.testing.assert_array_equal(array_of(tensor, None, "initializer").astype(np.float32), np.float32(values))
 
 
-def test_text() -> None:
+def test_tensors_of_text_are_decoded() -> None:
     tensor = numpy_helper.from_array(np.array([["a", "é"], ["", "long"]], object), "t")
     found = array_of(tensor, None, "initializer")
     assert found.dtype == object

@@ -162,12 +162,12 @@ def check(layer: Any, folder: Path, x: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions(name: str, tmp_path: Path) -> None:
+def test_functions_agree_with_paddle(name: str, tmp_path: Path) -> None:
     check(Of(FUNCTIONS[name]), tmp_path, rng.uniform(-2, 2, IMAGE).astype("f"))
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_layers(name: str, tmp_path: Path) -> None:
+def test_layers_agree_with_paddle(name: str, tmp_path: Path) -> None:
     make, shape = LAYERS[name]
     check(make(), tmp_path, rng.uniform(-2, 2, shape).astype("f"))
 
@@ -199,7 +199,7 @@ def old_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, *LAYERS])
-def test_older_programs(name: str, old_programs: Path) -> None:
+def test_older_programs_agree_with_recorded_results(name: str, old_programs: Path) -> None:
     folder = old_programs / name.replace(" ", "_")
     if not (folder / "values.npz").is_file():
         pytest.skip(f"Paddle {paddle.__version__} does not write this as an older program")

@@ -117,11 +117,11 @@ def test_what_is_wrong_is_told(program: bytes, parameters: bytes, error: type[Ex
 
 
 @pytest.mark.parametrize(("program", "least"), [(PIR, 150), (LEGACY, 100)], ids=["pir", "legacy"])
-def test_mutated_programs(program: bytes, least: int) -> None:
+def test_mutated_programs_are_refused_or_read(program: bytes, least: int) -> None:
     assert refused(lambda contents: from_paddle(contents, PARAMETERS), mutations(program, 250)) > least
 
 
-def test_mutated_parameters() -> None:
+def test_mutated_parameters_are_refused_or_read() -> None:
     assert refused(lambda contents: from_paddle(PIR, contents), mutations(PARAMETERS, 150)) > 60
 
 

@@ -36,7 +36,7 @@ def compare(model: bytes, feeds: list[np.ndarray], tolerance: float = 2e-5) -> N
 @pytest.mark.parametrize(
     ("overlap", "least", "sigma"), [(0.5, 0.2, None), (0.3, 0.0, 0.0), (0.7, 0.1, 0.4), (1.0, 0.3, 0.2)]
 )
-def test_suppression(most: int, overlap: float, least: float, sigma: float | None) -> None:
+def test_suppression_agrees_with_litert(most: int, overlap: float, least: float, sigma: float | None) -> None:
     corners = rng.uniform(0, 1, (25, 4)).astype(np.float32)
     corners[3] = corners[4]
     corners[5, 2] = corners[5, 0]  # a box without area

@@ -18,7 +18,7 @@ if not MODELS.is_dir():
 
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*/*.tflite")), ids=lambda path: path.stem)
-def test_model_agrees(path: Path) -> None:
+def test_a_trained_model_agrees_with_litert(path: Path) -> None:
     kind = interpreter.OpResolverType.BUILTIN_REF
     run = interpreter.Interpreter(str(path), experimental_op_resolver_type=kind)
     run.allocate_tensors()

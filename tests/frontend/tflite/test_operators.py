@@ -395,7 +395,9 @@ GROUPS = (unary, binary, products, pools, normalizations, reductions, shapes, qu
 @pytest.mark.parametrize(
     ("name", "inputs", "outputs", "options", "keywords"), [entry for group in GROUPS for entry in group()]
 )
-def test_operator(name: str, inputs: list[T], outputs: list[T], options: Any, keywords: dict[str, Any]) -> None:
+def test_each_operator_agrees_with_litert(
+    name: str, inputs: list[T], outputs: list[T], options: Any, keywords: dict[str, Any]
+) -> None:
     check(single(name, inputs, outputs, options), **keywords)
 
 

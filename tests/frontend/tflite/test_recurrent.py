@@ -129,7 +129,9 @@ CASES = [*plain(), *lstms(), *svdfs()]
 
 
 @pytest.mark.parametrize(("name", "inputs", "outputs", "options", "keywords"), CASES)
-def test_operator(name: str, inputs: list[T | None], outputs: list[T], options: Any, keywords: dict[str, Any]) -> None:
+def test_each_recurrent_operator_agrees_over_several_runs(
+    name: str, inputs: list[T | None], outputs: list[T], options: Any, keywords: dict[str, Any]
+) -> None:
     check(single(name, inputs, outputs, options), **{"runs": 3, **keywords})
 
 

@@ -56,7 +56,7 @@ CASES: list[tuple[str, list[np.ndarray], np.ndarray, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "inputs", "wanted", "options"), CASES)
-def test_operator(name: str, inputs: list[np.ndarray], wanted: np.ndarray, options: Any) -> None:
+def test_each_operator_agrees_with_numpy(name: str, inputs: list[np.ndarray], wanted: np.ndarray, options: Any) -> None:
     tensors = [T(value.shape, str(value.dtype)) for value in inputs]
     model = single(f"STABLEHLO_{name}", tensors, [T(wanted.shape, str(wanted.dtype))], options)
     module, specs = from_tflite(model)

@@ -64,7 +64,7 @@ def with_body(name: str, inputs: list[T], outputs: list[T], options: Any, *graph
         ([-2, -1], [-1, 3], [1, 2]),
     ],
 )
-def test_pad(low: list[int], high: list[int], inside: list[int]) -> None:
+def test_padding_inside_and_outside_agrees(low: list[int], high: list[int], inside: list[int]) -> None:
     x = floats(3, 4)
     options = {"edgePaddingLow": low, "edgePaddingHigh": high, "interiorPadding": inside}
     shape = [low[i] + high[i] + n + (n - 1) * inside[i] for i, n in enumerate(x.shape)]
@@ -106,7 +106,7 @@ def test_gather_of_single_elements() -> None:
 
 
 @pytest.mark.parametrize("function", ["STABLEHLO_ADD", "STABLEHLO_MAXIMUM", "STABLEHLO_MULTIPLY", "second"])
-def test_scatter(function: str) -> None:
+def test_scattered_updates_are_combined_by_their_body(function: str) -> None:
     x, positions, updates = floats(5, 3), np.array([[0], [3], [7]], np.int32), floats(3, 3)
     options = {"updateWindowDims": [1], "insertedWindowDims": [0], "scatterDimsToOperandDims": [0],
                "indexVectorDim": 1, "updateComputationSubgraphIndex": 1}  # fmt: skip
@@ -120,7 +120,7 @@ def test_scatter(function: str) -> None:
     compare(model, [x, positions, updates], [wanted])
 
 
-def test_dot_general() -> None:
+def test_general_products_agree_with_einsum() -> None:
     a, b = floats(2, 3, 4, 5), floats(5, 2, 6, 3)
     options = {"lhsBatchingDimensions": [0], "rhsBatchingDimensions": [1], "lhsContractingDimensions": [3, 1],
                "rhsContractingDimensions": [0, 3]}  # fmt: skip
@@ -129,7 +129,7 @@ def test_dot_general() -> None:
 
 
 @pytest.mark.parametrize("reversal", [False, True])
-def test_convolution(reversal: bool) -> None:
+def test_grouped_convolutions_agree_with_numpy(reversal: bool) -> None:
     x, w = floats(1, 6, 7, 4), floats(3, 2, 2, 8)  # NHWC data of two groups, HWIO kernel
     options = {
         "windowStrides": [2, 1], "padding": [1, 0, 0, 2], "lhsDilation": [1, 2], "rhsDilation": [1, 2],
@@ -162,7 +162,7 @@ def test_convolution(reversal: bool) -> None:
     ("name", "function"),
     [("STABLEHLO_ADD", np.sum), ("MUL", np.prod), ("STABLEHLO_MAXIMUM", np.max), ("MINIMUM", np.min)],
 )
-def test_reduce(name: str, function: Any) -> None:
+def test_reductions_by_bodies_agree_with_numpy(name: str, function: Any) -> None:
     x = floats(3, 4, 5)
     chosen = ("StablehloReduceOptions", {"dimensions": [0, 2], "bodySubgraphIndex": 1})
     start = {"STABLEHLO_ADD": 0.5, "MUL": 2.0, "STABLEHLO_MAXIMUM": 0.1, "MINIMUM": -0.1}[name]

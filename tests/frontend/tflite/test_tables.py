@@ -42,7 +42,7 @@ def plain(values: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("to_text", [False, True])
-def test_tables(to_text: bool) -> None:
+def test_tables_in_both_directions_agree_with_litert(to_text: bool) -> None:
     words, numbers = T((3,), "string", WORDS), T((3,), "int64", NUMBERS)
     if to_text:
         model = table_model(numbers, words, T((4,), "int64"), T((1,), "string", ["?"]))

@@ -63,7 +63,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_gradients_agree(name: str) -> None:
+def test_gradients_agree_with_eager_mode(name: str) -> None:
     function, shapes = CASES[name]
     torch._dynamo.reset()
     torch.manual_seed(0)

@@ -35,7 +35,7 @@ def image(extents: tuple[int, int]) -> Any:
 @pytest.mark.parametrize("smooth", [False, True])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize(("given", "size"), SIZES)
-def test_exported(given: Any, size: Any, mode: str, smooth: bool, corners: bool) -> None:
+def test_exported_resizing_of_bytes_is_exact(given: Any, size: Any, mode: str, smooth: bool, corners: bool) -> None:
     module, x = Resize(size=size, mode=mode, antialias=smooth, align_corners=corners), image(given)
     (found,) = tw.compile(module, (x,)).run({"x": x.numpy()})
     np.testing.assert_array_equal(found, module(x).numpy())
@@ -45,7 +45,7 @@ def test_exported(given: Any, size: Any, mode: str, smooth: bool, corners: bool)
 @pytest.mark.parametrize(
     ("mode", "smooth", "most"), [("bilinear", True, 0), ("bicubic", True, 0), ("bilinear", False, 1)]
 )
-def test_compiled(mode: str, smooth: bool, most: int) -> None:
+def test_compiled_resizing_of_bytes_stays_within_a_unit(mode: str, smooth: bool, most: int) -> None:
     """Without antialias PyTorch itself decomposes it to floats, which round elsewhere, for any backend."""
     torch._dynamo.reset()
     module, x = Resize(size=(4, 20), mode=mode, antialias=smooth), image((9, 11))

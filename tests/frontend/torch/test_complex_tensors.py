@@ -65,7 +65,7 @@ CASES = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CASES)
-def test_agrees(name: str) -> None:
+def test_complex_programs_agree_with_eager_mode(name: str) -> None:
     function, given = CASES[name]
     expected = function(given)
     expected = expected if isinstance(expected, tuple) else (expected,)
@@ -113,7 +113,7 @@ def test_what_has_no_converter_is_named() -> None:
         from_pytorch(program)
 
 
-def test_torchscript(tmp_path: Any) -> None:
+def test_complex_programs_of_torchscript_agree(tmp_path: Any) -> None:
     def spectrum(x: Any) -> Any:
         lines = torch.stft(x, 16, 4, window=torch.ones(16), return_complex=True)
         return lines.abs(), lines * 2j

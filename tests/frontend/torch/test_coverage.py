@@ -123,7 +123,7 @@ def test_errors_of_the_program_are_its_own() -> None:
         torch.compile(first_of, backend=tilewright)(x)
 
 
-def test_the_report(caplog: Any) -> None:
+def test_the_report_counts_graphs_and_fallbacks(caplog: Any) -> None:
     def run(x: Any) -> Any:
         y = x + 1
         torch._dynamo.graph_break()
@@ -156,7 +156,7 @@ def test_nothing_of_a_program_was_compiled() -> None:
             again(*given)  # of which PyTorch remembers that it made nothing of its code
 
 
-def test_strict() -> None:
+def test_strict_programs_fail_instead_of_falling_back() -> None:
     x, strict = torch.randn(3), {"strict": True}
     torch.testing.assert_close(torch.compile(lambda x: x + 1, backend=tilewright, options=strict)(x), x + 1)
     for whole in (False, True):

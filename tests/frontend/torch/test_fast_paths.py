@@ -43,7 +43,7 @@ MASKS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("mask", MASKS)
-def test_encoder_layers(mask: str, norm_first: bool) -> None:
+def test_encoder_layers_agree_under_every_mask(mask: str, norm_first: bool) -> None:
     layer = torch.nn.TransformerEncoderLayer(
         8, 2, 12, activation="gelu" if norm_first else "relu", batch_first=True, norm_first=norm_first
     )

@@ -40,12 +40,12 @@ def test_as_input_of_a_model() -> None:
     np.testing.assert_array_equal(model.run({"x": lazy})[0], right)
 
 
-def test_by_dlpack() -> None:
+def test_a_negated_view_is_resolved_by_dlpack() -> None:
     lazy, right = negated()
     np.testing.assert_array_equal(Tensor.from_dlpack(lazy).numpy(), right)
 
 
-def test_as_weight() -> None:
+def test_a_negated_view_is_resolved_as_a_weight() -> None:
     lazy, right = negated()
     np.testing.assert_array_equal(tw.compile(Plus(lazy), (torch.zeros(4),))(np.zeros(4, "float32")), right)
 
@@ -59,7 +59,7 @@ def test_under_torch_compile(frozen: bool) -> None:
         np.testing.assert_array_equal(run(lazy).numpy(), 2 * right)
 
 
-def test_conjugates() -> None:
+def test_a_conjugated_view_is_resolved() -> None:
     torch._dynamo.reset()
     lazy = torch.complex(torch.arange(4.0), torch.ones(4)).conj()
     found = torch.compile(lambda x: x * 2, backend=tilewright)(lazy)

@@ -210,7 +210,7 @@ def test_all_unsupported_operators_are_listed() -> None:
     assert "ldl_factor" in str(caught.value) and "igamma" in str(caught.value) and "first" in str(caught.value)
 
 
-def test_files(tmp_path: Path) -> None:
+def test_files_that_are_no_programs_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "model"
     torch.export.save(torch.export.export(Call(torch.relu), (X,)), tmp_path / "model.pt2")
     (tmp_path / "model.pt2").rename(path)

@@ -45,7 +45,7 @@ def drawn(function: Any) -> tuple[np.ndarray, np.ndarray]:
         (lambda x: torch.empty_like(x).exponential_(2.0), 0.5, 0.5),
     ],
 )
-def test_distributions(function: Any, mean: float, deviation: float) -> None:
+def test_draws_have_mean_and_deviation_of_their_distribution(function: Any, mean: float, deviation: float) -> None:
     first, second = drawn(function)
     for values in (first, second):
         assert abs(values.mean() - mean) < 6 * deviation / values.size**0.5  # six standard errors
@@ -53,7 +53,7 @@ def test_distributions(function: Any, mean: float, deviation: float) -> None:
     assert (first != second).mean() > 0.3
 
 
-def test_orders() -> None:
+def test_random_orders_hold_every_number_once() -> None:
     first, second = drawn(lambda x: torch.randperm(200) + 0 * x.sum())
     assert sorted(first) == sorted(second) == list(range(200)) and (first != second).any()
 

@@ -68,6 +68,6 @@ def agree(function: Any, given: Any, most: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("name", [*CASES, *PLANES])
-def test_short_floats(name: str, dtype: Any) -> None:
+def test_programs_of_16_bit_floats_agree_to_a_rounding(name: str, dtype: Any) -> None:
     function, most = CASES.get(name) or PLANES[name]
     agree(function, (X if name in CASES else IMAGE).to(dtype), most)

@@ -138,7 +138,7 @@ def test_lists_of_tensors() -> None:
         torch.testing.assert_close(foreach_rules()[operator](*args), operator(*args))
 
 
-def test_a_scan() -> None:
+def test_a_scan_agrees_with_eager_mode() -> None:
     def run(x: Any) -> Any:
         return torch._higher_order_ops.scan(lambda c, z: (c * 0.9 + z, c.tanh() + z), torch.zeros_like(x[0]), x)
 

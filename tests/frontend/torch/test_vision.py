@@ -43,7 +43,7 @@ def boxes(count: int, size: float, seed: int = 0) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("threshold", [0.1, 0.5, 1.0])
-def test_nms(threshold: float) -> None:
+def test_nms_agrees_with_torchvision(threshold: float) -> None:
     check(lambda b, s: torch.ops.torchvision.nms(b, s, threshold), boxes(40, 10.0), torch.rand(40))
 
 
@@ -53,7 +53,7 @@ def test_nms_of_no_box() -> None:
 
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("ratio", [-1, 2])
-def test_roi_align(aligned: bool, ratio: int) -> None:
+def test_roi_align_agrees_with_torchvision(aligned: bool, ratio: int) -> None:
     rois = torch.cat([torch.randint(0, 2, (7, 1)).float(), boxes(7, 40.0)], 1)
     rois[0, 1:] = torch.tensor([3.0, 3.0, 3.5, 3.25])  # smaller than a pixel
     check(lambda x, r: torchvision.ops.roi_align(x, r, (3, 2), 0.25, ratio, aligned), torch.randn(2, 3, 10, 12), rois)
@@ -81,7 +81,7 @@ def test_regions_that_a_run_finds() -> None:
     check(found, torch.randn(1, 3, 10, 12), boxes(9, 20.0), torch.rand(9))
 
 
-def test_deform_conv2d() -> None:
+def test_deformable_convolutions_agree_with_torchvision() -> None:
     def moved(x, w, o, b):
         return torchvision.ops.deform_conv2d(x, o, w, b, stride=(2, 1), padding=(1, 1))
 

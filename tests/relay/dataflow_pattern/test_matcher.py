@@ -34,7 +34,7 @@ def conv() -> relay.Expr:
     return relay.nn.conv2d(relay.var("image", shape=(1, 3, 8, 8)), weights(4, 3, 3, 3), padding=(1, 1, 1, 1))
 
 
-def test_leaves() -> None:
+def test_leaves_match_by_name_and_kind() -> None:
     assert wildcard().match(X) and wildcard().match(relay.exp(X))
     assert is_var().match(X) and is_var("x").match(X)
     assert not is_var("y").match(X) and not is_var().match(relay.const(1))
@@ -47,7 +47,7 @@ def test_expressions_by_structure_and_variables_by_identity() -> None:
     assert is_expr(relay.const(2.0)).match(relay.const(2.0)) and not is_expr(relay.const(2.0)).match(relay.const(3.0))
 
 
-def test_calls() -> None:
+def test_calls_match_operator_and_arguments() -> None:
     pattern = is_op("exp")(is_op("sqrt")(wildcard()))
     assert pattern.match(relay.exp(relay.sqrt(X)))
     assert not pattern.match(relay.exp(X)) and not pattern.match(relay.sqrt(relay.exp(X)))
@@ -104,7 +104,7 @@ def test_let_if_and_functions() -> None:
     assert FunctionPattern(None, wildcard()).match(relay.Function([X, Y], X))
 
 
-def test_attributes() -> None:
+def test_attributes_match_by_value() -> None:
     assert is_op("nn.conv2d")(wildcard(), wildcard()).has_attr({"padding": (1, 1, 1, 1), "groups": 1}).match(conv())
     assert not has_attr({"groups": 2}).match(conv()) and not has_attr({"unheard": 1}).match(conv())
     elementwise = wildcard().has_attr({"TOpPattern": int(OpPattern.ELEMWISE)})(wildcard())
@@ -112,7 +112,7 @@ def test_attributes() -> None:
     assert has_attr({"Composite": "a"}).match(relay.Function([X], X, attrs={"Composite": "a"}))
 
 
-def test_types() -> None:
+def test_types_and_shapes_match_when_known() -> None:
     call = relay.exp(X)
     assert has_type(TensorType((2, 3))).match(call) and not has_type(TensorType((3, 2))).match(call)
     assert has_dtype("float32").match(call) and not has_dtype("int8", is_op("exp")(wildcard())).match(call)
@@ -121,7 +121,7 @@ def test_types() -> None:
     assert not has_shape((2, 3)).match(relay.exp(relay.var("untyped")))
 
 
-def test_options() -> None:
+def test_an_optional_operator_may_be_absent() -> None:
     pattern = is_op("nn.conv2d")(wildcard(), wildcard()).optional(lambda c: is_op("nn.relu")(c))
     assert pattern.match(conv()) and pattern.match(relay.nn.relu(conv()))
     assert not pattern.match(relay.exp(conv()))
@@ -135,7 +135,7 @@ def diamond(outside: bool = False, foreign: bool = False) -> relay.Expr:
     return relay.Tuple([joined, right]) if outside else joined
 
 
-def test_dominators() -> None:
+def test_a_dominator_matches_when_all_ways_pass_it() -> None:
     elementwise = wildcard().has_attr({"TOpPattern": int(OpPattern.ELEMWISE)})(wildcard())
     root = is_op("nn.conv2d")(wildcard(), wildcard())
     pattern = dominates(root, elementwise, is_op("add")(wildcard(), wildcard()))

@@ -119,7 +119,7 @@ def test_closures_capture_values_and_call_themselves() -> None:
     assert power_of_four == 81 and isinstance(closure, Closure)
 
 
-def test_references_change() -> None:
+def test_reads_of_a_reference_see_later_writes() -> None:
     r, a, u, b = relay.var("r"), relay.var("a"), relay.var("u"), relay.var("b")
     body: relay.Expr = relay.Tuple([a, b, r])
     steps = [

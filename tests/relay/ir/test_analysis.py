@@ -22,7 +22,7 @@ def test_free_bound_and_all_variables() -> None:
     assert analysis.free_vars(match) == [x] and analysis.bound_vars(match) == [w]
 
 
-def test_type_variables() -> None:
+def test_type_variables_are_listed_free_and_bound() -> None:
     a, b, c = (relay.TypeVar(name) for name in "ABC")
     x = relay.var("x", relay.FuncType([b, c], b, [c]))
     func = relay.Function([x], x, a, [a])
@@ -41,7 +41,7 @@ def test_every_node_is_visited_once_and_so_are_parameters() -> None:
     assert seen == [x, body, unused, func]
 
 
-def test_alpha_equality() -> None:
+def test_names_of_bound_variables_do_not_matter() -> None:
     x, y, free = relay.var("x", INT), relay.var("y", INT), relay.var("x", INT)
     assert analysis.alpha_equal(relay.Function([x], relay.add(x, free)), relay.Function([y], relay.add(y, free)))
     assert not analysis.alpha_equal(relay.add(x, x), relay.add(y, y))
@@ -59,7 +59,7 @@ def test_bind_by_name_or_object() -> None:
         analysis.bind(func, {"z": x})
 
 
-def test_unmatched_cases() -> None:
+def test_a_case_that_no_clause_matches_is_shown() -> None:
     mod = relay.parse("def @f(%x: List[int32]) { match? (%x) { Cons(_, Nil) => 1 } }", prelude_module())
     match = mod["f"].body
     assert isinstance(match, relay.Match)

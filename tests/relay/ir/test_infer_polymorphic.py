@@ -67,7 +67,7 @@ def test_recursion_of_a_global_function_without_a_result_type() -> None:
     assert mod["count"].func_type == FuncType([INT], INT)
 
 
-def test_mutual_recursion() -> None:
+def test_mutually_recursive_functions_are_typed() -> None:
     even, odd = relay.GlobalVar("even"), relay.GlobalVar("odd")
 
     def function(other: relay.GlobalVar, at_zero: bool) -> relay.Function:
@@ -110,7 +110,7 @@ def test_the_elements_of_an_empty_list_follow_from_a_later_use() -> None:
     assert type_of(relay.Call(nil, [])) == data.header(TupleType([]))
 
 
-def test_references() -> None:
+def test_references_are_typed_by_their_value() -> None:
     r, u = relay.var("r"), relay.var("u")
     body = relay.Let(
         r,
@@ -214,7 +214,7 @@ def errors() -> list[tuple[str, relay.Expr]]:
 
 
 @pytest.mark.parametrize("message, expr", errors())
-def test_errors(message: str, expr: relay.Expr) -> None:
+def test_ill_typed_expressions_are_refused(message: str, expr: relay.Expr) -> None:
     with pytest.raises(TypeMismatchError, match=message):
         type_of(expr)
 

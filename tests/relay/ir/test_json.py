@@ -61,7 +61,7 @@ def test_depth_is_no_limit() -> None:
     assert structural_equal(node, load_json(save_json(node)))
 
 
-def test_types_survive() -> None:
+def test_types_survive_the_json() -> None:
     a = relay.TypeVar("A")
     type_ = relay.FuncType([a, relay.RefType(relay.TupleType([]))], relay.TensorType((relay.Any(), 3), "int4"), [a])
     assert load_json(save_json(type_)) == type_
@@ -89,7 +89,7 @@ def broken(**changes: object) -> str:
         (broken(b64ndarrays=["AAAA"]), "this is no node JSON: the array is truncated"),
     ],
 )
-def test_errors(text: str, message: str) -> None:
+def test_damaged_json_is_a_model_error(text: str, message: str) -> None:
     with pytest.raises(ModelError, match=message):
         load_json(text)
 

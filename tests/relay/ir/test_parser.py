@@ -101,7 +101,7 @@ def test_attributes_left_out_take_their_defaults() -> None:
     assert isinstance(call, relay.Call) and call.attrs.axis == -1
 
 
-def test_attribute_values() -> None:
+def test_attributes_of_every_kind_survive_the_text() -> None:
     attributes = 'a=[1, -2, [0.5f]], b="q\\"\\\\", c=None, d={k=True}, e=1e-05f, f=Tensor[(n, ?), int8], g=n + 1'
     func = parse_expr(f"fn (%x: int32, {attributes}) {{ %x }}")
     assert isinstance(func, relay.Function)

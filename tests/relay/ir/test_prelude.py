@@ -65,7 +65,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("expression, expected", CASES)
-def test_functions(expression: str, expected: Any) -> None:
+def test_functions_of_the_prelude_agree_with_python(expression: str, expected: Any) -> None:
     assert run(expression) == expected
 
 
@@ -93,7 +93,7 @@ def test_on_top_of_a_module_and_from_python() -> None:
         _ = prelude.nothing
 
 
-def test_tensor_arrays() -> None:
+def test_tensor_arrays_have_functions_by_rank() -> None:
     prelude = Prelude()
     array = prelude.tensor_array("float32", 1)
     x = relay.var("x", shape=(3,))

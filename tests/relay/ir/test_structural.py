@@ -27,7 +27,7 @@ def test_everything_else_does() -> None:
     assert len({structural_hash(f) for f in variants}) == len(variants)
 
 
-def test_sharing_counts() -> None:
+def test_a_shared_node_differs_from_two_equal_ones() -> None:
     x = relay.var("x", shape=(2,))
     shared = relay.exp(x)
     assert not structural_equal(relay.add(shared, shared), relay.add(relay.exp(x), relay.exp(x)))

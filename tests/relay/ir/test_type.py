@@ -11,7 +11,7 @@ def test_types_compare_by_content() -> None:
     assert len({TupleType([TensorType((3,))]), TupleType([TensorType((3,))])}) == 1
 
 
-def test_spelling() -> None:
+def test_types_print_in_the_classic_spelling() -> None:
     vector, scalar = TensorType((3,), "float32"), TensorType((), "bool")
     assert str(FuncType([vector], TupleType([scalar]))) == "fn (Tensor[(3,), float32]) -> (bool,)"
 

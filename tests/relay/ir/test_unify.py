@@ -42,7 +42,7 @@ def test_a_hole_widens_where_its_dimensions_differ_and_all_that_is_linked_to_it(
     assert u.resolve(b) == TupleType([vector(ANY)])
 
 
-def test_polymorphic_types() -> None:
+def test_polymorphic_types_unify_up_to_names() -> None:
     u, a, b = Unifier(), TypeVar("A"), TypeVar("B")
     identity = FuncType([a], a, [a])
     assert u.unify(identity, FuncType([b], b, [b])) == identity

@@ -52,7 +52,7 @@ def test_a_transposed_convolution_is_counted_by_its_data() -> None:
     assert cost(body, data, kernel) == 2 * 8 * 5 * 5 * 4 * 2 * 2
 
 
-def test_matrix_products() -> None:
+def test_products_cost_two_operations_a_term() -> None:
     data, weight = var("x", 3, 7, 20), var("w", 11, 20)
     assert cost(relay.op.nn.dense(data, weight), data, weight) == 2 * 3 * 7 * 11 * 20
     a, b = var("a", 4, 5, 6), var("b", 4, 7, 6)

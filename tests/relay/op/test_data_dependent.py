@@ -102,7 +102,7 @@ def test_argwhere_and_unique() -> None:
     np.testing.assert_array_equal(run(op.unique(const(data), is_sorted=False))[0], [3, 1, 0])
 
 
-def test_sparse_lists() -> None:
+def test_sparse_lists_are_filled_and_reshaped() -> None:
     indices, values = const(np.array([[0, 1], [0, 3], [2, 0], [3, 1]])), f(4)
     rows, filled, empty = run(op.sparse_fill_empty_rows(indices, values, ints(5, 6), const(9.0)))
     np.testing.assert_array_equal(rows[:, 0], [0, 0, 1, 2, 3, 4])
@@ -113,7 +113,7 @@ def test_sparse_lists() -> None:
     np.testing.assert_array_equal(positions @ [12, 1], indices.data @ [6, 1])
 
 
-def test_sparse_transpose() -> None:
+def test_a_sparse_matrix_is_transposed() -> None:
     dense = np.array([[0, 1, 2], [3, 0, 0], [0, 4, 0]], "float32")
     rows, columns = np.nonzero(dense)
     starts = np.searchsorted(rows, np.arange(4)).astype("int32")
@@ -168,7 +168,7 @@ def test_regions_that_are_too_small_are_enlarged_and_come_last() -> None:
     np.testing.assert_allclose(found[:, 1:], [[16, 0, 31, 15], [-2, -2, 17, 17]], atol=1e-4)
 
 
-def test_all_classes() -> None:
+def test_boxes_of_all_classes_are_suppressed_by_class() -> None:
     boxes, scores = const(BOXES[:, :, 2:]), const(np.stack([BOXES[0, :, 1], BOXES[0, ::-1, 1]])[None])
     rows, count = run(op.vision.all_class_non_max_suppression(boxes, scores, 10, 0.5, 0.3))
     np.testing.assert_array_equal(rows[: count[0]], [[0, 0, 0], [0, 0, 4], [0, 1, 4], [0, 1, 3], [0, 1, 2]])
@@ -197,7 +197,7 @@ def test_threefry_against_its_published_vectors() -> None:
     assert [hex(v) for v in threefry2x64(ones, ones[None])[0]] == ["0xe02cb7c4d95d277a", "0xd06633d0893b8b68"]
 
 
-def test_random_numbers() -> None:
+def test_random_numbers_follow_from_their_key() -> None:
     key = op.random.threefry_key(7)
     after, numbers = run(op.random.uniform(key, (50, 40), low=-1.0, high=3.0))
     assert numbers.min() >= -1 and numbers.max() < 3 and abs(numbers.mean() - 1) < 0.1
@@ -223,7 +223,7 @@ def test_storage_by_hand() -> None:
         run(alloc_tensor(block, const(np.int64(80)), ints(2, 3), (2, 3), "float32"), compiled=False)
 
 
-def test_errors() -> None:
+def test_shapes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match=r"24 elements of shape \(4, 6\) do not fill \[5, 5\]"):
         run(op.dyn.reshape(X, ints(5, 5)), compiled=False)
     with pytest.raises(InputError, match=r"\(4, 6\) does not broadcast to \[4, 5\]"):

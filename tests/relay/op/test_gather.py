@@ -15,12 +15,12 @@ X = np.arange(60, dtype="float32").reshape(3, 4, 5)
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_take(check, axis, dtype):
+def test_take_agrees_with_numpy(check, axis, dtype):
     for indices in (np.array([[0, 2], [-1, 1]]), np.array([1]), np.array(2)):
         check(op.take(const(X), const(indices.astype(dtype)), axis, "from_back"), np.take(X, indices, axis))
 
 
-def test_take_modes(check):
+def test_indices_out_of_range_follow_the_mode(check):
     out_of_range = np.array([7, -9, 2])
     check(op.take(const(X), const(out_of_range), 0), X[[2, 0, 2]])
     check(op.take(const(X), const(np.array([-1, -2, 5])), 0), X[[0, 0, 2]])
@@ -30,14 +30,14 @@ def test_take_modes(check):
     check(op.take(const(X), const(np.array([59, 3]))), np.array([59.0, 3.0]))
 
 
-def test_gather(check, onnxruntime_node):
+def test_gather_agrees_with_onnxruntime(check, onnxruntime_node):
     indices = np.random.default_rng(1).integers(-4, 4, (3, 6, 5))
     (expected,) = onnxruntime_node("GatherElements", [X, indices], axis=1)
     check(op.gather(const(X), 1, const(indices)), expected)
 
 
 @pytest.mark.parametrize(("depth", "batch_dims"), [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)])
-def test_gather_nd(check, onnxruntime_node, depth, batch_dims):
+def test_gather_nd_agrees_with_onnxruntime(check, onnxruntime_node, depth, batch_dims):
     rng = np.random.default_rng(depth)
     shape = (*X.shape[:batch_dims], 2, depth)
     limits = X.shape[batch_dims : batch_dims + depth]
@@ -47,14 +47,14 @@ def test_gather_nd(check, onnxruntime_node, depth, batch_dims):
     check(op.gather_nd(const(X), const(first), batch_dims), expected)
 
 
-def test_one_hot(check, onnxruntime_node):
+def test_one_hot_agrees_with_onnxruntime(check, onnxruntime_node):
     indices = np.array([[0, 2], [-1, 1]])
     for axis in (-1, 0, 1):
         (expected,) = onnxruntime_node("OneHot", [indices, np.array(4), np.array([0.5, 3.0], "float32")], axis=axis)
         check(op.one_hot(const(indices), 3.0, 0.5, 4, axis), expected)
 
 
-def test_type_errors():
+def test_indices_that_do_not_fit_are_refused():
     with pytest.raises(TypeMismatchError, match="indices must be integers"):
         type_of(op.take(const(X), const(np.array([0.5], "float32")), 0))
     with pytest.raises(TypeMismatchError, match="mode 'nearest'; known: clip, from_back, wrap, fast"):

@@ -26,7 +26,7 @@ DIFFERENTIABLE = [
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
-def test_gradient(name):
+def test_each_gradient_agrees_with_differences(name):
     """For each case of the operator; without a case this fails."""
     rng = np.random.default_rng(5)
     for call in CASES[name]:

@@ -27,7 +27,7 @@ NEAREST = [(mode, scales) for mode in MODES for scales in SCALES if mode != "hal
 
 
 @pytest.mark.parametrize(("mode", "scales"), NEAREST)
-def test_nearest(check, onnxruntime_node, mode, scales):
+def test_nearest_neighbours_agree_with_onnxruntime(check, onnxruntime_node, mode, scales):
     x = np.random.default_rng(1).standard_normal((1, 2, 5, 7)).astype("float32")
     for rounding in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
         expected = resized(
@@ -52,7 +52,7 @@ def test_nearest(check, onnxruntime_node, mode, scales):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("method", ["linear", "cubic"])
-def test_interpolation(check, onnxruntime_node, mode, scales, method):
+def test_interpolation_agrees_with_onnxruntime(check, onnxruntime_node, mode, scales, method):
     x = np.random.default_rng(2).standard_normal((1, 2, 5, 7)).astype("float32")
     for exclude in (0, 1) if method == "cubic" else (0,):
         expected = resized(
@@ -76,7 +76,7 @@ def test_interpolation(check, onnxruntime_node, mode, scales, method):
         check(call, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_blocked_layout(check):
+def test_blocked_images_resize_as_plain_ones(check):
     x = np.random.default_rng(3).standard_normal((1, 4, 3, 3)).astype("float32")
     blocked = const(layout_transform(x, "NCHW", "NCHW2c"))
     for method in ("nearest_neighbor", "linear"):
@@ -95,7 +95,7 @@ def test_whole_factors_use_integer_arithmetic():
     assert integer_step(nearest_indices(5, 7, 1.4, "half_pixel", "floor")) is None
 
 
-def test_type_errors():
+def test_unknown_methods_are_refused_with_the_known_ones():
     x = const(np.zeros((1, 1, 4, 4), "float32"))
     with pytest.raises(TypeMismatchError, match="method='nearest'; known: nearest_neighbor, linear, cubic"):
         type_of(op.image.resize2d(x, 8, method="nearest"))

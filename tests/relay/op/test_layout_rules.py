@@ -9,7 +9,7 @@ from tilewright.relay.op import layout_rules as rules
 IMAGE = TensorType((1, 32, 6, 6))
 
 
-def test_channel_block() -> None:
+def test_the_block_of_channels_is_read_from_the_layout() -> None:
     assert [rules.channel_block(layout) for layout in ("NCHW16c", "NCHW1c", "NCHW", None)] == [16, 1, 0, 0]
 
 
@@ -23,7 +23,7 @@ def test_follow_input_needs_a_blocked_input() -> None:
     "shape,wanted",
     [((32, 1, 1), "NCHW16c"), ((6, 6), "NCHW1c"), ((1,), None), ((), None), ((1, 32, 1, 6), "NCHW16c")],
 )
-def test_broadcast_operands(shape: tuple[int, ...], wanted: str | None) -> None:
+def test_operands_of_a_broadcast_follow_its_layout(shape: tuple[int, ...], wanted: str | None) -> None:
     choice = rules.follow_broadcast(relay.Attrs(), [None, "NCHW16c"], [TensorType(shape), IMAGE], None)
     assert choice is not None and choice.inputs == (wanted, "NCHW16c")
 

@@ -36,7 +36,7 @@ def turned(matrix: Any) -> Any:
 
 
 @pytest.mark.parametrize("upper", [False, True])
-def test_cholesky(upper: bool) -> None:
+def test_the_cholesky_factor_multiplies_to_the_matrix(upper: bool) -> None:
     factor, info = results(lambda a: linalg.cholesky(a, upper=upper), SYMMETRIC)
     close(turned(factor) @ factor if upper else factor @ turned(factor), SYMMETRIC)
     assert not info.any() and info.dtype == np.int32
@@ -48,7 +48,7 @@ def test_cholesky_counts_the_minor_that_is_not_positive() -> None:
 
 
 @pytest.mark.parametrize("mode", ["reduced", "complete"])
-def test_qr(mode: str) -> None:
+def test_qr_multiplies_to_the_matrix_and_q_is_orthogonal(mode: str) -> None:
     q, r = results(lambda a: linalg.qr(a, mode=mode), TALL)
     close(q @ r, TALL)
     close(turned(q) @ q, np.broadcast_to(np.eye(q.shape[-1]), (2, q.shape[-1], q.shape[-1])))
@@ -60,7 +60,7 @@ def test_reflectors_give_the_columns_of_qr() -> None:
     close(q @ np.triu(reflectors)[:, :3], TALL)
 
 
-def test_svd() -> None:
+def test_the_singular_value_decomposition_multiplies_to_the_matrix() -> None:
     u, s, vt = results(linalg.svd, TALL)
     close((u * s[:, None]) @ vt, TALL)
 
@@ -88,7 +88,7 @@ def test_lu_with_its_permutation(data: np.ndarray) -> None:
     assert not info.any()
 
 
-def test_solutions() -> None:
+def test_solutions_satisfy_their_systems() -> None:
     right = DATA[..., :2]
     found, info = results(linalg.solve, DATA, right)
     close(DATA @ found, right)
@@ -105,7 +105,7 @@ def test_a_singular_matrix_has_no_solution() -> None:
     assert np.isnan(found[1]).all() and info.tolist() == [0, 2]
 
 
-def test_least_squares() -> None:
+def test_least_squares_agree_with_numpy() -> None:
     right = np.random.default_rng(2).standard_normal((2, 5, 1))
     found, rank, values = results(linalg.lstsq, TALL, right)
     close(turned(TALL) @ (TALL @ found - right), 0)

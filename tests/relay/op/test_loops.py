@@ -63,7 +63,7 @@ def test_orders_of_what_is_already_in_order_or_all_equal() -> None:
         np.testing.assert_array_equal(found, sort_reference.argsort(x, 0, False)[:50])
 
 
-def test_symbolic_sizes() -> None:
+def test_kernels_of_loops_take_symbolic_sizes() -> None:
     n, m = te.size_var("n"), te.size_var("m")
     x, rows = values((6, 4), "float32"), np.sort(values((3, 8), "int32"))
     order = compiled(lambda v: op.argsort(v, axis=0), x, shapes=[(n, m)])
@@ -83,7 +83,7 @@ def test_symbolic_sizes() -> None:
 
 @pytest.mark.parametrize("right", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
-def test_searchsorted(right: bool, dtype: str) -> None:
+def test_searchsorted_agrees_with_numpy_at_any_length(right: bool, dtype: str) -> None:
     for size in (0, 1, 2, 1000):
         row, wanted = (
             np.sort(values((max(size, 8),), "int32"))[:size].astype(dtype),
@@ -95,7 +95,7 @@ def test_searchsorted(right: bool, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
 @pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)])
-def test_running_sums(dtype: str, exclusive: bool, reverse: bool) -> None:
+def test_running_sums_agree_with_numpy(dtype: str, exclusive: bool, reverse: bool) -> None:
     for shape, axis in (((300,), -1), ((33, 2, 17), -3), ((3, 40, 5), 1)):
         x = (RNG.standard_normal(shape) * 3).astype(dtype)
         source = np.flip(x, axis) if reverse else x
@@ -107,7 +107,7 @@ def test_running_sums(dtype: str, exclusive: bool, reverse: bool) -> None:
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
-def test_running_products(exclusive: bool) -> None:
+def test_running_products_agree_with_numpy(exclusive: bool) -> None:
     for shape, axis in (((30,), 0), ((4, 20), 1), ((20, 4), 0)):
         x = RNG.uniform(0.5, 1.5, shape).astype("float32")
         expected = np.cumprod(x, axis) / (x if exclusive else 1)

@@ -36,7 +36,7 @@ def test_every_operator_has_a_case():
 
 
 @pytest.mark.parametrize("name", COMPILED)
-def test_kernel(name):
+def test_each_kernel_agrees_with_its_reference(name):
     target = Target("cpu")
     functions, runs = [], []
     for number, call in enumerate(CASES[name]):
@@ -56,7 +56,7 @@ def test_kernel(name):
 
 
 @pytest.mark.parametrize("name", COMPOSITE)
-def test_expansion(name):
+def test_each_expansion_equals_its_operator(name):
     """A composite operator equals what it is written in, whose operators are checked above."""
     for call in CASES[name]:
         expected = flatten(call_reference(_typed(call), [_value(arg) for arg in call.args]))
@@ -117,4 +117,4 @@ LOOPS = [
 def test_kernels_that_count_in_64_bits(name, monkeypatch):
     """As for tensors of 2**30 elements, but small."""
     monkeypatch.setattr(lower, "WIDE", 0)
-    test_kernel(name)
+    test_each_kernel_agrees_with_its_reference(name)

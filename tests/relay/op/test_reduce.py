@@ -16,7 +16,7 @@ AXES = [None, 0, -1, (0, 2), (1,), ()]
 
 @pytest.mark.parametrize("name", ["sum", "mean", "prod", "max", "min"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64"])
-def test_numeric(check, name, dtype):
+def test_reductions_agree_with_numpy(check, name, dtype):
     x = (RNG.integers(-3, 4, (2, 3, 4)) + (0.25 if "f" in dtype else 0)).astype(dtype)
     for axis in AXES:
         for keepdims in (False, True):
@@ -27,7 +27,7 @@ def test_numeric(check, name, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8"])
-def test_of_nothing(check, dtype):
+def test_reductions_of_nothing_return_the_neutral_element(check, dtype):
     """The number that every other replaces."""
     x = np.zeros((0, 3), dtype)
     ends = (-np.inf, np.inf) if "f" in dtype else (np.iinfo(dtype).min, np.iinfo(dtype).max)
@@ -40,7 +40,7 @@ def test_exclude_reduces_over_the_other_axes(check):
     check(op.sum(const(x), axis=1, exclude=True), x.sum((0, 2)))
 
 
-def test_bool(check):
+def test_all_and_any_agree_with_numpy(check):
     x = RNG.random((3, 4)) < 0.7
     for axis in (None, 0, 1):
         check(op.all(const(x), axis), np.all(x, axis))
@@ -49,7 +49,7 @@ def test_bool(check):
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
-def test_arg(check, name, dtype):
+def test_positions_of_extrema_agree_with_numpy_in_ties(check, name, dtype):
     x = RNG.integers(0, 3, (3, 4, 5)).astype(dtype)  # many ties
     function = getattr(np, name)
     for axis in (None, 0, 1, -1):
@@ -65,7 +65,7 @@ def test_arg_of_worst_values_is_a_valid_index(check):
     check(op.argmax(const(x), 1, select_last_index=True), np.full(2, 2))
 
 
-def test_bad_axis():
+def test_bad_axes_and_types_are_refused():
     with pytest.raises(TypeMismatchError, match="axis 3 is out of range for 2 dimensions"):
         type_of(op.sum(const(np.zeros((2, 2), "float32")), axis=3))
     with pytest.raises(TypeMismatchError, match="not bool"):

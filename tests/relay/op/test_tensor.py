@@ -48,7 +48,7 @@ UNARY = {
 
 @pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_float_unary(check, name, dtype):
+def test_unary_functions_of_floats_agree_with_numpy(check, name, dtype):
     positive = name in ("log", "sqrt", "rsqrt")
     x = draw((3, 5), dtype, low=0.1 if positive else -1.4, high=4 if positive else 1.4)
     tolerance = 4e-3 if dtype == "float16" else 1e-6
@@ -56,7 +56,7 @@ def test_float_unary(check, name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int32", "int64", "int8"])
-def test_sign_functions(check, dtype):
+def test_signs_and_magnitudes_agree_with_numpy(check, dtype):
     x = draw((4, 4), dtype)
     check(op.abs(const(x)), np.abs(x))
     check(op.negative(const(x)), -x)
@@ -64,7 +64,7 @@ def test_sign_functions(check, dtype):
     check(op.copy(const(x)), x)
 
 
-def test_special_values(check):
+def test_nan_and_infinities_are_classified(check):
     x = np.array([np.nan, np.inf, -np.inf, 0.0, 1.0], np.float32)
     check(op.isnan(const(x)), np.isnan(x))
     check(op.isinf(const(x)), np.isinf(x))
@@ -100,14 +100,14 @@ SHAPES = [((3, 4), (3, 4)), ((2, 3, 4), (4,)), ((2, 1, 4), (3, 1)), ((), (2, 2))
 
 @pytest.mark.parametrize("name", ARITHMETIC)
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "uint8"])
-def test_binary(check, name, dtype):
+def test_arithmetic_agrees_with_numpy_over_broadcasts(check, name, dtype):
     for seed, (left, right) in enumerate(SHAPES):
         a, b = draw(left, dtype, seed), draw(right, dtype, seed + 50)
         check(getattr(op, name)(const(a), const(b)), ARITHMETIC[name](a, b))
 
 
 @pytest.mark.parametrize("dtype", INTS)
-def test_integer_division(check, dtype):
+def test_integer_division_truncates_and_floors(check, dtype):
     a, b = draw((40,), dtype, 1, -9, 9), draw((40,), dtype, 2, 1, 5)
     b = np.where(np.arange(40) % 2, b, b if dtype == "uint8" else -b).astype(dtype)
     wide = a.astype(np.int64), b.astype(np.int64)
@@ -117,7 +117,7 @@ def test_integer_division(check, dtype):
     check(op.floor_mod(const(a), const(b)), (wide[0] % wide[1]).astype(dtype))
 
 
-def test_float_division(check):
+def test_division_of_floats_agrees_with_numpy(check):
     a, b = draw((30,), seed=1), draw((30,), seed=2)
     check(op.divide(const(a), const(b)), a / b)
     check(op.mod(const(a), const(b)), np.fmod(a, b), atol=1e-5)
@@ -142,13 +142,13 @@ def test_logic_and_bits(check):
     check(op.right_shift(const(x), const(y)), x >> y)
 
 
-def test_where(check):
+def test_where_broadcasts_its_three_operands(check):
     condition, x, y = draw((3, 1), "bool"), draw((4,)), draw((2, 1, 1))
     check(op.where(const(condition), const(x), const(y)), np.where(condition, x, y))
     check(op.where(const(condition), 0.5, const(x)), np.where(condition, np.float32(0.5), x))
 
 
-def test_constructors(check):
+def test_constructors_agree_with_numpy(check):
     check(op.full(2.5, (2, 3)), np.full((2, 3), 2.5))
     check(op.full(const(np.int64(7)), (2,), "int32"), np.full(2, 7, "int32"))
     check(op.zeros((2, 2), "int64"), np.zeros((2, 2)))

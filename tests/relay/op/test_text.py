@@ -45,7 +45,7 @@ def test_what_a_table_lacks_without_a_default() -> None:
         results(lambda x: text.look_up(x, ["ham"], [3], None), WORDS)
 
 
-def test_tokens() -> None:
+def test_tokens_are_split_lowered_and_joined() -> None:
     column = WORDS.reshape(-1)
     (found,) = results(lambda x: text.tokens(x, lower=True, strip=True, split="whitespace", ngrams=[2, 1]), column)
     assert found.tolist() == [

@@ -31,13 +31,13 @@ def counting(*shape, dtype="float32"):
         ((), (1, 1)),
     ],
 )
-def test_reshape(check, shape, newshape):
+def test_reshape_agrees_with_numpy(check, shape, newshape):
     for dtype in ("float32", "int64", "bool"):
         x = counting(*shape, dtype=dtype)
         check(op.reshape(const(x), newshape), x.reshape(newshape))
 
 
-def test_axes(check):
+def test_axes_are_permuted_added_and_removed(check):
     x = counting(2, 3, 4)
     check(op.transpose(const(x)), x.T)
     check(op.transpose(const(x), (1, -1, 0)), x.transpose(1, 2, 0))
@@ -63,7 +63,7 @@ def test_axes(check):
         ("C", "C4c", (8,)),
     ],
 )
-def test_layout_transform(check, src, dst, shape):
+def test_layouts_are_transformed_there_and_back(check, src, dst, shape):
     x = counting(*shape)
     there = check(op.layout_transform(const(x), src, dst))
     check(op.layout_transform(const(there), dst, src), x)
@@ -79,7 +79,7 @@ def test_layout_transform_positions_elements(check):
     assert packed.shape == (2, 2, 1, 1, 2, 4) and packed[1, 0, 0, 0, 1, 2] == w[6, 1, 0, 0]
 
 
-def test_joins(check):
+def test_joins_agree_with_numpy(check):
     parts = [counting(2, n, 3) + 100 * n for n in (1, 4, 2)]
     check(op.concatenate([const(p) for p in parts], 1), np.concatenate(parts, 1))
     check(op.concatenate([const(parts[0])], -1), parts[0])
@@ -88,7 +88,7 @@ def test_joins(check):
         check(op.stack([const(p) for p in same], axis), np.stack(same, axis))
 
 
-def test_split(check):
+def test_splits_agree_with_numpy(check):
     x = counting(3, 7)
     check(op.split(const(x), 3, 0), tuple(np.split(x, 3)))
     check(op.split(const(x), (2, 3), 1), tuple(np.split(x, (2, 3), 1)))
@@ -105,7 +105,7 @@ def test_split(check):
         ((3,), (1,), (1,), (0,), np.s_[3:1]),
     ],
 )
-def test_strided_slice(check, begin, end, strides, axes, index):
+def test_slices_agree_with_numpy(check, begin, end, strides, axes, index):
     x = counting(5, 6)
     expected = x[index]
     call = op.strided_slice(const(x), begin, end, strides, axes)
@@ -115,7 +115,7 @@ def test_strided_slice(check, begin, end, strides, axes, index):
         assert type_of(call).shape == expected.shape
 
 
-def test_repetition(check):
+def test_repetitions_and_reversals_agree_with_numpy(check):
     x = counting(2, 3)
     check(op.tile(const(x), (2, 2)), np.tile(x, (2, 2)))
     check(op.tile(const(x), (3, 1, 2)), np.tile(x, (3, 1, 2)))
@@ -126,7 +126,7 @@ def test_repetition(check):
 
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("backwards", [False, True])
-def test_cumsum(check, onnxruntime_node, exclusive, backwards):
+def test_cumsum_agrees_with_onnxruntime(check, onnxruntime_node, exclusive, backwards):
     x = RNG.standard_normal((3, 5)).astype("float32")
     (expected,) = onnxruntime_node("CumSum", [x, np.array(1)], exclusive=int(exclusive), reverse=int(backwards))
     check(op.cumsum(const(x), 1, exclusive, backwards), expected)
@@ -147,6 +147,6 @@ def test_cumsum(check, onnxruntime_node, exclusive, backwards):
         (lambda x: op.strided_slice(x, (0,), (1,), (0,)), "stride must not be 0"),
     ],
 )
-def test_type_errors(build, message):
+def test_shapes_that_do_not_fit_are_refused(build, message):
     with pytest.raises(TypeMismatchError, match=message):
         type_of(build(const(counting(2, 3))))

@@ -21,12 +21,12 @@ X = relay.var("x", shape=(1, 4, 6))
         (relay.exp(X), None),
     ],
 )
-def test_cuts(call: relay.Call, offsets: tuple[int, ...] | None) -> None:
+def test_cuts_have_these_offsets(call: relay.Call, offsets: tuple[int, ...] | None) -> None:
     assert cut_offsets(call) == offsets
 
 
 @pytest.mark.parametrize("axis,contiguous", [(0, True), (1, True), (-2, True), (2, False)])
-def test_joins(axis: int, contiguous: bool) -> None:
+def test_joins_along_leading_axes_are_contiguous(axis: int, contiguous: bool) -> None:
     assert joins_contiguously(relay.concatenate([X, X], axis=axis)) is contiguous
 
 
@@ -44,7 +44,7 @@ def test_the_last_join_places_the_parts_and_earlier_ones_find_them_in_order() ->
     assert absolute("ab", placed) == ("abc", 0) and absolute("c", placed) == ("abc", 12)
 
 
-def test_joins_nest() -> None:
+def test_nested_joins_are_one_buffer() -> None:
     inner, outer = Join("ab", ("a", "b"), (4, 8)), Join("cab", ("c", "ab"), (16, 12))
     placed = assign_joins([inner, outer], lambda key: False)
     assert absolute("b", placed) == ("cab", 20)

@@ -41,7 +41,7 @@ def test_results_go_where_the_caller_says(compiled: bool) -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_call_lowered(compiled: bool) -> None:
+def test_a_lowered_call_writes_its_result(compiled: bool) -> None:
     mod = relay.parse(KERNEL + "def @main(%x: Tensor[(3, 4), float32]) { call_lowered(@kernel, (%x, %x)) }")
     (result,) = tilewright.compile(mod).run({"x": X}) if compiled else relay.interpret(mod, [X])
     np.testing.assert_array_equal(result, EXPECTED)

@@ -79,7 +79,7 @@ def test_no_architecture_fits(monkeypatch: pytest.MonkeyPatch) -> None:
         load_best(codes, _device((10, 0), monkeypatch))
 
 
-def test_damaged_code() -> None:
+def test_damaged_code_is_an_artifact_error() -> None:
     code = DeviceCode("cuda", False, "text", (), {"sm_80": b"1234"}).encode()
     for damaged in (code[:-1], b"", b"{}\n", code[5:]):
         with pytest.raises(ArtifactError, match="Compile the model again"):

@@ -150,7 +150,7 @@ def test_a_failed_capture_is_ended(device: CudaDevice, fake: FakeDriver) -> None
     recording.run()
 
 
-def test_another_stream(device: CudaDevice, fake: FakeDriver) -> None:
+def test_work_waits_for_a_foreign_stream_by_an_event(device: CudaDevice, fake: FakeDriver) -> None:
     a = device.allocate(40)
     kernel = device.load(b"\x7fELF", ["scale"])["scale"]
     recording = device.record([_launch(kernel, a, a, 2)])
@@ -196,13 +196,14 @@ def test_out_of_memory_says_how_much(device: CudaDevice, fake: FakeDriver) -> No
     device.allocate(1 << 29)
 
 
-def test_memory_in_circles_is_freed_before_it_runs_out(device: CudaDevice) -> None:
+def test_memory_in_circles_is_freed_before_it_runs_out(device: CudaDevice, fake: FakeDriver) -> None:
     gc.disable()
     try:
         circle: list[Any] = [device.allocate(1 << 29)]
         circle.append(circle)
         del circle
-        device.allocate(1 << 30)
+        held = device.allocate(1 << 30)
+        assert held.nbytes == fake.used == 1 << 30
     finally:
         gc.enable()
 
@@ -296,7 +297,7 @@ def test_an_old_driver() -> None:
         CudaDevice(0, Driver(fake))
 
 
-def test_no_driver() -> None:
+def test_a_machine_without_a_driver_is_told_what_is_needed() -> None:
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:

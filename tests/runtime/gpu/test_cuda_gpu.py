@@ -59,7 +59,7 @@ def _read(device: CudaDevice, buffer: Any, n: int) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("nbytes", [1, 4 << 20, (13 << 20) + 3])
-def test_copies(device: CudaDevice, nbytes: int) -> None:
+def test_bytes_copied_to_the_device_come_back(device: CudaDevice, nbytes: int) -> None:
     data = np.random.default_rng(1).integers(0, 256, nbytes, np.uint8)
     buffer, back = device.allocate(nbytes), np.empty_like(data)
     device.write(buffer, data)
@@ -67,7 +67,7 @@ def test_copies(device: CudaDevice, nbytes: int) -> None:
     np.testing.assert_array_equal(back, data)
 
 
-def test_recordings(device: CudaDevice, kernels: dict[str, Any]) -> None:
+def test_a_recording_runs_a_thousand_times(device: CudaDevice, kernels: dict[str, Any]) -> None:
     n = 1 << 20
     x = np.arange(n, dtype=np.float32)
     arena = device.allocate(16 << 20)
@@ -108,13 +108,13 @@ def test_dynamic_shared_memory(device: CudaDevice, kernels: dict[str, Any]) -> N
     device.synchronize()  # the device takes more work
 
 
-def test_machine_code(device: CudaDevice) -> None:
+def test_machine_code_of_another_architecture_is_refused(device: CudaDevice) -> None:
     assert device.load(compile_ptx(SOURCE, "sm_80"), ["scale"])["scale"].facts()["registers"] > 0
     with pytest.raises(EnvironmentError_, match="does not load this cubin"):
         device.load(compile_cubin(SOURCE, "sm_75"), ["scale"])
 
 
-def test_facts(device: CudaDevice) -> None:
+def test_facts_of_the_device_are_plausible(device: CudaDevice) -> None:
     facts = device.facts()
     print(facts)
     assert facts["multiprocessors"] > 0
@@ -135,7 +135,7 @@ def test_out_of_memory(device: CudaDevice, kernels: dict[str, Any]) -> None:
     device.synchronize()
 
 
-def test_torch(device: CudaDevice, kernels: dict[str, Any]) -> None:
+def test_torch_tensors_are_shared_in_both_directions(device: CudaDevice, kernels: dict[str, Any]) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     if not torch.cuda.is_available():
         pytest.skip("this torch has no CUDA")

@@ -30,7 +30,7 @@ def test_the_device_is_chosen_by_number_or_name(device: OpenCLDevice, monkeypatc
             opencl_device()
 
 
-def test_facts(device: OpenCLDevice) -> None:
+def test_facts_of_the_device_are_plausible(device: OpenCLDevice) -> None:
     facts = device.facts()
     assert int(facts["compute_units"]) > 0
     assert int(facts["largest_buffer"]) <= int(facts["memory_bytes"])

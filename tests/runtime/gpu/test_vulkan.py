@@ -39,7 +39,7 @@ def device() -> VulkanDevice:
     return cast(VulkanDevice, opened("vulkan"))
 
 
-def test_facts(device: VulkanDevice) -> None:
+def test_facts_of_the_device_are_plausible(device: VulkanDevice) -> None:
     facts = device.facts()
     assert int(facts["shared_bytes_per_block"]) >= 16384  # the specification's least
     assert int(facts["max_threads_per_block"]) >= 128
@@ -60,7 +60,7 @@ def test_arguments_of_all_sizes(device: VulkanDevice) -> None:
     assert results.ravel().tolist() == [int(value) for value in values]
 
 
-def test_large_copies(device: VulkanDevice) -> None:
+def test_copies_beyond_the_staging_buffer_come_back(device: VulkanDevice) -> None:
     data = np.random.default_rng(1).integers(0, 256, (33 << 20) + 3, np.uint8)
     buffer, back = device.allocate(data.nbytes), np.empty_like(data)
     device.write(buffer, data)
@@ -85,7 +85,7 @@ def test_out_of_memory(device: VulkanDevice) -> None:
     device.allocate(400)
 
 
-def test_limits(device: VulkanDevice) -> None:
+def test_launches_beyond_the_limits_are_refused(device: VulkanDevice) -> None:
     kernel, buffer = scale_kernel("vulkan", device), device.allocate(400)
     step = scale(kernel, buffer, buffer, 1)
     with pytest.raises(InternalError, match="shared memory has its size in the code"):

@@ -26,7 +26,7 @@ EXACT = COUNT * float(np.float32(0.1))
     ],
     ids=["cumsum", "reversed", "einsum", "segments"],
 )
-def test_tenths(total: Any) -> None:
+def test_a_million_tenths_sum_to_float32_precision(total: Any) -> None:
     made = total()
     assert made.dtype == np.float32
     np.testing.assert_allclose(made, EXACT, rtol=1e-7)

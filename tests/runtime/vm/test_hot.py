@@ -127,7 +127,7 @@ def test_only_some_kinds_of_arguments_are_kept(monkeypatch: pytest.MonkeyPatch) 
     assert 1 <= max(kept) <= 8
 
 
-def test_several_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hot_functions_of_several_workers_return_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hot, "OFTEN", 1)
     monkeypatch.setattr(native_function, "worth_sharing", lambda segment: True)
     machine = branches()

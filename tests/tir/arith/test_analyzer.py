@@ -43,7 +43,7 @@ def test_a_variable_of_one_value_is_that_value() -> None:
     assert known.simplify(i * 2) is op.const(6)
 
 
-def test_symbolic_extents() -> None:
+def test_bounds_by_a_symbolic_extent_are_proved() -> None:
     outer, inner, n = Var("outer"), Var("inner"), SizeVar("n")
     known = Analyzer()
     known.bind(outer, 0, (n + 15) // 16)
@@ -87,7 +87,7 @@ def test_constraint_of_an_equality_gives_the_value() -> None:
         assert known.can_prove(op.greater_equal(x + 1, y))
 
 
-def test_modular_sets() -> None:
+def test_remainders_are_known_of_sums_and_products() -> None:
     x, y = Var("x"), Var("y")
     known = Analyzer()
     known.bind(x, 0, 100)

@@ -46,7 +46,7 @@ def test_bounds_hold_for_all_values(name: str) -> None:
     assert tight > (100 if name in ("floordiv", "truncdiv", "shift") else 20)
 
 
-def test_open_ends() -> None:
+def test_quotients_of_unbounded_intervals_stay_sound() -> None:
     assert quotient_bound((-9, 4), (4, None), toward_zero) == (-2, 1)
     assert quotient_bound((-9, 4), (4, None), lambda p, q: p // q) == (-3, 1)
     assert quotient_bound((None, 4), (2, 3), toward_zero) == (None, 2)

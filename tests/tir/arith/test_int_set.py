@@ -29,7 +29,7 @@ O, I, N = Var("o"), Var("i"), SizeVar("n")
         (N + 1, N + 1, N + 1),
     ],
 )
-def test_interval(expr: Expr, low: object, high: object) -> None:
+def test_an_access_covers_this_interval(expr: Expr, low: object, high: object) -> None:
     known = Analyzer()
     found = eval_interval(expr, {I: Range(0, 16)}, known)
     for end, wanted in zip(found, (low, high), strict=True):

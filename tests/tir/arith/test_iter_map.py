@@ -137,7 +137,7 @@ def test_bijective_asks_for_more_than_surjective() -> None:
         assert word in error or "leave a gap" in error
 
 
-def test_predicates() -> None:
+def test_a_predicate_narrows_the_fused_iterator() -> None:
     fused = I * 8 + J
     found = detect_iter_map([fused // 5, fused % 5], DOMAIN, op.less(fused, 30))
     assert [s.args[0].extent for s in found.indices] == [6, 5]

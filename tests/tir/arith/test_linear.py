@@ -30,7 +30,7 @@ def test_recombined_rebuilds_what_was_split() -> None:
     assert len(Linear.of((X % 7 * 32 + Y) // 14 * 14 + (X * 31 + Y) % 14).recombined().terms) == 2
 
 
-def test_detect_linear() -> None:
+def test_coefficients_of_affine_expressions_are_found() -> None:
     assert detect_linear(X * 4 + Y + 3, [X, Y]) == [op.const(4), op.const(1), op.const(3)]
     assert detect_linear(X * N + Y, [X]) == [N, Y]
     assert detect_linear((X + Y) * 2 - X, [X, Y]) == [op.const(1), op.const(2), op.const(0)]

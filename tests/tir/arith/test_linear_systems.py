@@ -128,7 +128,7 @@ def test_a_contradiction_is_false_and_what_is_not_linear_is_kept() -> None:
     assert solve_linear_inequalities([kept, op.ne(X, 1)], [X]).rest == (kept, op.ne(X, 1))
 
 
-def test_misuse() -> None:
+def test_inequalities_floats_and_too_large_systems_are_refused() -> None:
     with pytest.raises(TypeError, match="is no equation of integers"):
         solve_linear_equations([op.less(X, 1)], [X])
     with pytest.raises(TypeError, match="variables of int32, int64: a system takes"):

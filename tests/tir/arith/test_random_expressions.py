@@ -120,7 +120,7 @@ def test_conditions_known_to_hold(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_vectors(seed: int) -> None:
+def test_answers_hold_for_every_lane_of_vectors(seed: int) -> None:
     maker = Maker(2000 + seed)
     for _ in range(25):
         known = maker.analyzer()
@@ -135,7 +135,7 @@ def test_vectors(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_symbolic_ranges(seed: int) -> None:
+def test_answers_hold_for_every_symbolic_extent(seed: int) -> None:
     """Variables that run to a symbolic extent: what is proved must hold for every extent."""
     maker = Maker(3000 + seed)
     i, j, n = (maker.vars[name] for name in "ijn")

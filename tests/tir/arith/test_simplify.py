@@ -118,7 +118,7 @@ CASES: list[tuple[Expr, Any]] = [
 
 
 @pytest.mark.parametrize(("expr", "wanted"), CASES, ids=[repr(c[0]) for c in CASES])
-def test_simplifies_to(expr: Expr, wanted: Any) -> None:
+def test_expressions_of_schedules_simplify_as_listed(expr: Expr, wanted: Any) -> None:
     known = analyzer()
     wanted = op.const(wanted) if isinstance(wanted, bool) else wanted
     got = known.simplify(expr)

@@ -60,7 +60,7 @@ IDS = [row[0].__name__[6:] for row in UNARY]
 
 
 @pytest.mark.parametrize(("lower", "reference", "bound", "ranges"), UNARY, ids=IDS)
-def test_error_bound(evaluate, lower, reference, bound, ranges):
+def test_errors_stay_within_the_bound_in_ulp(evaluate, lower, reference, bound, ranges):
     rng = np.random.default_rng(7)
     points = [uniform(rng, low, high, POINTS // len(ranges)) for low, high in ranges]
     random = any_bits(rng)
@@ -86,7 +86,7 @@ SPECIAL = {
 
 
 @pytest.mark.parametrize("lower", list(SPECIAL), ids=[f.__name__[6:] for f in SPECIAL])
-def test_special_values(evaluate, lower):
+def test_special_values_and_signs_of_zero_are_exact(evaluate, lower):
     rows = [*SPECIAL[lower], (NAN, NAN)]
     x, expected = (np.array(column, np.float32) for column in zip(*rows, strict=True))
     got = evaluate(lower(X), {X: x})

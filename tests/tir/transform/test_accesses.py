@@ -30,7 +30,7 @@ def test_memory_whose_address_is_for_reading_is_not_written():
     assert list(found.reads) == [A, B] and list(found.writes) == [B]
 
 
-def test_replace():
+def test_a_buffer_is_replaced_in_all_its_accesses():
     other = Buffer("t", [8])
     body = Allocate(A, seq(BufferStore(A, const(1.0), (I,)), BufferStore(C, BufferLoad(A, [I]) + 1.0, (I,))))
     replaced = substitute(body, {}, {A: other})

@@ -189,7 +189,7 @@ def nested(inner):
 
 @settings(max_examples=30, derandomize=True, deadline=None, database=None)
 @given(st.lists(st.recursive(INSTRUCTIONS, nested, max_leaves=6), min_size=1, max_size=6))
-def test_random_programs(parts):
+def test_any_allowed_order_computes_the_same(parts):
     """Whatever the loops and the units: any order gives what the written order gives."""
     fill = [rows(1, b, i, A, i) for b in (S, T, U) for i in (0, 1)]
     drain = [rows(3, C, 2 * n + i, b, i) for n, b in enumerate((S, T, U)) for i in (0, 1)]

@@ -30,7 +30,7 @@ def test_row_major_through_an_allocation(interpret):
     np.testing.assert_array_equal(y.reshape(8, 3), x.reshape(3, 8).T)
 
 
-def test_strides(interpret):
+def test_strided_buffers_are_indexed_by_their_strides(interpret):
     a = Buffer("a", [3, 8], strides=[10, 1])
     func = flatten_buffers(PrimFunc("f", [a], nest(BufferStore(a, const(1.0), (I, J)))))
     assert func.params[0].constant_shape() == (28,)
@@ -54,7 +54,7 @@ def test_vector_index_stays_a_ramp(stride):
     assert store.indices[0] is Ramp(I * 8 + J, const(stride), 4)
 
 
-def test_scalar_buffer():
+def test_a_scalar_buffer_has_one_element():
     a = Buffer("a", [])
     func = flatten_buffers(PrimFunc("f", [a], BufferStore(a, BufferLoad(a, []) + 1.0, ())))
     assert func.params[0].constant_shape() == (1,)
@@ -69,7 +69,7 @@ def test_large_buffers_get_int64_indices():
     assert func.params[0].constant_size() == 3_500_000_000
 
 
-def test_symbolic_shape():
+def test_a_symbolic_shape_is_flattened_to_a_product():
     n = SizeVar("n")
     a = Buffer("a", [3, n])
     func = flatten_buffers(PrimFunc("f", [n, a], BufferStore(a, const(0.0), (const(2), const(1)))))

@@ -33,7 +33,7 @@ def analyzer():
         BufferLoad(A, [I % 2, J]) * 2.0,
     ],
 )
-def test_safe(x, analyzer):
+def test_expressions_within_bounds_are_safe(x, analyzer):
     assert safe_to_evaluate(x, analyzer)
 
 
@@ -48,5 +48,5 @@ def test_safe(x, analyzer):
         const(1.0) + BufferLoad(A, [I, J * 2]),
     ],
 )
-def test_not_safe(x, analyzer):
+def test_loads_and_divisions_that_may_fail_are_unsafe(x, analyzer):
     assert not safe_to_evaluate(x, analyzer)

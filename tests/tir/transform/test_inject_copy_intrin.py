@@ -36,7 +36,7 @@ def check(tensor, want, change=lambda stage: None):
     np.testing.assert_array_equal(result, want(a))
 
 
-def test_a_block():
+def test_a_block_is_copied_by_one_call():
     check(te.compute((4, 3), lambda i, j: A[i + 1, j + 4], name="B"), lambda a: a[1:5, 4:7])
 
 
@@ -44,7 +44,7 @@ def test_transposed_and_strided():
     check(te.compute((4, 3), lambda i, j: A[j * 2, i * 2 + 1], name="B"), lambda a: a[::2, 1::2].T)
 
 
-def test_split_loops():
+def test_split_loops_are_copied_by_one_call():
     def split(stage):
         stage.split(stage.op.axis[1], factor=2)
 
@@ -52,7 +52,7 @@ def test_split_loops():
 
 
 @pytest.mark.parametrize("choose", [tir.if_then_else, tir.select])
-def test_padding(choose):
+def test_padding_is_part_of_the_copy(choose):
     def padded(i, j):
         inside = tir.all(i >= 1, i < 7, j >= 2, j - 2 < 8)
         return choose(inside, A[i - 1, j - 2], tir.const(7.0))

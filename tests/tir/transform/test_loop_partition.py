@@ -65,13 +65,13 @@ def test_two_splits_of_one_axis(interpret):
     assert not guards(func)
 
 
-def test_reordered_loops(interpret):
+def test_reordered_loops_lose_their_guards(interpret):
     c, body = guarded(I * 16 + J, 100)
     func = check(interpret, c, loop(J, 16, loop(I, 7, body), S))
     assert not guards(func)
 
 
-def test_two_axes(interpret):
+def test_two_guarded_axes_lose_their_guards(interpret):
     c = Buffer("c", [10, 10])
     i, j, y, x = Var("i"), Var("j"), Var("y"), Var("x")
     at = (i * 4 + y, j * 4 + x)
@@ -111,7 +111,7 @@ def test_quotient_of_two_loops_is_decided_inside_both(interpret):
     assert shape(func) == [("g", 2), ("f", 8), ("j", 5), ("j", 3)]
 
 
-def test_lower_guard(interpret):
+def test_a_guard_from_below_is_partitioned_off(interpret):
     c = Buffer("c", [60])
     index = I * 16 + J - 4
     body = IfThenElse(op.likely(index >= 0), BufferStore(c, BufferLoad(c, [index]) + 1.0, (index,)))

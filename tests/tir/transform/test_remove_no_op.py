@@ -37,7 +37,7 @@ def test_empty_else_goes():
     assert isinstance(result, IfThenElse) and result.else_case is None
 
 
-def test_effects_stay():
+def test_calls_with_effects_stay():
     barrier = Evaluate(Call("int32", "barrier", ()))
     assert clean(barrier) is barrier
 

@@ -30,7 +30,7 @@ def allocations(func):
 
 
 @pytest.mark.parametrize("build", [op.add, op.multiply, op.maximum, op.minimum])
-def test_each_operation(interpret, build):
+def test_each_operation_reduces_in_lanes(interpret, build):
     update = BufferStore(C, build(BufferLoad(C, [R]), BufferLoad(A, [R, I * 16 + J])), (R,))
     func = rows(update)
     result = vectorize_loop(vectorize_reduction(func))
@@ -56,7 +56,7 @@ def test_guard_between_the_loops(interpret):
     assert len(allocations(result)) == 1
 
 
-def test_integers(interpret):
+def test_maxima_of_integers_begin_at_the_stored_value(interpret):
     a, c = Buffer("a", [64], "int32"), Buffer("c", [1], "int32")
     update = BufferStore(c, op.maximum(BufferLoad(c, [const(0)]), BufferLoad(a, [I * 16 + J])), (const(0),))
     loops = For(I, const(0), const(4), S, For(J, const(0), const(16), V, update))

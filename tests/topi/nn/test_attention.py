@@ -41,14 +41,14 @@ def _inputs(shape: tuple[int, ...], seed: int = 0) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("out_layout", ["BHSD", "BSHD"])
-def test_attention(shape: tuple[int, ...], out_layout: str) -> None:
+def test_attention_agrees_with_the_reference(shape: tuple[int, ...], out_layout: str) -> None:
     inputs = _inputs(shape)
     got = _run(inputs, 2, scale=0.3, out_layout=out_layout)
     np.testing.assert_allclose(got, ref.attention(*inputs, scale=0.3, out_layout=out_layout), rtol=1e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("mask_shape", [(1, 1, 1, 37), (1, 1, 29, 37), (1, 5, 29, 37), (1, 5, 29, 1)])
-def test_mask(mask_shape: tuple[int, ...]) -> None:
+def test_masked_attention_agrees_with_the_reference(mask_shape: tuple[int, ...]) -> None:
     inputs = _inputs(SHAPES[1])
     mask = np.where(np.random.default_rng(1).random(mask_shape) < 0.3, -np.inf, 0.5).astype("float32")
     mask[..., :1] = 0

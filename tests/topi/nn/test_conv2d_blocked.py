@@ -15,7 +15,7 @@ def names(tensor):
     return [axis.var.name for axis in tensor.op.reduce_axis]
 
 
-def test_conv2d_NCHWc():
+def test_the_blocked_convolution_has_the_axes_and_tags_of_schedules():
     data, kernel = te.placeholder((1, 2, 38, 38, 4)), te.placeholder((3, 2, 3, 3, 4, 8))
     out = topi.nn.conv2d_NCHWc(data, kernel, (2, 2), (1, 1, 1, 1))
     assert names(out) == ["ic_outer", "kh", "kw", "ic_inner"]

@@ -27,7 +27,7 @@ def _error(value, expected):
 
 
 @pytest.mark.parametrize("along", [pytest.param(f, id=f"F({m}, {r}) s{s}") for (m, r, s), f in FILTERS.items()])
-def test_one_dimension(along):
+def test_the_transforms_of_one_dimension_are_exact(along):
     """A^T (G g * B^T d) is the convolution of any d by any g, in exact arithmetic."""
     data, taps = RNG.standard_normal(along.inputs), RNG.standard_normal(along.taps)
     products = [a * b for a, b in zip(along.to_points(list(data)), along.kernel_matrix @ taps, strict=True)]
@@ -38,7 +38,7 @@ def test_one_dimension(along):
 @pytest.mark.parametrize("tile_size", [2, 4])
 @pytest.mark.parametrize("strides", [(1, 1), (2, 2), (1, 2)])
 @pytest.mark.parametrize("padding", [(0, 0, 0, 0), (1, 1, 1, 1), (2, 0, 1, 3)])
-def test_reference(tile_size, strides, padding):
+def test_the_reference_agrees_with_the_direct_convolution(tile_size, strides, padding):
     data, kernel = _operands(2, 8, 16, 9, 7)
     weight = winograd_weight_transform(kernel, tile_size, "OIHW", 8, strides)
     points = [FILTERS[tile_size, 3, stride].points for stride in strides]
@@ -90,7 +90,7 @@ CASES = [
 
 @pytest.mark.parametrize(("size", "padding", "blocks", "tile_size", "strides"), CASES)
 @pytest.mark.parametrize("cpu", ["cpu", "cpu -l2=65536"])
-def test_kernel(size, padding, blocks, tile_size, strides, cpu):
+def test_compiled_tiles_agree_with_the_direct_convolution(size, padding, blocks, tile_size, strides, cpu):
     """With a small level-2 cache, each worker transforms its own tiles; both ways give the same bits."""
     data, kernel = _operands(*size)
     in_block, block = blocks

@@ -115,7 +115,7 @@ def test_peepholes_clip_and_coupled_gates() -> None:
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_activations(name: str) -> None:
+def test_every_activation_agrees_with_the_reference(name: str) -> None:
     chosen = ((Activation(name, 0.3, 0.2),), (Activation("Tanh"),))
     _check(_inputs("rnn", 3, 2, 2, 16), _recurrence("rnn", "bidirectional", activations=chosen))
 

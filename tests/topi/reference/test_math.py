@@ -30,6 +30,6 @@ def test_division_rounds_towards_zero():
     assert trunc_divide(np.array([250], "uint8"), np.array([7], "uint8")).tolist() == [35]
 
 
-def test_cast():
+def test_casts_truncate_towards_zero():
     assert cast(np.array([-1.7, 1.7]), "int32").tolist() == [-1, 1]
     assert cast(np.array([0.0, 0.3]), "bool").tolist() == [False, True]

@@ -33,7 +33,7 @@ def test_row_axes_of_a_reduction() -> None:
     assert row_axes(reduction.sum(x, (1, 2))) == []
 
 
-def test_flattened_axes() -> None:
+def test_axes_that_all_accesses_share_are_flattened() -> None:
     x, bias = te.placeholder((2, 3, 5, 7), name="x"), te.placeholder((3, 1, 1), name="b")
     assert flattened_axes(topi.nn.relu(x)) == 4
     assert flattened_axes(topi.add(x, bias)) == 2
@@ -45,7 +45,7 @@ def test_flattened_axes() -> None:
     assert flattened_axes(iota) == 1
 
 
-def test_unbroken_lanes() -> None:
+def test_lanes_are_unbroken_up_to_the_smaller_block() -> None:
     x = te.placeholder((1, 4, 5, 5, 8), name="x")
     assert unbroken_lanes(topi.layout_transform(x, "NCHW8c", "NCHW16c"), 16) == 8
     assert unbroken_lanes(topi.nn.relu(x), 8) == 8

@@ -121,7 +121,7 @@ def test_bytes_of_any_sign(data: str, weight: str) -> None:
     np.testing.assert_array_equal(out, _reference(a, w))
 
 
-def test_random_products() -> None:
+def test_random_tilings_of_a_byte_product_are_exact() -> None:
     for _ in range(4):
         tile, tiles, panels, groups = (int(x) for x in RNG.integers(1, 6, 4))
         lanes = int(RNG.choice([4, 8, 16]))
@@ -158,7 +158,9 @@ def test_loops_that_do_something_else_are_refused() -> None:
 # ---------------------------------------------------------------------------------------------------- templates
 @pytest.mark.parametrize("name", ["cpu", "llvm -mcpu=haswell"])
 @pytest.mark.parametrize(("rows", "units", "depth", "block"), [(37, 96, 64, 32), (1, 40, 36, 40), (9, 24, 2048, 8)])
-def test_dense(name: str, rows: int, units: int, depth: int, block: int) -> None:
+def test_a_dense_layer_of_bytes_is_exact_by_the_best_and_worst_configuration(
+    name: str, rows: int, units: int, depth: int, block: int
+) -> None:
     target = Target(name)
     if not target.is_host:
         pytest.skip(f"this machine cannot run code for {name}")

@@ -32,7 +32,7 @@ from tilewright.topi.reference import resize as reference
         ((30, 20, 25), (2, 1, 0)),
     ],
 )
-def test_transpose(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
+def test_transposes_agree_with_numpy(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
     x = sample(*shape, dtype=dtype)
     np.testing.assert_array_equal(run(lambda t: topi.transpose(t, axes), x), x.transpose(axes))
 
@@ -44,7 +44,7 @@ def _blocked(x: Array, block: int) -> Array:
 
 @pytest.mark.parametrize("block", [16, 8, 4])
 @pytest.mark.parametrize("shape", [(1, 64, 14, 14), (2, 48, 7, 7), (1, 32, 35, 35), (1, 16, 1, 1), (1, 160, 8, 33)])
-def test_layout_transform(shape: tuple[int, ...], block: int) -> None:
+def test_blocked_layouts_are_packed_and_repacked(shape: tuple[int, ...], block: int) -> None:
     x = sample(*shape)
     blocked, layout = _blocked(x, block), f"NCHW{block}c"
     np.testing.assert_array_equal(run(lambda t: topi.layout_transform(t, "NCHW", layout), x), blocked)
@@ -82,7 +82,7 @@ def test_layout_transform_of_a_sum() -> None:
         ([(3, 50), (200, 50)], 0),
     ],
 )
-def test_concatenate(shapes: list[tuple[int, ...]], axis: int) -> None:
+def test_concatenations_agree_with_numpy(shapes: list[tuple[int, ...]], axis: int) -> None:
     arrays = [sample(*shape, seed=i) for i, shape in enumerate(shapes)]
     np.testing.assert_array_equal(run(lambda *t: topi.concatenate(t, axis), *arrays), np.concatenate(arrays, axis))
 
@@ -140,7 +140,7 @@ def test_columns_are_interpolated_once_where_rows_become_more(size: tuple[int, i
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-def test_broadcasting(left: tuple[int, ...], right: tuple[int, ...], dtype: str) -> None:
+def test_broadcast_products_agree_with_numpy(left: tuple[int, ...], right: tuple[int, ...], dtype: str) -> None:
     x, y = sample(*left, dtype=dtype), sample(*right, dtype=dtype, seed=1)
     np.testing.assert_array_equal(run(topi.multiply, x, y), x * y)
 

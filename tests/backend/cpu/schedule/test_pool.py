@@ -47,7 +47,7 @@ def _reference(x: Array, kind: str, k: int, s: int, p: tuple[int, int, int, int]
 @pytest.mark.parametrize("kind", ["max", "avg", "avg_with_padding"])
 @pytest.mark.parametrize(("shape", "layout"), IMAGES)
 @pytest.mark.parametrize(("kernel", "stride", "padding"), WINDOWS)
-def test_windows(
+def test_pooling_windows_agree_with_numpy(
     kind: str, shape: tuple[int, ...], layout: str, kernel: int, stride: int, padding: tuple[int, int, int, int]
 ) -> None:
     sizes = shape[1:3] if layout == "NHWC" else shape[2:4]
@@ -65,7 +65,7 @@ def test_windows(
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int32"])
-def test_other_types(dtype: str) -> None:
+def test_maxima_of_doubles_and_integers_are_exact(dtype: str) -> None:
     x = sample(1, 2, 9, 9, 4, dtype=dtype)
     got = run(lambda t: pool2d(t, "max", (3, 3), (2, 2), (0, 0, 0, 0), layout="NCHW4c"), x)
     np.testing.assert_array_equal(got, _reference(x.astype("float64"), "max", 3, 2, (0, 0, 0, 0), False))
@@ -83,7 +83,7 @@ def test_other_types(dtype: str) -> None:
         ((1, 6, 6, 20), "NHWC"),
     ],
 )
-def test_whole_images(kind: str, shape: tuple[int, ...], layout: str) -> None:
+def test_global_pooling_agrees_with_numpy(kind: str, shape: tuple[int, ...], layout: str) -> None:
     x = sample(*shape)
     axes = (1, 2) if layout == "NHWC" else (2, 3)
     wanted = getattr(np, "max" if kind == "max" else "mean")(x.astype("float64"), axis=axes, keepdims=True)

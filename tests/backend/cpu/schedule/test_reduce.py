@@ -44,7 +44,9 @@ SHAPES = [
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "min"])
-def test_floats(name: str, shape: tuple[int, ...], axis: object, keepdims: bool) -> None:
+def test_reductions_of_floats_agree_with_float64(
+    name: str, shape: tuple[int, ...], axis: object, keepdims: bool
+) -> None:
     x = sample(*shape)
     wanted = getattr(np, name)(x.astype("float64"), axis=axis, keepdims=keepdims)
     got = run(lambda t: getattr(reduction, name)(t, axis, keepdims), x)
@@ -54,7 +56,7 @@ def test_floats(name: str, shape: tuple[int, ...], axis: object, keepdims: bool)
 @pytest.mark.parametrize("dtype", ["float64", "int32", "int64"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES[::2])
 @pytest.mark.parametrize("name", ["sum", "max"])
-def test_other_types(name: str, shape: tuple[int, ...], axis: object, dtype: str) -> None:
+def test_reductions_of_other_types_keep_their_type(name: str, shape: tuple[int, ...], axis: object, dtype: str) -> None:
     x = sample(*shape, dtype=dtype)
     got = run(lambda t: getattr(reduction, name)(t, axis), x)
     assert got.dtype == np.dtype(dtype)
@@ -83,7 +85,7 @@ def test_a_row_of_nan_has_a_position_within_it() -> None:
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((6, 20, 30), 1), ((6, 20, 30), 2), ((8, 3, 3, 16), (1, 2))])
-def test_fused_neighbours(shape: tuple[int, ...], axis: object) -> None:
+def test_a_reduction_fuses_with_what_is_before_and_behind_it(shape: tuple[int, ...], axis: object) -> None:
     x = sample(*shape)
 
     def build(t: te.Tensor) -> te.Tensor:
@@ -104,13 +106,13 @@ def test_output_that_is_wider_than_the_reduction() -> None:
     np.testing.assert_allclose(run(build, x), x - x.mean(axis=0, keepdims=True), rtol=1e-5, atol=1e-5)
 
 
-def test_reshaped_reduction() -> None:
+def test_a_reshape_fuses_behind_a_reduction() -> None:
     x = sample(6, 4, 50)
     got = run(lambda t: topi.reshape(reduction.sum(t, 2), (4, 6)), x)
     np.testing.assert_allclose(got, x.sum(axis=2).reshape(4, 6), rtol=1e-4, atol=1e-5)
 
 
-def test_transposed_reduction() -> None:
+def test_a_transpose_fuses_behind_a_reduction() -> None:
     x = sample(6, 4, 50)
     got = run(lambda t: topi.transpose(reduction.sum(t, 2), (1, 0)), x)
     np.testing.assert_allclose(got, x.sum(axis=2).T, rtol=1e-4, atol=1e-5)

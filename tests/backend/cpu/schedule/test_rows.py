@@ -33,21 +33,21 @@ def _softmax(x: Array, axis: int) -> Array:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
-def test_softmax(shape: tuple[int, ...], axis: int, dtype: str) -> None:
+def test_softmax_agrees_with_numpy_along_any_axis(shape: tuple[int, ...], axis: int, dtype: str) -> None:
     x = sample(*shape, dtype=dtype) * 4
     tolerance = 2e-6 if dtype == "float32" else 1e-14
     np.testing.assert_allclose(run(lambda t: softmax(t, axis), x), _softmax(x, axis), rtol=tolerance, atol=1e-7)
 
 
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
-def test_log_softmax(shape: tuple[int, ...], axis: int) -> None:
+def test_log_softmax_agrees_with_numpy_along_any_axis(shape: tuple[int, ...], axis: int) -> None:
     x = sample(*shape) * 4
     wanted = np.log(_softmax(x.astype("float64"), axis))
     np.testing.assert_allclose(run(lambda t: log_softmax(t, axis), x), wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
-def test_layer_norm(shape: tuple[int, ...], axis: int) -> None:
+def test_layer_norm_agrees_with_float64(shape: tuple[int, ...], axis: int) -> None:
     x, size = sample(*shape), shape[axis]
     gamma, beta = sample(size, seed=1), sample(size, seed=2)
     wide = x.astype("float64")
@@ -61,7 +61,7 @@ def test_layer_norm(shape: tuple[int, ...], axis: int) -> None:
 @pytest.mark.parametrize(
     ("shape", "groups"), [((2, 6, 5, 5), 3), ((1, 8, 7, 3), 8), ((1, 32, 8, 8), 4), ((9, 4, 6), 1)]
 )
-def test_group_norm(shape: tuple[int, ...], groups: int) -> None:
+def test_group_norm_agrees_with_float64(shape: tuple[int, ...], groups: int) -> None:
     x, channels = sample(*shape), shape[1]
     gamma, beta = sample(channels, seed=1), sample(channels, seed=2)
     parts = x.astype("float64").reshape(shape[0], groups, -1)

@@ -32,7 +32,7 @@ def example() -> ConfigSpace:
     return space
 
 
-def test_ranking():
+def test_a_space_is_ranked_by_cost_without_its_invalid_configurations():
     space = example()
     assert space.knobs == {"rows": (1, 2, 4, 7, 8), "vectors": (1, 2, 4)}
     assert len(space) == 14  # all but 8 by 4
@@ -52,7 +52,7 @@ def test_conditions_see_the_knobs_before_them_and_leave_nothing_to_try_after():
     assert len(seen) == 10
 
 
-def test_joint_knobs():
+def test_knobs_defined_jointly_take_listed_combinations_only():
     space = ConfigSpace()
     space.define_joint(("a", "b"), [(1, 2), (3, 4), (1, 2)])
     assert len(space) == 2 and space.knobs == {"a": (1, 3), "b": (2, 4)}

@@ -53,7 +53,7 @@ X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs(name: str) -> None:
+def test_programs_agree_with_torchscript(name: str) -> None:
     module = scripted(PROGRAMS[name])
     model = tilewright.compile(module, (X,), cache=False)
     for data in (X, -X, X * 0.1):

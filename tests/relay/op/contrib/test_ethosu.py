@@ -69,7 +69,7 @@ def run(call: relay.Call) -> np.ndarray:
 
 @pytest.mark.parametrize("mode", ["TFL", "TRUNCATE", "NATURAL"])
 @pytest.mark.parametrize("depthwise", [False, True])
-def test_convolution(mode: str, depthwise: bool) -> None:
+def test_convolutions_equal_integer_arithmetic(mode: str, depthwise: bool) -> None:
     x = RNG.integers(-128, 128, (1, 7, 9, 5)).astype("int8")
     w = RNG.integers(-128, 128, (5, 3, 2, 1) if depthwise else (6, 3, 2, 5)).astype("int8")
     count = w.shape[0]
@@ -115,7 +115,7 @@ def test_upscaling_blocks_and_tables(upscale: str) -> None:
 
 @pytest.mark.parametrize("mode", ["TFL", "TRUNCATE", "NATURAL"])
 @pytest.mark.parametrize("kind", ["AVG", "MAX", "SUM"])
-def test_pooling(kind: str, mode: str) -> None:
+def test_pooling_equals_integer_arithmetic(kind: str, mode: str) -> None:
     x = RNG.integers(-128, 128, (1, 7, 6, 3)).astype("int8")
     call = ethosu.pooling(
         relay.const(x), NO_TABLE, kind, **SCALES, pool_shape=(2, 3), ofm_channels=3, ofm_dtype="int32",
@@ -150,7 +150,7 @@ def binary(x: np.ndarray, y: np.ndarray, kind: str, dtype: str, swap: bool = Fal
 
 @pytest.mark.parametrize("kind", list(BINARY))
 @pytest.mark.parametrize("swap", [False, True])
-def test_binary(kind: str, swap: bool) -> None:
+def test_binary_operators_equal_integer_arithmetic(kind: str, swap: bool) -> None:
     x = RNG.integers(-128, 128, (1, 3, 4, 5)).astype("int8")
     y = RNG.integers(-128, 128, (1, 1, 4, 5)).astype("int8")
     found = run(binary(x, y, kind, "int8", swap))
@@ -161,7 +161,7 @@ def test_binary(kind: str, swap: bool) -> None:
         assert found[index] == min(max(value, -128), 127)
 
 
-def test_shifts() -> None:
+def test_shifts_round_to_nearest() -> None:
     x, y = RNG.integers(-5000, 5000, (1, 2, 3, 5)).astype("int32"), RNG.integers(0, 9, (1, 2, 3, 5)).astype("int32")
     zeros = {"ifm_zero_point": 0, "ifm2_zero_point": 0, "ofm_zero_point": 0}
     np.testing.assert_array_equal(run(binary(x, y, "SHL", "int32", **zeros)), x << y)
@@ -169,7 +169,7 @@ def test_shifts() -> None:
     np.testing.assert_array_equal(found, np.floor(x / 2.0**y + 0.5).astype("int32"))
 
 
-def test_errors() -> None:
+def test_wrong_attributes_are_refused() -> None:
     x = np.zeros((1, 2, 2, 5), "int8")
     with pytest.raises(TypeMismatchError, match="activation 'TANH'; known: NONE, CLIP, LUT"):
         type_of(binary(x, x, "ADD", "int8", activation="TANH"))

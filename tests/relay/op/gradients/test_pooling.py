@@ -38,7 +38,7 @@ def leaves(values: list) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_first_order(name: str) -> None:
+def test_gradients_go_to_the_first_of_equal_elements(name: str) -> None:
     image, (row, column) = IMAGES[name]
     x, g = Var("x", TensorType((1, 1, 3, 3))), Var("g", TensorType((1, 1, 1, 1)))
     made = run(
@@ -52,7 +52,7 @@ def test_first_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in IMAGES if name != "a NaN"])
-def test_second_order(name: str) -> None:
+def test_the_second_gradient_is_the_chosen_element(name: str) -> None:
     """The derivative of the gradient by what flows back is the element that was chosen."""
     image, (row, column) = IMAGES[name]
     x, g = Var("x", TensorType((1, 1, 3, 3))), Var("g", TensorType((1, 1, 1, 1)))

@@ -27,7 +27,7 @@ def activation(name: str) -> Activation:
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("lengths", [None, LENGTHS])
 @pytest.mark.parametrize("kind", ["rnn", "lstm", "lstm with all", "gru", "late gru"])
-def test_layers(kind: str, lengths: relay.Expr | None, direction: str) -> None:
+def test_gradients_of_layers_agree_with_differences(kind: str, lengths: relay.Expr | None, direction: str) -> None:
     count = 2 if direction == "bidirectional" else 1
     gates = {"rnn": 1, "lstm": 4, "gru": 3}[kind.split()[-1 if "gru" in kind else 0]]
     args = [f(4, 3, count * gates * 2), f(count, gates * 2, 2), f(count, 3, 2)]
@@ -44,16 +44,16 @@ def test_layers(kind: str, lengths: relay.Expr | None, direction: str) -> None:
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_activations(name: str) -> None:
+def test_gradients_of_activations_agree_with_differences(name: str) -> None:
     one = activation(name)
     check_gradient(op.nn.rnn(f(2, 3, 4), f(1, 4, 4), f(1, 3, 4), activations=[one]), np.random.default_rng(3))
 
 
-def test_one_step() -> None:
+def test_the_gradient_of_one_step_agrees_with_differences() -> None:
     check_gradient(op.nn.lstm(f(1, 2, 8), f(1, 8, 2), f(1, 2, 2), f(1, 2, 2)), np.random.default_rng(3))
 
 
-def test_second_order() -> None:
+def test_second_gradients_agree_with_differences() -> None:
     """The gradient of the gates' gradient, by differences of the latter."""
     rng = np.random.default_rng(7)
     shapes = {"x": (3, 2, 8), "w": (1, 8, 2), "h": (1, 2, 2), "c": (1, 2, 2)}

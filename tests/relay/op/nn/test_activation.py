@@ -36,7 +36,7 @@ def test_vectors_beside_blocked_data(check):
     check(op.nn.bias_add(const(blocked), const(pairs)), layout_transform(plain, "NCHW", "NCHW2c"))
 
 
-def test_pad(check):
+def test_padding_agrees_with_numpy_and_cuts_where_negative(check):
     width = ((0, 0), (1, 0), (2, 1), (0, 3))
     check(op.nn.pad(const(X), width, 1.5), np.pad(X, width, constant_values=1.5))
     width = ((0, 0), (1, 0), (2, 1), (0, 2))
@@ -47,7 +47,7 @@ def test_pad(check):
     )
 
 
-def test_type_errors():
+def test_operands_that_do_not_fit_are_refused():
     with pytest.raises(TypeMismatchError, match="one value for each of 4 channels"):
         type_of(op.nn.bias_add(const(X), const(np.zeros(3, "float32"))))
     with pytest.raises(TypeMismatchError, match="reflects more than there is"):

@@ -22,7 +22,7 @@ def _plain(query, key, value, mask=0.0):
     return scores / scores.sum(axis=-1, keepdims=True) @ value
 
 
-def test_attention(check):
+def test_attention_agrees_with_numpy(check):
     query, key, value = normal(2, 3, 4, 5), normal(2, 3, 6, 5), normal(2, 3, 6, 7)
     check(op.nn.attention(*map(const, (query, key, value)), scale=0.25), _plain(query, key, value))
 

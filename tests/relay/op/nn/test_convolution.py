@@ -37,14 +37,14 @@ def as_relay(attrs):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_conv2d_nchw(check, onnxruntime_node, seed):
+def test_conv2d_agrees_with_onnxruntime(check, onnxruntime_node, seed):
     data, weight, attrs = random_conv(np.random.default_rng(seed), lambda rng: int(rng.integers(1, 4)))
     (expected,) = onnxruntime_node("Conv", [data, weight], **attrs)
     check(op.nn.conv2d(const(data), const(weight), **as_relay(attrs)), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_conv2d_blocked(check, onnxruntime_node, seed):
+def test_blocked_conv2d_agrees_with_onnxruntime(check, onnxruntime_node, seed):
     data, weight, attrs = random_conv(np.random.default_rng(seed + 100), lambda rng: 1)
     data = np.concatenate([data] * 2, 1)[:, :2]
     weight = np.concatenate([np.concatenate([weight] * 2, 1)[:, :2]] * 4, 0)[:4]
@@ -68,7 +68,7 @@ def test_conv2d_blocked(check, onnxruntime_node, seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_depthwise(check, onnxruntime_node, seed):
+def test_depthwise_convolutions_agree_with_onnxruntime(check, onnxruntime_node, seed):
     data, weight, attrs = random_conv(np.random.default_rng(seed + 200), lambda rng: 4)
     data, weight = data[:, :4], weight[:4, :1]
     (expected,) = onnxruntime_node("Conv", [data, weight], **attrs)
@@ -95,7 +95,7 @@ def test_depthwise_with_multiplier(check, onnxruntime_node):
 @pytest.mark.parametrize(
     ("dtype", "out_dtype"), [("float64", ""), ("int8", "int32"), ("uint8", "int32"), ("int32", "")]
 )
-def test_conv2d_dtypes(check, dtype, out_dtype):
+def test_conv2d_sums_in_the_result_type(check, dtype, out_dtype):
     rng = np.random.default_rng(9)
     data, weight = rng.integers(0, 100, (1, 2, 4, 4)).astype(dtype), rng.integers(0, 100, (3, 2, 2, 2)).astype(dtype)
     exact = np.zeros((1, 3, 3, 3))
@@ -112,7 +112,7 @@ def test_float16_sums_in_float32(check):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_conv1d(onnxruntime_node, seed):
+def test_conv1d_agrees_with_onnxruntime(onnxruntime_node, seed):
     data, weight, attrs = random_conv(np.random.default_rng(seed), lambda rng: int(rng.integers(1, 3)))
     data, weight = np.ascontiguousarray(data[:, :, 0]), np.ascontiguousarray(weight[:, :, 0])
     (_, before, _, after), (_, stride), (_, dilation) = attrs["pads"], attrs["strides"], attrs["dilations"]
@@ -125,7 +125,7 @@ def test_conv1d(onnxruntime_node, seed):
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_conv2d_transpose(check, onnxruntime_node, seed):
+def test_transposed_conv2d_agrees_with_onnxruntime(check, onnxruntime_node, seed):
     rng = np.random.default_rng(seed)
     groups = int(rng.integers(1, 3))
     c, o = groups * int(rng.integers(1, 3)), int(rng.integers(1, 3))
@@ -189,7 +189,7 @@ def conv(data, kernel, **attrs):
         (conv((3, 8, 8), (4, 3, 3, 3)), "layout NCHW has 4 dimensions"),
     ],
 )
-def test_type_errors(call, message):
+def test_operands_that_do_not_fit_are_refused(call, message):
     with pytest.raises(TypeMismatchError, match=message):
         type_of(call)
 

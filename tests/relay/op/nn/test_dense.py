@@ -20,7 +20,7 @@ def normal(*shape, dtype="float32"):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("lead", [(1,), (3,), (2, 3)])
-def test_dense(check, dtype, lead):
+def test_dense_layers_agree_with_numpy(check, dtype, lead):
     data, weight = normal(*lead, 5, dtype=dtype), normal(8, 5, dtype=dtype)
     expected = data @ weight.T
     check(op.nn.dense(const(data), const(weight), units=8), expected, rtol=1e-5, atol=1e-5)
@@ -37,7 +37,7 @@ def test_integer_products_sum_in_int32(check):
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize("transpose_b", [False, True])
 @pytest.mark.parametrize("batches", [(3, 3), (1, 3), (3, 1)])
-def test_batch_matmul(check, transpose_a, transpose_b, batches):
+def test_batches_of_products_agree_with_numpy(check, transpose_a, transpose_b, batches):
     a, b = normal(batches[0], 4, 5), normal(batches[1], 5, 6)
     left = const(np.ascontiguousarray(a.swapaxes(1, 2)) if transpose_a else a)
     right = const(np.ascontiguousarray(b.swapaxes(1, 2)) if transpose_b else b)
@@ -49,7 +49,7 @@ def test_batch_matmul(check, transpose_a, transpose_b, batches):
         check(call, a[0] @ b[0], rtol=1e-5, atol=1e-5)
 
 
-def test_type_errors():
+def test_operands_that_do_not_fit_are_refused():
     a, b = const(normal(2, 3, 4)), const(normal(2, 5, 6))
     with pytest.raises(TypeMismatchError, match="the products run over 4 and 6 elements"):
         type_of(op.nn.batch_matmul(a, b))

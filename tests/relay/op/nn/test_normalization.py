@@ -18,20 +18,20 @@ def normal(*shape):
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_softmax(check, onnxruntime_node, axis):
+def test_softmax_agrees_with_onnxruntime(check, onnxruntime_node, axis):
     x = normal(3, 4, 5) * 20
     check(op.nn.softmax(const(x), axis), *onnxruntime_node("Softmax", [x], axis=axis))
     check(op.nn.log_softmax(const(x), axis), *onnxruntime_node("LogSoftmax", [x], axis=axis), atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
-def test_softmax_dtypes(check, dtype):
+def test_softmax_of_other_floats_agrees_with_float64(check, dtype):
     x = normal(2, 7).astype(dtype)
     wide = np.exp(x.astype(np.float64))
     check(op.nn.softmax(const(x)), wide / wide.sum(1, keepdims=True), rtol=2e-3, atol=1e-6)
 
 
-def test_layer_norm(check, onnxruntime_node):
+def test_layer_norm_agrees_with_onnxruntime_along_any_axis(check, onnxruntime_node):
     x, gamma, beta = normal(2, 3, 8), normal(8), normal(8)
     (expected,) = onnxruntime_node("LayerNormalization", [x, gamma, beta], axis=-1, epsilon=1e-3)
     check(op.nn.layer_norm(const(x), const(gamma), const(beta), epsilon=1e-3), expected, rtol=1e-4, atol=1e-5)
@@ -57,7 +57,7 @@ def test_instance_and_group_norm(check, onnxruntime_node):
     check(op.nn.group_norm(const(x), const(gamma), const(beta), 3, epsilon=1e-4), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_batch_norm(check, onnxruntime_node):
+def test_batch_norm_agrees_with_onnxruntime_in_every_layout(check, onnxruntime_node):
     x, (gamma, beta, mean) = normal(2, 3, 4, 4), normal(3, 3)
     variance = np.abs(normal(3)) + 0.1
     (expected,) = onnxruntime_node("BatchNormalization", [x, gamma, beta, mean, variance], epsilon=1e-4)
@@ -65,7 +65,7 @@ def test_batch_norm(check, onnxruntime_node):
     check(call, (expected, mean, variance), rtol=1e-4, atol=1e-5)
 
 
-def test_lrn(check, onnxruntime_node):
+def test_lrn_agrees_with_onnxruntime(check, onnxruntime_node):
     x = normal(1, 7, 2, 3)
     for size in (3, 5):
         (expected,) = onnxruntime_node("LRN", [x], size=size, alpha=0.1, beta=0.6, bias=1.5)

@@ -31,7 +31,7 @@ def random_window(rng):
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_max_pool(check, onnxruntime_node, seed):
+def test_max_pool_agrees_with_onnxruntime_in_every_layout(check, onnxruntime_node, seed):
     rng = np.random.default_rng(seed)
     kernel, strides, dilation, pads, size = random_window(rng)
     x = -np.abs(rng.standard_normal((2, 4, *size))).astype("float32")
@@ -52,7 +52,7 @@ def test_max_pool(check, onnxruntime_node, seed):
 
 @pytest.mark.parametrize("seed", range(16))
 @pytest.mark.parametrize("include", [False, True])
-def test_avg_pool(check, onnxruntime_node, seed, include):
+def test_avg_pool_agrees_with_onnxruntime_in_every_layout(check, onnxruntime_node, seed, include):
     rng = np.random.default_rng(seed)
     kernel, strides, dilation, pads, size = random_window(rng)
     x = rng.standard_normal((1, 2, *size)).astype("float32")
@@ -72,14 +72,14 @@ def test_avg_pool(check, onnxruntime_node, seed, include):
         check(call, layout_transform(expected, "NCHW", layout), rtol=1e-5, atol=1e-5)
 
 
-def test_integer_pools(check):
+def test_pools_of_integers_truncate(check):
     x = np.random.default_rng(2).integers(-9, 9, (1, 2, 4, 4)).astype("int32")
     windows = x.reshape(1, 2, 2, 2, 2, 2)
     check(op.nn.max_pool2d(const(x), 2, 2), windows.max((3, 5)))
     check(op.nn.avg_pool2d(const(x), 2, 2), np.trunc(windows.sum((3, 5)) / 4))
 
 
-def test_global_pools(check):
+def test_global_pools_agree_with_numpy_in_every_layout(check):
     x = np.random.default_rng(3).standard_normal((2, 4, 3, 5)).astype("float32")
     for layout in LAYOUTS:
         expected = layout_transform(x.mean((2, 3), keepdims=True), "NCHW", layout)
@@ -89,7 +89,7 @@ def test_global_pools(check):
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (3, 2), (4, 6), (5, 7)])
-def test_adaptive_pools(check, size):
+def test_adaptive_pools_agree_with_numpy_in_every_layout(check, size):
     x = np.random.default_rng(4).standard_normal((1, 2, 4, 6)).astype("float32")
     expected = np.zeros((2, 1, 2, *size))
     for y in range(size[0]):

@@ -35,7 +35,7 @@ def test_a_plain_layer_is_a_chain_of_tanh():
     np.testing.assert_array_equal(last[0], sequence[-1, 0])
 
 
-def test_types():
+def test_recurrent_layers_are_typed():
     gates, weight, state = normal(3, 2, 2 * 4 * 5), normal(2, 20, 5), normal(2, 2, 5)
     layer = op.nn.lstm(*map(const, (gates, weight, state, state)), direction="bidirectional")
     assert [t.shape for t in tensor_types(type_of(layer))] == [(3, 2, 2, 5), (2, 2, 5), (2, 2, 5)]

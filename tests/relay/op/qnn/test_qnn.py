@@ -44,7 +44,7 @@ REAL = (4 * RNG.standard_normal((2, 6))).astype(np.float32)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32"])
-def test_quantize(dtype: str) -> None:
+def test_quantization_rounds_and_saturates(dtype: str) -> None:
     x = parameter(REAL)
     expected = quantized(REAL, 0.05, 3, dtype)
     check(qnn.quantize(x, 0.05, 3, out_dtype=dtype), [x], [REAL], expected)
@@ -56,7 +56,7 @@ def test_quantize_along_an_axis() -> None:
     check(qnn.quantize(x, scales, np.arange(6), axis=1), [x], [REAL], expected)
 
 
-def test_dequantize() -> None:
+def test_dequantization_is_exact() -> None:
     x = parameter(INT8)
     check(qnn.dequantize(x, 0.25, -3), [x], [INT8], ((INT8.astype(np.int32) + 3) * 0.25).astype(np.float32))
 
@@ -69,7 +69,7 @@ def test_dequantize() -> None:
         ("TONEAREST", lambda v: np.sign(v) * np.floor(np.abs(v) + 0.5)),
     ],
 )
-def test_requantize(rounding: str, function: Any) -> None:
+def test_requantization_rounds_as_asked(rounding: str, function: Any) -> None:
     data = RNG.integers(-2000, 2000, (3, 7)).astype(np.int32)
     x = parameter(data)
     expected = np.clip(function((data - 2) * 0.125) + 5, -128, 127).astype(np.int8)
@@ -94,7 +94,7 @@ def test_convolution_and_product_sum_in_int32() -> None:
 @pytest.mark.parametrize(
     ("build", "function"), [(qnn.add, np.add), (qnn.subtract, np.subtract), (qnn.mul, np.multiply)]
 )
-def test_arithmetic(build: Any, function: Any) -> None:
+def test_arithmetic_agrees_with_real_numbers_within_a_unit(build: Any, function: Any) -> None:
     other = RNG.integers(-128, 128, (2, 6)).astype(np.int8)
     a, b = parameter(INT8, "a"), parameter(other, "b")
     left, right = (INT8.astype(np.float32) - 1) * np.float32(0.1), (other.astype(np.float32) + 2) * np.float32(0.2)

@@ -54,7 +54,7 @@ def test_functions_passed_to_functions_and_chosen_by_a_branch() -> None:
         np.testing.assert_array_equal(got, expected)
 
 
-def test_recursive_closures() -> None:
+def test_recursive_closures_become_first_order() -> None:
     n, times, x, loop = relay.var("n", INT), relay.var("times", INT), relay.var("x", SCALAR), relay.var("loop")
     body = relay.If(relay.equal(n, relay.const(0)), relay.const(1.0), relay.multiply(x, loop(n - 1)))
     main = relay.Function([times, x], relay.Let(loop, relay.Function([n], body, SCALAR), loop(times)))

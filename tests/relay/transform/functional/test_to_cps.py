@@ -75,7 +75,7 @@ def test_random_programs_stay_well_formed(seed: int) -> None:
     check_well_formed(to_cps(mod))
 
 
-def test_straight_graphs() -> None:
+def test_straight_graphs_keep_their_values() -> None:
     mod = small_cnn()
     assert_same(mod, to_cps(mod))
 

@@ -33,7 +33,7 @@ def test_there_and_back() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_programs(seed: int) -> None:
+def test_random_programs_return_to_their_values(seed: int) -> None:
     mod = infer_type(Programs(Random(seed)).module())
     cps = to_cps(mod)
     (name,) = [gvar for gvar in cps.functions if gvar.name == "main_cps"]

@@ -58,7 +58,7 @@ def test_scale_and_mask() -> None:
     assert found.attrs["scale"] == 0.25 and len(found.args) == 4
 
 
-def test_hidden_scores() -> None:
+def test_scores_hidden_by_where_fuse_with_their_scale() -> None:
     seen = relay.const(np.tri(M, N, dtype=bool))
     lowest = float(np.finfo("float32").min)
     mod = _fused(_attention(scores_as=lambda s: relay.where(seen, relay.multiply(s, 0.5), lowest)))

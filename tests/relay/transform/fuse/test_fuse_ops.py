@@ -129,7 +129,7 @@ def test_network_computes_the_same() -> None:
     assert_same(mod, fuse_ops(mod), rtol=1e-6)
 
 
-def test_deep_graph() -> None:
+def test_a_deep_graph_is_cut_into_groups_of_bounded_size() -> None:
     value: relay.Expr = _x(4)
     for _ in range(2000):
         value = relay.add(nn.relu(value), value)

@@ -92,7 +92,7 @@ def test_an_inner_node_as_target() -> None:
     np.testing.assert_array_equal(got, [2, 2, 2])
 
 
-def test_compiled_network() -> None:
+def test_a_compiled_gradient_agrees_with_the_interpreter() -> None:
     """The passes that inference has (layouts, fusion, dead code) apply to a differentiated network."""
     rng = np.random.default_rng(2)
     x, w = relay.var("x", shape=(4, 3, 8, 8)), relay.var("w", shape=(16, 3, 3, 3))

@@ -45,13 +45,13 @@ def check(func: Function, *more: np.ndarray, mod: IRModule | None = None, compil
     return found
 
 
-def test_the_docstring() -> None:
+def test_the_example_of_the_docstring_holds() -> None:
     x = Var("x", VECTOR)
     np.testing.assert_allclose(check(Function([x], x * x)), 2 * X)
 
 
 @pytest.mark.parametrize("condition", [True, False])
-def test_branches(condition: bool) -> None:
+def test_gradients_pass_through_either_branch(condition: bool) -> None:
     x, c = Var("x", VECTOR), Var("c", TensorType((), "bool"))
     y = relay.exp(x)
     check(Function([x, c], If(c, relay.sin(y), y * x) + y), np.array(condition))
@@ -93,7 +93,7 @@ def list_module() -> tuple[IRModule, Constructor, Constructor, GlobalTypeVar]:
     return IRModule({}, {header: TypeData(header, [a], [nil, cons])}), nil, cons, header
 
 
-def test_data_types() -> None:
+def test_gradients_pass_through_data_types_and_recursion() -> None:
     """The product of a list's elements, by recursion and match."""
     mod, nil, cons, header = list_module()
     items, name = Var("items", TypeCall(header, [VECTOR])), GlobalVar("product")
@@ -111,7 +111,7 @@ def test_data_types() -> None:
     check(Function([x], relay.Call(name, [built])), mod=mod)
 
 
-def test_references() -> None:
+def test_gradients_pass_through_references() -> None:
     x, r, ignored = Var("x", VECTOR), Var("r"), Var("ignored")
     body = Let(r, RefCreate(x * x), Let(ignored, RefWrite(r, RefRead(r) * x), RefRead(r) + x))
     check(Function([x], body))

@@ -94,7 +94,7 @@ def test_steps_equal_those_of_torch(network: str) -> None:
 
 @pytest.mark.long("trains two networks to the end, about 10 s")
 @pytest.mark.parametrize(("network", "epochs", "accuracy"), [("cnn", 15, 0.97), ("lstm", 40, 0.955)])
-def test_full_training(network: str, epochs: int, accuracy: float) -> None:
+def test_training_reaches_the_stated_accuracy(network: str, epochs: int, accuracy: float) -> None:
     pytest.importorskip("sklearn")
     digits = example()
     train_x, train_y, test_x, test_y = digits.digits()

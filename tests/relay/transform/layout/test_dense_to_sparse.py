@@ -31,7 +31,7 @@ def test_sparse_weights_lose_their_zeros(block: tuple[int, int]) -> None:
     np.testing.assert_allclose(tw.compile(after)(rand(5, 48)), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_others_stay() -> None:
+def test_dense_weights_above_the_threshold_stay() -> None:
     assert op_names(dense_to_sparse(_dense(0.5))) == ["nn.dense", "nn.relu"]
     assert op_names(dense_to_sparse(_dense(0.5), sparsity_threshold=0.3)) == ["nn.sparse_dense", "nn.relu"]
     assert op_names(dense_to_sparse(_dense(0.1), (5, 5))) == ["nn.dense", "nn.relu"]

@@ -72,7 +72,7 @@ def test_weights_fed_at_run_time_stay() -> None:
 
 
 @pytest.mark.parametrize("constant", [True, False])
-def test_compiled(constant: bool) -> None:
+def test_packed_weights_keep_the_values_when_compiled(constant: bool) -> None:
     weight = weights(1, 84, 21) if constant else relay.var("w", shape=(1, 84, 21))
     mod = module(_lstm(21, weight))
     inputs = feed(mod)

@@ -53,12 +53,12 @@ def test_a_number_of_rows_known_at_run_time() -> None:
         ((3, 1, 7), (3, 7, 9), None),  # matrices as the kernel wants them
     ],
 )
-def test_others_stay(left: tuple[int, ...], right: tuple[int, ...], axes: Any) -> None:
+def test_products_of_several_rows_stay(left: tuple[int, ...], right: tuple[int, ...], axes: Any) -> None:
     x, w = _inputs(left, right)
     after = row_products(module(_product(x, w if axes is None else relay.transpose(w, axes=axes))))
     assert op_names(after).count("nn.batch_matmul") == 1
 
 
-def test_integers_stay() -> None:
+def test_products_of_integers_stay() -> None:
     x, w = _inputs((3, 1, 7), (3, 9, 7), "int32")
     assert "nn.batch_matmul" in op_names(row_products(module(_product(x, w, True))))

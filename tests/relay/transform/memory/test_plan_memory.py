@@ -130,7 +130,7 @@ def test_network_after_all_passes() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_random_graphs(seed: int) -> None:
+def test_random_graphs_keep_their_values_in_planned_memory(seed: int) -> None:
     rng = np.random.default_rng(seed)
     values: list[relay.Expr] = [relay.var("x", shape=(1, 4)), relay.var("y", shape=(1, 4))]
     for _ in range(16):

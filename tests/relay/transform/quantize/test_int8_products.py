@@ -48,7 +48,7 @@ def check(body, x, values, bytes_expected=True):
     ],
     ids=str,
 )
-def test_a_convolution(dtype, zero, options):
+def test_a_convolution_of_centred_bytes_keeps_every_bit(dtype, zero, options):
     x = relay.var("x", shape=(2, 4, 7, 6), dtype=dtype)
     weight = RNG.integers(-128, 128, (6, 4 // options.get("groups", 1), 3, 3)).astype("int32")
     body = relay.nn.conv2d(zero_centred(x, zero), relay.const(weight), **options)

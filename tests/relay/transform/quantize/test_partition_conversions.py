@@ -58,7 +58,7 @@ def test_a_float_within_is_named() -> None:
     np.testing.assert_allclose(_outputs(parts), _outputs(whole), rtol=1e-6)
 
 
-def test_several_results() -> None:
+def test_several_results_are_converted_one_by_one() -> None:
     mod = _two_convolutions(bias=False)
     main = mod["main"]
     first, second = main.body.args

@@ -76,7 +76,7 @@ SHAPES: list[tuple[str, Build, list[str]]] = [
 
 
 @pytest.mark.parametrize("build,left", [c[1:] for c in ALGEBRA + SHAPES], ids=[c[0] for c in ALGEBRA + SHAPES])
-def test_rule(build: Build, left: list[str]) -> None:
+def test_each_rule_leaves_these_operators_and_the_values(build: Build, left: list[str]) -> None:
     mod = module(build(_x(4, 3)))
     after = relay.transform.infer_type(simplify_expr(mod))
     assert op_names(after) == left
