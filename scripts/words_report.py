@@ -1,8 +1,8 @@
 """Compare the words of code and docs with docs/glossary.md, by a record of counts by folder that may only fall.
 
 Two things are counted: docstrings that open with a question word instead of saying what is returned or done, and,
-outside of the tests, the words that the glossary's table "Words that are not used" lists. `--accept` writes counts that have fallen, and moves
-counts between folders where code moved; it refuses a total that has grown.
+outside of the tests, the words that the glossary's table "Words that are not used" lists. `--accept` writes counts that
+have fallen, and moves counts between folders where code moved; it refuses a total that has grown.
 """
 
 from __future__ import annotations
