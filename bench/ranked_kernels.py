@@ -23,8 +23,8 @@ from networks import model_file
 
 from tilewright.autotvm.task.extract import extract_from_program
 from tilewright.autotvm.task.task import KernelTask
+from tilewright.backend import backend_of
 from tilewright.cli.timing import TIMED_CALLS
-from tilewright.codegen.build import compiled
 from tilewright.driver.lower import lower_function, schedule_choice
 from tilewright.frontend.formats.import_model import import_model
 from tilewright.runtime.module import Module, Prepared
@@ -86,7 +86,7 @@ def _make(task: KernelTask, key: str, network: str, position: Path, sample: int,
             lower_function(task.function, f"k{number}", task.target, json.loads(config))
             for number, config in enumerate(configs)
         ]
-        compiled(funcs, task.target).save(position.with_suffix(".kernels"))
+        backend_of(task.target).compiled(funcs).save(position.with_suffix(".kernels"))
     _describe(described, description)
 
 

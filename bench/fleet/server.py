@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from bench.report import machine
-from tilewright import codegen, te
+from tilewright import te
+from tilewright.backend import build
 from tilewright.rpc import Session, connect
 from tilewright.rpc.frames import Channel, ConnectionLost
 from tilewright.rpc.identity import make_authority, make_bundle
@@ -43,7 +44,7 @@ def library() -> Any:
     """A module whose one function takes no time."""
     a = te.placeholder((SIZE,), name="a")
     b = te.compute((SIZE,), lambda i: a(i) * 2.0, name="b")
-    return codegen.build(te.lower(te.create_schedule(b.op), [a, b], name="double"), "cpu")
+    return build(te.lower(te.create_schedule(b.op), [a, b], name="double"), "cpu")
 
 
 @contextmanager

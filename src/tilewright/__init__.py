@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilewright import tir as tir
     from tilewright import topi as topi
     from tilewright import vta as vta
-    from tilewright.codegen import build as build
+    from tilewright.backend import build as build
     from tilewright.compile import compile as compile
     from tilewright.frontend.formats.table import initial_states as initial_states
     from tilewright.frontend.formats.table import metadata as metadata
@@ -36,7 +36,7 @@ _PUBLIC = {
     "torch_report": ("tilewright.frontend.torch.coverage", "torch_report"),
     "Executable": ("tilewright.runtime.executor", "Executable"),
     "Target": ("tilewright.target", "Target"),
-    "build": ("tilewright.codegen", "build"),
+    "build": ("tilewright.backend", "build"),
     "te": ("tilewright.te", ""),
     "tir": ("tilewright.tir", ""),
     "arith": ("tilewright.tir.arith", ""),

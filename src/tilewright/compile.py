@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from tilewright.driver.build import compile_segments, finished, plan_segments
@@ -133,5 +134,5 @@ def export_source(
     )
     target, mod = request.target, expand_calls(lower_external(request.imported()))
     if needs_machine(mod):
-        return write_program_source(mod, target, optimize, Path(path), name)
+        return write_program_source(mod, target, partial(optimize, target=target), Path(path), name)
     return write_source(optimize(mod, target), target, Path(path), name)

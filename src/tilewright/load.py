@@ -39,7 +39,6 @@ def load(
     found = load_artifact(path, check, verify)
     if found.pool is not None:
         native(found.pool)
-    _provide_operators(found.manifest)
     manifest = found.manifest
     if device is not None:
         # models for processors do without the drivers of GPUs
@@ -50,13 +49,6 @@ def load(
         return open_model(manifest, found.object_code, found.weights, threads)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError, MemoryError) as error:
         raise ArtifactError(f"{path} has a manifest that does not fit its code ({error!r}). Compile it again") from None
-
-
-def _provide_operators(manifest: Manifest) -> None:
-    """Enter host operators that the runtime itself does not have into its table, where the model calls them."""
-    if any(packed.host == "external.vta" for packed in manifest.packed):
-        # the simulators of the accelerator are compiled: no other model waits for the import of the compiler
-        import tilewright.vta.network.host_op  # noqa: F401
 
 
 def open_model(manifest: Manifest, code: bytes, weights: Weights, threads: int | None = None) -> Model:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import relay, te
+from tilewright import relay
 from tilewright.backend import Backend, backend_of
 from tilewright.backend.c.backend import CBackend
 from tilewright.backend.cpu.backend import CpuBackend
+from tilewright.backend.cpu.functions import CpuFunctions
 from tilewright.backend.cpu.rules import CpuRules
 from tilewright.backend.cpu.schedules import CpuSchedules
 from tilewright.backend.gpu.backend import GpuBackend
@@ -42,12 +43,15 @@ def test_every_kind_of_target_has_a_backend() -> None:
 def test_processors_answer_what_layouts_and_schedules_ask() -> None:
     asked = {name for name in (*vars(GraphBackend), *vars(Backend)) if not name.startswith("_")}
     shared = {"target", "has_target", "offload", "device", "alignment", "gathers_operands"}
-    assert asked - shared <= {name for part in (CpuBackend, CpuRules, CpuSchedules) for name in vars(part)}
+    shared |= {"lowers", "own_stages", "own_texts"}
+    assert asked - shared <= {
+        name for part in (CpuBackend, CpuRules, CpuSchedules, CpuFunctions) for name in vars(part)
+    }
 
 
 def test_a_question_that_a_device_does_not_answer_is_refused_in_words() -> None:
-    with pytest.raises(UnsupportedError, match="VtaBackend does not answer this question"):
-        backend_of(Target("vta")).schedule([te.placeholder((4,))])
+    with pytest.raises(UnsupportedError, match="GpuBackend does not answer this question"):
+        backend_of(Target("opencl")).compiled([])
 
 
 def test_an_executor_that_a_device_does_not_have_is_refused_in_words() -> None:
@@ -70,3 +74,15 @@ def test_relay_imports_no_backend() -> None:
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tilewright.backend"):
                 found.append(f"{path.relative_to(PACKAGE)}: {node.module}")
     assert not found
+
+
+def test_code_generators_are_reached_through_backends() -> None:
+    """But for a simulator, which is a program for this machine and not for a target."""
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        folder = path.relative_to(PACKAGE).parts[0]
+        for node in ast.walk(ast.parse(path.read_text())) if folder not in ("backend", "codegen") else ():
+            name = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            if name.startswith(tuple(f"tilewright.codegen.{one}" for one in ("llvm", "native", "build_device"))):
+                found.add(path.relative_to(PACKAGE).as_posix())
+    assert found == {"vta/native.py"}

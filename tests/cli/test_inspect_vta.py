@@ -22,16 +22,21 @@ def test_every_stage_prints(stage: str, tilewright: Command, image_model: Path) 
     assert outcome.status == 0 and MARKS[stage] in outcome.out
 
 
-def test_without_a_stage_it_is_the_schedule(tilewright: Command, image_model: Path) -> None:
-    outcome = tilewright("inspect", str(image_model), "--target", "vta -threads=1")
-    assert "by 1 virtual threads" in outcome.out and "threads=1," in outcome.out
+def test_programs_are_calls_of_the_plan(tilewright: Command, image_model: Path) -> None:
+    outcome = tilewright("inspect", str(image_model), "--target", "vta", "--stage", "plan")
+    (line,) = [line for line in outcome.out.splitlines() if "vta_program" in line]
+    assert "(arena[" in line and ", constant[" in line
+
+
+def test_what_the_processor_runs_has_the_stages_of_loops(tilewright: Command, image_model: Path) -> None:
+    outcome = tilewright("inspect", str(image_model), "--target", "vta", "--stage", "tir")
+    assert "no loops: see integers, partition, schedule, instructions" in outcome.out
+    assert "def fused_multiply_round_clip_cast(" in outcome.out
 
 
 def test_unknown_stages_and_layers_are_refused(tilewright: Command, image_model: Path) -> None:
-    outcome = tilewright("inspect", str(image_model), "--target", "vta", "--stage", "llvm")
-    assert (
-        outcome.status and "no stage 'llvm' for VTA; known: integers, partition, schedule, instructions" in outcome.err
-    )
+    outcome = tilewright("inspect", str(image_model), "--target", "vta", "--stage", "nowhere")
+    assert outcome.status and "known: relay, integers, partition, schedule, instructions, " in outcome.err
     outcome = tilewright(
         "inspect", str(image_model), "--target", "vta", "--stage", "instructions", "--kernel", "nowhere"
     )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.codegen.build import build
+from tilewright.backend.build import build
 from tilewright.codegen.size_plan import SizePlan, size_plan
 from tilewright.errors import InputError
 from tilewright.runtime.plan import ExecutionPlan

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tilewright import codegen, te
+from tilewright import te
+from tilewright.backend import build
 from tilewright.rpc.identity import Bundle, make_authority, make_bundle
 from tilewright.rpc.leases import Leases
 from tilewright.rpc.registration import Registration
@@ -41,7 +42,7 @@ def library() -> Any:
     y = te.compute((2,), lambda i: te.sum(x(i) + (k + l).astype("float32"), axis=[k, l]), name="y")
     endless = te.create_schedule(y.op)
     made = [te.lower(schedule, [a, b], name="double"), te.lower(endless, [x, y], name="spin")]
-    return codegen.build(made, "cpu")
+    return build(made, "cpu")
 
 
 @pytest.fixture

@@ -26,7 +26,8 @@ import tilewright as tw
 import tilewright.runtime.vm.loop as loop
 from tests.driver.vm.test_loops import loop_of
 from tests.driver.vm.test_source import call
-from tilewright import codegen, te, tir
+from tilewright import te, tir
+from tilewright.backend import build
 
 loop.worth_sharing = lambda segment: True
 SIZE = 1 << 16
@@ -41,7 +42,7 @@ def kernel(meets):
         s[stage].parallel(s[stage].op.axis[0])
     if not meets:
         s[b].compute_inline()
-    function = codegen.build(te.lower(s, [a, c], name="f"), "cpu", threads=3)["f"]
+    function = build(te.lower(s, [a, c], name="f"), "cpu", threads=3)["f"]
     assert function.info.meets == meets and function.threads == 3
     y = np.empty_like(x)
     def run():

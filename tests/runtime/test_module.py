@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright import codegen, te
+from tilewright import te
+from tilewright.backend import build
 from tilewright.errors import ArtifactError, InputError
 from tilewright.runtime.container import read_container, write_container
 from tilewright.runtime.module import FORMAT, FunctionInfo, Module, Param
@@ -108,7 +109,7 @@ def test_a_kernel_without_shares_wakes_no_worker(parallel: bool, threads: int, t
     schedule = te.create_schedule(b.op)
     if parallel:
         schedule[b].parallel(b.op.axis[0])
-    module = codegen.build(te.lower(schedule, [a, b], name="double"), "cpu", threads=2)
+    module = build(te.lower(schedule, [a, b], name="double"), "cpu", threads=2)
     module.save(tmp_path / "module")
     for one in (module, Module.load(tmp_path / "module", threads=2)):
         assert one["double"].threads == threads

@@ -15,7 +15,7 @@ import pytest
 import tilewright as tw
 from tests.onnx_models import perceptron
 from tilewright import te
-from tilewright.codegen import build
+from tilewright.backend import build
 
 
 @pytest.mark.parametrize("executor", ["graph", "aot", "vm", "debug"])

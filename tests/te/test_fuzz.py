@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.te.python_backend import run
 from tests.te.random_schedule import expected_values, random_graph, random_schedule, shape_of
 from tilewright import te, tir
-from tilewright.codegen.build import build
+from tilewright.backend.build import build
 from tilewright.te.record import graph_names
 from tilewright.tir.structural import structural_equal
 from tilewright.tir.verify import verify

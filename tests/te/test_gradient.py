@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright import te, tir
-from tilewright.codegen.build import build
+from tilewright.backend.build import build
 from tilewright.errors import UnsupportedError
 
 

@@ -6,7 +6,8 @@ import pickle
 import numpy as np
 import pytest
 
-from tilewright import codegen, te, tir
+from tilewright import te, tir
+from tilewright.backend import build
 from tilewright.errors import InputError, ScheduleError
 from tilewright.tir.printer import to_text
 from tilewright.tir.stmt import BufferStore, For, IfThenElse
@@ -152,6 +153,6 @@ def beyond_the_end():
 
 def test_a_failing_bounds_check_tells_the_line():
     a, b = beyond_the_end()
-    module = codegen.build(te.lower(te.create_schedule(b.op), [a, b], name="f", check_bounds=True))
+    module = build(te.lower(te.create_schedule(b.op), [a, b], name="f", check_bounds=True))
     with pytest.raises(InputError, match=f"written at .*test_position.py:{line_with(beyond_the_end, 'te.compute')}"):
         module["f"](np.zeros(8, "float32"), np.zeros(8, "float32"))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tilewright import te
-from tilewright.codegen.build import build
+from tilewright.backend.build import build
 from tilewright.errors import ScheduleError
 
 ROWS, TERMS = 12, 40

@@ -7,7 +7,7 @@ import pytest
 
 from tests.te.test_scan import _lstm
 from tilewright import te
-from tilewright.codegen.build import build
+from tilewright.backend.build import build
 from tilewright.tir.stmt import Allocate
 from tilewright.tir.transform.statements import walk
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright import te
-from tilewright.codegen.build import build
+from tilewright.backend.build import build
 from tilewright.errors import InputError
 from tilewright.runtime.module import Module
 

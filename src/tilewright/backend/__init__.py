@@ -4,6 +4,7 @@ A device is one folder here and its runtime in `runtime/<device>`; the driver, t
 """
 
 from tilewright.backend.backend import Backend
+from tilewright.backend.build import build
 from tilewright.backend.kinds import backend_of
 
-__all__ = ["Backend", "backend_of"]
+__all__ = ["Backend", "backend_of", "build"]

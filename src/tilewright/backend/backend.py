@@ -3,7 +3,7 @@
 In the order in which they are asked: whether whole models are compiled for it, through which graph passes they go, what
 code distinct kernels become, what code makes their calls, and what loads and runs it.
 
-    mod, target = backend.offload(mod, run)
+    mod = backend.offload(mod, run)
     for graph_pass in backend.pipeline(): …
     code = backend.link(backend.compile(tasks), plans)
     model = backend.load(manifest, code, weights, threads)
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tilewright import te
+from tilewright.backend.compiled import Compiled
 from tilewright.backend.kernels import CompiledKernels, Task
 from tilewright.errors import UnsupportedError
 from tilewright.load import open_model
@@ -75,12 +76,12 @@ class Backend:
         return True
 
     # -------------------------------------------------------------------------------------------------- graph passes
-    def offload(self, mod: IRModule, run: Run) -> tuple[IRModule, Target]:
-        """The module that is left where the device takes parts of it only, and the target of those; all by default.
+    def offload(self, mod: IRModule, run: Run) -> IRModule:
+        """The module with kernels of the device for the parts of it that it takes; by default it takes all as it is.
 
         `run` computes functions, where the division rests on their values.
         """
-        return mod, self.target
+        return mod
 
     def pipeline(self) -> tuple[GraphPass, ...]:
         """The graph passes in order; by default those that need no rules of the device's own but for fusion."""
@@ -168,6 +169,43 @@ class Backend:
     def load(self, manifest: Manifest, code: bytes, weights: Any, threads: int | None = None) -> Model:
         """The model of `code`, ready to run."""
         return open_model(manifest, code, weights, threads)
+
+    # ------------------------------------------------------------------------------------- functions of the loop IR
+    def build(self, funcs: Sequence[PrimFunc], threads: int | None = None) -> Any:
+        """A module of the runtime of lowered functions. Raises `TargetError` if this machine cannot run it."""
+        raise self._refused()
+
+    def compiled(self, funcs: Sequence[PrimFunc], here: bool = True) -> Compiled:
+        """Lowered functions as object code, which another process may run.
+
+        Raises `TargetError` if this machine cannot, unless it is for another (`here` False).
+        """
+        raise self._refused()
+
+    def code_stages(self) -> tuple[str, ...]:
+        """The forms in which `code_text` shows the code of functions, in the order in which they are made."""
+        return ()
+
+    def code_text(self, funcs: Sequence[PrimFunc], stage: str, lines: bool = False) -> str:
+        """Lowered functions in a form of `code_stages`; with `lines` beside the source lines that they are made of."""
+        raise self._refused()
+
+    def explain(self, choice: Choice, space: ConfigSpace | None) -> list[str]:
+        """Lines on what a schedule chose, and on what else its search space holds."""
+        return choice.explained()
+
+    # ------------------------------------------------------------------------------------------- what it takes itself
+    def lowers(self, function: Function) -> bool:
+        """True for a fused function that becomes loops, False for one that the device has another form of."""
+        return True
+
+    def own_stages(self) -> tuple[str, ...]:
+        """The stages through which `offload` brings a model, and those of what the device takes of it."""
+        return ()
+
+    def own_texts(self, mod: IRModule, stage: str, kernel: str | None, run: Run) -> Iterator[str]:
+        """The texts of one of `own_stages`; with `kernel` of the layers whose name contains it."""
+        raise self._refused()
 
     def _refused(self) -> UnsupportedError:
         return UnsupportedError(f"{type(self).__name__} does not answer this question of `backend.Backend` yet")

@@ -17,6 +17,7 @@ from contextlib import suppress
 
 import numpy as np
 
+from tilewright.backend.build import build
 from tilewright.cli.peak import copy_bandwidth, fastest, memory_sizes, read_rate
 from tilewright.cli.peak_kernels import (
     ACCUMULATORS,
@@ -37,7 +38,6 @@ from tilewright.cli.peak_kernels import (
     sum_of_lanes,
     whole_vectors,
 )
-from tilewright.codegen.build import build
 from tilewright.machine import Bandwidth, Machine
 from tilewright.runtime.memory import Array, aligned_empty
 from tilewright.runtime.module import Module

@@ -11,7 +11,6 @@ import click
 import numpy as np
 
 from tilewright.cli.inspect_kernels import kernel_lines
-from tilewright.cli.inspect_vta import VTA_STAGES, vta_texts
 from tilewright.cli.options import ModelOptions, model_options, parse_shapes, require_file
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.summary import summary_lines
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
 @click.argument("model")
 @click.option(
     "--stage",
-    help="relay, graph passes, fused, plan, kernels (of GPUs), choice, te, loop passes, tir, llvm, asm"
-    "  [default: summary; of a kernel: choice]",
+    help="relay, graph passes, fused, plan, kernels (of GPUs), choice, te, loop passes, tir, and what the target makes "
+    "of that: llvm, asm; c; cuda, ptx, sass; …  [default: summary; of a kernel: choice]",
 )
 @click.option("--kernel", help="only kernels whose name or source node contains this")
 @click.option("--source", is_flag=True, help="with a stage of kernels: beside the code, the lines it was made of")
@@ -65,12 +64,11 @@ def inspect_command(
             raise UnsupportedError(f"{model} is a compiled artifact: it has a manifest, and no stage {stage!r}")
         click.echo(json.dumps(load_artifact(model, check=True).to_json(), indent=2, ensure_ascii=False))
         return
-    if stage is None and kernel is None and not measure and not source and target.split()[:1] != ["vta"]:
+    if stage is None and kernel is None and not measure and not source:
         for line in summary_lines(model, parse_shapes(shapes), target):
             click.echo(line)
         return
     usual = "fused" if kernel is None and not measure else "choice"
-    usual = "schedule" if target.split()[:1] == ["vta"] else usual
     for text in stage_texts(model, stage or usual, kernel, target, shapes, measure, source, options.records):
         click.echo(text)
 
@@ -78,16 +76,16 @@ def inspect_command(
 def stage_names(target_name: str = "cpu") -> list[str]:
     """Every stage that can be inspected for a target, in the order in which they come."""
     # only when it runs: `tilewright --help` reads this module, and the compiler is slow to import
+    from tilewright.backend import backend_of
     from tilewright.driver.optimize import graph_passes
     from tilewright.target import Target
     from tilewright.tir.transform.pipeline import pipeline_of
 
-    if target_name.split()[:1] == ["vta"]:
-        return list(VTA_STAGES)
-    graph = [one.name for one in graph_passes(Target(target_name))]
-    loop = pipeline_of(Target(target_name)).names
-    kernels = ["kernels"] if Target(target_name).has_thread_blocks else []
-    return ["relay", *graph, "fused", "plan", *kernels, "choice", "te", *loop, "tir", "llvm", "asm"]
+    target = Target(target_name)
+    backend, graph = backend_of(target), [one.name for one in graph_passes(target)]
+    kernels = ["kernels"] if target.has_thread_blocks else []
+    first = ["relay", *backend.own_stages(), *graph, "fused", "plan", *kernels, "choice", "te"]
+    return [*first, *pipeline_of(target).names, "tir", *backend.code_stages()]
 
 
 def stage_texts(
@@ -104,24 +102,30 @@ def stage_texts(
 
     Raises UnsupportedError for an unknown stage or kernel.
     """
+    from tilewright.backend import backend_of
+    from tilewright.driver.model.build import run_function
     from tilewright.driver.optimize import graph_passes, optimize_stages
     from tilewright.frontend.formats.import_model import import_model
     from tilewright.target import Target
 
-    if target_name.split()[:1] == ["vta"]:
-        yield from vta_texts(model, stage, kernel, target_name, shapes)
-        return
     if stage not in stage_names(target_name):
         raise UnsupportedError(
             f"there is no stage {stage!r}; known: {', '.join(dict.fromkeys(stage_names(target_name)))}"
         )
     target = Target(target_name)
     passes = [one.name for one in graph_passes(target)]
-    if source and stage in ("relay", *passes, "fused", "plan", "kernels", "choice"):
+    backend = backend_of(target)
+    own, codes = backend.own_stages(), ", ".join(backend.code_stages())
+    if source and stage in ("relay", *own, *passes, "fused", "plan", "kernels", "choice"):
         raise UnsupportedError(
-            f"--source goes with stages of loops and code: te, a loop pass, tir, llvm, asm; got {stage}"
+            f"--source goes with stages of loops and code: te, a loop pass, tir, {codes}; got {stage}"
         )
     mod = import_model(model, parse_shapes(shapes))
+    if stage in own:
+        yield from backend.own_texts(mod, stage, kernel, run_function)
+        return
+    if stage != "relay":
+        mod = backend.offload(mod, run_function)
     if stage in ("relay", *passes):
         yield str(next(after for name, after in optimize_stages(mod, target) if name == stage))
     elif stage == "fused":
@@ -164,8 +168,14 @@ def kernel_texts(
     fused: IRModule, stage: str, kernel: str | None, target: Target, measure: bool = False, source: bool = False
 ) -> Iterator[str]:
     """One stage of each chosen kernel; with `measure`, how fast each is, with `source` the lines it was made of."""
+    from tilewright.backend import backend_of
+
+    backend = backend_of(target)
     for task, sources in chosen_kernels(fused, kernel):
         yield f"# {task.name}: {'; '.join(sources)}"
+        if not backend.lowers(task.function):
+            yield f"  no loops: see {', '.join(backend.own_stages())}"
+            continue
         yield kernel_text(task, stage, target, source)
         if measure:
             yield f"  {measured_share(task, target)}"
@@ -221,26 +231,18 @@ def kernel_text(task: Task, stage: str, target: Target, source: bool = False) ->
 
     `choice` is what its schedule chose and why, `te` its loop nest, a pass what it returns, `tir` the last.
     """
-    from tilewright.backend.cpu.schedule.choice import explain, explain_space
+    from tilewright.backend import backend_of
     from tilewright.backend.lower import compute_positions
-    from tilewright.codegen.llvm import assembly, emit, with_source_lines
     from tilewright.driver.lower import lower_function, lowering_stages, schedule_choice, search_space
     from tilewright.tir.printer import to_text
 
     if stage == "choice":
-        lines = explain(schedule_choice(task.function, target))
-        space = search_space(task.function, target)
-        if space is not None and space.knobs:
-            lines += explain_space(space, target)
+        lines = backend_of(target).explain(schedule_choice(task.function, target), search_space(task.function, target))
         return "\n".join(f"  {line}" for line in lines)
-    if stage in ("tir", "llvm", "asm"):
+    code = backend_of(target).code_stages()
+    if stage == "tir" or stage in code:
         func = lower_function(task.function, task.name, target)
-        if stage == "tir":
-            return to_text(func, source)
-        text = emit([func], target, lines=source)
-        if stage == "llvm":
-            return text
-        return with_source_lines(assembly(text, target)) if source else assembly(text, target)
+        return to_text(func, source) if stage == "tir" else backend_of(target).code_text([func], stage, source)
     wanted = "schedule_to_tir" if stage == "te" else stage
     stages = lowering_stages(task.function, task.name, target)
     text = next(to_text(func, source) for name, func in stages if name == wanted)
@@ -256,7 +258,7 @@ def measured_share(task: Task, target: Target, seconds: float = 0.2) -> str:
     Operations are those of the definition, so Winograd may pass the peak. Raises UnsupportedError for another
     machine's target.
     """
-    from tilewright import codegen
+    from tilewright.backend.build import build
     from tilewright.cli.peak import fma_peak
     from tilewright.cli.timing import measure
     from tilewright.driver.lower import lower_function
@@ -269,7 +271,7 @@ def measured_share(task: Task, target: Target, seconds: float = 0.2) -> str:
     function = task.function
     types = [t for value in (*function.params, function.body) for t in tensor_types(value.checked_type)]
     arrays = [np.ones(t.concrete_shape, str(t.dtype)) for t in types]
-    kernel = codegen.build([lower_function(function, task.name, target)], target, threads=1)[task.name]
+    kernel = build([lower_function(function, task.name, target)], target, threads=1)[task.name]
     best = min(measure({"kernel": lambda: kernel(*arrays)}, seconds, 1000).times["kernel"])
     rate = flops(Call(function, list(function.params))) / best / 1e9
     return (

@@ -17,6 +17,7 @@ import time
 
 import numpy as np
 
+from tilewright.backend.build import build
 from tilewright.cli.peak_kernels import (
     ACCUMULATORS,
     STEPS,
@@ -29,7 +30,6 @@ from tilewright.cli.peak_kernels import (
     tile_kernel,
     tile_shape,
 )
-from tilewright.codegen.build import build
 from tilewright.runtime.memory import Array, aligned_empty
 from tilewright.runtime.module import Module
 from tilewright.target import Target

@@ -68,6 +68,11 @@ def export_library(
     linker, or with its words when it fails, `UnsupportedError` for a model that is no single function; then neither
     file is touched.
     """
+    if manifest.device != "cpu":
+        raise UnsupportedError(
+            f"there is no library for C: it is compiled for a device, {manifest.device}; compile the model for a "
+            "processor"
+        )
     library = Path(path)
     model = model or library_model(manifest)
     interface = model.interface

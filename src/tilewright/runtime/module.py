@@ -1,6 +1,6 @@
 """`Module`: compiled functions in this process, called from Python.
 
-    mod = codegen.build([func], target)
+    mod = backend.build([func], target)
     mod["matmul"](a, b, c)                   # Tensors, NumPy arrays or scalars, in the order of the parameters
     mod["matmul"].time(a, b, c, repeat=10)   # seconds of each call
 

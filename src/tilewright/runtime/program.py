@@ -1,7 +1,7 @@
 """`Program`: the code of a model on a device, which runs the model's execution plans.
 
 A device of kind `<kind>` has its own in `runtime/<kind>/program.py`, a class `Program`, which the manifest's `device`
-finds; one that is not in this package registers its own:
+finds, or in a module of `_ELSEWHERE`; one that is not in this package registers its own:
 
     register("toy", ToyProgram)
 
@@ -125,6 +125,9 @@ class Program(ABC):
 
 _REGISTERED: dict[str, type[Program]] = {}
 
+#: Modules of programs that stand on more than the runtime: simulators of an accelerator are compiled when they are run.
+_ELSEWHERE = {"vta": "tilewright.vta"}
+
 
 def register(device: str, program: type[Program]) -> None:
     """Have `program` run the models of a kind of device that is not in this package."""
@@ -135,7 +138,8 @@ def program_class(device: str) -> type[Program]:
     """The class of programs of a kind of device. Raises `ArtifactError` where this process has none."""
     if device not in _REGISTERED:
         try:
-            found = getattr(importlib.import_module(f"tilewright.runtime.{device}.program"), "Program", None)
+            module = _ELSEWHERE.get(device, f"tilewright.runtime.{device}.program")
+            found = getattr(importlib.import_module(module), "Program", None)
         except ImportError:
             found = None
         if not (isinstance(found, type) and issubclass(found, Program)):  # `runtime/vm` has one of another kind

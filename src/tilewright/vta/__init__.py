@@ -28,10 +28,11 @@ from tilewright.vta.dram import Dram
 from tilewright.vta.driver import DRIVERS, Driver, open_driver
 from tilewright.vta.functional import Simulator
 from tilewright.vta.isa import Isa
-from tilewright.vta.network import Network, Session, run_plan
+from tilewright.vta.network import Network, Program, Session
 
 __all__ = [
-    "DRIVERS", "Commands", "Config", "Dram", "Driver", "Instruction", "Isa", "Network", "Session", "Simulator",
+    "DRIVERS", "Commands", "Config", "Dram", "Driver", "Instruction", "Isa", "Network", "Program",
+    "Session", "Simulator",
     "assemble", "check_program", "decode", "decode_uop", "disassemble", "encode", "listing", "make", "make_uop",
-    "open_driver", "pack", "run_plan", "unpack",
+    "open_driver", "pack", "unpack",
 ]  # fmt: skip

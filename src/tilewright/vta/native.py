@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.codegen.build import build
+from tilewright.codegen.function_info import function_info
+from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.errors import InputError, InternalError, ProgramError
+from tilewright.runtime.module import Module
 from tilewright.target import Target
 from tilewright.vta.check import check_instruction
 from tilewright.vta.codec import Instruction, unpack
@@ -54,7 +56,10 @@ def decoded(config: Config, program: bytes) -> Decoded:
 @lru_cache(maxsize=16)
 def _compiled(config: Config) -> Any:
     target = Target.host()
-    return build(kernel(Isa(config), target), target)["run"]
+    func = kernel(Isa(config), target)
+    emitted = emit_module([func], target)
+    code = compile_object(emitted.text, target)
+    return Module(code, [function_info(func)], emitted.messages, str(target))["run"]
 
 
 class NativeDriver(Driver):

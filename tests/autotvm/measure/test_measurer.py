@@ -14,7 +14,7 @@ from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.stand import Stand, WrongResult
 from tilewright.autotvm.measure.timing import is_hopeless, timing_of
 from tilewright.autotvm.task.task import WEIGHT, Argument
-from tilewright.codegen.build import compiled
+from tilewright.backend import backend_of
 from tilewright.errors import EnvironmentError_
 
 QUICK = MeasureOptions(build_seconds=5.0, run_seconds=3.0, builders=2, blocks=4, block_seconds=1e-5)
@@ -63,21 +63,23 @@ def test_a_task_whose_reference_cannot_be_built_cannot_be_measured(monkeypatch: 
 
 
 def stand(task: OddTask, **options: int) -> Stand:
-    reference, loop = (compiled([func], task.target) for func in (task.lower_reference(), reference_loop(task.target)))
+    reference, loop = (
+        backend_of(task.target).compiled([func]) for func in (task.lower_reference(), reference_loop(task.target))
+    )
     return Stand(task.arguments, reference, loop, 1, MeasureOptions(block_seconds=1e-5, **options))
 
 
 def test_results_are_compared_with_the_references() -> None:
     task = OddTask()
     position = stand(task)
-    position.check(compiled([task.lower({"behaviour": 1})], task.target))
+    position.check(backend_of(task.target).compiled([task.lower({"behaviour": 1})]))
     with pytest.raises(WrongResult, match="64 of 64"):
-        position.check(compiled([task.lower({"behaviour": 2})], task.target))
+        position.check(backend_of(task.target).compiled([task.lower({"behaviour": 2})]))
 
 
 def test_a_comparison_has_as_many_blocks_as_are_asked_for() -> None:
     task = OddTask()
-    position, code = stand(task), compiled([task.lower({"behaviour": 1})], task.target)
+    position, code = stand(task), backend_of(task.target).compiled([task.lower({"behaviour": 1})])
     timing = position.compare(code, code, 5, patient=True)
     assert timing.blocks == 5
     assert timing.candidate > 0 and timing.incumbent > 0 and timing.loop > 0 and 0 <= timing.wins <= 1

@@ -10,7 +10,7 @@ import pytest
 from tests.autotvm.sketch.computations import CASES, convolution, norm, product, products, softmax
 from tilewright import te
 from tilewright.autotvm.sketch.task import SketchTask
-from tilewright.codegen.build import build
+from tilewright.backend.build import build
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.target import Target
 from tilewright.topi.schedule.sketch.derive import tile_choices

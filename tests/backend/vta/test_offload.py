@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -128,6 +129,20 @@ def test_a_saved_model_runs_again(tmp_path: Path) -> None:
     model, x = tw.compile(made(words), target="vta", cache=False), random_input()
     model.save(tmp_path / "words.tw")
     np.testing.assert_array_equal(np.asarray(tw.load(tmp_path / "words.tw")(x)), np.asarray(model(x)))
+
+
+def test_programs_are_kernels_of_the_plan() -> None:
+    model, x = tw.compile(made(split), target="vta", cache=False), random_input()
+    assert (model.manifest.device, model.executor) == ("vta", "graph")
+    rows = model.profile({"x": x})
+    assert [row.kernel for row in rows] == [kernel.name for kernel in model.manifest.kernels]
+    programs_ = [row for row in rows if row.choice["template"] == "vta"]
+    assert [row.kernel for row in programs_] == ["fused_vta_program", "fused_vta_program_2"]
+    assert [row.source for row in programs_] == ["nn.conv2d", "nn.conv2d, add"]
+    assert all(row.flops > 100_000 and row.choice["config"]["instructions"] > 100 for row in programs_)
+    np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(model))(x)), np.asarray(model(x)))
+    with pytest.raises(UnsupportedError, match="no library for C: it is compiled for a device, vta"):
+        model.export_library("model.so")
 
 
 def test_the_first_convolution_is_one_over_patches_and_the_head_is_there_too() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import relay
+from tilewright import relay, te
 from tilewright.backend.vta.offload import programs
 from tilewright.relay.interpreter.interpreter import interpret
 from tilewright.relay.ir.expr import Call, Expr, Function
@@ -131,3 +131,20 @@ def test_a_transposed_convolution_is_a_program_of_its_own() -> None:
     compiled = [c for _, c in programs(mod, Target("vta"), interpret)]
     assert [len(one.plan["layers"]) for one in compiled] == [1, 1]  # the host puts zeros between the pixels
     assert tw.compile(mod, target="vta", cache=False)(np.ones((1, 4, 6, 6), "float32")).shape == (1, 5, 8, 8)
+
+
+def test_sizes_may_be_symbolic_beside_programs() -> None:
+    """A value of any size is computed in the same plan; what the accelerator takes is of fixed size."""
+    main = RandomNetwork(0).module(1)["main"]
+    y = relay.var("y", shape=(te.size_var("n"), 4))
+    mod = IRModule.from_expr(Function([*main.params, y], relay.Tuple([main.body, relay.tanh(y)])))
+    on_vta, on_cpu = tw.compile(mod, target=TINY, cache=False), tw.compile(mod, cache=False)
+    assert any(kernel.choice["template"] == "vta" for kernel in on_vta.manifest.kernels)
+    rng = np.random.default_rng(1)
+    for rows in (5, 2):
+        inputs = {
+            "x": rng.standard_normal(tensor_type_of(main.params[0]).concrete_shape).astype("float32"),
+            "y": rng.standard_normal((rows, 4)).astype("float32"),
+        }
+        for found, expected in zip(on_vta.run(inputs), on_cpu.run(inputs), strict=True):
+            np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))

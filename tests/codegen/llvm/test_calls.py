@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.codegen.llvm import emit
 from tilewright.errors import UnsupportedError
 from tilewright.support.dtype import DType

@@ -7,7 +7,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from tilewright import codegen, te
+from tilewright import te
+from tilewright.backend import build
 from tilewright.codegen.llvm import assembly, compile_object, emit, with_source_lines
 from tilewright.target import Target
 
@@ -62,5 +63,5 @@ def test_code_with_lines_runs(target, monkeypatch):
     monkeypatch.setenv("TILEWRIGHT_DEBUG_INFO", "1")
     func = scaled()
     a, b = np.random.default_rng(0).random((64, 32), "float32"), np.zeros((64, 32), "float32")
-    codegen.build(func, target)["scaled"](a, b)
+    build(func, target)["scaled"](a, b)
     np.testing.assert_array_equal(b, a * np.float32(3))

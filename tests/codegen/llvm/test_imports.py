@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright import codegen, te, tir
+from tilewright import te, tir
+from tilewright.backend import build
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.tir.stmt import Evaluate
 
@@ -56,14 +57,14 @@ def scheduled(brought: str, name: str) -> tir.PrimFunc:
 def test_functions_that_a_program_brings_are_called(tmp_path: Path) -> None:
     path = tmp_path / "add.ll"
     path.write_text(IR.format(factor="2.0"))
-    first = codegen.build(scheduled(str(path), "first"))
-    second = codegen.build(scheduled(IR.format(factor="5.0"), "second"))
+    first = build(scheduled(str(path), "first"))
+    second = build(scheduled(IR.format(factor="5.0"), "second"))
     a = np.arange(32, dtype="float32")
     for name, module, factor in (("first", first, 2.0), ("second", second, 5.0)):
         out = np.zeros(32, "float32")
         module[name](a, out)
         np.testing.assert_array_equal(out, a + factor)
-    both = codegen.build([scheduled(IR.format(factor="2.0"), "one"), scheduled(IR.format(factor="2.0"), "two")])
+    both = build([scheduled(IR.format(factor="2.0"), "one"), scheduled(IR.format(factor="2.0"), "two")])
     out = np.zeros(32, "float32")
     both["two"](a, out)
     np.testing.assert_array_equal(out, a + 2)
@@ -75,21 +76,21 @@ def test_two_texts_may_define_a_function_alike() -> None:
     more = "define i32 @unused() { ret i32 1 }\n" + plain.replace("%n) {", "%n) #0 {")
     texts = [plain.replace("ATTRIBUTES", ""), more.replace("ATTRIBUTES", "attributes #0 = { nounwind }")]
     body = "\n  %v = load <8 x float>, ptr %x, align 4\n  store <8 x float> %v, ptr %y, align 4"
-    made = codegen.build([scheduled(text.replace("BODY", body), f"f{i}") for i, text in enumerate(texts)])
+    made = build([scheduled(text.replace("BODY", body), f"f{i}") for i, text in enumerate(texts)])
     for name in ("f0", "f1"):
         out = np.zeros(32, "float32")
         made[name](np.arange(32, dtype="float32"), out)
         np.testing.assert_array_equal(out, np.arange(32))
     with pytest.raises(InputError, match="does not fit the functions that call it"):
-        codegen.build([scheduled(texts[i].replace("BODY", body if i else ""), f"f{i}") for i in range(2)])
+        build([scheduled(texts[i].replace("BODY", body if i else ""), f"f{i}") for i in range(2)])
 
 
 def test_what_is_brought_must_be_llvm_ir(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="what it brings is no LLVM IR"):
-        codegen.build(scheduled("int f() { return 1; }\n", "f"))
+        build(scheduled("int f() { return 1; }\n", "f"))
     with pytest.raises(InputError, match="cannot read"):
-        codegen.build(scheduled(str(tmp_path / "missing.bc"), "f"))
+        build(scheduled(str(tmp_path / "missing.bc"), "f"))
     with pytest.raises(InputError, match="does not fit the functions that call it"):
-        codegen.build([scheduled(IR.format(factor=factor), f"f{factor[0]}") for factor in ("2.0", "5.0")])
+        build([scheduled(IR.format(factor=factor), f"f{factor[0]}") for factor in ("2.0", "5.0")])
     with pytest.raises(UnsupportedError, match="import_llvm brings LLVM IR, which text in C cannot hold"):
-        codegen.build(scheduled(IR.format(factor="2.0"), "f"), "c")
+        build(scheduled(IR.format(factor="2.0"), "f"), "c")

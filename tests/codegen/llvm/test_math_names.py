@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright import te, tir
-from tilewright.codegen import build
+from tilewright.backend import build
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("tan", "float64"), ("erf", "float64"), ("tan", "float32")])

@@ -6,7 +6,8 @@ import re
 
 import numpy as np
 
-from tilewright.codegen import build, function_info
+from tilewright.backend import build
+from tilewright.codegen import function_info
 from tilewright.codegen.llvm import emit
 from tilewright.codegen.llvm.builder import LOOPS
 from tilewright.runtime.module import Param

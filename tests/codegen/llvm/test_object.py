@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.codegen.llvm import assembly, compile_object, compile_timed, emit
 from tilewright.errors import InternalError, TargetError
 from tilewright.target import Target

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir import stmt as s

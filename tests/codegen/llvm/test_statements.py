@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.codegen.llvm import assembly, emit
 from tilewright.errors import InputError, InternalError, UnsupportedError
 from tilewright.target import Target

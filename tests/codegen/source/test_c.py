@@ -7,7 +7,7 @@ import pytest
 
 from tests.codegen.source.programs import require_target
 from tilewright import te, tir
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.codegen.source import emit_c
 from tilewright.errors import InputError
 from tilewright.support.dtype import DType

@@ -9,7 +9,7 @@ import pytest
 
 from tests.codegen.source.programs import axes, require_target, tiled_gemm
 from tilewright import te, tir
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.codegen.build_device import emit_device
 from tilewright.errors import InputError, ScheduleError, TargetError, UnsupportedError
 from tilewright.runtime.gpu.nvrtc import compile_cubin

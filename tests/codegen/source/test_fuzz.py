@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.codegen.source.programs import require_target
 from tests.te.random_schedule import Draw, expected_values, random_graph, random_schedule, shape_of
 from tilewright import te
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.errors import ScheduleError
 from tilewright.te.attach import AttachType
 

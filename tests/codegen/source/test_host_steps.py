@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from tilewright import codegen, te, tir
+from tilewright import te, tir
+from tilewright.backend import build
 from tilewright.errors import ArtifactError, InputError, ScheduleError
 from tilewright.runtime.gpu.module import DeviceModule
 from tilewright.runtime.packed import register_func
@@ -56,7 +57,7 @@ def check_two_kernels(module: DeviceModule) -> None:
 
 
 def test_two_kernels_with_sizes_computed_on_the_host(target: str) -> None:
-    module = codegen.build(two_kernels(), target)
+    module = build(two_kernels(), target)
     check_two_kernels(module)
     times = module["f"].time(np.zeros(8, "float32"), np.zeros(15, "float32"), repeat=3, number=2)
     assert len(times) == 3 and min(times) > 0
@@ -70,7 +71,7 @@ def test_a_loop_of_the_host_and_a_condition_in_it(target: str) -> None:
     s = te.create_schedule(c.op)
     s[c].split(c.op.axis[0], factor=3)
     bind(s, c, c.op.axis[1])
-    module = codegen.build(te.lower(s, [a, c], name="f"), target)
+    module = build(te.lower(s, [a, c], name="f"), target)
     kinds = {key for step in module.functions["f"].steps for key in step}
     assert "loop" in kinds
     data, out = RNG.random((7, 40), "float32"), np.zeros((7, 40), "float32")
@@ -83,7 +84,7 @@ def test_a_condition_of_the_host() -> None:
     i = tir.Var("i")
     kernel = tir.For(i, tir.const(0), tir.const(32), tir.ForKind.THREAD_BINDING,
                      tir.BufferStore(c, tir.BufferLoad(a, (i,)) + 1.0, (i,)), "threadIdx.x", {})  # fmt: skip
-    module = codegen.build(tir.PrimFunc("f", [a, c, n], tir.IfThenElse(n > 3, kernel)), "cuda -emulate=1")
+    module = build(tir.PrimFunc("f", [a, c, n], tir.IfThenElse(n > 3, kernel)), "cuda -emulate=1")
     for value, added in ((3, 0), (4, 1)):
         data = RNG.random(32, "float32")
         out = data.copy()
@@ -109,14 +110,14 @@ def test_python_between_kernels(target: str) -> None:
         y[...] = x[::-1] * factor + shift
 
     register_func("tests.reversed_rows", reversed_rows, override=True)
-    module = codegen.build(between_kernels("tests.reversed_rows"), target)
+    module = build(between_kernels("tests.reversed_rows"), target)
     a, d = RNG.random((4, 16), "float32"), np.zeros((4, 16), "float32")
     module["f"](a, d)
     np.testing.assert_allclose(d, ((a[::-1] + 1) * 2 + 0.5) * 3, 1e-6)
 
 
 def test_what_fails_between_kernels_says_so() -> None:
-    module = codegen.build(between_kernels("tests.nowhere"), "cuda -emulate=1")
+    module = build(between_kernels("tests.nowhere"), "cuda -emulate=1")
     with pytest.raises(InputError, match=r"calls the function 'tests\.nowhere', which is not registered"):
         module["f"](np.zeros((4, 16), "float32"), np.zeros((4, 16), "float32"))
     a = te.placeholder((32,), name="A")
@@ -125,18 +126,18 @@ def test_what_fails_between_kernels_says_so() -> None:
     s = te.create_schedule(c.op)
     bind(s, c, c.op.axis[0])
     with pytest.raises(ScheduleError, match="f: B is computed outside of all device threads"):
-        codegen.build(te.lower(s, [a, c], name="f"), "cuda -emulate=1")
+        build(te.lower(s, [a, c], name="f"), "cuda -emulate=1")
 
 
 def test_a_module_in_a_file(target: str, tmp_path: object) -> None:
     path = f"{tmp_path}/f.twd"
-    codegen.build(two_kernels(), target).save(path)
+    build(two_kernels(), target).save(path)
     check_two_kernels(DeviceModule.load(path))
 
 
 def test_a_file_is_loaded_without_the_compiler(tmp_path: object) -> None:
     path = f"{tmp_path}/f.twd"
-    codegen.build(two_kernels(), "cuda -emulate=1").save(path)
+    build(two_kernels(), "cuda -emulate=1").save(path)
     program = (
         "import sys, numpy as np\n"
         "from tilewright.runtime.gpu.module import DeviceModule\n"

@@ -46,9 +46,9 @@ def test_such_sources_compile_and_run(target, monkeypatch):
     pytest.importorskip("pyopencl" if target == "opencl" else "numpy")
     import numpy as np
 
-    from tilewright import codegen
+    from tilewright.backend import build
 
     monkeypatch.setenv("TILEWRIGHT_DEBUG_INFO", "1")
     a, b = np.arange(64, dtype="float32"), np.zeros(64, "float32")
-    codegen.build(doubled(True), target)["doubled"](a, b)
+    build(doubled(True), target)["doubled"](a, b)
     np.testing.assert_array_equal(b, a * 2)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.codegen.source.programs import require_target
 from tilewright import te
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.codegen.build_device import emit_device
 from tilewright.errors import EnvironmentError_, ScheduleError, UnsupportedError
 from tilewright.runtime.gpu import nvrtc

@@ -8,7 +8,7 @@ import pytest
 from tests.codegen.source.programs import axes, require_target
 from tests.codegen.source.test_device import random
 from tilewright import te, tir
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.codegen.build_device import emit_device
 from tilewright.errors import EnvironmentError_, ScheduleError
 from tilewright.runtime.gpu.nvrtc import compile_cubin

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tests.relay.op.cases import CASES
-from tilewright import codegen
-from tilewright.backend import lower
+from tilewright.backend import build, lower
 from tilewright.driver.lower import lower_function
 from tilewright.relay.interpreter.interpreter import flatten, interpret
 from tilewright.relay.ir import registry
@@ -48,7 +47,7 @@ def test_each_kernel_agrees_with_its_reference(name):
         functions.append(lower_function(function, f"k{number}", target))
         expected = flatten(call_reference(function.body, [arg.data for arg in _leaves(call)]))
         runs.append((arrays, [np.full(t.shape, 99, t.dtype.numpy) for t in out_types], expected))
-    module = codegen.build(functions, target)
+    module = build(functions, target)
     for number, (arrays, outputs, expected) in enumerate(runs):
         module[f"k{number}"](*arrays, *outputs)
         for got, want in zip(outputs, expected, strict=True):

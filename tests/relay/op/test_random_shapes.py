@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.relay.op.cases import CASES
-from tilewright import codegen
+from tilewright.backend import build
 from tilewright.driver.lower import lower_function
 from tilewright.errors import TypeMismatchError
 from tilewright.relay.interpreter.interpreter import flatten, interpret
@@ -67,7 +67,7 @@ def compiled(call: Call) -> list[np.ndarray]:
     type_of(function)
     outputs = [np.zeros(t.shape, t.dtype.numpy) for t in tensor_types(type_of(function.body))]
     inputs = [np.array(leaf.data, order="C") for leaf in leaves(call.args)]
-    codegen.build([lower_function(function, "kernel", Target("cpu"))], Target("cpu"))["kernel"](*inputs, *outputs)
+    build([lower_function(function, "kernel", Target("cpu"))], Target("cpu"))["kernel"](*inputs, *outputs)
     return outputs
 
 

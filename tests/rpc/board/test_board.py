@@ -16,7 +16,7 @@ from tests.onnx_models import convolution, perceptron
 from tests.rpc.conftest import SIZE
 from tests.rpc.test_server import alive, until
 from tilewright import te, tir
-from tilewright.codegen.build import compiled
+from tilewright.backend import backend_of
 from tilewright.errors import ArtifactError, EnvironmentError_, InputError, UnsupportedError
 from tilewright.rpc import Turn, connect
 from tilewright.rpc.board.library import _quoted, packed_for
@@ -86,7 +86,7 @@ def functions(target):
         te.lower(te.create_schedule(y.op), [x, y], name="spin"),
         rows(),
     ]
-    return compiled(made, tw.Target(target), here=False)
+    return backend_of(tw.Target(target)).compiled(made, here=False)
 
 
 def rows():
@@ -251,7 +251,7 @@ def test_what_a_board_cannot_run_is_refused_here(tmp_path):
     n = te.var("n")
     a = te.placeholder((n,), name="a")
     b = te.compute((n,), lambda i: a(i) * 2.0, name="b")
-    symbolic = compiled([te.lower(te.create_schedule(b.op), [a, b], name="f")], tw.Target("cpu"))
+    symbolic = backend_of(tw.Target("cpu")).compiled([te.lower(te.create_schedule(b.op), [a, b], name="f")])
     with pytest.raises(UnsupportedError, match="do not take the parameter"):
         packed_for(symbolic, LIBRARY)
     assert packed_for(symbolic, ARTIFACT)[1:11] == b"TILEWRIGHT"

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tilewright import te, tir
-from tilewright.codegen.build import build
+from tilewright.backend.build import build
 from tilewright.tir.expr import BufferLoad, Call
 from tilewright.tir.stmt import AttrStmt
 from tilewright.tir.transform.inject_prefetch import inject_prefetch

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tilewright import te, tir
-from tilewright.codegen.build import build
+from tilewright.backend.build import build
 from tilewright.errors import InputError
 from tilewright.runtime.packed import get_func, register_func
 from tilewright.tir.transform.lower_packed_call import lower_packed_call

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.source.programs import require_target
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.errors import InputError
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Var

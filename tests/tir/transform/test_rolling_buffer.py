@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright import te, tir
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.errors import ScheduleError
 from tilewright.tir.evaluate import interpret
 from tilewright.tir.expr import IntImm

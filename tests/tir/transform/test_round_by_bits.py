@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright import te
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.stmt import PrimFunc

@@ -7,7 +7,7 @@ import pytest
 
 from tests.codegen.source.programs import axes, require_target
 from tilewright import te
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.tir import call_extern, if_then_else
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, SizeVar, Var

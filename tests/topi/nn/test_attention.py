@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright import codegen, te
+from tilewright import te
+from tilewright.backend import build
 from tilewright.backend.cpu.schedule.dispatch import schedule
 from tilewright.target import Target
 from tilewright.topi import nn
@@ -28,7 +29,7 @@ def _run(inputs: list[np.ndarray], threads: int, **attrs: object) -> np.ndarray:
     target = Target("cpu")
     func = te.lower(schedule([out], target), [*positions, out], "attention")
     result = np.empty([int(n.value) for n in out.shape], inputs[0].dtype)
-    codegen.build([func], target, threads=threads)["attention"](*inputs, result)
+    build([func], target, threads=threads)["attention"](*inputs, result)
     return result
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.backend.cpu.schedule.kernels import TARGET, placeholders, sample
-from tilewright import codegen, te, topi
+from tilewright import te, topi
+from tilewright.backend import build
 from tilewright.backend.cpu.schedule.dispatch import schedule
 
 
@@ -41,7 +42,7 @@ def test_what_is_not_finite_reaches_only_what_reads_it(layout: str, taps: int, s
         out = topi.nn.conv2d_transpose_NCHWc(x, w, strides, pads)
     result = np.zeros(topi.util.constant_shape(out), "float32")
     func = te.lower(schedule([out], TARGET), [x, w, out], "k")
-    codegen.build([func], TARGET, threads=2)["k"](*operands, result)
+    build([func], TARGET, threads=2)["k"](*operands, result)
     if layout == "NCHWc":
         result = result.transpose(0, 1, 4, 2, 3).reshape(expected.shape)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)

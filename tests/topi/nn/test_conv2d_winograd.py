@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.backend.cpu.schedule.kernels import run
-from tilewright import codegen, te, tir, topi
+from tilewright import te, tir, topi
+from tilewright.backend import build
 from tilewright.backend.cpu.schedule.dispatch import schedule
 from tilewright.target import Target
 from tilewright.topi.reference.conv import conv2d_nchw
@@ -108,7 +109,7 @@ def test_compiled_tiles_agree_with_the_direct_convolution(size, padding, blocks,
     results = []
     for threads in (1, 3):
         result = np.full(topi.util.constant_shape(out), np.nan, "float32")
-        codegen.build([func], target, threads=threads)["k"](packed, weight, bias, result)
+        build([func], target, threads=threads)["k"](packed, weight, bias, result)
         results.append(result)
     np.testing.assert_array_equal(results[0], results[1])
     assert _error(layout_transform(results[0], f"NCHW{block}c", "NCHW"), expected) < 1e-5

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.backend.cpu.schedule.kernels import run, sample
-from tilewright import codegen, te, topi
+from tilewright import te, topi
+from tilewright.backend import build
 from tilewright.backend.cpu.schedule.dispatch import schedule
 from tilewright.target import Target
 from tilewright.topi import nn
@@ -20,7 +21,7 @@ def test_rows_of_whole_pages(rows: int, depth: int, padded: bool) -> None:
     out = nn.dense_pack(data, weight)
     assert isinstance(out.op.input_tensors[0].op, te.ComputeOp) == padded
     target = Target("cpu")
-    module = codegen.build([te.lower(schedule([out], target), [data, weight, out], "product")], target, threads=2)
+    module = build([te.lower(schedule([out], target), [data, weight, out], "product")], target, threads=2)
     rng = np.random.default_rng(0)
     x, w = (rng.standard_normal(shape).astype("float32") for shape in ((rows, depth), (3, depth, 16)))
     result = np.empty((rows, 48), "float32")

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tilewright import codegen, te
+from tilewright import te
+from tilewright.backend import build
 from tilewright.backend.cpu.schedule.dispatch import schedule, space_of
 from tilewright.runtime.host_ops.recurrent import ACTIVATIONS, DEFAULT_ACTIVATIONS, DIRECTIONS, GATES
 from tilewright.target import Target
@@ -50,7 +51,7 @@ def _run(
         schedule(outs, target, space.ranked[position % len(space)][1]), [*positions.values(), *outs], "layer"
     )
     results = [np.full([int(n.value) for n in out.shape], np.nan, "float32") for out in outs]
-    codegen.build([func], target, threads=threads)["layer"](*inputs.values(), *results)
+    build([func], target, threads=threads)["layer"](*inputs.values(), *results)
     return results
 
 

@@ -19,7 +19,7 @@ from tilewright.autotvm.measure.loop import reference_loop
 from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.remote_stand import RemoteStand, Upload
 from tilewright.autotvm.task.task import Argument, Task
-from tilewright.codegen.build import compiled
+from tilewright.backend import backend_of
 from tilewright.errors import UserError
 from tilewright.rpc.board.library import packed_for
 from tilewright.rpc.board.loads import ARTIFACT
@@ -41,7 +41,7 @@ def build(task: Task, config: Mapping[str, Any] | None, loop: bool = False) -> U
         func = reference_loop(task.target)
     else:
         func = task.lower_reference() if config is None else task.lower(config)
-    code = compiled([func], task.target, here=False)
+    code = backend_of(task.target).compiled([func], here=False)
     return Upload(packed_for(code, ARTIFACT), code.functions[0].name)
 
 

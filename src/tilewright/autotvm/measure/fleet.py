@@ -26,7 +26,7 @@ from tilewright.autotvm.measure.stand import WrongResult
 from tilewright.autotvm.measure.timing import Timing, judge
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.task.task import Task
-from tilewright.codegen.build import Compiled
+from tilewright.backend.compiled import Compiled
 from tilewright.errors import EnvironmentError_, TargetError, UserError
 from tilewright.records.entry import CRASH, RUN, TIMEOUT, WRONG
 from tilewright.rpc.board.library import packed_for

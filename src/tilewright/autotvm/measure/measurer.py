@@ -21,7 +21,8 @@ from tilewright.autotvm.measure.stand import Stand, WrongResult
 from tilewright.autotvm.measure.timing import Timing, judge
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.task.task import Task
-from tilewright.codegen.build import Compiled, compiled
+from tilewright.backend import backend_of
+from tilewright.backend.compiled import Compiled
 from tilewright.errors import EnvironmentError_
 from tilewright.records.entry import BUILD, CRASH, RUN, TIMEOUT, WRONG
 from tilewright.support.worker_pool import DIED, Outcome, WorkerPool
@@ -139,7 +140,7 @@ class Measurer:
             func = reference_loop(task.target)
         else:
             func = task.lower_reference() if what == _REFERENCE else task.lower(task.points.config(what))
-        return self.prepare_code(compiled([func], task.target, self.here)), time.perf_counter() - begun
+        return self.prepare_code(backend_of(task.target).compiled([func], self.here)), time.perf_counter() - begun
 
     @staticmethod
     def _begun(task: Task, point: int, built: Outcome) -> tuple[Trial, Any]:

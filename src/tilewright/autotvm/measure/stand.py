@@ -16,7 +16,7 @@ from tilewright.autotvm.measure.loop import LOOP_STEPS
 from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.timing import Timing, block_count, calls_a_block, is_hopeless, timing_of
 from tilewright.autotvm.task.task import OUTPUT, WEIGHT, Argument
-from tilewright.codegen.build import Compiled
+from tilewright.backend.compiled import Compiled
 from tilewright.errors import TilewrightError
 from tilewright.runtime.memory import Array, Region
 from tilewright.runtime.module import Module, Prepared

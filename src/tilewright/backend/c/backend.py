@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from tilewright.backend.cpu.backend import CpuBackend
 from tilewright.codegen.kernel_code import for_c
-from tilewright.codegen.source.c import emit_c, emit_static_c
+from tilewright.codegen.source.c import EmittedSource, emit_c, emit_static_c
 from tilewright.codegen.source.compile_c import compile_c
+from tilewright.errors import UnsupportedError
 from tilewright.tir.stmt import PrimFunc
 
 
@@ -19,15 +19,26 @@ class CBackend(CpuBackend):
         """None: C has no dot products of bytes."""
         return None
 
-    def code(self, funcs: Sequence[PrimFunc]) -> tuple[bytes, float]:
-        """One ELF object, by way of C."""
-        start = time.perf_counter()
-        text = emit_c(for_c(funcs, self.target)).text
-        seconds = time.perf_counter() - start
-        return compile_c(text, self.target), seconds
+    def emit(self, funcs: Sequence[PrimFunc], lines: bool | None = None) -> EmittedSource:
+        """C99."""
+        return emit_c(for_c(funcs, self.target))
+
+    def assemble(self, text: str) -> bytes:
+        """By the C compiler."""
+        return compile_c(text, self.target)
+
+    def code_stages(self) -> tuple[str, ...]:
+        """The source."""
+        return ("c",)
+
+    def code_text(self, funcs: Sequence[PrimFunc], stage: str, lines: bool = False) -> str:
+        """The source, without source lines."""
+        if lines:
+            raise UnsupportedError("the source in C says no lines; take the stage tir or the target llvm")
+        return self.emit(funcs).text
 
 
-class SourceBackend(CpuBackend):
+class SourceBackend(CBackend):
     """Source for one thread: static functions of C99, which follow the text of `c_prelude`; any processor's tiles."""
 
     @property
@@ -35,7 +46,10 @@ class SourceBackend(CpuBackend):
         """False: the source may be for a machine of another size."""
         return False
 
-    def code(self, funcs: Sequence[PrimFunc]) -> tuple[bytes, float]:
+    def emit(self, funcs: Sequence[PrimFunc], lines: bool | None = None) -> EmittedSource:
+        """Static functions."""
+        return emit_static_c(for_c(funcs, self.target))
+
+    def assemble(self, text: str) -> bytes:
         """The text."""
-        start = time.perf_counter()
-        return emit_static_c(for_c(funcs, self.target)).text.encode(), time.perf_counter() - start
+        return text.encode()

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.backend.cpu.copy_kernel import copy_kernel
+from tilewright.backend.cpu.functions import CpuFunctions
 from tilewright.backend.cpu.rules import CpuRules
 from tilewright.backend.cpu.run_loop import build_run_loop
 from tilewright.backend.cpu.schedules import CpuSchedules
 from tilewright.backend.kernels import CompiledKernels, Task, Workspace
 from tilewright.backend.lower import lower_task
-from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.native.call import call_text
 from tilewright.codegen.native.contract import with_contract
 from tilewright.codegen.native.pool import supported_machines
@@ -34,7 +34,7 @@ from tilewright.runtime.vm.c_program import callable_program
 from tilewright.tir.stmt import PrimFunc
 
 
-class CpuBackend(CpuRules, CpuSchedules):
+class CpuBackend(CpuRules, CpuSchedules, CpuFunctions):
     """Any processor that LLVM makes code for."""
 
     def check(self, measured: bool = False) -> None:
@@ -95,11 +95,11 @@ class CpuBackend(CpuRules, CpuSchedules):
         return CompiledKernels(code, workspaces, choices, seconds)
 
     def code(self, funcs: Sequence[PrimFunc]) -> tuple[bytes, float]:
-        """One ELF object of lowered functions, and the seconds that went by until LLVM had their text."""
+        """One ELF object of lowered functions, and the seconds that went by until their text was written."""
         start = time.perf_counter()
-        text = emit_module(funcs, self.target).text
+        text = self.emit(funcs).text
         seconds = time.perf_counter() - start
-        return compile_object(text, self.target), seconds
+        return self.assemble(text), seconds
 
     def ahead_of_time(self) -> str:
         """One C function, by which an exported library is called as well."""

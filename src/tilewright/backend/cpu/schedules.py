@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.backend.backend import Backend
-from tilewright.backend.cpu.schedule.choice import choice_of
+from tilewright.backend.cpu.schedule.choice import choice_of, explain_space
 from tilewright.backend.cpu.schedule.dispatch import schedule, space_of
 from tilewright.backend.cpu.schedule.task_key import task_key
 from tilewright.records.entry import TaskKey
@@ -46,6 +46,11 @@ class CpuSchedules(Backend):
     def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:
         """Template, configuration and expected time."""
         return choice_of(outs, self.target, config)
+
+    def explain(self, choice: Choice, space: ConfigSpace | None) -> list[str]:
+        """With the configurations that come next."""
+        more = explain_space(space, self.target) if space is not None and space.knobs else []
+        return [*choice.explained(), *more]
 
     def lower_stages(self, s: te.Schedule, args: Sequence[Any], name: str) -> Iterator[tuple[str, PrimFunc]]:
         """The pipeline of processors."""

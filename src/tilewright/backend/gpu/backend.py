@@ -12,8 +12,8 @@ from tilewright.backend.gpu.architectures import ArchitectureKernels, side_by_si
 from tilewright.backend.gpu.schedule.dispatch import choice_of, schedule, space_of
 from tilewright.backend.kernels import CompiledKernels, Task, Workspace
 from tilewright.backend.lower import lower_task
-from tilewright.codegen.build_device import device_programs, emit_programs
-from tilewright.errors import EnvironmentError_, TargetError
+from tilewright.codegen.build_device import build_device, device_programs, emit_device, emit_programs
+from tilewright.errors import EnvironmentError_, TargetError, UnsupportedError
 from tilewright.records.entry import TaskKey
 from tilewright.relay.transform.layout.channels_last import channels_last
 from tilewright.relay.transform.manager.graph_pass import GraphPass
@@ -22,6 +22,7 @@ from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.gpu.code import DeviceCode
 from tilewright.runtime.gpu.cuda import CudaDevice
 from tilewright.runtime.gpu.devices import open_device
+from tilewright.runtime.gpu.nvrtc import compile_cubin, compile_ptx, disassembled
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
 from tilewright.target import DeviceTarget
@@ -128,6 +129,29 @@ class GpuBackend(Backend):
         if self.is_here:
             return super().load(manifest, code, weights, threads)
         return ForeignModel(code, manifest, weights)
+
+    # ------------------------------------------------------------------------------------- functions of the loop IR
+    def build(self, funcs: Sequence[PrimFunc], threads: int | None = None) -> Any:
+        """On the device of this machine; `threads` are the host's, which has nothing to share out."""
+        return build_device(funcs, self.target)
+
+    def code_stages(self) -> tuple[str, ...]:
+        """The device's language, and for CUDA what NVRTC makes of it."""
+        language = _LANGUAGES.get(self.target.kind, self.target.kind)
+        return (language, "ptx", "sass") if self.target.kind == "cuda" and not self.target.emulate else (language,)
+
+    def code_text(self, funcs: Sequence[PrimFunc], stage: str, lines: bool = False) -> str:
+        """All kernels of the functions. Raises `EnvironmentError_` without the tools that PTX and SASS need."""
+        if lines:
+            raise UnsupportedError(f"the code for {self.target} says no lines; take the stage tir")
+        source, _ = emit_device(funcs, self.target)
+        if stage == "ptx":
+            return compile_ptx(source, self.target.arch).decode()
+        return disassembled(compile_cubin(source, self.target.arch)) if stage == "sass" else source
+
+
+#: The name of each kind's language, where it is not the kind's own.
+_LANGUAGES = {"vulkan": "glsl", "webgpu": "wgsl"}
 
 
 def _workspace(program: DeviceProgram, alignment: int) -> Workspace:

@@ -1,19 +1,110 @@
-"""The accelerator VTA beside a processor: it takes parts of a graph, and the processor runs the rest and calls it."""
+"""The accelerator VTA beside a processor: it takes parts of a graph as programs, and the processor the rest.
+
+Programs are kernels of an execution plan like any other: their operands and results are in the plan's memory, and what
+DRAM holds before a run is among the weights (`vta/network/program.py` runs them).
+"""
 
 from __future__ import annotations
 
-from tilewright.backend.backend import Backend, Run
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tilewright.backend.backend import Run
+from tilewright.backend.cpu.backend import CpuBackend
+from tilewright.backend.kernels import CompiledKernels, Task
+from tilewright.backend.vta.inspect import STAGES, stage_texts
+from tilewright.backend.vta.lower import PROGRAM
 from tilewright.backend.vta.offload import offload
+from tilewright.backend.vta.settings import Settings
+from tilewright.errors import UnsupportedError
+from tilewright.relay.ir.expr import Attrs, Function
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.visitor import calls
+from tilewright.runtime.link import bundle_objects, split_objects
+from tilewright.runtime.plan import ExecutionPlan
 from tilewright.target import Target, VtaTarget
+from tilewright.topi.schedule.choice import Choice
+from tilewright.vta.network.program import encoded_programs, parted, parts_of
 
 
-class VtaBackend(Backend):
-    """VTA; what is compiled after `offload` is for the processor."""
+class VtaBackend(CpuBackend):
+    """VTA and the processor beside it, which answers for all but the accelerator's programs."""
 
-    target: VtaTarget
+    device = "vta"
 
-    def offload(self, mod: IRModule, run: Run) -> tuple[IRModule, Target]:
-        """The module with calls of the accelerator's programs, for the processor beside it."""
-        processor = self.target.processor
-        return offload(mod, self.target, lambda function, inputs: run(function, processor, inputs)), processor
+    def __init__(self, target: Target | None) -> None:
+        """For `target`, whose processor is `self.target`."""
+        assert isinstance(target, VtaTarget)
+        super().__init__(target.processor)
+        self._vta = target
+
+    def check(self, measured: bool = False) -> None:
+        """No tuning of the processor beside an accelerator."""
+        if measured:
+            raise UnsupportedError(f"tuning and specializing are for processors and not for {self._vta}")
+
+    def offload(self, mod: IRModule, run: Run) -> IRModule:
+        """Regions in integers become programs."""
+        return offload(mod, Settings.of(self._vta), self._on_processor(run))
+
+    def own_stages(self) -> tuple[str, ...]:
+        """Of `offload`, and of its programs."""
+        return STAGES
+
+    def own_texts(self, mod: IRModule, stage: str, kernel: str | None, run: Run) -> Iterator[str]:
+        """By layer."""
+        return stage_texts(mod, self._vta, stage, kernel, self._on_processor(run))
+
+    def lowers(self, function: Function) -> bool:
+        """False for programs."""
+        return _program_of(function) is None
+
+    def compile(self, tasks: Sequence[Task]) -> CompiledKernels:
+        """Programs as plain data, the rest as for the processor."""
+        programs: dict[str, Any] = {}
+        choices: dict[str, Any] = {}
+        for task in tasks:
+            attrs = _program_of(task.function)
+            if attrs is not None:
+                plan = json.loads(attrs["plan"])
+                programs[task.name] = {"plan": plan, "driver": attrs["driver"]}
+                config = (("layers", len(plan["layers"])), ("instructions", plan["program"][1]))
+                choices[task.name] = Choice("vta", config).to_json()
+        rest = super().compile([task for task in tasks if task.name not in programs])
+        code = bundle_objects([rest.code, encoded_programs(programs)]) if programs else rest.code
+        return CompiledKernels(code, rest.workspaces, {**rest.choices, **choices}, rest.seconds)
+
+    def link(
+        self,
+        kernels: Sequence[CompiledKernels],
+        plans: Sequence[ExecutionPlan],
+        orders: Sequence[Sequence[int] | None],
+    ) -> tuple[bytes, list[ExecutionPlan]]:
+        """Run loops for what lies between calls of programs, and the programs."""
+        programs: dict[str, Any] = {}
+        native = []
+        for compiled in kernels:
+            objects, found = parted(compiled.code)
+            programs |= found
+            native += [CompiledKernels(code, compiled.workspaces) for code in objects]
+        parts = [part for plan in plans for part in parts_of(plan, programs) if isinstance(part, ExecutionPlan)]
+        code, _ = super().link(native, parts, [None] * len(parts))
+        return bundle_objects([*split_objects(code), encoded_programs(programs)]), list(plans)
+
+    def ahead_of_time(self) -> str:
+        """None: programs are not called from C."""
+        raise UnsupportedError(f'the executor "aot" runs models as one C function, which {self._vta} has none of')
+
+    def facts(self) -> dict[str, Any]:
+        """Those of the processor, with the accelerator's spelling."""
+        return {**super().facts(), "target": str(self._vta)}
+
+    def _on_processor(self, run: Run) -> Any:
+        return lambda function, inputs: run(function, self.target, inputs)
+
+
+def _program_of(function: Function) -> Attrs | None:
+    """The attributes of the program that a kernel is; None for one of loops."""
+    found = [call for call in calls(function.body) if call.op is PROGRAM]
+    return found[0].attrs if found else None

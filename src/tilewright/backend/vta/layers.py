@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.backend.vta.patterns import Piece, read_piece, weight_of
-from tilewright.backend.vta.settings import current
+from tilewright.backend.vta.settings import Settings
 from tilewright.relay.ir.expr import Call, Expr
 from tilewright.relay.ir.registry import Op, get, names
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op import view_rules
 from tilewright.relay.transform.simplify.make import is_call
+from tilewright.vta.config import Config
 from tilewright.vta.network.network import Network, Patches, Tensor, convolution
 from tilewright.vta.schedule.alu import Pool, pool_tiling
 from tilewright.vta.schedule.geometry import fits
@@ -24,23 +25,23 @@ RESHAPES = tuple(name for name in names() if get(name).view is view_rules.whole)
 
 
 # ------------------------------------------------------------------------------------------------ what is taken
-def takes_piece(root: Expr) -> bool:
+def takes_piece(settings: Settings, root: Expr) -> bool:
     """True for a piece that the accelerator computes exactly."""
     piece = read_piece(root)
     if piece is None or not all(_is_image(expr) for expr in piece.inputs):
         return False
     if is_call(piece.core, "nn.conv2d", "nn.dense"):
-        return _takes_product(piece)
+        return _takes_product(settings.config, piece)
     if is_call(piece.core, "sum"):
         attrs, ndim = piece.core.attrs, tensor_type_of(piece.inputs[0]).ndim
         axes = sorted(axis % ndim for axis in (attrs.axis if isinstance(attrs.axis, tuple) else (attrs.axis,)))
         over_image = ndim == 4 and axes == [2, 3] and bool(attrs.keepdims) and not attrs.get("exclude")
-        return over_image and _pool_fits(whole_image(tensor_type_of(piece.inputs[0])))
+        return over_image and _pool_fits(settings, whole_image(settings.config, tensor_type_of(piece.inputs[0])))
     left, right = (tensor_type_of(expr) for expr in piece.inputs)
     return left.shape == right.shape and piece.immediates_only
 
 
-def _takes_product(piece: Piece) -> bool:
+def _takes_product(config: Config, piece: Piece) -> bool:
     weight, image = weight_of(piece), tensor_type_of(piece.inputs[0])
     if str(weight.dtype) != "int8":
         return False
@@ -49,16 +50,15 @@ def _takes_product(piece: Piece) -> bool:
         attrs = piece.core.attrs
         if attrs.data_layout != "NCHW" or attrs.kernel_layout != "OIHW" or attrs.out_layout not in ("", "NCHW"):
             return False
-    config = current().config
     layer = convolution(config, four(image), weight.shape, **how)
     return not layer.refusal() and fits(config, layer)
 
 
-def takes_max_pool(call: Call) -> bool:
+def takes_max_pool(settings: Settings, call: Call) -> bool:
     """True for a maximum over windows of an int8 image."""
     attrs = call.attrs
     plain = _is_image(call.args[0]) and attrs.layout == "NCHW" and set(attrs.dilation) == {1}
-    return plain and _pool_fits(max_pool(call))
+    return plain and _pool_fits(settings, max_pool(settings.config, call))
 
 
 def takes_reshape(call: Call) -> bool:
@@ -99,33 +99,33 @@ def geometry(core: Call) -> dict[str, Any]:
     }
 
 
-def max_pool(call: Call) -> Pool:
+def max_pool(config: Config, call: Call) -> Pool:
     """The pooling of a `nn.max_pool2d`."""
     attrs, image, out = call.attrs, four(tensor_type_of(call.args[0])), four(tensor_type_of(call))
     padding = tuple(attrs.padding)
-    return Pool("MAX", _blocks(image), image[2], image[3], attrs.pool_size, attrs.strides, padding, out[2], out[3])
+    return Pool(
+        "MAX", _blocks(config, image), image[2], image[3], attrs.pool_size, attrs.strides, padding, out[2], out[3]
+    )
 
 
-def whole_image(type_: TensorType) -> Pool:
+def whole_image(config: Config, type_: TensorType) -> Pool:
     """The sum over an image."""
     image = four(type_)
-    return Pool("ADD", _blocks(image), *image[2:], image[2:], (1, 1), (0, 0, 0, 0), 1, 1)
+    return Pool("ADD", _blocks(config, image), *image[2:], image[2:], (1, 1), (0, 0, 0, 0), 1, 1)
 
 
-def _blocks(image: tuple[int, int, int, int]) -> int:
-    config = current().config
+def _blocks(config: Config, image: tuple[int, int, int, int]) -> int:
     return -(-image[0] // config.batch) * blocks_of(image[1], config)
 
 
-def _pool_fits(pool: Pool) -> bool:
-    settings = current()
+def _pool_fits(settings: Settings, pool: Pool) -> bool:
     reserved = (1 << settings.config.log_acc_depth) // 8
     return pool_tiling(settings.config, pool, reserved, settings.threads) is not None
 
 
-def by_patches(core: Call, weight: Array) -> bool:
+def by_patches(config: Config, core: Call, weight: Array) -> bool:
     """True if a convolution of an operand should be one of 1×1 over patches: less than half of its blocks are full."""
-    config, how = current().config, geometry(core)
+    how = geometry(core)
     taps, channels = weight.shape[2] * weight.shape[3], weight.shape[1]
     return how.get("groups", 1) == 1 and 2 * blocks_of(channels * taps, config) <= blocks_of(channels, config) * taps
 

@@ -1,35 +1,39 @@
 """Regions of a graph to programs: the external code generator "vta".
 
-A region becomes a call of the host operator `external.vta`, whose attributes hold the plan of the program and whose
-last operand is what DRAM holds when it starts: weights, micro-ops and instructions.
+A region becomes a call of the operator `vta.program`, whose attributes hold the plan of the program and whose last
+operand is what DRAM holds when it starts: weights, micro-ops and instructions. No loops are made of it: it is a kernel
+of its own, which the accelerator runs.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NoReturn
+
+import numpy as np
 
 from tilewright.backend.vta import layers
 from tilewright.backend.vta.patterns import PATTERNS, Piece, constants_of, read_piece, weight_of
-from tilewright.backend.vta.settings import current
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple
+from tilewright.backend.vta.settings import Settings
+from tilewright.errors import UnsupportedError
+from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, Function, Tuple
+from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import FuncType
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import post_order, substitute
-from tilewright.relay.op.host import register_host
-from tilewright.relay.transform.partition.external import ExternalCodegen, always, in_place, register_external
+from tilewright.relay.op.cost import flops
+from tilewright.relay.transform.partition.external import ExternalCodegen, Predicate, always, in_place
 from tilewright.relay.transform.simplify.make import is_call
-from tilewright.vta.network.host_op import NAME
 from tilewright.vta.network.network import Compiled, Network, Tensor
+from tilewright.vta.network.session import Session
 from tilewright.vta.schedule.alu import Pool
 from tilewright.vta.schedule.layout import Array
 
 
-def compile_region(function: Function) -> Compiled | None:
+def compile_region(function: Function, settings: Settings) -> Compiled | None:
     """The program of a region, its operands in the order of the parameters; None where nothing is to be computed."""
-    settings = current()
     network = Network(settings.config, settings.threads)
     region = _Region(network, function)
     body = function.body
@@ -64,7 +68,9 @@ class _Region:
         if isinstance(call.op, Function):
             return self._piece(call)
         if is_call(call, "nn.max_pool2d"):
-            return self.network.pool(self.tensor(call.args[0]), layers.max_pool(call), (), call.span or "max_pool2d")
+            return self.network.pool(
+                self.tensor(call.args[0]), layers.max_pool(self.network.config, call), (), call.span or "max_pool2d"
+            )
         return self.tensor(call.args[0])
 
     def _piece(self, call: Call) -> Tensor:
@@ -76,35 +82,58 @@ class _Region:
         if is_call(piece.core, "nn.conv2d", "nn.dense"):
             return self._product(piece, weight_of(piece, constants), inputs[0])
         if is_call(piece.core, "sum"):
-            pool: Pool = layers.whole_image(tensor_type_of(inputs[0]))
+            pool: Pool = layers.whole_image(self.network.config, tensor_type_of(inputs[0]))
             return self.network.pool(self.tensor(inputs[0]), pool, piece.steps, call.span or "sum")
         left, right = (self.tensor(value) for value in inputs)
         shifts = (piece.shifts[0], piece.shifts[1])
         return self.network.add(left, right, shifts, piece.steps, piece.core.span or "add")
 
     def _product(self, piece: Piece, weight: Array, data: Expr) -> Tensor:
-        if data in self.operands and layers.by_patches(piece.core, weight):
+        if data in self.operands and layers.by_patches(self.network.config, piece.core, weight):
             return layers.add_product_of_patches(self.network, piece, weight, self.operands[data])
         return layers.add_product(self.network, piece, weight, self.tensor(data))
 
 
-def _lower(function: Function, args: Sequence[Expr]) -> Expr:
-    compiled = compile_region(function)
+def codegen(settings: Settings) -> ExternalCodegen:
+    """The code generator for an accelerator."""
+    supported: dict[str, Predicate] = {
+        **dict.fromkeys(PATTERNS, always),
+        "nn.max_pool2d": partial(layers.takes_max_pool, settings),
+        **dict.fromkeys(layers.RESHAPES, layers.takes_reshape),
+    }
+    return ExternalCodegen("vta", partial(_lower, settings), supported)
+
+
+def _lower(settings: Settings, function: Function, args: Sequence[Expr]) -> Expr:
+    compiled = compile_region(function, settings)
     if compiled is None:
         return substitute(in_place(function.body), dict(zip(function.params, args)))
-    plan = {**compiled.plan, "digest": hashlib.sha256(compiled.image.tobytes()).hexdigest()}
     type_ = function.checked_type
     assert isinstance(type_, FuncType)
-    attrs = {"plan": json.dumps(plan), "driver": current().driver, "ret_type": type_.ret_type}
-    return Call(_VTA, [*args, Constant(compiled.image)], attrs)
+    attrs = {"plan": json.dumps(compiled.plan), "driver": settings.driver, "ret_type": type_.ret_type}
+    work = flops(Call(function, args))
+    span = ", ".join(layer["name"] for layer in compiled.plan["layers"])
+    return Call(PROGRAM, [*args, Constant(compiled.image)], {**attrs, "flops": work}, span)
 
 
-_VTA = register_host(NAME, num_inputs=-1, type_rule=lambda types, attrs: attrs["ret_type"], attributes=None)
+def _evaluate(attrs: Attrs, *operands: Any) -> Any:
+    """The results of a program, for the reference interpreter."""
+    *data, image = operands
+    results = Session(json.loads(attrs["plan"]), np.asarray(image), attrs["driver"]).run(data)
+    return results[0] if len(results) == 1 else tuple(results)
 
-_SUPPORTED: Mapping[str, Any] = {
-    **dict.fromkeys(PATTERNS, always),
-    "nn.max_pool2d": layers.takes_max_pool,
-    **dict.fromkeys(layers.RESHAPES, layers.takes_reshape),
-}
 
-register_external(ExternalCodegen("vta", _lower, _SUPPORTED))
+def _no_loops(*_: Any) -> NoReturn:
+    raise UnsupportedError('a program of VTA has no loops: look at its stages "schedule" and "instructions"')
+
+
+PROGRAM = register(
+    "vta.program",
+    num_inputs=-1,
+    type_rule=lambda types, attrs: attrs["ret_type"],
+    pattern=OpPattern.OPAQUE,
+    reference=_evaluate,
+    compute=_no_loops,
+    attributes=None,
+    flops=lambda attrs, types, result: int(attrs["flops"]),
+)

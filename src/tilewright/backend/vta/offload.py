@@ -6,11 +6,12 @@ float network -> integers and shifts -> pieces by pattern -> regions -> programs
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from tilewright.backend.vta.layers import takes_piece
-from tilewright.backend.vta.lower import compile_region
+from tilewright.backend.vta.lower import codegen, compile_region
 from tilewright.backend.vta.patterns import PATTERNS
-from tilewright.backend.vta.settings import Settings, using
+from tilewright.backend.vta.settings import Settings
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.expr import Call, Function, GlobalVar
 from tilewright.relay.ir.infer_type import infer_type
@@ -42,30 +43,33 @@ _TO_INTEGERS = (
 )  # fmt: skip
 
 
-def offload(mod: IRModule, target: VtaTarget, run: Run) -> IRModule:
-    """The module for the host, with calls of the accelerator in it; `run` computes a function while it is quantized.
+def offload(mod: IRModule, settings: Settings, run: Run) -> IRModule:
+    """The module with calls of the accelerator's programs in it; `run` computes a function while it is quantized.
 
     Raises `UnsupportedError` where nothing of it runs on the accelerator.
     """
-    settings = Settings.of(target)
-    with using(settings):
-        divided = partition(mod, run)
-        if not any(is_external(func) for func in divided.functions.values()):
-            raise UnsupportedError(
-                "nothing of this model runs on VTA, which takes convolutions and dense layers of constant weights with "
-                'what follows them (docs/vta.md); compile it for "cpu"'
-            )
-        with trace.span("programs for VTA"):
-            return lower_external(divided)
+    divided = partition(mod, settings, run)
+    if not any(is_external(func) for func in divided.functions.values()):
+        raise UnsupportedError(
+            "nothing of this model runs on VTA, which takes convolutions and dense layers of constant weights with "
+            'what follows them (docs/vta.md); compile it for "cpu"'
+        )
+    with trace.span("programs for VTA"):
+        return lower_external(divided, codegen(settings))
 
 
-def partition(mod: IRModule, run: Run) -> IRModule:
-    """The module in integers, the regions for the accelerator as functions of their own."""
+def integers(mod: IRModule, run: Run) -> IRModule:
+    """The module in integers and shifts."""
     with trace.span("quantize for VTA"):
-        mod = _integers(mod) if is_quantized(mod) else quantize_to_shifts(mod, run=run)
+        return _integers(mod) if is_quantized(mod) else quantize_to_shifts(mod, run=run)
+
+
+def partition(mod: IRModule, settings: Settings, run: Run) -> IRModule:
+    """The module in integers, the regions for the accelerator as functions of their own."""
+    mod, takes = integers(mod, run), partial(takes_piece, settings)
     with trace.span("partition for VTA"):
-        mod = merge_composite(mod, [(name, pattern, takes_piece) for name, pattern in PATTERNS.items()])
-        return infer_type(partition_graph(merge_compiler_regions(annotate_target(mod, ["vta"]))))
+        mod = merge_composite(mod, [(name, pattern, takes) for name, pattern in PATTERNS.items()])
+        return infer_type(partition_graph(merge_compiler_regions(annotate_target(mod, [codegen(settings)]))))
 
 
 def is_quantized(mod: IRModule) -> bool:
@@ -83,8 +87,8 @@ def _integers(mod: IRModule) -> IRModule:
 
 def programs(mod: IRModule, target: VtaTarget, run: Run) -> Iterator[tuple[GlobalVar, Compiled]]:
     """The programs for the accelerator, by the names of their regions: for looking at."""
-    with using(Settings.of(target)):
-        for gvar, func in partition(mod, run).functions.items():
-            compiled = compile_region(func) if is_external(func) else None
-            if compiled is not None:
-                yield gvar, compiled
+    settings = Settings.of(target)
+    for gvar, func in partition(mod, settings, run).functions.items():
+        compiled = compile_region(func, settings) if is_external(func) else None
+        if compiled is not None:
+            yield gvar, compiled

@@ -1,11 +1,8 @@
-"""The accelerator that a graph is compiled for, while it is."""
+"""The accelerator that a graph is compiled for."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 
 from tilewright.errors import UnsupportedError
@@ -33,21 +30,3 @@ class Settings:
                 f"{1 << config.log_wgt_width} bits; take LOG_INP_WIDTH = LOG_WGT_WIDTH = 3"
             )
         return cls(config, target.threads, target.driver)
-
-
-_CURRENT: ContextVar[Settings | None] = ContextVar("tilewright_vta", default=None)
-
-
-def current() -> Settings:
-    """The settings in force, or the defaults."""
-    return _CURRENT.get() or Settings(Config())
-
-
-@contextmanager
-def using(settings: Settings) -> Iterator[None]:
-    """Put settings in force."""
-    token = _CURRENT.set(settings)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)

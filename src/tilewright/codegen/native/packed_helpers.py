@@ -1,5 +1,5 @@
 """Helpers that all functions of a library with the classic packed interface call, as LLVM IR text
-(`codegen/packed_abi.py`).
+(`backend/cpu/packed_abi.py`).
 
 Checks of arguments, errors, working memory, and the launch of workers through the slots of the library. `$COUNT$` is
 the number of messages, `$PYTHON$` the constant with the words for functions of Python that cannot be reached.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.autotvm.classic.measure import FAILED, MeasureErrorNo, MeasureInput, MeasureResult, Runner
-from tilewright.codegen import build
+from tilewright.backend import build
 from tilewright.compat.rpc.session import RPCSession, connect_tracker
 from tilewright.errors import InputError, RpcError, UnsupportedError, UserError
 from tilewright.rpc import RemoteLibrary, Session

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright import codegen, te
-from tilewright.codegen.build import Compiled, compiled
-from tilewright.codegen.build_device import emit_device
-from tilewright.codegen.kernel_code import for_c
-from tilewright.codegen.llvm import assembly, bitcode, compile_object, emit_module
-from tilewright.codegen.source import emit_c
+from tilewright import te
+from tilewright.backend import backend_of
+from tilewright.backend.compiled import Compiled
+from tilewright.backend.cpu.backend import CpuBackend
 from tilewright.compat.ir.module import IRModule
 from tilewright.compat.ir.pass_config import after_stage, bounds_are_checked, with_added
 from tilewright.compat.runtime.compiled_module import CompiledModule
@@ -119,16 +117,16 @@ class BuiltModule(CompiledModule):
             raise InputError("there is no function to build")
         offer_host_functions()
         self.funcs = [with_rules(func, target) for func in funcs]
-        self.target = target
+        self.target, self.backend = target, backend_of(target)
         super().__init__([func.name for func in funcs], None)
         if isinstance(target, DeviceTarget):
             try:
-                self._code = codegen.build(self.funcs, target)
+                self._code = self.backend.build(self.funcs)
             except EnvironmentError_ as error:  # there is text to look at still; calling says what is missing
                 self.missing = error
         elif target.is_host or target.architecture == "wasm32":
             try:
-                self._code = codegen.build(self.funcs, target)
+                self._code = self.backend.build(self.funcs)
             except ArtifactError as error:  # it calls what nothing in this process defines
                 self.missing = error
 
@@ -149,17 +147,14 @@ class BuiltModule(CompiledModule):
         """
         if fmt not in ("", "ll", "c", "cl", "cu", "asm", "s"):
             raise UnsupportedError(f"get_source({fmt!r}): the formats are ll, asm, c, cl and cu")
+        stages = self.backend.code_stages()
         if fmt in ("asm", "s"):
-            if isinstance(self.target, DeviceTarget) or self.target.kind == "c":
+            if "asm" not in stages:
                 raise UnsupportedError(
                     f"there is no assembly of code for {self.target.kind!r}; get_source() has its text"
                 )
-            return assembly(emit_module(self.funcs, self.target).text, self.target)
-        if isinstance(self.target, DeviceTarget):
-            return emit_device(self.funcs, self.target)[0]
-        if self.target.kind == "c":
-            return emit_c(for_c(self.funcs, self.target)).text
-        return emit_module(sorted(self.funcs, key=lambda func: func.name), self.target).text
+            return self.backend.code_text(self.funcs, "asm")
+        return self.backend.code_text(sorted(self.funcs, key=lambda func: func.name), stages[0])
 
     def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
         """Write object code (`.o`), LLVM's bitcode (`.bc`) or the text of `get_source` (`.ll`, `.s`, `.c`, …).
@@ -171,13 +166,13 @@ class BuiltModule(CompiledModule):
         if kind not in ("o", "obj", "bc", "ll"):
             path.write_text(self.get_source(kind))
             return
-        if isinstance(self.target, DeviceTarget) or self.target.kind == "c":
+        if "llvm" not in self.backend.code_stages():
             raise UnsupportedError(f"object code for {self.target.kind!r} is made when it is built; save the text")
-        text = emit_module(self.funcs, self.target).text
+        assert isinstance(self.backend, CpuBackend)
+        text = self.backend.emit(self.funcs).text
         if isinstance(self._code, Module):
             text += as_data(self._code, self.entry_name)
-        write = {"ll": lambda *_: text.encode(), "bc": bitcode}.get(kind, compile_object)
-        path.write_bytes(write(text, self.target))
+        path.write_bytes(self.backend.encoded(text, kind))
 
     def export_library(
         self,
@@ -206,4 +201,4 @@ class BuiltModule(CompiledModule):
         code = self._code
         if isinstance(code, Module):
             return Compiled(code.object_code, tuple(code.functions.values()), code.messages, code.target)
-        return compiled(self.funcs, self.target, here=False)
+        return self.backend.compiled(self.funcs, here=False)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import te
-from tilewright.codegen import build as build_functions
+from tilewright.backend import build as build_functions
 from tilewright.errors import InputError, TilewrightError, TypeMismatchError, UnsupportedError
 from tilewright.relay.ir import registry
 from tilewright.relay.ir.expr import NO_ATTRS

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.codegen.build import Compiled, compiled
-from tilewright.codegen.native.pool_code import compile_text
-from tilewright.codegen.packed_library import write_packed_library
+from tilewright.backend import backend_of
+from tilewright.backend.compiled import Compiled
+from tilewright.backend.cpu.packed_library import write_data_library, write_packed_library
 from tilewright.compat.runtime.module_blob import SYMBOL, factory_blob
 from tilewright.driver.build import extract_tasks
 from tilewright.driver.lower import lower_function
@@ -25,7 +25,6 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType, tensor_types
 from tilewright.relay.ir.visitor import post_order
 from tilewright.relay.transform.memory.plan_memory import is_alias
-from tilewright.runtime.shared_library import write_shared_library
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
 
@@ -89,11 +88,10 @@ def write_model(
 ) -> None:
     """The library of a compiled `model`, with its kernels and the graph over them."""
     blobs = {SYMBOL: factory_blob(graph, params, name), OWN: model}
-    code = compiled(funcs, target, here=False)
+    code = backend_of(target).compiled(funcs, here=False)
     write_packed_library(path, code, funcs[0].name, blobs)
 
 
 def write_own(path: str | os.PathLike[str], model: bytes, target: Target) -> None:
     """A library with nothing but our own file, of a program that no classic graph holds."""
-    empty = compile_text("@tilewright_empty = constant i8 0", target.architecture)
-    write_shared_library(path, [empty], {}, {OWN: model})
+    write_data_library(path, target, {OWN: model})

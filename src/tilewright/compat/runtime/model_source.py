@@ -1,15 +1,18 @@
-"""The text of a compiled model's kernels: LLVM IR, or assembly of the target's processor."""
+"""The text of a compiled model's kernels: a target's code, or assembly of its processor."""
 
 from __future__ import annotations
 
-from tilewright.codegen.llvm import assembly, emit
+from tilewright.backend import backend_of
+from tilewright.backend.lower import lower_task
 from tilewright.driver.build import extract_tasks
-from tilewright.driver.lower import lower_function
 from tilewright.driver.optimize import optimize
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.memory.plan_memory import plan_memory
 from tilewright.target import Target
+
+#: The stage of the backend that a classic format names.
+_STAGES = {"ll": "llvm", "asm": "asm", "s": "asm"}
 
 
 def model_source(mod: IRModule, target: Target, fmt: str) -> str:
@@ -17,8 +20,10 @@ def model_source(mod: IRModule, target: Target, fmt: str) -> str:
 
     Raises `UnsupportedError` for other formats.
     """
-    if fmt not in ("", "ll", "asm", "s"):
+    backend = backend_of(target)
+    stages = backend.code_stages()
+    stage = _STAGES.get(fmt) if fmt else stages[0]
+    if stage not in stages:
         raise UnsupportedError(f"get_source({fmt!r}): the formats of a model are ll and asm")
     tasks, _ = extract_tasks(plan_memory(optimize(mod, target)).order)
-    texts = [emit([lower_function(task.function, task.name, target)], target) for task in tasks]
-    return "\n".join(assembly(text, target) if fmt in ("asm", "s") else text for text in texts)
+    return "\n".join(backend.code_text([lower_task(one.function, one.name, backend)], stage) for one in tasks)

@@ -16,9 +16,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from tilewright.codegen.native.launch import TEXT
-from tilewright.codegen.native.pool_code import compile_text
-from tilewright.codegen.packed_abi import CALL_PYTHON, CONTEXT, MAIN
+from tilewright.backend.cpu.packed_abi import CALL_PYTHON, CONTEXT, MAIN
+from tilewright.backend.cpu.packed_library import launch_code
 from tilewright.compat.runtime.functions import get_global_func
 from tilewright.compat.runtime.module_blob import SYMBOL as BLOB
 from tilewright.compat.runtime.module_blob import GraphFactory, read_blob
@@ -27,7 +26,6 @@ from tilewright.errors import ArtifactError, InputError
 from tilewright.runtime import packed
 from tilewright.runtime.link import link
 from tilewright.runtime.native import native
-from tilewright.runtime.processor import host_architecture
 from tilewright.runtime.shared_library import exported_names
 from tilewright.runtime.threads import available_processors, default_workers
 
@@ -123,7 +121,7 @@ class PackedFunction:
 @cache
 def _services() -> dict[str, int]:
     """The contents of the slots: addresses by the slots' names."""
-    workers = link(compile_text(TEXT, host_architecture()), ["packed_launch", "packed_barrier"], native().imports())
+    workers = link(launch_code(), ["packed_launch", "packed_barrier"], native().imports())
     native().set_processors(available_processors())
     count = workers.find("packed_workers")
     assert count is not None

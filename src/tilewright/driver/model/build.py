@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from tilewright.backend import Backend, backend_of
@@ -58,11 +57,8 @@ def optimized_graphs(
     if executor not in EXECUTORS:
         raise UnsupportedError(f"there is no executor {executor!r}; there are: {', '.join(EXECUTORS)}")
 
-    def run(function: Function, target: Target, inputs: Mapping[str, Any]) -> Sequence[Any]:
-        return build_model(IRModule.from_expr(function), target).run(inputs)
-
-    mod, target = backend_of(target).offload(mod, run)
-    backend, mod = backend_of(target), expand_calls(lower_external(mod))
+    backend = backend_of(target)
+    mod = expand_calls(lower_external(backend.offload(mod, run_function)))
     obstacle = needs_machine(mod)
     if obstacle:
         log(INFO, "the virtual machine runs this model, for %s", obstacle)
@@ -71,7 +67,12 @@ def optimized_graphs(
     if not obstacle and executor not in ("vm", "debug"):
         return _straight_graph(optimize(mod, target, records), backend, executor)
     kind = DebugMachine if executor == "debug" else VirtualMachine
-    return bytecode_graphs(mod, backend, partial(optimize, records=records), kind)
+    return bytecode_graphs(mod, backend, lambda part: optimize(part, target, records), kind)
+
+
+def run_function(function: Function, target: Target, inputs: Mapping[str, Any]) -> Sequence[Any]:
+    """The results of a function, compiled for `target`."""
+    return build_model(IRModule.from_expr(function), target).run(inputs)
 
 
 def _straight_graph(mod: IRModule, backend: Backend, executor: str) -> ModelGraphs:

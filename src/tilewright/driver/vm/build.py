@@ -34,9 +34,8 @@ from tilewright.runtime.manifest import LoadedConstant, Manifest
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.support import trace
-from tilewright.target import Target
 
-Optimize = Callable[[IRModule, Target], IRModule]
+Optimize = Callable[[IRModule], IRModule]
 
 
 def bytecode_graphs(
@@ -49,9 +48,7 @@ def bytecode_graphs(
     with trace.span("bytecode"):
         builder = ProgramBuilder(mod, one_by_one=kind is DebugMachine)
         program = compile_program(builder)
-    segments = [
-        (f"segment{i}", optimize(IRModule.from_expr(body), backend.target)) for i, body in enumerate(builder.segments)
-    ]
+    segments = [(f"segment{i}", optimize(IRModule.from_expr(body))) for i, body in enumerate(builder.segments)]
 
     def manifest(built: BuiltSegments) -> Manifest:
         return Manifest(

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from tilewright.codegen.build import Compiled
+from tilewright.backend.compiled import Compiled
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.rpc.board.loads import LIBRARY
 from tilewright.runtime.export import link_library

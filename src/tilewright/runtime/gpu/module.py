@@ -1,6 +1,6 @@
 """`DeviceModule`: compiled kernels of a device, called from Python like the functions of a host module.
 
-mod = codegen.build(func, "opencl")
+mod = backend.build(func, "opencl")
 mod["gemm"](a, b, c)                 # NumPy arrays are copied to the device and back
 a, b, c = (mod.array(x) for x in (a, b, c))
 mod["gemm"](a, b, c)                 # device arrays stay where they are

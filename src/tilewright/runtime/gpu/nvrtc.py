@@ -5,6 +5,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
 
 from tilewright.errors import EnvironmentError_, InternalError
@@ -38,6 +41,17 @@ def compile_cubin(source: str, arch: str) -> bytes:
 def compile_ptx(source: str, arch: str) -> bytes:
     """The PTX of `source` for `arch` and later ones, without a NUL at its end; raises as `compile_cubin` does."""
     return _compile(source, arch.replace("sm_", "compute_"), "PTX").rstrip(b"\0")
+
+
+def disassembled(cubin: bytes) -> str:
+    """The instructions of a cubin, by the disassembler of a CUDA toolkit. Raises `EnvironmentError_` without it."""
+    tool = shutil.which("nvdisasm")
+    if tool is None:
+        raise EnvironmentError_("instructions of a GPU are shown by nvdisasm of a CUDA toolkit, which is not on PATH")
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        return subprocess.run([tool, "-c", file.name], capture_output=True, text=True, check=True).stdout
 
 
 def _compile(source: str, arch: str, form: str) -> bytes:

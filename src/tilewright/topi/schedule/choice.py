@@ -30,6 +30,15 @@ class Choice:
         """The configuration in a few words, "tile_rows=1 tile_blocks=2"; empty where there is none."""
         return " ".join(f"{name}={value}" for name, value in self.config)
 
+    def explained(self) -> list[str]:
+        """Lines on what was chosen and what it is expected to take."""
+        lines = [f"template {self.template}", *([f"chose {self.config_text()}"] if self.config else [])]
+        spent = ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in self.spent)
+        return [
+            *lines,
+            f"predicted {self.microseconds:.2f} µs, bound by {self.bound.replace('_', ' ')}; alone: {spent}",
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for the manifest of an executable."""
         return {

@@ -6,7 +6,6 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,27 +62,3 @@ def _joined(planes: Sequence[Array]) -> Array:
     for plane in reversed(planes[:-1]):
         joined = joined << 8 | plane.view(np.uint8)
     return joined
-
-
-@lru_cache(maxsize=8)
-def session_of(plan: str, kind: str, image: _ByPlan) -> Session:
-    """The session of a plan as text, which has the digest of `image`: made once, while it is among the last used."""
-    return Session(json.loads(plan), image.array, kind)
-
-
-class _ByPlan:
-    """An array that counts as equal to others, as the plan beside it says which it is."""
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByPlan)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-def run_plan(plan: str, kind: str, operands: Sequence[Array], image: Array) -> list[Array]:
-    """Run the network of a plan on operands; `Session` says how."""
-    return session_of(plan, kind, _ByPlan(image)).run(operands)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright import codegen, te
+from tilewright import te
+from tilewright.backend import build
 from tilewright.backend.cpu.schedule.dispatch import schedule
 from tilewright.target import Target
 
@@ -27,10 +28,10 @@ def placeholders(arrays: list[Array]) -> list[te.Tensor]:
     return [te.placeholder(a.shape, str(a.dtype), f"x{i}") for i, a in enumerate(arrays)]
 
 
-def run(build: Any, *arrays: Array) -> Array:
-    """The output of the computation `build(*tensors)` on `arrays`, scheduled for the CPU."""
+def run(compute: Any, *arrays: Array) -> Array:
+    """The output of the computation `compute(*tensors)` on `arrays`, scheduled for the CPU."""
     inputs = placeholders(list(arrays))
-    out = build(*inputs)
+    out = compute(*inputs)
     function = te.lower(schedule([out], TARGET), [*inputs, out], "kernel")
     results = []
     for threads in (1, 2):
@@ -38,7 +39,7 @@ def run(build: Any, *arrays: Array) -> Array:
         size = int(np.prod([int(d.value) for d in out.shape]))
         memory = np.full(size + 64, 1).astype(str(out.dtype))
         result = memory[:size].reshape([int(d.value) for d in out.shape])
-        codegen.build([function], TARGET, threads=threads)["kernel"](*arrays, result)
+        build([function], TARGET, threads=threads)["kernel"](*arrays, result)
         assert (memory[size:] == 1).all()
         results.append(result)
     np.testing.assert_array_equal(results[0], results[1])

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tilewright import te, topi
-from tilewright.backend.cpu.schedule.choice import choice_of, explain
+from tilewright.backend.cpu.schedule.choice import choice_of
 from tilewright.backend.cpu.schedule.dispatch import space_of
 from tilewright.target import Target
 from tilewright.topi.schedule.choice import Choice
@@ -67,7 +67,7 @@ def test_of_a_table_only_what_is_gathered_counts() -> None:
 
 
 def test_the_explanation_names_the_bound() -> None:
-    lines = explain(choice_of([conv2d(16)], AVX512))
+    lines = choice_of([conv2d(16)], AVX512).explained()
     assert lines[0] == "template conv2d_NCHWc" and lines[1].startswith("chose tile_rows=")
     assert "bound by" in lines[2] and "arithmetic" in lines[2]
 

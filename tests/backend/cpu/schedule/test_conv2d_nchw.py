@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.backend.cpu.schedule.kernels import TARGET, run, sample
-from tilewright import codegen, te, tir, topi
+from tilewright import te, tir, topi
+from tilewright.backend import build
 from tilewright.backend.cpu.schedule.conv2d_nchw_cost import plain_lanes
 from tilewright.backend.cpu.schedule.conv2d_workload import workload_of
 from tilewright.backend.cpu.schedule.dispatch import schedule, space_of
@@ -81,7 +82,7 @@ def test_vectors_of_distant_columns_are_no_longer_than_a_symbolic_image(hint, la
     out = topi.nn.conv2d_nchw(data, kernel, (1, 8), (0, 0, 0, 0))
     assert plain_lanes(workload_of(out, out).columns, Target("llvm -mcpu=znver4")) == lanes
     func = te.lower(schedule([out], TARGET), [data, kernel, out, columns], "kernel")
-    built = codegen.build([func], TARGET)["kernel"]
+    built = build([func], TARGET)["kernel"]
     for count in (1, 2, 3, 21, 45):
         image, weight = sample(1, 1, 1, 8 * count + 8), sample(10, 1, 1, 16, seed=1)
         result = np.full((1, 10, 1, count), np.nan, "float32")

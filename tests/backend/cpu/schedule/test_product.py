@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.backend.cpu.schedule.kernels import sample
-from tilewright import codegen, te, tir, topi
+from tilewright import te, tir, topi
+from tilewright.backend import build
 from tilewright.backend.cpu.schedule.dispatch import schedule, space_of
 from tilewright.backend.cpu.schedule.product import (
     Blocking,
@@ -43,7 +44,7 @@ def test_row_blocks_and_groups_compute_the_same() -> None:
     for config in kinds.values():
         func = te.lower(schedule([out], target, config), [*positions, out], "product")
         result = np.full((45, 96), np.nan, np.float32)
-        codegen.build([func], target, threads=2)["product"](x, w, result)
+        build([func], target, threads=2)["product"](x, w, result)
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=str(config))
 
 
@@ -89,7 +90,7 @@ def test_parts_of_the_depth_and_an_epilogue() -> None:
     for config in configs.values():
         func = te.lower(schedule([out], target, config), [*positions, out], "product")
         result = np.full((2, 19, 64), np.nan, np.float32)
-        codegen.build([func], target, threads=2)["product"](x, w, bias, result)
+        build([func], target, threads=2)["product"](x, w, bias, result)
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=str(config))
 
 
@@ -108,7 +109,7 @@ def test_all_leading_axes_are_rows_of_one_product() -> None:
     for config in configs.values():
         func = te.lower(schedule([out], Target("cpu"), config), [*positions, out], "product")
         result = np.full((3, 2, 7, 32), np.nan, np.float32)
-        codegen.build([func], Target("cpu"), threads=2)["product"](x, w, more, result)
+        build([func], Target("cpu"), threads=2)["product"](x, w, more, result)
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=str(config))
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.backend.cpu.schedule.kernels import TARGET, placeholders, run, sample
-from tilewright import codegen, te, topi
+from tilewright import te, topi
+from tilewright.backend import build
 from tilewright.backend.cpu.schedule.conv2d import CONV2D, CONV2D_TRANSPOSE
 from tilewright.backend.cpu.schedule.dispatch import schedule, space_of, template_of
 from tilewright.backend.cpu.schedule.layout import conv2d_layouts
@@ -148,9 +149,9 @@ def test_one_vector_a_step_where_loads_are_cheap_and_two_where_they_are_not():
 @pytest.mark.parametrize(("name", "prefetches"), [("conv2d_NCHWc", 3), ("conv2d_winograd_NCHWc", 3)])
 def test_weights_and_pieces_of_the_image_are_fetched_ahead(name, prefetches):
     """A line of each of two blocks of weights, and a loop over the lines of the tile's part of the image."""
-    build, operands = TEMPLATES[name]
+    compute, operands = TEMPLATES[name]
     inputs = placeholders(operands)
-    out = build(*inputs)
+    out = compute(*inputs)
     found = [c for _, c in space_of([out], ZEN4).ranked if c["ahead"] and c["tile_blocks"] == 2]
     assert found
     text = str(te.lower(schedule([out], ZEN4, found[0].to_json()), [*inputs, out], "k"))
@@ -187,7 +188,7 @@ def test_workers_take_parts_of_the_image(height, width, taps):
         for config in (configs[0], configs[-1]):
             func = te.lower(schedule([out], target, config.to_json()), [*inputs, out], "k")
             result = np.full(topi.util.constant_shape(out), np.nan, "float32")
-            codegen.build([func], target, threads=cores)["k"](data, kernel, result)
+            build([func], target, threads=cores)["k"](data, kernel, result)
             results.append(result)
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=1e-5, atol=1e-5)
@@ -224,7 +225,7 @@ def test_rows_that_a_tile_of_several_leaves(cores):
     for config in picked.values():
         func = te.lower(schedule([out], Target(f"cpu -cores={cores}"), config.to_json()), [*inputs, out], "k")
         result = np.full(topi.util.constant_shape(out), np.nan, "float32")
-        codegen.build([func], Target(f"cpu -cores={cores}"), threads=cores)["k"](data, kernel, result)
+        build([func], Target(f"cpu -cores={cores}"), threads=cores)["k"](data, kernel, result)
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
 
 
@@ -245,7 +246,7 @@ def _bytes(*shape: int, seed: int = 0) -> np.ndarray:
     return sample(*shape, dtype="int8", seed=seed)
 
 
-#: template -> (build, operands)
+#: template -> (compute, operands)
 TEMPLATES = {
     "conv2d_NCHWc": (
         lambda x, w: topi.nn.conv2d_NCHWc(x, w, (1, 1), (1, 1, 1, 1)),
@@ -304,8 +305,8 @@ TEMPLATES = {
 
 def test_every_template_with_a_space_is_tried():
     """The others have no knobs, or several outputs (`recurrent`, see test_recurrent)."""
-    for name, (build, operands) in TEMPLATES.items():
-        found = template_of([build(*placeholders(operands))])
+    for name, (compute, operands) in TEMPLATES.items():
+        found = template_of([compute(*placeholders(operands))])
         assert found is not None and found[0] is REGISTRY[name]
     assert set(REGISTRY) - set(TEMPLATES) == {
         "conv2d_transpose_nchw",
@@ -316,17 +317,17 @@ def test_every_template_with_a_space_is_tried():
 
 @pytest.mark.parametrize("name", list(TEMPLATES))
 def test_there_is_something_to_choose(name):
-    build, operands = TEMPLATES[name]
-    space = space_of([build(*placeholders(operands))], ZEN4)
+    compute, operands = TEMPLATES[name]
+    space = space_of([compute(*placeholders(operands))], ZEN4)
     assert space is not None and len(space) > 1
 
 
 @pytest.mark.parametrize("name", list(TEMPLATES))
 def test_configurations_compute_the_same(name):
     """Six configurations of each space, spread over its ranking, beside the one that it ranks first."""
-    build, operands = TEMPLATES[name]
+    compute, operands = TEMPLATES[name]
     inputs = placeholders(operands)
-    out = build(*inputs)
+    out = compute(*inputs)
     space = space_of([out], TARGET)
     assert space is not None
     count = len(space.ranked)
@@ -336,7 +337,7 @@ def test_configurations_compute_the_same(name):
         func = te.lower(schedule([out], TARGET, config.to_json()), [*inputs, out], f"k{position}")
         unwritten = np.nan if out.dtype == "float32" else np.iinfo(out.dtype).min
         result = np.full(topi.util.constant_shape(out), unwritten, out.dtype)
-        codegen.build([func], TARGET, threads=2)[f"k{position}"](*operands, result)
+        build([func], TARGET, threads=2)[f"k{position}"](*operands, result)
         results.append(result)
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=1e-5, atol=1e-5)

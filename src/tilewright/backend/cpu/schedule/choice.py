@@ -51,16 +51,6 @@ def _choice(template: str, config: Config, cost: Cost, alone: Cost, target: Targ
     return Choice(template, config.items_, *times, cost.bound, parts)
 
 
-def explain(choice: Choice) -> list[str]:
-    """Lines on what was chosen and what it is expected to take."""
-    lines = [f"template {choice.template}"]
-    if choice.config:
-        lines.append(f"chose {choice.config_text()}")
-    spent = ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in choice.spent)
-    lines.append(f"predicted {choice.microseconds:.2f} µs, bound by {choice.bound.replace('_', ' ')}; alone: {spent}")
-    return lines
-
-
 def explain_space(space: ConfigSpace, target: Target, runners_up: int = 3) -> list[str]:
     """Lines on what else the search space holds: its size, and the configurations ranked next."""
     lines = [f"of {len(space.ranked)} configurations"]

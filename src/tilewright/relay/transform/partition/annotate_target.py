@@ -18,16 +18,17 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.visitor import consumers, post_order
 from tilewright.relay.transform.functional.scopes import find_scopes
-from tilewright.relay.transform.partition.external import find_external, takes
+from tilewright.relay.transform.partition.external import ExternalCodegen, find_external, takes
 from tilewright.relay.transform.partition.regions import Region, Regions, annotated, read_regions
 
 
-def annotate_target(mod: IRModule, targets: Sequence[str] | str) -> IRModule:
-    """Mark what the external code generators called `targets` take; see the module's docstring.
+def annotate_target(mod: IRModule, targets: Sequence[str | ExternalCodegen] | str) -> IRModule:
+    """Mark what external code generators take, by name or as they are; see the module's docstring.
 
     Regions that are marked already stay as they are. Raises `UnsupportedError` for a name without a code generator.
     """
-    codegens = [find_external(name) for name in ([targets] if isinstance(targets, str) else targets)]
+    named = [targets] if isinstance(targets, str) else targets
+    codegens = [find_external(one) if isinstance(one, str) else one for one in named]
     main = infer_type(mod)["main"]
     regions = read_regions(main.body)
     infer_type(mod.with_function("main", main.with_body(regions.body)))

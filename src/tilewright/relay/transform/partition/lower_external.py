@@ -13,13 +13,14 @@ from tilewright.relay.ir.expr import Call, Expr, GlobalVar
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.visitor import rewrite
-from tilewright.relay.transform.partition.external import find_external, in_place, is_external
+from tilewright.relay.transform.partition.external import ExternalCodegen, find_external, in_place, is_external
 
 
-def lower_external(mod: IRModule) -> IRModule:
+def lower_external(mod: IRModule, codegen: ExternalCodegen | None = None) -> IRModule:
     """Replace calls of functions with the attribute `Compiler` or `Composite`; `mod` itself if it has none.
 
-    Raises `UnsupportedError` where no code generator has that name.
+    Those of `codegen` are its own, which need not be registered. Raises `UnsupportedError` where no code generator has
+    that name.
     """
     external = {gvar: func for gvar, func in infer_type(mod).functions.items() if is_external(func)}
 
@@ -27,7 +28,8 @@ def lower_external(mod: IRModule) -> IRModule:
         if not isinstance(node, Call) or not isinstance(node.op, GlobalVar) or node.op not in external:
             return None
         func = external[node.op]
-        return find_external(func.attrs.Compiler).lower(func, node.args)
+        own = codegen if codegen is not None and func.attrs.Compiler == codegen.name else None
+        return (own or find_external(func.attrs.Compiler)).lower(func, node.args)
 
     rest = {gvar: func for gvar, func in mod.functions.items() if gvar not in external}
     if external:
