@@ -163,3 +163,14 @@ def test_a_module_says_why_its_functions_import() -> None:
         if late and not any("# " in line for line in lines[late[0] - 2 : late[0]]):
             silent.append(f"{path.relative_to(ROOT)}:{late[0]}")
     assert not silent, "imports within functions without a comment that says why; most can stand at the top"
+
+
+def test_context_variables_hold_blocks_of_users() -> None:
+    """What docs/layout.md says of each; whatever else a function needs is an argument."""
+    found = {path.relative_to(PACKAGE).as_posix() for path in MODULES.values() if "ContextVar(" in path.read_text()}
+    assert found == {
+        "autotvm/template/dispatch.py", "compat/target/target.py", "records/context.py",
+        "relay/transform/layout/convert_layout.py", "relay/transform/manager/pass_manager.py",
+        "relay/transform/manager/scoped_rules.py", "relay/transform/quantize/qconfig.py", "support/trace.py",
+        "te/itervar.py", "te/tag.py", "topi/shapes.py",
+    }  # fmt: skip

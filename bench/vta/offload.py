@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
-from tilewright.backend.vta.offload import is_quantized, programs
+from tilewright.backend.vta.integers import is_quantized
+from tilewright.backend.vta.offload import programs
 from tilewright.frontend.formats.import_model import import_model
 from tilewright.relay.interpreter.interpreter import interpret
 from tilewright.relay.ir.module import IRModule

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tilewright import tir as tir
     from tilewright import topi as topi
     from tilewright import vta as vta
-    from tilewright.backend import build as build
+    from tilewright.backend.build import build as build
     from tilewright.compile import compile as compile
     from tilewright.frontend.formats.table import initial_states as initial_states
     from tilewright.frontend.formats.table import metadata as metadata

@@ -13,9 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from random import Random
 
-from tilewright.autotvm.measure.measurer import Measurer
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.network.compare import compare
 from tilewright.autotvm.network.inputs import timing_inputs
@@ -24,20 +22,15 @@ from tilewright.autotvm.network.options import TuneOptions, Watcher
 from tilewright.autotvm.network.scheduler import TaskScheduler, run
 from tilewright.autotvm.network.settle import Verdict, settle_layouts
 from tilewright.autotvm.network.site import Here
-from tilewright.autotvm.network.transfer import TransferPool
-from tilewright.autotvm.sketch.kernel import SketchKernel, kernel_explorer, sketch_kernels
+from tilewright.autotvm.network.tuners import NetworkTask, tuners_of
+from tilewright.autotvm.sketch.kernel import sketch_kernels
 from tilewright.autotvm.task.extract import network_calls, task_of_kernels, tasks_of, weight_bytes
-from tilewright.autotvm.task.task import KernelTask
-from tilewright.autotvm.tuner.explorer import Explorer
-from tilewright.autotvm.tuner.explorers import KNOBS, make_explorer
-from tilewright.autotvm.tuner.model_explorer import ModelExplorer
 from tilewright.autotvm.tuner.task_tuner import TaskTuner, entry_of
 from tilewright.driver.model.build import build_model as compiled
 from tilewright.driver.vm.build import needs_machine
 from tilewright.errors import UnsupportedError
 from tilewright.records.database import Database
-from tilewright.records.entry import TRIAL, Entry, TaskKey
-from tilewright.records.tophub import top_hub
+from tilewright.records.entry import Entry, TaskKey
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
@@ -52,12 +45,6 @@ _VERDICT_SHARE, _MOST_VERDICT = 0.15, 12.0
 
 #: The share of the time in which layouts are chosen by measuring, and the fewest seconds that are worth beginning it.
 _LAYOUTS_SHARE, _LEAST_LAYOUTS = 0.2, 4.0
-
-#: Points that the hub has a task begin with.
-_HINTS = 3
-
-#: What is tuned of a network.
-NetworkTask = KernelTask | SketchKernel
 
 
 class Session:
@@ -135,7 +122,7 @@ class Session:
         tasks = self._tasks(self.options)
         with self.site.measurer(tasks, self.options.measure, self.watcher.note) as measurer:
             measurer.deadline = time.monotonic() + (float("inf") if seconds is None else seconds)
-            tuners = self._tuners(tasks, measurer)
+            tuners = tuners_of(tasks, measurer, self.options, self.known, self.record)
             self.watcher.begin(tuners)
             self._spend(tuners, seconds)
             self.failures += measurer.failures
@@ -148,29 +135,6 @@ class Session:
     def _tasks(self, options: TuneOptions) -> list[NetworkTask]:
         tasks = tasks_of(self._calls, self.target)
         return [*tasks, *(sketch_kernels(self._calls, self.target) if options.sketches else [])]
-
-    def _tuners(self, tasks: Sequence[NetworkTask], measurer: Measurer) -> list[TaskTuner]:
-        options, known = self.options, self.known
-        pool = TransferPool(options.model, options.seed)
-        if options.model != KNOBS:
-            others = [entry for entry in known.entries if entry.processor != tasks[0].processor]
-            kernels = [task for task in tasks if isinstance(task, KernelTask)]
-            pool.add_foreign(kernels, {name: [e for e in others if e.processor == name] for name in known.processors})
-        found = []
-        for number, task in enumerate(tasks):
-            explorer = self._explorer(task, Random(options.seed * 10007 + number), pool, measurer)
-            entries = [entry for entry in known.of(task.key, task.processor) if entry.kind == TRIAL]
-            found.append(TaskTuner(task, measurer, explorer, self.record, entries, _hints(task)))
-        return found
-
-    def _explorer(self, task: NetworkTask, generator: Random, pool: TransferPool, measurer: Measurer) -> Explorer:
-        if isinstance(task, SketchKernel):
-            return kernel_explorer(task, generator, measurer)
-        name, model = self.options.explorer, self.options.model
-        explorer = make_explorer(name, task.points, generator, task, model, pool.general, measurer)
-        if isinstance(explorer, ModelExplorer) and model != KNOBS:
-            pool.add(explorer)
-        return explorer
 
     def _spend(self, tuners: Sequence[TaskTuner], seconds: float | None) -> None:
         """Work at the tasks until the time is over or nothing pays any more, or the user has had enough."""
@@ -221,13 +185,6 @@ class Session:
 
     def _built(self, records: Database | None) -> Model:
         return self.site.ready(compiled(self.mod, self.target, records=records), self.target)
-
-
-def _hints(task: NetworkTask) -> list[int]:
-    """Points that did well where the records of the package were measured."""
-    near = top_hub().nearest(task.key, task.processor, _HINTS)
-    points = (task.points.find(entry.config) for entry in near if entry.config is not None)
-    return [point for point in points if point is not None]
 
 
 def best_of(tuners: Sequence[TaskTuner]) -> dict[TaskKey, Entry]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.backend.vta.offload import integers, partition, programs
+from tilewright.backend.vta.integers import integers
+from tilewright.backend.vta.offload import partition, programs
 from tilewright.backend.vta.settings import Settings
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.quantize.quantize_to_shifts import Run
