@@ -114,6 +114,19 @@ def test_loops_written_by_hand_become_threads(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", _targets())
+def test_as_many_rows_sorted_as_a_block_has_threads(target: str) -> None:
+    check(lambda x: relay.argsort(x, axis=-1, is_ascend=False), normal(4, 12, 3), target=target)
+
+
+@pytest.mark.parametrize("target", _targets())
+def test_tensors_without_elements(target: str) -> None:
+    def net(x: Expr, y: Expr) -> Expr:
+        return relay.Tuple([relay.nn.relu(relay.sum(x, axis=0)), relay.concatenate([relay.exp(x), y], axis=0)])
+
+    check(net, normal(0, 3), normal(2, 3), target=target)
+
+
+@pytest.mark.parametrize("target", _targets())
 def test_types_of_less_than_a_byte_and_float8_are_bytes(target: str) -> None:
     x, names = normal(3, 50), ("float8_e4m3fnuz", "float8_e5m2", "float4_e2m1fn", "int4")
 

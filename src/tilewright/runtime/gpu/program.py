@@ -57,7 +57,7 @@ class Function:
             nbytes = max(1, int(elements)) * DType(made["dtype"]).itemsize
             if workspace is None:
                 raise ArtifactError(f"the kernel {self.info.name} has no workspace. Compile the model again")
-            values[made["name"]] = api.view(workspace, offset, nbytes)
+            values[made["name"]] = api.view(workspace, offset if elements else 0, nbytes)
             offset += round_up(nbytes, api.alignment)
         found: list[Launch] = []
         self._follow(self.info.steps, values, self.scalars, found)
@@ -152,7 +152,7 @@ class Segment:
         if self._arena is None or nbytes > self._arena_bytes:
             self._recorded.clear()
             self._arena = None  # the old one is freed first
-            self._arena, self._arena_bytes = self.api.allocate(max(1, nbytes)), nbytes
+            self._arena, self._arena_bytes = self.api.allocate(max(self.api.alignment, nbytes)), nbytes
 
     def steps(
         self, inputs: list[Buffer], outputs: list[Buffer], run: RunPlan | None
@@ -193,7 +193,8 @@ class Segment:
         """The memory of a kernel's argument."""
         if where.space in ("input", "output"):
             return bases[where.space][where.offset]
-        return self.api.view(bases[where.space], _offset(where, table), max(1, nbytes))
+        offset = _offset(where, table) if nbytes else 0  # what is empty may lie behind the end
+        return self.api.view(bases[where.space], offset, max(1, nbytes))
 
 
 def _offset(where: Location, table: Sequence[int]) -> int:

@@ -8,7 +8,7 @@ from tilewright.errors import ScheduleError
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Expr, IntImm, Var
-from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, PrimFunc, Stmt
+from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt
 from tilewright.tir.transform.folding import substitute_var
 from tilewright.tir.transform.statements import walk, with_fields
 from tilewright.tir.visitor import StmtRewriter, collect_vars, substitute
@@ -69,6 +69,7 @@ class _Kernel(StmtRewriter):
         self.extents: dict[str, Expr] = {}
         made = [s.buffer for s in walk(root) if isinstance(s, Allocate)]
         self.tested: frozenset[Var] = frozenset()  # axes on which conditions around depend
+        self.computed: dict[Var, frozenset[Var]] = {}  # what named values around are computed from
         self.own = {buffer for buffer in made if buffer.scope != "shared"}
         for stmt in walk(root):
             if is_thread_loop(stmt):
@@ -115,10 +116,20 @@ class _Kernel(StmtRewriter):
 
     def visit_IfThenElse(self, stmt: IfThenElse) -> Stmt:
         """The guarded form of statements that depend on the condition's variables."""
-        before, self.tested = self.tested, self.tested | frozenset(collect_vars(stmt.condition))
+        before, self.tested = self.tested, self.tested | self._sources(stmt.condition)
         made = self.rebuild(stmt)
         self.tested = before
         return made
+
+    def visit_LetStmt(self, stmt: LetStmt) -> Stmt:
+        """A named value, which stands for what it is computed from."""
+        self.computed[stmt.var] = self._sources(stmt.value)
+        return self.rebuild(stmt)
+
+    def _sources(self, value: Expr) -> frozenset[Var]:
+        """The variables in `value`, and those that named values in it are computed from."""
+        found = frozenset(collect_vars(value))
+        return found.union(*(self.computed[var] for var in found if var in self.computed))
 
     def visit_For(self, loop: For) -> Stmt:
         """A loop bound to an axis is its body in terms of the kernel's own."""
@@ -138,7 +149,7 @@ class _Kernel(StmtRewriter):
         axes = [
             tag for tag in self.extents if not stmt.buffer.scope.startswith("shared") or tag.startswith("threadIdx")
         ]
-        chosen = {*self.tested, *[v for index in stmt.indices for v in collect_vars(index)]}
+        chosen = self.tested.union(*(self._sources(index) for index in stmt.indices))
         others = [self.vars[tag] for tag in axes if self.vars[tag] not in chosen]
         if not others:
             return stmt
