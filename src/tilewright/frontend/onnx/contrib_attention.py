@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend.builders.functions import gelu
-from tilewright.frontend.idioms import cast, concatenate, constant, like, slice_axis
+from tilewright.frontend.builders.slicing import split_axis
+from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, like, slice_axis
 from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.nn import matmul
 from tilewright.frontend.onnx.node import OnnxNode, reshape, transpose
@@ -24,6 +26,12 @@ def heads_first(node: OnnxNode, x: Expr, heads: int) -> Expr:
     return transpose(reshape(node, x, (batch, length, heads, width // heads)), (0, 2, 1, 3))
 
 
+def heads_last(node: OnnxNode, x: Expr) -> Expr:
+    """[batch, heads, length, depth] as [batch, length, heads * depth]."""
+    batch, heads, length, depth = node.shape(x)
+    return reshape(node, transpose(x, (0, 2, 1, 3)), (batch, length, heads * depth))
+
+
 def attend(
     node: OnnxNode, query: Expr, key: Expr, value: Expr, mask: Expr | None, scale: float, limit: float = 0.0
 ) -> Expr:
@@ -31,16 +39,13 @@ def attend(
 
     A `limit` other than 0 squeezes the scores into its range: limit * tanh(score / limit).
     """
-    batch, heads, rows, _ = node.shape(query)
-    scores = matmul(node, query, transpose(key, (0, 1, 3, 2)))
-    scores = scores * scale
+    scores = matmul(node, query, transpose(key, (0, 1, 3, 2))) * scale
     if limit:
         bound = like(limit, scores)
         scores = op.tanh(scores / bound) * bound
     if mask is not None:
         scores = scores + mask
-    mixed = matmul(node, op.nn.softmax(scores, axis=-1), value)
-    return reshape(node, transpose(mixed, (0, 2, 1, 3)), (batch, rows, heads * node.shape(value)[3]))
+    return heads_last(node, matmul(node, op.nn.softmax(scores, axis=-1), value))
 
 
 def padding_mask(node: OnnxNode, mask: Expr, lowest: float, columns: int, like: Expr) -> Expr:
@@ -78,13 +83,20 @@ def causal_mask(node: OnnxNode, rows: int, columns: int, like: Expr, lowest: flo
     return constant(np.where(visible, 0.0, lowest)[None, None], node.dtype(like))
 
 
-def _total_mask(node: OnnxNode, masks: list[Expr | None]) -> Expr | None:
-    found = [mask for mask in masks if mask is not None]
-    total = found[0] if found else None
-    for mask in found[1:]:
-        assert total is not None
-        total = total + mask
-    return total
+def _masked(node: OnnxNode, query: Expr, key: Expr, value: Expr, mask_at: int, bias_at: int | None) -> Expr:
+    """Attention with the scale and the masks of `node`: padding and an addend by input number, and a causal one."""
+    lowest = float(node.attr("mask_filter_value", -10000.0))
+    rows, columns = node.shape(query)[2], node.shape(key)[2]
+    masks = [padding_mask(node, node[mask_at], lowest, columns, query)] if node.has(mask_at) else []
+    if node.attr("unidirectional", 0):
+        masks.append(causal_mask(node, rows, columns, query, lowest))
+    if bias_at is not None and node.has(bias_at):
+        masks.append(node[bias_at])
+    return attend(node, query, key, value, functools.reduce(op.add, masks) if masks else None, _scale(node, query))
+
+
+def _scale(node: OnnxNode, query: Expr) -> float:
+    return float(node.attr("scale", 0.0)) or node.shape(query)[3] ** -0.5
 
 
 @converts("Attention", domain=MICROSOFT)
@@ -107,63 +119,32 @@ def convert_qattention(node: OnnxNode) -> list[Expr | None]:
 def _attention(node: OnnxNode, projected: Expr, mask_at: int, past_at: int, bias_at: int | None) -> list[Expr | None]:
     """Attention of the query, key and value that stand side by side in `projected`; the rest by input number."""
     heads = int(node.require("num_heads"))
-    lowest = float(node.attr("mask_filter_value", -10000.0))
     node.choice("do_rotary", 0, (0,))
     node.ignore("past_present_share_buffer")
-    width = node.shape(projected)[2]
-    sizes = node.attr("qkv_hidden_sizes") or [width // 3] * 3
-    ends = np.cumsum(sizes).tolist()
-    query, key, value = (
-        heads_first(node, slice_axis(projected, 2, end - size, end), heads) for size, end in zip(sizes, ends)
-    )
-    present: Expr | None = None
+    parts = split_axis(node, projected, 2, node.attr("qkv_hidden_sizes") or 3)
+    query, key, value = (heads_first(node, part, heads) for part in parts)
     if node.has(past_at):
-        past = node[past_at]
-        parts = [reshape(node, slice_axis(past, 0, i, i + 1), node.shape(past)[1:]) for i in (0, 1)]
-        key, value = concatenate([parts[0], key], 2), concatenate([parts[1], value], 2)
-    if node.wants(1):
-        present = concatenate([op.expand_dims(part, axis=0, num_newaxis=1) for part in (key, value)], 0)
-    rows, columns = node.shape(query)[2], node.shape(key)[2]
-    mask = padding_mask(node, node[mask_at], lowest, columns, query) if node.has(mask_at) else None
-    causal = causal_mask(node, rows, columns, query, lowest) if node.attr("unidirectional", 0) else None
-    bias = node[bias_at] if bias_at is not None and node.has(bias_at) else None
-    scale = float(node.attr("scale", 0.0)) or node.shape(query)[3] ** -0.5
-    return [attend(node, query, key, value, _total_mask(node, [mask, causal, bias]), scale), present]
+        key, value = (concatenate([index_axis(node[past_at], 0, i), part], 2) for i, part in enumerate((key, value)))
+    present = op.stack((key, value), axis=0) if node.wants(1) else None
+    return [_masked(node, query, key, value, mask_at, bias_at), present]
 
 
 @converts("MultiHeadAttention", domain=MICROSOFT)
 def convert_multi_head_attention(node: OnnxNode) -> list[Expr | None]:
     """Attention of projected query, key and value, with a bias on each, a padding mask, a score bias and a past."""
-    heads = int(node.require("num_heads"))
-    lowest = float(node.attr("mask_filter_value", -10000.0))
-    query, key, value = _projected(node, heads)
+    query, key, value = _projected(node, int(node.require("num_heads")))
     if node.has(6):
         key, value = concatenate([node[6], key], 2), concatenate([node[7], value], 2)
-    rows, columns = node.shape(query)[2], node.shape(key)[2]
-    mask = padding_mask(node, node[4], lowest, columns, query) if node.has(4) else None
-    causal = causal_mask(node, rows, columns, query, lowest) if node.attr("unidirectional", 0) else None
-    bias = node[5] if node.has(5) else None
-    scale = float(node.attr("scale", 0.0)) or node.shape(query)[3] ** -0.5
-    result = attend(node, query, key, value, _total_mask(node, [mask, causal, bias]), scale)
+    result = _masked(node, query, key, value, 4, 5)
     return [result, key if node.wants(1) else None, value if node.wants(2) else None]
 
 
 def _projected(node: OnnxNode, heads: int) -> tuple[Expr, Expr, Expr]:
     """Query, key and value by heads, from three inputs or from packed ones, their bias added."""
     if not node.has(1) and node.rank() == 5:
-        batch, length, count, _, depth = node.shape()
-        packed = transpose(node[0], (3, 0, 2, 1, 4))
-        query, key, value = (
-            reshape(node, slice_axis(packed, 0, i, i + 1), (batch, count, length, depth)) for i in range(3)
-        )
+        query, key, value = _unpacked_heads(node[0], 3)
         return query, key, value
-    if node.has(2):
-        inputs = [node[0], node[1], node[2]]
-    else:
-        batch, length, count, _, depth = node.shape(1)
-        packed = transpose(node[1], (3, 0, 2, 1, 4))
-        halves = [slice_axis(packed, 0, i, i + 1) for i in range(2)]
-        inputs = [node[0], *[reshape(node, half, (batch, count, length, depth)) for half in halves]]
+    inputs = [node[0], node[1], node[2]] if node.has(2) else [node[0], *_unpacked_heads(node[1], 2)]
     if node.has(3):
         begin = 0
         for index, part in enumerate(inputs):
@@ -173,6 +154,12 @@ def _projected(node: OnnxNode, heads: int) -> tuple[Expr, Expr, Expr]:
                 begin += width
     split = [heads_first(node, part, heads) if node.rank(part) == 3 else part for part in inputs]
     return split[0], split[1], split[2]
+
+
+def _unpacked_heads(packed: Expr, count: int) -> list[Expr]:
+    """The parts [batch, heads, length, depth] of [batch, length, heads, `count`, depth]."""
+    turned = transpose(packed, (3, 0, 2, 1, 4))
+    return [index_axis(turned, 0, part) for part in range(count)]
 
 
 @converts("RotaryEmbedding", domain=MICROSOFT)
@@ -191,10 +178,7 @@ def convert_rotary_embedding(node: OnnxNode) -> Expr:
     if node.rank(1) == 1:
         positions = reshape(node, positions, (1, 1)) + constant(np.arange(length)[None], "int64")
     result = rotate(node, data, positions, node[2], node[3], pairs, turned)
-    if node.rank() == 4:
-        return result
-    batch, heads, rows, depth = node.shape(result)
-    return reshape(node, transpose(result, (0, 2, 1, 3)), (batch, rows, heads * depth))
+    return result if node.rank() == 4 else heads_last(node, result)
 
 
 def rotate(
@@ -213,18 +197,11 @@ def rotate(
         reshape(node, op.take(slice_axis(cache, 1, 0, half), positions, axis=0, mode="clip"), (rows, 1, length, half))
         for cache in (cosines, sines)
     )
-    if pairs:
-        split = reshape(node, part, (batch, heads, length, half, 2))
-        first, second = (reshape(node, slice_axis(split, 4, i, i + 1), (batch, heads, length, half)) for i in (0, 1))
-    else:
-        first, second = slice_axis(part, 3, 0, half), slice_axis(part, 3, half, turned)
-    real = first * cosine - second * sine
-    imaginary = second * cosine + first * sine
-    if pairs:
-        stacked = concatenate([op.expand_dims(value, axis=4, num_newaxis=1) for value in (real, imaginary)], 4)
-        result = reshape(node, stacked, (batch, heads, length, turned))
-    else:
-        result = concatenate([real, imaginary], 3)
+    axis = 4 if pairs else 3  # of the two elements of a pair
+    split = reshape(node, part, (batch, heads, length, *((half, 2) if pairs else (2, half))))
+    first, second = (index_axis(split, axis, i) for i in (0, 1))
+    parts = (first * cosine - second * sine, second * cosine + first * sine)
+    result = reshape(node, op.stack(parts, axis=axis), (batch, heads, length, turned))
     return result if turned == depth else concatenate([result, slice_axis(data, 3, turned, depth)], 3)
 
 
@@ -256,10 +233,9 @@ def convert_group_query_attention(node: OnnxNode) -> list[Expr]:
     elif past:
         key, value = concatenate([node[3], key], 2), concatenate([node[4], value], 2)
     mask = _mask(node, query, used, node.shape(key)[2])
-    scale = float(node.attr("scale", 0.0)) or node.shape(query)[3] ** -0.5
     repeated = [_repeat_heads(node, part, heads // shared) for part in (key, value)]
     limit = float(node.attr("softcap", 0.0))
-    return [attend(node, query, repeated[0], repeated[1], mask, scale, limit), key, value]
+    return [attend(node, query, repeated[0], repeated[1], mask, _scale(node, query), limit), key, value]
 
 
 def _total(node: OnnxNode, rows: Any, past: Any) -> Any:
@@ -318,12 +294,11 @@ def _mask(node: OnnxNode, query: Expr, used: Expr | None, columns: Any) -> Expr:
 def _grouped(node: OnnxNode, heads: int, shared: int) -> tuple[Expr, Expr, Expr]:
     """Query, key and value by heads, from three inputs or one packed one."""
     if node.has(1):
-        return heads_first(node, node[0], heads), heads_first(node, node[1], shared), heads_first(node, node[2], shared)
-    depth = node.shape()[2] // (heads + 2 * shared)
-    ends = np.cumsum([heads * depth, shared * depth, shared * depth]).tolist()
-    starts = [0, *ends[:2]]
-    parts = [slice_axis(node[0], 2, begin, end) for begin, end in zip(starts, ends)]
-    return heads_first(node, parts[0], heads), heads_first(node, parts[1], shared), heads_first(node, parts[2], shared)
+        query, key, value = node[0], node[1], node[2]
+    else:
+        depth = node.shape()[2] // (heads + 2 * shared)
+        query, key, value = split_axis(node, node[0], 2, [count * depth for count in (heads, shared, shared)])
+    return heads_first(node, query, heads), heads_first(node, key, shared), heads_first(node, value, shared)
 
 
 def _repeat_heads(node: OnnxNode, x: Expr, times: int) -> Expr:
