@@ -26,3 +26,9 @@ def test_a_table_without_rows_says_so_and_a_chart_has_a_legend() -> None:
     root = ElementTree.fromstring(page.html().removeprefix("<!DOCTYPE html>\n"))
     assert root.findtext("body/p") == "none" and not list(root.iter("table"))
     assert [entry[0].tail for entry in root.iter("li")] == ["one", "two"]
+
+
+def test_level_lines_have_a_scale_above_them() -> None:
+    page = Page("p")
+    page.chart({"one": [(0.0, 2.0), (1.0, 2.0)]}, "x", "y")
+    assert ">2</text>" in page.html() and ">2.2</text>" in page.html()

@@ -34,7 +34,7 @@ def test_what_is_found_is_told_kept_and_used(tmp_path: Path) -> None:
     )
     assert status == 0 and "tasks for llvm" in output and "trials in" in output and f"--records {records}" in output
     html = Path(page).read_text()
-    assert "<svg" in html and "Speed-up against trials" in html and "How well it was foreseen" in html
+    assert "<svg" in html and "Speed-up against trials" in html and "Ranking by the cost models" in html
     outcome = json.loads(Path(figures).read_text())
     assert outcome["trials"] >= 3 and outcome["tuned_ms"] <= outcome["default_ms"]
     status, output = run("compile", model, "-o", str(tmp_path / "m.tw"), "--records", records)

@@ -23,3 +23,14 @@ def test_long_names_break_behind_their_separators() -> None:
         == "fused_<wbr/>nn_<wbr/>conv2d_<wbr/>add_<wbr/>nn_<wbr/>relu"
     )
     assert html_page.breakable("short_name a&b") == "short_name a&amp;b"
+
+
+def test_separators_that_a_name_begins_with_stay_with_it() -> None:
+    assert html_page.breakable("/features/0/Conv;/features/1") == "/features/<wbr/>0/<wbr/>Conv;<wbr/>/features/<wbr/>1"
+    assert html_page.breakable("llvm -l3=100") == 'llvm <span class="option">-l3=100</span>'
+
+
+def test_names_of_columns_stand_over_their_numbers() -> None:
+    cells = [html_page.cell("conv1", "kernel"), html_page.cell("1.5 ms", "time")]
+    assert '<th>kernel</th><th class="number">time</th>' in html_page.table(["kernel", "time"], [cells])
+    assert "<th>kernel</th>" in html_page.table(["kernel"], [])

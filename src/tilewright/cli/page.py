@@ -72,7 +72,8 @@ def _chart(lines: Mapping[str, Sequence[tuple[float, float]]], across: str, up: 
     xs, ys = ([point[axis] for line in lines.values() for point in line] for axis in (0, 1))
     if not xs:
         return ""
-    left, right, low, high = min(xs), max(max(xs), min(xs) + 1), min(ys), max(max(ys), min(ys) + 1e-9)
+    left, right, low = min(xs), max(max(xs), min(xs) + 1), min(ys)
+    high = max(ys) if max(ys) > low else low + max(abs(low) / 10, 1e-9)  # lines that stay level lie on the lower scale
 
     def position(x: float, y: float) -> str:
         across_, up_ = (x - left) / (right - left), (y - low) / (high - low)

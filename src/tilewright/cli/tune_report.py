@@ -1,4 +1,4 @@
-"""The page that `tilewright tune --report` writes: what tuning gained, by task, and how well it was foreseen."""
+"""The page that `tilewright tune --report` writes: what tuning gained, by task, and how well the cost models ranked."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def tune_page(model: str, result: TuneResult) -> str:
         ["task", "calls", "default µs", "best µs", "gain", "", "of roofline before", "after", "trials", "in the model"],
         [_row(tuner, result) for tuner in begun],
     )
-    page.heading("What changed in the schedules")
+    page.heading("Schedules that changed")
     page.table(
         ["task", "default", "tuned"], [_change(tuner) for tuner in begun if tuner.task.key in result.verdict.kept]
     )
-    page.heading("How well it was foreseen")
+    page.heading("Ranking by the cost models")
     page.text(
-        "Of all pairs of measured configurations whose times differ, the share that is ranked the right way round: by "
+        "Of all pairs of measured configurations whose times differ, the share that is ranked in the right order: by "
         "the analytic model, and by the learned one, which had not seen them then."
     )
-    page.table(["task", "explorer", "pairs", "analytic", "learned"], [_foreseen(tuner) for tuner in begun])
+    page.table(["task", "explorer", "pairs", "analytic", "learned"], [_ranked(tuner) for tuner in begun])
     if result.failures:
-        page.heading("What failed")
+        page.heading("Failures")
         failures = sorted(result.failures.items(), key=lambda entry: -entry[1])
         page.table(["times", "kind", "reason"], [(str(count), kind, why) for (kind, why), count in failures])
     return page.html()
@@ -71,7 +71,7 @@ def _change(tuner: TaskTuner) -> tuple[str, ...]:
     return (tuner.task.name, *(" ".join(f"{name}={side.get(name)}" for name in changed) for side in (before, after)))
 
 
-def _foreseen(tuner: TaskTuner) -> tuple[str, ...]:
+def _ranked(tuner: TaskTuner) -> tuple[str, ...]:
     trials = [trial for trial in tuner.explorer.trials if trial.seconds is not None]
     guesses, points = tuner.explorer.guesses, tuner.task.points
     count, analytic = pairwise(trials, lambda trial: -points.expected(trial.point))

@@ -3,7 +3,8 @@
     document("Kernels of model.onnx", "<h2>…</h2>")
 
 Light and dark as the reader's system has it; on a narrow screen a row of a table becomes a block with the names of its
-columns, so that nothing is scrolled sideways. Long names break behind their separators, never within a word.
+columns, so that only pictures of schedules scroll sideways, within their frame. Long names break behind their
+separators, never within a word, and an option of a command keeps its hyphen.
 """
 
 from __future__ import annotations
@@ -29,31 +30,37 @@ th { border-bottom: 2px solid var(--faint); font-weight: 600; white-space: nowra
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td.bar { width: 16%; min-width: 5em; }
 td.bar div { background: var(--bar); height: .85em; margin-top: .3em; min-width: 1px; border-radius: 2px; }
-td.text { overflow-wrap: break-word; }
+th.number { text-align: right; } td.text { overflow-wrap: break-word; min-width: 7em; }
+.option { white-space: nowrap; }
 .good { color: var(--good); } .bad { color: var(--bad); } .warn { color: var(--warn); }
 nav { background: var(--panel); border: 1px solid var(--line); border-radius: 6px; padding: .6em 1.2em; }
 nav ol { margin: .3em 0; padding-left: 1.6em; }
 .picture { background: #ffffff; border: 1px solid var(--line); border-radius: 6px; overflow-x: auto; padding: .5em; }
-svg.chart { width: 100%; height: auto; color: var(--faint); } svg.chart text { fill: currentColor; font-size: 12px; }
+.picture svg { max-width: 100%; height: auto; }
+@media (prefers-color-scheme: dark) { .picture { filter: invert(.92) hue-rotate(180deg); } }
+svg.chart { width: 100%; height: auto; overflow: visible; color: var(--faint); }
+svg.chart text { fill: currentColor; font-size: 12px; }
 ul.legend { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .2em 1.4em; }
 ul.legend span { display: inline-block; width: 1.6em; height: .25em; margin-right: .5em; vertical-align: middle; }
 @media (max-width: 46em) {
   thead { display: none; } table, tbody, tr, td { display: block; width: auto; }
   tr { border-bottom: 2px solid var(--line); padding: .5em 0; } td, td.bar { border: 0; padding: .1em 0; width: auto; }
-  td.number { text-align: left; white-space: normal; }
+  td.number { text-align: left; white-space: normal; } td[data-column=""]:first-child { color: var(--faint); }
+  svg.chart text { font-size: 28px; } .picture svg { max-width: none; }
   td[data-column]:not([data-column=""])::before { content: attr(data-column) ": "; color: var(--faint); }
   td.bar { padding: .2em 0 .4em; }
 }
 """
 
-#: Behind these a long name may break.
-_SEPARATORS = re.compile(r"([_/.:;,=\]\)-]+)(?=\S)")
+#: Behind these a long name may break, but for those that it begins with.
+_SEPARATORS = re.compile(r"(?<=[^;,])([;,]+|[_/.:=\]\)-]+)(?=\S)")
 
 
 def breakable(text: str) -> str:
     """`text` escaped, with chances to break a line behind the separators of long words."""
     words = (_SEPARATORS.sub("\\1\u200b", word) if len(word) > 16 else word for word in text.split(" "))
-    return escape(" ".join(words)).replace("\u200b", "<wbr/>")
+    marked = (f'<span class="option">{escape(word)}</span>' if word[:1] == "-" else escape(word) for word in words)
+    return " ".join(marked).replace("\u200b", "<wbr/>")
 
 
 def document(title: str, body: str, head: str = "") -> str:
@@ -68,7 +75,8 @@ def document(title: str, body: str, head: str = "") -> str:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table of cells that are `<td>` elements already (`cell`), under the names of its columns."""
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    kinds = (' class="number"' if cell.startswith('<td class="number"') else "" for cell in (rows or [columns])[0])
+    head = "".join(f"<th{kind}>{escape(column)}</th>" for kind, column in zip(kinds, columns, strict=True))
     body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in rows)
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
 
