@@ -26,7 +26,7 @@ DISAGREEMENTS = (
     (r"Shrink of u?int64", "float64 does not hold the ends of 64 bits; ours stops there, the references wrap"),
     (r"LRN of", "the evaluator normalizes as many channels as there are samples"),
     (r"GlobalMaxPool of", "the evaluator takes the maximum over two axes, whatever the rank"),
-    (r"SoftmaxCrossEntropyLoss of \w+, not finite", "the evaluator takes log of softmax; NaN where a logit is inf, or not"),
+    (r"SoftmaxCrossEntropyLoss of \w+, not finite", "the evaluator takes log of softmax; inf as logit is NaN or not"),
     (r"(LogSoftmax|Softmax|Hardmax) of", "the evaluator takes the default for axis 0, and flattens nothing"),
     (r"BatchNormalization of", "the evaluator takes the statistics of the batch at opsets 9 to 13"),
     (r"(RNN|GRU|LSTM) of", "the evaluator leaves out clip, lengths, the layout and the reverse direction"),
