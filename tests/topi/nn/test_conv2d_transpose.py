@@ -46,3 +46,23 @@ def test_what_is_not_finite_reaches_only_what_reads_it(layout: str, taps: int, s
     if layout == "NCHWc":
         result = result.transpose(0, 1, 4, 2, 3).reshape(expected.shape)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dilation", "strides"), [((2, 1), (1, 3)), ((3, 2), (1, 1)), ((2, 2), (2, 3))])
+def test_taps_between_those_of_a_dilated_kernel_multiply_nothing(
+    dilation: tuple[int, int], strides: tuple[int, int]
+) -> None:
+    data, kernel = sample(1, 2, 6, 7), sample(2, 3, 3, 2, seed=1)
+    data[0, 0, 2, 4], data[0, 1, 4, 1] = np.nan, np.inf
+    span = [(size - 1) * by + 1 for size, by in zip(kernel.shape[2:], dilation)]
+    expected = np.zeros((1, 3, 5 * strides[0] + span[0], 6 * strides[1] + span[1]))
+    with np.errstate(invalid="ignore"):
+        for y, x, ky, kx in np.ndindex(6, 7, 3, 2):
+            at = (y * strides[0] + ky * dilation[0], x * strides[1] + kx * dilation[1])
+            expected[(0, slice(None), *at)] += data[0, :, y, x].astype(np.float64) @ kernel[:, :, ky, kx]
+    x, w = placeholders([data, kernel])
+    out = topi.nn.conv2d_transpose_nchw(x, w, strides, (0,) * 4, dilation)
+    result = np.zeros(topi.util.constant_shape(out), "float32")
+    func = te.lower(schedule([out], TARGET), [x, w, out], "k")
+    build([func], TARGET, threads=2)["k"](data, kernel, result)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)

@@ -81,13 +81,19 @@ def _taps(
     return rows, columns
 
 
-def _present(taps: Sequence[Any], true_taps: Sequence[int], strides: Sequence[int]) -> Any:
-    """The condition that a tap is one of the kernel's own, not of those that `whole_phases` added; None if all are.
+def _present(
+    taps: Sequence[Any], true_taps: Sequence[int], strides: Sequence[int], dilation: Sequence[int] = (1, 1)
+) -> Any:
+    """The condition that a tap is the kernel's own, not added by `whole_phases` or `dilate`; None if all are.
 
-    Their products would be zeros, but for an infinity or NaN in the data.
+    Products of added taps would be zeros, but for an infinity or NaN in the data.
     """
-    added = [size % stride != 0 for size, stride in zip(true_taps, strides, strict=True)]
-    own = [tir.likely(tap < size) for tap, size, more in zip(taps, true_taps, added, strict=True) if more]
+    own = []
+    for tap, size, stride, step in zip(taps, true_taps, strides, dilation, strict=True):
+        if size % stride:
+            own.append(tir.likely(tap < size))
+        if step > 1:
+            own.append(tir.eq(tap % step, 0))
     return tir.all(*own) if own else None
 
 
@@ -126,7 +132,7 @@ def conv2d_transpose_nchw(
         (iy, ky), (ix, kx) = rows.read(y, r, ry), columns.read(x, t, rx)
         ends = (channel, filter_) if kernel_layout == "IOHW" else (filter_, channel)
         value, weight = padded(b, channel, iy, ix), kernel(*ends, ky, kx)
-        present = _present((ky, kx), true_taps, strides)
+        present = _present((ky, kx), true_taps, strides, dilation)
         return te.sum(value.astype(wide) * weight.astype(wide), axis=[rc, ry, rx], where=present)
 
     phases = te.compute(
