@@ -12,7 +12,7 @@ from tilewright.te.rewrite import BodyRewriter
 from tilewright.tir import const
 from tilewright.tir.expr import Add, Expr, IntImm, Mul, ProducerLoad, Reduce, Sub, Var
 from tilewright.tir.visitor import children
-from tilewright.topi.schedule.stages import extent_of, is_reduction, shape_of
+from tilewright.topi.schedule.stages import NARROWEST, extent_of, is_reduction, shape_of
 
 
 def reads_through(out: te.Tensor, stop: Callable[[te.Tensor], bool]) -> list[ProducerLoad]:
@@ -79,7 +79,7 @@ def unbroken_lanes(out: te.Tensor, lanes: int) -> int:
         return lanes
     for load in loads:
         if stride(load, axes[-1], axes) == 1:
-            while lanes > 4 and lanes % 2 == 0 and stride(load, axes[-1], axes, lanes - 1) != lanes - 1:
+            while lanes > NARROWEST and lanes % 2 == 0 and stride(load, axes[-1], axes, lanes - 1) != lanes - 1:
                 lanes //= 2
     return lanes
 

@@ -10,6 +10,9 @@ from tilewright.support.recursion import nested
 from tilewright.tir import IntImm
 from tilewright.tir.size_hint import size_hint
 
+#: Elements of 32 bits in the narrowest vector of any processor: fewer in a row are not worth vectors.
+NARROWEST = 4
+
 
 def shape_of(tensor: te.Tensor) -> tuple[int, ...]:
     """The shape as integers, symbolic dimensions as `supposed_extent` has them."""

@@ -7,7 +7,7 @@ import math
 from tilewright import te
 from tilewright.target import Target
 from tilewright.tir import IntImm
-from tilewright.topi.schedule.stages import extent_of, shape_of
+from tilewright.topi.schedule.stages import NARROWEST, extent_of, shape_of
 
 
 def vector_lanes(extent: int, target: Target) -> int:
@@ -49,7 +49,7 @@ def line_elements(target: Target) -> int:
 
 def power_of_two_lanes(extent: int, target: Target) -> int:
     """The largest power of two that divides `extent` and fits a vector register of float32."""
-    return math.gcd(extent, max(4, target.machine.lanes()))
+    return math.gcd(extent, max(NARROWEST, target.machine.lanes()))
 
 
 #: Iterations that are enough to share out.

@@ -23,6 +23,9 @@ from tilewright.topi.schedule.workload import Conv2DWorkload
 #: Loads that asking for a line costs as much as, in a tile that reads it soon after.
 _ASKING = 2
 
+#: Shuffles by which a vector is picked out of two, for each of the strides that a plain image is sampled by.
+SHUFFLES = 2
+
 #: Rows of an image up to which a panel is worth asking for ahead: where more pass by, its first use is little of all.
 _FEW_ROWS = 28
 

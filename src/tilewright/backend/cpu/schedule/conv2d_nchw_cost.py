@@ -7,6 +7,7 @@ import math
 from tilewright.backend.cpu.schedule import tile
 from tilewright.backend.cpu.schedule.cache_sets import occupied_bytes
 from tilewright.backend.cpu.schedule.conv2d_cost import (
+    SHUFFLES,
     copy_cost,
     epilogue_cycles,
     line_crossings,
@@ -111,7 +112,9 @@ def _cost(
     fixed = share * workload.batch * groups * tiles * (machine.tile_start + filters * vectors / machine.stores)
     sampled = Cost()
     if workload.padded:
-        sampled = copy_cost(workload.batch * workload.in_bytes, target, machine.shuffle * 2 * workload.strides[1])
+        sampled = copy_cost(
+            workload.batch * workload.in_bytes, target, machine.shuffle * SHUFFLES * workload.strides[1]
+        )
     return sampled.then(
         traffic.cost(
             steps * step + share * epilogue_cycles(workload, lanes, machine),

@@ -11,6 +11,9 @@ from tilewright.tir.expr import IntImm
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.stages import inline_between, shape_of
 
+#: Products of a batch that are too few for workers to have whole ones, and pack operands of their own.
+_FEW_BATCHES = 4
+
 
 def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `dense` (tag dense_pack: [M, N] or [M, N / 16, 16] with weight [N/b, K, b]) and its epilogue `out`.
@@ -122,7 +125,7 @@ def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, ta
     tiles, position = s[out].split(row, factor=config["tile_rows"])
     panels, lane = s[out].split(column, factor=panel)
     s[out].reorder(batch, panels, tiles, position, lane)
-    work = s[out].fuse(batch, panels) if batches < 4 or not packed else batch
+    work = s[out].fuse(batch, panels) if batches < _FEW_BATCHES or not packed else batch
     s[out].parallel(work)
     vectorize_lanes(s, out, lane, panel, target)
     s[out].unroll(position)

@@ -16,6 +16,9 @@ from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.stages import inline_before, inline_between, shape_of, terms_of
 from tilewright.topi.schedule.template import Template
 
+#: Columns of a register tile where costs are not compared.
+_COLUMNS = 8
+
 #: Windows of more taps than this keep their rows as a loop, which compiles in a fraction of the time.
 _UNROLLED_TAPS = 16
 
@@ -56,9 +59,9 @@ def unroll_window(s: te.Schedule, accumulator: te.Tensor) -> None:
 
 
 def columns_of_tile(width: int) -> int:
-    """Columns per register tile: a divisor of the width near 8, else 8."""
+    """Columns per register tile: a divisor of the width near `_COLUMNS`, else that."""
     fitting = [c for c in range(4, 15) if width % c == 0]
-    return min(fitting, key=lambda c: abs(c - 8)) if fitting else min(width, 8)
+    return min(fitting, key=lambda c: abs(c - _COLUMNS)) if fitting else min(width, _COLUMNS)
 
 
 DEPTHWISE_CONV2D = Template(

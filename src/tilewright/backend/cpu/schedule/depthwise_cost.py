@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilewright.backend.cpu.schedule.common import power_of_two_lanes
 from tilewright.backend.cpu.schedule.conv2d_cost import (
+    SHUFFLES,
     copy_cost,
     epilogue_cycles,
     line_crossings,
@@ -18,6 +19,9 @@ from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cost import Cost, Traffic
 from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
+
+#: Vectors of columns in a register tile of a plain image, at most.
+_PLAIN_VECTORS = 4
 
 #: Rows of a band and columns of a register tile, at most; accumulators of one of plain images.
 _BAND, _TILE_COLUMNS, _PLAIN_ACCUMULATORS = 16, 14, 12
@@ -70,7 +74,7 @@ def _copied_bytes(workload: Conv2DWorkload, band: int) -> float:
 
 def depthwise_nchw_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
     """Plain: tile_rows rows of tile_vectors vectors of columns; the window takes the other registers."""
-    most = max(1, min(workload.width // min(target.machine.lanes(), workload.width), 4))
+    most = max(1, min(workload.width // min(target.machine.lanes(), workload.width), _PLAIN_VECTORS))
     space = ConfigSpace()
     space.define_split("tile_rows", workload.height, _PLAIN_ACCUMULATORS, exact=False)
     space.define_split("tile_vectors", most, exact=False)
@@ -91,7 +95,7 @@ def depthwise_nchw_cost(workload: Conv2DWorkload, config: Config, target: Target
     loads = accumulators * line_crossings(lanes, machine) / machine.vector_loads + 1 / machine.broadcast_loads
     copied = Cost()
     if workload.padded:
-        copied = copy_cost(workload.batch * workload.in_bytes, target, machine.shuffle * 2 * workload.strides[1])
+        copied = copy_cost(workload.batch * workload.in_bytes, target, machine.shuffle * SHUFFLES * workload.strides[1])
     return copied.then(
         _traffic(workload, workers, share, target).cost(
             share * (units * tiles * workload.taps * step + epilogue_cycles(workload, lanes, machine)),

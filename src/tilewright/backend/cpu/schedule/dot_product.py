@@ -18,6 +18,9 @@ from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.stages import inline_between, shape_of, terms_of
 
+#: Panels that are too few to share out alone: tiles of rows are shared too.
+_FEW_PANELS = 8
+
 
 def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `dense` (tag dense_dot: [..., N/b, b]) and its epilogue `out` [..., N].
@@ -35,7 +38,7 @@ def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target:
     s[out].reorder(*others, panels, tiles, position, lane)
     vectorize_lanes(s, out, lane, panel, target)
     s[out].unroll(position)
-    few_panels = columns // panel < 8 and not others
+    few_panels = columns // panel < _FEW_PANELS and not others
     work = s[out].fuse(panels, tiles) if few_panels else panels
     parallel_outer(s, out, [*others, work], target, terms_of(dense))
 

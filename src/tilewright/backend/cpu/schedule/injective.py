@@ -10,7 +10,7 @@ from tilewright.backend.cpu.schedule.pad import schedule_at_root
 from tilewright.backend.cpu.schedule.transpose import schedule_transpose
 from tilewright.target import Target
 from tilewright.topi.schedule.access import flattened_axes, unbroken_lanes
-from tilewright.topi.schedule.stages import computes, has_tag, shape_of
+from tilewright.topi.schedule.stages import NARROWEST, computes, has_tag, shape_of
 
 #: A row of fewer lines is joined with the next one where memory allows: vectors would be cut off at each row's end.
 _LINES_OF_LONG_ROW = 16
@@ -51,7 +51,7 @@ def schedule_pass(s: te.Schedule, out: te.Tensor, target: Target, all_inlined: b
             shape[-count:] = [math.prod(shape[-count:])]
     extent = shape[-1]
     lanes = vector_lanes(extent, target)
-    if all_inlined and lanes > 4 and len(axes) == out.ndim:
+    if all_inlined and lanes > NARROWEST and len(axes) == out.ndim:
         lanes = unbroken_lanes(out, lanes)
     last = axes.pop()
     piece = target.machine.page // 4  # of a long row, for one worker

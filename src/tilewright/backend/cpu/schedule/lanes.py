@@ -10,7 +10,7 @@ from tilewright.te.operation import reduces_by_lanes
 from tilewright.tir import op
 from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.topi.schedule.access import row_axes
-from tilewright.topi.schedule.stages import extent_of
+from tilewright.topi.schedule.stages import NARROWEST, extent_of
 
 
 def accumulators(target: Target) -> int:
@@ -32,7 +32,7 @@ def reduce_along(s: te.Schedule, tensor: te.Tensor, target: Target) -> None:
     """Let the lanes of a few vectors share the reduction axes that run along memory; scalar code if there are none."""
     run = row_axes(tensor) if reduces_by_lanes(tensor.op) else []
     extent = math.prod(extent_of(axis) for axis in run)
-    if extent < 4:
+    if extent < NARROWEST:
         return
     others = [r for r in s[tensor].op.reduce_axis if r not in run]
     s[tensor].reorder(*others, *run)

@@ -14,6 +14,7 @@ from tilewright.backend.cpu.schedule.grouped_conv2d import grouped_blocks
 from tilewright.backend.cpu.schedule.registry import REGISTRY
 from tilewright.target import Target
 from tilewright.topi.nn.conv2d_blocked import copies_borders, is_product
+from tilewright.topi.schedule.stages import NARROWEST
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 from tilewright.topi.winograd import TILE_SIZES
 
@@ -29,7 +30,7 @@ _PLAIN_DEPTHWISE = 100
 
 def channel_block(channels: int, target: Target | None = None) -> int | None:
     """The widest block that divides `channels` and fits a vector of the target; None if there is none."""
-    lanes = 16 if target is None else max(4, target.machine.lanes())
+    lanes = 16 if target is None else max(NARROWEST, target.machine.lanes())
     return next((b for b in CHANNEL_BLOCKS if b <= max(lanes, 8) and channels % b == 0), None)
 
 
@@ -77,7 +78,7 @@ def _blocked_ways(
 ) -> list[Conv2DLayouts]:
     """Blocked to blocked by Winograd where that costs less than sums over the window, then by these."""
     summed = _priced("conv2d_NCHWc", conv, direct, target)
-    if target is None or not winograd or conv.dilation != (1, 1) or min(conv.in_block, conv.out_block) < 4:
+    if target is None or not winograd or conv.dilation != (1, 1) or min(conv.in_block, conv.out_block) < NARROWEST:
         return [summed]
     ways = [
         _priced("conv2d_winograd_NCHWc", one, replace(direct, tile_size=one.tile_size), target)

@@ -11,6 +11,9 @@ from tilewright.backend.cpu.schedule.common import parallel_outer, vector_lanes
 from tilewright.target import Target
 from tilewright.topi.schedule.stages import extent_of, inline_before, inline_between, shape_of
 
+#: The share of the registers that accumulators may take, two of three; ports on which sums are added at the same time.
+_REGISTERS, _PORTS = (2, 3), 2
+
 #: Windows of more taps than this keep their rows as a loop.
 _UNROLLED_TAPS = 16
 
@@ -58,10 +61,10 @@ def _columns(width: int, block: int, target: Target) -> int:
     are more often multiples of 7 than of 8. A last tile with columns to spare would bring tests into all of them, so an
     awkward width goes column by column.
     """
-    registers, most = -(-block // target.machine.lanes()), target.vector_registers * 2 // 3
+    registers, most = -(-block // target.machine.lanes()), target.vector_registers * _REGISTERS[0] // _REGISTERS[1]
     if width * registers <= most:
         return width
-    hiding = 2 * target.machine.fma_latency
+    hiding = _PORTS * target.machine.fma_latency
     columns = sorted(range(2, hiding + 1), key=lambda c: (abs(c - hiding + 1), -c))
     return next((c for c in columns if width % c == 0 and c * registers <= most), 1)
 

@@ -25,6 +25,12 @@ from tilewright.tir.expr import IntImm
 from tilewright.topi.schedule.cost import Cost, looked_ahead
 from tilewright.topi.schedule.stages import shape_of, terms_of
 
+#: Cycles in which a core clears a vector of sums: two a cycle, whatever they are added on.
+_CLEARED = 0.5
+
+#: Products of bytes that a dot product adds up in each lane, which is as wide as four of them.
+_PRODUCTS_OF_STEP = 4
+
 #: Of symbolic rows, as many count like a run of a single row: that takes this long where it reads weights from memory.
 _ROWS_OF_ONE = 32
 
@@ -161,7 +167,7 @@ def blocking_cost(workload: ProductWorkload, blocking: Blocking, target: Target,
     vectors = panel // power_of_two_lanes(panel, target)
     if blocking.ahead:
         ports += workload.depth * max(1.0, vectors / shares.block_tiles) / machine.vector_loads
-    start = machine.fma_latency + machine.load_latency + rows * vectors * (0.5 + 1 / machine.stores)
+    start = machine.fma_latency + machine.load_latency + rows * vectors * (_CLEARED + 1 / machine.stores)
     if (
         blocking.depth_blocks > 1
     ):  # each vector of sums is fetched, added to and stored, and nothing else is done meanwhile
@@ -193,9 +199,9 @@ def _steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> 
     lanes = power_of_two_lanes(panel, target)
     vectors = panel // lanes
     rate = machine.fma_per_cycle if lanes == machine.lanes() else machine.half_fma_per_cycle
-    steps = workload.depth / 4 if workload.dots else workload.depth
+    steps = workload.depth / _PRODUCTS_OF_STEP if workload.dots else workload.depth
     if workload.dots:
-        rate = machine.dot_per_cycle or machine.fma_per_cycle / 4
+        rate = machine.dot_per_cycle or machine.fma_per_cycle / _PRODUCTS_OF_STEP
     arithmetic = max(rows * vectors / rate, float(machine.fma_latency))
     ports = vectors / machine.vector_loads + rows / machine.broadcast_loads
     return steps * arithmetic, steps * ports

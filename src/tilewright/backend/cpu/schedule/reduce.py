@@ -25,6 +25,11 @@ from tilewright.topi import tag
 from tilewright.topi.schedule.access import element_by_element
 from tilewright.topi.schedule.stages import computes, has_tag, is_reduction, shape_of, terms_of
 
+#: Rows of short lines, for each accumulator, from which they are held apart; tiles of columns that are enough to share.
+_MANY_ROWS, _ENOUGH_TILES = 8, 8
+#: Vectors that a tile of columns keeps at least, to hide the latency of a sum; the part of registers that it may take.
+_LEAST_VECTORS, _REGISTERS_PART = 4, 4
+
 
 def schedule_reduce(s: te.Schedule, outs: list[te.Tensor], target: Target) -> None:
     """Schedule `outs`, of whose stages some reduce."""
@@ -100,12 +105,12 @@ def _tile(s: te.Schedule, out: te.Tensor, work: int, target: Target) -> tuple[te
         s[out].vectorize(last)
         at = max((d for d, size in enumerate(shape[:-1]) if size > 1), default=0)
         count = accumulators(target)
-        if others >= 8 * count and shape[at] % count == 0:
+        if others >= _MANY_ROWS * count and shape[at] % count == 0:
             outer[at], position = s[out].split(outer[at], factor=count)
             s[out].reorder(*outer, position, last)
         return _parallel(s, out, outer, work, target), width
-    tile = target.vector_registers // 4 * lanes  # kept in registers while the rows pass by
-    while tile > 4 * lanes and others * -(-width // tile) < 8:
+    tile = target.vector_registers // _REGISTERS_PART * lanes  # kept in registers while the rows pass by
+    while tile > _LEAST_VECTORS * lanes and others * -(-width // tile) < _ENOUGH_TILES:
         tile //= 2
     tile = min(tile, width)
     tiles, inner = s[out].split(last, factor=tile)

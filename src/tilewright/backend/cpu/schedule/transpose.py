@@ -15,6 +15,9 @@ from tilewright.target import Target
 from tilewright.topi.schedule.access import flattened_axes, reads_through, stride
 from tilewright.topi.schedule.stages import shape_of
 
+#: Elements between neighbours, and neighbours along the other axis, from which a block is transposed in registers.
+_LEAST = 4
+
 
 def schedule_transpose(s: te.Schedule, out: te.Tensor, target: Target) -> bool:
     """Schedule `out` in blocks if it transposes what it mostly reads; False if it does not."""
@@ -50,7 +53,7 @@ def schedule_transpose(s: te.Schedule, out: te.Tensor, target: Target) -> bool:
 def _axis_along_rows(out: te.Tensor, target: Target) -> int | None:
     """The axis of `out` along which the largest input lies in memory, if that is not the last one of `out`."""
     axes, shape = list(out.op.axis), shape_of(out)
-    if len(axes) < 2 or shape[-1] < 4:
+    if len(axes) < 2 or shape[-1] < _LEAST:
         return None
     reads = reads_through(out, lambda _: False)
     sizes = [_size(load.producer) for load in reads]
@@ -58,9 +61,9 @@ def _axis_along_rows(out: te.Tensor, target: Target) -> int | None:
     if load is None or _size(load.producer) < target.machine.parallel_elements:
         return None
     step = stride(load, axes[-1], axes)
-    if step is None or step < 4:
+    if step is None or step < _LEAST:
         return None
-    fitting = (d for d in range(len(axes) - 1) if shape[d] >= 4 and stride(load, axes[d], axes) == 1)
+    fitting = (d for d in range(len(axes) - 1) if shape[d] >= _LEAST and stride(load, axes[d], axes) == 1)
     return next(fitting, None)
 
 

@@ -22,6 +22,9 @@ from tilewright.topi.schedule.cost import Cost, Traffic, overlapped
 from tilewright.topi.schedule.space import ConfigSpace, divisors
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
+#: Parts of the second-level cache, one of which a group's tiles may take, and its products beside them.
+_TILES_PART, _PRODUCTS_PART = 2, 4
+
 #: Groups of more tiles than this gain nothing.
 _TILES_PER_GROUP = 56
 
@@ -243,9 +246,9 @@ def _candidates(workload: Conv2DWorkload, shared: int, target: Target) -> Iterat
     """All tiles whose group stays in the level-2 cache; where none does, those of one register tile per group."""
     grid = grid_of(workload)
     tile_bytes = 4 * grid.points * workload.in_channels
-    limit = _TILES_PER_GROUP if shared else min(_TILES_PER_GROUP, target.l2 // 2 // tile_bytes)
+    limit = _TILES_PER_GROUP if shared else min(_TILES_PER_GROUP, target.l2 // _TILES_PART // tile_bytes)
     for rows, columns, blocks in _register_tiles(workload, grid, target):
-        most = min(limit, target.l2 // 4 // (4 * grid.points * blocks * workload.out_block))
+        most = min(limit, target.l2 // _PRODUCTS_PART // (4 * grid.points * blocks * workload.out_block))
         wide = [c for c in range(columns, grid.columns + columns, columns) if c * rows <= most]
         for group_columns in wide or [columns]:
             yield rows, columns, blocks, rows, group_columns, shared
@@ -295,7 +298,7 @@ def choose_group(workload: Conv2DWorkload, symbolic: tuple[bool, bool], target: 
         sorted({max(1, round(size * scale)) for scale in _LIKELY_SCALES}) if unknown else [size]
         for size, unknown in zip((grid.rows, grid.columns), symbolic, strict=True)
     ]
-    most = max(1, min(_TILES_PER_GROUP, target.l2 // 4 // (4 * grid.points * workload.out_block)))
+    most = max(1, min(_TILES_PER_GROUP, target.l2 // _PRODUCTS_PART // (4 * grid.points * workload.out_block)))
 
     def mean(group: tuple[int, int]) -> float:
         knobs = (*whole_tile(workload, group, target), *group)

@@ -13,6 +13,9 @@ from dataclasses import dataclass, replace
 
 from tilewright.target import DeviceTarget
 
+#: Blocks that a multiprocessor should have: with fewer of them a product divides its terms too.
+ENOUGH_BLOCKS = 2
+
 
 @dataclass(frozen=True, kw_only=True)
 class GpuMachine:

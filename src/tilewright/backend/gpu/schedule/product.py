@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.backend.gpu.schedule.implicit_product import Product, factors_of, loops_of, split_product
-from tilewright.backend.gpu.schedule.machine import GpuMachine, machine_of
+from tilewright.backend.gpu.schedule.machine import ENOUGH_BLOCKS, GpuMachine, machine_of
 from tilewright.backend.gpu.schedule.reduce import schedule_alone
 from tilewright.target import DeviceTarget
 from tilewright.tir.expr import IntImm
@@ -111,7 +111,7 @@ def _fits_target(config: Mapping[str, int], facts: ProductWorkload, target: Devi
 def _divides_terms(config: Mapping[str, int], facts: ProductWorkload, machine: GpuMachine) -> bool:
     """True if there are terms enough for the parts, and without parts too few blocks."""
     enough = facts.depth >= _LEAST_STEPS * config["terms"] * config["parts"]
-    return enough and _blocks(config, facts) < 2 * machine.multiprocessors
+    return enough and _blocks(config, facts) < ENOUGH_BLOCKS * machine.multiprocessors
 
 
 def _blocks(config: Mapping[str, int], facts: ProductWorkload) -> int:

@@ -38,6 +38,9 @@ _PIECE = 16
 #: Tiles in a group: blocks that run at a time then read few rows and columns.
 _GROUP = 8
 
+#: The compute capability, times ten, that brought asynchronous copies.
+_WITH_COPIES = 80
+
 
 def fits_tensor_core(anchor: te.Tensor, out: te.Tensor, target: DeviceTarget) -> bool:
     """True if `out` is an epilogue of `anchor`, a product that tensor cores of `target` compute."""
@@ -53,9 +56,9 @@ def fits_tensor_core(anchor: te.Tensor, out: te.Tensor, target: DeviceTarget) ->
 
 
 def _has_tensor_cores(target: DeviceTarget) -> bool:
-    """True from compute capability 8.0 on, which brought asynchronous copies."""
+    """True from the compute capability on that brought asynchronous copies."""
     number = target.arch.removeprefix("sm_").rstrip("af")
-    return number.isdigit() and int(number) >= 80
+    return number.isdigit() and int(number) >= _WITH_COPIES
 
 
 def _dtype_of(factors: Factors) -> str | None:

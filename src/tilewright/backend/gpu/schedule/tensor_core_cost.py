@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilewright.backend.gpu.schedule.machine import GpuMachine, machine_of
+from tilewright.backend.gpu.schedule.machine import ENOUGH_BLOCKS, GpuMachine, machine_of
 from tilewright.target import DeviceTarget
 from tilewright.tir.tensor_core import INSTRUCTIONS, Tiling, shared_bytes
 from tilewright.topi.schedule.config import Config
@@ -39,6 +39,9 @@ _PARTS, _LEAST_STEPS = (1, 2, 3, 4, 6, 8, 12, 16), 4
 _OTHER_REGISTERS = 40
 #: Warps from which on a multiprocessor always finds one that can go on.
 _ENOUGH_WARPS = 8
+
+#: Trips to global memory that adding up parts takes: the parts are read, the sums written.
+_TRIPS = 2
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def _steps(config: Mapping[str, int], facts: TensorCoreWorkload) -> int:
 def _divides_terms(config: Mapping[str, int], facts: TensorCoreWorkload, machine: GpuMachine) -> bool:
     """True if there are terms enough for the parts, and without parts too few blocks."""
     blocks = facts.batch * -(-facts.rows // config["rows"]) * -(-facts.columns // config["columns"])
-    return _steps(config, facts) >= _LEAST_STEPS and blocks * config["parts"] <= 2 * machine.multiprocessors
+    return _steps(config, facts) >= _LEAST_STEPS and blocks * config["parts"] <= ENOUGH_BLOCKS * machine.multiprocessors
 
 
 def _threads(config: Mapping[str, int]) -> int:
@@ -161,7 +164,7 @@ def tensor_core_cost(facts: TensorCoreWorkload, config: Config, target: DeviceTa
     memory = (operands + results) / machine.dram_bytes * machine.clock
     if config["parts"] > 1:
         moved = 4 * (config["parts"] + 1) * facts.batch * facts.rows * facts.columns
-        cycles += (machine.launch + 2 * machine.latency + moved / machine.l2_bytes) * machine.clock
+        cycles += (machine.launch + _TRIPS * machine.latency + moved / machine.l2_bytes) * machine.clock
     return Cost(arithmetic=cycles, memory=memory, fixed=machine.launch * machine.clock)
 
 

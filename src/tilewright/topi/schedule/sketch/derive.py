@@ -17,6 +17,7 @@ from typing import Any
 from tilewright.target import Target
 from tilewright.te.operation import reduces_by_lanes
 from tilewright.topi.schedule.sketch.structure import EPILOGUE, INLINE, MOVABLE, PASS, REDUCE, TILED, Part
+from tilewright.topi.schedule.stages import NARROWEST
 
 Knobs = dict[str, tuple[Any, ...]]
 
@@ -35,6 +36,9 @@ _FEW_RESULTS, _TERMS_A_SHARE = 64, 512
 
 #: An axis whose extent has fewer divisors is also tiled by powers of two, with a remainder.
 _FEW_DIVISORS = 4
+
+#: Extents up to which an axis is divided exactly or not at all.
+_SMALL = 8
 
 #: The largest tile of one axis in registers.
 _WIDEST = 64
@@ -60,7 +64,7 @@ def _tiled(part: Part, target: Target) -> Knobs:
 def _reduce(part: Part, target: Target) -> Knobs:
     lanes = target.machine.lanes(max(32, part.tensor.dtype.bits))
     ways: list[tuple[str, int]] = []
-    if reduces_by_lanes(part.op) and math.prod(part.terms) >= 4:
+    if reduces_by_lanes(part.op) and math.prod(part.terms) >= NARROWEST:
         ways += [(ALONG, lanes * count) for count in (1, 2, 4, 8) if lanes * count <= 2 * math.prod(part.terms)]
     if part.sizes and part.sizes[-1] > 1:
         ways += [(ACROSS, lanes * count) for count in (1, 2, 4) if lanes * count <= 2 * part.sizes[-1]]
@@ -114,7 +118,7 @@ def tile_choices(size: int) -> tuple[tuple[int, int, int], ...]:
 def inner_choices(size: int) -> list[int]:
     """Extents of the innermost level: what divides the axis, and powers of two where next to nothing does."""
     exact = divisors(size)
-    if len(exact) >= _FEW_DIVISORS or size <= 8:
+    if len(exact) >= _FEW_DIVISORS or size <= _SMALL:
         return exact
     return sorted({*exact, *(1 << power for power in range(1, size.bit_length()) if 1 << power <= _WIDEST)})
 
