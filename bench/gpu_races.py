@@ -149,8 +149,8 @@ def product(m: int, n: int, depth: int) -> tuple[te.Tensor, te.Tensor, te.Tensor
 
 def run_product() -> Iterator[tuple[str, int, bool]]:
     """(name, kernels, whether it is right) of a product by each tile of the template, and by parts of its terms."""
+    from tilewright.backend.build import build
     from tilewright.backend.gpu.schedule.dispatch import schedule, space_of
-    from tilewright.codegen.build import build
     from tilewright.target import Target
 
     target = Target("opencl")

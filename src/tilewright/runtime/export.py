@@ -68,11 +68,6 @@ def export_library(
     linker, or with its words when it fails, `UnsupportedError` for a model that is no single function; then neither
     file is touched.
     """
-    if manifest.device != "cpu":
-        raise UnsupportedError(
-            f"there is no library for C: it is compiled for a device, {manifest.device}; compile the model for a "
-            "processor"
-        )
     library = Path(path)
     model = model or library_model(manifest)
     interface = model.interface
@@ -168,6 +163,11 @@ def c_name(path: Path, name: str | None) -> str:
 
 
 def _check_exportable(library: Path, interface: CInterface, manifest: Manifest, weights: Any) -> None:
+    if manifest.device != "cpu":
+        raise UnsupportedError(
+            f"there is no library for C: it is compiled for a device, {manifest.device}; compile the model for a "
+            "processor"
+        )
     if library.suffix not in KINDS:
         raise InputError(f"a library's name ends in one of {', '.join(KINDS)}; {library.name!r} does not")
     size = weights_bytes(manifest, weights)
