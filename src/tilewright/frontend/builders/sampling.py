@@ -6,9 +6,12 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
+
+import numpy as np
 
 from tilewright.frontend import idioms
-from tilewright.frontend.idioms import cast, channels_first, channels_last, constant, dtype_of, like, product, shape_of
+from tilewright.frontend.idioms import cast, constant, dtype_of, index_axis, like, rank_of, shape_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -36,6 +39,31 @@ def sampled(data: Expr, centers: Sequence[Expr], mode: str, padding: str, corner
             center = _inside(center, extent, padding, corners)
         taps.append(taps_of(center, mode))
     return weighted_samples(data, taps, padding, corners)
+
+
+def pixels_of(grid: Expr, extents: Sequence[int], corners: bool) -> list[Expr]:
+    """Coordinates (N, samples …, axes), last axis first, as positions along each axis.
+
+    -1 and 1 are the centres of the outermost elements (`corners`), or their outer edges.
+    """
+    last = rank_of(grid) - 1
+    parts = [index_axis(grid, last, len(extents) - 1 - axis) + 1 for axis in range(len(extents))]
+    if corners:
+        return [part * ((extent - 1) / 2) for part, extent in zip(parts, extents)]
+    return [(part * extent - 1) * 0.5 for part, extent in zip(parts, extents)]
+
+
+def affine_grid(theta: Expr, size: Sequence[Any], corners: bool) -> Expr:
+    """A regular grid from -1 to 1 of `size` (N, extents …) under affine maps (N, axes, axes + 1), last axis first."""
+    batch, *extents = size
+    lines = []
+    for extent in extents:
+        line = np.linspace(-1, 1, extent) if extent > 1 else np.zeros(1)
+        lines.append(line if corners else line * (extent - 1) / extent)
+    planes = np.meshgrid(*lines, indexing="ij")[::-1]
+    points = np.stack([*planes, np.ones_like(planes[0])], axis=-1).reshape(1, -1, len(extents) + 1)
+    wide = idioms.broadcast_to(constant(points, dtype_of(theta)), (batch, *points.shape[1:]))
+    return idioms.reshape(op.nn.batch_matmul(wide, theta, transpose_b=True), (batch, *extents, len(extents)))
 
 
 def _inside(positions: Expr, extent: int, padding: str, corners: bool) -> Expr:
@@ -76,9 +104,9 @@ def _cubic_weight(part: Expr, offset: int) -> Expr:
 def weighted_samples(data: Expr, taps: Sequence[Sequence[Tap]], padding: str = "zeros", corners: bool = False) -> Expr:
     """The sum over all combinations of the taps of each axis of `data` (N, C, …) there, times their weights."""
     batch, channels, *extents = shape_of(data)
-    rows = channels_last(idioms.reshape(data, (batch, channels, product(extents))))
+    rows = idioms.channels_last(idioms.reshape(data, (batch, channels, idioms.product(extents))))
     terms = [_term(rows, combination, extents, padding, corners) for combination in itertools.product(*taps)]
-    return channels_first(reduce(op.add, terms))
+    return idioms.channels_first(reduce(op.add, terms))
 
 
 def _term(rows: Expr, taps: Sequence[Tap], extents: Sequence[int], padding: str, corners: bool) -> Expr:
@@ -96,7 +124,7 @@ def _term(rows: Expr, taps: Sequence[Tap], extents: Sequence[int], padding: str,
     for extent, following in zip(extents[1:], indices[1:]):
         index = index * constant(extent, "int64") + following
     picked = op.gather_nd(rows, op.expand_dims(index, axis=0), batch_dims=1)
-    last = idioms.rank_of(picked) - 1
+    last = rank_of(picked) - 1
     if valid:
         picked = op.where(op.expand_dims(reduce(op.logical_and, valid), axis=last), picked, 0)
     if weights:

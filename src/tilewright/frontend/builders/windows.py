@@ -73,12 +73,12 @@ def pool(
         return made
     reached = behind if padding_counts else [0] * rank
     first = before if padding_counts else [0] * rank
-    covered = _covered(extents, size, strides, before, counts, first, reached)
+    covered = covered_by_windows(extents, size, strides, before, counts, first, reached)
     factor = math.prod(size) / np.maximum(covered, 1)
     return made if (factor == 1).all() else made * constant(factor[None, None], dtype_of(made))
 
 
-def _covered(
+def covered_by_windows(
     extents: Sequence[int], size: Sequence[int], strides: Sequence[int], before: Sequence[int], counts: Sequence[int],
     first: Sequence[int], reached: Sequence[int],
 ) -> np.ndarray:  # fmt: skip

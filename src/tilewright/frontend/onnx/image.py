@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.errors import ModelError, UnsupportedError
-from tilewright.frontend.builders.sampling import sampled, taps_of, weighted_samples
+from tilewright.frontend.builders.sampling import affine_grid, pixels_of, sampled, taps_of, weighted_samples
 from tilewright.frontend.idioms import broadcast_to, cast, concatenate, constant, index_axis, like
 from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.node import OnnxNode, reshape
@@ -189,70 +189,43 @@ def convert_grid_sample(node: OnnxNode, align_corners: bool = False) -> Expr:
     """Samples of X (N, C, …) at the positions in a grid (N, …, axes), whose last axis counts from the last extent."""
     mode = _MODES[node.choice("mode", "bilinear" if node.opset < 20 else "linear", tuple(_MODES))]
     padding = node.choice("padding_mode", "zeros", ("zeros", "border", "reflection"))
-    extents, rank = node.shape()[2:], node.rank()
+    extents = node.shape()[2:]
     if not is_static(extents):
         node.unsupported("samples of images of symbolic sizes")
     if node.shape(1)[-1] != len(extents):
         node.bad(f"a grid of shape {list(node.shape(1))} for images of shape {list(node.shape())}")
-    centers = [
-        _denormalized(index_axis(node[1], rank - 1, len(extents) - 1 - axis), extent, align_corners)
-        for axis, extent in enumerate(extents)
-    ]
-    return sampled(node[0], centers, mode, padding, align_corners)
-
-
-def _denormalized(positions: Expr, extent: int, corners: bool) -> Expr:
-    """Places from -1 to 1 as pixels: those are the centres of the outermost ones, or their outer edges."""
-    scale, shift = ((extent - 1) / 2, (extent - 1) / 2) if corners else (extent / 2, (extent - 1) / 2)
-    return positions * scale + shift
+    return sampled(node[0], pixels_of(node[1], extents, align_corners), mode, padding, align_corners)
 
 
 @converts("AffineGrid", since=20)
 def convert_affine_grid(node: OnnxNode, x: Expr, align_corners: bool = False) -> Expr:
-    """The positions of a regular grid from -1 to 1 under an affine map (N, axes, axes + 1), last axis first."""
-    size = node.ints(1, "size")
-    extents = size[2:]
-    lines = []
-    for extent in extents:
-        steps = np.arange(extent, dtype=np.float64)
-        centred = (2 * steps + 1) / extent - 1
-        lines.append((2 * steps / (extent - 1) - 1 if extent > 1 else steps * 0) if align_corners else centred)
-    planes = np.meshgrid(*lines, indexing="ij")[::-1]
-    points = np.stack([*planes, np.ones_like(planes[0])], axis=-1).reshape(1, -1, len(extents) + 1)
-    grid = constant(np.repeat(points, size[0], axis=0), node.dtype())
-    placed = op.nn.batch_matmul(grid, x, transpose_a=False, transpose_b=True)
-    return reshape(node, placed, (size[0], *extents, len(extents)))
+    batch, _, *extents = node.ints(1, "size")
+    return affine_grid(x, (batch, *extents), align_corners)
 
 
 @converts("DeformConv", since=19)
 def convert_deform_conv(node: OnnxNode, group: int = 1, offset_group: int = 1) -> Expr:
     """A convolution whose taps are moved by learned offsets (and weighted by a mask): sampling, then a product."""
-    (batch, channels, height, width), (units, per_group, *kernel) = node.shape(), node.shape(1)
-    offset_groups = offset_group
+    (batch, channels, *extents), (units, _, *kernel) = node.shape(), node.shape(1)
     node.ignore("kernel_shape")
     strides, dilations = node.per_axis("strides", 1, 2), node.per_axis("dilations", 1, 2)
     pads = node.per_axis("pads", 0, 4)
     out = node.shape(2)[2:]
     count = kernel[0] * kernel[1]
-    share = channels // offset_groups
-    offsets = reshape(node, node[2], (batch, offset_groups, count, 2, *out))
-    data = reshape(node, node[0], (batch * offset_groups, share, height, width))
+    offsets = reshape(node, node[2], (batch * offset_group, count, 2, *out))
+    data = reshape(node, node[0], (batch * offset_group, channels // offset_group, *extents))
     taps = []
     for axis in range(2):
-        moved = reshape(node, index_axis(offsets, 3, axis), (batch * offset_groups, count, *out))
+        moved = index_axis(offsets, 2, axis)
         base = _tap_positions(kernel, out, strides, dilations, pads, axis)
         taps.append(taps_of(moved + constant(base, node.dtype(moved)), "linear"))
     columns = weighted_samples(data, taps)
-    columns = reshape(node, columns, (batch, offset_groups, share, count, *out))
     if node.has(4):
-        mask = reshape(node, node[4], (batch, offset_groups, 1, count, *out))
-        columns = columns * mask
-    positions = out[0] * out[1]
-    columns = reshape(node, columns, (batch, group, (channels // group) * count, positions))
-    stacked = reshape(node, columns, (batch * group, (channels // group) * count, positions))
-    weight = reshape(node, node[1], (1, group, units // group, per_group * count))
-    weights = broadcast_to(weight, (batch, group, units // group, per_group * count))
-    matrices = reshape(node, weights, (batch * group, units // group, per_group * count))
+        columns = columns * reshape(node, node[4], (batch * offset_group, 1, count, *out))
+    depth = channels // group * count
+    stacked = reshape(node, columns, (batch * group, depth, out[0] * out[1]))
+    weights = broadcast_to(reshape(node, node[1], (1, units, depth)), (batch, units, depth))
+    matrices = reshape(node, weights, (batch * group, units // group, depth))
     product = op.nn.batch_matmul(matrices, stacked, transpose_a=False, transpose_b=False)
     result = reshape(node, product, (batch, units, *out))
     return op.nn.bias_add(result, node[3], axis=1) if node.has(3) else result

@@ -46,13 +46,3 @@ def _weighted(data: Expr, axis: int, weights: np.ndarray) -> Expr:
         taken = op.take(data, Constant(first + step), axis=axis, mode="clip")
         terms.append(taken * along(weights[np.arange(count), first + step], axis, rank_of(data), "int32"))
     return reduce(op.add, terms)
-
-
-def neighbours(positions: np.ndarray, extent: int, taps: list[tuple[int, np.ndarray]]) -> np.ndarray:
-    """Weights [results, elements] of the elements some steps from the one before each position; those beyond the ends
-    count for the elements there."""
-    first = np.floor(positions).astype(np.int64)
-    weights = np.zeros((len(positions), extent))
-    for step, weight in taps:
-        np.add.at(weights, (np.arange(len(positions)), np.clip(first + step, 0, extent - 1)), weight)
-    return weights

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from tilewright.frontend.builders.windows import elements_of_windows
+from tilewright.frontend.builders.windows import covered_by_windows, elements_of_windows
 from tilewright.frontend.idioms import constant, full, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
@@ -104,7 +104,8 @@ def convert_avg_pool(node: TorchNode) -> Expr:
         if node.get("divisor_override") is None:
             extents = shape_of(data)[2:]
             if is_static((*extents, *node.shape[-rank:])):
-                counted = _counts(node, extents, rank, kernel, step, before)
+                around = before if node["count_include_pad"] else (0,) * rank
+                counted = covered_by_windows(extents, kernel, step, before, node.shape[-rank:], around, around)
                 made = made * constant(math.prod(kernel) / counted, element_type(data))
             else:
                 made = made / pool(*_counting(node, data, before, after))
@@ -131,22 +132,6 @@ def _counting(
         extents = tuple(as_dim(extent + 2 * pad) for extent, pad in zip(extents, before))
         around = [(0, behind - pad) for pad, behind in around]
     return full(1, (1, 1, *extents), element_type(data)), around
-
-
-def _counts(
-    node: TorchNode, extents: Sequence[int], rank: int, kernel: Sequence[int], step: Sequence[int],
-    before: Sequence[int],
-) -> np.ndarray:  # fmt: skip
-    """The divisor of each window."""
-    counts = np.ones(())
-    around = bool(node["count_include_pad"])
-    for axis, extent in enumerate(extents):
-        start = np.arange(node.shape[-rank + axis]) * step[axis] - before[axis]
-        stop = np.minimum(start + kernel[axis], extent + before[axis])
-        if not around:
-            start, stop = np.maximum(start, 0), np.minimum(stop, extent)
-        counts = counts[..., None] * (stop - start)
-    return counts
 
 
 @converts("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d", "aten.adaptive_avg_pool3d",

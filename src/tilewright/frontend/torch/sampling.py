@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend import idioms
-from tilewright.frontend.builders.sampling import sampled
+from tilewright.frontend.builders.sampling import affine_grid, pixels_of, sampled
 from tilewright.frontend.idioms import along, constant, index_axis, move_axis, rank_of, reshape, shape_of, transpose
 from tilewright.frontend.torch.build import arange, element_type, extent_of
-from tilewright.frontend.torch.byte_planes import neighbours, resized_bytes
+from tilewright.frontend.torch.byte_planes import resized_bytes
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type import as_dim
+from tilewright.runtime.host_ops.resample import Axis, weighted_taps
 
 
 @converts("aten.pad", "aten.constant_pad_nd")
@@ -175,9 +176,6 @@ def _scales(node: TorchNode, rank: int) -> list[float | None]:
     return [node.get(name) for name in names]
 
 
-_CUBIC = -0.75
-
-
 @converts("aten.upsample_linear1d", "aten.upsample_bilinear2d", "aten.upsample_trilinear3d", "aten.upsample_bicubic2d",
           "aten._upsample_bilinear2d_aa", "aten._upsample_bicubic2d_aa")  # fmt: skip
 def convert_upsample_linear(node: TorchNode) -> Expr:
@@ -187,87 +185,53 @@ def convert_upsample_linear(node: TorchNode) -> Expr:
     scales = _scales(node, rank)
     if not is_static([*shape_of(data)[2:], *node.shape[2:]]):
         node.unsupported("planes of symbolic extent")
-    bytes_ = element_type(data) == "uint8"
+    bytes_, smooth = element_type(data) == "uint8", "_aa" in node.target
     for axis in reversed(range(2, 2 + rank)) if bytes_ else range(2, 2 + rank):
         extent, count, scale = shape_of(data)[axis], node.shape[axis], scales[axis - 2]
         if extent == count and (bytes_ or not scale):
             continue
-        corners, cubic = bool(node["align_corners"]), "cubic" in node.target
-        positions = _source(extent, count, corners, scale, cubic)
-        if "_aa" in node.target:
-            weights = _smoothing(extent, count, _ratio(extent, count, corners, scale), cubic)
-            data = resized_bytes(data, axis, weights) if bytes_ else _smoothed(data, axis, weights)
-        elif bytes_:
-            data = resized_bytes(data, axis, neighbours(positions, extent, _taps(positions, cubic)))
+        positions, weights = _taps(node, extent, count, scale)
+        if bytes_:
+            data = resized_bytes(data, axis, _matrix(positions, weights, extent))
+        elif smooth:
+            data = _product(data, axis, _matrix(positions, weights, extent))
         else:
-            data = _interpolated(data, axis, positions, cubic)
+            data = _interpolated(data, axis, positions, weights)
     return idioms.cast(data, node.dtype)
 
 
-def _source(extent: int, count: int, corners: bool, scale: float | None, cubic: bool) -> np.ndarray:
-    """The coordinate in the data of each pixel of the result."""
-    pixels = np.arange(count, dtype=np.float64)
-    ratio = _ratio(extent, count, corners, scale)
-    if corners:
-        return pixels * ratio
-    found = (pixels + 0.5) * ratio - 0.5
-    return found if cubic else np.maximum(found, 0)
+def _taps(node: TorchNode, extent: int, count: int, scale: float | None) -> tuple[np.ndarray, np.ndarray]:
+    """The elements of an axis that each pixel of the result is made of, and their weights."""
+    corners, smooth = bool(node["align_corners"]), "_aa" in node.target
+    scale = scale or count / extent
+    if corners and smooth:  # which PyTorch only takes for another scale
+        scale, corners = ((count - 1) / (extent - 1) if count > 1 and extent > 1 else math.inf), False
+    coordinates, mode = "align_corners" if corners else "half_pixel", "cubic" if "cubic" in node.target else "linear"
+    a = -0.5 if smooth else -0.75
+    return weighted_taps(Axis(extent, count, scale), coordinates, mode, a, smooth, smooth, exact=True)
 
 
-def _ratio(extent: int, count: int, corners: bool, scale: float | None) -> float:
-    """The number of pixels of the data for each one of the result."""
-    if corners:
-        return (extent - 1) / (count - 1) if count > 1 else 0.0
-    return 1 / scale if scale else extent / count
+def _matrix(positions: np.ndarray, weights: np.ndarray, extent: int) -> np.ndarray:
+    """[results, elements]: the weights by the elements that they are for."""
+    matrix = np.zeros((len(positions), extent))
+    np.add.at(matrix, (np.arange(len(positions))[:, None], positions), weights)
+    return matrix
 
 
-def _smoothing(extent: int, count: int, ratio: float, cubic: bool) -> np.ndarray:
-    """Weights [results, elements] of means whose window grows as the result gets smaller."""
-    wide = max(ratio, 1.0)
-    reach = (2 if cubic else 1) * wide
-    weights = np.zeros((count, extent))
-    for position in range(count):
-        centre = ratio * (position + 0.5)
-        first, last = max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), extent)
-        distance = np.abs((np.arange(first, last) - centre + 0.5) / wide)
-        part = _cubic_filter(distance) if cubic else np.maximum(1 - distance, 0)
-        weights[position, first:last] = part / part.sum()
-    return weights
-
-
-def _smoothed(data: Expr, axis: int, weights: np.ndarray) -> Expr:
+def _product(data: Expr, axis: int, weights: np.ndarray) -> Expr:
     """Along one axis weighted means: a product with their weights."""
     moved = move_axis(data, axis, rank_of(data) - 1)
     made = op.nn.dense(moved, Constant(weights.astype(element_type(data).numpy)), units=len(weights))
     return move_axis(made, rank_of(data) - 1, axis)
 
 
-def _cubic_filter(distance: np.ndarray) -> np.ndarray:
-    a = -0.5  # that of antialiased filters
-    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
-    far = (((distance - 5) * distance + 8) * distance - 4) * a
-    return np.where(distance < 1, near, np.where(distance < 2, far, 0))
-
-
-def _taps(positions: np.ndarray, cubic: bool) -> list[tuple[int, np.ndarray]]:
-    """The neighbours that count, by steps from the element before each position, and their weights."""
-    part = positions - np.floor(positions)
-    if not cubic:
-        return [(0, 1 - part), (1, part)]
-    near, far = [1 - part, part], [2 - part, 1 + part]
-    inner = [((_CUBIC + 2) * t - (_CUBIC + 3)) * t * t + 1 for t in near[::-1]]
-    outer = [((_CUBIC * t - 5 * _CUBIC) * t + 8 * _CUBIC) * t - 4 * _CUBIC for t in far[::-1]]
-    return [(-1, outer[0]), (0, inner[0]), (1, inner[1]), (2, outer[1])]
-
-
-def _interpolated(data: Expr, axis: int, positions: np.ndarray, cubic: bool) -> Expr:
+def _interpolated(data: Expr, axis: int, positions: np.ndarray, weights: np.ndarray) -> Expr:
     """Along one axis the sum of neighbours, each weighted by its distance."""
-    extent = shape_of(data)[axis]
-    first = np.floor(positions).astype(np.int64)
-    terms = []
-    for step, weight in _taps(positions, cubic):
-        taken = op.take(data, Constant(np.clip(first + step, 0, extent - 1)), axis=axis, mode="clip")
-        terms.append(taken * along(weight, axis, rank_of(data), element_type(data)))
+    terms = [
+        op.take(data, Constant(position), axis=axis, mode="clip")
+        * along(weight, axis, rank_of(data), element_type(data))
+        for position, weight in zip(positions.T, weights.T)
+    ]
     return reduce(op.add, terms)
 
 
@@ -299,21 +263,12 @@ def convert_grid_sample(node: TorchNode) -> Expr:
 def _sampled_by_taps(node: TorchNode, method: str, padding: str) -> Expr:
     """Along two or three axes: the elements around each position, weighted, which the operator on images has not."""
     data, grid, corners = node["input"], node["grid"], bool(node["align_corners"])
-    extents, last = shape_of(data)[2:], rank_of(grid) - 1
+    extents = shape_of(data)[2:]
     if not is_static(extents) or (len(extents) == 3 and method == "bicubic"):
         what = "in space, or a symbolic extent," if len(extents) == 3 else "of a symbolic extent"
         node.unsupported(f"bicubic sampling {what}")
-    centers = [
-        _unnormalized(index_axis(grid, last, len(extents) - 1 - axis), extent, corners)
-        for axis, extent in enumerate(extents)
-    ]
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(method, method)
-    return sampled(data, centers, mode, padding, corners)
-
-
-def _unnormalized(value: Expr, extent: int, corners: bool) -> Expr:
-    """Coordinates from -1 to 1 as positions in the data."""
-    return (value + 1) * ((extent - 1) / 2) if corners else ((value + 1) * extent - 1) * 0.5
+    return sampled(data, pixels_of(grid, extents, corners), mode, padding, corners)
 
 
 @converts("aten.affine_grid_generator")
@@ -321,14 +276,4 @@ def convert_affine_grid(node: TorchNode, size: Any, align_corners: bool, theta: 
     *_, height, width = size
     if len(size) != 4 or not is_static((height, width)):
         node.unsupported("a grid that is not of two axes of known extent")
-    sides = []
-    for extent in (width, height):
-        line = np.linspace(-1, 1, extent) if extent > 1 else np.zeros(1)
-        sides.append(line if align_corners else line * (extent - 1) / extent)
-    columns, rows = np.meshgrid(*sides)
-    base = np.stack([columns, rows, np.ones_like(rows)], -1).reshape(height * width, 3)
-    flat = Constant(base.astype(element_type(theta).numpy))
-    batch = shape_of(theta)[0]
-    wide = op.broadcast_to(op.expand_dims(flat, axis=0), shape=(batch, height * width, 3))
-    made = op.nn.batch_matmul(wide, theta, transpose_a=False, transpose_b=True)
-    return reshape(made, (batch, height, width, 2))
+    return affine_grid(theta, (shape_of(theta)[0], height, width), align_corners)

@@ -65,8 +65,13 @@ ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def source_coordinates(axis: Axis, coordinates: str) -> np.ndarray:
-    """For each output position the (fractional) input position it samples, in float32 as onnxruntime computes it."""
+def source_coordinates(axis: Axis, coordinates: str, exact: bool = False) -> np.ndarray:
+    """For each output position the (fractional) input position it samples, in float32 as onnxruntime computes it.
+
+    In float64 where it is to be `exact`.
+    """
+    if exact:
+        return COORDINATES[coordinates](axis, np.arange(axis.out, dtype=np.float64))
     scale, start, end = (float(np.float32(value)) for value in (axis.scale, axis.start, axis.end))
     narrow = replace(axis, scale=scale, start=start, end=end)
     return COORDINATES[coordinates](narrow, np.arange(axis.out, dtype=np.float32))
@@ -97,7 +102,7 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
 
 
 def weighted_taps(
-    axis: Axis, coordinates: str, mode: str, cubic_a: float, exclude_outside: bool, antialias: bool
+    axis: Axis, coordinates: str, mode: str, cubic_a: float, exclude_outside: bool, antialias: bool, exact: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """The elements that each output position is interpolated from, and their weights, both (out, taps).
 
@@ -105,7 +110,7 @@ def weighted_taps(
     """
     kernel, radius = (_triangle, 1) if mode == "linear" else (_cubic, 2)
     stretch = min(axis.scale, 1.0) if antialias else 1.0
-    position = source_coordinates(axis, coordinates).astype(np.float64)
+    position = source_coordinates(axis, coordinates, exact).astype(np.float64)
     reach = int(np.ceil(radius / stretch))
     offsets = np.arange(-reach, reach + 1) if antialias else np.arange(1 - radius, radius + 1)
     taps = np.floor(position)[:, None].astype(np.int64) + offsets[None, :]
