@@ -160,19 +160,34 @@ def cpp_compiler() -> str:
     return found
 
 
+# the check of jumps, which some compilers bring by default, knows one stack only
+_OPTIONS = [
+    *("-std=c++17", "-O2", "-ftree-vectorize", "-march=native", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE"),
+    *("-fPIC", "-fwrapv", "-pthread", "-w"),
+]
+#: Folders of precompiled headers, which end with the process.
+_kept: list[tempfile.TemporaryDirectory[str]] = []
+
+
+@functools.cache
+def _header(compiler: str, names: Sequence[str]) -> Path:
+    """The headers `names` as one file, precompiled where the compiler can: parsing it takes half of a compilation."""
+    _kept.append(tempfile.TemporaryDirectory(prefix="tilewright-gpu-"))
+    folder = resources.files("tilewright.runtime.gpu")
+    header = Path(_kept[-1].name, "emulation.h")
+    header.write_text("\n".join(folder.joinpath(name).read_text() for name in names) + "\n" + _SHARED)
+    command = [compiler, *_OPTIONS, "-x", "c++-header", "-o", f"{header}.gch", str(header)]
+    subprocess.run(command, capture_output=True, check=False)
+    return header
+
+
 def _compile(text: str, headers: Sequence[str]) -> ctypes.CDLL:
     compiler = cpp_compiler()
-    folder = resources.files("tilewright.runtime.gpu")
-    header = "\n".join(folder.joinpath(name).read_text() for name in headers)
     with tempfile.TemporaryDirectory(prefix="tilewright-gpu-") as directory:
         source, made = Path(directory, "kernels.cpp"), Path(directory, "kernels.so")
-        source.write_text(header + "\n" + _SHARED + _INCLUDE.sub("", text))
-        # the check of jumps, which some compilers bring by default, knows one stack only
-        options = (
-            "-std=c++17 -O2 -ftree-vectorize -march=native -fno-strict-aliasing -U_FORTIFY_SOURCE -shared -fPIC "
-            "-fwrapv -pthread -w"
-        )
-        command = [compiler, *options.split(), "-o", str(made), str(source)]
+        source.write_text(_INCLUDE.sub("", text))
+        included = ["-include", str(_header(compiler, headers))]
+        command = [compiler, *_OPTIONS, "-shared", *included, "-o", str(made), str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise InternalError(f"{compiler} refused generated code:\n{done.stderr[-2000:]}")
