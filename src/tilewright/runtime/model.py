@@ -130,7 +130,7 @@ class Model(ABC):
         """Write one file that `tilewright.load` brings back."""
 
     def _bind(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
-        """What a run takes for an input; raises `InputError` for what does not fit it."""
+        """An input as a run takes it; raises `InputError` for what does not fit it."""
         return self._program.bind(value, spec, specs)
 
     @abstractmethod

@@ -62,7 +62,7 @@ class Program(ABC):
         """A row for each kernel call of the plan, in order, the least time of `repeat` runs."""
 
     def bind(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
-        """What a runner takes for an input: a checked array of the host's, or of a device that has its own memory."""
+        """An input as a runner takes it: a checked array of the host's, or of a device that has its own memory."""
         return bind(value, spec, specs)
 
     def bind_on_host(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
