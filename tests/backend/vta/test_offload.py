@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,13 +94,19 @@ def random_input(images: int = 1) -> np.ndarray:
     return RNG.standard_normal((images, 3, 22, 20)).astype("float32")
 
 
+@functools.cache
+def with_integers(name: str, images: int) -> tuple[IRModule, Callable[..., Any]]:
+    """A network, and its integers compiled for the processor: once for all targets."""
+    mod = made(NETWORKS[name], images)
+    return mod, tw.compile(quantize_to_shifts(mod), cache=False)
+
+
 @pytest.mark.parametrize("target", ["vta", "vta -threads=1", TINY, "vta -log_batch=1 -log_wgt_buff_size=17"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_gives_the_bits_of_its_integers(name: str, target: str) -> None:
     images = 3 if "batch" in target else 1
-    mod = made(NETWORKS[name], images)
+    mod, integers = with_integers(name, images)
     model = tw.compile(mod, target=target, cache=False)
-    integers = tw.compile(quantize_to_shifts(mod), cache=False)
     for _ in range(2):
         x = random_input(images)
         np.testing.assert_array_equal(np.asarray(model(x)), np.asarray(integers(x)))
