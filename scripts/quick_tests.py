@@ -1,4 +1,4 @@
-"""Run within a minute the tests that a change touches: those of its folders, then of the folders above them.
+"""Run within a minute the tests that a change touches: of its files, of its folders, then of the folders above them.
 
     scripts/test --quick [--seconds 50] [--against BASE]
 
@@ -68,10 +68,21 @@ def tests_of(row: str, root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in (root / "tests" / row).glob("test_*.py"))
 
 
+def mirror(path: str, root: Path) -> list[str]:
+    """The test file that mirrors a source file, where there is one."""
+    inner = PurePosixPath(path.removeprefix("src/tilewright/"))
+    test = f"tests/{inner.parent / f'test_{inner.name}'}"
+    return [test] if path.startswith("src/tilewright/") and (root / test).exists() else []
+
+
 def chosen_tests(changed: Iterable[str], rows: Sequence[str], root: Path) -> list[str]:
-    """Test files in the order to run them: changed ones, of changed folders, of the folders above, nearest first."""
+    """Test files in the order to run them: changed ones and those of changed files, of changed folders, of those above.
+
+    The nearest folder above comes first.
+    """
     changed = list(changed)
     files = [path for path in changed if re.fullmatch(r"tests/.*test_\w+\.py", path) and (root / path).exists()]
+    files += [test for path in changed for test in mirror(path, root)]
     touched = {row for path in changed if (row := row_of(path, rows))}
     lowest = max((rows.index(row) for row in touched), default=-1)
     for row in [row for row in rows if row in touched] + [

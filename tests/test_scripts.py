@@ -30,6 +30,12 @@ def test_a_folder_is_tested_first_and_then_those_above_it_nearest_first(tmp_path
     assert quick_tests.chosen_tests(["src/tilewright/compile.py"], ROWS, root) == [tests[1], tests[0]]
 
 
+def test_the_tests_of_a_changed_file_come_before_those_of_its_folder(tmp_path: Path) -> None:
+    root = tree(tmp_path, "tests/tir/test_a.py", "tests/tir/test_loops.py", "tests/cli/test_c.py")
+    found = quick_tests.chosen_tests(["src/tilewright/tir/loops.py"], ROWS, root)
+    assert found == ["tests/tir/test_loops.py", "tests/tir/test_a.py", "tests/cli/test_c.py"]
+
+
 def test_every_module_belongs_to_a_row_of_the_layout_page() -> None:
     rows = quick_tests.layout((ROOT / "docs" / "layout.md").read_text())
     paths = [path.relative_to(ROOT).as_posix() for path in (ROOT / "src" / "tilewright").rglob("*.py")]
