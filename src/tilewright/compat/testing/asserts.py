@@ -73,5 +73,5 @@ def check_bool_expr_is_true(bool_expr: Any, vranges: Any, cond: Any = None) -> N
     for position in itertools.product(*[range(low, low + n) for low, n in zip(lows, extents, strict=True)]):
         values = {var: op.const(value, str(var.dtype)) for var, value in zip(names, position, strict=True)}
         if not as_const(Analyzer().simplify(substitute(wanted, values))):
-            values = ", ".join(f"{var.name} = {value}" for var, value in zip(names, position, strict=True))
-            raise AssertionError(f"{bool_expr!r} does not hold for {values}")
+            case = ", ".join(f"{var.name} = {value}" for var, value in zip(names, position, strict=True))
+            raise AssertionError(f"{bool_expr!r} does not hold for {case}")
