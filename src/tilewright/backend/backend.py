@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tilewright import te
-from tilewright.backend.compiled import Compiled
+from tilewright.backend.compiled import AnyCompiled
 from tilewright.backend.kernels import CompiledKernels, Task
 from tilewright.errors import UnsupportedError
 from tilewright.load import open_model
@@ -126,6 +126,10 @@ class Backend:
         """
         raise self._refused()
 
+    def seconds(self, cycles: float) -> float:
+        """The time that so many cycles of a schedule's cost take on the target."""
+        return float(self.target.machine.seconds(cycles))
+
     def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:
         """The template and configuration by which `schedule` computes, and the time that it is expected to take."""
         raise self._refused()
@@ -175,7 +179,7 @@ class Backend:
         """A module of the runtime of lowered functions. Raises `TargetError` if this machine cannot run it."""
         raise self._refused()
 
-    def compiled(self, funcs: Sequence[PrimFunc], here: bool = True) -> Compiled:
+    def compiled(self, funcs: Sequence[PrimFunc], here: bool = True) -> AnyCompiled:
         """Lowered functions as object code, which another process may run.
 
         Raises `TargetError` if this machine cannot, unless it is for another (`here` False).

@@ -1,10 +1,11 @@
-"""Functions of the loop IR as object code of a processor, for this process or for another one."""
+"""Functions of the loop IR as code, for this process or for another one."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 
+from tilewright.codegen.build_device import DeviceCompiled
 from tilewright.codegen.native.pool_code import pool_code
 from tilewright.runtime.module import FunctionInfo, Module, save_module
 from tilewright.runtime.native import PoolCode, pool_key
@@ -32,3 +33,7 @@ class Compiled:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write them to one file, which `Module.load` reads on that machine."""
         save_module(path, self.object_code, self.functions, self.messages, self.target, self.pool())
+
+
+#: Functions that can be sent to another process, for a processor or a device.
+AnyCompiled = Compiled | DeviceCompiled

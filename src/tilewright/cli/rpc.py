@@ -126,6 +126,9 @@ def tracker_command(
 @click.option(
     "--request-seconds", default=600.0, show_default=True, type=SECONDS, help="the longest a request may take"
 )
+@click.option(
+    "--device", "devices", multiple=True, metavar="KIND", help="a kind of GPU, as opencl: leaves them unconfined"
+)
 @click.option("--worker", metavar="FILE", help="a program of `tilewright rpc board` that runs what is uploaded")
 @click.option("--launcher", metavar="COMMAND", help='what runs it, as "qemu-aarch64 -L /usr/aarch64-linux-gnu"')
 @click.option("--elsewhere", is_flag=True, help="the launcher reaches another machine, as ssh does, which confines")
@@ -141,6 +144,7 @@ def server_command(
     folder: str,
     memory: str | None,
     request_seconds: float,
+    devices: tuple[str, ...],
     worker: str | None,
     launcher: str | None,
     elsewhere: bool,
@@ -162,7 +166,7 @@ def server_command(
     limits = Limits(_bytes(memory) if memory else physical_bytes() // 2, request_seconds=request_seconds)
     settings = Settings(
         Path(folder).expanduser(), host, port, Bundle(Path(bundle)) if bundle else None, name, key, limits=limits,
-        board=_board(worker, launcher, elsewhere),
+        board=_board(worker, launcher, elsewhere), devices=devices,
     )  # fmt: skip
     with Server(settings, Leases(required=tracker is not None)) as server, _until_stopped() as stopped:
         click.echo(f"device {name} on {spelled(*server.address)}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.codegen.function_info import function_info
@@ -16,7 +17,7 @@ from tilewright.codegen.source.opencl import OPENCL_C
 from tilewright.codegen.source.wgsl import WEBGPU_SL
 from tilewright.errors import TargetError, UnsupportedError
 from tilewright.runtime.gpu.devices import open_device
-from tilewright.runtime.gpu.module import DeviceFunctionInfo, DeviceModule
+from tilewright.runtime.gpu.module import DeviceFunctionInfo, DeviceModule, save_module
 from tilewright.support.recursion import nested
 from tilewright.support.trace import span
 from tilewright.target import Target
@@ -43,13 +44,36 @@ LANGUAGES: dict[str, Language] = {
 }
 
 
+@dataclass(frozen=True)
+class DeviceCompiled:
+    """Functions as the text of a device's language, which is compiled where it is loaded."""
+
+    source: str
+    functions: Sequence[DeviceFunctionInfo]
+    target: str
+
+    @property
+    def object_code(self) -> bytes:
+        """The text, as what tells configurations apart."""
+        return self.source.encode()
+
+    def load(self, threads: int | None = None) -> DeviceModule:
+        """The functions on the device of this machine that the target names."""
+        target = Target(self.target)
+        api = open_device(target.kind, bool(target.emulate), target.ordinal)
+        return DeviceModule(api, self.source, self.functions, (target.kind, bool(target.emulate)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write them to one file, which `DeviceModule.load` reads."""
+        target = Target(self.target)
+        save_module(path, self.source, self.functions, (target.kind, bool(target.emulate)))
+
+
 def build_device(funcs: Sequence[PrimFunc], target: Target) -> DeviceModule:
     """A module of lowered functions on the device of this machine that `target` names."""
-    source, functions = emit_device(funcs, target)
-    emulate = bool(target.emulate)
-    api = open_device(target.kind, emulate, target.ordinal)
+    made = DeviceCompiled(*emit_device(funcs, target), str(target))
     with span("device compiler"):
-        return DeviceModule(api, source, functions, (target.kind, emulate))
+        return made.load()
 
 
 def emit_device(funcs: Sequence[PrimFunc], target: Target) -> tuple[str, list[DeviceFunctionInfo]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InputError, UserError
+from tilewright.runtime.gpu.module import DeviceModule
 from tilewright.runtime.memory import Array
 from tilewright.runtime.model import Model
 from tilewright.runtime.module import Module
@@ -54,9 +55,9 @@ def split(data: bytearray, parts: Any) -> list[Array]:
     return found
 
 
-def describe(module: Module | Model) -> dict[str, Any]:
+def describe(module: Module | DeviceModule | Model) -> dict[str, Any]:
     """The interface of a loaded module: a model's inputs and outputs, a library's functions with their parameters."""
-    if isinstance(module, Module):
+    if isinstance(module, Module | DeviceModule):
         return {"kind": "library", "functions": [info.to_json() for info in module.functions.values()]}
     specs = {name: [spec.to_json() for spec in getattr(module, name)] for name in ("inputs", "outputs")}
     return {"kind": "model", "target": module.target, "threads": module.threads, **specs}

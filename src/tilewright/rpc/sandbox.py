@@ -98,6 +98,11 @@ def confine(folder: Path, readable: Sequence[Path], limits: Limits, starts: bool
     return found
 
 
+def unconfined(reason: str) -> dict[str, str]:
+    """The measures as `confine` reports them, all of them off for one reason."""
+    return dict.fromkeys(("limits", "network", "user", "files", "calls"), f"off: {reason}")
+
+
 def _set_limits(limits: Limits) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file_bytes, limits.file_bytes))

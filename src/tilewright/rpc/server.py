@@ -59,7 +59,9 @@ _NUMBERS = 1 << 32
 class Settings:
     """Settings of a server: its folder, its addresses, admitted users, limits of a session.
 
-    `functions` finds the functions of this process that sessions may call by name; without it there are none.
+    `devices` are the kinds of device of this machine, beside its processor, that sessions may use; their drivers leave
+    a session's process unconfined. `functions` finds the functions of this process that sessions may call by name;
+    without it there are none.
     """
 
     folder: Path
@@ -71,6 +73,7 @@ class Settings:
     store_bytes: int = 8 << 30
     limits: Limits = field(default_factory=lambda: Limits(memory_bytes=physical_bytes() // 2))
     board: Board | None = None
+    devices: tuple[str, ...] = ()
     functions: Offered | None = None
     idle_seconds: float = IDLE_SECONDS
 
@@ -96,8 +99,8 @@ class Server:
         self._spare: WorkerProcess | None = None
         if settings.board is not None:  # its machine is not this one: its worker tells what it is
             self._spare = self._start_worker()
-        stated = self._spare.capability if self._spare is not None else None
-        self.capability = capability(settings.name, settings.key or str((stated or {}).get("architecture", "")), stated)
+        stated = {**(self._spare.capability if self._spare is not None else {}), "devices": list(settings.devices)}
+        self.capability = capability(settings.name, settings.key or str(stated.get("architecture", "")), stated)
         position = settings.host, settings.port
         self._listener = Listener(position, settings.bundle, ("user", "tracker"), _MOST_CONNECTIONS, self._serve)
         self.address = self._listener.address
@@ -177,7 +180,8 @@ class Server:
         with self._lock:
             self._generation += 1
             first = self._generation * _NUMBERS
-        return WorkerProcess(self._sessions_folder, self.store.folder, self.settings.limits, first, self.settings.board)
+        settings, store = self.settings, self.store.folder
+        return WorkerProcess(self._sessions_folder, store, settings.limits, first, settings.board, settings.devices)
 
     @property
     def turn(self) -> threading.Lock:

@@ -25,8 +25,10 @@ from tilewright.load import load
 from tilewright.rpc.arrays import dense, describe, parts_of, spec_of
 from tilewright.rpc.frames import Channel, ConnectionLost
 from tilewright.rpc.messages import answer, failure
-from tilewright.rpc.sandbox import Limits, confine
+from tilewright.rpc.sandbox import Limits, confine, unconfined
 from tilewright.runtime.container import container_format
+from tilewright.runtime.gpu.module import DeviceModule, is_device_module
+from tilewright.runtime.gpu.prepared import DevicePrepared
 from tilewright.runtime.memory import Array, aligned_empty
 from tilewright.runtime.model import Model
 from tilewright.runtime.module import FORMAT, Module, Prepared
@@ -45,7 +47,7 @@ class Worker:
         self._channel = channel
         self._store = store
         self._next = first
-        self._modules: dict[int, Module | Model] = {}
+        self._modules: dict[int, Module | DeviceModule | Model] = {}
         self._arrays: dict[int, Array] = {}
 
     def serve(self) -> None:
@@ -79,7 +81,7 @@ class Worker:
     def _load(self, request: Mapping[str, Any]) -> Reply:
         path, threads = self._store / request["digest"], request.get("threads")
         try:
-            made = Module.load(path, threads) if container_format(path) == FORMAT else load(path, threads=threads)
+            made = _loaded(path, threads)
         except ArtifactError as error:
             raise ArtifactError(str(error).replace(str(path), "the upload")) from None
         number = self._number()
@@ -140,7 +142,7 @@ class Worker:
                 seconds[index].append(prepared.seconds(max(number, 1)))
         return {"seconds": seconds}, []
 
-    def _prepared(self, run: Mapping[str, Any]) -> Prepared:
+    def _prepared(self, run: Mapping[str, Any]) -> Prepared | DevicePrepared:
         """A call with its arguments in place; those that are several arrays take turns."""
         copies = {
             position: [self._array(number) for number in arg["arrays"]]
@@ -188,7 +190,7 @@ class Worker:
 
     def _function(self, request: Mapping[str, Any]) -> Any:
         module = self._modules.get(request["module"])
-        if not isinstance(module, Module):
+        if not isinstance(module, Module | DeviceModule):
             raise InputError(f"module {request['module']} is not here, or is a model, which is run as a whole")
         return module[request["function"]]
 
@@ -208,12 +210,22 @@ class Worker:
         return self._next
 
 
+def _loaded(path: Path, threads: int | None) -> Module | DeviceModule | Model:
+    """An upload: a library of functions, for this processor or a device of this machine, or a model."""
+    if is_device_module(path):
+        return DeviceModule.load(path)
+    return Module.load(path, threads) if container_format(path) == FORMAT else load(path, threads=threads)
+
+
 def main(handle: int, folder: Path, settings: Mapping[str, Any]) -> None:
     """Confine this process and serve the connection `handle`."""
     DType("bfloat16")  # brings in the data types that NumPy has not
     channel = Channel(socket.socket(fileno=handle), "the server")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    measures = confine(folder, [Path(settings["store"])], Limits(**settings["limits"]))
+    if settings.get("devices"):
+        measures = unconfined("the drivers of its devices need what it forbids")
+    else:
+        measures = confine(folder, [Path(settings["store"])], Limits(**settings["limits"]))
     parent = settings["parent"]
 
     def watch() -> None:

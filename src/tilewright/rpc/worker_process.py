@@ -34,7 +34,7 @@ _START_SECONDS = 60.0
 #: The variables of the environment that a worker gets; others may hold secrets.
 _PASSED = (
     "PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONPYCACHEPREFIX", "LD_LIBRARY_PATH",
-    "OMP_NUM_THREADS", "TILEWRIGHT_NUM_THREADS",
+    "OMP_NUM_THREADS", "TILEWRIGHT_NUM_THREADS", "TILEWRIGHT_OPENCL_DEVICE", "CUDA_VISIBLE_DEVICES",
 )  # fmt: skip
 
 
@@ -69,9 +69,15 @@ class WorkerProcess:
     """
 
     def __init__(
-        self, parent_folder: Path, store: Path, limits: Limits, first: int = 0, board: Board | None = None
+        self,
+        parent_folder: Path,
+        store: Path,
+        limits: Limits,
+        first: int = 0,
+        board: Board | None = None,
+        devices: Sequence[str] = (),
     ) -> None:
-        """Start a worker and wait until it is ready: a `board`'s, or one of this Python.
+        """Start a worker and wait until it is ready: a `board`'s, or one of this Python, for `devices` of this machine.
 
         Raises `EnvironmentError_` with its words when it does not start.
         """
@@ -82,6 +88,7 @@ class WorkerProcess:
             raise EnvironmentError_(f"cannot make the folder of a worker process: {error.strerror or error}") from None
         ours, theirs = socket.socketpair()
         settings = {"store": str(store), "first": first, "limits": asdict(limits), "parent": os.getpid()}
+        settings["devices"] = list(devices)
         words = _command(theirs.fileno(), self.folder, settings, board)
         try:
             self.process = self._started(words, theirs, board is not None)

@@ -110,12 +110,17 @@ def run_apart(work: Callable[[], None], label: str) -> None:
 
 
 def begin_child(parent: int) -> None:
-    """Set up a child process: release the lock taken before the fork, and end with `parent`.
+    """Set up a forked child process: release the lock taken before the fork, and end with `parent`."""
+    fork_lock.release()
+    end_with(parent)
+
+
+def end_with(parent: int) -> None:
+    """End this process when `parent` has ended.
 
     Looking costs nothing and works on every system; a signal on the parent's death (prctl) would come already when the
     thread ends that forked.
     """
-    fork_lock.release()
 
     def watch() -> None:
         while os.getppid() == parent:

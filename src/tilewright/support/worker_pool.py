@@ -1,10 +1,11 @@
-"""Forked processes that may die: one job after another, each with a deadline at which its process is killed.
+"""Processes that may die: one job after another, each with a deadline at which its process is killed.
 
     with WorkerPool(handle, size=2, seconds=10.0) as pool:
         for number, outcome in pool.map(jobs):        # as each is done
             outcome.value, outcome.failure            # what handle(job) returned, or why there is nothing
 
-The children inherit the parent's memory, so `handle` may be any closure; jobs and values travel through pipes, pickled.
+The children are forked and inherit the parent's memory, so `handle` may be any closure, unless they are to be fresh
+ones, which import what they need; jobs and values travel through pipes, pickled.
 Nothing listens on a socket. A child that crashes, hangs or runs out of memory costs its job and is replaced; one that
 has done `renew_after` jobs is replaced too, so nothing can leak for long. A child ends with its parent, also with one
 that is killed: the system tells it (Linux), and it looks itself.
@@ -28,7 +29,7 @@ from multiprocessing.connection import Connection, wait
 from typing import IO, Any
 
 from tilewright.support.forks import fork_lock
-from tilewright.support.processes import begin_child, refuse_daemonic
+from tilewright.support.processes import begin_child, end_with, refuse_daemonic
 
 #: How a job ended without a value.
 RAISED, TIMEOUT, DIED = "raised", "timeout", "died"
@@ -57,7 +58,8 @@ class WorkerPool:
 
     `seconds` is the most that one job may take, `memory` the bytes that a child may have beyond those of its parent
     (None: no limit). What a child writes to its standard error is kept to tell why it died. `prepare` is called with
-    each job before `handle` is, and what it takes is not the job's: `seconds` begin when it returns.
+    each job before `handle` is, and what it takes is not the job's: `seconds` begin when it returns. With `fresh` the
+    processes are not forked, and `handle` and `prepare` are pickled: for libraries that no forked process can use.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class WorkerPool:
         memory: int | None = None,
         renew_after: int = 200,
         prepare: Callable[[Any], object] | None = None,
+        fresh: bool = False,
     ) -> None:
+        self.fresh = fresh
         self.handle, self.size, self.seconds, self.memory = handle, size, seconds, memory
         self.renew_after, self.prepare = renew_after, prepare
         self._workers: list[_Worker] = []
@@ -115,7 +119,7 @@ class WorkerPool:
         free = next((worker for worker in self._workers if worker not in busy), None)
         if free is not None:
             return free
-        self._workers.append(_Worker(self.handle, self.memory, self.prepare))
+        self._workers.append(_Worker(self.handle, self.memory, self.prepare, self.fresh))
         return self._workers[-1]
 
     def _drop(self, worker: _Worker) -> None:
@@ -128,16 +132,16 @@ class _Worker:
     """One child: a pipe for jobs, one for values, a file for its last words."""
 
     def __init__(
-        self, handle: Callable[[Any], Any], memory: int | None, prepare: Callable[[Any], object] | None
+        self, handle: Callable[[Any], Any], memory: int | None, prepare: Callable[[Any], object] | None, fresh: bool
     ) -> None:
         refuse_daemonic("measuring")
-        context = multiprocessing.get_context("fork")
+        context: Any = multiprocessing.get_context("spawn" if fresh else "fork")
         jobs, self._jobs = context.Pipe(duplex=False)
         self._values, values = context.Pipe(duplex=False)
-        self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (it is open as long as the child lives)
+        self._words: IO[bytes] = tempfile.NamedTemporaryFile()  # noqa: SIM115 (it is open as long as the child lives)
         self.jobs, self.deadline, self._unsent = 0, 0.0, False
         self._prepares, self._seconds = prepare is not None, 0.0
-        arguments = (handle, prepare, jobs, values, self._words.fileno(), memory, os.getpid())
+        arguments = (handle, prepare, jobs, values, self._words.name, memory, os.getpid(), fresh)
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
         with fork_lock:
             self._process.start()
@@ -206,15 +210,17 @@ def _serve(
     prepare: Callable[[Any], object] | None,
     jobs: Connection,
     values: Connection,
-    words: int,
+    words: str,
     memory: int | None,
     parent: int,
+    fresh: bool,
 ) -> None:
     """Run jobs in a child, one after another, until there are no more."""
-    begin_child(parent)
+    (end_with if fresh else begin_child)(parent)
     _alone(parent)
     faulthandler.disable()  # who had it on wants to know of crashes that nobody expects
-    os.dup2(words, sys.__stderr__.fileno() if sys.__stderr__ is not None else 2)
+    with open(words, "ab") as file:
+        os.dup2(file.fileno(), sys.__stderr__.fileno() if sys.__stderr__ is not None else 2)
     _limit(memory)
     while True:
         try:

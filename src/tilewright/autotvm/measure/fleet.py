@@ -26,7 +26,7 @@ from tilewright.autotvm.measure.stand import WrongResult
 from tilewright.autotvm.measure.timing import Timing, judge
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.task.task import Task
-from tilewright.backend.compiled import Compiled
+from tilewright.backend.compiled import AnyCompiled
 from tilewright.errors import EnvironmentError_, TargetError, UserError
 from tilewright.records.entry import CRASH, RUN, TIMEOUT, WRONG
 from tilewright.rpc.board.library import packed_for
@@ -75,6 +75,9 @@ class Fleet:
 
 def check_target(capability: Mapping[str, Any], which: str, target: Target) -> None:
     """Raise `TargetError` unless code for `target` runs on what has this capability."""
+    if target.has_thread_blocks:
+        _check_device(capability, which, target)
+        return
     architecture, features = capability["architecture"], set(getattr(target, "features", ()))
     if getattr(target, "architecture", "") != architecture:
         raise TargetError(f"{which} are {architecture}, and the target is {target}")
@@ -82,6 +85,15 @@ def check_target(capability: Mapping[str, Any], which: str, target: Target) -> N
     if lacking:
         raise TargetError(
             f"{which} have no {', '.join(lacking)}, which the target {target} uses: name their processor by -mcpu="
+        )
+
+
+def _check_device(capability: Mapping[str, Any], which: str, target: Target) -> None:
+    kind = f"{target.kind} -emulate=1" if target.emulate else target.kind
+    if kind not in capability.get("devices", ()):
+        has = ", ".join(capability.get("devices", ())) or "none"
+        raise TargetError(
+            f"{which} run no code for {kind} (their devices: {has}): start their servers with `--device {target.kind}`"
         )
 
 
@@ -108,7 +120,7 @@ class FleetMeasurer(Measurer):
         self._lock = threading.Lock()
         self._first = threading.Lock()
 
-    def prepare_code(self, code: Compiled) -> Upload:
+    def prepare_code(self, code: AnyCompiled) -> Upload:
         """The file that the devices load."""
         return Upload(packed_for(code, self.facts["loads"]), code.functions[0].name)
 
@@ -177,7 +189,7 @@ class FleetMeasurer(Measurer):
                 raise
 
     def _stand(self, remote: Session, task: Task) -> RemoteStand:
-        threads = getattr(task.target, "cores", None)
+        threads = task.target.cores if task.target.is_processor else None
         parts = self._references[task], self._loop, threads, self.options
         try:
             stand = RemoteStand(remote, task.arguments, *parts, self._expected.get(task))

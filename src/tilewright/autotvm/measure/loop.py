@@ -19,5 +19,8 @@ def reference_loop(target: Target) -> PrimFunc:
     terms = te.placeholder((LOOP_STEPS,), "float32", "terms")
     k = te.reduce_axis((0, LOOP_STEPS), "k")
     total = te.compute((1,), lambda i: te.sum(terms[k], axis=k), name="total")
-    *_, (_, func) = te.lower_stages(te.create_schedule(total.op), [terms, total], "reference_loop", target=target)
+    s = te.create_schedule(total.op)
+    if target.has_thread_blocks:  # one thread of a device
+        s[total].bind(total.op.axis[0], te.thread_axis((0, 1), "threadIdx.x"))
+    *_, (_, func) = te.lower_stages(s, [terms, total], "reference_loop", target=target)
     return func

@@ -22,7 +22,7 @@ from tilewright.autotvm.measure.timing import Timing, judge
 from tilewright.autotvm.measure.trial import Trial
 from tilewright.autotvm.task.task import Task
 from tilewright.backend import backend_of
-from tilewright.backend.compiled import Compiled
+from tilewright.backend.compiled import AnyCompiled
 from tilewright.errors import EnvironmentError_
 from tilewright.records.entry import BUILD, CRASH, RUN, TIMEOUT, WRONG
 from tilewright.support.worker_pool import DIED, Outcome, WorkerPool
@@ -40,10 +40,10 @@ class _Run:
     """A request to the runner: the number of a task, its data, and the code to run."""
 
     task: int
-    reference: Compiled
-    loop: Compiled
-    candidate: Compiled
-    incumbent: Compiled | None
+    reference: AnyCompiled
+    loop: AnyCompiled
+    candidate: AnyCompiled
+    incumbent: AnyCompiled | None
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,11 @@ class Measurer:
         common = (self.options.memory, self.options.renew_after)
         self._builders = WorkerPool(self._built, self.options.builder_count, self.options.build_seconds, *common)
         runner = _Runner(self.tasks, self.options)
-        self._runner = WorkerPool(runner, 1, self.options.run_seconds, *common, prepare=runner.prepare)
+        # a driver of a GPU that this process has opened does not work in one forked off it, and maps much more memory
+        # than it uses
+        on_device = any(task.target.has_thread_blocks for task in self.tasks)
+        limits = (None, self.options.renew_after) if on_device else common
+        self._runner = WorkerPool(runner, 1, self.options.run_seconds, *limits, prepare=runner.prepare, fresh=on_device)
 
     def __enter__(self) -> Measurer:
         return self
@@ -120,7 +124,7 @@ class Measurer:
         done = dict(self._builders.map([(self._numbers[task], (function, item)) for item in items]))
         return [done[number] for number in range(len(items))]
 
-    def prepare_code(self, code: Compiled) -> Any:
+    def prepare_code(self, code: AnyCompiled) -> Any:
         """In a builder: what is made of code so that it can be run. By default it stays as it is."""
         return code
 
@@ -150,7 +154,7 @@ class Measurer:
         code, seconds = built.value
         return replace(trial, build_seconds=seconds), code
 
-    def _run(self, task: Task, trial: Trial, code: Compiled) -> Trial:
+    def _run(self, task: Task, trial: Trial, code: AnyCompiled) -> Trial:
         incumbent = self.incumbents.get(task)
         other = None if incumbent is None else incumbent.code
         begun = time.perf_counter()
@@ -160,7 +164,7 @@ class Measurer:
             return replace(trial, failure=_kind(outcome, RUN), reason=outcome.reason)
         return self._timed(task, trial, code, *outcome.value)
 
-    def _timed(self, task: Task, trial: Trial, code: Compiled, timing: Timing, accepted: bool) -> Trial:
+    def _timed(self, task: Task, trial: Trial, code: AnyCompiled, timing: Timing, accepted: bool) -> Trial:
         """The trial with its time, from that of the incumbent, which stands. Only what is accepted is faster.
 
         That of the first is at the clock that the reference loop has shown to be the machine's.
@@ -205,7 +209,7 @@ class _Runner:
         """Make the stand of the job's task. What its reference takes, of plain loops, is not time of a candidate."""
         if job.task not in self._stands:
             task = self.tasks[job.task]
-            threads = getattr(task.target, "cores", None)
+            threads = task.target.cores if task.target.is_processor else None
             self._stands = {job.task: Stand(task.arguments, job.reference, job.loop, threads, self.options)}
 
     def __call__(self, job: _Run) -> tuple[Timing, bool]:

@@ -16,11 +16,16 @@ from tilewright.autotvm.measure.loop import LOOP_STEPS
 from tilewright.autotvm.measure.options import MeasureOptions
 from tilewright.autotvm.measure.timing import Timing, block_count, calls_a_block, is_hopeless, timing_of
 from tilewright.autotvm.task.task import OUTPUT, WEIGHT, Argument
-from tilewright.backend.compiled import Compiled
+from tilewright.backend.compiled import AnyCompiled
 from tilewright.errors import TilewrightError
+from tilewright.runtime.gpu.module import DeviceModule
+from tilewright.runtime.gpu.prepared import DevicePrepared
 from tilewright.runtime.memory import Array, Region
 from tilewright.runtime.module import Module, Prepared
 from tilewright.support.dtype import DType
+
+#: A call with its arguments in place, here or on a device.
+AnyPrepared = Prepared | DevicePrepared
 
 #: What a configuration is in a comparison.
 _CANDIDATE, _INCUMBENT = "candidate", "incumbent"
@@ -43,8 +48,8 @@ class Stand:
     def __init__(
         self,
         arguments: Sequence[Argument],
-        reference: Compiled,
-        loop: Compiled,
+        reference: AnyCompiled,
+        loop: AnyCompiled,
         threads: int | None,
         options: MeasureOptions,
     ) -> None:
@@ -54,28 +59,28 @@ class Stand:
         self.turns = _copies(arguments, self.arrays, options.cold_bytes)
         self.outputs = [index for index, argument in enumerate(arguments) if argument.role == OUTPUT]
         self.loop = _prepared(loop.load(1), [np.ones(LOOP_STEPS, np.float32), np.zeros(1, np.float32)])
-        self._modules: dict[tuple[str, bytes], Prepared] = {}
+        self._modules: dict[tuple[str, bytes], AnyPrepared] = {}
         self._run_once(reference)
         self.expected = [self.arrays[index].copy() for index in self.outputs]
 
-    def _run_once(self, code: Compiled) -> Module:
+    def _run_once(self, code: AnyCompiled) -> Module | DeviceModule:
         module = code.load(self.threads)
         for index in self.outputs:
             poison(self.arrays[index])
         module[code.functions[0].name](*self.arrays)
         return module
 
-    def check(self, code: Compiled) -> None:
+    def check(self, code: AnyCompiled) -> None:
         """Run a configuration and compare its results. Raises `WrongResult` where they differ."""
         module = self._run_once(code)
         for index, expected in zip(self.outputs, self.expected):
             compare_results(self.arrays[index], expected, self.options.tolerance)
         self._modules[_CANDIDATE, code.object_code] = self._timed(module)
 
-    def _timed(self, module: Module) -> Prepared:
+    def _timed(self, module: Module | DeviceModule) -> AnyPrepared:
         return _prepared(module, self.arrays, self.turns)
 
-    def _of(self, code: Compiled, part: str) -> Prepared:
+    def _of(self, code: AnyCompiled, part: str) -> AnyPrepared:
         """A configuration ready to be timed, once for each part that it plays; few stay loaded."""
         key = part, code.object_code
         found = self._modules.pop(key, None) or self._timed(code.load(self.threads))
@@ -88,7 +93,7 @@ class Stand:
         """Load what is compared anew next time: at other addresses, with other working memory."""
         self._modules.clear()
 
-    def compare(self, candidate: Compiled, incumbent: Compiled, blocks: int, patient: bool = False) -> Timing:
+    def compare(self, candidate: AnyCompiled, incumbent: AnyCompiled, blocks: int, patient: bool = False) -> Timing:
         """Time a candidate in turns with the incumbent, `blocks` blocks of each; of long calls fewer.
 
         A clearly slower candidate is given up after a few, unless `patient`.
@@ -97,7 +102,7 @@ class Stand:
         once = {run: _once(run) for run in (ours, other)}
         numbers = {run: calls_a_block(taken, self.options) for run, taken in once.items()}
         blocks = block_count(blocks, sum(once.values()), self.options)
-        times: dict[Prepared, list[float]] = {ours: [], other: [], self.loop: []}
+        times: dict[AnyPrepared, list[float]] = {ours: [], other: [], self.loop: []}
         for done in range(blocks):
             order = (ours, other) if done % 2 else (other, ours)
             times[self.loop].append(self.loop.seconds())
@@ -112,13 +117,15 @@ class Stand:
 _LONG = 0.01
 
 
-def _once(run: Prepared) -> float:
+def _once(run: AnyPrepared) -> float:
     """Seconds of a call, more or less."""
     first = run.seconds()
     return first if first > _LONG else run.seconds()
 
 
-def _prepared(module: Module, arrays: list[Array], turns: dict[int, list[Array]] | None = None) -> Prepared:
+def _prepared(
+    module: Module | DeviceModule, arrays: list[Array], turns: dict[int, list[Array]] | None = None
+) -> AnyPrepared:
     (info, *_) = module.functions.values()
     return module[info.name].prepared(*arrays, turns=turns)
 

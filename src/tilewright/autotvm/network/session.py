@@ -25,10 +25,11 @@ from tilewright.autotvm.network.site import Here
 from tilewright.autotvm.network.tuners import NetworkTask, tuners_of
 from tilewright.autotvm.sketch.kernel import sketch_kernels
 from tilewright.autotvm.task.extract import network_calls, task_of_kernels, tasks_of, weight_bytes
+from tilewright.autotvm.tuner.explorers import KNOBS
 from tilewright.autotvm.tuner.task_tuner import TaskTuner, entry_of
 from tilewright.driver.model.build import build_model as compiled
 from tilewright.driver.vm.build import needs_machine
-from tilewright.errors import UnsupportedError
+from tilewright.errors import InputError, UnsupportedError
 from tilewright.records.database import Database
 from tilewright.records.entry import Entry, TaskKey
 from tilewright.relay.ir.module import IRModule
@@ -67,6 +68,10 @@ class Session:
         self.mod, self.target, self.watcher, self.site = mod, target, watcher, site
         self.known, self.record = known, record
         self.trials, self.interrupted, self.failures = 0, False, Counter[tuple[str, str]]()
+        if options.model != KNOBS and not target.is_processor:
+            raise InputError(
+                f"the cost model {options.model!r} reads loops of processors, and the target is {target}; use {KNOBS!r}"
+            )
         self._begun = time.monotonic()
         self._calls = network_calls(mod, target)
         if not self._tasks(options):
@@ -90,7 +95,8 @@ class Session:
         """The record of other layouts that are faster, found in `seconds` (default: a share of all) where that is
         enough to measure some and this machine runs the module straight; None where the compiler's own stay."""
         seconds = _LAYOUTS_SHARE * (self.options.seconds or 0.0) if seconds is None else seconds
-        straight = type(self.site) is Here and not needs_machine(expand_calls(lower_external(self.mod)))
+        here = type(self.site) is Here and self.target.is_processor  # devices have no choice of layouts
+        straight = here and not needs_machine(expand_calls(lower_external(self.mod)))
         if seconds < _LEAST_LAYOUTS or not straight:
             return None
         self.watcher.note(f"measuring the ways to run each convolution, for up to {seconds:.0f} s")
@@ -134,7 +140,8 @@ class Session:
 
     def _tasks(self, options: TuneOptions) -> list[NetworkTask]:
         tasks = tasks_of(self._calls, self.target)
-        return [*tasks, *(sketch_kernels(self._calls, self.target) if options.sketches else [])]
+        sketches = options.sketches and self.target.is_processor
+        return [*tasks, *(sketch_kernels(self._calls, self.target) if sketches else [])]
 
     def _spend(self, tuners: Sequence[TaskTuner], seconds: float | None) -> None:
         """Work at the tasks until the time is over or nothing pays any more, or the user has had enough."""

@@ -42,7 +42,8 @@ class Here:
 
     def ready(self, model: Model, target: Target) -> Model:
         """A model as it is to be compared: with as many threads as the target has."""
-        model.set_threads(min(model.threads, getattr(target, "cores", model.threads)))
+        if target.is_processor:
+            model.set_threads(min(model.threads, target.cores))
         return model
 
     def settle(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tilewright.autotvm.task.points import EnumeratedPoints, Points
+from tilewright.backend import backend_of
 from tilewright.backend.lower import to_compute
 from tilewright.driver.apply_records import task_key_of
 from tilewright.driver.lower import loops_of, lower_function, schedule_choice, search_space
@@ -72,7 +73,7 @@ class Task(ABC):
     @property
     def roofline(self) -> float:
         """Seconds that no configuration stays below: what arithmetic alone takes on all cores; 0 where unknown."""
-        machine = getattr(self.target, "machine", None)
+        machine = self.target.machine if self.target.is_processor else None
         return self.flops / (machine.peak_gflops * machine.cores * 1e9) if machine is not None else 0.0
 
     @abstractmethod
@@ -117,7 +118,7 @@ class KernelTask(Task):
     def points(self) -> Points:
         space = search_space(self.function, self.target)
         assert space is not None
-        return EnumeratedPoints(space, self.target.machine.seconds)
+        return EnumeratedPoints(space, backend_of(self.target).seconds)
 
     @functools.cached_property
     def default(self) -> int | None:
@@ -129,6 +130,8 @@ class KernelTask(Task):
 
         Winograd convolution needs fewer operations than the definition has, so those say little.
         """
+        if not self.target.is_processor:  # the figures are of a GPU like it, which says little of this one
+            return 0.0
         assert isinstance(self.points, EnumeratedPoints)
         least = min(max(cost.spent.values()) for cost, _ in self.points.space.ranked)
         return float(self.target.machine.seconds(least))

@@ -9,10 +9,12 @@ from typing import Any
 from tilewright import te
 from tilewright.backend.backend import Backend
 from tilewright.backend.gpu.architectures import ArchitectureKernels, side_by_side
-from tilewright.backend.gpu.schedule.dispatch import choice_of, schedule, space_of
+from tilewright.backend.gpu.schedule.dispatch import choice_of, schedule, space_of, template_of
+from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.backend.kernels import CompiledKernels, Task, Workspace
 from tilewright.backend.lower import lower_task
-from tilewright.codegen.build_device import build_device, device_programs, emit_device, emit_programs
+from tilewright.backend.workload_key import workload_key
+from tilewright.codegen.build_device import DeviceCompiled, build_device, device_programs, emit_device, emit_programs
 from tilewright.errors import EnvironmentError_, TargetError, UnsupportedError
 from tilewright.records.entry import TaskKey
 from tilewright.relay.transform.layout.channels_last import channels_last
@@ -86,8 +88,13 @@ class GpuBackend(Backend):
         return space_of(outs, self.target)
 
     def task_key(self, outs: list[te.Tensor]) -> TaskKey | None:
-        """Nothing is recorded for devices yet."""
-        return None
+        """Of the template of the anchor."""
+        found = template_of(outs, self.target)
+        return None if found is None else workload_key(*found, outs)
+
+    def seconds(self, cycles: float) -> float:
+        """By the figures of a GPU of the target's architecture."""
+        return machine_of(self.target).seconds(cycles)
 
     def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:
         """Template, configuration and expected time."""
@@ -134,6 +141,10 @@ class GpuBackend(Backend):
     def build(self, funcs: Sequence[PrimFunc], threads: int | None = None) -> Any:
         """On the device of this machine; `threads` are the host's, which has nothing to share out."""
         return build_device(funcs, self.target)
+
+    def compiled(self, funcs: Sequence[PrimFunc], here: bool = True) -> DeviceCompiled:
+        """The functions' text, which the process that loads it compiles."""
+        return DeviceCompiled(*emit_device(funcs, self.target), str(self.target))
 
     def code_stages(self) -> tuple[str, ...]:
         """The device's language, and for CUDA what NVRTC makes of it."""

@@ -11,6 +11,7 @@ c.numpy()
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -22,9 +23,10 @@ import numpy as np
 
 from tilewright.errors import ArtifactError, InputError
 from tilewright.runtime.arguments import bind_arguments, infer_extents
-from tilewright.runtime.gpu.api import DeviceApi, Kernel
+from tilewright.runtime.gpu.api import DeviceApi, Kernel, Launch
 from tilewright.runtime.gpu.array import DeviceArray
 from tilewright.runtime.gpu.devices import open_device
+from tilewright.runtime.gpu.prepared import DevicePrepared, NotingKernel
 from tilewright.runtime.gpu.steps import compile_steps, launches_of
 from tilewright.runtime.module import Param
 from tilewright.runtime.record import Record
@@ -89,10 +91,7 @@ class DeviceModule:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the module to one file: its text, and how to call its functions."""
-        (kind, emulate), functions = self.device, tuple(self.functions.values())
-        made = DeviceManifest(format=FORMAT, kind=kind, emulate=emulate, functions=functions, source=self.source)
-        with atomic_file(Path(path)) as temporary:
-            temporary.write_text(json.dumps(made.to_json()), encoding="utf-8")
+        save_module(path, self.source, tuple(self.functions.values()), self.device)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DeviceModule:
@@ -115,11 +114,27 @@ class DeviceModule:
         return DeviceArray(self.api, array.shape, array.dtype).write(np.asarray(array))
 
 
+def save_module(
+    path: str | os.PathLike[str], source: str, functions: Sequence[DeviceFunctionInfo], device: tuple[str, bool]
+) -> None:
+    """Write a text and how to call its functions to one file, which `DeviceModule.load` reads."""
+    kind, emulate = device
+    made = DeviceManifest(format=FORMAT, kind=kind, emulate=emulate, functions=tuple(functions), source=source)
+    with atomic_file(Path(path)) as temporary:
+        temporary.write_text(json.dumps(made.to_json()), encoding="utf-8")
+
+
+def is_device_module(path: str | os.PathLike[str]) -> bool:
+    """True if a file looks like one of `save_module`: it begins as JSON does."""
+    with open(path, "rb") as file:
+        return file.read(1) == b"{"
+
+
 class DeviceFunction:
     """One function: launches its kernels in order."""
 
     def __init__(self, api: DeviceApi, info: DeviceFunctionInfo, kernels: Mapping[str, Kernel]) -> None:
-        self.info, self.api = info, api
+        self.info, self.api, self._kernels = info, api, kernels
         self._scalars = [p.name for p in info.params if p.is_scalar]
         self._sizes = compile_expressions(self._scalars, [t["elements"] for t in info.temporaries])
         self._run = compile_steps(info.steps, self._scalars, kernels)
@@ -147,6 +162,32 @@ class DeviceFunction:
             times.append((time.perf_counter() - start) / number)
         return times
 
+    def prepared(self, *args: Any, turns: Mapping[int, Sequence[Array]] | None = None) -> DevicePrepared:
+        """A call with these arguments, copied to the device, that can be timed again and again.
+
+        `turns` has arrays that take turns as a parameter, by its position: another one at each call.
+        """
+        values, _ = self._prepare(args)
+        names, copies = [param.name for param in self.info.params if not param.inferred], turns or {}
+        count = math.lcm(*(len(arrays) for arrays in copies.values()))
+        held = {
+            names[position]: [DeviceArray(self.api, a.shape, a.dtype).write(a) for a in arrays]
+            for position, arrays in copies.items()
+        }
+        calls = []
+        for turn in range(count):
+            taken = {name: arrays[turn % len(arrays)] for name, arrays in held.items()}
+            calls.append(self.api.record(self._launches({**values, **taken})))
+        return DevicePrepared(self.api, calls)
+
+    def _launches(self, values: Mapping[str, Any]) -> list[Launch]:
+        """The launches of a call between which the host calls no Python."""
+        found: list[Launch] = []
+        kernels = {name: NotingKernel(kernel, found) for name, kernel in self._kernels.items()}
+        self._prepare_temporaries(values)
+        compile_steps(self.info.steps, self._scalars, kernels)({**values, **self._temporaries})
+        return found
+
     def _prepare(self, args: Sequence[Any]) -> tuple[dict[str, Any], list[tuple[Array, DeviceArray]]]:
         """The value of each parameter by name, and the host arrays to fill afterwards."""
         values = bind_arguments(self.info.name, self.info.params, args)
@@ -168,9 +209,12 @@ class DeviceFunction:
         return values, copies
 
     def _launch(self, values: Mapping[str, Any]) -> None:
+        self._prepare_temporaries(values)
+        self._run({**values, **self._temporaries})
+
+    def _prepare_temporaries(self, values: Mapping[str, Any]) -> None:
         sizes = self._sizes(*[int(values[name]) for name in self._scalars])
         for made, size in zip(self.info.temporaries, sizes):
             dtype, known = DType(made["dtype"]).numpy, self._temporaries.get(made["name"])
             if known is None or known.shape[0] < size:
                 self._temporaries[made["name"]] = DeviceArray(self.api, (int(size),), dtype)
-        self._run({**values, **self._temporaries})

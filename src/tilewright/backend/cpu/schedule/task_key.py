@@ -1,4 +1,4 @@
-"""The key of a kernel in tuning records: its template, and all that the template chooses by, as text."""
+"""Keys of kernels in tuning records, and the search spaces that keys stand for."""
 
 from __future__ import annotations
 
@@ -10,36 +10,19 @@ from tilewright import te
 from tilewright.backend.cpu.schedule.dispatch import space_of, template_of
 from tilewright.backend.cpu.schedule.product import ProductWorkload
 from tilewright.backend.cpu.schedule.registry import REGISTRY
-from tilewright.records.entry import TaskKey, canonical
+from tilewright.backend.workload_key import workload_key
+from tilewright.records.entry import TaskKey
 from tilewright.target import Target
-from tilewright.tir.expr import IntImm
 from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DWorkload
 
 
 def task_key(outs: list[te.Tensor], target: Target) -> TaskKey | None:
-    """The key of the computation of `outs`; None where its template has nothing to choose, or its sizes are open.
-
-    Beside the workload the data types of the anchor and of what it reads count: they decide the instructions.
-    """
+    """The key of the computation of `outs`; None where its template has nothing to choose, or its sizes are open."""
     found, space = template_of(outs), space_of(outs, target)
     if found is None or space is None or not space.knobs:
         return None
-    template, anchor = found
-    tensors = [anchor, *anchor.op.input_tensors]
-    if not all(isinstance(extent, IntImm) for tensor in (*tensors, *outs) for extent in tensor.shape):
-        return None
-    facts = _plain(template.workload(anchor, outs[0]))
-    facts["dtypes"] = [str(tensor.dtype) for tensor in tensors]
-    return TaskKey(template.tag, canonical(facts), template.version)
-
-
-def _plain(workload: Any) -> Any:
-    """A workload as plain data: fields that have their usual values are left out."""
-    if not dataclasses.is_dataclass(workload):
-        return [_plain(item) for item in workload] if isinstance(workload, tuple) else workload
-    found = {field.name: (getattr(workload, field.name), field.default) for field in dataclasses.fields(workload)}
-    return {name: _plain(value) for name, (value, default) in found.items() if value != default}
+    return workload_key(*found, outs)
 
 
 def space_of_key(key: TaskKey, target: Target) -> ConfigSpace | None:

@@ -10,6 +10,7 @@ neighbouring threads read neighbours in shared memory, which do not collide in i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -61,14 +62,15 @@ class ProductWorkload:
 
 
 def workload(anchor: te.Tensor, out: te.Tensor) -> ProductWorkload:
-    """The sizes of the product that `anchor` computes."""
+    """The sizes of the product that `anchor` computes, as far as `out` has them: some compute more than is read."""
     factors = factors_of(anchor, out)
     assert factors is not None
-    fixed = [
-        all(iv.dom is not None and isinstance(iv.dom.extent, IntImm) for iv in axes)
-        for axes in (factors.rows, factors.columns)
-    ]
-    return ProductWorkload(*factors.sizes(), max(1, factors.left.dtype.itemsize), *fixed)
+    groups = loops_of(out, anchor, factors)
+    assert groups is not None
+    fixed = [all(iv.dom is not None and isinstance(iv.dom.extent, IntImm) for iv in axes) for axes in groups[1:]]
+    batch, _, _, depth = factors.sizes()
+    rows, columns = (math.prod(extent_of(iv) for iv in axes) for axes in groups[1:])
+    return ProductWorkload(batch, rows, columns, depth, max(1, factors.left.dtype.itemsize), *fixed)
 
 
 def space(facts: ProductWorkload, target: DeviceTarget) -> ConfigSpace:
