@@ -1,7 +1,9 @@
-"""WebGPU's own: limits of the adapter, named in errors."""
+"""WebGPU's own: limits of the adapter, named in errors, a kernel that hangs."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import cast
 
 import numpy as np
@@ -74,3 +76,40 @@ def test_more_steps_than_a_query_set_holds(device: WebGPUDevice) -> None:
     times = device.record([scale(kernel, buffer, buffer, 1)] * 2500).times()
     assert len(times) == 2500
     assert min(times) > 0
+
+
+_HANGING = """
+import os, sys
+sys.path[:0] = {path!r}
+import numpy as np
+from tests.runtime.gpu.programs import SOURCES
+from tilewright.errors import EnvironmentError_
+from tilewright.runtime.gpu.webgpu import webgpu_device
+device = webgpu_device()
+# llvmpipe ends a thread's loops after 65,536 iterations: there are many threads
+source = SOURCES["webgpu"].replace("array<f32>", "array<atomic<i32>>")
+loop = "while (atomicLoad(&a[0]) < 1) {{ atomicAdd(&b[1], s.n); }}"
+source = source.replace("if (i < s.n) {{ b[i] = a[i] * s.f; }}", loop)
+kernel, buffer = device.compile(source, ["scale"])["scale"], device.allocate(400)
+other = device.allocate(400)
+device.write(buffer, np.zeros(100, np.int32))
+kernel.launch((1 << 14, 1, 1), (64, 1, 1), [buffer, other, np.float32(0), np.int32(1)])
+for attempt in range(2):
+    try:
+        device.synchronize()
+    except EnvironmentError_ as error:
+        print(error)
+print("alive", flush=True)
+os._exit(0)
+"""
+
+
+def test_a_kernel_that_hangs(device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_DEVICE_TIMEOUT", "0.5")
+    command = [sys.executable, "-c", _HANGING.format(path=sys.path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.count("\n") == 3, done.stderr[-2000:]
+    first, second, alive = done.stdout.splitlines()
+    assert "not done after 0.5 seconds; queued last: scale" in first
+    assert second == first
+    assert alive == "alive"

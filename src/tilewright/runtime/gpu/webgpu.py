@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.errors import EnvironmentError_, InternalError
 from tilewright.runtime.gpu.api import Copy, Extent3, Kernel, Launch, check_view, numbered, refuse_binary
+from tilewright.runtime.gpu.deadline import wait_until
 from tilewright.runtime.gpu.looped_recording import LoopedRecording
 
 #: The limits that models come to; as much of each is requested as the adapter has.
@@ -27,6 +28,7 @@ _LIMITS = (
 )
 #: Features that are requested where the adapter has them.
 _FEATURES = ("timestamp-query", "shader-f16", "subgroup")
+_NAMES_KEPT = 4  # of kernels submitted last, for messages
 _STAMPS = 4096  # in a query set at most (WebGPU, section on query sets)
 
 
@@ -48,6 +50,9 @@ class WebGPUDevice:
         self.alignment = 256
         #: Seconds of a tick of the device's clock.
         self.tick = 1e-9 * _nanoseconds_of_a_tick(self.device)
+        #: The message of the error after which this device takes no more work.
+        self.lost: str | None = None
+        self._queued: list[str] = []  # names of the kernels submitted last
         self._bounce = self.allocate(4)
         self._staging = self._readable(4)
 
@@ -92,17 +97,25 @@ class WebGPUDevice:
         size = _words(array.nbytes)
         if not size:
             return
+        self.synchronize()  # a driver may take no more work meanwhile, and wait for ever within that
         if self._staging.size < size:
             self._staging = self._readable(size)
         encoder = self.device.create_command_encoder()
         encoder.copy_buffer_to_buffer(buffer.whole, buffer.offset, self._staging, 0, size)
-        self.device.queue.submit([encoder.finish()])
+        self.submit(encoder)
         self._staging.map_sync(self._wgpu.MapMode.READ, 0, size)
         try:
             data = np.frombuffer(self._staging.read_mapped(0, size, copy=False), np.uint8)
             array.reshape(-1).view(np.uint8)[...] = data[: array.nbytes]
         finally:
             self._staging.unmap()
+
+    def submit(self, encoder: Any, kernels: Sequence[str] = ()) -> None:
+        """Submit what was encoded; `kernels` are named where one of them does not end."""
+        if self.lost is not None:
+            raise EnvironmentError_(self.lost)
+        self._queued = [*self._queued, *kernels][-_NAMES_KEPT:]
+        self.device.queue.submit([encoder.finish()])
 
     def _readable(self, nbytes: int) -> Any:
         usage = self._wgpu.BufferUsage
@@ -144,8 +157,25 @@ class WebGPUDevice:
         return WebGPURecording(self, steps)
 
     def synchronize(self) -> None:
-        """Wait until everything submitted is done: the queue works in order, and reading waits."""
-        self.read(self._bounce, np.empty(4, np.uint8))
+        """Wait until everything submitted is done.
+
+        Raises `EnvironmentError_` after the time limit; the device takes no more work then.
+        """
+        if self.lost is not None:
+            raise EnvironmentError_(self.lost)
+        if self._queued:
+            try:
+                wait_until(self._is_idle, self.name, ", ".join(self._queued))
+            except EnvironmentError_ as error:
+                self.lost = str(error)
+                raise
+            self._queued = []
+
+    def _is_idle(self) -> bool:
+        """True if the queue is empty: by wgpu's own extension, as its waits have no time limit."""
+        from wgpu.backends.wgpu_native import ffi, lib
+
+        return bool(lib.wgpuDevicePoll(self.device._internal, 0, ffi.NULL) & 0xFF)  # it sets the first byte only
 
 
 @dataclass(frozen=True)
@@ -223,7 +253,7 @@ class WebGPURecording:
             _encode_launch(work, step, group)
         if work is not None:
             work.end()
-        device.queue.submit([encoder.finish()])
+        self._device.submit(encoder, [step.kernel.name for step in self._steps if isinstance(step, Launch)])
 
     def times(self) -> list[float]:
         """Seconds of each step: by the device's clock around it, where it has one; else by the host's."""
@@ -251,7 +281,7 @@ class WebGPURecording:
             work.end()
         whole = gpu.create_buffer(size=8 * count, usage=usage.QUERY_RESOLVE | usage.COPY_SRC)
         encoder.resolve_query_set(stamps, 0, count, whole, 0)
-        gpu.queue.submit([encoder.finish()])
+        device.submit(encoder, [step.kernel.name for step, _ in pairs if isinstance(step, Launch)])
         ticks = np.empty(count, np.uint64)
         device.read(WebGPUBuffer(whole, 0, 8 * count), ticks)
         spans = ticks[1::2].astype(np.int64) - ticks[::2].astype(np.int64)
