@@ -76,14 +76,14 @@ class Measurer:
         self._references: dict[Task, Any] = {}
         self._numbers = {task: number for number, task in enumerate(self.tasks)}
         self._loop_seconds = float("inf")
-        common = (self.options.memory, self.options.renew_after)
-        self._builders = WorkerPool(self._built, self.options.builder_count, self.options.build_seconds, *common)
+        memory, renew = self.options.memory, self.options.renew_after
+        self._builders = WorkerPool(self._built, self.options.builder_count, self.options.build_seconds, memory, renew)
         runner = _Runner(self.tasks, self.options)
         # a driver of a GPU that this process has opened does not work in one forked off it, and maps much more memory
         # than it uses
-        on_device = any(task.target.has_thread_blocks for task in self.tasks)
-        limits = (None, self.options.renew_after) if on_device else common
-        self._runner = WorkerPool(runner, 1, self.options.run_seconds, *limits, prepare=runner.prepare, fresh=on_device)
+        fresh = any(task.target.has_thread_blocks for task in self.tasks)
+        limit, seconds = None if fresh else memory, self.options.run_seconds
+        self._runner = WorkerPool(runner, 1, seconds, limit, renew, prepare=runner.prepare, fresh=fresh)
 
     def __enter__(self) -> Measurer:
         return self

@@ -72,7 +72,9 @@ def kernel_table(plan: ExecutionPlan, code: bytes, weights: int) -> KernelTable:
         raise UnsupportedError("the kernels of symbolic sizes have no sizes to show: fix them, as by --input-shapes")
     functions = {info.name: info for info in functions_of(code)}
     device = _NotingDevice(plan.alignment)
-    kernels = {step["kernel"]: _Named(step["kernel"]) for info in functions.values() for step in info.launches}
+    kernels: dict[str, Any] = {
+        step["kernel"]: _Named(step["kernel"]) for info in functions.values() for step in info.launches
+    }
     segment = Segment(
         plan,
         device,  # type: ignore[arg-type]

@@ -201,4 +201,6 @@ class BuiltModule(CompiledModule):
         code = self._code
         if isinstance(code, Module):
             return Compiled(code.object_code, tuple(code.functions.values()), code.messages, code.target)
-        return self.backend.compiled(self.funcs, here=False)
+        made = self.backend.compiled(self.funcs, here=False)
+        assert isinstance(made, Compiled)  # devices were left out by whoever asks
+        return made

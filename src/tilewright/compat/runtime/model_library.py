@@ -89,6 +89,7 @@ def write_model(
     """The library of a compiled `model`, with its kernels and the graph over them."""
     blobs = {SYMBOL: factory_blob(graph, params, name), OWN: model}
     code = backend_of(target).compiled(funcs, here=False)
+    assert isinstance(code, Compiled)  # classic libraries are of processors
     write_packed_library(path, code, funcs[0].name, blobs)
 
 

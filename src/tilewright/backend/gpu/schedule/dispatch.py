@@ -14,6 +14,7 @@ from tilewright.backend.gpu.schedule.injective import schedule_injective
 from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.backend.gpu.schedule.product import PRODUCT, fits
 from tilewright.backend.gpu.schedule.reduce import schedule_reduce
+from tilewright.backend.gpu.schedule.reduction import fits_reduction, reduction_template
 from tilewright.backend.gpu.schedule.tensor_core import TENSOR_CORE, fits_tensor_core
 from tilewright.errors import ScheduleError
 from tilewright.target import DeviceTarget
@@ -57,11 +58,12 @@ def template_of(outs: list[te.Tensor], target: DeviceTarget) -> tuple[Template, 
     if len(outs) != 1 or not all(isinstance(t.op, te.ComputeOp) for t in stages):
         return None
     reductions = [t for t in stages if is_reduction(t)]
-    if len(reductions) != 1:
-        return None
-    if fits_tensor_core(reductions[0], outs[0], target):
+    if len(reductions) == 1 and fits_tensor_core(reductions[0], outs[0], target):
         return TENSOR_CORE, reductions[0]
-    return (PRODUCT, reductions[0]) if fits(reductions[0], outs[0], target) else None
+    if len(reductions) == 1 and fits(reductions[0], outs[0], target):
+        return PRODUCT, reductions[0]
+    anchor = fits_reduction(outs[0], target)
+    return None if anchor is None else (reduction_template(target), anchor)
 
 
 def choice_of(outs: list[te.Tensor], target: DeviceTarget, config: Mapping[str, Any] | None = None) -> Choice:

@@ -27,17 +27,20 @@ _FEW_TERMS, _MANY_TERMS = 32, 1024
 _WARPS_TO_FILL, _SHORT_ROW = 4, 128
 
 
-def schedule_reduce(s: te.Schedule, outs: list[te.Tensor], target: DeviceTarget) -> None:
-    """Schedule `outs`, of whose stages some reduce, scan or are written as loops."""
+def schedule_reduce(s: te.Schedule, outs: list[te.Tensor], target: DeviceTarget, threads: int | None = None) -> None:
+    """Schedule `outs`, of whose stages some reduce, scan or are written as loops.
+
+    `threads` share the terms of an element, or a row, of a computation that `threads_of` has a number for.
+    """
     stages = computes(outs)
     reductions = [t for t in stages if is_reduction(t)]
     plain = all(isinstance(t.op, te.ComputeOp) for t in stages)
     if plain and len(outs) == 1 and element_by_element(outs[0], reductions):
         _inline_all_but(s, stages, {outs[0].op, *(t.op for t in reductions)})
-        _schedule_elements(s, outs[0], reductions, target)
+        _schedule_elements(s, outs[0], reductions, target, threads)
     elif plain and len(outs) == 1 and _row_variables(outs[0], reductions):
         _inline_all_but(s, stages, {outs[0].op, *(t.op for t in reductions)})
-        _schedule_rows(s, outs[0], reductions, target)
+        _schedule_rows(s, outs[0], reductions, target, threads)
     else:
         schedule_apart(s, outs, target)
 
@@ -87,16 +90,39 @@ def _inline_all_but(s: te.Schedule, stages: list[te.Tensor], kept: set[te.Operat
 
 
 # ------------------------------------------------------------------------------------------------ one element, one sum
-def _schedule_elements(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], target: DeviceTarget) -> None:
-    """`out`, which is one of `reductions` or computed from single elements of them."""
+def threads_of(out: te.Tensor, reductions: list[te.Tensor], target: DeviceTarget) -> tuple[int, bool, bool] | None:
+    """The threads for each element or row of `out`, whether it is rows, and whether several may share the terms.
+
+    None where the reductions are launches of their own.
+    """
+    stages = computes([out])
+    if not all(isinstance(t.op, te.ComputeOp) for t in stages):
+        return None
+    if element_by_element(out, reductions):
+        return _threads_of_element(out, reductions, target), False, all(_can_share(t) for t in reductions)
+    rows = _row_variables(out, reductions)
+    return (_threads_of_row(*_rows_and_length(out, rows, reductions), target), True, True) if rows else None
+
+
+def _threads_of_element(out: te.Tensor, reductions: list[te.Tensor], target: DeviceTarget) -> int:
+    """Threads that share the terms of an element: one where there are few terms, or elements for all threads."""
     terms, count = max(terms_of(t) for t in reductions), math.prod(shape_of(out))
     machine = machine_of(target)
     few = count < machine.multiprocessors * THREADS  # a thread for each would leave multiprocessors with too little
     together = terms > _FEW_TERMS and (few or bool(row_axes(reductions[-1])))
     if not together or not all(_can_share(t) for t in reductions):
+        return 1
+    return THREADS if few and terms >= _MANY_TERMS else machine.warp
+
+
+def _schedule_elements(
+    s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], target: DeviceTarget, threads: int | None = None
+) -> None:
+    """`out`, which is one of `reductions` or computed from single elements of them."""
+    threads = threads or _threads_of_element(out, reductions, target)
+    if threads == 1:
         schedule_alone(s, out, reductions, target)
         return
-    threads = THREADS if few and terms >= _MANY_TERMS else machine.warp
     axes = list(s[out].op.axis)
     element = s[out].fuse(*axes) if len(axes) != 1 else axes[0]
     block, row = s[out].split(element, factor=_rows_of_block(axes, threads, target))
@@ -169,13 +195,20 @@ def _threads_of_row(count: int, length: int, target: DeviceTarget) -> int:
     return min(THREADS // 2 if length <= _MANY_TERMS else THREADS, target.max_threads_per_block)
 
 
-def _schedule_rows(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], target: DeviceTarget) -> None:
+def _rows_and_length(out: te.Tensor, rows: list[te.IterVar], reductions: list[te.Tensor]) -> tuple[int, int]:
+    """The number of rows, and the most elements or terms of one."""
+    inner = [iv for iv in out.op.axis if iv not in rows]
+    length = max(math.prod(extent_of(iv) for iv in inner), max(terms_of(t) for t in reductions))
+    return math.prod(extent_of(iv) for iv in rows), length
+
+
+def _schedule_rows(
+    s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], target: DeviceTarget, threads: int | None = None
+) -> None:
     """A block, or for short rows a warp, computes the reductions of a row and then its elements."""
     rows = _row_variables(out, reductions)
     inner = [iv for iv in s[out].op.axis if iv not in rows]
-    length = max(math.prod(extent_of(iv) for iv in inner), max(terms_of(t) for t in reductions))
-    count = math.prod(extent_of(iv) for iv in rows)
-    threads = _threads_of_row(count, length, target)
+    threads = threads or _threads_of_row(*_rows_and_length(out, rows, reductions), target)
     s[out].reorder(*rows, *inner)
     row = s[out].fuse(*rows) if len(rows) > 1 else rows[0]
     element = s[out].fuse(*inner) if len(inner) > 1 else inner[0]
