@@ -84,6 +84,7 @@ ALLOWED = {
         "backend/gpu/schedule/product.py:_PIECE",
         "backend/gpu/schedule/product.py:_TILES",
         "backend/gpu/schedule/reduce.py:_FEW_TERMS",
+        "backend/gpu/schedule/reduction.py:_STEP",
         "backend/gpu/schedule/reduce.py:_MANY_TERMS",
         "backend/gpu/schedule/reduce.py:_SHORT_ROW",
         "backend/gpu/schedule/reduce.py:_WARPS_TO_FILL",
@@ -111,6 +112,7 @@ ALLOWED = {
         "runtime/gpu/program.py:_MOST_LAUNCHES",
         "runtime/gpu/emulation.py:_DYNAMIC_SHARED",
         "runtime/gpu/webgpu.py:_STAMPS",
+        "runtime/gpu/webgpu.py:_NAMES_KEPT",
     ),
     "the shapes of a device's matrix instructions and its copies, by its instruction set": (
         "backend/gpu/schedule/tensor_core.py:_WITH_COPIES",

@@ -1,4 +1,4 @@
-"""What a model on a device refuses: one message each, the process alive, the device's memory free again."""
+"""Refusals of models on devices: one message each, the process alive, the device's memory free again."""
 
 from __future__ import annotations
 

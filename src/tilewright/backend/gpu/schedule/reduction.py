@@ -64,7 +64,7 @@ def cost(facts: ReductionWorkload, config: Config, target: DeviceTarget) -> Cost
 
 
 def workload(anchor: te.Tensor, out: te.Tensor, target: DeviceTarget) -> ReductionWorkload:
-    """What the number of threads depends on."""
+    """The facts that the number of threads depends on."""
     reductions = [t for t in computes([out]) if is_reduction(t)]
     chosen = threads_of(out, reductions, target)
     assert chosen is not None
