@@ -13,6 +13,7 @@ multiply-accumulate operation using mma instruction"). An element of a buffer am
                                                     eight; a warp's sums lie as those of so many `ptx_mma`
     ptx_wgmma_fence(), _commit(), _wait(n)          before the first; a group of them; at most n groups are running
     ptx_fence_proxy()                               what this thread has seen arrive, these may read
+    ptx_pack(register, low, high, kind)             two floats, rounded to 16 bits each, as one register
     ptx_cp_async(shared, global, bytes, condition)  4, 8 or 16 bytes, on the way; zeros where the condition fails
     ptx_commit_group()                              closes a group of copies
     ptx_wait_group(n)                               waits until at most n groups of this thread are on the way
@@ -29,7 +30,7 @@ from tilewright.tir.expr import Call, Expr, IntImm, StringImm
 from tilewright.tir.stmt import Evaluate, Stmt
 
 #: Calls whose first argument is written and whose others, where they are elements of buffers, are positions.
-CALLS = ("ptx_ldmatrix", "ptx_mma", "ptx_wgmma", "ptx_cp_async", "copy_vector")
+CALLS = ("ptx_ldmatrix", "ptx_mma", "ptx_wgmma", "ptx_pack", "ptx_cp_async", "copy_vector")
 #: The annotation of a loop nest that becomes a product on tensor cores; its value is a `Tiling`.
 ANNOTATION = "tensor_core"
 #: The attribute of a function whose kernels shall leave registers for so many blocks on a multiprocessor.

@@ -74,11 +74,11 @@ class CpuRules(Backend):
         """Of the widest vectors."""
         return self.target.machine.lanes()
 
-    def attention_rows(self) -> int:
-        """Rows whose multiply-adds with an element of the keys take as long as the copy of it."""
+    def fuses_attention(self, rows: int, depth: int, width: int, dtype: str) -> bool:
+        """True from as many rows on as have multiply-adds with an element of the keys for as long as its copy takes."""
         machine = self.target.machine
         copy = 4 * (1 + machine.write_factor) / machine.read_l2.one
-        return round(copy * machine.fma_per_cycle * machine.lanes())
+        return rows >= round(copy * machine.fma_per_cycle * machine.lanes())
 
     def unit_block(self, hidden: int, gates: int, dots: bool) -> int:
         """The narrowest with enough vectors for a step."""

@@ -9,6 +9,7 @@ from typing import Any
 from tilewright import te
 from tilewright.backend.backend import Backend
 from tilewright.backend.gpu.architectures import ArchitectureKernels, side_by_side
+from tilewright.backend.gpu.schedule.attention_cost import has_attention_kernel
 from tilewright.backend.gpu.schedule.dispatch import choice_of, schedule, space_of, template_of
 from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.backend.kernels import CompiledKernels, Task, Workspace
@@ -17,9 +18,13 @@ from tilewright.backend.workload_key import workload_key
 from tilewright.codegen.build_device import DeviceCompiled, build_device, device_programs, emit_device, emit_programs
 from tilewright.errors import EnvironmentError_, TargetError, UnsupportedError
 from tilewright.records.entry import TaskKey
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
 from tilewright.relay.transform.layout.channels_last import channels_last
 from tilewright.relay.transform.manager.graph_pass import GraphPass
 from tilewright.relay.transform.passes import PLAIN_PIPELINE
+from tilewright.relay.transform.quantize.int8_products import int8_products
+from tilewright.relay.transform.simplify.fold_constant import fold_constant
 from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.gpu.code import DeviceCode
 from tilewright.runtime.gpu.cuda import CudaDevice
@@ -69,14 +74,21 @@ class GpuBackend(Backend):
     def pipeline(self) -> tuple[GraphPass, ...]:
         """Plain layouts, or channels last for tensor cores; 16-bit floats stay what they are in memory."""
         passes = [one for one in PLAIN_PIPELINE if one.name != "compute_in_float32"]
+        before = next(i for i, one in enumerate(passes) if one.name == "dead_code")
+        passes.insert(before, GraphPass("fuse_attention", 3, "", fuse_attention))
+        after = next(i for i, one in enumerate(passes) if one.name == "fold_scale_axis") + 1
         if self.target.kind == "cuda":
-            after = next(i for i, one in enumerate(passes) if one.name == "fold_scale_axis")
-            passes.insert(after + 1, GraphPass("channels_last", 3, "", channels_last))
+            passes.insert(after, GraphPass("channels_last", 3, "", channels_last))
+        passes.insert(after, GraphPass("int8_products", 3, "", _int8_products))
         return tuple(passes)
 
     def gathers_operands(self) -> bool:
         """True: tiles of operands are brought to shared memory from wherever their elements are."""
         return True
+
+    def fuses_attention(self, rows: int, depth: int, width: int, dtype: str) -> bool:
+        """True where a block has room for rows and keys of such lengths."""
+        return has_attention_kernel(depth, width, dtype, self.target)
 
     # ------------------------------------------------------------------------------------------------------ schedules
     def schedule(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> te.Schedule:
@@ -163,6 +175,11 @@ class GpuBackend(Backend):
 
 #: The name of each kind's language, where it is not the kind's own.
 _LANGUAGES = {"vulkan": "glsl", "webgpu": "wgsl"}
+
+
+def _int8_products(mod: IRModule) -> IRModule:
+    """Products of bytes as such, of which tensor cores do twice as many, once their weights are known."""
+    return int8_products(fold_constant(mod))
 
 
 def _workspace(program: DeviceProgram, alignment: int) -> Workspace:

@@ -21,7 +21,7 @@ _UNSIGNED = {"uint8": "unsigned char", "uint16": "unsigned short", "uint32": "un
              "uint64": "unsigned long long"}  # fmt: skip
 _MATH = (
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt tanh erf erfc lgamma tgamma sin cos tan asin acos atan sinh "
-    "cosh asinh acosh atanh floor ceil trunc round=rint fabs abs=fabs pow fmod atan2 hypot copysign fma"
+    "cosh asinh acosh atanh floor ceil trunc round=rint fabs abs=fabs pow fmod atan2 hypot copysign fma fmax"
 )
 
 _SHUFFLES = {(f"warp_{name}", dtype): f"tilewright_{name}" for name in ("shuffle", "shuffle_down")
@@ -31,7 +31,8 @@ CUDA = Dialect(
     name="CUDA",
     types={"bool": "bool", **_SIGNED, **_UNSIGNED, "float32": "float", "float64": "double", "float16": "unsigned short",
            "bfloat16": "unsigned short"},
-    functions={**float_names(_MATH, {"float32": "f", "float64": ""}), **_SHUFFLES, ("popcount", "int32"): "__popc",
+    functions={**float_names(_MATH, {"float32": "f", "float64": ""}), **_SHUFFLES,
+               ("exp2_approx", "float32"): "tilewright_exp2_approx", ("popcount", "int32"): "__popc",
                ("popcount", "uint32"): "__popc", ("clz", "int32"): "__clz", ("clz", "uint32"): "__clz"},
     conversions=CONVERSIONS,
     literal=lambda dtype, value: c_literal(dtype, value, "tilewright_infinity()", "tilewright_nan()"),
@@ -72,6 +73,11 @@ __device__ __forceinline__ unsigned short tilewright_to_half(float f) {
   unsigned short h;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
   return h;
+}
+__device__ __forceinline__ float tilewright_exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
 }
 __device__ __forceinline__ float tilewright_from_bfloat(unsigned short h) {
   return __uint_as_float((unsigned int)h << 16);

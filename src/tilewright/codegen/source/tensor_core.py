@@ -37,6 +37,13 @@ def _mma(kind: str, depth: int, sums: str) -> str:
 }}"""
 
 
+def _pack(kind: str) -> str:
+    return f"""\
+{_HEAD}tilewright_pack_{kind}(unsigned int* r, float low, float high) {{
+  asm("cvt.rn.{kind}x2.f32 %0, %1, %2;" : "=r"(*r) : "f"(high), "f"(low));
+}}"""
+
+
 def _cp_async(size: int) -> str:
     """Copies of 16 bytes pass by the first-level cache, which only those can."""
     cache = "cg" if size == 16 else "ca"
@@ -106,6 +113,7 @@ def tensor_core_functions(calls: Iterable[Call]) -> str:
     by_kind = {x.kind: x for x in INSTRUCTIONS.values()}
     kinds = sorted({_kind(call) for call in calls if call.op == "ptx_mma"})
     parts += [_mma(kind, by_kind[kind].depth, by_kind[kind].sums) for kind in kinds]
+    parts += [_pack(kind) for kind in sorted({_kind(call) for call in calls if call.op == "ptx_pack"})]
     wide = sorted({(integer(call.args[3]), _kind(call)) for call in calls if call.op == "ptx_wgmma"})
     parts += [_WARPGROUP] * bool(wide) + [_wgmma(columns, by_kind[kind]) for columns, kind in wide]
     return "\n".join(["#ifdef __CUDACC_RTC__", *parts, "#endif"])
@@ -131,6 +139,11 @@ def _load(b: SourceBuilder, call: Call) -> None:
 def _multiply(b: SourceBuilder, call: Call) -> None:
     *positions, _ = call.args
     b.line(f"tilewright_mma_{_kind(call)}({', '.join(_address(b, p) for p in positions)});")
+
+
+def _pack_two(b: SourceBuilder, call: Call) -> None:
+    register, low, high, _ = call.args
+    b.line(f"tilewright_pack_{_kind(call)}({_address(b, register)}, {b.value(low)}, {b.value(high)});")
 
 
 def _multiply_wide(b: SourceBuilder, call: Call) -> None:
@@ -174,6 +187,7 @@ def dynamic_array(b: SourceBuilder, buffer: Buffer) -> str:
 TENSOR_CORE_CALLS = {
     "ptx_ldmatrix": _load,
     "ptx_mma": _multiply,
+    "ptx_pack": _pack_two,
     "ptx_cp_async": _copy,
     "ptx_wgmma": _multiply_wide,
     **dict.fromkeys(

@@ -72,8 +72,8 @@ class GraphBackend(Protocol):
         """Elements of 32 bits in a vector."""
         ...
 
-    def attention_rows(self) -> int:
-        """The number of rows of queries from which an attention is one kernel."""
+    def fuses_attention(self, rows: int, depth: int, width: int, dtype: str) -> bool:
+        """True if an attention of so many rows of queries, each [depth], and values of [width] is one kernel."""
         ...
 
     def unit_block(self, hidden: int, gates: int, dots: bool) -> int:

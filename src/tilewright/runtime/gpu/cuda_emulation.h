@@ -46,6 +46,17 @@ typedef _Float16 half;
 static float __half2float(half x) { return (float)x; }
 static half __float2half_rn(float x) { return (half)x; }
 
+static float tilewright_exp2_approx(float x) { return exp2f(x); }
+static void tilewright_pack_f16(unsigned* r, float low, float high) {
+  _Float16 pair[2] = {(_Float16)low, (_Float16)high};
+  memcpy(r, pair, 4);
+}
+static void tilewright_pack_bf16(unsigned* r, float low, float high) {
+  unsigned bits[2] = {__float_as_uint(low), __float_as_uint(high)};
+  for (unsigned& b : bits) b = (b & 0x7fffffffu) > 0x7f800000u ? b >> 16 | 0x40u : (b + 0x7fffu + (b >> 16 & 1u)) >> 16;
+  *r = bits[0] | bits[1] << 16;
+}
+
 struct uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 

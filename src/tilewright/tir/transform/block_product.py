@@ -21,11 +21,9 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Var
 from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, For, ForKind, IfThenElse, Stmt, seq
 from tilewright.tir.tensor_core import ALIGNMENT, COLUMNS, ROWS, Instruction, Tiling, effect, shared_bytes, sums_stride
+from tilewright.tir.transform.fragments import LOADED, load_fragments
 from tilewright.tir.transform.operand_tile import Operand, TileCopy, tile_form, unrolled
 from tilewright.tir.visitor import substitute
-
-#: Rows of the other operand that one `ldmatrix` of four tiles loads: of A as of B.
-_LOADED = 16
 
 
 @dataclass
@@ -68,9 +66,9 @@ class BlockProduct:
         tiling = self.tiling
         rows, columns = tiling.rows // tiling.warps_rows, tiling.columns // tiling.warps_columns
         whole = rows * tiling.warps_rows == tiling.rows and columns * tiling.warps_columns == tiling.columns
-        if not whole or rows % _LOADED or columns % _LOADED or tiling.depth % self.instruction.depth:
+        if not whole or rows % LOADED or columns % LOADED or tiling.depth % self.instruction.depth:
             raise ScheduleError(
-                f"{self.sums.name}: a tile cannot be shared out as {tiling}; a warp takes multiples of {_LOADED} rows "
+                f"{self.sums.name}: a tile cannot be shared out as {tiling}; a warp takes multiples of {LOADED} rows "
                 f"and columns, a step multiples of {self.instruction.depth}"
             )
         if tiling.stages <= self.behind:
@@ -148,29 +146,13 @@ class BlockProduct:
         return unrolled(inner, self.tiling.depth // self.instruction.depth, seq(*loads, products))
 
     def _load(self, side: int, slot: Expr, inner: Var, registers: Buffer) -> Stmt:
-        """The fragments of one operand at one depth: sixteen of its rows a load.
-
-        The four tiles of a load are, for A, the two halves of the rows, then the same at the other half of the depth;
-        for B, whose fragments are eight columns, both halves of the depth, then the next eight.
-        """
+        """The fragments of one operand at one depth."""
         copy, turn, lane = self.copies[side], Var("turn"), op.floormod(self.warp, op.const(32))
-        form = copy.form
-        within, tile = op.floormod(lane, op.const(8)), op.floordiv(lane, op.const(8))
-        halves = [op.floormod(tile, op.const(2)), op.floordiv(tile, op.const(2))]
-        rows_half, depth_half = halves if side == 0 else halves[::-1]
-        start = self._start(side) + turn * _LOADED
-        if form.transposed:
-            line = inner * self.instruction.depth + depth_half * 8 + within
-            chunk = op.floordiv(start, op.const(form.chunk)) + rows_half
-        else:
-            line = start + rows_half * 8 + within
-            chunk = inner * 2 + depth_half
-        analyzer = self.analyzer
-        analyzer.bind(turn, (0, self.shares[side] // _LOADED))
-        analyzer.bind(inner, (0, self.tiling.depth // self.instruction.depth))
-        offset = form.offset(line, analyzer.simplify(chunk), analyzer) + slot * (form.lines * form.length)
-        load = effect("ptx_ldmatrix", registers[turn * 4], copy.memory[offset], int(form.transposed))
-        return unrolled(turn, self.shares[side] // _LOADED, load)
+        self.analyzer.bind(turn, (0, self.shares[side] // LOADED))
+        self.analyzer.bind(inner, (0, self.tiling.depth // self.instruction.depth))
+        start = self._start(side) + turn * LOADED
+        load = load_fragments(copy, bool(side), lane, start, inner, slot, registers[turn * 4])
+        return unrolled(turn, self.shares[side] // LOADED, load)
 
     def _start(self, side: int) -> Expr:
         """The first row, or column, of this thread's warp in the tile."""

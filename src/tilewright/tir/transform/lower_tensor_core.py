@@ -67,6 +67,8 @@ class _Lowering(StmtRewriter):
     def visit_For(self, loop: For) -> Stmt:
         """Loops around, whose ranges help to prove what operands are."""
         self.analyzer.bind(loop.var, (loop.min, loop.extent))
+        if RESIDENT in loop.annotations:
+            self.attrs[RESIDENT] = loop.annotations[RESIDENT]
         return self.rebuild(loop)
 
     def visit_Allocate(self, stmt: Allocate) -> Stmt:

@@ -15,6 +15,9 @@ from tilewright.tir.transform.bind_threads import map_kernels, thread_extents
 from tilewright.tir.transform.statements import walk, with_fields
 from tilewright.tir.visitor import Rewriter, StmtRewriter, collect
 
+#: Warps whose parts one thread adds up; a block has no more of them.
+_MOST_WARPS = 32
+
 
 def lower_thread_reduction(func: PrimFunc) -> PrimFunc:
     """`func` with every "reduce_threads" attribute as stores to shared memory and steps that halve the number of parts.
@@ -37,6 +40,14 @@ def lower_thread_reduction(func: PrimFunc) -> PrimFunc:
         …
         part[0] = warp_shuffle(part[0], 0, 8)            # of the first thread
         B[i] = part[0]
+
+    Threads of several whole warps leave one part a warp in shared memory, which each of them then adds up:
+
+        …                                                # the tree within a warp of 32
+        if t % 32 == 0:
+            W[t // 32] = part[0]
+        part[0] = W[0]
+        part[0] = part[0] + W[1]                         # and so on: one barrier in all
     """
     warp = func.attrs.get("thread_warp_size", 1)
     return map_kernels(func, lambda kernel: _kernel(kernel, warp))
@@ -94,6 +105,8 @@ def _tree(stmt: AttrStmt, extents: dict[Var, int], warp: int) -> Stmt:
     parts = parts[: len(stmt.target.identity)]
     if 1 < count <= warp and warp % count == 0 and axes == list(extents)[-len(axes) :]:
         return _shuffled(stmt, parts, count)
+    if 1 < warp < count <= warp * _MOST_WARPS and count % warp == 0 and axes == list(extents)[-len(axes) :]:
+        return _by_warps(stmt, parts, warp, (group * count + position, count * groups, count))
     shared = [Buffer(f"{p.name}s", [count * groups], p.dtype, "shared") for p in parts]
     zero = op.const(0)
 
@@ -116,8 +129,30 @@ def _tree(stmt: AttrStmt, extents: dict[Var, int], warp: int) -> Stmt:
     return whole
 
 
-def _shuffled(stmt: AttrStmt, parts: list[Buffer], count: int) -> Stmt:
-    """The tree among `count` neighbouring threads; every one of them has the result in `parts` after it."""
+def _by_warps(stmt: AttrStmt, parts: list[Buffer], warp: int, threads: tuple[Expr, int, int]) -> Stmt:
+    """The tree within each warp, then the warps' parts one after the other by each thread.
+
+    `threads` are this thread's number, how many there are, and how many of these reduce together.
+    """
+    number, total, count = threads
+    zero, first, warps = (op.const(0),), op.floordiv(number, op.const(count)) * (count // warp), count // warp
+    shared = [Buffer(f"{p.name}s", [total // warp], p.dtype, "shared") for p in parts]
+    mine = (op.floordiv(number, op.const(warp)),)
+    leave = seq(*[BufferStore(s, BufferLoad(p, zero), mine) for s, p in zip(shared, parts, strict=True)])
+    read = [BufferStore(p, BufferLoad(s, (first,)), zero) for s, p in zip(shared, parts, strict=True)]
+    rest = [_combine(stmt.target, parts, zero, (first + i,), shared) for i in range(1, warps)]
+    leads = op.eq(op.floormod(number, op.const(warp)), op.const(0))
+    whole = _shuffled(stmt, parts, warp, seq(IfThenElse(leads, leave), *read, *rest, stmt.body))
+    for buffer in reversed(shared):
+        whole = Allocate(buffer, whole)
+    return whole
+
+
+def _shuffled(stmt: AttrStmt, parts: list[Buffer], count: int, after: Stmt | None = None) -> Stmt:
+    """The tree among `count` neighbouring threads; every one of them has the result in `parts` after it.
+
+    Where something comes `after` it, in place of the reduction's own body, only the first thread has.
+    """
     zero = (op.const(0),)
     others = [Buffer(f"{part.name}o", [1], part.dtype, "local") for part in parts]
 
@@ -134,9 +169,10 @@ def _shuffled(stmt: AttrStmt, parts: list[Buffer], count: int) -> Stmt:
     while step:
         steps += [*received("warp_shuffle_down", step), _combine(stmt.target, parts, zero, zero, others)]
         step //= 2
-    steps += received("warp_shuffle", 0)
-    steps += [BufferStore(part, BufferLoad(mine, zero), zero) for part, mine in zip(parts, others, strict=True)]
-    whole = seq(*steps, stmt.body)
+    if after is None:
+        steps += received("warp_shuffle", 0)
+        steps += [BufferStore(part, BufferLoad(mine, zero), zero) for part, mine in zip(parts, others, strict=True)]
+    whole = seq(*steps, after or stmt.body)
     for buffer in reversed(others):
         whole = Allocate(buffer, whole)
     return whole

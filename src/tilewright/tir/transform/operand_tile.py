@@ -7,6 +7,7 @@ chunks of a line are permuted by the line's number, so that eight lines that are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -74,8 +75,7 @@ class TileForm:
 
     def offset(self, line: Expr, chunk: Expr, analyzer: Analyzer) -> Expr:
         """The element in the tile at which a chunk of a line lies."""
-        chunks = self.length // self.chunk
-        moving = min(chunks, 8)  # chunks that change their order
+        moving = math.gcd(self.length // self.chunk, 8)  # neighbouring chunks that change their order
         turn = analyzer.simplify(op.floormod(op.floordiv(line, op.const(8 // moving)), op.const(moving)))
         moved = Call("int32", "bitwise_xor", (chunk, turn)) if moving > 1 else chunk
         return line * self.length + moved * self.chunk

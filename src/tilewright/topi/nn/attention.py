@@ -40,7 +40,8 @@ def attention(
     columns = extents(value)[2]
     masked = _masked(_scores(query, key), mask, scale, causal, columns)
     exponentials, total = _row_softmax(masked)
-    return _normalized(_weighted(exponentials, value, out_layout), total, query.dtype, out_layout)
+    attrs = {"out_layout": out_layout, "scale": scale, "causal": causal}
+    return _normalized(_weighted(exponentials, value, attrs), total, query.dtype, out_layout)
 
 
 def _scores(query: Tensor, key: Tensor) -> Tensor:
@@ -65,7 +66,7 @@ def padded_scores(columns: Any) -> Any:
     return simplified((columns + (step - 1)) // step * step)
 
 
-def _weighted(exponentials: Tensor, value: Tensor, out_layout: str) -> Tensor:
+def _weighted(exponentials: Tensor, value: Tensor, attrs: dict[str, Any]) -> Tensor:
     """exponentials value, [B, H, M, E]."""
     batch, heads, rows, _ = extents(exponentials)
     _, shared, columns, width = extents(value)
@@ -76,7 +77,7 @@ def _weighted(exponentials: Tensor, value: Tensor, out_layout: str) -> Tensor:
         lambda b, h, r, c: te.sum(exponentials(b, h, r, j) * v(b, h // group, j, c), axis=j),
         name="attention",
         tag=tag.ATTENTION,
-        attrs={"out_layout": out_layout},
+        attrs=attrs,
     )
 
 

@@ -1,6 +1,7 @@
 """From the computation of one fused function to its schedule on a device of thread blocks.
 
-A computation with one product has the template of products, whose space is ranked by cost; one with several
+An attention is one kernel; a computation with one product has the template of products, whose space is ranked by
+cost; one with several
 reductions goes by rows or apart; one without is a pass over elements.
 """
 
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright import te
+from tilewright.backend.gpu.schedule.attention import ATTENTION, fits_attention
 from tilewright.backend.gpu.schedule.injective import schedule_injective
 from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.backend.gpu.schedule.product import PRODUCT, fits
@@ -57,6 +59,9 @@ def template_of(outs: list[te.Tensor], target: DeviceTarget) -> tuple[Template, 
     stages = computes(outs)
     if len(outs) != 1 or not all(isinstance(t.op, te.ComputeOp) for t in stages):
         return None
+    attention = fits_attention(outs, target)
+    if attention is not None:
+        return ATTENTION, attention.product
     reductions = [t for t in stages if is_reduction(t)]
     if len(reductions) == 1 and fits_tensor_core(reductions[0], outs[0], target):
         return TENSOR_CORE, reductions[0]

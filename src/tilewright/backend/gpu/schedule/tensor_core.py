@@ -45,7 +45,7 @@ _WITH_COPIES = 80
 def fits_tensor_core(anchor: te.Tensor, out: te.Tensor, target: DeviceTarget) -> bool:
     """True if `out` is an epilogue of `anchor`, a product that tensor cores of `target` compute."""
     factors = factors_of(anchor, out)
-    if factors is None or target.kind != "cuda" or not _has_tensor_cores(target):
+    if factors is None or target.kind != "cuda" or not has_tensor_cores(target):
         return False
     dtype = _dtype_of(factors)
     if dtype is None or anchor.dtype != INSTRUCTIONS[dtype].sums or loops_of(out, anchor, factors) is None:
@@ -55,8 +55,8 @@ def fits_tensor_core(anchor: te.Tensor, out: te.Tensor, target: DeviceTarget) ->
     return rows >= _LEAST_ROWS and columns >= _LEAST_COLUMNS and depth >= _LEAST_DEPTH and alone == [anchor]
 
 
-def _has_tensor_cores(target: DeviceTarget) -> bool:
-    """True from the compute capability on that brought asynchronous copies."""
+def has_tensor_cores(target: DeviceTarget) -> bool:
+    """True from compute capability 8.0 on, which brought asynchronous copies."""
     number = target.arch.removeprefix("sm_").rstrip("af")
     return number.isdigit() and int(number) >= _WITH_COPIES
 

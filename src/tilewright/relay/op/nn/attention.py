@@ -31,7 +31,7 @@ def _attention_type(types: Types, attrs: Attrs) -> Type:
     require(len(types) in (3, 4), f"it takes a query, a key, a value and perhaps a mask, not {len(types)} tensors")
     query, key, value, *masks = tensors(types)
     require_float(query)
-    require_same_dtype(query, key, value, *masks)
+    require_same_dtype(query, key, value)
     for name, given in (("query", query), ("key", key), ("value", value)):
         require(given.ndim == 4, f"the {name} {given.shape} must be [batch, heads, length, depth]")
     batch, heads, rows, depth = query.shape
@@ -42,6 +42,7 @@ def _attention_type(types: Types, attrs: Attrs) -> Type:
     require(same_dim(key.shape[0], batch), f"the query has {batch} batches, the key {key.shape[0]}")
     require(divides(heads, key.shape[1]), f"{heads} query heads cannot share {key.shape[1]} key heads")
     for mask in masks:
+        require_float(mask)
         scores = (batch, heads, rows, key.shape[2])
         fits = mask.ndim == 4 and same_dims(broadcast_shapes(mask.shape, scores), scores)
         require(fits, f"the mask {mask.shape} does not broadcast to the scores {scores}")

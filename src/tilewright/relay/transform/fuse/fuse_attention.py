@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
@@ -23,7 +25,7 @@ from tilewright.relay.ir.type import as_dim
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
 from tilewright.relay.op.views import is_reshape
-from tilewright.relay.transform.simplify.make import is_call, make, reshape, scalar_like
+from tilewright.relay.transform.simplify.make import is_call, make, reshape
 from tilewright.tir.size_hint import size_hint
 
 Users = Mapping[Expr, list[Expr]]
@@ -34,7 +36,10 @@ _ABSORBING = -1e30
 
 @dataclass(frozen=True)
 class _Attention:
-    """The operands of one attention, nodes of the old graph; `hidden` is where(condition, score, fill)'s condition."""
+    """The operands of one attention, nodes of the old graph.
+
+    `views` of queries and keys move their elements, outermost first, where scalar factors were taken out.
+    """
 
     query: Expr
     key: Expr
@@ -44,6 +49,7 @@ class _Attention:
     scale: float
     mask: Expr | None
     fill: float | None
+    views: tuple[tuple[Call, ...], tuple[Call, ...]] = ((), ())
 
 
 def fuse_attention(mod: IRModule, backend: GraphBackend) -> IRModule:
@@ -51,43 +57,65 @@ def fuse_attention(mod: IRModule, backend: GraphBackend) -> IRModule:
     mod = infer_type(mod)
     main = mod["main"]
     nodes = post_order(main.body)
-    users, fewest = consumers(nodes), backend.attention_rows()
+    users = consumers(nodes)
     found: dict[Expr, _Attention] = {}
     done: dict[Expr, Expr] = {}
+    narrow: dict[Expr, Expr] = {}  # results that a cast widens, by the cast
     for node in nodes:
-        attention = _match(node, users, fewest) if is_call(node, "nn.batch_matmul") else None
+        attention = _match(node, users, backend) if is_call(node, "nn.batch_matmul") else None
         if attention is not None:
             found[node] = attention
-            done[node] = reshape(_build(attention, "BHSD", done, node), tensor_type_of(node).shape)
+            made = reshape(_build(attention, "BHSD", done, node), tensor_type_of(node).shape)
+            done[node] = _widened(made, node, narrow)
+            continue
+        within = narrow.get(done[node.args[0]]) if isinstance(node, Call) and is_call(node, "cast") else None
+        if within is not None and tensor_type_of(within).dtype == tensor_type_of(node).dtype:
+            done[node] = within
             continue
         product = _transposed_attention(node, found, users) if is_call(node, "transpose") else None
         if product is not None:
-            done[node] = reshape(_build(found[product], "BSHD", done, product), tensor_type_of(node).shape)
+            made = reshape(_build(found[product], "BSHD", done, product), tensor_type_of(node).shape)
+            done[node] = _widened(made, node, narrow)
             continue
         done[node] = rebuild(node, tuple([done[kid] for kid in children(node)]))
     return infer_type(mod.with_function("main", main.with_body(done[main.body]))) if found else mod
 
 
-def _match(product: Expr, users: Users, fewest: int) -> _Attention | None:
-    """The attention of at least `fewest` rows whose second matrix product is `product`."""
+def _widened(result: Expr, node: Expr, narrow: dict[Expr, Expr]) -> Expr:
+    """An attention's result in the type of `node`, whose sums the graph may keep wider than its operands."""
+    dtype = tensor_type_of(node).dtype
+    if tensor_type_of(result).dtype == dtype:
+        return result
+    made = make("cast", result, dtype=str(dtype))
+    narrow[made] = result
+    return made
+
+
+def _match(product: Expr, users: Users, backend: GraphBackend) -> _Attention | None:
+    """The attention, of sizes that `backend` has a kernel for, whose second matrix product is `product`."""
     assert isinstance(product, Call)
-    if product.attrs["transpose_a"] or product.attrs["transpose_b"] or product.attrs["out_dtype"]:
+    if product.attrs["transpose_a"] or product.attrs["transpose_b"]:
         return None
     if any(tensor_type_of(arg).has_any for arg in product.args):
         return None
     weights = _through_reshapes(product.args[0], users)
     rows, columns = tensor_type_of(product.args[0]).shape[-2:]
-    if weights is None or not is_call(weights, "nn.softmax") or size_hint(rows) < fewest:
+    if weights is None or not is_call(weights, "nn.softmax"):
         return None
     assert isinstance(weights, Call)
     shape = tensor_type_of(weights).shape
     if weights.attrs["axis"] % len(shape) != len(shape) - 1 or shape[-2:] != (rows, columns) or len(shape) > 4:
         return None
-    return _match_scores(weights, product.args[1], users)
+    found = _match_scores(weights, product.args[1], users)
+    if found is None:
+        return None
+    depth, width = (int(tensor_type_of(operand).shape[2]) for operand in (found.query, found.value))
+    fuses = backend.fuses_attention(size_hint(rows), depth, width, str(tensor_type_of(found.query).dtype))
+    return found if fuses else None
 
 
 def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None:
-    """Walks from the softmax back to the product of queries and keys, over scale, mask and reshapes."""
+    """Walks from the softmax back to the product of queries and keys, over scale, mask, reshapes and casts."""
     shape = tensor_type_of(softmax).shape
     batch, count = (1, 1, *shape[:-2])[-2:]
     heads = (batch, count)
@@ -98,7 +126,7 @@ def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None
         if len(users[node]) != 1 or not isinstance(node, Call):
             return None
         factor = _scalar_factor(node)
-        if is_reshape(node):
+        if is_reshape(node) or _is_float_cast(node):
             if tensor_type_of(node).shape[-2:] != rows or tensor_type_of(node.args[0]).shape[-2:] != rows:
                 return None
             node = node.args[0]
@@ -112,10 +140,11 @@ def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None
             node, mask, fill = split
         else:
             return None
-    if len(users[node]) != 1 or not isinstance(node, Call) or node.attrs["transpose_a"] or node.attrs["out_dtype"]:
+    if len(users[node]) != 1 or not isinstance(node, Call) or node.attrs["transpose_a"]:
         return None
     batches = as_dim(heads[0] * heads[1])
-    if any(tensor_type_of(operand).shape[0] != batches for operand in (*node.args, value)):
+    types = [tensor_type_of(operand) for operand in (*node.args, value)]
+    if any(one.shape[0] != batches or one.dtype != types[0].dtype for one in types) or not types[0].dtype.is_float:
         return None
     query, key = node.args
     depths = [tensor_type_of(operand).shape[2] for operand in (query, value)]
@@ -123,13 +152,36 @@ def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None
         heads = (heads[1], 1)  # heads of a symbolic batch, which are not distinguished
     if not all(isinstance(size, int) for size in (heads[1], *depths)):
         return None
-    return _Attention(query, key, value, not node.attrs["transpose_b"], heads, scale, mask, fill)
+    (query, of_query, factors), (key, of_key, others) = _without_factors(query), _without_factors(key)
+    return _Attention(query, key, value, not node.attrs["transpose_b"], heads, scale * factors * others, mask, fill,
+                      (of_query, of_key))  # fmt: skip
+
+
+def _without_factors(node: Expr) -> tuple[Expr, tuple[Call, ...], float]:
+    """What a stack of matrices is a multiple of by scalars, the calls that move its elements, and the multiple."""
+    start, views, factor = node, list[Call](), 1.0
+    while isinstance(node, Call):
+        found = _scalar_factor(node)
+        if found is not None:
+            node, start, factor = found[0], found[0], factor * found[1]
+            kept = tuple(views)
+        elif is_reshape(node) or is_call(node, "transpose"):
+            views.append(node)
+            node = node.args[0]
+        else:
+            break
+    return (start, (), 1.0) if factor == 1.0 else (start, kept, factor)
+
+
+def _is_float_cast(node: Call) -> bool:
+    """True for a change of precision."""
+    return is_call(node, "cast") and all(tensor_type_of(x).dtype.is_float for x in (node, node.args[0]))
 
 
 def _through_reshapes(node: Expr, users: Users) -> Expr | None:
-    """The node behind reshapes, each used once; None where something else reads it too."""
+    """The node behind reshapes and casts, each used once; None where something else reads it too."""
     while len(users[node]) == 1:
-        if not isinstance(node, Call) or not is_reshape(node):
+        if not isinstance(node, Call) or not (is_reshape(node) or _is_float_cast(node)):
             return node
         node = node.args[0]
     return None
@@ -172,7 +224,7 @@ def _reaches_product(node: Expr) -> bool:
         factor = _scalar_factor(node)
         if factor is not None:
             node = factor[0]
-        elif is_reshape(node):
+        elif is_reshape(node) or _is_float_cast(node):
             node = node.args[0]
         else:
             return False
@@ -182,28 +234,34 @@ def _reaches_product(node: Expr) -> bool:
 def _build(attention: _Attention, out_layout: str, done: Mapping[Expr, Expr], product: Expr) -> Expr:
     """The call of `nn.attention` on the rebuilt operands."""
 
-    def heads_apart(stack: Expr) -> Expr:
-        shape = (*attention.heads, *tensor_type_of(stack).shape[1:])
-        return reshape(stack, shape)
+    def moved(stack: Expr, views: tuple[Call, ...] = ()) -> Expr:
+        made = done[stack]
+        for view in reversed(views):
+            made = rebuild(view, (made,))
+        return made
 
-    key = done[attention.key]
+    def stacked(matrices: Expr) -> Expr:
+        return reshape(matrices, (*attention.heads, *tensor_type_of(matrices).shape[1:]))
+
+    query, key = (moved(*one) for one in zip((attention.query, attention.key), attention.views, strict=True))
     if attention.transposed_key:
         key = make("transpose", key, axes=(0, 2, 1))
-    operands = [heads_apart(done[attention.query]), heads_apart(key), heads_apart(done[attention.value])]
+    operands = [stacked(query), stacked(key), stacked(done[attention.value])]
     if attention.mask is not None:
-        operands.append(_mask(done[attention.mask], attention.fill, operands[0]))
+        operands.append(_mask(done[attention.mask], attention.fill))
     span = product.span if isinstance(product, Call) else ""
     attrs = {"scale": attention.scale, "causal": False, "out_layout": out_layout}
     return make("nn.attention", *operands, span=span, **attrs)
 
 
-def _mask(mask: Expr, fill: float | None, like: Expr) -> Expr:
+def _mask(mask: Expr, fill: float | None) -> Expr:
     """The mask as a tensor of four dimensions to add to the scores."""
     given = tensor_type_of(mask).shape
     mask = reshape(mask, (*(1,) * (4 - len(given)), *given))
     if fill is None:
         return mask
-    return make("where", mask, scalar_like(0.0, like), scalar_like(fill, like))
+    shown, hidden = (Constant(np.asarray(x, "float32")) for x in (0.0, fill))
+    return make("where", mask, shown, hidden)
 
 
 def _transposed_attention(node: Expr, found: Mapping[Expr, _Attention], users: Users) -> Expr | None:
