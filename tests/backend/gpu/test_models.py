@@ -102,6 +102,32 @@ def test_attention_softmax_and_normalization(target: str) -> None:
     check(net, normal(1, 20, 32), target=target)
 
 
+@pytest.mark.parametrize(("dtype", "zero"), [("int8", -3), ("uint8", 7)])
+def test_convolutions_of_bytes_are_exact_on_tensor_cores(dtype: str, zero: int) -> None:
+    """With padding that stands for zero, a bias and the result as bytes again, in one kernel."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    image = RNG.integers(low, high + 1, (1, 16, 6, 6)).astype(dtype)
+    kernel = relay.const(RNG.integers(-127, 128, (24, 16, 3, 3)).astype("int8"))
+    scales = relay.const(np.float32(0.1)), relay.const((RNG.random(24) / 100).astype("float32"))
+
+    def net(x: Expr) -> Expr:
+        sums = relay.qnn.conv2d(x, kernel, zero, 0, *scales, padding=(1, 1))
+        sums = relay.nn.bias_add(sums, relay.const(RNG.integers(-99, 99, 24).astype("int32")))
+        step = relay.const((RNG.random(24) / 1000).astype("float32"))
+        return relay.qnn.requantize(sums, step, relay.const(np.int32(0)), 0.5, 1, axis=1, out_dtype="int8")
+
+    mod = module(net, image)
+    model = tw.compile(mod, target=EMULATED, cache=False)
+    np.testing.assert_array_equal(model(image), tw.compile(mod, cache=False)(image))
+    assert "tensor_core" in {call.choice.get("template") for call in model.manifest.kernels}
+
+
+def test_long_rows_are_added_up_by_warps() -> None:
+    """Shuffles within warps, then one part of each: as exact as sums of single threads."""
+    model = check(lambda x: relay.nn.layer_norm(x, weights(768), weights(768)), normal(3, 768))
+    assert len(model.manifest.kernels) == 1
+
+
 @pytest.mark.parametrize("target", _targets())
 def test_loops_written_by_hand_become_threads(target: str) -> None:
     rows, where = normal(5, 70), RNG.integers(0, 5, (3, 70)).astype("int32")
