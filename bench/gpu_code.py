@@ -1,4 +1,4 @@
-"""What the vendor's assembler makes of a network's kernels: registers, spills, tensor cores, copies, occupancy.
+"""The kernels of a network as the vendor's assembler makes them: registers, spills, tensor cores, copies, occupancy.
 
     python bench/gpu_code.py MODEL.onnx [--dtypes float32,float16,int8] [--archs sm_80,sm_90a,sm_100a]
                              [--json FILE] [--quiet]

@@ -14,6 +14,7 @@ import tilewright as tw
 from tilewright import relay
 from tilewright.errors import TargetError
 from tilewright.relay.ir.expr import Expr
+from tilewright.relay.op import qnn
 
 RNG = np.random.default_rng(0)
 EMULATED = "cuda -emulate=1"
@@ -111,10 +112,10 @@ def test_convolutions_of_bytes_are_exact_on_tensor_cores(dtype: str, zero: int) 
     scales = relay.const(np.float32(0.1)), relay.const((RNG.random(24) / 100).astype("float32"))
 
     def net(x: Expr) -> Expr:
-        sums = relay.qnn.conv2d(x, kernel, zero, 0, *scales, padding=(1, 1))
+        sums = qnn.conv2d(x, kernel, zero, 0, *scales, padding=(1, 1))
         sums = relay.nn.bias_add(sums, relay.const(RNG.integers(-99, 99, 24).astype("int32")))
         step = relay.const((RNG.random(24) / 1000).astype("float32"))
-        return relay.qnn.requantize(sums, step, relay.const(np.int32(0)), 0.5, 1, axis=1, out_dtype="int8")
+        return qnn.requantize(sums, step, relay.const(np.int32(0)), 0.5, 1, axis=1, out_dtype="int8")
 
     mod = module(net, image)
     model = tw.compile(mod, target=EMULATED, cache=False)

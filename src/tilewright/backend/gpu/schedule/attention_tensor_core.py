@@ -429,7 +429,7 @@ class TensorCoreAttention:
         return made[name]
 
     def _leave(self) -> Stmt:
-        """What each warp has of its rows, to shared memory."""
+        """The stores of the sums that each warp has of its rows to shared memory."""
         tiling, widths = self.tiling, padded(self.problem.width) // COLUMNS
         row, half, wide = Var("row"), Var("half"), Var("wide")
         which = row * 2 + half

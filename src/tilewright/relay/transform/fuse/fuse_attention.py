@@ -158,7 +158,7 @@ def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None
 
 
 def _without_factors(node: Expr) -> tuple[Expr, tuple[Call, ...], float]:
-    """What a stack of matrices is a multiple of by scalars, the calls that move its elements, and the multiple."""
+    """The matrices that a stack is a multiple of by scalars, the calls that move their elements, and the multiple."""
     start, views, factor = node, list[Call](), 1.0
     while isinstance(node, Call):
         found = _scalar_factor(node)
