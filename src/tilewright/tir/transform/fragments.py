@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.tir import op
-from tilewright.tir.expr import BufferLoad, Expr
+from tilewright.tir.expr import Expr
 from tilewright.tir.stmt import Stmt
 from tilewright.tir.tensor_core import effect
 from tilewright.tir.transform.operand_tile import TileCopy
@@ -13,7 +13,7 @@ LOADED = 16
 
 
 def load_fragments(
-    copy: TileCopy, is_right: bool, lane: Expr, start: Expr, inner: Expr, slot: Expr, registers: BufferLoad
+    copy: TileCopy, is_right: bool, lane: Expr, start: Expr, inner: Expr, slot: Expr, registers: Expr
 ) -> Stmt:
     """Sixteen rows from `start` on, at the instruction number `inner` along the depth, to four `registers`.
 

@@ -8,6 +8,8 @@ The online softmax is no schedule of the computation's stages, so that loops wri
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilewright import te
 from tilewright.backend.gpu.schedule.attention_cost import (
     AttentionWorkload,
@@ -79,6 +81,7 @@ def schedule_attention(s: te.Schedule, anchor: te.Tensor, out: te.Tensor, target
 def _loops(problem: Problem, facts: AttentionWorkload, target: DeviceTarget, config: Config) -> Stmt:
     """The kernels of a configuration."""
     kernel: TensorCoreAttention | PlainAttention
+    exponential: Callable[[Expr], Expr]
     if on_cores(config):
         tiling = tensor_core_tiling(config, facts, machine_of(target))
         parts = _parts(problem, config["parts"], tiling.stack)

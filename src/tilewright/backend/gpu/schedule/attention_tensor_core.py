@@ -349,7 +349,8 @@ class TensorCoreAttention:
         tiling, columns, widths = self.tiling, self.tiling.keys // COLUMNS, padded(self.problem.width) // COLUMNS
         row, half, column, pair, wide = (Var(name) for name in ("row", "half", "column", "pair", "wide"))
         which = row * 2 + half
-        score = self.scores[(row * columns + column) * 4 + half * 2 + pair]
+        at_score = (row * columns + column) * 4 + half * 2 + pair
+        score = self.scores[at_score]
         top, base, ratio = (Buffer(name, [1], "float32", "local") for name in ("top", "base", "ratio"))
         factor, nought = op.const(self.factor, "float32"), (op.const(0),)
         scaled = self.scaled_first
@@ -369,7 +370,7 @@ class TensorCoreAttention:
             BufferStore(self.totals, self.totals[which] * ratio[0], (which,)),
             over_scores(
                 seq(
-                    BufferStore(self.scores, _exp2(exponent), score.indices),
+                    BufferStore(self.scores, _exp2(exponent), (at_score,)),
                     BufferStore(self.totals, self.totals[which] + score, (which,)),
                 )
             ),
