@@ -168,6 +168,31 @@ def test_types_of_less_than_a_byte_and_float8_are_bytes(target: str) -> None:
         np.testing.assert_array_equal(one.view("uint8"), other.view("uint8"))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64"])
+def test_integers_of_any_width_in_wgsl(dtype: str) -> None:
+    """Packed into words, or two words each; they wrap as wide as they are."""
+    wgpu = pytest.importorskip("wgpu", reason="no WebGPU: pip install 'tilewright[webgpu]'")
+    if wgpu.gpu.request_adapter_sync() is None:
+        pytest.skip("no WebGPU adapter; install lavapipe (apt install mesa-vulkan-drivers)")
+    x, y = (RNG.integers(1, 120, (3, 7)).astype(dtype) for _ in range(2))
+
+    def net(a: Expr, b: Expr) -> Expr:
+        shifted = relay.left_shift(a, relay.const(np.array(3, dtype)))
+        results = [relay.multiply(a, b), relay.floor_divide(a, b), relay.bitwise_not(a), shifted, relay.greater(a, b)]
+        return relay.Tuple([*results, *(relay.cast(value, "float32") for value in results)])
+
+    check(net, x, y, target="webgpu", tolerance=0.0)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+def test_bits_above_a_narrow_integer_are_cut(dtype: str) -> None:
+    def net(a: Expr) -> Expr:
+        shifted = relay.left_shift(a, relay.const(np.array(5, dtype)))
+        return relay.Tuple([relay.cast(relay.bitwise_not(a), "float32"), relay.cast(shifted, "float32")])
+
+    check(net, np.arange(1, 120, dtype=dtype), tolerance=0.0)
+
+
 @pytest.mark.parametrize("shape", [(3, 1000), (3000, 3), (1, 7), (40, 33, 5)])
 def test_reductions_of_few_and_many_terms(shape: tuple[int, ...]) -> None:
     def net(x: Expr) -> Expr:

@@ -17,7 +17,7 @@ TARGETS = ["opencl", "cuda -emulate=1", "metal -emulate=1", "vulkan", "webgpu"]
 
 ELEMENTS = ("float16", "int8", "int64", "float64", "bool")
 #: Element types that a language does not have in memory; that they are refused is tested below.
-MISSING = {("webgpu", t) for t in ELEMENTS} | {("metal -emulate=1", "float64")}
+MISSING = {("webgpu", "float64"), ("metal -emulate=1", "float64")}
 
 
 def random(*shape: int) -> np.ndarray:
@@ -133,7 +133,7 @@ def test_element_types_that_a_language_lacks(target, dtype):
     b = te.compute((40,), lambda i: a(39 - i), name="B")
     s = te.create_schedule(b.op)
     s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
-    with pytest.raises(UnsupportedError, match=f"(WGSL|Metal) code (cannot take|has no type for).*{dtype}"):
+    with pytest.raises(UnsupportedError, match=f"(WGSL|Metal) code has no type for.*{dtype}"):
         emit_device([te.lower(s, [a, b])], Target(target))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.runtime.gpu.programs import SOURCES, opened, scale, scale_kernel
-from tilewright.errors import EnvironmentError_, InternalError
+from tilewright.errors import EnvironmentError_, InternalError, UnsupportedError
 from tilewright.runtime.gpu.api import Launch
 from tilewright.runtime.gpu.webgpu import WebGPUDevice
 
@@ -40,6 +40,15 @@ def test_too_large_an_array(device: WebGPUDevice, monkeypatch: pytest.MonkeyPatc
     device.record([scale(kernel, device.view(whole, 0, 400), part, 2)]).run()  # parts of a large one serve
     with pytest.raises(EnvironmentError_, match=r"kernel scale, an array of 8,192 bytes.*max-storage-buffer-bind"):
         device.record([scale(kernel, whole, part, 2)])
+
+
+def test_integers_that_do_not_fit_32_bits(device: WebGPUDevice) -> None:
+    buffer = device.allocate(16)
+    for array in (np.array([0, -(2**31)]), np.array([2**32 - 1, 0], np.uint64)):
+        device.write(buffer, array)
+    for array in (np.array([0, 2**31]), np.array([2**32, 0], np.uint64)):
+        with pytest.raises(UnsupportedError, match=rf"computes u?int64 in 32 bits, which {array.max()} does not fit"):
+            device.write(buffer, array)
 
 
 def test_too_many_blocks(device: WebGPUDevice) -> None:

@@ -19,18 +19,24 @@ class Dialect:
     """The spellings of one language. Templates are filled by `str.format`.
 
     `types` maps element types to their names in registers, `memory_types` those that are spelled differently in
-    memory. `functions` maps (intrinsic, element type) to a function's name. `conversions` maps (from, to) to the
-    function that converts where a cast does not. `threads` maps thread axes, and the intrinsics `worker_id` and
-    `num_workers`, to expressions. `barriers` maps a storage scope to the statement that orders its accesses among the
-    threads of a block. `effects` maps calls that are statements of this language alone to what writes them, given the
-    builder and the call; `arrays` maps storage scopes of this language alone to what declares a buffer.
-    `unroll` asks the compiler to write out the loop that follows, with a
+    memory; `loads` has the element at an {index} of a kernel's array {name} where that is no element of the language,
+    and `stores` the lines that write a {value} to it. `narrow` cuts the low bits of a type from a {value} of the type
+    that stands for it, where a cast does not. `functions` maps (intrinsic, element type) to a function's name.
+    `conversions` maps (from, to) to the function that converts where a cast does not. `threads` maps thread axes, and
+    the intrinsics `worker_id` and `num_workers`, to expressions. `barriers` maps a storage scope to the statement that
+    orders its accesses among the threads of a block. `effects` maps calls that are statements of this language alone to
+    what writes them, given the builder and the call; `arrays` maps storage scopes of this language alone to what
+    declares a buffer. `shift` is the text of a shift. `unroll` asks the compiler to write out the loop that follows,
+    with a
     1 behind it to leave it as it is. `position` tells a compiler of what line of which file the next line was made.
     """
 
     name: str
     types: Mapping[str, str]
     memory_types: Mapping[str, str] = field(default_factory=dict)
+    loads: Mapping[str, str] = field(default_factory=dict)
+    stores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    narrow: Mapping[str, str] = field(default_factory=dict)
     functions: Mapping[tuple[str, str], str]
     conversions: Mapping[tuple[str, str], str] = field(default_factory=dict)
     literal: Callable[[DType, float | int], str]
@@ -45,6 +51,7 @@ class Dialect:
     loop: str = "for ({type} {name} = {first}; {name} < {end}; {name} += 1) {{"
     unroll: str = ""
     loop_forever: str = "while (true) {"
+    shift: str = "({value} {symbol} {count})"
     reinterpret: str = ""
     fail: str = ""
     call_function: str = ""
@@ -61,16 +68,26 @@ class Dialect:
         """The name of the type of an array's elements. Raises UnsupportedError where the language has none."""
         return self._spelled(dtype, {**self.types, **self.memory_types})
 
+    def converted(self, dtype: DType, value: str) -> str:
+        """A number cast to `dtype`, of its bits alone."""
+        text = self.cast.format(type=self.type_name(dtype), value=value)
+        return self.narrow[entry(dtype)].format(value=text) if entry(dtype) in self.narrow else text
+
     def constant_line(self, type_: str, name: str, value: str) -> str:
         """The line that names a value. Of an address it is the address that does not change, not what lies there."""
         text = "{type} const {name} = {value};" if type_.endswith("*") else self.constant
         return text.format(type=type_, name=name, value=value)
 
     def _spelled(self, dtype: DType, table: Mapping[str, str]) -> str:
-        found = table.get("uint8" if dtype.is_narrow else str(dtype))  # a byte, which is moved and reinterpreted
+        found = table.get(entry(dtype))
         if found is None:
             raise UnsupportedError(f"{self.name} code has no type for {dtype}; cast to one of: {', '.join(self.types)}")
         return found
+
+
+def entry(dtype: DType) -> str:
+    """The name of a type in the tables of a dialect: what takes less than a byte is one, moved and reinterpreted."""
+    return "uint8" if dtype.is_narrow else str(dtype)
 
 
 def float_names(names: str, dtypes: Mapping[str, str]) -> dict[tuple[str, str], str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.codegen.source.builder import SourceBuilder
+from tilewright.codegen.source.dialect import entry
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.support.dtype import DType
 from tilewright.tir import expr as e
@@ -47,10 +48,14 @@ def _wrapped(symbol: str) -> Callable[[SourceBuilder, Any], str]:
 
     def emit(b: SourceBuilder, x: Any) -> str:
         text = f"({b.value(x.a)} {symbol} {b.value(x.b)})"
-        narrow = x.dtype.code in ("int", "uint") and x.dtype.bits < 32
-        return b.dialect.cast.format(type=b.dialect.type_name(x.dtype), value=text) if narrow else text
+        return _cut_back(b, x, text)
 
     return emit
+
+
+def _cut_back(b: SourceBuilder, x: Expr, text: str) -> str:
+    """The integer `text`, whose type the language may have widened, in that of `x`."""
+    return b.dialect.converted(x.dtype, text) if x.dtype.is_int and x.dtype.bits < 32 else text
 
 
 def _divided(symbol: str, floored: bool) -> Callable[[SourceBuilder, Any], str]:
@@ -76,7 +81,7 @@ def _extreme(symbol: str) -> Callable[[SourceBuilder, Any], str]:
     """min and max by comparison, which yields the operand compared to where either is NaN; a NaN wins."""
 
     def emit(b: SourceBuilder, x: Any) -> str:
-        one, other = _atom(b, x.a), _atom(b, x.b)
+        one, other = atom(b, x.a), atom(b, x.b)
         condition = f"{one} {symbol} {other}"
         if x.dtype.is_float and not never_nan(x.a):
             if never_nan(x.b):
@@ -89,7 +94,7 @@ def _extreme(symbol: str) -> Callable[[SourceBuilder, Any], str]:
     return emit
 
 
-def _atom(b: SourceBuilder, x: Expr) -> str:
+def atom(b: SourceBuilder, x: Expr) -> str:
     """The text of `x`, as a name or number, because it will be written twice."""
     text = b.value(x)
     simple = isinstance(x, e.IntImm | e.FloatImm) or text.replace("_", "").isalnum()
@@ -107,7 +112,7 @@ def _cast(b: SourceBuilder, x: e.Cast) -> str:
     function = d.conversions.get((str(x.value.dtype), str(x.dtype)))
     if function is not None:
         return f"{function}({value})"
-    return d.cast.format(type=d.type_name(x.dtype), value=value)
+    return d.converted(x.dtype, value)
 
 
 def _select(b: SourceBuilder, x: e.Select) -> str:
@@ -123,8 +128,10 @@ def _let(b: SourceBuilder, x: e.Let) -> str:
 
 
 def _load(b: SourceBuilder, x: e.BufferLoad) -> str:
-    text = f"{b.name(x.buffer)}[{b.value(flat_index(x.buffer, x.indices))}]"
-    return from_memory(b, x.dtype, text)
+    index = flat_index(x.buffer, x.indices)
+    if x.buffer.scope == "global" and entry(x.dtype) in b.dialect.loads:
+        return b.dialect.loads[entry(x.dtype)].format(name=b.name(x.buffer), index=atom(b, index))
+    return from_memory(b, x.dtype, f"{b.name(x.buffer)}[{b.value(index)}]")
 
 
 def from_memory(b: SourceBuilder, dtype: Any, text: str) -> str:
@@ -179,15 +186,24 @@ def _bits(symbol: str) -> Callable[[SourceBuilder, Call], str]:
     return lambda b, x: f"({b.value(x.args[0])} {symbol} {b.value(x.args[1])})"
 
 
+def _shift(symbol: str) -> Callable[[SourceBuilder, Call], str]:
+    def emit(b: SourceBuilder, x: Call) -> str:
+        value, count = (b.value(arg) for arg in x.args)
+        return _cut_back(b, x, b.dialect.shift.format(value=value, symbol=symbol, count=count))
+
+    return emit
+
+
 def _bitwise_not(b: SourceBuilder, x: Call) -> str:
-    return f"({'!' if x.dtype.is_bool else '~'}{b.value(x.args[0])})"
+    value = b.value(x.args[0])
+    return f"(!{value})" if x.dtype.is_bool else _cut_back(b, x, f"(~{value})")
 
 
 def _reinterpret(b: SourceBuilder, x: Call) -> str:
     if b.dialect.type_name(x.dtype) == b.dialect.type_name(x.args[0].dtype):
         return b.value(x.args[0])
     if {x.dtype.code, x.args[0].dtype.code} <= {"int", "uint"}:
-        return b.dialect.cast.format(type=b.dialect.type_name(x.dtype), value=b.value(x.args[0]))
+        return b.dialect.converted(x.dtype, b.value(x.args[0]))
     if not b.dialect.reinterpret:
         raise UnsupportedError(f"{b.dialect.name} code cannot reinterpret {x.args[0].dtype} as {x.dtype}")
     source, target = b.dialect.type_name(x.args[0].dtype), b.dialect.type_name(x.dtype)
@@ -219,7 +235,7 @@ def _classify(text: str) -> Callable[[SourceBuilder, Call], str]:
     """isnan and its like by comparison, which every language has."""
 
     def emit(b: SourceBuilder, x: Call) -> str:
-        return text.format(_atom(b, x.args[0]), b.dialect.literal(x.args[0].dtype, math.inf))
+        return text.format(atom(b, x.args[0]), b.dialect.literal(x.args[0].dtype, math.inf))
 
     return emit
 
@@ -230,8 +246,8 @@ _CALLS: dict[str, Callable[[SourceBuilder, Call], str]] = {
     "bitwise_and": _bits("&"),
     "bitwise_or": _bits("|"),
     "bitwise_xor": _bits("^"),
-    "shift_left": _bits("<<"),
-    "shift_right": _bits(">>"),
+    "shift_left": _shift("<<"),
+    "shift_right": _shift(">>"),
     "bitwise_not": _bitwise_not,
     "reinterpret": _reinterpret,
     "call_extern": _extern,

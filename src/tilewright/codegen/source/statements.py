@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.codegen.source.builder import SourceBuilder
-from tilewright.codegen.source.expressions import flat_index, to_memory
+from tilewright.codegen.source.dialect import entry
+from tilewright.codegen.source.expressions import atom, flat_index, to_memory
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.support.recursion import nested
 from tilewright.tir import stmt as s
@@ -36,6 +37,11 @@ def _store(b: SourceBuilder, stmt: s.BufferStore) -> None:
             "are not supported; tensorize the stage with an intrinsic of te.wmma"
         )
     b.statement(stmt.value, index)
+    if stmt.buffer.scope == "global" and entry(stmt.value.dtype) in b.dialect.stores:
+        parts = {"name": b.name(stmt.buffer), "index": atom(b, index), "value": atom(b, stmt.value)}
+        for line in b.dialect.stores[entry(stmt.value.dtype)]:
+            b.line(line.format(**parts))
+        return
     value = to_memory(b, stmt.value.dtype, b.value(stmt.value))
     b.line(f"{b.name(stmt.buffer)}[{b.value(index)}] = {value};")
 

@@ -1,16 +1,22 @@
 """WGSL, the language of WebGPU: one entry point per kernel (W3C, WebGPU Shading Language).
 
 Scalars come in one uniform structure a kernel, in the order of its parameters. The language has 32-bit numbers only,
-and no constant that is infinite: those are read from variables.
+and no constant that is infinite: those are read from variables. Elements of 8 and 16 bits lie in memory as they do
+elsewhere, several in a word, of which a thread changes its own bits by atomic operations. Integers of 64 bits lie in
+two words, of which the low one is computed with: the host refuses inputs that need more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tilewright.codegen.source.builder import SourceBuilder
-from tilewright.codegen.source.dialect import Dialect, float_names
+from tilewright.codegen.source.dialect import Dialect, entry, float_names
 from tilewright.codegen.source.gpu import NATIVE, Language
+from tilewright.codegen.source.half import CONVERSIONS
 from tilewright.codegen.source.literals import c_literal
 from tilewright.errors import UnsupportedError
+from tilewright.support.dtype import DType
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.transform.split_host_device import Launch
 
@@ -20,15 +26,54 @@ _MATH = (
 )
 # In parentheses: `a < bitcast<f32>(b)` reads as a template of `a`.
 _INFINITY, _NAN = "(bitcast<f32>(tilewright_infinity))", "(bitcast<f32>(tilewright_nan))"
-_STORED = ("int32", "uint32", "float32")
+_INTEGERS = {f"{code}{bits}": (f"{code}32", bits) for code in ("int", "uint") for bits in (8, 16, 64)}
+#: The bits of elements that share a word.
+_PACKED = {"bool": 8, "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "float16": 16, "bfloat16": 16}
+_TYPES = {"int32": "i32", "uint32": "u32"}
+#: The types of scalar parameters.
+_SCALARS = ("int32", "uint32", "float32", "int64", "uint64")
+
+
+def _loads(dtype: str, bits: int) -> str:
+    """An element of a word."""
+    last, word = 32 // bits - 1, f"atomicLoad(&{{name}}[{{index}} / {32 // bits}])"
+    kind = "i32" if dtype.startswith("int") else "u32"
+    element = f"extractBits({kind}({word}), u32(({{index}} & {last}) * {bits}), {bits}u)"
+    return f"({element} != 0u)" if dtype == "bool" else element
+
+
+def _stores(dtype: str, bits: int) -> tuple[str, ...]:
+    """The other elements of the word stay what they are, whoever writes them at the same time."""
+    word, shift = f"&{{name}}[{{index}} / {32 // bits}]", f"u32(({{index}} & {32 // bits - 1}) * {bits})"
+    mask = f"{(1 << bits) - 1}u"
+    return f"atomicAnd({word}, ~({mask} << {shift}));", f"atomicOr({word}, (u32({{value}}) & {mask}) << {shift});"
+
+
+def _literal(dtype: DType, value: float | int) -> str:
+    """A constant; of integers of 64 bits those that fit 32, and the limits as the limits of these."""
+    wide, bits = _INTEGERS.get(str(dtype), (str(dtype), 0))
+    if bits == 64:
+        low, high = DType(wide).limits()
+        if not low <= value <= high and value not in dtype.limits():
+            raise UnsupportedError(f"WGSL code computes {dtype} in 32 bits, which {value} does not fit")
+        value = min(max(int(value), low), high)
+    return c_literal(DType(wide), value, _INFINITY, _NAN)
 
 
 WGSL = Dialect(
     name="WGSL",
-    types={"bool": "bool", "int32": "i32", "uint32": "u32", "float32": "f32"},
+    types={"bool": "bool", **_TYPES, "float32": "f32", "float16": "u32", "bfloat16": "u32",
+           **{dtype: _TYPES[wide] for dtype, (wide, _) in _INTEGERS.items()}},
+    loads={**{dtype: _loads(dtype, bits) for dtype, bits in _PACKED.items()},
+           "int64": "{name}[2 * {index}]", "uint64": "{name}[2 * {index}]"},
+    stores={**{dtype: _stores(dtype, bits) for dtype, bits in _PACKED.items()},
+            "int64": ("{name}[2 * {index}] = {value};", "{name}[2 * {index} + 1] = {value} >> 31u;"),
+            "uint64": ("{name}[2 * {index}] = {value};", "{name}[2 * {index} + 1] = 0u;")},
+    narrow={dtype: f"extractBits({{value}}, 0u, {bits}u)" for dtype, (_, bits) in _INTEGERS.items() if bits < 32},
+    conversions=CONVERSIONS,
     functions={**float_names(_MATH, {"float32": ""}), ("popcount", "int32"): "countOneBits",
                ("clz", "int32"): "countLeadingZeros", ("fmod", "float32"): "tilewright_fmod"},
-    literal=lambda dtype, value: c_literal(dtype, value, _INFINITY, _NAN),
+    literal=_literal,
     threads={f"{kind}.{axis}": f"i32({kind}.{axis})" for kind in ("blockIdx", "threadIdx") for axis in "xyz"},
     barriers={"shared": "workgroupBarrier();"},
     scopes={"local": "var", "shared": "var<workgroup>"},
@@ -39,12 +84,13 @@ WGSL = Dialect(
     array="{scope} {name}: array<{type}, {size}>;",
     loop="for (var {name}: {type} = {first}; {name} < {end}; {name} += 1) {{",
     loop_forever="loop {",
+    shift="({value} {symbol} u32({count}))",
     reinterpret="bitcast<{target}>({value})",
     pointers=False,
     position="// {file}:{line}",
 )  # fmt: skip
 
-_PRELUDE = """\
+_BASE = """\
 fn tilewright_log10(x: f32) -> f32 { return log(x) * 0.4342944819032518; }
 var<private> tilewright_infinity: u32 = 0x7f800000u;
 var<private> tilewright_nan: u32 = 0x7fc00000u;
@@ -60,22 +106,65 @@ fn tilewright_floordiv_int32(a: i32, b: i32) -> i32 {
 fn tilewright_floormod_int32(a: i32, b: i32) -> i32 {
   let r: i32 = a % b;
   return select(r, r + b, r != 0 && ((r < 0) != (b < 0)));
+}
+fn tilewright_from_half(h: u32) -> f32 {
+  let sign: u32 = (h & 0x8000u) << 16u;
+  let magnitude: u32 = h & 0x7fffu;
+  if (magnitude >= 0x7c00u) { return bitcast<f32>(sign | 0x7f800000u | (magnitude << 13u)); }
+  if (magnitude >= 0x0400u) { return bitcast<f32>(sign | ((magnitude << 13u) + 0x38000000u)); }
+  return bitcast<f32>(bitcast<u32>(f32(magnitude) * 5.9604644775390625e-8f) | sign);
+}
+fn tilewright_to_half(f: f32) -> u32 {
+  let bits: u32 = bitcast<u32>(f);
+  let sign: u32 = (bits >> 16u) & 0x8000u;
+  let magnitude: u32 = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) { return sign | 0x7e00u | ((magnitude >> 13u) & 0x1ffu); }
+  if (magnitude >= 0x477ff000u) { return sign | 0x7c00u; }
+  if (magnitude >= 0x38800000u) {
+    return sign | ((magnitude + 0x0fffu + ((magnitude >> 13u) & 1u) - 0x38000000u) >> 13u);
+  }
+  let shift: u32 = 126u - (magnitude >> 23u);
+  if (shift > 24u) { return sign; }
+  let mantissa: u32 = (magnitude & 0x7fffffu) | 0x800000u;
+  let half_way: u32 = 1u << (shift - 1u);
+  let rest: u32 = mantissa & ((1u << shift) - 1u);
+  let result: u32 = mantissa >> shift;
+  return sign | select(result, result + 1u, rest > half_way || (rest == half_way && (result & 1u) != 0u));
+}
+fn tilewright_from_bfloat(h: u32) -> f32 { return bitcast<f32>(h << 16u); }
+fn tilewright_to_bfloat(f: f32) -> u32 {
+  let bits: u32 = bitcast<u32>(f);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) { return (bits >> 16u) | 0x40u; }
+  return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }"""
+
+
+def _division(dtype: str, wide: str, bits: int) -> Iterator[str]:
+    """Division of integers that are computed with in 32 bits."""
+    kind = _TYPES[wide]
+    for name in ("truncdiv", "truncmod", *(() if dtype.startswith("u") else ("floordiv", "floormod"))):
+        result = f"tilewright_{name}_{wide}(a, b)"
+        result = WGSL.narrow[dtype].format(value=result) if bits < 32 else result
+        yield f"fn tilewright_{name}_{dtype}(a: {kind}, b: {kind}) -> {kind} {{ return {result}; }}"
+
+
+_PRELUDE = "\n".join([_BASE, *(line for dtype, entry in _INTEGERS.items() for line in _division(dtype, *entry))])
 
 
 def _head(launch: Launch, b: SourceBuilder) -> str:
     lines, fields, values = [], [], []
     for binding, param in enumerate(launch.kernel.params):
-        if str(param.dtype) not in _STORED:
-            raise UnsupportedError(
-                f"WGSL code cannot take {param.name} of {param.dtype}; WebGPU's buffers hold: {', '.join(_STORED)}"
-            )
         if isinstance(param, Buffer):
-            kind = WGSL.memory_type(param.dtype)
+            kind = "atomic<u32>" if entry(param.dtype) in _PACKED else WGSL.memory_type(param.dtype)
             # `read` beside `read_write` would be refused where both are parts of one buffer, such as a model's arena
             lines.append(f"@group(0) @binding({binding}) var<storage, read_write> {b.name(param)}: array<{kind}>;")
         else:
+            if str(param.dtype) not in _SCALARS:
+                raise UnsupportedError(
+                    f"WGSL code takes numbers of {', '.join(_SCALARS)}, not {param.name} of {param.dtype}"
+                )
             fields.append(f"  {b.name(param)}: {WGSL.type_name(param.dtype)},")
+            fields += [f"  {b.name(param)}_high: u32,"] if param.dtype.itemsize > 4 else []
             values.append(f"  let {b.name(param)} = {launch.kernel.name}_scalars.{b.name(param)};")
     if fields:
         scalars = f"{launch.kernel.name}_scalars"
