@@ -88,8 +88,8 @@ def in_own_process(name: str, options: argparse.Namespace) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {"failed": f"not done after {options.minutes:g} minutes"}
     if done.returncode:
-        printed = [line for line in done.stderr.strip().splitlines() if line.strip()]
-        return {"failed": f"exit status {done.returncode}: {' '.join(printed[-3:])[-1500:]}"}
+        lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
+        return {"failed": f"exit status {done.returncode}: {' '.join(lines[-3:])[-1500:]}"}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 

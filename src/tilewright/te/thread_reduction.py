@@ -96,7 +96,7 @@ def reduce_by_threads(
 def _attached(
     inner: Sequence[int], threads: Sequence[int], at_loop: Callable[[int, Stmt], Stmt]
 ) -> tuple[Callable[[int, Stmt], Stmt], Callable[[int, Stmt], Stmt]]:
-    """The sums of the attached stages at the loops `inner`, and those at `threads`, which are moved outside of them.
+    """Functions that add the attached stages at the loops `inner` and at `threads`, which are moved to their outside.
 
     Stages that stand at a thread's loop may depend on the loops that stood around it, so they move into the last of
     these.
