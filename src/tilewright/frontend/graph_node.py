@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type_of import tensor_type_of
+
+
+class Refusing(Protocol):
+    """A node that names itself where its arguments contradict each other."""
+
+    def bad(self, reason: str) -> NoReturn:
+        """Raise an error of this node with the reason."""
 
 
 class NodeInputs:

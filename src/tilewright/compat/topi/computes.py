@@ -13,6 +13,10 @@ from tilewright.compat.topi.descriptions import description
 from tilewright.compat.topi.through_relay import as_compute
 
 
-@cache
 def __getattr__(name: str) -> Callable[..., Any]:
+    return _made(name)
+
+
+@cache
+def _made(name: str) -> Callable[..., Any]:
     return as_compute(description(name))

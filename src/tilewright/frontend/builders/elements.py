@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.graph_node import NodeInputs
+from tilewright.frontend.graph_node import NodeInputs, Refusing
 from tilewright.frontend.idioms import (
     broadcast_to,
     cast,
@@ -128,7 +128,7 @@ def band(x: Expr, lower: int, upper: int) -> Expr:
     return diagonals(x, -lower if lower >= 0 else None, upper if upper >= 0 else None)
 
 
-def shuffled_channels(node: NodeInputs, x: Expr, groups: int) -> Expr:
+def shuffled_channels(node: Refusing, x: Expr, groups: int) -> Expr:
     """The channels of [N, C, …], one of each group in turn."""
     batch, channels, *extents = shape_of(x)
     if groups < 1 or channels % groups:

@@ -9,10 +9,11 @@ import numpy as np
 
 from tilewright.frontend import idioms
 from tilewright.frontend.builders.functions import gelu
+from tilewright.frontend.builders.product import matmul
 from tilewright.frontend.idioms import cast, index_axis, like, rank_of, reshape, shape_of, slice_axis, transpose
 from tilewright.frontend.torch.activation import softmax
 from tilewright.frontend.torch.build import element_type, extent_of
-from tilewright.frontend.torch.nn import affine, matmul
+from tilewright.frontend.torch.nn import affine
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.random_numbers import dropped
 from tilewright.frontend.torch.registry import converts

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.product import matmul
 from tilewright.frontend.idioms import broadcast_to, cast, constant, full, like, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.torch.build import element_type, swapped
-from tilewright.frontend.torch.nn import matmul
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import p_norm
 from tilewright.frontend.torch.registry import converts
