@@ -36,6 +36,10 @@ _PLAIN_BLOCKS = (
 )  # fmt: skip
 #: Registers of a thread beside those of its fragments, sums and exponentials: addresses and counters.
 _OTHER_REGISTERS = 44
+#: Bytes of a sum; a multiprocessor has at least one of so many parts of its threads in use.
+_WIDE, _SHARE = 4, 4
+#: Waves of blocks from which on keys are not divided, and trips to memory of the kernel that adds parts up.
+_TRIPS = 2
 #: Registers that the compiler needs free to order instructions; where sums are wider than that, and how many then.
 _SPARE_REGISTERS, _LIGHT_WIDTH, _WIDE_SPARE_REGISTERS = 8, 128, 64
 #: Depths of queries whose fragments stay in registers.
@@ -112,7 +116,7 @@ def has_attention_kernel(depth: int, width: int, dtype: str, target: DeviceTarge
 def _divides_keys(config: Mapping[str, int], facts: AttentionWorkload, machine: GpuMachine) -> bool:
     """True if there are keys enough for the parts, and without parts too few blocks."""
     enough = facts.columns >= config["parts"] * _LEAST_KEYS
-    return enough and _blocks(config, facts) <= 2 * machine.multiprocessors
+    return enough and _blocks(config, facts) <= _TRIPS * machine.multiprocessors
 
 
 def _blocks(config: Mapping[str, int], facts: AttentionWorkload) -> int:
@@ -146,7 +150,7 @@ def plain_tiling(config: Mapping[str, int], facts: AttentionWorkload) -> PlainTi
 
 def _quarter(config: Mapping[str, int], machine: GpuMachine) -> int:
     """Blocks by which a quarter of a multiprocessor's threads is in use."""
-    return -(-machine.threads // 4 // (32 * config["warps_rows"] * config["warps_keys"]))
+    return -(-machine.threads // _SHARE // (32 * config["warps_rows"] * config["warps_keys"]))
 
 
 def _fits_quarter(config: Mapping[str, int], facts: AttentionWorkload, machine: GpuMachine) -> bool:
@@ -157,7 +161,7 @@ def _fits_quarter(config: Mapping[str, int], facts: AttentionWorkload, machine: 
 
 def _is_light(config: Mapping[str, int], facts: AttentionWorkload, machine: GpuMachine) -> bool:
     """True if a quarter of a multiprocessor's threads have registers enough."""
-    return _registers(config, facts) + _SPARE_REGISTERS <= 4 * machine.registers // machine.threads
+    return _registers(config, facts) + _SPARE_REGISTERS <= _SHARE * machine.registers // machine.threads
 
 
 def _is_wide(config: Mapping[str, int], facts: AttentionWorkload, machine: GpuMachine) -> bool:
@@ -175,7 +179,7 @@ def _registers(config: Mapping[str, int], facts: AttentionWorkload) -> int:
 
 def _shared(config: Mapping[str, int], facts: AttentionWorkload) -> int:
     if not on_cores(config):
-        return plain_shared(facts.depth, facts.width, max(4, facts.itemsize), plain_tiling({**config, "parts": 1},
+        return plain_shared(facts.depth, facts.width, max(_WIDE, facts.itemsize), plain_tiling({**config, "parts": 1},
                                                                                           facts))  # fmt: skip
     tiling = AttentionTiling(config["warps_rows"], config["row_tiles"], config["warps_keys"], config["keys"],
                              config["stages"], 1, 1, 1, True)  # fmt: skip
@@ -198,8 +202,8 @@ def attention_cost(facts: AttentionWorkload, config: Config, target: DeviceTarge
         facts.rows * (facts.depth + facts.width) + facts.columns * (facts.depth + facts.width) / facts.group
     )  # fmt: skip
     if config["parts"] > 1:
-        moved = 4 * (config["parts"] + 1) * facts.batch * facts.heads * facts.rows * (facts.width + 2)
-        cycles += (machine.launch + 2 * machine.latency + moved / machine.l2_bytes) * machine.clock
+        moved = _WIDE * (config["parts"] + 1) * facts.batch * facts.heads * facts.rows * (facts.width + 2)
+        cycles += (machine.launch + _TRIPS * machine.latency + moved / machine.l2_bytes) * machine.clock
     memory = read / machine.dram_bytes * machine.clock
     return Cost(arithmetic=cycles, memory=memory, fixed=machine.launch * machine.clock)
 
