@@ -19,7 +19,7 @@ from typing import Any
 
 from tilewright.compat import install
 from tilewright.compat.runtime.refused import Refused
-from tilewright.compat.signatures import REMARKS, classic_signature, facts, own_signature, same_default
+from tilewright.compat.tables.signatures import REMARKS, classic_signature, facts, own_signature, same_default
 from tilewright.errors import TilewrightError
 
 #: Parameters whose classic values ours recognizes by themselves: by their type, or as the only argument there is.

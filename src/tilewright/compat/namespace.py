@@ -15,8 +15,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from tilewright.compat.runtime.refused import Refused
-from tilewright.compat.signatures import adapted
 from tilewright.compat.tables import ROOTS, TABLES, Table
+from tilewright.compat.tables.signatures import adapted
 from tilewright.compat.target.options import emulate_devices
 from tilewright.support.suggestion import suggestion
 

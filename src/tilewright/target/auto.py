@@ -42,8 +42,8 @@ def _found(reasons: list[str]) -> Iterator[str]:
                 reasons.append(f"{kind}: no GPU")
 
 
-# Drivers are asked when a target is "auto" only: loading their libraries takes longer than most models.
 def _cuda() -> list[str]:
+    # drivers are asked when a target is "auto" only: loading their libraries takes longer than most models
     import ctypes
 
     from tilewright.runtime.gpu import nvrtc

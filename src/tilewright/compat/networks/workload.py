@@ -12,7 +12,7 @@ from tilewright import relay
 from tilewright.compat.ir.meanings import only
 from tilewright.compat.ir.module import IRModule, as_module
 from tilewright.compat.runtime.array import NDArray, array
-from tilewright.compat.signatures import adapted
+from tilewright.compat.tables.signatures import adapted
 from tilewright.relay.ir.infer_type import infer_type
 
 #: The parameters with these endings start as a constant.

@@ -174,6 +174,7 @@ class WebGPUDevice:
 
     def _is_idle(self) -> bool:
         """True if the queue is empty: by wgpu's own extension, as its waits have no time limit."""
+        # an optional package
         from wgpu.backends.wgpu_native import ffi, lib
 
         return bool(lib.wgpuDevicePoll(self.device._internal, 0, ffi.NULL) & 0xFF)  # it sets the first byte only

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.compat.signatures import classic_signature
+from tilewright.compat.tables.signatures import classic_signature
 from tilewright.errors import UnsupportedError
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "compat_signatures.py"
