@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright import te
-from tilewright.backend.backend import Backend
 from tilewright.backend.gpu.architectures import ArchitectureKernels, side_by_side
+from tilewright.backend.gpu.functions import GpuFunctions
 from tilewright.backend.gpu.schedule.attention_cost import has_attention_kernel
 from tilewright.backend.gpu.schedule.dispatch import choice_of, schedule, space_of, template_of
 from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.backend.kernels import CompiledKernels, Task, Workspace
 from tilewright.backend.lower import lower_task
 from tilewright.backend.workload_key import workload_key
-from tilewright.codegen.build_device import DeviceCompiled, build_device, device_programs, emit_device, emit_programs
-from tilewright.errors import EnvironmentError_, TargetError, UnsupportedError
+from tilewright.codegen.build_device import device_programs, emit_programs
+from tilewright.errors import EnvironmentError_, TargetError
 from tilewright.records.entry import TaskKey
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
@@ -29,10 +29,8 @@ from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.gpu.code import DeviceCode
 from tilewright.runtime.gpu.cuda import CudaDevice
 from tilewright.runtime.gpu.devices import open_device
-from tilewright.runtime.gpu.nvrtc import compile_cubin, compile_ptx, disassembled
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
-from tilewright.target import DeviceTarget
 from tilewright.tir.expr import Var
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.bind_loose_loops import bind_loose_loops
@@ -41,18 +39,11 @@ from tilewright.topi.schedule.choice import Choice
 from tilewright.topi.schedule.space import ConfigSpace
 
 
-class GpuBackend(Backend):
+class GpuBackend(GpuFunctions):
     """A device that runs kernels of thread blocks, with a memory of its own."""
 
     device = "gpu"
     alignment = 256
-
-    @property
-    def target(self) -> DeviceTarget:
-        """The target, which is a device."""
-        target = super().target
-        assert isinstance(target, DeviceTarget)
-        return target
 
     def check(self, measured: bool = False) -> None:
         """Tuning and specializing need the device; compiling needs none."""
@@ -148,33 +139,6 @@ class GpuBackend(Backend):
         if self.is_here:
             return super().load(manifest, code, weights, threads)
         return ForeignModel(code, manifest, weights)
-
-    # ------------------------------------------------------------------------------------- functions of the loop IR
-    def build(self, funcs: Sequence[PrimFunc], threads: int | None = None) -> Any:
-        """On the device of this machine; `threads` are the host's, which has nothing to share out."""
-        return build_device(funcs, self.target)
-
-    def compiled(self, funcs: Sequence[PrimFunc], here: bool = True) -> DeviceCompiled:
-        """The functions' text, which the process that loads it compiles."""
-        return DeviceCompiled(*emit_device(funcs, self.target), str(self.target))
-
-    def code_stages(self) -> tuple[str, ...]:
-        """The device's language, and for CUDA what NVRTC makes of it."""
-        language = _LANGUAGES.get(self.target.kind, self.target.kind)
-        return (language, "ptx", "sass") if self.target.kind == "cuda" and not self.target.emulate else (language,)
-
-    def code_text(self, funcs: Sequence[PrimFunc], stage: str, lines: bool = False) -> str:
-        """All kernels of the functions. Raises `EnvironmentError_` without the tools that PTX and SASS need."""
-        if lines:
-            raise UnsupportedError(f"the code for {self.target} says no lines; take the stage tir")
-        source, _ = emit_device(funcs, self.target)
-        if stage == "ptx":
-            return compile_ptx(source, self.target.arch).decode()
-        return disassembled(compile_cubin(source, self.target.arch)) if stage == "sass" else source
-
-
-#: The name of each kind's language, where it is not the kind's own.
-_LANGUAGES = {"vulkan": "glsl", "webgpu": "wgsl"}
 
 
 def _int8_products(mod: IRModule) -> IRModule:
