@@ -43,7 +43,7 @@ def test_every_kind_of_target_has_a_backend() -> None:
 def test_processors_answer_what_layouts_and_schedules_ask() -> None:
     asked = {name for name in (*vars(GraphBackend), *vars(Backend)) if not name.startswith("_")}
     shared = {"target", "has_target", "offload", "device", "alignment", "gathers_operands"}
-    shared |= {"lowers", "own_stages", "own_texts"}
+    shared |= {"lowers", "own_stages", "own_texts", "seconds"}
     assert asked - shared <= {
         name for part in (CpuBackend, CpuRules, CpuSchedules, CpuFunctions) for name in vars(part)
     }
@@ -51,7 +51,7 @@ def test_processors_answer_what_layouts_and_schedules_ask() -> None:
 
 def test_a_question_that_a_device_does_not_answer_is_refused_in_words() -> None:
     with pytest.raises(UnsupportedError, match="GpuBackend does not answer this question"):
-        backend_of(Target("opencl")).compiled([])
+        backend_of(Target("opencl")).rules()
 
 
 def test_an_executor_that_a_device_does_not_have_is_refused_in_words() -> None:
