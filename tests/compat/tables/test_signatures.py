@@ -11,7 +11,7 @@ import pytest
 from tilewright.compat.tables.signatures import classic_signature
 from tilewright.errors import UnsupportedError
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "compat_signatures.py"
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "compat_signatures.py"
 
 
 def script():
