@@ -292,6 +292,7 @@ ALLOWED = {
         "backend/cpu/schedule/conv2d_cost.py:_ASKING",
         "backend/cpu/schedule/product.py:_CLEARED",
         "backend/cpu/schedule/product.py:_PRODUCTS_OF_STEP",
+        "backend/gpu/schedule/attention_cost.py:_TRIPS",
         "backend/gpu/schedule/tensor_core_cost.py:_TRIPS",
     ),
     "the narrowest vector of any processor, and blocks of as many elements": (
