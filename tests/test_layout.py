@@ -166,7 +166,7 @@ def test_a_module_says_why_its_functions_import() -> None:
 
 
 def test_context_variables_hold_blocks_of_users() -> None:
-    """What docs/layout.md says of each; whatever else a function needs is an argument."""
+    """The modules that docs/layout.md lists; whatever else a function needs is an argument."""
     found = {path.relative_to(PACKAGE).as_posix() for path in MODULES.values() if "ContextVar(" in path.read_text()}
     assert found == {
         "autotvm/template/dispatch.py", "compat/target/target.py", "records/context.py",
