@@ -19,7 +19,7 @@ def measured_share(task: Task, target: Target, seconds: float = 0.2) -> str:
     Operations are those of the definition, so Winograd may pass the peak. Raises UnsupportedError for another
     machine's target.
     """
-    # only when asked for: the compiler is slow to import
+    # only for this option: the compiler is slow to import
     from tilewright.backend.build import build
     from tilewright.cli.peak import fma_peak
     from tilewright.cli.timing import measure
