@@ -67,7 +67,7 @@ def _compressed(metadata: Record, positions: np.ndarray) -> tuple[np.ndarray, np
         raise ValueError("segments that are out of order")
     counts = ends - begins
     parents = np.repeat(np.arange(positions.size), counts)
-    indices = np.concatenate([np.arange(b, e) for b, e in zip(begins, ends)]) if counts.size else begins
+    stored = np.concatenate([np.arange(b, e) for b, e in zip(begins, ends)]) if counts.size else begins
     if (indices < 0).any():
         raise ValueError("negative indices")
-    return parents, indices[indices], indices
+    return parents, indices[stored], stored
