@@ -37,7 +37,8 @@ from tests.frontend.keras.cases import (
 )
 from tilewright import relay
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.keras import from_keras, supported_layers
+from tilewright.frontend.keras import from_keras
+from tilewright.frontend.keras.format import KerasFrontend
 from tilewright.relay import interpret
 from tilewright.relay.ir.module import IRModule
 
@@ -186,7 +187,7 @@ def main() -> None:
     untested = sorted(set(unique) - set(results))
     print(f"{len(unique)} layers in keras.layers; {counted['agrees']} agree in {len(results['InputLayer'])} cases")
     print("without a case:", ", ".join(untested))
-    print("without a converter:", ", ".join(sorted(set(unique) - set(supported_layers()))))
+    print("without a converter:", ", ".join(sorted(set(unique) - set(KerasFrontend().operators()["layers"]))))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ SCHEMA = Schema(
     Net name=1:string layer=2:Layer* count=3:int32=7 sizes=4:int64* weights=5:float* raw=6:bytes
       table=7:map/string/Layer ratio=8:double=0.5 on=9:bool=true modes=10:enum/Mode* deltas=11:sint64* small=12:fixed32
     Layer name=1:string inner=2:Layer mode=3:enum/Mode=AVE flags=4:bool* numbers=5:map/int32/int64
-    """.replace("\n    ", "\n"),
-    {"Mode": "MAX=0 AVE=1 LAST=-3"},
+    # not -1
+    enum Mode MAX AVE LAST=-3
+    """.replace("\n    ", "\n")
 )
 VALUES = {
     "name": "net",

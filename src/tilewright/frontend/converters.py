@@ -70,6 +70,10 @@ class Converters:
         """Register functions of the inputs in the element type that the operator computes in, and of attributes."""
         self.functions({operator: partial(_of_typed, function) for operator, function in table.items()})
 
+    def schemas(self, table: Mapping[str, Callable[..., Any]]) -> None:
+        """Register functions whose parameters are inputs or, with a default, attributes of its type."""
+        self.functions({operator: partial(_of_inferred, function) for operator, function in table.items()})
+
     def find(
         self, operator: str, version: int | None = None, domain: str = "", custom: bool = False
     ) -> Converter | None:
@@ -100,6 +104,10 @@ def _of_inputs(function: Callable[..., Expr], names: str) -> Converter:
 
 def _of_typed(function: Callable[..., Any], node: Any) -> Any:
     return apply(function, node, typed=True)
+
+
+def _of_inferred(function: Callable[..., Any], node: Any) -> Any:
+    return apply(function, node, inferred=True)
 
 
 def import_families(package: str, names: str) -> None:

@@ -19,17 +19,36 @@ class Refusing(Protocol):
         """Raise an error of this node with the reason."""
 
 
-class NodeInputs:
-    """The inputs of an operator, expressions or None where one is left out, and how messages name it."""
+class Labelled:
+    """Part of a model that errors name by its `label`."""
 
-    def __init__(self, label: str, inputs: Sequence[Expr | None]) -> None:
-        self.inputs = list(inputs)
+    def __init__(self, label: str) -> None:
         self._label = label
 
     @property
     def label(self) -> str:
         """The node as messages name it."""
         return self._label
+
+    def operands(self) -> Sequence[Any]:
+        """The inputs as messages list them, with their types."""
+        return ()
+
+    def bad(self, reason: str) -> NoReturn:
+        """Raise the `ModelError` of this node: the file contradicts itself."""
+        raise ModelError(f"{self.label}: {reason}")
+
+    def unsupported(self, reason: str) -> NoReturn:
+        """Raise the `UnsupportedError` of this node."""
+        raise UnsupportedError(f"{self.label}: {reason}")
+
+
+class NodeInputs(Labelled):
+    """The inputs of an operator, expressions or None where one is left out, and how messages name it."""
+
+    def __init__(self, label: str, inputs: Sequence[Expr | None]) -> None:
+        super().__init__(label)
+        self.inputs = list(inputs)
 
     def has(self, index: int) -> bool:
         """True where the optional input `index` is given."""
@@ -47,7 +66,6 @@ class NodeInputs:
         return [self[index] for index in range(len(self.inputs))]
 
     def operands(self) -> Sequence[Any]:
-        """The inputs as messages list them, with their types."""
         return self.inputs
 
     def shape(self, value: int | Expr = 0) -> tuple[Any, ...]:
@@ -84,14 +102,6 @@ class NodeInputs:
     def typed(self, value: Expr) -> Expr:
         """An input in the element type that the operator computes in: in most formats its own."""
         return value
-
-    def bad(self, reason: str) -> NoReturn:
-        """Raise the `ModelError` of this node: the file contradicts itself."""
-        raise ModelError(f"{self.label}: {reason}")
-
-    def unsupported(self, reason: str) -> NoReturn:
-        """Raise the `UnsupportedError` of this node."""
-        raise UnsupportedError(f"{self.label}: {reason}")
 
 
 class GraphNode(NodeInputs):

@@ -15,14 +15,17 @@ from tilewright.errors import (
 )
 from tilewright.frontend.converters import Converter, Converters
 from tilewright.frontend.finish import Finisher, fold_call
-from tilewright.frontend.graph_node import GraphNode, NodeInputs
+from tilewright.frontend.graph_node import GraphNode, Labelled, NodeInputs
 from tilewright.frontend.signature import apply
 from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type_of import type_of
 
 #: What Python and NumPy raise where an operator's attributes and the values of its inputs do not go together.
-_OF_DATA = (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError, MemoryError, AssertionError)
+_OF_DATA = (
+    ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError, MemoryError, AssertionError,
+    RecursionError,
+)  # fmt: skip
 
 
 class Unavailable:
@@ -58,21 +61,37 @@ class GraphWalk:
         """Convert `node` and enter its values under the names `results`; further values are left out."""
         self.values.update(dict.fromkeys(results, UNAVAILABLE))
         converter = self._converters.find(node.operator)
-        if converter is None:
-            self.missing.add(node.operator, node.label, f"no converter for the operator {node.operator}")
-            return
-        if any(value is UNAVAILABLE for value in flat(node.inputs)):
-            return
-        try:
-            self.values.update(zip(results, attempt(node, lambda: self._converted(converter, node))))
-        except UnsupportedError as error:
-            self.missing.add(node.operator, node.label, str(error).removeprefix(f"{node.label}: "))
+        found = self.convert(node, node.operator, node.name, converter) or []
+        self.values.update(zip(results, found))
 
-    def _converted(self, converter: Converter, node: GraphNode) -> list[Expr]:
+    def convert(
+        self, node: NodeInputs, operator: str, span: str, converter: Converter | None, kind: str = "operator"
+    ) -> list[Value] | None:
+        """The results of `node`, whose calls get `span` as their source; None where it cannot be converted.
+
+        A missing converter, and what one does not support, is noted in `missing`.
+        """
+        if converter is None:
+            self.missing.add(operator, node.label, f"no converter for the {kind} {operator}")
+            return None
+        if any(value is UNAVAILABLE for value in flat(node.operands())):
+            return None
+        try:
+            return attempt(node, lambda: self.converted(converter, node, span))
+        except UnsupportedError as error:
+            self.missing.add(operator, node.label, str(error).removeprefix(f"{node.label}: "))
+            return None
+
+    def converted(self, converter: Converter, node: NodeInputs, span: str) -> list[Value]:
+        """The finished results of a converter."""
         result = apply(converter, node)
         done: dict[Expr, Expr] = {}
-        values = [result] if isinstance(result, Expr) else list(result)
-        return [self._finisher.finish(value, node.name, done) for value in values]
+        values = list(result) if isinstance(result, list | tuple) else [result]
+        return [self.finished(value, span, done) for value in values]
+
+    def finished(self, value: Value, span: str, done: dict[Expr, Expr]) -> Value:
+        """A result whose calls have `span` as their source, those on constants folded."""
+        return self._finisher.finish(value, span, done)
 
     def results(self, keys: Sequence[Hashable]) -> list[Expr]:
         """The values of the outputs. Raises `UnsupportedError` naming all that cannot be converted."""
@@ -81,7 +100,7 @@ class GraphWalk:
         return found
 
 
-def attempt(node: NodeInputs, convert: Callable[[], Result]) -> Result:
+def attempt(node: Labelled, convert: Callable[[], Result]) -> Result:
     """The result of `convert`; what goes wrong in it is raised as the error of `node` that it is."""
     try:
         return convert()
@@ -102,7 +121,7 @@ def flat(inputs: Sequence[Any]) -> list[Any]:
     return [item for value in inputs for item in (flat(value) if isinstance(value, list | tuple) else [value])]
 
 
-def _does_not_fit(node: NodeInputs, error: Exception) -> str:
+def _does_not_fit(node: Labelled, error: Exception) -> str:
     types = [_spelled(value) for value in flat(node.operands())]
     return f"{node.label} does not fit its inputs ({', '.join(types) or 'none'}): {type(error).__name__}: {error}"
 

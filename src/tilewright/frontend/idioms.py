@@ -74,6 +74,17 @@ def flatten(value: Expr, axis: int = 1) -> Expr:
     return reshape(value, (*shape[:axis], product(shape[axis:])))
 
 
+def as_matrix(value: Expr, axis: int) -> Expr:
+    """The axes before `axis` as rows, those from it on as columns."""
+    shape = shape_of(value)
+    return reshape(value, (product(shape[:axis]), product(shape[axis:])))
+
+
+def prelu(x: Expr, slopes: Expr, axis: int = 1) -> Expr:
+    """`x` where positive, times a slope elsewhere: one of each position along `axis`, or one for all."""
+    return op.nn.prelu(x, broadcast_to(as_vector(slopes), (shape_of(x)[axis],)), axis=axis)
+
+
 def transpose(value: Expr, axes: Sequence[int]) -> Expr:
     """`value` with its axes permuted; what was permuted before is permuted once, the identity not at all."""
     order = tuple(int(axis) for axis in axes)

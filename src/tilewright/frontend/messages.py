@@ -3,10 +3,12 @@
     SCHEMA = Schema('''
     Layer name=1:string bottom=3:string* blobs=7:Blob* method=8:enum/Method=MAX
     Blob data=5:float* shape=7:[int64]
-    ''', {"Method": "MAX=0 AVE=1"})
+    enum Method MAX=0 AVE=1
+    ''')
 
 A line a message, `name=number:kind` a field. A kind is a scalar of protocol buffers, `enum/NAME`, `map/KEY/KIND` or the
-name of a message; `*` makes it repeated, `=VALUE` is its default. Lines that begin with two spaces go on.
+name of a message; `*` makes it repeated, `=VALUE` is its default. Members of an enumeration without numbers are counted
+from 0. Lines that begin with two spaces go on, those that begin with `#` are comments.
 Enumerations are read as their names, what they do not name as its number in digits.
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 INTEGERS = frozenset(
@@ -95,11 +98,15 @@ class Record:
 
 
 class Schema:
-    """The messages of one format, parsed when they are first read."""
+    """The messages of one format, parsed when they are first read; of two of one name the later one holds."""
 
-    def __init__(self, messages: str, enums: Mapping[str, str] | None = None) -> None:
-        self._messages = messages
-        self._enums = dict(enums or {})
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @classmethod
+    def of(cls, package: str, more: str = "") -> Schema:
+        """The schema in the file schema.txt of a package, and `more` lines."""
+        return cls(schema_text(package) + more)
 
     def new(self, kind: str, **values: Any) -> Record:
         """A message of `kind` with these fields."""
@@ -120,6 +127,10 @@ class Schema:
     def value(self, enum: str, name: str) -> int | None:
         """The number of a member of an enumeration."""
         return self._members.get(enum, {}).get(name)
+
+    def members(self, enum: str) -> list[str]:
+        """The names of the members of an enumeration."""
+        return list(self._members.get(enum, {}))
 
     def member(self, enum: str, number: int) -> str:
         """The name of a member of an enumeration; digits where it has none."""
@@ -145,12 +156,8 @@ class Schema:
 
     @cached_property
     def _fields(self) -> dict[str, dict[str, Field]]:
-        found: dict[str, dict[str, Field]] = {}
-        lines = self._messages.strip().replace("\n  ", " ").splitlines()
-        for message, *fields in (line.split() for line in lines if line):
-            parsed = [_field(text) for text in fields]
-            found[message] = {field.name: field for field in parsed}
-        return found
+        messages = ((name, map(_field, fields)) for name, *fields in schema_entries(self._text) if name != "enum")
+        return {name: {field.name: field for field in fields} for name, fields in messages}
 
     @cached_property
     def _numbers(self) -> dict[str, dict[int, Field]]:
@@ -158,10 +165,8 @@ class Schema:
 
     @cached_property
     def _members(self) -> dict[str, dict[str, int]]:
-        return {
-            enum: {name: int(number) for name, _, number in (member.partition("=") for member in members.split())}
-            for enum, members in self._enums.items()
-        }
+        enums = [words[1:] for words in schema_entries(self._text) if words[0] == "enum"]
+        return {enum: dict(_member(text, index) for index, text in enumerate(members)) for enum, *members in enums}
 
     @cached_property
     def _names(self) -> dict[str, dict[int, str]]:
@@ -169,6 +174,22 @@ class Schema:
             enum: {number: name for name, number in reversed(members.items())}
             for enum, members in self._members.items()
         }
+
+
+def schema_text(package: str) -> str:
+    """The file schema.txt of a package."""
+    return (files(package) / "schema.txt").read_text(encoding="utf-8")
+
+
+def schema_entries(text: str) -> list[list[str]]:
+    """The words of each entry of a schema."""
+    lines = [line for line in text.strip("\n").splitlines() if not line.startswith("#")]
+    return [line.split() for line in "\n".join(lines).replace("\n  ", " ").splitlines() if line.strip()]
+
+
+def _member(text: str, index: int) -> tuple[str, int]:
+    name, _, number = text.partition("=")
+    return name, int(number or index)
 
 
 def _entry(kind: str) -> tuple[Field, Field]:

@@ -9,7 +9,8 @@ the operator computes in. Every other parameter is the attribute of its name (`t
 annotation: `int`, `float`, `bool`, `str`, `Ints` or `Floats`, an `Axis` counted from the front, `Axes` (all of them
 where none are given), or anything as the format holds it. A missing attribute without a default, or one of another
 type, is the `ModelError` of the node. A function of one parameter that is no input is given the node, whatever the
-parameter is called. Of functions in tables (`typed`), parameters without annotation and default are inputs too.
+parameter is called. Of functions in tables (`typed`, `schemas`), parameters without annotation and default are inputs
+too; in `schemas` those with a default are attributes of the type of that, `axis` an axis.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _Parameter = tuple[str, str, Any]
 _EMPTY = inspect.Parameter.empty
 
 
-def apply(converter: Callable[..., Any], node: Any, typed: bool = False) -> Any:
+def apply(converter: Callable[..., Any], node: Any, typed: bool = False, inferred: bool = False) -> Any:
     """The result of a converter for a node, whose inputs and attributes are bound to the converter's parameters.
 
-    With `typed` all inputs are taken as those annotated `Typed`.
+    With `typed` all inputs are taken as those annotated `Typed`; with `inferred` annotations follow from defaults.
     """
-    inputs, attributes, rest = _schema(converter, typed)
+    inputs, attributes, rest = _schema(converter, typed, inferred)
     if inputs is None:
         return converter(node)
     given: dict[str, Any] = {}
@@ -54,10 +55,13 @@ def apply(converter: Callable[..., Any], node: Any, typed: bool = False) -> Any:
 
 
 @cache
-def _schema(converter: Callable[..., Any], typed: bool) -> tuple[list[_Parameter] | None, list[_Parameter], bool]:
+def _schema(
+    converter: Callable[..., Any], typed: bool, inferred: bool
+) -> tuple[list[_Parameter] | None, list[_Parameter], bool]:
     """The inputs (None for a converter of a node), the attributes, and whether inputs left over are passed on."""
     parameters = list(inspect.signature(converter, follow_wrapped=False).parameters.values())
-    kinds = {one.name: _text(one, "Typed" if typed else "") for one in parameters}
+    none = "Typed" if typed else "Expr" if inferred else ""
+    kinds = {one.name: _text(one, none, inferred) for one in parameters}
     if len(parameters) == 1 and not kinds[parameters[0].name].startswith(_INPUTS):
         return None, [], False
     is_input = {name: name == "node" or kind.startswith(_INPUTS) for name, kind in kinds.items()}
@@ -73,11 +77,12 @@ def _schema(converter: Callable[..., Any], typed: bool) -> tuple[list[_Parameter
 _INPUTS = ("Expr", "Typed")
 
 
-def _text(parameter: inspect.Parameter, none: str) -> str:
-    """The annotation as text; of a parameter that has none `none`, unless it has a default."""
-    annotation = parameter.annotation
+def _text(parameter: inspect.Parameter, none: str, inferred: bool) -> str:
+    """The annotation as text; of a parameter that has none `none`, or with `inferred` the type of its default."""
+    annotation, default = parameter.annotation, parameter.default
     if annotation is _EMPTY:
-        return none if parameter.default is _EMPTY else ""
+        kind = "Axis" if parameter.name == "axis" and isinstance(default, int) else type(default).__name__
+        return none if default is _EMPTY else kind if inferred else ""
     return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
 
 

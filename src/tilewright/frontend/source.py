@@ -6,12 +6,17 @@ import io
 import mmap
 import os
 import stat
+import struct
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from tilewright.errors import ModelError
+from tilewright.support.dtype import DType
 
 #: The message on pipes and devices.
 NO_FILE = "it is a pipe or a device, and models are read from files, in any order; write it to a file first"
@@ -71,3 +76,32 @@ class Source:
                 return frozenset(archive.namelist()[:_MOST_MEMBERS])
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
             return frozenset()
+
+
+class Cursor:
+    """The contents of a file of the kind `what` taken one after another, each length checked before it is followed."""
+
+    def __init__(self, source: Source, what: str) -> None:
+        self.label, self.contents, self.position = source.label, source.contents, 0
+        self._what = what
+
+    def damaged(self, detail: str) -> ModelError:
+        """The error of a file that is not as its kind is."""
+        size = len(self.contents)
+        return ModelError(f"{self.label} ({size} bytes) is a truncated or damaged {self._what}: {detail}")
+
+    def take(self, count: int) -> memoryview:
+        """The next bytes."""
+        if not 0 <= count <= len(self.contents) - self.position:
+            raise self.damaged(f"{count} bytes are needed at byte {self.position}")
+        self.position += count
+        return self.contents[self.position - count : self.position]
+
+    def number(self, form: str) -> int:
+        """The next number, by its form as `struct` spells it."""
+        return int(struct.unpack(form, self.take(struct.calcsize(form)))[0])
+
+    def array(self, dtype: str, shape: Sequence[int]) -> np.ndarray:
+        """The next numbers."""
+        kind, count = DType(dtype).numpy, int(np.prod(shape, dtype=object))
+        return np.frombuffer(self.take(count * kind.itemsize), kind).reshape(shape)

@@ -92,12 +92,12 @@ def field_at(data: memoryview, position: int) -> tuple[int, int, int, int]:
     Raises `ValueError` where it is not sound.
     """
     begin = position
-    key, position = _varint(data, position)
+    key, position = varint(data, position)
     number, wire, start = key >> 3, key & 7, position
     if wire == VARINT:
-        _, position = _varint(data, position)
+        _, position = varint(data, position)
     elif wire == BYTES:
-        length, start = _varint(data, position)
+        length, start = varint(data, position)
         position = start + length
     elif wire in (FIXED64, FIXED32):
         position += 8 if wire == FIXED64 else 4
@@ -134,12 +134,13 @@ def _end_of_run(data: memoryview, begin: int, tag: int, stride: int) -> int:
 
 def _run_values(data: memoryview, dtype: np.dtype[Any]) -> np.ndarray:
     """The numbers of a run."""
-    _, tag = _varint(data, 0)
+    _, tag = varint(data, 0)
     rows = np.frombuffer(data, np.uint8).reshape(-1, tag + dtype.itemsize)
     return np.ascontiguousarray(rows[:, tag:]).view(dtype).reshape(-1)
 
 
-def _varint(data: memoryview, position: int) -> tuple[int, int]:
+def varint(data: memoryview, position: int) -> tuple[int, int]:
+    """The number at `position`, of seven bits a byte, and its end. Raises `ValueError` where it does not end."""
     value = shift = 0
     while position < len(data) and shift < 70:
         byte = data[position]
@@ -227,7 +228,7 @@ class _Reader:
             return bytes(data).decode("utf-8", "replace")
         if kind in _FIXED:
             return np.frombuffer(data, _FIXED[kind])[0].item()
-        return _signed(kind, _varint(data, 0)[0], self._schema)
+        return _signed(kind, varint(data, 0)[0], self._schema)
 
     def _spend(self, kind: str) -> None:
         self._left -= 1

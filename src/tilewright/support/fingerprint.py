@@ -102,7 +102,7 @@ def compiler_fingerprint() -> str:
     root = Path(__file__).resolve().parent.parent
     rows = []
     for folder, _, names in sorted(os.walk(root)):
-        for name in sorted(n for n in names if n.endswith(".py")):
+        for name in sorted(n for n in names if n.endswith((".py", ".txt"))):
             stat = os.stat(os.path.join(folder, name))
             rows.append(f"{folder[len(str(root)) :]}/{name} {stat.st_size} {stat.st_mtime_ns}")
     return digest("\n".join(rows), llvmlite.__version__)

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.graph_node import NodeInputs, Refusing
-from tilewright.frontend.idioms import (
-    broadcast_to,
-    cast,
-    concatenate,
-    constant,
-    move_axis,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-)  # fmt: skip
+from tilewright.frontend import idioms
+from tilewright.frontend.graph_node import Labelled, Refusing
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
 
 def from_front(indices: Expr, extent: Any) -> Expr:
     """int32 positions of which negative ones were counted from the end."""
-    indices = cast(indices, "int32")
+    indices = idioms.cast(indices, "int32")
     if not isinstance(extent, int) or (isinstance(indices, Constant) and (indices.data >= 0).all()):
         return indices
     return op.where(indices < 0, indices + extent, indices)
@@ -34,42 +24,55 @@ def from_front(indices: Expr, extent: Any) -> Expr:
 
 def gather_nd(x: Expr, indices: Expr) -> Expr:
     """Elements by their coordinates, the last axis of the indices."""
-    return op.gather_nd(x, move_axis(indices, rank_of(indices) - 1, 0))
+    return op.gather_nd(x, idioms.move_axis(indices, idioms.rank_of(indices) - 1, 0))
 
 
 def scatter_nd(x: Expr, indices: Expr, updates: Expr, mode: str = "update") -> Expr:
     """`x` with updates at coordinates, the last axis of the indices."""
-    return op.scatter_nd(x, move_axis(indices, rank_of(indices) - 1, 0), updates, mode=mode)
+    return op.scatter_nd(x, idioms.move_axis(indices, idioms.rank_of(indices) - 1, 0), updates, mode=mode)
+
+
+def looked_up(wanted: Expr, keys: np.ndarray, values: np.ndarray, default: Expr) -> Expr:
+    """The value of each of int64 numbers among `keys`, found in a sorted copy of them; `default` for others."""
+    order = np.argsort(keys, kind="stable")
+    ordered = Constant(keys[order].astype(np.int64))
+    found = op.minimum(op.searchsorted(ordered, wanted, dtype="int64"), idioms.constant(len(keys) - 1, "int64"))
+    known = op.equal(op.take(ordered, found, axis=0), wanted)
+    return op.where(known, op.take(idioms.constant(values[order], idioms.dtype_of(default)), found, axis=0), default)
 
 
 def batched_take(x: Expr, indices: Expr, axis: int, batch: int) -> Expr:
     """Elements along an axis by the indices [batch …, own …] of each sample of `batch` axes."""
-    shape, own = shape_of(x), shape_of(indices)[batch:]
-    moved = move_axis(x, axis, batch)
-    rest = shape_of(moved)[batch + 1 :]
-    flat = reshape(indices, (*shape[:batch], product(own), *[1] * len(rest)))
-    found = op.gather(moved, batch, broadcast_to(flat, (*shape[:batch], product(own), *rest)))
-    made = reshape(found, (*shape[:batch], *own, *rest))
+    shape, own = idioms.shape_of(x), idioms.shape_of(indices)[batch:]
+    moved = idioms.move_axis(x, axis, batch)
+    rest = idioms.shape_of(moved)[batch + 1 :]
+    flat = idioms.reshape(indices, (*shape[:batch], idioms.product(own), *[1] * len(rest)))
+    found = op.gather(moved, batch, idioms.broadcast_to(flat, (*shape[:batch], idioms.product(own), *rest)))
+    made = idioms.reshape(found, (*shape[:batch], *own, *rest))
     first = batch + len(own)  # the axes that were before the gathered one
     order = [*range(batch), *range(first, first + axis - batch), *range(batch, first)]
-    return op.transpose(made, axes=[*order, *range(len(order), rank_of(made))])
+    return op.transpose(made, axes=[*order, *range(len(order), idioms.rank_of(made))])
 
 
 def rolled(x: Expr, shift: int, axis: int) -> Expr:
     """`x` moved along an axis, what leaves at the end coming in at the front."""
-    extent = shape_of(x)[axis]
+    extent = idioms.shape_of(x)[axis]
     cut = -shift % extent if extent else 0
-    return concatenate([slice_axis(x, axis, cut, extent), slice_axis(x, axis, 0, cut)], axis) if cut else x
+    return (
+        idioms.concatenate([idioms.slice_axis(x, axis, cut, extent), idioms.slice_axis(x, axis, 0, cut)], axis)
+        if cut
+        else x
+    )
 
 
 def matrices_turned(x: Expr) -> Expr:
     """The last two axes exchanged."""
-    return move_axis(x, rank_of(x) - 1, rank_of(x) - 2)
+    return idioms.move_axis(x, idioms.rank_of(x) - 1, idioms.rank_of(x) - 2)
 
 
-def python_slice(node: NodeInputs, x: Expr, axis: int, begin: int | None, end: int | None, stride: int) -> Expr:
+def python_slice(node: Labelled, x: Expr, axis: int, begin: int | None, end: int | None, stride: int) -> Expr:
     """The elements of an axis that Python's slice [begin:end:stride] has."""
-    extent = shape_of(x)[axis]
+    extent = idioms.shape_of(x)[axis]
     if begin is None and end is None and stride == 1:
         return x
     if not isinstance(extent, int):
@@ -77,6 +80,34 @@ def python_slice(node: NodeInputs, x: Expr, axis: int, begin: int | None, end: i
     low, high, step = slice(begin, end, stride).indices(extent)
     high = max(high, low) if step > 0 else high if high >= 0 else -extent - 1
     return op.strided_slice(x, begin=(low,), end=(high,), strides=(step,), axes=(axis,))
+
+
+def split_axis(node: Labelled, x: Expr, axis: int, sizes: Sequence[int] | int) -> list[Expr]:
+    """`x` in parts along an axis, by their sizes or, all of one size, by their number."""
+    extent = idioms.shape_of(x)[axis]
+    if isinstance(sizes, int):
+        if sizes < 1 or extent % sizes:
+            node.bad(f"{extent} elements do not make {sizes} parts")
+        sizes = [extent // sizes] * sizes
+    bounds = np.cumsum([0, *sizes])
+    if min(sizes) < 0 or bounds[-1] != extent:
+        node.bad(f"parts of {list(sizes)} of {extent} elements")
+    return [idioms.slice_axis(x, axis, int(low), int(high)) for low, high in itertools.pairwise(bounds)]
+
+
+def reshaped(node: Labelled, x: Expr, shape: Sequence[int]) -> Expr:
+    """`x` in a shape in which 0 keeps an extent and -1 is what is left."""
+    own = idioms.shape_of(x)
+    if any(extent == 0 and position >= len(own) for position, extent in enumerate(shape)) or list(shape).count(-1) > 1:
+        node.bad(f"shape {list(shape)} of {list(map(str, own))}")
+    return op.reshape(x, newshape=tuple(own[at] if extent == 0 else extent for at, extent in enumerate(shape)))
+
+
+def reversed_axes(x: Expr, axes: Iterable[int]) -> Expr:
+    """`x` with the order of the elements along axes turned around."""
+    for axis in axes:
+        x = op.reverse(x, axis=axis)
+    return x
 
 
 def masked_slices(
@@ -103,7 +134,7 @@ def masked_slices(
     return data
 
 
-def padded(node: NodeInputs, x: Expr, pairs: Sequence[Any], mode: str = "constant", value: float = 0.0) -> Expr:
+def padded(node: Labelled, x: Expr, pairs: Sequence[Any], mode: str = "constant", value: float = 0.0) -> Expr:
     """`x` with (before, behind) elements around each axis: a number, mirrored, or those of the edge."""
     if mode == "constant":
         return op.nn.pad(x, pad_width=tuple(pairs), pad_value=value)
@@ -116,11 +147,11 @@ def padded(node: NodeInputs, x: Expr, pairs: Sequence[Any], mode: str = "constan
 
 def diagonals(x: Expr, lower: int | None, upper: int | None) -> Expr:
     """Matrices with zeros but for the diagonals from `lower` to `upper` above the main one; None leaves none out."""
-    rows, columns = shape_of(x)[-2:]
+    rows, columns = idioms.shape_of(x)[-2:]
     above = np.arange(columns) - np.arange(rows)[:, None]
     kept = np.ones_like(above, bool) if lower is None else above >= lower
     kept = kept if upper is None else kept & (above <= upper)
-    return op.where(constant(kept, "bool"), x, 0)
+    return op.where(idioms.constant(kept, "bool"), x, 0)
 
 
 def band(x: Expr, lower: int, upper: int) -> Expr:
@@ -130,17 +161,17 @@ def band(x: Expr, lower: int, upper: int) -> Expr:
 
 def shuffled_channels(node: Refusing, x: Expr, groups: int) -> Expr:
     """The channels of [N, C, …], one of each group in turn."""
-    batch, channels, *extents = shape_of(x)
+    batch, channels, *extents = idioms.shape_of(x)
     if groups < 1 or channels % groups:
         node.bad(f"{channels} channels do not make {groups} groups")
-    split = reshape(x, (batch, groups, channels // groups, *extents))
-    return reshape(move_axis(split, 1, 2), shape_of(x))
+    split = idioms.reshape(x, (batch, groups, channels // groups, *extents))
+    return idioms.reshape(idioms.move_axis(split, 1, 2), idioms.shape_of(x))
 
 
-def windows_along(node: NodeInputs, x: Expr, axis: int, size: int, stride: int) -> Expr:
+def windows_along(node: Labelled, x: Expr, axis: int, size: int, stride: int) -> Expr:
     """Windows of an axis, side by side on a new one before it."""
-    extent = shape_of(x)[axis]
+    extent = idioms.shape_of(x)[axis]
     if size < 1 or stride < 1 or extent < size:
         node.bad(f"windows of {size} by {stride} of {extent} elements")
     positions = np.arange(0, extent - size + 1, stride)[:, None] + np.arange(size)
-    return op.take(x, constant(positions, "int32"), axis=axis, mode="fast")
+    return op.take(x, idioms.constant(positions, "int32"), axis=axis, mode="fast")

@@ -1,10 +1,11 @@
-"""Normalization by the statistics of the data itself."""
+"""Normalization by the statistics of the data itself, or by those of training."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.frontend.idioms import reshape, shape_of
+from tilewright.frontend.graph_node import Labelled
+from tilewright.frontend.idioms import on_axis, product, rank_of, reshape, shape_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -21,3 +22,28 @@ def scaled_over(x: Expr, axes: Sequence[int], scale: Expr | None, shift: Expr | 
     spread = [extent if axis in axes else 1 for axis, extent in enumerate(shape_of(x))]
     made = x if scale is None else x * reshape(scale, spread)
     return made if shift is None else made + reshape(shift, spread)
+
+
+def group_normalized(
+    node: Labelled, x: Expr, groups: int, epsilon: float, scale: Expr | None, shift: Expr | None
+) -> Expr:
+    """[N, C, …] normalized over each of `groups` of channels, times a factor plus an addend a channel."""
+    batch, channels, *extents = shape_of(x)
+    if groups < 1 or channels % groups:
+        node.bad(f"{channels} channels do not make {groups} groups")
+    split = reshape(x, (batch, groups, product((channels // groups, *extents))))
+    return scaled_over(reshape(normalized(split, (2,), epsilon), shape_of(x)), (1,), scale, shift)
+
+
+def batch_normalized(x: Expr, statistics: Sequence[Expr | None], epsilon: float, axis: int = 1) -> Expr:
+    """`x` with mean 0 and variance 1 along `axis`, times a factor plus an addend.
+
+    `statistics` are vectors: mean, variance, factors and addends; None leaves the last two out.
+    """
+    mean, variance, gamma, beta = statistics
+    assert mean is not None and variance is not None
+    factor: Expr = op.rsqrt(variance + epsilon)
+    if gamma is not None:
+        factor = factor * gamma
+    shift = -(mean * factor) if beta is None else beta - mean * factor
+    return x * on_axis(factor, axis, rank_of(x)) + on_axis(shift, axis, rank_of(x))

@@ -6,7 +6,7 @@ product of the state with its bias. Of each layer the product of all steps' inpu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,17 @@ _LAYERS: dict[str, Any] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn_tanh": op.
 
 #: Of a layer and direction: matrices of the input and of the state, then their biases, which may be missing.
 Weights = Sequence[Expr]
+
+
+def unrolled(
+    steps: int, step: Callable[[int, list[Expr]], list[Expr]], states: list[Expr], backwards: bool = False
+) -> tuple[Expr, list[Expr]]:
+    """(the first states of all steps [T, B, width], the states behind the last), one step after the other."""
+    found: list[Expr] = [states[0]] * steps
+    for position in reversed(range(steps)) if backwards else range(steps):
+        states = step(position, states)
+        found[position] = states[0]
+    return op.stack(found, axis=0), states
 
 
 def gate_count(mode: str) -> int:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.frontend.builders.functions import log_sum_exp
-from tilewright.frontend.idioms import cast, dtype_of
+from tilewright.frontend.idioms import cast, dtype_of, full, shape_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
+from tilewright.support.dtype import DType
 
 Reduction = Callable[..., Expr]
 
@@ -54,3 +55,15 @@ REDUCTIONS: dict[str, Reduction] = {
     "l1": _after(op.abs), "l2": _after(_square, op.sqrt), "sum_square": _after(_square),
     "log_sum": _after(_itself, op.log), "log_sum_exp": _log_sum_exp,
 }  # fmt: skip
+
+
+def segmented(kind: str, data: Expr, ids: Expr, count: int, infinite: bool = False) -> Expr:
+    """The `sum`, `prod`, `max` or `min` of the rows of `data` in each of `count` segments, which `ids` [N] number.
+
+    An empty one has the least or the largest number for its maximum or minimum, or an infinite one.
+    """
+    dtype = DType(dtype_of(data))
+    least, most = dtype.extremes() if infinite else dtype.finite_limits()
+    mode, empty = {"sum": ("add", 0), "prod": ("mul", 1), "max": ("max", least), "min": ("min", most)}[kind]
+    table = full(empty, (count, *shape_of(data)[1:]), dtype_of(data))
+    return op.scatter_nd(table, op.expand_dims(ids, axis=0), data, mode=mode)

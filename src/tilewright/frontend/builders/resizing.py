@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import UnsupportedError
+from tilewright.frontend import idioms
 from tilewright.frontend.builders.product import matmul
-from tilewright.frontend.idioms import (
-    cast,
-    channels_first,
-    channels_last,
-    constant,
-    dtype_of,
-    move_axis,
-    rank_of,
-    shape_of,
-)
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -33,13 +24,13 @@ def resize(images: Expr, size: Sequence[int], method: str, antialias: bool = Fal
     """
     height, width = (int(extent) for extent in size)
     if method in _PLAIN and not (antialias and method != "nearest") and method != "bicubic":
-        plain = channels_first(images) if last else images
+        plain = idioms.channels_first(images) if last else images
         made: Expr = op.image.resize2d(
             plain, size=(height, width), method=_PLAIN[method],
             rounding_method="round_prefer_ceil" if method == "nearest" else "",
         )  # fmt: skip
-        return channels_last(made) if last else made
-    first = rank_of(images) - (3 if last else 2)
+        return idioms.channels_last(made) if last else made
+    first = idioms.rank_of(images) - (3 if last else 2)
 
     def matrix(before: int, after: int) -> np.ndarray:
         if method == "bicubic" and not antialias:
@@ -52,7 +43,7 @@ def resize(images: Expr, size: Sequence[int], method: str, antialias: bool = Fal
 
 def extents(images: Expr, first: int, method: str) -> tuple[int, int]:
     """Those of the axis `first` and of the next, which must be known."""
-    rows, columns = shape_of(images)[first : first + 2]
+    rows, columns = idioms.shape_of(images)[first : first + 2]
     if not isinstance(rows, int) or not isinstance(columns, int):
         raise UnsupportedError(f"resizing by {method} of a symbolic dimension; fix it with input_shapes")
     return rows, columns
@@ -60,12 +51,12 @@ def extents(images: Expr, first: int, method: str) -> tuple[int, int]:
 
 def by_matrices(images: Expr, first: int, sides: Sequence[np.ndarray]) -> Expr:
     """The axis `first` and those behind it, each multiplied by the matrix [after, before] of it."""
-    rank, dtype = rank_of(images), dtype_of(images)
-    value = cast(images, "float32") if dtype != "float64" else images
+    rank, dtype = idioms.rank_of(images), idioms.dtype_of(images)
+    value = idioms.cast(images, "float32") if dtype != "float64" else images
     for axis, weights in enumerate(sides, first):
-        rows = matmul(move_axis(value, axis, rank - 1), constant(weights.T, dtype_of(value)))
-        value = move_axis(rows, rank - 1, axis)
-    return cast(value, dtype)
+        rows = matmul(idioms.move_axis(value, axis, rank - 1), idioms.constant(weights.T, idioms.dtype_of(value)))
+        value = idioms.move_axis(rows, rank - 1, axis)
+    return idioms.cast(value, dtype)
 
 
 def _lanczos(radius: int) -> tuple[Callable[[np.ndarray], np.ndarray], float]:

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.builders import windows
 from tilewright.frontend.builders.windows import same_padding
-from tilewright.frontend.idioms import channels_first, channels_last, rank_of, shape_of
+from tilewright.frontend.idioms import channels_first, channels_last, rank_of, reshape, shape_of, transpose
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -138,6 +138,25 @@ def patches(data: Expr, window: Window) -> Expr:
     joined = parts[0] if len(parts) == 1 else op.concatenate(parts, axis=-1)
     assert shape_of(joined)[-1] == len(parts) * channels
     return joined
+
+
+def channel_patches(images: Expr, window: Window) -> Expr:
+    """[N, C, H, W] as [N, C * prod(size), rows, columns]: of each channel the elements of each window."""
+    batch, channels = shape_of(images)[:2]
+    made = patches(channels_last(images), window)
+    _, rows, columns, numbers = shape_of(made)
+    split = reshape(made, (batch, rows, columns, numbers // channels, channels))
+    return reshape(transpose(split, (0, 4, 3, 1, 2)), (batch, numbers, rows, columns))
+
+
+def blocks_as_channels(data: Expr, block: int, back: bool, last: bool = True) -> Expr:
+    """Blocks of pixels as channels, the block's position varying slower than the channel, or back."""
+    plain = channels_first(data) if last else data
+    if back:
+        made = op.nn.depth_to_space(plain, block_size=block, mode="DCR")
+    else:
+        made = op.nn.space_to_depth(plain, block_size=block)
+    return channels_last(made) if last else made
 
 
 def depthwise_kernel(kernel: Expr) -> Expr:

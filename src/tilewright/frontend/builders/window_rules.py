@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.frontend.builders.windows import same_padding, window_count
-from tilewright.frontend.graph_node import NodeInputs
+from tilewright.frontend.graph_node import Labelled
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -15,7 +15,7 @@ Sizes = Sequence[Any]
 Edges = tuple[list[int], list[int]]
 
 
-def known(node: NodeInputs, extents: Sizes, what: str) -> list[int]:
+def known(node: Labelled, extents: Sizes, what: str) -> list[int]:
     """Extents that `what` depends on, which must be numbers."""
     if not all(isinstance(extent, int) for extent in extents):
         node.unsupported(f"{what} of symbolic dimensions; fix them with input_shapes")
@@ -23,7 +23,7 @@ def known(node: NodeInputs, extents: Sizes, what: str) -> list[int]:
 
 
 def same_edges(
-    node: NodeInputs, extents: Sizes, size: Sizes, strides: Sizes, dilation: Sizes, larger_first: bool = False
+    node: Labelled, extents: Sizes, size: Sizes, strides: Sizes, dilation: Sizes, larger_first: bool = False
 ) -> Edges:
     """Padding that leaves ceil(extent / stride) windows, the larger half behind unless `larger_first`."""
     pairs = [same_padding(*axis) for axis in zip(known(node, extents, "padding SAME"), size, strides, dilation)]
@@ -32,7 +32,7 @@ def same_edges(
 
 
 def counts_upwards(
-    node: NodeInputs, extents: Sizes, size: Sizes, strides: Sizes, edges: Edges, inside: bool = False
+    node: Labelled, extents: Sizes, size: Sizes, strides: Sizes, edges: Edges, inside: bool = False
 ) -> list[int]:
     """The windows of each axis, the last of which may reach behind the data (`window_count`)."""
     sizes = zip(known(node, extents, "windows counted upwards"), size, strides, *edges)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from tilewright.frontend.text_format import read_text
 from tilewright.frontend.two_files import Part, beside, text_of
 from tilewright.frontend.wire import looks_like, read_message
 
-SUFFIXES = (".caffemodel",)
 _WHAT = "a Caffe model"
 
 
@@ -50,9 +49,13 @@ def is_text(contents: memoryview) -> bool:
     return bool(names) and set(names) <= known and not known.isdisjoint(names) and names != ["name"]
 
 
-def weights_beside(path: Path) -> Path | None:
-    """The caffemodel of the prototxt at `path`, if there is one."""
-    return beside(path, SUFFIXES)
+def is_network(source: Source) -> bool:
+    """True for the fields of a network, as text or as a protocol buffer."""
+    return is_binary(source.contents) or is_text(source.contents)
+
+
+#: The caffemodel of the prototxt at a path, if there is one.
+weights_beside = partial(beside, suffixes=(".caffemodel",))
 
 
 def load_net(prototxt: Part, caffemodel: Part | None) -> Net:

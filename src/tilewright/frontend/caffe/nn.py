@@ -6,23 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import idioms
 from tilewright.frontend.builders.elements import shuffled_channels
-from tilewright.frontend.builders.image_patches import channel_patches
-from tilewright.frontend.builders.sliding import Window
+from tilewright.frontend.builders.sliding import Window, channel_patches
 from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution, window_count
 from tilewright.frontend.caffe.node import CaffeNode, converts
-from tilewright.frontend.idioms import (
-    cast,
-    concatenate,
-    constant,
-    flatten,
-    pads,
-    product,
-    reshape,
-    scale_shift,
-    shape_of,
-    slice_axis,
-)
 from tilewright.frontend.messages import Record
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -67,7 +55,7 @@ def convert_convolution(node: CaffeNode) -> Any:
     param, transposed = node.layer.convolution_param, node.operator == "Deconvolution"
     results, filters = [], int(param.num_output)
     for data in node.given():
-        shape = shape_of(data)
+        shape = idioms.shape_of(data)
         if len(shape) < 3:
             node.bad(f"its input has {len(shape)} axes")
         if node.axis(param.axis, len(shape)) != 1:
@@ -75,11 +63,11 @@ def convert_convolution(node: CaffeNode) -> Any:
         kernel, strides, pad, dilation = _window(node, param, len(shape) - 2)
         groups = _groups(node, shape[1], filters)
         rows, columns = (shape[1], filters) if transposed else (filters, shape[1])
-        weights = constant(node.blob(0, rows, columns // groups, *kernel))
+        weights = idioms.constant(node.blob(0, rows, columns // groups, *kernel))
         convolve = transposed_convolution if transposed else convolution
-        made = convolve(data, weights, strides, pads(pad, pad), dilation, groups)
+        made = convolve(data, weights, strides, idioms.pads(pad, pad), dilation, groups)
         biases = node.blob(1, filters, what="biases") if param.bias_term else None
-        results.append(scale_shift(made, None, biases))
+        results.append(idioms.scale_shift(made, None, biases))
     return results
 
 
@@ -88,15 +76,15 @@ def convert_inner_product(node: CaffeNode) -> Expr:
     """All axes from `axis` on times a matrix."""
     param = node.layer.inner_product_param
     axis = node.axis(param.axis)
-    outer, inner = node.shape()[:axis], product(node.shape()[axis:])
+    outer, inner = node.shape()[:axis], idioms.product(node.shape()[axis:])
     units = int(param.num_output)
     if not isinstance(inner, int):
         node.unsupported("its weights depend on a symbolic dimension; fix its size with input_shapes")
     matrix = node.blob(0, inner, units).T if param.transpose else node.blob(0, units, inner)
-    made: Expr = op.nn.dense(reshape(node[0], (product(outer), inner)), constant(matrix))
+    made: Expr = op.nn.dense(idioms.reshape(node[0], (idioms.product(outer), inner)), idioms.constant(matrix))
     if param.bias_term:
-        made = scale_shift(made, None, node.blob(1, units, what="biases"))
-    return reshape(made, (*outer, units))
+        made = idioms.scale_shift(made, None, node.blob(1, units, what="biases"))
+    return idioms.reshape(made, (*outer, units))
 
 
 @converts("Embed")
@@ -106,7 +94,7 @@ def convert_embed(node: CaffeNode) -> Expr:
     table = node.blob(0, int(param.input_dim), int(param.num_output))
     if param.bias_term:
         table = table + node.blob(1, int(param.num_output), what="biases")
-    return op.take(constant(table), cast(node[0], "int32"), axis=0)
+    return op.take(idioms.constant(table), idioms.cast(node[0], "int32"), axis=0)
 
 
 @converts("Pooling")
@@ -165,9 +153,9 @@ def convert_spp(node: CaffeNode) -> Expr:
         kernel = [-(-extent // bins) for extent in extents]
         pad = [(size * bins - extent + 1) // 2 for size, extent in zip(kernel, extents)]
         counts = [window_count(e, k, k, p, p, True, inside=max(pad) > 0) for e, k, p in zip(extents, kernel, pad)]
-        levels.append(flatten(pool(data, "max" if param.pool == "MAX" else "mean", kernel, kernel, pad, counts,
+        levels.append(idioms.flatten(pool(data, "max" if param.pool == "MAX" else "mean", kernel, kernel, pad, counts,
                                    padding_counts=True)))  # fmt: skip
-    return concatenate(levels, 1)
+    return idioms.concatenate(levels, 1)
 
 
 @converts("Im2col")
@@ -188,29 +176,31 @@ def convert_recurrent(node: CaffeNode) -> Any:
     if param.expose_hidden or len(node.inputs) > 3:
         node.unsupported("states as inputs and results (expose_hidden) are not supported")
     wide = units * 4 if node.operator == "LSTM" else units
-    given = op.nn.dense(reshape(node[0], (steps * batch, inner)), constant(node.blob(0, wide, inner)))
-    sums = reshape(scale_shift(given, None, node.blob(1, wide)), (steps, batch, wide))
+    given = op.nn.dense(idioms.reshape(node[0], (steps * batch, inner)), idioms.constant(node.blob(0, wide, inner)))
+    sums = idioms.reshape(idioms.scale_shift(given, None, node.blob(1, wide)), (steps, batch, wide))
     if node.has(2):
-        still = flatten(node[2])
-        extra = op.nn.dense(still, constant(node.blob(2, wide, shape_of(still)[1])))
-        sums = sums + reshape(extra, (1, batch, wide))
+        still = idioms.flatten(node[2])
+        extra = op.nn.dense(still, idioms.constant(node.blob(2, wide, idioms.shape_of(still)[1])))
+        sums = sums + idioms.reshape(extra, (1, batch, wide))
     rest_of = node.blobs[3 if node.has(2) else 2 :]
-    cont = reshape(cast(node[1], "float32"), (steps, batch, 1))
+    cont = idioms.reshape(idioms.cast(node[1], "float32"), (steps, batch, 1))
     body = _lstm_step if node.operator == "LSTM" else _rnn_step
-    state: tuple[Expr, ...] = (constant(np.zeros((batch, units))), constant(np.zeros((batch, units))))
+    state: tuple[Expr, ...] = (idioms.constant(np.zeros((batch, units))), idioms.constant(np.zeros((batch, units))))
     results = []
     for step in range(steps):
-        kept = reshape(slice_axis(cont, 0, step, step + 1), (batch, 1))
-        value, state = body(node, reshape(slice_axis(sums, 0, step, step + 1), (batch, wide)), kept, state, rest_of)
-        results.append(reshape(value, (1, batch, units)))
-    return concatenate(results, 0)
+        kept = idioms.reshape(idioms.slice_axis(cont, 0, step, step + 1), (batch, 1))
+        value, state = body(
+            node, idioms.reshape(idioms.slice_axis(sums, 0, step, step + 1), (batch, wide)), kept, state, rest_of
+        )
+        results.append(idioms.reshape(value, (1, batch, units)))
+    return idioms.concatenate(results, 0)
 
 
 def _lstm_step(node: CaffeNode, given: Expr, kept: Expr, state: Any, blobs: list[np.ndarray]) -> tuple[Expr, Any]:
     hidden, cell = state
-    units = shape_of(hidden)[1]
-    gates = given + op.nn.dense(hidden * kept, constant(blobs[0].reshape(4 * units, units)))
-    i, f, o, g = (slice_axis(gates, 1, position * units, (position + 1) * units) for position in range(4))
+    units = idioms.shape_of(hidden)[1]
+    gates = given + op.nn.dense(hidden * kept, idioms.constant(blobs[0].reshape(4 * units, units)))
+    i, f, o, g = (idioms.slice_axis(gates, 1, position * units, (position + 1) * units) for position in range(4))
     forgotten = op.sigmoid(f) * kept * cell
     cell = forgotten + op.sigmoid(i) * op.tanh(g)
     hidden = op.sigmoid(o) * op.tanh(cell)
@@ -219,11 +209,11 @@ def _lstm_step(node: CaffeNode, given: Expr, kept: Expr, state: Any, blobs: list
 
 def _rnn_step(node: CaffeNode, given: Expr, kept: Expr, state: Any, blobs: list[np.ndarray]) -> tuple[Expr, Any]:
     hidden = state[0]
-    units = shape_of(hidden)[1]
-    inner = given + op.nn.dense(hidden * kept, constant(blobs[0].reshape(units, units)))
+    units = idioms.shape_of(hidden)[1]
+    inner = given + op.nn.dense(hidden * kept, idioms.constant(blobs[0].reshape(units, units)))
     hidden = op.tanh(inner)
-    out = op.nn.dense(hidden, constant(blobs[1].reshape(units, units)))
-    return op.tanh(scale_shift(out, None, blobs[2].reshape(units))), (hidden, state[1])
+    out = op.nn.dense(hidden, idioms.constant(blobs[1].reshape(units, units)))
+    return op.tanh(idioms.scale_shift(out, None, blobs[2].reshape(units))), (hidden, state[1])
 
 
 @converts("MVN")

@@ -7,21 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import idioms
 from tilewright.frontend.builders import functions
 from tilewright.frontend.builders.reductions import REDUCTIONS
 from tilewright.frontend.builders.window_rules import repeated_pixels
 from tilewright.frontend.caffe.node import CaffeNode, converts
-from tilewright.frontend.idioms import (
-    cast,
-    concatenate,
-    constant,
-    flatten,
-    product,
-    reshape,
-    shape_of,
-    slice_axis,
-    transpose,
-)
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
@@ -31,7 +21,7 @@ def convert_concat(node: CaffeNode) -> Expr:
     """Along `axis`, once called concat_dim."""
     param = node.layer.concat_param
     axis = int(param.concat_dim) if param.has("concat_dim") else param.axis
-    return concatenate(node.given(), node.axis(axis))
+    return idioms.concatenate(node.given(), node.axis(axis))
 
 
 @converts("Slice")
@@ -48,7 +38,7 @@ def convert_slice(node: CaffeNode) -> list[Expr]:
         bounds = [position * (extent // count) for position in range(count + 1)]
     if len(bounds) != count + 1 or any(low >= high for low, high in itertools.pairwise(bounds)):
         node.bad(f"slice points {bounds[1:-1]} of {extent} elements for {count} results")
-    return [slice_axis(node[0], axis, low, high) for low, high in itertools.pairwise(bounds)]
+    return [idioms.slice_axis(node[0], axis, low, high) for low, high in itertools.pairwise(bounds)]
 
 
 @converts("Flatten")
@@ -58,7 +48,7 @@ def convert_flatten(node: CaffeNode) -> Expr:
     begin, end = node.axis(param.axis), node.axis(param.end_axis)
     if begin > end:
         node.bad(f"axis {begin} stands behind end_axis {end}")
-    return reshape(node[0], (*shape[:begin], product(shape[begin : end + 1]), *shape[end + 1 :]))
+    return idioms.reshape(node[0], (*shape[:begin], idioms.product(shape[begin : end + 1]), *shape[end + 1 :]))
 
 
 @converts("Reshape")
@@ -84,7 +74,7 @@ def convert_permute(node: CaffeNode) -> Expr:
     order = [node.axis(int(axis)) for axis in node.layer.permute_param.order]
     if len(set(order)) != len(order):
         node.bad(f"order {order} names an axis twice")
-    return transpose(node[0], [*order, *[axis for axis in range(node.rank()) if axis not in order]])
+    return idioms.transpose(node[0], [*order, *[axis for axis in range(node.rank()) if axis not in order]])
 
 
 @converts("Crop")
@@ -101,7 +91,7 @@ def convert_crop(node: CaffeNode) -> Expr:
         size, extent = node.shape(1)[axis], node.shape(0)[axis]
         if offset + size > extent:
             node.bad(f"{size} elements from {offset} on of {extent}")
-        data = slice_axis(data, axis, offset, offset + size)
+        data = idioms.slice_axis(data, axis, offset, offset + size)
     return data
 
 
@@ -132,17 +122,17 @@ def convert_argmax(node: CaffeNode) -> Expr:
     along_axis = param.has("axis")
     axis = node.axis(param.axis) if along_axis else 1
     if not along_axis:
-        data = flatten(data)
-    if not 1 <= param.top_k <= shape_of(data)[axis]:
-        node.bad(f"top_k={param.top_k} of {shape_of(data)[axis]} elements")
+        data = idioms.flatten(data)
+    if not 1 <= param.top_k <= idioms.shape_of(data)[axis]:
+        node.bad(f"top_k={param.top_k} of {idioms.shape_of(data)[axis]} elements")
     found = op.topk(data, k=int(param.top_k), axis=axis, ret_type="both", dtype="int32")
-    values, positions = found[0], cast(found[1], "float32")
+    values, positions = found[0], idioms.cast(found[1], "float32")
     if along_axis:
         return values if param.out_max_val else positions
     count = int(param.top_k)
     if not param.out_max_val:
-        return reshape(positions, (batch, 1, count))
-    return concatenate([reshape(part, (batch, 1, count)) for part in (positions, values)], 1)
+        return idioms.reshape(positions, (batch, 1, count))
+    return idioms.concatenate([idioms.reshape(part, (batch, 1, count)) for part in (positions, values)], 1)
 
 
 @converts("Interp")
@@ -155,7 +145,7 @@ def convert_interp(node: CaffeNode) -> Expr:
     for axis, extent in enumerate(extents, 2):
         if param.pad_beg > 0 or param.pad_end > 0:
             node.unsupported("padding is not supported")
-        data = slice_axis(data, axis, -param.pad_beg, extent + param.pad_end)
+        data = idioms.slice_axis(data, axis, -param.pad_beg, extent + param.pad_end)
         padded.append(extent + param.pad_beg + param.pad_end)
     if param.has("height") or param.has("width"):
         size = [param.height, param.width]
@@ -189,7 +179,7 @@ def convert_continuation(node: CaffeNode) -> Expr:
     steps, batch = node.fixed()[:2]
     marks = np.ones((steps, batch), np.float32)
     marks[0] = 0
-    return constant(marks)
+    return idioms.constant(marks)
 
 
 def _softmax(node: CaffeNode) -> Expr:
@@ -200,5 +190,5 @@ def _softmax(node: CaffeNode) -> Expr:
 converts.functions({
     "Softmax": _softmax, "SoftmaxWithLoss": _softmax, "Silence": lambda node: [],
     # items of the batch by their numbers
-    "BatchReindex": lambda node: op.take(node[0], cast(node[1], "int32"), axis=0),
+    "BatchReindex": lambda node: op.take(node[0], idioms.cast(node[1], "int32"), axis=0),
 })  # fmt: skip

@@ -34,12 +34,12 @@ _FILLS = {
 _MOST_FILLED = 1 << 28
 
 
-def is_net(contents: memoryview) -> bool:
+def is_net(source: Source) -> bool:
     """True for what begins as a NetDef does: behind a name at most, an operator that has a type.
 
     In Caffe's own networks of old the same numbers mean other things: there the field 5 is a number.
     """
-    begin = contents[: 1 << 16]
+    begin = source.contents[: 1 << 16]
     fields = first_fields(begin)
     if fields and fields[0][0] == 1:
         fields = fields[1:]

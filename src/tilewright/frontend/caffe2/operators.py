@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import idioms
 from tilewright.frontend.builders import functions
-from tilewright.frontend.builders.elements import matrices_turned, padded, shuffled_channels
+from tilewright.frontend.builders.elements import matrices_turned, padded, reshaped, shuffled_channels, split_axis
 from tilewright.frontend.builders.product import matmul
 from tilewright.frontend.builders.reductions import REDUCTIONS
-from tilewright.frontend.builders.slicing import split_axis
 from tilewright.frontend.builders.window_rules import biased, repeated_pixels
 from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution
 from tilewright.frontend.converters import Converters
 from tilewright.frontend.graph_node import GraphNode
-from tilewright.frontend.idioms import cast, concatenate, flatten, product, reshape, scale_shift, shape_of, transpose
 from tilewright.frontend.signature import Axis
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
@@ -82,9 +81,8 @@ def convert_pool(node: Caffe2Node, global_pooling: int = 0, count_include_pad: b
 @converts("FC")
 def convert_fc(node: Caffe2Node, x: Expr, y: Expr, z: Expr, axis: int = 1) -> Expr:
     """All axes from `axis` on times a matrix."""
-    outer, units = node.shape()[:axis], node.shape(1)[0]
-    flat = reshape(x, (product(outer), product(node.shape()[axis:])))
-    return reshape(op.nn.bias_add(op.nn.dense(flat, flatten(y)), z, axis=1), (*outer, units))
+    made = op.nn.bias_add(op.nn.dense(idioms.as_matrix(x, axis), idioms.flatten(y)), z, axis=1)
+    return idioms.reshape(made, (*node.shape()[:axis], node.shape(1)[0]))
 
 
 # Functions of one operand.
@@ -109,9 +107,9 @@ def convert_binary(node: Caffe2Node, axis: int = -1, broadcast: int = 0, exponen
     """Functions of two operands, or of more, one after another; the second may begin at an axis of the first."""
     total, *rest = node.given()
     for value in rest:
-        behind = node.rank() - axis - len(shape_of(value))
+        behind = node.rank() - axis - len(idioms.shape_of(value))
         if broadcast and axis >= 0 and behind > 0:
-            value = reshape(value, (*shape_of(value), *[1] * behind))
+            value = idioms.reshape(value, (*idioms.shape_of(value), *[1] * behind))
         total = _BINARY[node.operator](total, value)
     if node.operator == "Pow" and not rest:
         return op.power(total, exponent)
@@ -119,18 +117,16 @@ def convert_binary(node: Caffe2Node, axis: int = -1, broadcast: int = 0, exponen
 
 
 converts.functions({"LeakyRelu": functions.leaky_relu, "Elu": functions.elu})
-
-
-@converts("PRelu")
-def convert_prelu(node: Caffe2Node) -> Expr:
-    channels = node.shape()[1]
-    slopes = node.static(1, "slopes").reshape(-1)
-    return op.nn.prelu(node[0], Constant(np.array(np.broadcast_to(slopes, (channels,)))), axis=1)
-
-
-@converts("Clip")
-def convert_clip(x: Expr, min_: float = -3.4e38, max_: float = 3.4e38) -> Expr:
-    return op.clip(x, min_, max_)
+converts.schemas({
+    "Clip": lambda x, min_=-3.4e38, max_=3.4e38: op.clip(x, min_, max_),
+    "InstanceNorm": lambda x, y, z, epsilon=1e-5: op.nn.instance_norm(x, y, z, axis=1, epsilon=epsilon),
+    "LRN": lambda x, size=5, bias=1.0, alpha=1e-4, beta=0.75: op.nn.lrn(
+        x, size=size, axis=1, bias=bias, alpha=alpha, beta=beta
+    ),
+    "PRelu": lambda x, y: idioms.prelu(x, y),
+    "ChannelShuffle": lambda node, x, group=1: shuffled_channels(node, x, group),
+    "Gather": lambda x, y, axis=0: op.take(x, idioms.cast(y, "int32"), axis=axis),
+})  # fmt: skip
 
 
 @converts("SpatialBN")
@@ -138,33 +134,25 @@ def convert_spatial_bn(node: Caffe2Node, x: Expr, epsilon: float = 1e-5) -> Expr
     """By the statistics of training."""
     gamma, beta, mean, variance = (node.static(index, "statistics") for index in range(1, 5))
     scale = gamma / np.sqrt(np.maximum(variance, 0) + epsilon)
-    return scale_shift(x, scale, beta - mean * scale)
-
-
-@converts("InstanceNorm")
-def convert_instance_norm(x: Expr, y: Expr, z: Expr, epsilon: float = 1e-5) -> Expr:
-    return op.nn.instance_norm(x, y, z, axis=1, epsilon=epsilon)
-
-
-@converts("LRN")
-def convert_lrn(x: Expr, size: int = 5, bias: float = 1.0, alpha: float = 1e-4, beta: float = 0.75) -> Expr:
-    return op.nn.lrn(x, size=size, axis=1, bias=bias, alpha=alpha, beta=beta)
+    return idioms.scale_shift(x, scale, beta - mean * scale)
 
 
 @converts("Softmax", "LogSoftmax")
 def convert_softmax(node: Caffe2Node, x: Expr, axis: Axis = 1) -> Expr:
     """Over all axes from one on."""
-    flat = flatten(x, axis)
-    return reshape((op.nn.softmax if node.operator == "Softmax" else op.nn.log_softmax)(flat, axis=-1), node.shape())
+    flat = idioms.flatten(x, axis)
+    return idioms.reshape(
+        (op.nn.softmax if node.operator == "Softmax" else op.nn.log_softmax)(flat, axis=-1), node.shape()
+    )
 
 
 @converts("Concat")
 def convert_concat(node: Caffe2Node, axis: Axis = 1, add_axis: int = 0) -> list[Expr]:
     """And the extents of its parts, a second result."""
-    extents = np.array([shape_of(value)[axis] for value in node.given()], np.int32)
+    extents = np.array([idioms.shape_of(value)[axis] for value in node.given()], np.int32)
     if add_axis:
         return [op.stack(node.given(), axis=axis), Constant(np.ones_like(extents))]
-    return [concatenate(node.given(), axis), Constant(extents)]
+    return [idioms.concatenate(node.given(), axis), Constant(extents)]
 
 
 @converts("Split")
@@ -174,23 +162,19 @@ def convert_split(node: Caffe2Node, axis: Axis = 1) -> list[Expr]:
 
 @converts("Reshape")
 def convert_reshape(node: Caffe2Node) -> Expr:
-    """0 keeps an extent, -1 is what is left."""
     given = node.static(1, "shape") if node.has(1) else node.args.get("shape", [])
-    shape = node.shape()
-    return op.reshape(node[0], newshape=tuple(shape[at] if int(e) == 0 else int(e) for at, e in enumerate(given)))
+    return reshaped(node, node[0], [int(extent) for extent in given])
 
 
 @converts("Transpose")
 def convert_transpose(node: Caffe2Node) -> Expr:
     order = [int(axis) for axis in node.args.get("axes", [])] or list(range(node.rank()))[::-1]
-    return transpose(node[0], [node.axis(axis) for axis in order])
+    return idioms.transpose(node[0], [node.axis(axis) for axis in order])
 
 
 @converts("Flatten", "FlattenToVec")
 def convert_flatten(node: Caffe2Node, axis: int = 1) -> Expr:
-    if node.operator == "FlattenToVec":
-        return reshape(node[0], (product(node.shape()),))
-    return reshape(node[0], (product(node.shape()[:axis]), product(node.shape()[axis:])))
+    return idioms.as_vector(node[0]) if node.operator == "FlattenToVec" else idioms.as_matrix(node[0], axis)
 
 
 @converts("ExpandDims", "Squeeze")
@@ -201,12 +185,7 @@ def convert_dims(node: Caffe2Node) -> Expr:
     shape = list(node.shape())
     for axis in sorted(axes):
         shape.insert(axis, 1)
-    return reshape(node[0], shape)
-
-
-@converts("ChannelShuffle")
-def convert_channel_shuffle(node: Caffe2Node, x: Expr, group: int = 1) -> Expr:
-    return shuffled_channels(node, x, group)
+    return idioms.reshape(node[0], shape)
 
 
 @converts("ResizeNearest")
@@ -230,11 +209,6 @@ def convert_matmul(node: Caffe2Node) -> Expr:
     turned = [matrices_turned(side) if node.integer(f"trans_{name}", 0) else side
               for name, side in zip("ab", node.given())]  # fmt: skip
     return matmul(*turned)
-
-
-@converts("Gather")
-def convert_gather(x: Expr, y: Expr, axis: int = 0) -> Expr:
-    return op.take(x, cast(y, "int32"), axis=axis)
 
 
 @converts("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")

@@ -11,7 +11,7 @@ from tilewright.errors import ModelError
 from tilewright.frontend.coreml import converts, from_coreml, layers
 from tilewright.frontend.coreml.load import MANIFEST, is_specification, specification_path
 from tilewright.frontend.coreml.metadata import read_metadata
-from tilewright.frontend.coreml.schema import MIL_OPERATIONS, SCHEMA
+from tilewright.frontend.coreml.schema import SCHEMA
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Metadata, Shapes
 from tilewright.frontend.source import Source
@@ -60,4 +60,5 @@ class CoremlFrontend(Frontend):
     def missing(self) -> list[str]:
         """Of the core operations of MIL and the layers of the specification."""
         known = {*converts.supported(), *layers.supported(), "const"}
-        return sorted({*MIL_OPERATIONS, *SCHEMA.fields("NeuralNetworkLayer")} - {"name", "input", "output"} - known)
+        listed = {*SCHEMA.members("MilOperation"), *SCHEMA.fields("NeuralNetworkLayer")}
+        return sorted(listed - {"name", "input", "output"} - known)

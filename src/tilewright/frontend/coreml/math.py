@@ -50,14 +50,9 @@ def convert_real_div(x: Expr, y: Expr) -> Expr:
     return x / y
 
 
-def clip(x: Expr, alpha: float, beta: float) -> Expr:
+def _clip(x: Expr, alpha: float, beta: float) -> Expr:
     """`x` within alpha … beta."""
     return op.clip(x, alpha, beta)
-
-
-def clamped_relu(x: Expr, alpha: float = 1.0, beta: float = 1.0) -> Expr:
-    """Leaky below zero, at most beta."""
-    return op.minimum(op.nn.leaky_relu(x, alpha=alpha), beta)
 
 
 def thresholded_relu(x: Expr, alpha: float = 1.0) -> Expr:
@@ -65,38 +60,28 @@ def thresholded_relu(x: Expr, alpha: float = 1.0) -> Expr:
     return op.where(x >= alpha, x, 0)
 
 
-def gelu(x: Expr, mode: str = "EXACT") -> Expr:
+def _gelu(x: Expr, mode: str = "EXACT") -> Expr:
     """Exact, or by tanh or the logistic function."""
     if mode == "SIGMOID_APPROXIMATION":
         return x * op.sigmoid(x * 1.702)
     return functions.gelu(x, mode == "TANH_APPROXIMATION")
 
 
-def _threshold(x: Expr, alpha: float) -> Expr:
-    return op.maximum(x, alpha)
-
-
-def _of_moved(function: Callable[[Expr], Expr]) -> Converter:
-    """A function of the operand and a small number added to it."""
-
-    def convert(x: Expr, epsilon: float = 0.0) -> Expr:
-        return function(x + epsilon)
-
-    return convert
-
-
 converts.functions({
     "leaky_relu": functions.leaky_relu, "elu": functions.elu, "linear_activation": functions.linear,
-    "scaled_tanh": functions.scaled_tanh, "sigmoid_hard": functions.hard_linear, "clip": clip, "gelu": gelu,
-    "clamped_relu": clamped_relu, "thresholded_relu": thresholded_relu, "threshold": _threshold,
-    "log": _of_moved(op.log), "rsqrt": _of_moved(op.rsqrt), "inverse": _of_moved(lambda x: 1 / x),
+    "scaled_tanh": functions.scaled_tanh, "sigmoid_hard": functions.hard_linear, "clip": _clip, "gelu": _gelu,
+    "thresholded_relu": thresholded_relu,
 })  # fmt: skip
-
-
-@converts("prelu")
-def convert_prelu(x: Expr, alpha: Expr) -> Expr:
-    """A slope a channel."""
-    return op.nn.prelu(x, alpha, axis=1)
+converts.schemas({
+    "threshold": lambda x, alpha=0.0: op.maximum(x, alpha),
+    "clamped_relu": lambda x, alpha=1.0, beta=1.0: op.minimum(op.nn.leaky_relu(x, alpha=alpha), beta),
+    "log": lambda x, epsilon=0.0: op.log(x + epsilon), "rsqrt": lambda x, epsilon=0.0: op.rsqrt(x + epsilon),
+    "inverse": lambda x, epsilon=0.0: 1 / (x + epsilon), "prelu": lambda x, alpha: op.nn.prelu(x, alpha, axis=1),
+    "softmax": lambda x, axis=-1: op.nn.softmax(x, axis=axis), "select": lambda cond, a, b: op.where(cond, a, b),
+    "cumsum": lambda x, axis=0, exclusive=False, reverse=False: op.cumsum(
+        x, axis=axis, exclusive=exclusive, reverse=reverse
+    ),
+})  # fmt: skip
 
 
 @converts("softplus_parametric")
@@ -104,12 +89,6 @@ def convert_softplus_parametric(node: MilNode, x: Expr) -> Expr:
     """alpha * log(1 + exp(beta * x)), with factors a channel."""
     alpha, beta = (along(node.array(name), 1, rank_of(x), dtype_of(x)) for name in ("alpha", "beta"))
     return functions.softplus(x * beta) * alpha
-
-
-@converts("softmax")
-def convert_softmax(x: Expr, axis: Axis = -1) -> Expr:
-    """Over one axis."""
-    return op.nn.softmax(x, axis=axis)
 
 
 _CASTS = {"fp16": "float16", "fp32": "float32", "fp64": "float64", "bool": "bool"}
@@ -124,13 +103,7 @@ def convert_cast(node: MilNode, x: Expr, dtype: str) -> Expr:
     return cast(x, target)
 
 
-@converts("select")
-def convert_select(cond: Expr, a: Expr, b: Expr) -> Expr:
-    """a where the condition holds, b else."""
-    return op.where(cond, a, b)
-
-
-def reducing(name: str) -> Converter:
+def _reducing(name: str) -> Converter:
     """The converter of the reduction `name` over axes, all of them where none are named."""
 
     def convert(x: Expr, axes: Axes | None = None, keep_dims: bool = False) -> Expr:
@@ -139,11 +112,11 @@ def reducing(name: str) -> Converter:
     return convert
 
 
-converts.functions({f"reduce_{name}": reducing(name) for name in REDUCTIONS if name not in ("l1", "l2", "all", "any")})
-converts.functions({"reduce_l1_norm": reducing("l1"), "reduce_l2_norm": reducing("l2")})
+converts.functions({f"reduce_{name}": _reducing(name) for name in REDUCTIONS if name not in ("l1", "l2", "all", "any")})
+converts.functions({"reduce_l1_norm": _reducing("l1"), "reduce_l2_norm": _reducing("l2")})
 
 
-def position_of(function: Callable[..., Expr]) -> Converter:
+def _position_of(function: Callable[..., Expr]) -> Converter:
     """The converter of the position of the greatest or least element along an axis, int32."""
 
     def convert(x: Expr, axis: Axis = -1, keep_dims: bool = False) -> Expr:
@@ -152,13 +125,7 @@ def position_of(function: Callable[..., Expr]) -> Converter:
     return convert
 
 
-converts.functions({"reduce_argmax": position_of(op.argmax), "reduce_argmin": position_of(op.argmin)})
-
-
-@converts("cumsum")
-def convert_cumsum(x: Expr, axis: Axis = 0, exclusive: bool = False, reverse: bool = False) -> Expr:
-    """The sums of all elements up to each."""
-    return op.cumsum(x, axis=axis, exclusive=exclusive, reverse=reverse)
+converts.functions({"reduce_argmax": _position_of(op.argmax), "reduce_argmin": _position_of(op.argmin)})
 
 
 @converts("dequantize", "constexpr_affine_dequantize")

@@ -10,7 +10,6 @@ from tilewright.frontend.builders.elements import diagonals
 from tilewright.frontend.builders.reductions import REDUCTIONS
 from tilewright.frontend.coreml import math
 from tilewright.frontend.coreml.network_node import LayerNode, layers, operation, weights
-from tilewright.frontend.coreml.shapes import convert_band_part
 from tilewright.frontend.idioms import cast, constant
 from tilewright.frontend.messages import Record
 from tilewright.relay import op
@@ -111,26 +110,24 @@ def activation(node: LayerNode, params: Record) -> Callable[[Expr], Expr]:
 
 
 layers.functions({
-    "clip": operation(math.clip, alpha="minVal", beta="maxVal"),
-    "clampedReLU": operation(math.clamped_relu),
-    "gelu": operation(math.gelu),
+    "clip": operation("clip", alpha="minVal", beta="maxVal"),
     "whereBroadcastable": lambda node: op.where(op.not_equal(node[0], 0), node[1], node[2]),
-    "argMax": operation(math.position_of(op.argmax), keep_dims=lambda node: not node.p.removeDim),
-    "argMin": operation(math.position_of(op.argmin), keep_dims=lambda node: not node.p.removeDim),
-    "cumSum": operation(math.convert_cumsum, exclusive="excludeFinalSum"),
-    "matrixBandPart": operation(convert_band_part, lower="numLower", upper="numUpper"),
+    "argMax": operation("reduce_argmax", keep_dims=lambda node: not node.p.removeDim),
+    "argMin": operation("reduce_argmin", keep_dims=lambda node: not node.p.removeDim),
+    "cumSum": operation("cumsum", exclusive="excludeFinalSum"),
+    "matrixBandPart": operation("band_part", lower="numLower", upper="numUpper"),
     "lowerTriangular": lambda node: diagonals(node[0], None, int(node.p.k)),
     "upperTriangular": lambda node: diagonals(node[0], int(node.p.k), None),
 })  # fmt: skip
 
 # --------------------------------------------------------------------------------------------------------- reductions
 _REDUCTIONS = {
-    "Sum": "sum", "Prod": "prod", "Mean": "mean", "Max": "max", "Min": "min", "SumSquare": "sum_square", "L1": "l1",
-    "L2": "l2", "LogSum": "log_sum", "LogSumExp": "log_sum_exp",
+    "Sum": "sum", "Prod": "prod", "Mean": "mean", "Max": "max", "Min": "min", "SumSquare": "sum_square",
+    "L1": "l1_norm", "L2": "l2_norm", "LogSum": "log_sum", "LogSumExp": "log_sum_exp",
 }  # fmt: skip
 layers.functions({
     f"reduce{layer}": operation(
-        math.reducing(name), axes=lambda node: None if node.p.reduceAll else list(node.p.axes) or None
+        f"reduce_{name}", axes=lambda node: None if node.p.reduceAll else list(node.p.axes) or None
     )
     for layer, name in _REDUCTIONS.items()
 })  # fmt: skip

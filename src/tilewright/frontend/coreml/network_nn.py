@@ -11,8 +11,8 @@ from tilewright.frontend.builders import windows
 from tilewright.frontend.builders.elements import matrices_turned
 from tilewright.frontend.builders.normalization import normalized
 from tilewright.frontend.builders.product import matmul
+from tilewright.frontend.builders.recurrent_layers import unrolled
 from tilewright.frontend.builders.window_rules import Edges, counts_upwards, same_edges, transposed_sizes
-from tilewright.frontend.coreml.math import convert_softmax
 from tilewright.frontend.coreml.network_elementwise import activation
 from tilewright.frontend.coreml.network_node import LayerNode, layers, operation, weights
 from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, pads, reshape, slice_axis, transpose
@@ -266,13 +266,6 @@ def convert_layer_normalization(node: LayerNode) -> Expr:
     return made * node.weights("gamma", shape) + node.weights("beta", shape)
 
 
-@layers("l2normalize")
-def convert_l2normalize(node: LayerNode) -> Expr:
-    axes = list(range(node.rank() - 3, node.rank()))
-    total = op.sum(node[0] * node[0], axis=axes, keepdims=True)
-    return node[0] / op.sqrt(total + (node.p.epsilon if node.p.has("epsilon") else 1e-6))
-
-
 @layers("lrn")
 def convert_lrn(node: LayerNode) -> Expr:
     data, lead = node.folded()
@@ -284,9 +277,9 @@ def convert_lrn(node: LayerNode) -> Expr:
 
 
 layers.functions({
+    "l2normalize": operation("l2_norm", epsilon=lambda node: node.p.epsilon if node.p.has("epsilon") else 1e-6),
     # over channels, the third axis from the end, or the axis that is named
     "softmax": lambda node: op.nn.softmax(node[0], axis=node.rank() - (3 if node.rank() > 3 else 1)),
-    "softmaxND": operation(convert_softmax),
 })  # fmt: skip
 
 
@@ -326,10 +319,8 @@ def convert_recurrent(node: LayerNode) -> list[Expr]:
     steps, batch = node.shape(rows)[:2]
     hidden = _state(node, 1, batch, units)
     step = _gru_step(node, rows, width, units) if node.operator == "gru" else _rnn_step(node, rows, width, units)
-    found: list[Expr] = [hidden] * steps
-    for position in reversed(range(steps)) if p.reverseInput else range(steps):
-        found[position] = hidden = step(position, hidden)
-    results = op.stack(found, axis=0) if p.sequenceOutput else op.expand_dims(hidden, axis=0)
+    every, (hidden,) = unrolled(steps, lambda position, states: [step(position, *states)], [hidden], p.reverseInput)
+    results = every if p.sequenceOutput else op.expand_dims(hidden, axis=0)
     return [_shaped(results), _shaped(op.expand_dims(hidden, axis=0))]
 
 
@@ -410,14 +401,13 @@ def _lstm(node: LayerNode, w: Record, functions: Sequence[Record], states: list[
     if options.hasPeepholeVectors:
         for name in ("inputGate", "forgetGate", "outputGate"):
             peepholes[name] = constant(weights(node, getattr(w, f"{name}PeepholeVector"), "peepholes", (units,)))
-    hidden, cell = states
-    steps = node.shape(rows)[0]
-    found: list[Expr] = [hidden] * steps
-    for position in reversed(range(steps)) if backwards else range(steps):
+
+    def step(position: int, states: list[Expr]) -> list[Expr]:
+        hidden, cell = states
         gates = index_axis(fresh, 0, position) + op.nn.dense(hidden, recurrent)
         part = {name: slice_axis(gates, 1, k * units, (k + 1) * units) for k, name in enumerate(_LSTM_GATES)}
 
-        def gate(name: str, seen: Expr, part: dict[str, Expr] = part) -> Expr:
+        def gate(name: str, seen: Expr) -> Expr:
             value = part[name]
             return inner(value + peepholes[name] * seen if name in peepholes else value)
 
@@ -426,6 +416,7 @@ def _lstm(node: LayerNode, w: Record, functions: Sequence[Record], states: list[
         cell = forget * cell + let_in * candidate(part["blockInput"])
         if options.cellClipThreshold > 0:
             cell = op.clip(cell, -options.cellClipThreshold, options.cellClipThreshold)
-        hidden = gate("outputGate", cell) * outer(cell)
-        found[position] = hidden
-    return op.stack(found, axis=0), hidden, cell
+        return [gate("outputGate", cell) * outer(cell), cell]
+
+    every, (hidden, cell) = unrolled(node.shape(rows)[0], step, states, backwards)
+    return every, hidden, cell

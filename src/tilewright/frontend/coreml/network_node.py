@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tilewright.frontend.converters import Converter, Converters
+from tilewright.frontend.coreml.node import converts
 from tilewright.frontend.graph_node import GraphNode
 from tilewright.frontend.idioms import cast, constant, reshape
 from tilewright.frontend.messages import Record
@@ -101,15 +102,16 @@ def _names_within(params: Record, side: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def operation(converter: Converter, **fields: Any) -> Converter:
-    """The converter of an operation of ML programs for a layer, whose results are floats.
+def operation(name: str, **fields: Any) -> Converter:
+    """The converter of the operation `name` of ML programs for a layer, whose results are floats.
 
     `fields` are the parameters of the layer that the operation's arguments are, where their names differ, or functions
     of the node.
     """
 
     def convert(node: LayerNode) -> list[Expr]:
-        node.fields = fields
+        node.fields, converter = fields, converts.find(name)
+        assert converter is not None
         made = apply(converter, node)
         return [cast(value, "float32") for value in ([made] if isinstance(made, Expr) else made)]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.builders.slicing import split_axis
-from tilewright.frontend.coreml import shapes
+from tilewright.frontend.builders.elements import split_axis
 from tilewright.frontend.coreml.network_node import LayerNode, layers, operation
+from tilewright.frontend.coreml.shapes import resized
 from tilewright.frontend.idioms import broadcast_to, cast, concatenate, constant, full, reshape, slice_axis, transpose
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -72,43 +72,38 @@ def convert_permute(node: LayerNode) -> Expr:
     return transpose(node[0], [positions[order[0]], 1, *(positions[axis] for axis in order[1:])])
 
 
+# Layers that are operations of ML programs with parameters of the same names.
+layers.functions({layer: operation(name) for layer, name in {
+    "flattenTo2D": "flatten2d", "expandDims": "expand_dims", "getShape": "shape", "concatND": "concat",
+    "splitND": "split", "stack": "stack", "tile": "tile", "gather": "gather", "gatherAlongAxis": "gather_along_axis",
+    "gatherND": "gather_nd", "softmaxND": "softmax", "gelu": "gelu", "clampedReLU": "clamped_relu",
+}.items()})  # fmt: skip
 layers.functions({
-    "flattenTo2D": operation(shapes.convert_flatten),
-    "transpose": operation(shapes.convert_transpose, perm="axes"),
-    "reshapeStatic": operation(shapes.convert_reshape, shape="targetShape"),
-    "rankPreservingReshape": operation(shapes.convert_reshape, shape="targetShape"),
+    "transpose": operation("transpose", perm="axes"),
+    **dict.fromkeys(("reshapeStatic", "rankPreservingReshape"), operation("reshape", shape="targetShape")),
     "reshapeLike": lambda node: reshape(node[0], node.shape(1)),
-    "squeeze": operation(shapes.convert_squeeze, axes=lambda node: None if node.p.squeezeAll else list(node.p.axes)),
-    "expandDims": operation(shapes.convert_expand_dims),
-    "getShape": operation(shapes.convert_shape),
+    "squeeze": operation("squeeze", axes=lambda node: None if node.p.squeezeAll else list(node.p.axes)),
     # joins and slices
     "concat": lambda node: concatenate(node.given(), 0 if node.p.sequenceConcat else node.rank() - 3),
-    "concatND": operation(shapes.convert_concat),
     "split": lambda node: split_axis(node, node[0], node.rank() - 3, int(node.p.nOutputs)),
-    "splitND": operation(shapes.convert_split),
-    "stack": operation(shapes.convert_stack),
-    "tile": operation(shapes.convert_tile),
     "sequenceRepeat": operation(
-        shapes.convert_tile, reps=lambda node: [int(node.p.nRepetitions) or 1] + [1] * (node.rank() - 1)
+        "tile", reps=lambda node: [int(node.p.nRepetitions) or 1] + [1] * (node.rank() - 1)
     ),
     "sliceStatic": operation(
-        shapes.convert_slice_by_index, begin="beginIds", end="endIds", stride="strides", begin_mask="beginMasks",
+        "slice_by_index", begin="beginIds", end="endIds", stride="strides", begin_mask="beginMasks",
         end_mask="endMasks", squeeze_mask="squeezeMasks",
     ),
     "slidingWindows": operation(
-        shapes.convert_sliding_windows, size="windowSize", stride=lambda node: int(node.p.step) or 1
+        "sliding_windows", size="windowSize", stride=lambda node: int(node.p.step) or 1
     ),
     "reverse": operation(
-        shapes.convert_reverse, axes=lambda node: [axis for axis, turned in enumerate(node.p.reverseDim) if turned]
+        "reverse", axes=lambda node: [axis for axis, turned in enumerate(node.p.reverseDim) if turned]
     ),
-    # gathering, scattering and order
-    "gather": operation(shapes.convert_gather),
-    "gatherAlongAxis": operation(shapes.convert_gather_along_axis),
-    "gatherND": operation(shapes.convert_gather_nd),
-    "scatterND": operation(shapes.convert_scatter_nd, mode=_scatter_mode),
-    "scatterAlongAxis": operation(shapes.convert_scatter_along_axis, mode=_scatter_mode),
-    "topK": operation(shapes.convert_topk, k=_count, ascending="useBottomK"),
-    "argSort": operation(shapes.convert_argsort, ascending=lambda node: not node.p.descending),
+    # scattering and order
+    "scatterND": operation("scatter_nd", mode=_scatter_mode),
+    "scatterAlongAxis": operation("scatter_along_axis", mode=_scatter_mode),
+    "topK": operation("topk", k=_count, ascending="useBottomK"),
+    "argSort": operation("argsort", ascending=lambda node: not node.p.descending),
 })  # fmt: skip
 
 
@@ -188,28 +183,24 @@ def convert_crop(node: LayerNode) -> Expr:
 
 @layers("upsample")
 def convert_upsample(node: LayerNode) -> Expr:
-    data, lead = node.folded()
     p = node.p
     factors = [float(value) for value in (*p.scalingFactor, *p.fractionalScalingFactor)] or [1.0, 1.0]
     if len(factors) != 2 or min(factors) <= 0:
         node.bad(f"it is upsampled by {factors}")
-    size = [int(np.floor(extent * factor)) for extent, factor in zip(node.shape(data)[2:], factors)]
     if p.mode == "NN":
         if any(factor != int(factor) for factor in factors):
             node.unsupported(f"the nearest element, upsampled by {factors}")
-        made: Expr = data
-        for axis, factor in enumerate(factors):
-            made = op.repeat(made, repeats=int(factor), axis=2 + axis) if factor != 1 else made
-        return node.unfolded(made, lead)
+        made = node[0]
+        for axis, factor in enumerate(factors, node.rank() - 2):
+            made = op.repeat(made, repeats=int(factor), axis=axis) if factor != 1 else made
+        return made
     modes = {"ALIGN_CORNERS_TRUE": "align_corners", "ALIGN_CORNERS_FALSE": "half_pixel"}
-    mode = modes.get(p.linearUpsampleMode, "asymmetric")
-    made = op.image.resize2d(data, size=tuple(size), method="linear", coordinate_transformation_mode=mode)
-    return node.unfolded(made, lead)
+    size = [int(np.floor(extent * factor)) for extent, factor in zip(node.shape()[-2:], factors)]
+    return resized(node[0], size, modes.get(p.linearUpsampleMode, "asymmetric"))
 
 
 @layers("resizeBilinear")
 def convert_resize_bilinear(node: LayerNode) -> Expr:
-    data, lead = node.folded()
     size = [int(extent) for extent in node.p.targetSize] or [1, 1]
     modes = {
         "STRICT_ALIGN_ENDPOINTS_MODE": "align_corners", "ALIGN_ENDPOINTS_MODE": "align_corners",
@@ -220,8 +211,7 @@ def convert_resize_bilinear(node: LayerNode) -> Expr:
         node.unsupported(f"sampling by {method}")
     if method == "ALIGN_ENDPOINTS_MODE" and 1 in size:
         node.unsupported("an axis of one element with aligned ends")
-    made = op.image.resize2d(data, size=tuple(size), method="linear", coordinate_transformation_mode=modes[method])
-    return node.unfolded(made, lead)
+    return resized(node[0], size, modes[method])
 
 
 @layers("reorganizeData")

@@ -7,27 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import idioms
 from tilewright.frontend.builders.elements import matrices_turned
-from tilewright.frontend.builders.normalization import normalized, scaled_over
+from tilewright.frontend.builders.normalization import batch_normalized, normalized, scaled_over
 from tilewright.frontend.builders.product import matmul
-from tilewright.frontend.builders.statistics import batch_normalized
 from tilewright.frontend.builders.window_rules import Edges, biased, counts_upwards, same_edges, transposed_sizes
 from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution
 from tilewright.frontend.coreml.node import MilNode, converts
-from tilewright.frontend.idioms import (
-    cast,
-    concatenate,
-    constant,
-    dtype_of,
-    outputs,
-    pads,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    transpose,
-)
 from tilewright.frontend.signature import Axes, Ints
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -59,8 +45,8 @@ class _Window:
 @converts("conv")
 def convert_conv(node: MilNode, x: Expr, weight: Expr, bias: Expr | None = None, groups: int = 1) -> Expr:
     """Over 1, 2 or 3 axes, with groups and dilation."""
-    window = _Window.of(node, shape_of(x)[2:], [int(extent) for extent in shape_of(weight)[2:]])
-    return biased(convolution(x, weight, window.strides, pads(*window.edges), window.dilation, groups), bias)
+    window = _Window.of(node, idioms.shape_of(x)[2:], [int(extent) for extent in idioms.shape_of(weight)[2:]])
+    return biased(convolution(x, weight, window.strides, idioms.pads(*window.edges), window.dilation, groups), bias)
 
 
 @converts("conv_transpose")
@@ -69,8 +55,8 @@ def convert_conv_transpose(
     output_shape: Ints | None = None,
 ) -> Expr:  # fmt: skip
     """The transposed convolution; `output_shape` says which of several sizes its result has."""
-    extents = shape_of(x)[2:]
-    window = _Window.of(node, extents, [int(extent) for extent in shape_of(weight)[2:]])
+    extents = idioms.shape_of(x)[2:]
+    window = _Window.of(node, extents, [int(extent) for extent in idioms.shape_of(weight)[2:]])
     size, strides, edges = window.size, window.strides, window.edges
     if pad_type in ("same", "same_lower"):  # stride times as large as the data
         excess = [max((k - 1) * d + 1 - s, 0) for k, d, s in zip(size, window.dilation, strides)]
@@ -81,7 +67,7 @@ def convert_conv_transpose(
         more = [want - got for want, got in zip(output_shape[-len(size) :], made)]
         if any(value < 0 or value >= max(s, 1) for value, s in zip(more, strides)):
             node.bad(f"output_shape={output_shape}, and {made} follows from its input")
-    return biased(transposed_convolution(x, weight, strides, pads(*edges), window.dilation, groups, more), bias)
+    return biased(transposed_convolution(x, weight, strides, idioms.pads(*edges), window.dilation, groups, more), bias)
 
 
 @converts("avg_pool", "max_pool", "l2_pool")
@@ -89,7 +75,7 @@ def convert_pool(
     node: MilNode, x: Expr, kernel_sizes: Ints, ceil_mode: bool = False, exclude_padding_from_average: bool = False
 ) -> Expr:
     """Means, maxima and lengths of windows."""
-    extents = shape_of(x)[2:]
+    extents = idioms.shape_of(x)[2:]
     window = _Window.of(node, extents, kernel_sizes)
     before, behind = window.edges
     counts = None
@@ -106,16 +92,16 @@ def convert_pool(
 @converts("linear")
 def convert_linear(x: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
     """x times a transposed matrix."""
-    outer, inner = shape_of(x)[:-1], shape_of(x)[-1]
-    made = biased(op.nn.dense(reshape(x, (product(outer) if outer else -1, inner)), weight), bias)
-    return reshape(made, (*outer, shape_of(weight)[0]))
+    outer, inner = idioms.shape_of(x)[:-1], idioms.shape_of(x)[-1]
+    made = biased(op.nn.dense(idioms.reshape(x, (idioms.product(outer) if outer else -1, inner)), weight), bias)
+    return idioms.reshape(made, (*outer, idioms.shape_of(weight)[0]))
 
 
 @converts("matmul")
 def convert_matmul(x: Expr, y: Expr, transpose_x: bool = False, transpose_y: bool = False) -> Expr:
     """The matrix product of the last two axes; a vector is a row on the left and a column on the right."""
     sides = (x, transpose_x), (y, transpose_y)
-    x, y = (matrices_turned(value) if turned and rank_of(value) > 1 else value for value, turned in sides)
+    x, y = (matrices_turned(value) if turned and idioms.rank_of(value) > 1 else value for value, turned in sides)
     return matmul(x, y)
 
 
@@ -129,27 +115,29 @@ def convert_batch_norm(
     x: Expr, mean: Expr, variance: Expr, gamma: Expr | None = None, beta: Expr | None = None, epsilon: float = 1e-5
 ) -> Expr:
     """By given means and variances, with factors and addends a channel."""
-    statistics = [None if value is None else cast(value, dtype_of(x)) for value in (mean, variance, gamma, beta)]
+    statistics = [
+        None if value is None else idioms.cast(value, idioms.dtype_of(x)) for value in (mean, variance, gamma, beta)
+    ]
     return batch_normalized(x, statistics, epsilon)
 
 
 @converts("instance_norm")
 def convert_instance_norm(x: Expr, gamma: Expr | None = None, beta: Expr | None = None, epsilon: float = 1e-5) -> Expr:
-    return scaled_over(normalized(x, tuple(range(2, rank_of(x))), epsilon), (1,), gamma, beta)
+    return scaled_over(normalized(x, tuple(range(2, idioms.rank_of(x))), epsilon), (1,), gamma, beta)
 
 
 @converts("layer_norm")
 def convert_layer_norm(
     x: Expr, gamma: Expr | None = None, beta: Expr | None = None, axes: Axes | None = None, epsilon: float = 1e-5
 ) -> Expr:
-    over = axes or range(rank_of(x))
+    over = axes or range(idioms.rank_of(x))
     return scaled_over(normalized(x, over, epsilon), over, gamma, beta)
 
 
 @converts("l2_norm")
 def convert_l2_norm(x: Expr, epsilon: float = 1e-6) -> Expr:
     """Divided by the length over the last three axes."""
-    axes = tuple(range(max(rank_of(x) - 3, 0), rank_of(x)))
+    axes = tuple(range(max(idioms.rank_of(x) - 3, 0), idioms.rank_of(x)))
     squares = op.sum(x * x, axis=axes, keepdims=True)
     return x * op.rsqrt(squares + epsilon)
 
@@ -182,28 +170,28 @@ def convert_recurrent(
     if node.has_arg("peephole") or node.has_arg("clip") or node.has_arg("input_bias"):
         node.unsupported("peepholes, clipping and biases of the input are not supported")
     suffixes = ("", "_back") if direction == "bidirectional" else ("",)
-    count, hidden = len(suffixes), shape_of(weight_hh)[1]
-    steps, batch, width = shape_of(x)
+    count, hidden = len(suffixes), idioms.shape_of(weight_hh)[1]
+    steps, batch, width = idioms.shape_of(x)
 
     def gates(name: str) -> Expr:
-        parts = [slice_axis(node.arg(name), 0, gate * hidden, (gate + 1) * hidden) for gate in _ORDER[kind]]
-        return concatenate(parts, 0)
+        parts = [idioms.slice_axis(node.arg(name), 0, gate * hidden, (gate + 1) * hidden) for gate in _ORDER[kind]]
+        return idioms.concatenate(parts, 0)
 
     given = [
-        biased(op.nn.dense(reshape(x, (steps * batch, width)), gates(f"weight_ih{suffix}")),
+        biased(op.nn.dense(idioms.reshape(x, (steps * batch, width)), gates(f"weight_ih{suffix}")),
                gates(f"bias{suffix}") if node.has_arg(f"bias{suffix}") else None)
         for suffix in suffixes
     ]  # fmt: skip
     recurrent = op.stack([gates(f"weight_hh{suffix}") for suffix in suffixes], axis=0)
     initial = [initial_h, node.arg("initial_c")] if kind == "lstm" else [initial_h]
-    states = [transpose(reshape(state, (batch, count, hidden)), (1, 0, 2)) for state in initial]
+    states = [idioms.transpose(idioms.reshape(state, (batch, count, hidden)), (1, 0, 2)) for state in initial]
     options: dict[str, Any] = {"linear_before_reset": True} if kind == "gru" else {}
-    joined = concatenate([reshape(one, (steps, batch, len(_ORDER[kind]) * hidden)) for one in given], 2)
-    every, *last = outputs(_LAYERS[kind](joined, recurrent, *states, direction=direction, **options))
-    ends = [reshape(transpose(state, (1, 0, 2)), (batch, count * hidden)) for state in last]
+    joined = idioms.concatenate([idioms.reshape(one, (steps, batch, len(_ORDER[kind]) * hidden)) for one in given], 2)
+    every, *last = idioms.outputs(_LAYERS[kind](joined, recurrent, *states, direction=direction, **options))
+    ends = [idioms.reshape(idioms.transpose(state, (1, 0, 2)), (batch, count * hidden)) for state in last]
     if not output_sequence:
-        return [reshape(ends[0], (1, batch, count * hidden)), *ends]
-    return [reshape(transpose(every, (0, 2, 1, 3)), (steps, batch, count * hidden)), *ends]
+        return [idioms.reshape(ends[0], (1, batch, count * hidden)), *ends]
+    return [idioms.reshape(idioms.transpose(every, (0, 2, 1, 3)), (steps, batch, count * hidden)), *ends]
 
 
 @converts("constexpr_blockwise_shift_scale")
@@ -222,4 +210,4 @@ def convert_blockwise(node: MilNode) -> Expr:
     moved = data.astype(np.float32)
     if node.has_arg("offset"):
         moved = moved - spread(node.array("offset").astype(np.float32))
-    return constant(moved * spread(scale.astype(np.float32)), str(scale.dtype))
+    return idioms.constant(moved * spread(scale.astype(np.float32)), str(scale.dtype))

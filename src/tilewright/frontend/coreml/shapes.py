@@ -4,26 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from tilewright.frontend import idioms
 from tilewright.frontend.builders import elements
-from tilewright.frontend.builders.slicing import split_axis
+from tilewright.frontend.builders.elements import split_axis
 from tilewright.frontend.builders.window_rules import known, repeated_pixels
 from tilewright.frontend.coreml.node import MilNode, converts
 from tilewright.frontend.graph_node import GraphNode
-from tilewright.frontend.idioms import (
-    cast,
-    channels_first,
-    channels_last,
-    concatenate,
-    constant,
-    dtype_of,
-    outputs,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    transpose,
-)  # fmt: skip
 from tilewright.frontend.signature import Axis, Ints
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -31,25 +17,20 @@ from tilewright.relay.ir.expr import Expr
 
 @converts("reshape")
 def convert_reshape(node: GraphNode, x: Expr, shape: Ints) -> Expr:
-    """0 keeps an extent, -1 is what is left."""
-    if any(extent == 0 and position >= rank_of(x) for position, extent in enumerate(shape)) or shape.count(-1) > 1:
-        node.bad(f"shape {shape} of {list(map(str, shape_of(x)))}")
-    return op.reshape(
-        x, newshape=tuple(shape_of(x)[position] if extent == 0 else extent for position, extent in enumerate(shape))
-    )
+    return elements.reshaped(node, x, shape)
 
 
 @converts("expand_dims")
 def convert_expand_dims(node: GraphNode, x: Expr, axes: Ints) -> Expr:
-    rank = rank_of(x) + len(axes)
+    rank = idioms.rank_of(x) + len(axes)
     positions = {node.axis(axis, rank) for axis in axes}
-    extents = iter(shape_of(x))
-    return reshape(x, [1 if position in positions else next(extents) for position in range(rank)])
+    extents = iter(idioms.shape_of(x))
+    return idioms.reshape(x, [1 if position in positions else next(extents) for position in range(rank)])
 
 
 @converts("squeeze")
 def convert_squeeze(node: GraphNode, x: Expr, axes: Ints | None = None) -> Expr:
-    ones = [axis for axis, extent in enumerate(shape_of(x)) if extent == 1]
+    ones = [axis for axis, extent in enumerate(idioms.shape_of(x)) if extent == 1]
     gone = ones if axes is None else [node.axis(axis) for axis in axes]
     return op.squeeze(x, axis=tuple(gone)) if gone else x
 
@@ -57,32 +38,32 @@ def convert_squeeze(node: GraphNode, x: Expr, axes: Ints | None = None) -> Expr:
 @converts("transpose")
 def convert_transpose(node: GraphNode, x: Expr, perm: Ints) -> Expr:
     order = [node.axis(axis) for axis in perm]
-    if sorted(order) != list(range(rank_of(x))):
-        node.bad(f"it permutes {rank_of(x)} axes by {perm}")
-    return transpose(x, order)
+    if sorted(order) != list(range(idioms.rank_of(x))):
+        node.bad(f"it permutes {idioms.rank_of(x)} axes by {perm}")
+    return idioms.transpose(x, order)
 
 
 @converts("flatten2d")
 def convert_flatten(node: GraphNode, x: Expr, axis: int = 1) -> Expr:
-    axis = axis + rank_of(x) if axis < 0 else axis
-    if not 0 <= axis <= rank_of(x):
-        node.bad(f"it divides {rank_of(x)} axes at axis {axis}")
-    return reshape(x, (product(shape_of(x)[:axis]), product(shape_of(x)[axis:])))
+    axis = axis + idioms.rank_of(x) if axis < 0 else axis
+    if not 0 <= axis <= idioms.rank_of(x):
+        node.bad(f"it divides {idioms.rank_of(x)} axes at axis {axis}")
+    return idioms.as_matrix(x, axis)
 
 
 @converts("concat")
 def convert_concat(node: GraphNode, *values: Expr, axis: int, interleave: bool = False) -> Expr:
     """Along an axis; interleaved, one element of each in turn."""
-    axis, shape = node.axis(axis, rank_of(values[0])), list(shape_of(values[0]))
+    axis, shape = node.axis(axis, idioms.rank_of(values[0])), list(idioms.shape_of(values[0]))
     if not interleave:
-        return concatenate(values, axis)
+        return idioms.concatenate(values, axis)
     shape[axis] *= len(values)
-    return reshape(op.stack(values, axis=axis + 1), shape)
+    return idioms.reshape(op.stack(values, axis=axis + 1), shape)
 
 
 @converts("stack")
 def convert_stack(node: GraphNode, *values: Expr, axis: int) -> Expr:
-    return op.stack(values, axis=node.axis(axis, rank_of(values[0]) + 1))
+    return op.stack(values, axis=node.axis(axis, idioms.rank_of(values[0]) + 1))
 
 
 @converts("split")
@@ -100,13 +81,13 @@ def convert_slice_by_index(
 ) -> Expr:  # fmt: skip
     """As Python slices, with masks for what is left out or taken away."""
     strides, none = stride or [1] * len(begin), [0] * len(begin)
-    if not len(begin) == len(end) == len(strides) == rank_of(x) or 0 in strides:
-        node.bad(f"begin {begin}, end {end} and stride {stride} of {rank_of(x)} axes")
+    if not len(begin) == len(end) == len(strides) == idioms.rank_of(x) or 0 in strides:
+        node.bad(f"begin {begin}, end {end} and stride {stride} of {idioms.rank_of(x)} axes")
     first, last, one = begin_mask or none, end_mask or none, squeeze_mask or none
-    for axis in range(rank_of(x)):
+    for axis in range(idioms.rank_of(x)):
         if one[axis]:
-            position = begin[axis] + shape_of(x)[axis] if begin[axis] < 0 else begin[axis]
-            x = slice_axis(x, axis, position, position + 1)
+            position = begin[axis] + idioms.shape_of(x)[axis] if begin[axis] < 0 else begin[axis]
+            x = idioms.slice_axis(x, axis, position, position + 1)
         else:
             bounds = (None if first[axis] else begin[axis], None if last[axis] else end[axis])
             x = elements.python_slice(node, x, axis, *bounds, strides[axis])
@@ -118,9 +99,9 @@ def convert_slice_by_index(
 def convert_slice_by_size(x: Expr, begin: Ints, size: Ints) -> Expr:
     """`size` elements from `begin` on; -1 takes all that follow."""
     for axis, (low, count) in enumerate(zip(begin, size, strict=True)):
-        extent = shape_of(x)[axis]
+        extent = idioms.shape_of(x)[axis]
         low = low + extent if low < 0 else low
-        x = slice_axis(x, axis, low, extent if count == -1 else low + count)
+        x = idioms.slice_axis(x, axis, low, extent if count == -1 else low + count)
     return x
 
 
@@ -132,7 +113,9 @@ def convert_slice_update(node: MilNode, x: Expr, update: Expr, begin: Ints, end:
     if masks[2].any() or min(stride) < 1:
         node.unsupported("axes taken away and steps backwards are not supported")
     bounds = [
-        slice(None if masks[0][i] else begin[i], None if masks[1][i] else end[i], stride[i]).indices(shape_of(x)[i])
+        slice(None if masks[0][i] else begin[i], None if masks[1][i] else end[i], stride[i]).indices(
+            idioms.shape_of(x)[i]
+        )
         for i in range(len(begin))
     ]
     low, high, step = zip(*bounds)
@@ -141,36 +124,28 @@ def convert_slice_update(node: MilNode, x: Expr, update: Expr, begin: Ints, end:
 
 @converts("reverse")
 def convert_reverse(node: GraphNode, x: Expr, axes: Ints | None = None) -> Expr:
-    for axis in range(rank_of(x)) if axes is None else axes:
-        x = op.reverse(x, axis=node.axis(axis))
-    return x
+    return elements.reversed_axes(x, map(node.axis, range(idioms.rank_of(x)) if axes is None else axes))
 
 
 @converts("reverse_sequence")
 def convert_reverse_sequence(x: Expr, lengths: Expr, seq_axis: int, batch_axis: int = 0) -> Expr:
-    return op.reverse_sequence(x, cast(lengths, "int32"), seq_axis=seq_axis, batch_axis=batch_axis)
+    return op.reverse_sequence(x, idioms.cast(lengths, "int32"), seq_axis=seq_axis, batch_axis=batch_axis)
 
 
 @converts("tile")
 def convert_tile(node: GraphNode, x: Expr, reps: Ints) -> Expr:
-    if len(reps) != rank_of(x) or min(reps, default=1) < 1:
-        node.bad(f"it repeats {rank_of(x)} axes by {reps}")
+    if len(reps) != idioms.rank_of(x) or min(reps, default=1) < 1:
+        node.bad(f"it repeats {idioms.rank_of(x)} axes by {reps}")
     return op.tile(x, reps=tuple(reps))
-
-
-@converts("shape")
-def convert_shape(node: GraphNode, x: Expr) -> Expr:
-    """The extents, which must be known when the model is imported."""
-    return constant(known(node, shape_of(x), "the shape"), "int32")
 
 
 @converts("pad")
 def convert_pad(node: MilNode, x: Expr, pad: Ints, mode: str = "constant", constant_val: float = 0.0) -> Expr:
     """With a number, mirrored, or with the values at the border."""
     pairs = list(zip(pad[::2], pad[1::2]))
-    widths = [(0, 0)] * (rank_of(x) - len(pairs)) + pairs
-    if len(widths) != rank_of(x) or min(pad, default=0) < 0:
-        node.bad(f"pad={pad} of {rank_of(x)} axes")
+    widths = [(0, 0)] * (idioms.rank_of(x) - len(pairs)) + pairs
+    if len(widths) != idioms.rank_of(x) or min(pad, default=0) < 0:
+        node.bad(f"pad={pad} of {idioms.rank_of(x)} axes")
     return elements.padded(node, x, widths, mode, constant_val)
 
 
@@ -183,18 +158,13 @@ def _not_batched(node: GraphNode, batch_dims: int) -> None:
 def convert_gather(node: GraphNode, x: Expr, indices: Expr, axis: Axis = 0, batch_dims: int = 0) -> Expr:
     """Elements along an axis; negative positions count from the end."""
     _not_batched(node, batch_dims)
-    return op.take(x, elements.from_front(indices, shape_of(x)[axis]), axis=axis)
-
-
-@converts("gather_along_axis")
-def convert_gather_along_axis(x: Expr, indices: Expr, axis: Axis = 0) -> Expr:
-    return op.gather(x, axis=axis, indices=elements.from_front(indices, shape_of(x)[axis]))
+    return op.take(x, elements.from_front(indices, idioms.shape_of(x)[axis]), axis=axis)
 
 
 @converts("gather_nd")
 def convert_gather_nd(node: GraphNode, x: Expr, indices: Expr, batch_dims: int = 0) -> Expr:
     _not_batched(node, batch_dims)
-    return elements.gather_nd(x, cast(indices, "int32"))
+    return elements.gather_nd(x, idioms.cast(indices, "int32"))
 
 
 def _mode(node: GraphNode, mode: str) -> str:
@@ -208,13 +178,8 @@ def _mode(node: GraphNode, mode: str) -> str:
 def convert_scatter_along_axis(
     node: GraphNode, data: Expr, indices: Expr, updates: Expr, axis: Axis = 0, mode: str = "add"
 ) -> Expr:
-    positions = elements.from_front(indices, shape_of(data)[axis])
+    positions = elements.from_front(indices, idioms.shape_of(data)[axis])
     return op.scatter_elements(data, positions, updates, axis=axis, reduction=_mode(node, mode))
-
-
-@converts("scatter_nd")
-def convert_scatter_nd(node: GraphNode, data: Expr, indices: Expr, updates: Expr, mode: str = "add") -> Expr:
-    return elements.scatter_nd(data, cast(indices, "int32"), updates, _mode(node, mode))
 
 
 @converts("one_hot")
@@ -225,19 +190,9 @@ def convert_one_hot(node: MilNode, indices: Expr, one_hot_vector_size: int, axis
     if not 0 < depth < 1 << 24:
         node.bad(f"one_hot_vector_size={depth}")
     return op.one_hot(
-        indices, constant(on.reshape(()), dtype), constant(off.reshape(()), dtype), depth=depth,
+        indices, idioms.constant(on.reshape(()), dtype), idioms.constant(off.reshape(()), dtype), depth=depth,
         axis=axis, dtype=dtype,
     )  # fmt: skip
-
-
-@converts("topk")
-def convert_topk(x: Expr, k: int = 1, axis: Axis = -1, ascending: bool = False) -> list[Expr]:
-    return outputs(op.topk(x, k=k, axis=axis, is_ascend=ascending, dtype="int32"))
-
-
-@converts("argsort")
-def convert_argsort(x: Expr, axis: Axis = -1, ascending: bool = False) -> Expr:
-    return op.argsort(x, axis=axis, is_ascend=ascending, dtype="int32")
 
 
 @converts("range_1d")
@@ -245,14 +200,24 @@ def convert_range(node: MilNode) -> Expr:
     start, end, step = (node.number(name) for name in ("start", "end", "step"))
     if step == 0 or abs((end - start) / step) > 1 << 24:
         node.bad(f"from {start} to {end} by {step}")
-    return constant(np.arange(start, end, step), str(node.array("start").dtype))
+    return idioms.constant(np.arange(start, end, step), str(node.array("start").dtype))
 
 
-@converts("band_part")
-def convert_band_part(x: Expr, lower: int = -1, upper: int = -1) -> Expr:
-    return elements.band(x, lower, upper)
-
-
+converts.schemas({
+    "band_part": lambda x, lower=-1, upper=-1: elements.band(x, lower, upper),
+    "gather_along_axis": lambda x, indices, axis=0: op.gather(
+        x, axis=axis, indices=elements.from_front(indices, idioms.shape_of(x)[axis])
+    ),
+    "scatter_nd": lambda node, data, indices, updates, mode="add": elements.scatter_nd(
+        data, idioms.cast(indices, "int32"), updates, _mode(node, mode)
+    ),
+    "topk": lambda x, k=1, axis=-1, ascending=False: idioms.outputs(
+        op.topk(x, k=k, axis=axis, is_ascend=ascending, dtype="int32")
+    ),
+    "argsort": lambda x, axis=-1, ascending=False: op.argsort(x, axis=axis, is_ascend=ascending, dtype="int32"),
+    # the extents, which must be known when the model is imported
+    "shape": lambda node, x: idioms.constant(known(node, idioms.shape_of(x), "the shape"), "int32"),
+})  # fmt: skip
 converts.functions({
     "depth_to_space": lambda node: op.nn.depth_to_space(
         node.arg(), block_size=node.number("block_size"), mode="DCR"
@@ -271,10 +236,10 @@ converts.functions({
 def convert_pixel_unshuffle(x: Expr, downscale_factor: int) -> Expr:
     """Squares of pixels as neighbouring channels."""
     factor = downscale_factor
-    batch, channels, height, width = shape_of(x)
-    split = reshape(x, (batch, channels, height // factor, factor, width // factor, factor))
-    moved = transpose(split, (0, 1, 3, 5, 2, 4))
-    return reshape(moved, (batch, channels * factor * factor, height // factor, width // factor))
+    batch, channels, height, width = idioms.shape_of(x)
+    split = idioms.reshape(x, (batch, channels, height // factor, factor, width // factor, factor))
+    moved = idioms.transpose(split, (0, 1, 3, 5, 2, 4))
+    return idioms.reshape(moved, (batch, channels * factor * factor, height // factor, width // factor))
 
 
 @converts("space_to_batch", "batch_to_space")
@@ -282,10 +247,10 @@ def convert_space_to_batch(node: MilNode, x: Expr, block_shape: Ints) -> Expr:
     """Blocks of the image as items of the batch, and back."""
     edges = "paddings" if node.operator == "space_to_batch" else "crops"
     pairs = [tuple(map(int, pair)) for pair in node.array(edges).reshape(-1, 2)]
-    last = channels_last(x)
+    last = idioms.channels_last(x)
     if node.operator == "space_to_batch":
-        return channels_first(op.nn.space_to_batch_nd(last, block_shape=block_shape, paddings=pairs))
-    return channels_first(op.nn.batch_to_space_nd(last, block_shape=block_shape, crops=pairs))
+        return idioms.channels_first(op.nn.space_to_batch_nd(last, block_shape=block_shape, paddings=pairs))
+    return idioms.channels_first(op.nn.batch_to_space_nd(last, block_shape=block_shape, crops=pairs))
 
 
 @converts("sliding_windows")
@@ -299,11 +264,11 @@ def convert_upsample(
 ) -> Expr:
     """Images some times as large."""
     factors = (scale_factor_height, scale_factor_width)
-    size = [int(np.floor(extent * factor)) for extent, factor in zip(shape_of(x)[-2:], factors)]
+    size = [int(np.floor(extent * factor)) for extent, factor in zip(idioms.shape_of(x)[-2:], factors)]
     if node.operator == "upsample_nearest_neighbor":
-        return _resized(x, size, "")
+        return resized(x, size, "")
     half = bool(node.number("half_pixel_centers", not align_corners))
-    return _resized(x, size, "align_corners" if align_corners else "half_pixel" if half else "asymmetric")
+    return resized(x, size, "align_corners" if align_corners else "half_pixel" if half else "asymmetric")
 
 
 _SAMPLING = {
@@ -320,18 +285,18 @@ def convert_resize(
     if node.operator == "resize_bilinear" and sampling_mode not in _SAMPLING:
         node.unsupported(f"sampling_mode={sampling_mode} is not supported")
     mode = _SAMPLING[sampling_mode] if node.operator == "resize_bilinear" else ""
-    return _resized(x, [target_size_height, target_size_width], mode)
+    return resized(x, [target_size_height, target_size_width], mode)
 
 
-def _resized(x: Expr, size: list[int], mode: str) -> Expr:
+def resized(x: Expr, size: list[int], mode: str) -> Expr:
     """[…, C, H, W] interpolated, or with pixels repeated; axes in front of the last three are one batch."""
-    shape = shape_of(x)
-    data = reshape(x, (product(shape[:-3]), *shape[-3:])) if len(shape) != 4 else x
+    shape = idioms.shape_of(x)
+    data = idioms.reshape(x, (idioms.product(shape[:-3]), *shape[-3:])) if len(shape) != 4 else x
     made: Expr = (
         op.image.resize2d(data, size=tuple(size), method="linear", coordinate_transformation_mode=mode)
         if mode else repeated_pixels(data, size)
     )  # fmt: skip
-    return reshape(made, (*shape[:-2], *size))
+    return idioms.reshape(made, (*shape[:-2], *size))
 
 
 @converts("crop")
@@ -340,8 +305,8 @@ def convert_crop(node: MilNode) -> Expr:
     x = node.arg()
     for axis, name in ((-2, "crop_height"), (-1, "crop_width")):
         before, behind = node.numbers(name)
-        position = rank_of(x) + axis
-        x = slice_axis(x, position, before, shape_of(x)[position] - behind)
+        position = idioms.rank_of(x) + axis
+        x = idioms.slice_axis(x, position, before, idioms.shape_of(x)[position] - behind)
     return x
 
 
@@ -349,6 +314,6 @@ def convert_crop(node: MilNode) -> Expr:
 def convert_reshape_like(node: MilNode) -> Expr:
     """In the shape of another tensor."""
     references = node.listed("ref_tensors")
-    if len(references) != 1 or dtype_of(node.arg()) == "bool":
+    if len(references) != 1 or idioms.dtype_of(node.arg()) == "bool":
         node.unsupported("parts of several shapes are not supported")
-    return reshape(node.arg(), shape_of(references[0]))
+    return idioms.reshape(node.arg(), idioms.shape_of(references[0]))

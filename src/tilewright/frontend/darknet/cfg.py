@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.frontend.source import Source
 
 _SECTION = re.compile(r"\[\s*([A-Za-z_0-9]+)\s*\]")
 #: Sections at most: networks of hundreds of layers exist.
@@ -55,9 +56,9 @@ class Section:
             raise ModelError(f"{self.label}: {name}={self.options[name]} is no list of numbers") from None
 
 
-def is_cfg(text: bytes) -> bool:
+def is_cfg(source: Source) -> bool:
     """True for what begins as a cfg: with the section [net] or [network], behind comments."""
-    for line in text.decode("utf-8", "replace").splitlines():
+    for line in bytes(source.contents[:4096]).decode("utf-8", "replace").splitlines():
         line = line.strip().lstrip("\ufeff")
         if line and line[0] not in "#;":
             match = _SECTION.match(line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,13 +26,11 @@ from tilewright.support.open_sizes import shapes_by_name
 import_families("tilewright.frontend.darknet", "activation heads nn recurrent ")
 
 INPUT = "data"
-SUFFIXES = (".weights",)
 _HEADS = ("yolo", "region", "detection", "Gaussian_yolo")
 
 
-def weights_beside(path: Path) -> Path | None:
-    """The file of weights of the cfg at `path`, if there is one."""
-    return beside(path, SUFFIXES)
+#: The file of weights of the cfg at a path, if there is one.
+weights_beside = partial(beside, suffixes=(".weights",))
 
 
 def from_darknet(

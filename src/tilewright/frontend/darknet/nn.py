@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilewright.frontend.builders.image_patches import channel_patches
-from tilewright.frontend.builders.sliding import Window
+from tilewright.frontend.builders.sliding import Window, channel_patches
 from tilewright.frontend.builders.window_rules import repeated_pixels
 from tilewright.frontend.builders.windows import pool
 from tilewright.frontend.darknet.activation import activated

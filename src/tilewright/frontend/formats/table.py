@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tilewright.errors import ModelError, UnsupportedError
-from tilewright.frontend.caffe.format import CaffeFrontend
-from tilewright.frontend.caffe2.format import Caffe2Frontend
+from tilewright.frontend.caffe.format import CAFFE
+from tilewright.frontend.caffe2.format import CAFFE2
 from tilewright.frontend.coreml.format import CoremlFrontend
-from tilewright.frontend.darknet.format import DarknetFrontend
+from tilewright.frontend.darknet.format import DARKNET
 from tilewright.frontend.interface import Frontend, Metadata
 from tilewright.frontend.keras.format import KerasFrontend
-from tilewright.frontend.mxnet.format import MxnetFrontend
+from tilewright.frontend.mxnet.format import MXNET
 from tilewright.frontend.not_models import not_a_model
 from tilewright.frontend.onnx.format import OnnxFrontend
-from tilewright.frontend.paddle.format import PaddleFrontend
+from tilewright.frontend.paddle.format import PADDLE
 from tilewright.frontend.source import Source
 from tilewright.frontend.tensorflow.format import TensorflowFrontend
 from tilewright.frontend.tflite.format import TfliteFrontend
@@ -36,12 +36,12 @@ FRONTENDS: tuple[Frontend, ...] = (
     KerasFrontend(),  # before PyTorch: on that backend a model of Keras is a module of PyTorch too
     ScriptFrontend(),
     TorchFrontend(),
-    DarknetFrontend(),
-    Caffe2Frontend(),
-    CaffeFrontend(),
+    DARKNET,
+    CAFFE2,
+    CAFFE,
     CoremlFrontend(),
-    PaddleFrontend(),
-    MxnetFrontend(),
+    PADDLE,
+    MXNET,
     TensorflowFrontend(),
 )
 

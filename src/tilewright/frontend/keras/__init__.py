@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.frontend.keras.registry import converts, known_layers, known_operations, operation, refused_layers
+from tilewright.frontend.keras.registry import converts, operation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,28 +44,4 @@ def initial_states(model: str | os.PathLike[str] | bytes | Any) -> dict[str, np.
     return first_states(model)
 
 
-def supported_layers() -> list[str]:
-    """The layers of Keras that have a converter, sorted."""
-    from tilewright.frontend.keras import families  # noqa: F401
-
-    return known_layers()
-
-
-def unsupported_layers() -> list[str]:
-    """The layers of Keras that are refused, each with its reason, sorted."""
-    from tilewright.frontend.keras import families  # noqa: F401
-
-    return refused_layers()
-
-
-def supported_operations() -> list[str]:
-    """The operations of `keras.ops` that have a converter, sorted."""
-    from tilewright.frontend.keras import families  # noqa: F401
-
-    return known_operations()
-
-
-__all__ = [
-    "converts", "from_keras", "initial_states", "operation", "supported_layers", "supported_operations",
-    "unsupported_layers",
-]  # fmt: skip
+__all__ = ["converts", "from_keras", "initial_states", "operation"]

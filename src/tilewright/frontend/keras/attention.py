@@ -68,7 +68,7 @@ def _dot(layer: Layer, query: Expr, key: Expr) -> Expr:
         scores = matmul(query, transpose(key, (0, 2, 1)))
         return scores * layer.cast(scale) if scale is not None else scores
     if mode != "concat":
-        layer.wrong(f"score_mode {mode!r}; there are dot and concat")
+        layer.bad(f"score_mode {mode!r}; there are dot and concat")
     names = ["scale", "concat_score_weight"] if layer.get("use_scale") else ["concat_score_weight"]
     *scales, weight = layer.weight(*names)
     total = op.expand_dims(query, axis=2) + op.expand_dims(key, axis=1)
@@ -147,7 +147,7 @@ def convert_multi_head_attention(
     over = tuple(range(rank_of(scores) - len(axes), rank_of(scores)))
     weights = _shares(layer, scores, allowed, over, return_attention_scores or rank_of(q) != 4)
     made = einsum(f"{score_term},{keys}{head}{width}->{own}{head}{width}", [weights, v])
-    return _with_scores(_output(layer, made, query, gate), weights, return_attention_scores)
+    return _with_scores(_output(layer, made, gate), weights, return_attention_scores)
 
 
 def _shares(layer: Layer, scores: Expr, allowed: Expr | None, axes: tuple[int, ...], spelled_out: bool) -> Expr:
@@ -181,21 +181,23 @@ def _project(layer: Layer, value: Expr, name: str) -> Expr:
     inner = layer.inner("EinsumDense", _attribute(layer, f"{name}_dense"), name, {})
     if inner.quantization:
         layer.unsupported("quantized attention")
+    return _product(layer, inner, value, 1)
+
+
+def _product(layer: Layer, inner: Layer, value: Expr, axes: int) -> Expr:
+    """The product of the last `axes` axes of `value` and the first ones of the kernel, and the bias."""
     kernel, *bias = inner.weight("kernel", *(["bias"] if layer.get("use_bias", True) else []))
-    lead = string.ascii_lowercase[: rank_of(value) - 1]
-    made = einsum(f"{lead}X,XYZ->{lead}YZ", [value, kernel])
+    own, of_kernel = string.ascii_lowercase[: rank_of(value)], string.ascii_uppercase[: rank_of(kernel)]
+    lead, tail = own[: len(own) - axes], of_kernel[axes:]
+    made = einsum(f"{lead}{of_kernel[:axes]},{of_kernel}->{lead}{tail}", [value, kernel])
     return made + bias[0] if bias else made
 
 
-def _output(layer: Layer, value: Expr, query: Expr, gate: Expr | None) -> Expr:
+def _output(layer: Layer, value: Expr, gate: Expr | None) -> Expr:
     """[…, heads, width] to […, the output's shape]."""
     value = value if gate is None else value * op.sigmoid(gate)
     inner = layer.inner("EinsumDense", _attribute(layer, "output_dense"), "attention_output", {})
-    kernel, *bias = inner.weight("kernel", *(["bias"] if layer.get("use_bias", True) else []))
-    lead = string.ascii_lowercase[: rank_of(query) - 1]
-    tail = "UVW"[: rank_of(kernel) - 2]
-    made = einsum(f"{lead}YZ,YZ{tail}->{lead}{tail}", [value, kernel])
-    return made + bias[0] if bias else made
+    return _product(layer, inner, value, 2)
 
 
 @converts("GroupQueryAttention", "GroupedQueryAttention", passes_mask=True)
@@ -215,4 +217,4 @@ def convert_grouped_attention(
         allowed = op.expand_dims(allowed, axis=1)
     weights = _shares(layer, scores, allowed, (3,), return_attention_scores)
     made = einsum("buqk,bkuh->bquh", [weights, v])
-    return _with_scores(_output(layer, made, query, gate), weights, return_attention_scores)
+    return _with_scores(_output(layer, made, gate), weights, return_attention_scores)

@@ -6,15 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from tilewright.frontend.builders.sliding import (
-    Window,
-    adaptive_pool,
-    channel_kernel,
-    convolution,
-    depthwise_kernel,
-    pool,
-    transposed_convolution,
-)
+from tilewright.frontend.builders import sliding
+from tilewright.frontend.builders.sliding import Window
 from tilewright.frontend.idioms import cast, dtype_of, rank_of, shape_of
 from tilewright.frontend.keras.core import activated
 from tilewright.frontend.keras.layer import Layer
@@ -38,7 +31,7 @@ def window(layer: Layer, size: Sequence[Any]) -> Window:
         reach = (int(size[0]) - 1) * dilation[0]
         return Window(per_axis(size, count), strides, dilation, ((reach, 0),))
     if padding not in ("same", "valid"):
-        layer.wrong(f"padding {padding!r}; there are valid, same and causal")
+        layer.bad(f"padding {padding!r}; there are valid, same and causal")
     return Window(per_axis(size, count), strides, dilation, padding)
 
 
@@ -55,14 +48,16 @@ def _bias(layer: Layer) -> list[str]:
 
 def _data(layer: Layer, inputs: Expr, axes: int) -> Expr:
     if rank_of(inputs) != axes + 2:
-        layer.wrong(f"it takes data of {axes + 2} dimensions, not of shape {list(shape_of(inputs))}")
+        layer.bad(f"it takes data of {axes + 2} dimensions, not of shape {list(shape_of(inputs))}")
     return inputs
 
 
 def _convolved(layer: Layer, inputs: Expr, kernel: Expr, groups: int, depthwise: bool) -> Expr:
     axes = rank_of(kernel) - 2
-    taps = depthwise_kernel(kernel) if depthwise else channel_kernel(kernel)
-    return convolution(_data(layer, inputs, axes), taps, window(layer, shape_of(kernel)[:axes]), groups, layer.last)
+    taps = sliding.depthwise_kernel(kernel) if depthwise else sliding.channel_kernel(kernel)
+    return sliding.convolution(
+        _data(layer, inputs, axes), taps, window(layer, shape_of(kernel)[:axes]), groups, layer.last
+    )
 
 
 @converts("Conv1D", "Conv2D", "Conv3D")
@@ -84,7 +79,9 @@ def convert_separable(layer: Layer, inputs: Expr) -> Expr:
     first = _convolved(layer, inputs, depthwise, shape_of(depthwise)[-2], True)
     ones = (1,) * (rank_of(depthwise) - 2)
     return with_bias(
-        layer, convolution(first, channel_kernel(pointwise), Window(ones, ones, ones), 1, layer.last), bias
+        layer,
+        sliding.convolution(first, sliding.channel_kernel(pointwise), Window(ones, ones, ones), 1, layer.last),
+        bias,
     )
 
 
@@ -99,8 +96,8 @@ def convert_transposed(layer: Layer, inputs: Expr) -> Expr:
         transposed_cut(size, stride, dilation, str(layer.get("padding", "valid")), out)
         for size, stride, dilation, out in zip(shape.size, shape.strides, shape.dilation, extra)
     ]
-    made = transposed_convolution(
-        _data(layer, inputs, axes), channel_kernel(kernel), shape, cut, int(layer.get("groups", 1)), layer.last
+    made = sliding.transposed_convolution(
+        _data(layer, inputs, axes), sliding.channel_kernel(kernel), shape, cut, int(layer.get("groups", 1)), layer.last
     )
     return with_bias(layer, made, bias)
 
@@ -121,13 +118,17 @@ def transposed_cut(size: int, stride: int, dilation: int, padding: str, extra: i
 
 
 # ---------------------------------------------- Pooling over windows, over everything, and into a given number of parts
-def _pooled(kind: str, layer: Layer, inputs: Expr) -> Expr:
+def pooled(kind: str, inputs: Expr, pool_size: Any, strides: Any, padding: str, last: bool) -> Expr:
+    """The pooling of windows, which lie beside each other without `strides`."""
     axes = rank_of(inputs) - 2
-    size = per_axis(layer["pool_size"], axes)
-    strides = layer.get("strides")
+    size = per_axis(pool_size, axes)
     moved = size if strides is None else per_axis(strides, axes)
-    shape = Window(size, moved, (1,) * axes, str(layer.get("padding", "valid")).lower())
-    return pool(kind, inputs, shape, layer.last)
+    return sliding.pool(kind, inputs, Window(size, moved, (1,) * axes, padding.lower()), last)
+
+
+def _pooled(kind: str, layer: Layer, inputs: Expr) -> Expr:
+    padding = str(layer.get("padding", "valid"))
+    return pooled(kind, inputs, layer["pool_size"], layer.get("strides"), padding, layer.last)
 
 
 def _over_all(function: Callable[..., Expr], layer: Layer, inputs: Expr) -> Expr:
@@ -137,7 +138,7 @@ def _over_all(function: Callable[..., Expr], layer: Layer, inputs: Expr) -> Expr
 
 
 def _adaptive(kind: str, layer: Layer, inputs: Expr) -> Expr:
-    return adaptive_pool(kind, inputs, per_axis(layer["output_size"], rank_of(inputs) - 2), layer.last)
+    return sliding.adaptive_pool(kind, inputs, per_axis(layer["output_size"], rank_of(inputs) - 2), layer.last)
 
 
 layers({

@@ -114,7 +114,7 @@ def convert_layer_scale(layer: Layer, x: Expr) -> Expr:
 def convert_custom_scale(layer: Layer, inputs: Sequence[Expr]) -> Expr:
     """A branch, scaled, on what goes past it (InceptionResNetV2)."""
     if not isinstance(inputs, list | tuple) or len(inputs) != 2:
-        layer.wrong("it takes a list of two tensors")
+        layer.bad("it takes a list of two tensors")
     past, branch = inputs
     return past + branch * float(layer.get("scale"))
 

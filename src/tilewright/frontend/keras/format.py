@@ -10,13 +10,7 @@ import numpy as np
 
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
-from tilewright.frontend.keras import (
-    from_keras,
-    initial_states,
-    supported_layers,
-    supported_operations,
-    unsupported_layers,
-)
+from tilewright.frontend.keras import from_keras, initial_states, registry
 from tilewright.frontend.keras.archive import is_keras
 from tilewright.frontend.source import Source
 from tilewright.relay.ir.module import IRModule
@@ -50,8 +44,15 @@ class KerasFrontend(Frontend):
 
     def operators(self) -> dict[str, list[str]]:
         """Layers, and operations of keras.ops."""
-        return {"layers": supported_layers(), "operations": supported_operations()}
+        _register()
+        return {"layers": registry.known_layers(), "operations": registry.known_operations()}
 
     def missing(self) -> list[str]:
         """Layers that hold code, or work on text."""
-        return unsupported_layers()
+        _register()
+        return registry.refused_layers()
+
+
+def _register() -> None:
+    """Import the converters, which are many, and only needed where a model is read or they are listed."""
+    from tilewright.frontend.keras import families  # noqa: F401

@@ -6,9 +6,9 @@ that call. A tensor in them is named by layer, node and position among the resul
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -101,33 +101,18 @@ def nodes_of(layers: Mapping[str, dict[str, Any]], label: str) -> list[GraphNode
             raise ModelError(f"{label}: the nodes of the layer {name!r} are not a list")
         for index, node in enumerate(listed):
             waiting.append(_node(name, index, node, label))
-    known = {(node.layer, node.index) for node in waiting}
+    known = {(node.layer, node.index): node for node in waiting}
     roots = {(name, 0) for name, entry in layers.items() if entry["class_name"] == "InputLayer"}
-    users: dict[tuple[str, int], list[GraphNode]] = {}
-    open_needs = {}
-    ready: deque[GraphNode] = deque()
     for node in waiting:
-        for need in node.needs - known - roots:
+        for need in node.needs - known.keys() - roots:
             raise ModelError(
                 f"{label}: the layer {node.layer!r} reads node {need[1]} of {need[0]!r}, which is not there"
             )
-        open_needs[node.layer, node.index] = needs = set(node.needs & known)
-        for need in needs:
-            users.setdefault(need, []).append(node)
-        if not needs:
-            ready.append(node)
-    ordered = []
-    while ready:
-        node = ready.popleft()
-        ordered.append(node)
-        for user in users.get((node.layer, node.index), ()):
-            left = open_needs[user.layer, user.index]
-            left.discard((node.layer, node.index))
-            if not left:
-                ready.append(user)
-    if len(ordered) != len(waiting):
-        raise ModelError(f"{label}: {len(waiting) - len(ordered)} calls of its layers need each other")
-    return ordered
+    try:
+        order = TopologicalSorter({key: sorted(node.needs & known.keys()) for key, node in known.items()})
+        return [known[key] for key in order.static_order()]
+    except CycleError as error:
+        raise ModelError(f"{label}: {len(error.args[1]) - 1} calls of its layers need each other") from None
 
 
 def _node(name: str, index: int, node: Any, label: str) -> GraphNode:

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tilewright.errors import InternalError, ModelError, TilewrightError, TypeMismatchError, UnsupportedError
+from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.finish import Finisher, fold_call
-from tilewright.frontend.graph_walk import UNAVAILABLE, Unavailable
+from tilewright.frontend.graph_walk import UNAVAILABLE, Unavailable, attempt
 from tilewright.frontend.keras import graph
 from tilewright.frontend.keras.archive import Archive
 from tilewright.frontend.keras.layer import Layer, LayerImporter, Operation, call_operation, flatten, map_tensors
@@ -18,11 +18,6 @@ from tilewright.relay.ir.expr import Expr, Var, var
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import type_of
 
-#: What Python and NumPy raise where a configuration and the values of its inputs do not go together.
-_OF_DATA = (
-    ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError, MemoryError, AssertionError,
-    RecursionError,
-)  # fmt: skip
 #: Layers and operations applied at most, those of a shared layer as often as it is used.
 _MOST_CALLS = 1 << 17
 #: Layers that draw random numbers or gather statistics where they are called in training mode.
@@ -104,6 +99,7 @@ class Importer(LayerImporter):
             given.update(self._arguments(layer, entry.convert, args, named))
             return entry.convert(layer, *before, **given)
 
+        layer.arguments = flatten([*args, *kwargs.values()])
         result = self._run(layer, convert)
         if result is UNAVAILABLE:
             return result
@@ -127,6 +123,7 @@ class Importer(LayerImporter):
         known = inspect.signature(converter).parameters
         if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in known.values()):
             fixed = {key: value for key, value in fixed.items() if key in known}
+        item.arguments = flatten([*args, *kwargs.values()])
         return self._run(item, lambda: call_operation(converter, item, args, {**fixed, **kwargs}))
 
     def _no_converter(self, layer: Layer) -> Unavailable:
@@ -174,30 +171,24 @@ class Importer(LayerImporter):
         self._calls += 1
         if self._calls > _MOST_CALLS:
             raise ModelError(f"{self.archive.label}: its layers call each other more than {_MOST_CALLS} times")
-        try:
+        done: dict[Expr, Expr] = {}
+
+        def finished() -> Any:
             result = convert()
             if any(isinstance(leaf, Unavailable) for leaf in flatten([result])):
                 return UNAVAILABLE
-            done: dict[Expr, Expr] = {}
             if isinstance(item, Layer) and item.has_mask:
                 item.mask = map_tensors(item.mask, lambda value: self._finisher.finish(value, item.span, done))
-            finished = map_tensors(result, lambda value: self._finisher.finish(value, item.span, done))
-            for leaf in flatten([finished]):
+            made = map_tensors(result, lambda value: self._finisher.finish(value, item.span, done))
+            for leaf in flatten([made]):
                 type_of(leaf)
-            return finished
+            return made
+
+        try:
+            return attempt(item, finished)
         except UnsupportedError as error:
             self.missing.add(item.class_name, item.label, str(error).removeprefix(f"{item.label}: "))
             return UNAVAILABLE
-        except TypeMismatchError as error:
-            raise ModelError(f"{item.label} does not fit its inputs: {error}") from None
-        except TilewrightError:
-            raise
-        except _OF_DATA as error:
-            raise ModelError(
-                f"{item.label}: its configuration does not fit its inputs: {type(error).__name__}: {error}"
-            ) from error
-        except Exception as error:
-            raise InternalError(f"{item.label}: its conversion failed with {type(error).__name__}: {error}.") from error
 
 
 def _some(mask: Any) -> Any:

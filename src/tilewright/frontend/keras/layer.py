@@ -6,12 +6,13 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.errors import ModelError, UnsupportedError
-from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, rank_of
+from tilewright.errors import ModelError
+from tilewright.frontend.graph_node import Labelled
+from tilewright.frontend.idioms import as_vector, cast, constant, dtype_of, is_float, rank_of
 from tilewright.frontend.keras.weights import Weights
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.support.dtype import DType
@@ -56,15 +57,19 @@ class LayerImporter(ABC):
         """The lines of a file that belongs to a layer, or None."""
 
 
-class Described:
-    """A layer or an operation as messages and converters describe it."""
+class Described(Labelled):
+    """A layer or an operation as messages and converters describe it; `arguments` are those of the call at hand."""
 
     def __init__(self, class_name: str, name: str, config: Mapping[str, Any], scope: str) -> None:
+        self.span = scope + name
+        super().__init__(f"{class_name} {self.span!r}")
         self.class_name = class_name
         self.name = name
         self.config = config
-        self.span = scope + name
-        self.label = f"{class_name} {self.span!r}"
+        self.arguments: Sequence[Any] = ()
+
+    def operands(self) -> Sequence[Any]:
+        return self.arguments
 
     def __getitem__(self, key: str) -> Any:
         """An entry of the configuration, whose absence is a `ModelError`."""
@@ -75,14 +80,6 @@ class Described:
     def get(self, key: str, default: Any = None) -> Any:
         """An entry of the configuration."""
         return self.config.get(key, default)
-
-    def unsupported(self, reason: str) -> NoReturn:
-        """Raise the `UnsupportedError` of this layer."""
-        raise UnsupportedError(f"{self.label}: {reason}")
-
-    def wrong(self, reason: str) -> NoReturn:
-        """Raise the `ModelError` of this layer."""
-        raise ModelError(f"{self.label}: {reason}")
 
 
 class Operation(Described):
@@ -118,7 +115,7 @@ class Layer(Described):
     @property
     def last(self) -> bool:
         """True where channels are the last axis."""
-        return self.get("data_format", "channels_last") != "channels_first"
+        return channels_behind(self.get("data_format"))
 
     def own(self, *names: str) -> list[Constant]:
         """The layer's variables, which Keras calls `names`, in the order in which it makes them; as they are stored."""
@@ -336,6 +333,16 @@ def axes_of(value: Expr, axis: Any) -> Axes:
     """Axes counted from the front; all for None."""
     rank = rank_of(value)
     return tuple(range(rank)) if axis is None or axis == () else tuple(one % rank for one in whole_numbers(axis))
+
+
+def along_axis(x: Expr, axis: Any) -> tuple[Expr, int]:
+    """`x` and an axis counted from the front; without an axis, all elements along one."""
+    return (as_vector(x), 0) if axis is None else (x, int(axis) % rank_of(x))
+
+
+def channels_behind(data_format: Any) -> bool:
+    """True where channels are the last axis, as they are without a data format."""
+    return data_format != "channels_first"
 
 
 def whole_numbers(value: Any) -> list[int]:

@@ -24,7 +24,7 @@ _MERGES: dict[str, Callable[[Expr, Expr], Expr]] = {
 def convert_merge(layer: Layer, inputs: Sequence[Expr]) -> Expr:
     parts = _listed(layer, inputs)
     if layer.class_name == "Subtract" and len(parts) != 2:
-        layer.wrong(f"it takes two tensors, not {len(parts)}")
+        layer.bad(f"it takes two tensors, not {len(parts)}")
     masks = list(layer.mask_of(inputs))
     rank = max(rank_of(part) for part in parts)
     wide = [_on_rank(part, rank) for part in parts]
@@ -57,7 +57,7 @@ def _wide(mask: Expr, part: Expr) -> Expr:
 
 def _listed(layer: Layer, inputs: Any) -> list[Expr]:
     if not isinstance(inputs, list | tuple) or not inputs or not all(isinstance(part, Expr) for part in inputs):
-        layer.wrong("it takes a list of tensors")
+        layer.bad("it takes a list of tensors")
     return list(inputs)
 
 
@@ -120,7 +120,7 @@ def convert_dot(layer: Layer, inputs: Sequence[Expr]) -> Expr:
     if layer.get("normalize"):
         left, right = normalized(left, (first,), 2, _TINY), normalized(right, (second,), 2, _TINY)
     if not first or not second:
-        layer.wrong("the product of the batch axis is none of one sample")
+        layer.bad("the product of the batch axis is none of one sample")
     return batch_dot(left, right, first, second)
 
 

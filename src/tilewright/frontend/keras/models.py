@@ -101,7 +101,7 @@ def convert_model_layer(layer: Layer, *inputs: Any, **more: Any) -> Any:
     given = flatten(list(inputs))
     names = layer.body.inputs()
     if names and len(given) != len(names):
-        layer.wrong(f"{len(given)} inputs are given to a model of {len(names)}")
+        layer.bad(f"{len(given)} inputs are given to a model of {len(names)}")
     result = layer.body.run(given)
     layer.set_mask(layer.mask_of(result))
     return result
@@ -176,7 +176,7 @@ def _joined(layer: Layer, y: Expr, other: Expr) -> Any:
     if mode == "mul":
         return y * other
     if mode not in ("sum", "ave"):
-        layer.wrong(f"merge_mode {mode!r}; there are concat, sum, mul, ave and null")
+        layer.bad(f"merge_mode {mode!r}; there are concat, sum, mul, ave and null")
     total = y + other
     return total if mode == "sum" else total / 2
 

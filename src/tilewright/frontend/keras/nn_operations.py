@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.builders import functions
+from tilewright.frontend.builders import functions, sliding
 from tilewright.frontend.builders.fourier import complex_transform, frames_of, hann_window, real_inverse, real_transform
 from tilewright.frontend.builders.product import einsum
-from tilewright.frontend.builders.sliding import (
-    Window,
-    adaptive_pool,
-    channel_kernel,
-    convolution,
-    depthwise_kernel,
-    pool,
-    transposed_convolution,
-)
-from tilewright.frontend.idioms import (
-    cast,
-    channels_first,
-    channels_last,
-    concatenate,
-    dtype_of,
-    like,
-    on_axis,
-    one_hot,
-    rank_of,
-    reshape,
-    shape_of,
-    swap_axes,
-)
+from tilewright.frontend.builders.sliding import channel_patches
+from tilewright.frontend.idioms import cast, dtype_of, flatten, like, on_axis, one_hot, rank_of, shape_of, swap_axes
 from tilewright.frontend.keras.attention import causal_mask
-from tilewright.frontend.keras.convolution import per_axis, transposed_cut
-from tilewright.frontend.keras.layer import Axes, Axis, FloatTensor, Operation, tensors
+from tilewright.frontend.keras.convolution import per_axis, pooled, transposed_cut
+from tilewright.frontend.keras.layer import Axes, Axis, FloatTensor, Operation, channels_behind, tensors
 from tilewright.frontend.keras.normalization import as_axes, layer_norm, normalized, rms_norm
 from tilewright.frontend.keras.registry import operation, operations
 from tilewright.relay import op
@@ -80,25 +60,20 @@ def convert_log_softmax(x: FloatTensor, axis: Axes = (-1,)) -> Expr:
 
 
 # ------------------------------------------------------------------------------------------------------------- windows
-def _last(data_format: Any) -> bool:
-    return data_format != "channels_first"
+def _adaptive(kind: str, inputs: Expr, output_size: Any, data_format: Any = None) -> Expr:
+    return sliding.adaptive_pool(kind, inputs, per_axis(output_size, rank_of(inputs) - 2), channels_behind(data_format))
 
 
-@operation("AdaptiveMaxPool", "AdaptiveAveragePool")
-def convert_adaptive_pool(item: Operation, inputs: FloatTensor, output_size: Any, data_format: Any = None) -> Expr:
-    kind = "max" if item.class_name == "AdaptiveMaxPool" else "avg"
-    return adaptive_pool(kind, inputs, per_axis(output_size, rank_of(inputs) - 2), _last(data_format))
+def _pool(
+    kind: str, inputs: Expr, pool_size: Any, strides: Any = None, padding: str = "valid", data_format: Any = None
+) -> Expr:
+    return pooled(kind, inputs, pool_size, strides, padding, channels_behind(data_format))
 
 
-@operation("MaxPool", "AveragePool")
-def convert_pool(
-    item: Operation, inputs: FloatTensor, pool_size: Any, strides: Any = None, padding: str = "valid",
-    data_format: Any = None,
-) -> Expr:  # fmt: skip
-    axes = rank_of(inputs) - 2
-    size = per_axis(pool_size, axes)
-    shape = Window(size, size if strides is None else per_axis(strides, axes), (1,) * axes, padding.lower())
-    return pool("max" if item.class_name == "MaxPool" else "avg", inputs, shape, _last(data_format))
+operations("FloatTensor Any", {
+    "MaxPool": partial(_pool, "max"), "AveragePool": partial(_pool, "avg"),
+    "AdaptiveMaxPool": partial(_adaptive, "max"), "AdaptiveAveragePool": partial(_adaptive, "avg"),
+})  # fmt: skip
 
 
 @operation("Conv", "DepthwiseConv", "ConvTranspose")
@@ -108,16 +83,18 @@ def convert_convolution(
 ) -> Expr:  # fmt: skip
     axes = rank_of(inputs) - 2
     extents = tuple(shape_of(kernel)[:axes])
-    shape = Window(extents, per_axis(strides, axes), per_axis(dilation_rate, axes), padding.lower())
-    last = _last(data_format)
+    shape = sliding.Window(extents, per_axis(strides, axes), per_axis(dilation_rate, axes), padding.lower())
+    last = channels_behind(data_format)
     if item.class_name == "DepthwiseConv":
-        return convolution(inputs, depthwise_kernel(kernel), shape, shape_of(kernel)[axes], last)
+        return sliding.convolution(inputs, sliding.depthwise_kernel(kernel), shape, shape_of(kernel)[axes], last)
     if item.class_name == "Conv":
         channels = shape_of(inputs)[-1 if last else 1]
-        return convolution(inputs, channel_kernel(kernel), shape, channels // shape_of(kernel)[axes], last)
+        return sliding.convolution(
+            inputs, sliding.channel_kernel(kernel), shape, channels // shape_of(kernel)[axes], last
+        )
     more = [None] * axes if output_padding is None else per_axis(output_padding, axes)
     cut = [transposed_cut(*one) for one in zip(extents, shape.strides, shape.dilation, [padding] * axes, more)]
-    return transposed_convolution(inputs, channel_kernel(kernel), shape, cut, 1, last)
+    return sliding.transposed_convolution(inputs, sliding.channel_kernel(kernel), shape, cut, 1, last)
 
 
 @operation("SeparableConv")
@@ -227,17 +204,9 @@ def convert_categorical_crossentropy(
 # -------------------------------------------------------------------------------------------------------------- blocks
 @operation("DepthToSpace", "SpaceToDepth")
 def convert_blocks(item: Operation, x: Expr, block_size: int, data_format: str = "channels_last") -> Expr:
-    """Blocks of pixels as channels, the block's position varying slower than the channel, or back."""
-    last = _last(data_format)
-    plain = x if last else channels_last(x)
-    batch, height, width, channels = shape_of(plain)
-    b = int(block_size)
-    if item.class_name == "SpaceToDepth":
-        split, shape = (height // b, b, width // b, b, channels), (height // b, width // b, channels * b * b)
-    else:
-        split, shape = (height, width, b, b, channels // (b * b)), (height * b, width * b, channels // (b * b))
-    made = reshape(op.transpose(reshape(plain, (batch, *split)), axes=(0, 1, 3, 2, 4, 5)), (batch, *shape))
-    return made if last else channels_first(made)
+    return sliding.blocks_as_channels(
+        x, int(block_size), item.class_name == "DepthToSpace", channels_behind(data_format)
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- signals
@@ -277,13 +246,4 @@ def convert_stft(
 def convert_unfold(x: Expr, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Expr:
     """[N, C, H, W] as [N, C * taps, windows]."""
     size, step, by, pad = (per_axis(one, 2) for one in (kernel_size, dilation, stride, padding))
-    padded = op.nn.pad(x, pad_width=((0, 0), (0, 0), (pad[0], pad[0]), (pad[1], pad[1]))) if any(pad) else x
-    batch, channels, *extents = shape_of(padded)
-    counts = [(extent - (n - 1) * d - 1) // s + 1 for extent, n, d, s in zip(extents, size, step, by)]
-    taps = []
-    for tap in np.ndindex(*size):
-        begin = [t * d for t, d in zip(tap, step)]
-        end = [b + (c - 1) * s + 1 for b, c, s in zip(begin, counts, by)]
-        part = op.strided_slice(padded, begin=begin, end=end, strides=by, axes=(2, 3))
-        taps.append(reshape(part, (batch, channels, 1, counts[0] * counts[1])))
-    return reshape(concatenate(taps, 2), (batch, channels * len(taps), counts[0] * counts[1]))
+    return flatten(channel_patches(x, sliding.Window(size, by, step, tuple(zip(pad, pad)))), 2)

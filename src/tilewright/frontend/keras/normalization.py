@@ -108,7 +108,7 @@ def convert_group_normalization(layer: Layer, inputs: Expr) -> Expr:
     groups = int(layer.get("groups", 32))
     groups = channels if groups == -1 else groups
     if not isinstance(channels, int) or groups < 1 or channels % groups:
-        layer.wrong(f"{channels} channels do not divide into {groups} groups")
+        layer.bad(f"{channels} channels do not divide into {groups} groups")
     data = reshape(widened(inputs), (*shape[:axis], groups, channels // groups, *shape[axis + 1 :]))
     axes = tuple(one for one in range(1, len(shape) + 1) if one != axis)
     made = reshape(_standardized(data, axes, layer.get("epsilon", 1e-3)), shape)

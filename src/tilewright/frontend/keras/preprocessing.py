@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.elements import looked_up
 from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, one_hot, rank_of, reshape, shape_of
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
@@ -39,7 +40,7 @@ def convert_normalization(layer: Layer, inputs: Expr) -> Expr:
 def convert_discretization(layer: Layer, inputs: Expr) -> Expr:
     bounds = layer.get("bin_boundaries")
     if bounds is None:
-        layer.wrong("it has no bin_boundaries; call adapt before the model is saved")
+        layer.bad("it has no bin_boundaries; call adapt before the model is saved")
     edges = np.asarray(bounds, "float64")
     whole = cast(inputs, "float32") if not is_float(dtype_of(inputs)) else inputs
     positions = op.searchsorted(constant(edges, dtype_of(whole)), whole, right=True)
@@ -79,7 +80,7 @@ def encoded(layer: Layer, positions: Expr, depth: int, mode: str, weights: Any =
 
 @converts("IntegerLookup")
 def convert_integer_lookup(layer: Layer, inputs: Expr) -> Expr:
-    """The position of each number in a vocabulary, found in a sorted copy of it."""
+    """The position of each number in a vocabulary."""
     words = _vocabulary(layer)
     unknown = int(layer.get("num_oov_indices", 1))
     mask_token, mode = layer.get("mask_token"), str(layer.get("output_mode", "int"))
@@ -89,7 +90,8 @@ def convert_integer_lookup(layer: Layer, inputs: Expr) -> Expr:
     if mode == "tf_idf":
         layer.unsupported("output_mode 'tf_idf'")
     codes = cast(inputs, "int64")
-    positions = _lookup(codes, words, first, unknown)
+    default = constant(first - 1 if unknown == 1 else -1, "int64")
+    positions = looked_up(codes, words, np.arange(first, first + len(words)), default)
     if unknown > 1:
         positions = op.where(positions < 0, _bins(layer, codes, first - unknown, unknown), positions)
     depth = int(layer["max_tokens"]) if mode != "int" and layer.get("pad_to_max_tokens") else len(words) + first
@@ -97,15 +99,6 @@ def convert_integer_lookup(layer: Layer, inputs: Expr) -> Expr:
         masked = constant(0 if mode == "int" else depth, "int64")
         positions = op.where(op.equal(codes, constant(int(mask_token), "int64")), masked, positions)
     return cast(encoded(layer, positions, depth, mode), "int64")
-
-
-def _lookup(codes: Expr, words: np.ndarray, first: int, unknown: int) -> Expr:
-    order = np.argsort(words, kind="stable")
-    ordered = words[order]
-    found = op.minimum(op.searchsorted(Constant(ordered), codes, dtype="int64"), constant(len(words) - 1, "int64"))
-    known = op.equal(op.take(Constant(ordered), found, axis=0), codes)
-    position = op.take(Constant((order + first).astype(np.int64)), found, axis=0)
-    return op.where(known, position, constant(first - 1 if unknown == 1 else -1, "int64"))
 
 
 def _bins(layer: Layer, codes: Expr, first: int, count: int) -> Expr:
@@ -124,7 +117,7 @@ def _vocabulary(layer: Layer) -> np.ndarray:
     if isinstance(listed, dict):
         listed = (listed.get("config") or {}).get("value")
     if not isinstance(listed, list) or not listed:
-        layer.wrong("it has no vocabulary in the file; pass it to the layer, or call adapt before the model is saved")
+        layer.bad("it has no vocabulary in the file; pass it to the layer, or call adapt before the model is saved")
     return np.asarray([int(word) for word in listed], np.int64)
 
 
@@ -195,7 +188,7 @@ def _words(layer: Layer, lead: list[Any]) -> list[str]:
     if listed is None:
         listed = layer.importer.asset_lines(layer, "vocabulary.txt")
     if not isinstance(listed, list) or not listed:
-        layer.wrong("it has no vocabulary in the file; pass it to the layer, or call adapt before the model is saved")
+        layer.bad("it has no vocabulary in the file; pass it to the layer, or call adapt before the model is saved")
     words = [str(word) for word in listed]
     return words[len(lead) :] if words[: len(lead)] == lead else words
 
@@ -233,7 +226,7 @@ def _weights(layer: Layer, words: list[str], first: int, depth: int) -> Expr:
         if len(weights) == len(words):
             weights = np.concatenate([np.full(first, weights.mean()), weights])
     if weights.ndim != 1 or len(weights) > depth:
-        layer.wrong(f"its idf_weights of shape {list(weights.shape)} do not fit {depth} tokens")
+        layer.bad(f"its idf_weights of shape {list(weights.shape)} do not fit {depth} tokens")
     return constant(np.pad(weights, (0, depth - len(weights))), "float32")
 
 
@@ -248,7 +241,7 @@ def convert_text_vectorization(layer: Layer, inputs: Expr) -> Expr:
     if (
         split is not None and rank_of(inputs) > 1 and shape_of(inputs)[1:] != (1,)
     ):  # a column of texts is a list of them
-        layer.wrong(f"texts of shape {[str(extent) for extent in shape_of(inputs)]} cannot be split")
+        layer.bad(f"texts of shape {[str(extent) for extent in shape_of(inputs)]} cannot be split")
     ngrams = layer.get("ngrams")
     runs = range(1, ngrams + 1) if isinstance(ngrams, int) else ngrams
     length = layer.get("output_sequence_length")

@@ -8,34 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import idioms
 from tilewright.frontend.builders.product import broadcast_shape, einsum, matmul
-from tilewright.frontend.idioms import (
-    as_vector,
-    broadcast_to,
-    cast,
-    constant,
-    dtype_of,
-    index_axis,
-    like,
-    move_axis,
-    on_axis,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    transpose,
-)
 from tilewright.frontend.keras.layer import Axis, FloatTensor, Operation, Tensor, tensors, whole_numbers
-from tilewright.frontend.keras.registry import operation
+from tilewright.frontend.keras.registry import operation, operations
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
+
+operations("Tensor", {
+    "Vdot": lambda x1, x2: op.sum(idioms.as_vector(x1) * idioms.as_vector(x2)),
+    "Outer": lambda x1, x2: op.expand_dims(idioms.as_vector(x1), axis=1) * idioms.as_vector(x2),
+})  # fmt: skip
 
 
 @operation("Matmul")
 def convert_matmul(x1: Tensor, x2: Tensor) -> Expr:
-    if dtype_of(x1) in ("int8", "uint8"):
-        x1, x2 = cast(x1, "int32"), cast(x2, "int32")
+    if idioms.dtype_of(x1) in ("int8", "uint8"):
+        x1, x2 = idioms.cast(x1, "int32"), idioms.cast(x2, "int32")
     return matmul(x1, x2)
 
 
@@ -44,14 +33,9 @@ def convert_einsum(*operands: Any, subscripts: str) -> Expr:
     return einsum(subscripts, tensors(*operands))
 
 
-@operation("Vdot")
-def convert_vdot(x1: Tensor, x2: Tensor) -> Expr:
-    return op.sum(as_vector(x1) * as_vector(x2))
-
-
 @operation("Dot", "Inner")
 def convert_dot(item: Operation, x1: Tensor, x2: Tensor) -> Expr:
-    a, b = rank_of(x1), rank_of(x2)
+    a, b = idioms.rank_of(x1), idioms.rank_of(x2)
     if not a or not b:
         return x1 * x2
     letters = "abcdefghijkl"
@@ -62,30 +46,32 @@ def convert_dot(item: Operation, x1: Tensor, x2: Tensor) -> Expr:
 
 @operation("Tensordot")
 def convert_tensordot(x1: Tensor, x2: Tensor, axes: Any = 2) -> Expr:
-    a, b = rank_of(x1), rank_of(x2)
+    a, b = idioms.rank_of(x1), idioms.rank_of(x2)
     if isinstance(axes, int):
         first, second = list(range(a - axes, a)), list(range(axes))
     else:
         first, second = ([one % rank for one in whole_numbers(part)] for part, rank in zip(axes, (a, b)))
     rows = [axis for axis in range(a) if axis not in first]
     columns = [axis for axis in range(b) if axis not in second]
-    inner = product([shape_of(x1)[axis] for axis in first])
-    x = reshape(transpose(x1, (*rows, *first)), (product([shape_of(x1)[axis] for axis in rows]), inner))
-    y = reshape(transpose(x2, (*second, *columns)), (inner, product([shape_of(x2)[axis] for axis in columns])))
-    return reshape(matmul(x, y), [shape_of(x1)[axis] for axis in rows] + [shape_of(x2)[axis] for axis in columns])
-
-
-@operation("Outer")
-def convert_outer(x1: Tensor, x2: Tensor) -> Expr:
-    return op.expand_dims(as_vector(x1), axis=1) * as_vector(x2)
+    inner = idioms.product([idioms.shape_of(x1)[axis] for axis in first])
+    x = idioms.reshape(
+        idioms.transpose(x1, (*rows, *first)), (idioms.product([idioms.shape_of(x1)[axis] for axis in rows]), inner)
+    )
+    y = idioms.reshape(
+        idioms.transpose(x2, (*second, *columns)),
+        (inner, idioms.product([idioms.shape_of(x2)[axis] for axis in columns])),
+    )
+    return idioms.reshape(
+        matmul(x, y), [idioms.shape_of(x1)[axis] for axis in rows] + [idioms.shape_of(x2)[axis] for axis in columns]
+    )
 
 
 @operation("Kron")
 def convert_kron(x1: Tensor, x2: Tensor) -> Expr:
-    rank = max(rank_of(x1), rank_of(x2))
-    a, b = ([*[1] * (rank - rank_of(one)), *shape_of(one)] for one in (x1, x2))
-    wide = reshape(x1, [n for x in a for n in (x, 1)]) * reshape(x2, [n for x in b for n in (1, x)])
-    return reshape(wide, [x * y for x, y in zip(a, b)])
+    rank = max(idioms.rank_of(x1), idioms.rank_of(x2))
+    a, b = ([*[1] * (rank - idioms.rank_of(one)), *idioms.shape_of(one)] for one in (x1, x2))
+    wide = idioms.reshape(x1, [n for x in a for n in (x, 1)]) * idioms.reshape(x2, [n for x in b for n in (1, x)])
+    return idioms.reshape(wide, [x * y for x, y in zip(a, b)])
 
 
 @operation("Cross")
@@ -94,27 +80,30 @@ def convert_cross(
 ) -> Expr:
     if axis is not None:
         axisa = axisb = axisc = int(axis)
-    x1, x2 = (move_axis(x1, axisa % rank_of(x1), rank_of(x1) - 1), move_axis(x2, axisb % rank_of(x2), rank_of(x2) - 1))
-    if shape_of(x1)[-1] != 3 or shape_of(x2)[-1] != 3:
+    x1, x2 = (
+        idioms.move_axis(x1, axisa % idioms.rank_of(x1), idioms.rank_of(x1) - 1),
+        idioms.move_axis(x2, axisb % idioms.rank_of(x2), idioms.rank_of(x2) - 1),
+    )
+    if idioms.shape_of(x1)[-1] != 3 or idioms.shape_of(x2)[-1] != 3:
         item.unsupported("the cross product of vectors of other than three elements")
-    a, b = ([index_axis(part, rank_of(part) - 1, one) for one in range(3)] for part in (x1, x2))
+    a, b = ([idioms.index_axis(part, idioms.rank_of(part) - 1, one) for one in range(3)] for part in (x1, x2))
     parts = [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
-    made = op.stack(parts, axis=rank_of(parts[0]))
-    return move_axis(made, rank_of(made) - 1, axisc % rank_of(made))
+    made = op.stack(parts, axis=idioms.rank_of(parts[0]))
+    return idioms.move_axis(made, idioms.rank_of(made) - 1, axisc % idioms.rank_of(made))
 
 
 @operation("Diff")
 def convert_diff(a: Expr, n: int = 1, axis: Axis = -1) -> Expr:
     for _ in range(n):
         early, late = _neighbours(a, axis)
-        a = op.not_equal(late, early) if dtype_of(a) == "bool" else late - early
+        a = op.not_equal(late, early) if idioms.dtype_of(a) == "bool" else late - early
     return a
 
 
 def _neighbours(value: Expr, axis: int) -> tuple[Expr, Expr]:
     """The elements of an axis but the last, and those but the first."""
-    extent = shape_of(value)[axis]
-    return slice_axis(value, axis, 0, extent - 1), slice_axis(value, axis, 1, extent)
+    extent = idioms.shape_of(value)[axis]
+    return idioms.slice_axis(value, axis, 0, extent - 1), idioms.slice_axis(value, axis, 1, extent)
 
 
 @operation("Trapezoid")
@@ -122,17 +111,17 @@ def convert_trapezoid(y: FloatTensor, x: Any = None, dx: float = 1.0, axis: Axis
     early, late = _neighbours(y, axis)
     if x is None:
         return op.sum((late + early) * 0.5 * float(dx), axis=(axis,))
-    points = cast(tensors(x)[0], dtype_of(y))
-    step = convert_diff(points, 1, rank_of(points) - 1)
-    step = on_axis(step, axis, rank_of(y)) if rank_of(step) == 1 else step
+    points = idioms.cast(tensors(x)[0], idioms.dtype_of(y))
+    step = convert_diff(points, 1, idioms.rank_of(points) - 1)
+    step = idioms.on_axis(step, axis, idioms.rank_of(y)) if idioms.rank_of(step) == 1 else step
     return op.sum((late + early) * 0.5 * step, axis=(axis,))
 
 
 @operation("Vander")
 def convert_vander(x: Expr, N: Any = None, increasing: bool = False) -> Expr:
-    count = int(N) if N is not None else shape_of(x)[0]
+    count = int(N) if N is not None else idioms.shape_of(x)[0]
     powers = np.arange(count) if increasing else np.arange(count)[::-1]
-    return op.power(op.expand_dims(x, axis=1), constant(powers.copy(), dtype_of(x)))
+    return op.power(op.expand_dims(x, axis=1), idioms.constant(powers.copy(), idioms.dtype_of(x)))
 
 
 @operation("UnravelIndex")
@@ -140,8 +129,8 @@ def convert_unravel_index(indices: Expr, shape: Sequence[int]) -> list[Expr]:
     indices = op.where(indices < 0, indices + math.prod(shape), indices)
     parts = []
     for extent in list(shape)[::-1]:
-        parts.append(op.floor_mod(indices, like(extent, indices)))
-        indices = op.floor_divide(indices, like(extent, indices))
+        parts.append(op.floor_mod(indices, idioms.like(extent, indices)))
+        indices = op.floor_divide(indices, idioms.like(extent, indices))
     return parts[::-1]
 
 
@@ -153,15 +142,15 @@ def convert_linspace(
     if item.class_name == "Geomspace":
         start, stop = op.log(start), op.log(stop)
     parts = max(num - 1, 1) if endpoint else max(num, 1)
-    shape = broadcast_shape(shape_of(start), shape_of(stop))
-    start, stop = broadcast_to(start, shape), broadcast_to(stop, shape)
+    shape = broadcast_shape(idioms.shape_of(start), idioms.shape_of(stop))
+    start, stop = idioms.broadcast_to(start, shape), idioms.broadcast_to(stop, shape)
     step = (stop - start) / parts
-    ramp = constant(np.arange(num).reshape(num, *[1] * len(shape)), dtype_of(start))
+    ramp = idioms.constant(np.arange(num).reshape(num, *[1] * len(shape)), idioms.dtype_of(start))
     made: Expr = op.expand_dims(start, axis=0) + ramp * op.expand_dims(step, axis=0)
     if item.class_name != "Linspace":
         made = op.exp(made) if item.class_name == "Geomspace" else op.power(float(base), made)
-    made = move_axis(made, 0, int(axis) % rank_of(made))
-    made = cast(made, str(dtype)) if dtype else made
+    made = idioms.move_axis(made, 0, int(axis) % idioms.rank_of(made))
+    made = idioms.cast(made, str(dtype)) if dtype else made
     return [made, step] if retstep else made
 
 
@@ -172,21 +161,23 @@ def convert_arange(item: Operation, start: Any, stop: Any = None, step: Any = No
         item.unsupported("a range between numbers that are computed")
     begin, end = (0, values[0]) if values[1] is None else values[:2]
     made = np.arange(begin, end, values[2] or 1)
-    return constant(made, str(dtype) if dtype else "int32" if made.dtype.kind in "iu" else "float32")
+    return idioms.constant(made, str(dtype) if dtype else "int32" if made.dtype.kind in "iu" else "float32")
 
 
 @operation("Full")
 def convert_full(fill_value: Expr, shape: Any = None, dtype: Any = None) -> Expr:
-    fill_value = cast(fill_value, str(dtype)) if dtype else fill_value
-    return broadcast_to(fill_value, [int(extent) for extent in shape])
+    fill_value = idioms.cast(fill_value, str(dtype)) if dtype else fill_value
+    return idioms.broadcast_to(fill_value, [int(extent) for extent in shape])
 
 
 @operation("Gcd", "Lcm")
 def convert_gcd(item: Operation, x1: Tensor, x2: Tensor) -> Expr:
     """Euclid's algorithm, as often as it takes for the largest numbers of the type."""
     a, b = op.abs(x1), op.abs(x2)
-    zero, one = like(0, x1), like(1, x1)
-    rounds = {"int8": 12, "uint8": 13, "int16": 24, "uint16": 25, "int32": 47, "uint32": 48}.get(dtype_of(x1), 93)
+    zero, one = idioms.like(0, x1), idioms.like(1, x1)
+    rounds = {"int8": 12, "uint8": 13, "int16": 24, "uint16": 25, "int32": 47, "uint32": 48}.get(
+        idioms.dtype_of(x1), 93
+    )
     for _ in range(rounds):
         done = op.equal(b, zero)
         a, b = op.where(done, a, b), op.where(done, zero, op.floor_mod(a, op.where(done, one, b)))
@@ -198,19 +189,19 @@ def convert_gcd(item: Operation, x1: Tensor, x2: Tensor) -> Expr:
 
 @operation("IsIn")
 def convert_is_in(x1: Tensor, x2: Tensor, assume_unique: bool = False, invert: bool = False) -> Expr:
-    flat = as_vector(x2)
-    found = op.any(op.equal(op.expand_dims(x1, axis=rank_of(x1)), flat), axis=(rank_of(x1),))
+    flat = idioms.as_vector(x2)
+    found = op.any(op.equal(op.expand_dims(x1, axis=idioms.rank_of(x1)), flat), axis=(idioms.rank_of(x1),))
     return op.logical_not(found) if invert else found
 
 
 @operation("ExtractSequences")
 def convert_extract_sequences(x: Expr, sequence_length: int, sequence_stride: int) -> Expr:
-    count = (shape_of(x)[-1] - sequence_length) // sequence_stride + 1
+    count = (idioms.shape_of(x)[-1] - sequence_length) // sequence_stride + 1
     positions = np.arange(count)[:, None] * sequence_stride + np.arange(sequence_length)
-    return op.take(x, Constant(positions.astype(np.int32)), axis=rank_of(x) - 1)
+    return op.take(x, Constant(positions.astype(np.int32)), axis=idioms.rank_of(x) - 1)
 
 
 @operation("CDist")
 def convert_cdist(x: FloatTensor, y: FloatTensor) -> Expr:
-    apart = op.expand_dims(x, axis=rank_of(x) - 1) - op.expand_dims(y, axis=rank_of(y) - 2)
+    apart = op.expand_dims(x, axis=idioms.rank_of(x) - 1) - op.expand_dims(y, axis=idioms.rank_of(y) - 2)
     return op.sqrt(op.sum(apart * apart, axis=(-1,)))

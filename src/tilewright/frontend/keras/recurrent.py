@@ -12,23 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tilewright.frontend import idioms
 from tilewright.frontend.builders import functions
 from tilewright.frontend.builders.product import matmul
+from tilewright.frontend.builders.recurrent_layers import unrolled
 from tilewright.frontend.builders.sliding import Window, channel_kernel, convolution
-from tilewright.frontend.idioms import (
-    broadcast_to,
-    cast,
-    constant,
-    full,
-    index_axis,
-    like,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    transpose,
-)
 from tilewright.frontend.keras.convolution import window
 from tilewright.frontend.keras.core import activation_name
 from tilewright.frontend.keras.layer import Layer, flatten
@@ -70,12 +58,14 @@ class Masked(NamedTuple):
     @classmethod
     def of(cls, mask: Expr) -> Masked:
         """`mask` is True where a step counts."""
-        steps = shape_of(mask)[1]
-        counts = transpose(cast(mask, "int32"), (1, 0))
-        order = op.cumsum(full(1, (steps,), "int32"), axis=0)
-        late = (constant(1, "int32") - counts) * broadcast_to(constant(1 << 24, "int32"), (steps, 1))
+        steps = idioms.shape_of(mask)[1]
+        counts = idioms.transpose(idioms.cast(mask, "int32"), (1, 0))
+        order = op.cumsum(idioms.full(1, (steps,), "int32"), axis=0)
+        late = (idioms.constant(1, "int32") - counts) * idioms.broadcast_to(
+            idioms.constant(1 << 24, "int32"), (steps, 1)
+        )
         positions = op.argsort(op.expand_dims(order, axis=1) + late, axis=0)
-        return cls(positions, op.sum(counts, axis=(0,)), op.cumsum(counts, axis=0) - constant(1, "int32"))
+        return cls(positions, op.sum(counts, axis=(0,)), op.cumsum(counts, axis=0) - idioms.constant(1, "int32"))
 
     def packed(self, data: Expr) -> Expr:
         """[T, B, …] with the steps that count in front."""
@@ -83,17 +73,17 @@ class Masked(NamedTuple):
 
     def spread(self, outputs: Expr, zero: bool, mask: Expr) -> Expr:
         """[T, B, …] of results of packed steps as those of all steps."""
-        found = _steps_at(outputs, op.maximum(self.last, constant(0, "int32")))
-        kept = transpose(mask, (1, 0)) if zero else self.last >= constant(0, "int32")
-        wide = op.expand_dims(kept, axis=2, num_newaxis=rank_of(outputs) - 2)
+        found = _steps_at(outputs, op.maximum(self.last, idioms.constant(0, "int32")))
+        kept = idioms.transpose(mask, (1, 0)) if zero else self.last >= idioms.constant(0, "int32")
+        wide = op.expand_dims(kept, axis=2, num_newaxis=idioms.rank_of(outputs) - 2)
         return op.where(wide, found, 0)
 
 
 def _steps_at(data: Expr, positions: Expr) -> Expr:
     """data[positions[t, b], b] for each t and b."""
-    shape = shape_of(data)
+    shape = idioms.shape_of(data)
     wide = op.expand_dims(positions, axis=2, num_newaxis=len(shape) - 2)
-    return op.gather(data, 0, broadcast_to(wide, shape))
+    return op.gather(data, 0, idioms.broadcast_to(wide, shape))
 
 
 # ------------------------------------------------------------------------------------------------------------- layers
@@ -121,58 +111,61 @@ def _stacked(cell: Layer) -> list[Layer]:
 def recurrent(layer: Layer, cells: Sequence[Layer], sequences: Expr, initial_state: Any, mask: Any) -> Any:
     """The result of a recurrent layer: all steps or the last, and its states where they are requested."""
     mask = mask[0] if isinstance(mask, list | tuple) else mask
-    axes = (1, 0, *range(2, rank_of(sequences)))
-    data = transpose(sequences, axes)
+    axes = (1, 0, *range(2, idioms.rank_of(sequences)))
+    data = idioms.transpose(sequences, axes)
     if layer.get("go_backwards"):
         data = op.reverse(data, axis=0)
         mask = op.reverse(mask, axis=1) if isinstance(mask, Expr) else mask
-    batch = shape_of(data)[1]
-    groups = _initial(layer, cells, initial_state, batch, data)
-    masked = Masked.of(cast(mask, "bool")) if isinstance(mask, Expr) else None
+    groups = _initial(layer, cells, initial_state, idioms.shape_of(data)[1:])
+    masked = Masked.of(idioms.cast(mask, "bool")) if isinstance(mask, Expr) else None
     data = masked.packed(data) if masked else data
     states: list[Expr] = []
     for cell, given in zip(cells, groups):
         data, after = apply_cell(cell, data, given, masked.lengths if masked else None)
         states += after
     if masked:
-        data = masked.spread(data, bool(layer.get("zero_output_for_mask")), cast(mask, "bool"))
-    _keep(layer, states)
-    return _results(layer, data, states, mask)
-
-
-def _keep(layer: Layer, states: Sequence[Expr]) -> None:
+        data = masked.spread(data, bool(layer.get("zero_output_for_mask")), idioms.cast(mask, "bool"))
     for index, state in enumerate(states if layer.get("stateful") else ()):
         layer.keep(f"state_{index}", state)
+    return _results(layer, data, states, mask)
 
 
 def _results(layer: Layer, data: Expr, states: list[Expr], mask: Any) -> Any:
     sequences = bool(layer.get("return_sequences"))
     if sequences:
-        made = transpose(data, (1, 0, *range(2, rank_of(data))))
+        made = idioms.transpose(data, (1, 0, *range(2, idioms.rank_of(data))))
     else:
-        steps = shape_of(data)[0]
+        steps = idioms.shape_of(data)[0]
         # where their number is open, the last step is the first of those in reverse
-        made = index_axis(data, 0, steps - 1) if isinstance(steps, int) else index_axis(op.reverse(data, axis=0), 0, 0)
+        made = (
+            idioms.index_axis(data, 0, steps - 1)
+            if isinstance(steps, int)
+            else idioms.index_axis(op.reverse(data, axis=0), 0, 0)
+        )
     layer.set_mask(mask if sequences else None)
     if layer.get("go_backwards") and isinstance(mask, Expr) and sequences:
         layer.set_mask(op.reverse(mask, axis=1))  # Keras hands the mask on as it came
     return [made, *states] if layer.get("return_state") else made
 
 
-def _initial(layer: Layer, cells: Sequence[Layer], given: Any, batch: Any, data: Expr) -> list[list[Expr]]:
-    """The states of each cell when the first step begins."""
+def _initial(layer: Layer, cells: Sequence[Layer], given: Any, extents: Sequence[Any]) -> list[list[Expr]]:
+    """The states of each cell when the first step begins, whose data have these extents."""
     flat = [value for value in flatten(given) if isinstance(value, Expr)]
-    counts = [2 if _KINDS.get(cell.class_name) == "lstm" else 1 for cell in cells]
+    counts = [2 if "LSTM" in cell.class_name else 1 for cell in cells]
     if flat and len(flat) != sum(counts):
-        layer.wrong(f"{len(flat)} initial states are given for {sum(counts)}")
+        layer.bad(f"{len(flat)} initial states are given for {sum(counts)}")
 
     def state(cell: Layer, position: int) -> Expr:
-        shape = (batch, int(cell["units"]))
+        if cell.class_name != "ConvLSTMCell":
+            shape: tuple[Any, ...] = (extents[0], int(cell["units"]))
+        else:
+            filters = (int(cell["filters"]),)
+            shape = (*extents[:-1], *filters) if cell.last else (extents[0], *filters, *extents[2:])
         if flat:
             return cell.cast(flat[position])
         if layer.get("stateful"):
             return layer.state(f"state_{position}", shape, cell.compute_dtype)
-        return full(0, shape, cell.compute_dtype)
+        return idioms.full(0, shape, cell.compute_dtype)
 
     numbers = iter(range(sum(counts)))
     return [[state(cell, next(numbers)) for _ in range(count)] for cell, count in zip(cells, counts)]
@@ -182,6 +175,8 @@ def _initial(layer: Layer, cells: Sequence[Layer], given: Any, batch: Any, data:
 def apply_cell(cell: Layer, data: Expr, states: Sequence[Expr], lengths: Expr | None) -> Steps:
     """A cell over all steps of `data` [T, B, features]."""
     kind = _KINDS.get(cell.class_name)
+    if cell.class_name == "ConvLSTMCell" and not cell.custom:
+        return _written_out(_step_of_conv_lstm(cell), data, states, lengths)
     if kind is None or cell.custom:
         cell.unsupported("a cell of its own; GRUCell, LSTMCell and SimpleRNNCell are supported")
     names = {
@@ -190,10 +185,10 @@ def apply_cell(cell: Layer, data: Expr, states: Sequence[Expr], lengths: Expr | 
     }[kind]  # fmt: skip
     defaults = {"recurrent_activation": "sigmoid", "activation": "tanh"}
     spelled = [activation_name(cell.get(name, defaults[name])) for name in names]
-    steps, batch, features = shape_of(data)
+    steps, batch, features = idioms.shape_of(data)
     weights = _weights(cell, kind)
-    gates = reshape(matmul(reshape(cell.cast(data), (product((steps, batch)), features)), weights.kernel),
-                    (steps, batch, shape_of(weights.kernel)[1]))  # fmt: skip
+    rows = idioms.reshape(cell.cast(data), (idioms.product((steps, batch)), features))
+    gates = idioms.reshape(matmul(rows, weights.kernel), (steps, batch, idioms.shape_of(weights.kernel)[1]))
     if weights.bias is not None:
         gates = gates + weights.bias
     if all(name in _KNOWN for name in spelled) and cell.compute_dtype in ("float32", "float64"):
@@ -201,7 +196,10 @@ def apply_cell(cell: Layer, data: Expr, states: Sequence[Expr], lengths: Expr | 
     unknown = [name for name in spelled if name not in functions.ACTIVATIONS]
     if unknown:
         cell.unsupported(f"the activation {unknown[0]!r}")
-    return _written_out(cell, kind, gates, weights, states, lengths, [functions.ACTIVATIONS[str(n)] for n in spelled])
+    if not isinstance(steps, int) or steps > _MOST_STEPS:
+        cell.unsupported(f"this activation over an open number of steps, or more than {_MOST_STEPS}")
+    found = [functions.ACTIVATIONS[str(name)] for name in spelled]
+    return _written_out(lambda x, before: _step(kind, x, weights, before, found), gates, states, lengths)
 
 
 class Weights(NamedTuple):
@@ -222,7 +220,7 @@ def _weights(cell: Layer, kind: str) -> Weights:
     kernel, recurrent_kernel, *biases = cell.array("kernel", "recurrent_kernel", *(["bias"] if has_bias else []))
     units = recurrent_kernel.shape[0]
     if recurrent_kernel.shape != (units, len(_ORDER[kind]) * units) or kernel.shape[1:] != recurrent_kernel.shape[1:]:
-        cell.wrong(f"weights of shapes {kernel.shape} and {recurrent_kernel.shape} are none of a {cell.class_name}")
+        cell.bad(f"weights of shapes {kernel.shape} and {recurrent_kernel.shape} are none of a {cell.class_name}")
     reset_after = bool(cell.get("reset_after", not cell.importer.legacy)) if kind == "gru" else False
     bias, late = (biases[0] if biases else None), None
     if kind == "gru" and bias is not None and bias.ndim == 2:
@@ -249,35 +247,33 @@ def _operator(
         options["linear_before_reset"] = weights.reset_after
         if weights.late is not None:
             options["bias"] = op.expand_dims(weights.late, axis=0)
-    recurrent_weight = op.expand_dims(transpose(weights.recurrent, (1, 0)), axis=0)
+    recurrent_weight = op.expand_dims(idioms.transpose(weights.recurrent, (1, 0)), axis=0)
     made = _LAYERS[kind](gates, recurrent_weight, *[op.expand_dims(state, axis=0) for state in states], **options)
     outputs = op.squeeze(TupleGetItem(made, 0), axis=(1,))
     return Steps(outputs, [op.squeeze(TupleGetItem(made, 1 + i), axis=(0,)) for i in range(len(states))])
 
 
 def _written_out(
-    cell: Layer, kind: str, gates: Expr, weights: Weights, states: Sequence[Expr], lengths: Expr | None,
-    found: Sequence[Callable[[Expr], Expr]],
-) -> Steps:  # fmt: skip
-    """One step after the other, for activations that the operator does not have."""
-    steps = shape_of(gates)[0]
-    if not isinstance(steps, int) or steps > _MOST_STEPS:
-        cell.unsupported(f"this activation over an open number of steps, or more than {_MOST_STEPS}")
-    current, outputs = list(states), []
-    for step in range(steps):
-        after = _step(kind, index_axis(gates, 0, step), weights, current, found)
-        if lengths is not None:
-            runs = op.expand_dims(lengths > constant(step, "int32"), axis=1)
-            after = [op.where(runs, new, old) for new, old in zip(after, current)]
-        current = after
-        outputs.append(after[0])
-    return Steps(op.stack(outputs, axis=0), current)
+    step: Callable[[Expr, list[Expr]], list[Expr]], data: Expr, states: Sequence[Expr], lengths: Expr | None
+) -> Steps:
+    """One step after the other, for what the operator does not have."""
+
+    def masked(position: int, before: list[Expr]) -> list[Expr]:
+        after = step(idioms.index_axis(data, 0, position), before)
+        if lengths is None:
+            return after
+        runs = op.expand_dims(
+            lengths > idioms.constant(position, "int32"), axis=1, num_newaxis=idioms.rank_of(after[0]) - 1
+        )
+        return [op.where(runs, new, old) for new, old in zip(after, before)]
+
+    return Steps(*unrolled(idioms.shape_of(data)[0], masked, list(states)))
 
 
 def _step(
     kind: str, x: Expr, weights: Weights, states: Sequence[Expr], found: Sequence[Callable[[Expr], Expr]]
 ) -> list[Expr]:
-    units = shape_of(states[0])[1]
+    units = idioms.shape_of(states[0])[1]
     moved = matmul(states[0], weights.recurrent)
     if kind == "rnn":
         return [found[0](x + moved)]
@@ -291,7 +287,7 @@ def _step(
         late = own[2] if weights.late is None else own[2] + weights.late
         part: Expr = r * late
     else:
-        part = matmul(r * states[0], slice_axis(weights.recurrent, 1, 2 * units, 3 * units))
+        part = matmul(r * states[0], idioms.slice_axis(weights.recurrent, 1, 2 * units, 3 * units))
     return [z * states[0] + (1 - z) * found[1](parts[2] + part)]
 
 
@@ -320,72 +316,46 @@ _MOST_STEPS_of_conv_lstm = 256
 
 @converts("ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D")
 def convert_conv_lstm(layer: Layer, sequences: Expr, initial_state: Any = None, mask: Any = None) -> Any:
-    cell = layer.inner("ConvLSTMCell", "cell", "conv_lstm_cell", layer.config)
-    has_bias = bool(layer.get("use_bias", True))
-    kernel, recurrent, *bias = cell.weight("kernel", "recurrent_kernel", *(["bias"] if has_bias else []))
-    steps = shape_of(sequences)[1]
+    steps = idioms.shape_of(sequences)[1]
     if not isinstance(steps, int) or steps > _MOST_STEPS_of_conv_lstm:
         layer.unsupported(
             f"an open number of steps, or more than {_MOST_STEPS_of_conv_lstm}; pass it with input_shapes"
         )
-    data = transpose(sequences, (1, 0, *range(2, rank_of(sequences))))
-    mask = mask if isinstance(mask, Expr) else None
-    if layer.get("go_backwards"):
-        data = op.reverse(data, axis=0)
-        mask = None if mask is None else op.reverse(mask, axis=1)
-    gates = _input_gates(layer, data, kernel, bias)
-    states = _states(layer, initial_state, gates)
-    outputs: list[Expr] = []
-    for step in range(steps):
-        after = _step_of_conv_lstm(layer, index_axis(gates, 0, step), states, channel_kernel(recurrent))
-        output = after[0]
-        if mask is not None:
-            kept = op.expand_dims(cast(index_axis(mask, 1, step), "bool"), axis=1, num_newaxis=rank_of(output) - 1)
-            before = outputs[-1] if outputs and not layer.get("zero_output_for_mask") else like(0, output)
-            output = op.where(kept, output, before)
-            after = [op.where(kept, new, old) for new, old in zip(after, states)]
-        states = after
-        outputs.append(output)
-    return _results_of_conv_lstm(layer, outputs, states, mask)
+    cell = layer.inner("ConvLSTMCell", "cell", "conv_lstm_cell", layer.config)
+    return recurrent(layer, [cell], _input_gates(cell, sequences), initial_state, mask)
 
 
-def _results_of_conv_lstm(layer: Layer, outputs: list[Expr], states: list[Expr], mask: Any) -> Any:
-    _keep(layer, states)
-    made = op.stack(outputs, axis=1) if layer.get("return_sequences") else outputs[-1]
-    layer.set_mask(mask if layer.get("return_sequences") else None)
-    return [made, *states] if layer.get("return_state") else made
+def _kernels(cell: Layer) -> list[Expr]:
+    """The kernels of the inputs and of the states, and the bias where there is one."""
+    return cell.weight("kernel", "recurrent_kernel", *(["bias"] if cell.get("use_bias", True) else []))
 
 
-def _input_gates(layer: Layer, data: Expr, kernel: Expr, bias: list[Expr]) -> Expr:
+def _input_gates(cell: Layer, sequences: Expr) -> Expr:
     """The convolutions of all steps' inputs at once: steps are samples."""
-    steps, batch = shape_of(data)[:2]
-    shape = window(layer, shape_of(kernel)[:-2])
-    flat = reshape(data, (steps * batch, *shape_of(data)[2:]))
-    made = convolution(flat, channel_kernel(kernel), shape, 1, layer.last)
+    kernel, _, *bias = _kernels(cell)
+    batch, steps = idioms.shape_of(sequences)[:2]
+    flat = idioms.reshape(sequences, (batch * steps, *idioms.shape_of(sequences)[2:]))
+    made = convolution(flat, channel_kernel(kernel), window(cell, idioms.shape_of(kernel)[:-2]), 1, cell.last)
     if bias:
-        made = op.nn.bias_add(made, bias[0], axis=rank_of(made) - 1 if layer.last else 1)
-    return reshape(made, (steps, batch, *shape_of(made)[1:]))
+        made = op.nn.bias_add(made, bias[0], axis=idioms.rank_of(made) - 1 if cell.last else 1)
+    return idioms.reshape(made, (batch, steps, *idioms.shape_of(made)[1:]))
 
 
-def _states(layer: Layer, given: Any, gates: Expr) -> list[Expr]:
-    if isinstance(given, list | tuple) and given:
-        return [layer.cast(state) for state in given]
-    shape = list(shape_of(gates)[1:])
-    shape[-1 if layer.last else 1] = int(layer["filters"])
-    if layer.get("stateful"):
-        return [layer.state(f"state_{index}", shape, layer.compute_dtype) for index in range(2)]
-    return [full(0, shape, layer.compute_dtype)] * 2
-
-
-def _step_of_conv_lstm(layer: Layer, gates: Expr, states: list[Expr], recurrent: Expr) -> list[Expr]:
-    ones = (1,) * (rank_of(gates) - 2)
-    size = tuple(int(extent) for extent in shape_of(recurrent)[2:])
-    moved = convolution(states[0], recurrent, Window(size, ones, ones, "same"), 1, layer.last)
-    total = op.split(gates + moved, indices_or_sections=4, axis=rank_of(gates) - 1 if layer.last else 1)
-    names = [activation_name(layer.get(key, default)) for key, default in (("recurrent_activation", "sigmoid"),
-                                                                           ("activation", "tanh"))]  # fmt: skip
+def _step_of_conv_lstm(cell: Layer) -> Callable[[Expr, list[Expr]], list[Expr]]:
+    """One step, of the gates of its input and the states before."""
+    recurrent = channel_kernel(_kernels(cell)[1])
+    size = tuple(int(extent) for extent in idioms.shape_of(recurrent)[2:])
+    ones = (1,) * len(size)
+    names = [activation_name(cell.get(key, default)) for key, default in (("recurrent_activation", "sigmoid"),
+                                                                          ("activation", "tanh"))]  # fmt: skip
     if any(name not in functions.ACTIVATIONS for name in names):
-        layer.unsupported(f"the activations {names}")
+        cell.unsupported(f"the activations {names}")
     gate, squash = (functions.ACTIVATIONS[str(name)] for name in names)
-    carry = gate(total[1]) * states[1] + gate(total[0]) * squash(total[2])
-    return [gate(total[3]) * squash(carry), carry]
+
+    def step(gates: Expr, states: list[Expr]) -> list[Expr]:
+        moved = convolution(states[0], recurrent, Window(size, ones, ones, "same"), 1, cell.last)
+        total = op.split(gates + moved, indices_or_sections=4, axis=idioms.rank_of(gates) - 1 if cell.last else 1)
+        carry = gate(total[1]) * states[1] + gate(total[0]) * squash(total[2])
+        return [gate(total[3]) * squash(carry), carry]
+
+    return step

@@ -7,28 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import idioms
 from tilewright.frontend.builders import functions
 from tilewright.frontend.builders.product import matmul
-from tilewright.frontend.builders.reductions import p_norm
-from tilewright.frontend.idioms import (
-    as_vector,
-    cast,
-    constant,
-    dtype_of,
-    is_float,
-    like,
-    on_axis,
-    outputs,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-)
-from tilewright.frontend.keras.layer import Axes, FloatTensor, Operation, Tensor, as_float
+from tilewright.frontend.builders.reductions import p_norm, segmented
+from tilewright.frontend.keras.layer import Axes, FloatTensor, Operation, Tensor, along_axis, as_float
 from tilewright.frontend.keras.registry import operation, operations
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
-from tilewright.support.dtype import DType
 
 Reduction = Callable[..., Expr]
 
@@ -38,7 +24,7 @@ def _reducing(function: Reduction, first: Callable[[Expr], Expr] = lambda x: x) 
 
     def convert(x: Expr, axis: Axes = (), keepdims: bool = False, dtype: Any = None) -> Expr:
         value = first(x)
-        return function(cast(value, str(dtype)) if dtype else value, axis=axis, keepdims=keepdims)
+        return function(idioms.cast(value, str(dtype)) if dtype else value, axis=axis, keepdims=keepdims)
 
     return convert
 
@@ -46,14 +32,14 @@ def _reducing(function: Reduction, first: Callable[[Expr], Expr] = lambda x: x) 
 def _extreme(largest: bool) -> Reduction:
     def convert(x: Expr, axis: Axes = (), keepdims: bool = False, initial: Any = None) -> Expr:
         of_truth, of_numbers, of_two = (op.any, op.max, op.maximum) if largest else (op.all, op.min, op.minimum)
-        made = (of_truth if dtype_of(x) == "bool" else of_numbers)(x, axis=axis, keepdims=keepdims)
-        return made if initial is None else of_two(made, like(initial, made))
+        made = (of_truth if idioms.dtype_of(x) == "bool" else of_numbers)(x, axis=axis, keepdims=keepdims)
+        return made if initial is None else of_two(made, idioms.like(initial, made))
 
     return convert
 
 
 def _truth(x: Expr) -> Expr:
-    return x if dtype_of(x) == "bool" else op.not_equal(x, 0)
+    return x if idioms.dtype_of(x) == "bool" else op.not_equal(x, 0)
 
 
 def _variance(value: Expr, axis: Axes, keepdims: bool) -> Expr:
@@ -65,8 +51,8 @@ def _moment(function: Reduction) -> Reduction:
     """A reduction of floats, of short ones in float32."""
 
     def convert(x: FloatTensor, axis: Axes = (), keepdims: bool = False) -> Expr:
-        wide = cast(x, "float32") if dtype_of(x) in ("float16", "bfloat16") else x
-        return cast(function(wide, axis=axis, keepdims=keepdims), dtype_of(x))
+        wide = idioms.cast(x, "float32") if idioms.dtype_of(x) in ("float16", "bfloat16") else x
+        return idioms.cast(function(wide, axis=axis, keepdims=keepdims), idioms.dtype_of(x))
 
     return convert
 
@@ -93,17 +79,18 @@ def _search(sorted_sequence: Tensor, values: Tensor, side: str = "left") -> Expr
 
 def _summable(value: Expr) -> Expr:
     """Truth values and short integers as the integers that they are summed in."""
-    dtype = dtype_of(value)
+    dtype = idioms.dtype_of(value)
     if dtype in ("bool", "int8", "int16"):
-        return cast(value, "int32")
-    return cast(value, "uint32") if dtype in ("uint8", "uint16") else value
+        return idioms.cast(value, "int32")
+    return idioms.cast(value, "uint32") if dtype in ("uint8", "uint16") else value
 
 
 _CONVERTERS: dict[str, Callable[..., Any]] = {
     "Sum": _reducing(op.sum, _summable), "Prod": _reducing(op.prod, _summable), "Max": _extreme(True),
     "Amax": _extreme(True), "Min": _extreme(False), "Amin": _extreme(False),
     "Ptp": _reducing(lambda x, **over: op.max(x, **over) - op.min(x, **over)), "Any": _reducing(op.any, _truth),
-    "All": _reducing(op.all, _truth), "CountNonzero": _reducing(op.sum, lambda x: cast(op.not_equal(x, 0), "int32")),
+    "All": _reducing(op.all, _truth),
+    "CountNonzero": _reducing(op.sum, lambda x: idioms.cast(op.not_equal(x, 0), "int32")),
     "Mean": _moment(op.mean), "Var": _moment(_variance),
     "Std": _moment(lambda x, **over: op.sqrt(_variance(x, **over))),
     "Logsumexp": _reducing(lambda x, axis, keepdims: functions.log_sum_exp(x, axis, keepdims), as_float),
@@ -112,16 +99,16 @@ _CONVERTERS: dict[str, Callable[..., Any]] = {
 for _name, _converter in _CONVERTERS.items():
     operation(_name)(_converter)
 operations("Tensor", {"Digitize": lambda x, bins: op.searchsorted(bins, x, right=True, dtype="int32")})
-operations("Expr", {"TopK": lambda x, k=1: outputs(op.topk(x, k=int(k), axis=-1, dtype="int32"))})
+operations("Expr", {"TopK": lambda x, k=1: idioms.outputs(op.topk(x, k=int(k), axis=-1, dtype="int32"))})
 
 
 @operation("Average")
 def convert_average(x: FloatTensor, axis: Axes = (), weights: FloatTensor | None = None) -> Expr:
     if weights is None:
         return op.mean(x, axis=axis)
-    if rank_of(weights) == 1 and rank_of(x) > 1:
-        weights = on_axis(weights, axis[0], rank_of(x))
-    wide = op.broadcast_to(weights, shape=shape_of(x))
+    if idioms.rank_of(weights) == 1 and idioms.rank_of(x) > 1:
+        weights = idioms.on_axis(weights, axis[0], idioms.rank_of(x))
+    wide = op.broadcast_to(weights, shape=idioms.shape_of(x))
     return op.sum(x * wide, axis=axis) / op.sum(wide, axis=axis)
 
 
@@ -129,19 +116,19 @@ def convert_average(x: FloatTensor, axis: Axes = (), weights: FloatTensor | None
 @operation("Nansum", "Nanprod", "Nanmax", "Nanmin", "Nanmean", "Nanvar", "Nanstd")
 def convert_nan_reduction(item: Operation, x: Expr, axis: Axes = (), keepdims: bool = False) -> Expr:
     kind = item.class_name.removeprefix("Nan")
-    if not is_float(dtype_of(x)):
+    if not idioms.is_float(idioms.dtype_of(x)):
         return _CONVERTERS[kind.capitalize()](
             x if kind in ("sum", "prod", "max", "min") else as_float(x), axis, keepdims
         )
     missing = op.isnan(x)
     instead = {"prod": 1.0, "max": float("-inf"), "min": float("inf")}.get(kind, 0.0)
-    filled = op.where(missing, like(instead, x), x)
+    filled = op.where(missing, idioms.like(instead, x), x)
     if kind in ("sum", "prod", "max", "min"):
         made = getattr(op, kind)(filled, axis=axis, keepdims=keepdims)
         if kind in ("sum", "prod"):
             return made
         return op.where(op.all(missing, axis=axis, keepdims=keepdims), float("nan"), made)
-    count = op.sum(cast(op.logical_not(missing), dtype_of(x)), axis=axis, keepdims=True)
+    count = op.sum(idioms.cast(op.logical_not(missing), idioms.dtype_of(x)), axis=axis, keepdims=True)
     mean = op.sum(filled, axis=axis, keepdims=True) / count
     if kind == "mean":
         return mean if keepdims else op.squeeze(mean, axis=axis)
@@ -155,46 +142,43 @@ def convert_nan_reduction(item: Operation, x: Expr, axis: Axes = (), keepdims: b
 @operation("Argmax", "Argmin", "Nanargmax", "Nanargmin")
 def convert_argmax(item: Operation, x: Expr, axis: Any = None, keepdims: bool = False) -> Expr:
     largest = item.class_name.endswith("max")
-    if item.class_name.startswith("Nan") and is_float(dtype_of(x)):
+    if item.class_name.startswith("Nan") and idioms.is_float(idioms.dtype_of(x)):
         x = op.where(op.isnan(x), float("-inf" if largest else "inf"), x)
-    x = cast(x, "int32") if dtype_of(x) == "bool" else x
-    whole = axis is None
-    flat = as_vector(x) if whole else x
-    position = 0 if whole else int(axis) % rank_of(x)
-    made = (op.argmax if largest else op.argmin)(flat, axis=position, keepdims=keepdims and not whole)
-    made = reshape(made, (1,) * rank_of(x)) if whole and keepdims else made
-    return cast(made, "int32")
+    x = idioms.cast(x, "int32") if idioms.dtype_of(x) == "bool" else x
+    flat, position = along_axis(x, axis)
+    made = (op.argmax if largest else op.argmin)(flat, axis=position, keepdims=keepdims and axis is not None)
+    made = idioms.reshape(made, (1,) * idioms.rank_of(x)) if axis is None and keepdims else made
+    return idioms.cast(made, "int32")
 
 
 @operation("Argsort", "Sort")
 def convert_sort(item: Operation, x: Expr, axis: Any = -1) -> Expr:
-    if axis is None:
-        x, axis = as_vector(x), 0
-    position = int(axis) % rank_of(x)
+    x, position = along_axis(x, axis)
     if item.class_name == "Sort":
         return op.sort(x, axis=position)
-    return op.argsort(cast(x, "int32") if dtype_of(x) == "bool" else x, axis=position, dtype="int32")
+    return op.argsort(idioms.cast(x, "int32") if idioms.dtype_of(x) == "bool" else x, axis=position, dtype="int32")
 
 
 @operation("InTopK")
 def convert_in_top_k(targets: Any, predictions: FloatTensor, k: int) -> Expr:
-    positions = op.expand_dims(cast(targets, "int32"), axis=1)
+    positions = op.expand_dims(idioms.cast(targets, "int32"), axis=1)
     own = op.gather(predictions, 1, positions)
-    above = op.sum(cast(predictions > own, "int32"), axis=(1,))
-    inside = op.logical_and(positions >= constant(0, "int32"), positions < constant(shape_of(predictions)[1], "int32"))
-    return op.logical_and(above < constant(int(k), "int32"), op.squeeze(inside, axis=(1,)))
+    above = op.sum(idioms.cast(predictions > own, "int32"), axis=(1,))
+    inside = op.logical_and(
+        positions >= idioms.constant(0, "int32"), positions < idioms.constant(idioms.shape_of(predictions)[1], "int32")
+    )
+    return op.logical_and(above < idioms.constant(int(k), "int32"), op.squeeze(inside, axis=(1,)))
 
 
 @operation("Cumsum", "Cumprod", "Nancumsum", "Nancumprod")
 def convert_cumulative(item: Operation, x: Expr, axis: Any = None, dtype: Any = None) -> Expr:
-    x = cast(x, "int32") if dtype_of(x) == "bool" else x
-    x = cast(x, str(dtype)) if dtype else x
+    x = idioms.cast(x, "int32") if idioms.dtype_of(x) == "bool" else x
+    x = idioms.cast(x, str(dtype)) if dtype else x
     product_of = item.class_name.endswith("prod")
-    if item.class_name.startswith("Nan") and is_float(dtype_of(x)):
-        x = op.where(op.isnan(x), like(1 if product_of else 0, x), x)
-    if axis is None:
-        x, axis = as_vector(x), 0
-    return (op.cumprod if product_of else op.cumsum)(x, axis=int(axis) % rank_of(x))
+    if item.class_name.startswith("Nan") and idioms.is_float(idioms.dtype_of(x)):
+        x = op.where(op.isnan(x), idioms.like(1 if product_of else 0, x), x)
+    x, axis = along_axis(x, axis)
+    return (op.cumprod if product_of else op.cumsum)(x, axis=axis)
 
 
 @operation("Quantile", "Percentile", "Median")
@@ -203,11 +187,11 @@ def convert_quantile(
 ) -> Expr:
     levels = np.asarray(0.5 if item.class_name == "Median" else getattr(q, "data", q), "float64")
     levels = levels / 100 if item.class_name == "Percentile" else levels
-    rest = [one for one in range(rank_of(x)) if one not in axis]
-    count = product([shape_of(x)[one] for one in axis])
+    rest = [one for one in range(idioms.rank_of(x)) if one not in axis]
+    count = idioms.product([idioms.shape_of(x)[one] for one in axis])
     if not isinstance(count, int):
         item.unsupported("a symbolic dimension; pass it with input_shapes")
-    rows = reshape(op.transpose(x, axes=(*rest, *axis)), (*(shape_of(x)[one] for one in rest), count))
+    rows = idioms.reshape(op.transpose(x, axes=(*rest, *axis)), (*(idioms.shape_of(x)[one] for one in rest), count))
     ordered = op.sort(rows, axis=-1)
     parts = [_at_level(item, ordered, float(level), count, method) for level in levels.reshape(-1)]
     if keepdims:
@@ -228,7 +212,9 @@ def _at_level(item: Operation, ordered: Expr, level: float, count: int, method: 
     share = {"linear": position - low, "midpoint": 0.5 if low != high else 0.0}.get(method, 0.0)
     if method not in ("linear", "midpoint", "nearest", "lower", "higher"):
         item.unsupported(f"method {method!r}")
-    first, second = (op.take(ordered, constant(one, "int32"), axis=rank_of(ordered) - 1) for one in (low, high))
+    first, second = (
+        op.take(ordered, idioms.constant(one, "int32"), axis=idioms.rank_of(ordered) - 1) for one in (low, high)
+    )
     return first + (second - first) * share if share else first
 
 
@@ -246,12 +232,5 @@ def convert_segment(
 ) -> Expr:
     if num_segments is None:
         item.unsupported("segments whose number is not given (num_segments)")
-    kind = item.class_name.removeprefix("Segment").lower()
-    start: Any = {"sum": 0, "prod": 1}.get(kind)
-    if start is None:
-        start = DType(dtype_of(data)).extremes()[0 if kind == "max" else 1]
-    shape = (int(num_segments), *shape_of(data)[1:])
-    table = op.full(like(start, data), shape=shape, dtype=dtype_of(data))
-    positions = cast(segment_ids, "int32")
-    mode = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}[kind]
-    return op.scatter_nd(table, op.expand_dims(positions, axis=0), data, mode=mode)
+    kind, ids = item.class_name.removeprefix("Segment").lower(), idioms.cast(segment_ids, "int32")
+    return segmented(kind, data, ids, int(num_segments), infinite=True)

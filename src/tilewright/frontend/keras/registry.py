@@ -15,6 +15,7 @@ own class name, or the name that they are registered under in Keras (`package>Na
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -78,11 +79,12 @@ def operation(*operations: str) -> Callable[[Function], Function]:
 
 
 def operations(kind: str, table: Mapping[str, Callable[..., Any]]) -> None:
-    """Register functions of operands, parameters without default, that are annotated `kind`; names are separated by
-    spaces."""
+    """Register functions of operands, parameters without default, that are annotated `kind`, or the kinds that it
+    lists, the last for all that follow; names are separated by spaces."""
     for names, function in table.items():
         parameters = inspect.signature(function).parameters.values()
-        kinds = [one.replace(annotation=kind) if one.default is one.empty else one for one in parameters]
+        annotations = itertools.chain(kind.split(), itertools.repeat(kind.split()[-1]))
+        kinds = [one.replace(annotation=next(annotations)) if one.default is one.empty else one for one in parameters]
         converter = partial(function)
         converter.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]
         operation(*names.split())(converter)

@@ -7,55 +7,33 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import idioms
+from tilewright.frontend.builders import elements
 from tilewright.frontend.builders.product import broadcast_shape, diagonal
-from tilewright.frontend.idioms import (
-    as_vector,
-    broadcast_to,
-    cast,
-    concatenate,
-    constant,
-    dtype_of,
-    full,
-    index_axis,
-    move_axis,
-    on_axis,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    swap_axes,
-    transpose,
-)
-from tilewright.frontend.keras.layer import Axes, Axis, Operation, Tensor, axes_of, tensors, whole_numbers
-from tilewright.frontend.keras.registry import operation
+from tilewright.frontend.keras.layer import Axes, Axis, Operation, Tensor, along_axis, axes_of, tensors, whole_numbers
+from tilewright.frontend.keras.registry import operation, operations
 from tilewright.frontend.keras.reshaping import filled
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
 # -------------------------------------------------------------------------------------------------------------- shapes
-operation("Ravel")(as_vector)
+operations("Expr Any", {
+    "Ravel": idioms.as_vector, "Swapaxes": lambda x, axis1, axis2: idioms.swap_axes(x, axis1, axis2),
+    "Transpose": lambda x, axes=None: idioms.transpose(x, axes_of(x, axes)[:: -1 if axes is None else 1]),
+    "Tile": lambda x, repeats: op.tile(x, reps=whole_numbers(repeats)),
+    "Ndim": lambda x: idioms.constant(idioms.rank_of(x), "int32"),
+    "Size": lambda x: op.sum(idioms.full(1, idioms.shape_of(x), "int32")),
+    "Flip": lambda x, axis=None: elements.reversed_axes(x, axes_of(x, axis)),
+    "Fliplr": lambda x: elements.reversed_axes(x, [1]), "Flipud": lambda x: elements.reversed_axes(x, [0]),
+    "Tril": lambda x, k=0: elements.diagonals(x, None, k), "Triu": lambda x, k=0: elements.diagonals(x, k, None),
+})  # fmt: skip
+operations("Any", {"Stack": lambda x, axis=0: op.stack(tensors(*x), axis=int(axis))})
 
 
 @operation("Squeeze")
 def convert_squeeze(x: Expr, axis: Any = None) -> Expr:
-    axes = [a for a, n in enumerate(shape_of(x)) if n == 1] if axis is None else axes_of(x, axis)
+    axes = [a for a, n in enumerate(idioms.shape_of(x)) if n == 1] if axis is None else axes_of(x, axis)
     return op.squeeze(x, axis=tuple(axes)) if axes else x
-
-
-@operation("Transpose")
-def convert_transpose(x: Expr, axes: Any = None) -> Expr:
-    return transpose(x, range(rank_of(x))[::-1] if axes is None else axes_of(x, axes))
-
-
-@operation("Swapaxes")
-def convert_swapaxes(x: Expr, axis1: int, axis2: int) -> Expr:
-    return swap_axes(x, axis1, axis2)
-
-
-@operation("Tile")
-def convert_tile(x: Expr, repeats: Any) -> Expr:
-    return op.tile(x, reps=whole_numbers(repeats))
 
 
 @operation("Reshape")
@@ -63,17 +41,19 @@ def convert_reshape(x: Expr, newshape: Any = None) -> Expr:
     target = list(newshape) if isinstance(newshape, list | tuple) else [newshape]
     open_positions = [position for position, extent in enumerate(target) if not isinstance(extent, int) or extent == -1]
     if len(open_positions) > 1 and open_positions[0] == 0:  # the batch, and one more
-        target[0] = shape_of(x)[0]
-        known = product([extent for extent in target[1:] if extent not in (-1, None)])
-        target[open_positions[1]] = product(shape_of(x)[1:]) // known
-        return reshape(x, target)
-    return reshape(x, filled([extent if isinstance(extent, int) else -1 for extent in target], shape_of(x)))
+        target[0] = idioms.shape_of(x)[0]
+        known = idioms.product([extent for extent in target[1:] if extent not in (-1, None)])
+        target[open_positions[1]] = idioms.product(idioms.shape_of(x)[1:]) // known
+        return idioms.reshape(x, target)
+    return idioms.reshape(
+        x, filled([extent if isinstance(extent, int) else -1 for extent in target], idioms.shape_of(x))
+    )
 
 
 @operation("ExpandDims")
 def convert_expand_dims(x: Expr, axis: Any) -> Expr:
     axes = whole_numbers(axis)
-    rank = rank_of(x) + len(axes)
+    rank = idioms.rank_of(x) + len(axes)
     for one in sorted(position % rank for position in axes):
         x = op.expand_dims(x, axis=one)
     return x
@@ -81,70 +61,44 @@ def convert_expand_dims(x: Expr, axis: Any) -> Expr:
 
 @operation("Moveaxis")
 def convert_moveaxis(x: Expr, source: Axes, destination: Axes) -> Expr:
-    order = [axis for axis in range(rank_of(x)) if axis not in source]
+    order = [axis for axis in range(idioms.rank_of(x)) if axis not in source]
     for to, of in sorted(zip(destination, source)):
         order.insert(to, of)
-    return transpose(x, order)
+    return idioms.transpose(x, order)
 
 
 @operation("BroadcastTo")
 def convert_broadcast_to(x: Expr, shape: Any) -> Expr:
-    own = shape_of(x)
+    own = idioms.shape_of(x)
     target = [own[position - len(shape)] if extent in (None, -1) else extent for position, extent in enumerate(shape)]
-    return broadcast_to(x, target)
-
-
-@operation("Ndim")
-def convert_ndim(x: Expr) -> Expr:
-    return constant(rank_of(x), "int32")
-
-
-@operation("Size")
-def convert_size(x: Expr) -> Expr:
-    return op.sum(full(1, shape_of(x), "int32"))
-
-
-@operation("Flip", "Fliplr", "Flipud")
-def convert_flip(item: Operation, x: Expr, axis: Any = None) -> Expr:
-    for one in axes_of(x, {"Fliplr": 1, "Flipud": 0}.get(item.class_name, axis)):
-        x = op.reverse(x, axis=one)
-    return x
+    return idioms.broadcast_to(x, target)
 
 
 @operation("Rot90")
 def convert_rot90(array: Expr, k: int = 1, axes: Axes = (0, 1)) -> Expr:
     for _ in range(k % 4):
-        array = op.reverse(swap_axes(array, *axes), axis=axes[0])
+        array = op.reverse(idioms.swap_axes(array, *axes), axis=axes[0])
     return array
 
 
 @operation("Roll")
 def convert_roll(x: Expr, shift: Any, axis: Any = None) -> Expr:
     if axis is None:
-        return reshape(_rolled(as_vector(x), int(shift), 0), shape_of(x))
+        return idioms.reshape(elements.rolled(idioms.as_vector(x), int(shift), 0), idioms.shape_of(x))
     shifts, axes = whole_numbers(shift), axes_of(x, axis)
     for by, one in zip(shifts * len(axes) if len(shifts) == 1 else shifts, axes):
-        x = _rolled(x, by, one)
+        x = elements.rolled(x, by, one)
     return x
-
-
-def _rolled(value: Expr, shift: int, axis: int) -> Expr:
-    extent = shape_of(value)[axis]
-    by = shift % extent
-    if not by:
-        return value
-    return concatenate([slice_axis(value, axis, extent - by, extent), slice_axis(value, axis, 0, extent - by)], axis)
 
 
 @operation("Repeat")
 def convert_repeat(x: Expr, repeats: Any, axis: Any = None) -> Expr:
-    if axis is None:
-        x, axis = as_vector(x), 0
+    x, axis = along_axis(x, axis)
     counts = whole_numbers(repeats)
     if len(counts) == 1:
-        return op.repeat(x, repeats=counts[0], axis=int(axis) % rank_of(x))
+        return op.repeat(x, repeats=counts[0], axis=axis)
     positions = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    return op.take(x, Constant(positions), axis=int(axis) % rank_of(x))
+    return op.take(x, Constant(positions), axis=axis)
 
 
 @operation("Pad")
@@ -152,7 +106,7 @@ def convert_pad(item: Operation, x: Expr, pad_width: Any, mode: str = "constant"
     widths = [pad_width] if isinstance(pad_width, int) else list(pad_width)
     given = [whole_numbers(one) for one in ([widths] if isinstance(widths[0], int) else widths)]
     pairs = [tuple(one * 2 if len(one) == 1 else one) for one in given]
-    pairs = pairs * rank_of(x) if len(pairs) == 1 else pairs
+    pairs = pairs * idioms.rank_of(x) if len(pairs) == 1 else pairs
     if mode == "symmetric":
         return op.nn.mirror_pad(x, mode="SYMMETRIC", pad_width=pairs)
     if mode not in ("constant", "reflect", "edge"):
@@ -166,13 +120,8 @@ def convert_pad(item: Operation, x: Expr, pad_width: Any, mode: str = "constant"
 def convert_concatenate(item: Operation, *values: Any, axis: Any = 0) -> Expr:
     parts = tensors(*(values[0] if item.class_name == "Concatenate" else values))
     if axis is None:
-        parts, axis = [as_vector(part) for part in parts], 0
-    return concatenate(parts, int(axis) % rank_of(parts[0]))
-
-
-@operation("Stack")
-def convert_stack(x: Any, axis: int = 0) -> Expr:
-    return op.stack(tensors(*x), axis=int(axis))
+        parts, axis = [idioms.as_vector(part) for part in parts], 0
+    return idioms.concatenate(parts, int(axis) % idioms.rank_of(parts[0]))
 
 
 @operation("Hstack", "Vstack", "Dstack")
@@ -181,37 +130,39 @@ def convert_stacks(item: Operation, xs: Any) -> Expr:
     parts = tensors(*xs)
     for _ in range(least):
         parts = [_with_axis(part, least) for part in parts]
-    return concatenate(parts, min(axis, rank_of(parts[0]) - 1))
+    return idioms.concatenate(parts, min(axis, idioms.rank_of(parts[0]) - 1))
 
 
 def _with_axis(value: Expr, least: int) -> Expr:
     """One more axis where there are less than `least`: the third behind the others, the first two before."""
-    rank = rank_of(value)
+    rank = idioms.rank_of(value)
     return value if rank >= least else op.expand_dims(value, axis=rank if rank == 2 else 0)
 
 
 @operation("Split", "ArraySplit", "Hsplit", "Vsplit", "Dsplit")
 def convert_split(item: Operation, x: Expr, indices_or_sections: Any, axis: int = 0) -> list[Expr]:
-    default = {"Hsplit": min(1, rank_of(x) - 1), "Vsplit": 0, "Dsplit": 2}.get(item.class_name, axis)
-    position = int(default) % rank_of(x)
-    extent = shape_of(x)[position]
+    default = {"Hsplit": min(1, idioms.rank_of(x) - 1), "Vsplit": 0, "Dsplit": 2}.get(item.class_name, axis)
+    position = int(default) % idioms.rank_of(x)
+    extent = idioms.shape_of(x)[position]
     cuts = indices_or_sections.data.tolist() if isinstance(indices_or_sections, Constant) else indices_or_sections
     if isinstance(cuts, int):
         cuts = np.cumsum([extent // cuts + (1 if part < extent % cuts else 0) for part in range(cuts)])[:-1].tolist()
-    return [slice_axis(x, position, b, e) for b, e in itertools.pairwise([0, *whole_numbers(cuts), extent])]
+    return [idioms.slice_axis(x, position, b, e) for b, e in itertools.pairwise([0, *whole_numbers(cuts), extent])]
 
 
 @operation("Unstack")
 def convert_unstack(x: Expr, num: Any = None, axis: Axis = 0) -> list[Expr]:
-    return [index_axis(x, axis, one) for one in range(int(num or shape_of(x)[axis]))]
+    return [idioms.index_axis(x, axis, one) for one in range(int(num or idioms.shape_of(x)[axis]))]
 
 
 @operation("Meshgrid")
 def convert_meshgrid(*x: Any, indexing: str = "xy") -> list[Expr]:
-    parts = [as_vector(part) for part in tensors(*x)]
+    parts = [idioms.as_vector(part) for part in tensors(*x)]
     order = [1, 0, *range(2, len(parts))] if indexing == "xy" and len(parts) > 1 else list(range(len(parts)))
-    shape = [shape_of(parts[position])[0] for position in order]
-    return [broadcast_to(on_axis(part, order.index(n), len(parts)), shape) for n, part in enumerate(parts)]
+    shape = [idioms.shape_of(parts[position])[0] for position in order]
+    return [
+        idioms.broadcast_to(idioms.on_axis(part, order.index(n), len(parts)), shape) for n, part in enumerate(parts)
+    ]
 
 
 # ---------------------------------------------------------- Choice of elements: indexing, slices, gathering, scattering
@@ -221,7 +172,7 @@ def convert_get_item(item: Operation, x: Expr, key: Any) -> Expr:
     used = sum(1 for one in keys if one is not None and one is not Ellipsis)
     if Ellipsis in [one for one in keys if not isinstance(one, Expr)]:
         position = next(index for index, one in enumerate(keys) if one is Ellipsis)
-        keys[position : position + 1] = [slice(None)] * (rank_of(x) - used)
+        keys[position : position + 1] = [slice(None)] * (idioms.rank_of(x) - used)
     axis = 0
     for one in keys:
         if one is None:
@@ -231,22 +182,22 @@ def convert_get_item(item: Operation, x: Expr, key: Any) -> Expr:
             x = _sliced(item, x, one, axis)
             axis += 1
         elif isinstance(one, int):
-            extent = shape_of(x)[axis]
+            extent = idioms.shape_of(x)[axis]
             position = one
             if position < 0 and not isinstance(extent, int):
-                x = index_axis(op.reverse(x, axis=axis), axis, -position - 1)
+                x = idioms.index_axis(op.reverse(x, axis=axis), axis, -position - 1)
             else:
-                x = index_axis(x, axis, position % extent if isinstance(extent, int) else position)
+                x = idioms.index_axis(x, axis, position % extent if isinstance(extent, int) else position)
         elif isinstance(one, Expr) and sum(isinstance(k, Expr) for k in keys) == 1:
             x = op.take(x, one, axis=axis)
-            axis += rank_of(one)
+            axis += idioms.rank_of(one)
         else:
             item.unsupported("an index of this kind")
     return x
 
 
 def _sliced(item: Operation, value: Expr, key: slice, axis: int) -> Expr:
-    extent = shape_of(value)[axis]
+    extent = idioms.shape_of(value)[axis]
     if key == slice(None):
         return value
     if any(isinstance(part, Expr) for part in (key.start, key.stop, key.step)):
@@ -264,32 +215,19 @@ def _sliced(item: Operation, value: Expr, key: slice, axis: int) -> Expr:
 
 @operation("Take")
 def convert_take(x: Expr, indices: Expr, axis: Any = None) -> Expr:
-    if axis is None:
-        x, axis = as_vector(x), 0
-    position = int(axis) % rank_of(x)
-    return op.take(x, _from_front(indices, shape_of(x)[position]), axis=position)
-
-
-def _from_front(positions: Expr, extent: Any) -> Expr:
-    """Positions counted from the end as counted from the front."""
-    if not isinstance(extent, int) or dtype_of(positions).startswith("u"):
-        return positions
-    return op.where(positions < 0, positions + extent, positions)
+    x, axis = along_axis(x, axis)
+    return op.take(x, elements.from_front(indices, idioms.shape_of(x)[axis]), axis=axis)
 
 
 @operation("TakeAlongAxis")
 def convert_take_along_axis(x: Expr, indices: Expr, axis: Any = None) -> Expr:
-    if axis is None:
-        x, indices, axis = *(as_vector(one) for one in (x, indices)), 0
-    position = int(axis) % rank_of(x)
-    wide = broadcast_shape(
-        *[[1 if one == position else n for one, n in enumerate(shape_of(part))] for part in (x, indices)]
+    parts, position = [along_axis(one, axis)[0] for one in (x, indices)], along_axis(x, axis)[1]
+    before, behind = (
+        broadcast_shape(*(idioms.shape_of(part)[side] for part in parts))
+        for side in (slice(position), slice(position + 1, None))
     )
-    x = broadcast_to(x, [shape_of(x)[position] if one == position else n for one, n in enumerate(wide)])
-    indices = broadcast_to(
-        indices, [shape_of(indices)[position] if one == position else n for one, n in enumerate(wide)]
-    )
-    return op.gather(x, position, _from_front(indices, shape_of(x)[position]))
+    x, indices = (idioms.broadcast_to(part, [*before, idioms.shape_of(part)[position], *behind]) for part in parts)
+    return op.gather(x, position, elements.from_front(indices, idioms.shape_of(x)[position]))
 
 
 @operation("Slice")
@@ -308,7 +246,7 @@ def convert_slice_update(item: Operation, inputs: Tensor, start_indices: Any, up
     if isinstance(start_indices, Expr) and not isinstance(start_indices, Constant):
         item.unsupported("a slice that begins where a tensor says")
     starts = whole_numbers(start_indices)
-    ends = [b + n for b, n in zip(starts, shape_of(updates))]
+    ends = [b + n for b, n in zip(starts, idioms.shape_of(updates))]
     return op.strided_set(inputs, updates, begin=starts, end=ends, strides=(1,) * len(starts))
 
 
@@ -317,44 +255,38 @@ def convert_scatter(item: Operation, *args: Any, shape: Any = None, reduction: s
     if item.class_name == "Scatter":
         indices, updates = args
         (fresh,) = tensors(updates)
-        table, mode = full(0, [int(extent) for extent in shape], dtype_of(fresh)), "add"
+        table, mode = idioms.full(0, [int(extent) for extent in shape], idioms.dtype_of(fresh)), "add"
     else:
         inputs, indices, updates = args
         table, fresh = tensors(inputs, updates)
         mode = {None: "update", "add": "add", "mul": "mul", "max": "max", "min": "min"}[reduction]
     (positions,) = tensors(indices)
-    return op.scatter_nd(table, move_axis(positions, rank_of(positions) - 1, 0), fresh, mode=mode)
-
-
-@operation("Tril", "Triu")
-def convert_triangle(item: Operation, x: Expr, k: int = 0) -> Expr:
-    rows, columns = shape_of(x)[-2:]
-    if item.class_name == "Tril":
-        return op.where(Constant(np.tri(rows, columns, k, dtype=bool)), x, 0)
-    return op.where(Constant(np.tri(rows, columns, k - 1, dtype=bool)), 0, x)
+    return elements.scatter_nd(table, positions, fresh, mode)
 
 
 @operation("Diagonal")
 def convert_diagonal(x: Expr, offset: int = 0, axis1: Axis = 0, axis2: Axis = 1) -> Expr:
-    rest = [axis for axis in range(rank_of(x)) if axis not in (axis1, axis2)]
-    moved = transpose(x, (*rest, axis1, axis2))
-    rows, columns = shape_of(moved)[-2:]
+    rest = [axis for axis in range(idioms.rank_of(x)) if axis not in (axis1, axis2)]
+    moved = idioms.transpose(x, (*rest, axis1, axis2))
+    rows, columns = idioms.shape_of(moved)[-2:]
     count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
     down, right = max(-offset, 0), max(offset, 0)
-    return diagonal(slice_axis(slice_axis(moved, len(rest), down, down + count), len(rest) + 1, right, right + count))
+    return diagonal(
+        idioms.slice_axis(idioms.slice_axis(moved, len(rest), down, down + count), len(rest) + 1, right, right + count)
+    )
 
 
 @operation("Trace")
 def convert_trace(x: Expr, offset: int = 0, axis1: Axis = 0, axis2: Axis = 1) -> Expr:
     made = convert_diagonal(x, offset, axis1, axis2)
-    return op.sum(cast(made, "int32") if dtype_of(made) == "bool" else made, axis=(-1,))
+    return op.sum(idioms.cast(made, "int32") if idioms.dtype_of(made) == "bool" else made, axis=(-1,))
 
 
 @operation("Diag", "Diagflat")
 def convert_diag(item: Operation, x: Expr, k: int = 0) -> Expr:
-    if item.class_name == "Diag" and rank_of(x) == 2:
+    if item.class_name == "Diag" and idioms.rank_of(x) == 2:
         return convert_diagonal(x, k)
-    flat = as_vector(x)
-    extent = shape_of(flat)[0] + abs(k)
+    flat = idioms.as_vector(x)
+    extent = idioms.shape_of(flat)[0] + abs(k)
     wide = op.nn.pad(flat, pad_width=[(max(k, 0), max(-k, 0))])
     return op.where(Constant(np.eye(extent, k=k, dtype=bool)), op.expand_dims(wide, axis=0), 0)

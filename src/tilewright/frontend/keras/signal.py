@@ -34,7 +34,7 @@ def convert_stft_spectrogram(layer: Layer, inputs: Expr) -> Expr:
     least = like(1e-7, power)
     size = _arranged(layer, op.sqrt(op.maximum(power, least)))
     if mode not in ("magnitude", "log"):
-        layer.wrong(f"mode {mode!r}")
+        layer.bad(f"mode {mode!r}")
     return size if mode == "magnitude" else op.log(op.maximum(size, least))
 
 

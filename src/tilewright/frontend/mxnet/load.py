@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import ModelError, UnsupportedError
-from tilewright.frontend.source import Source
+from tilewright.frontend.source import Cursor, Source
 from tilewright.frontend.two_files import Part
-from tilewright.support.dtype import DType
 
 _LIST_MAGIC = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
@@ -46,9 +44,9 @@ class Symbol:
     heads: list[tuple[int, int]]
 
 
-def is_symbol(contents: memoryview) -> bool:
+def is_symbol(source: Source) -> bool:
     """True for what begins as the JSON of a symbol does."""
-    begin = bytes(contents[:400])
+    begin = bytes(source.contents[:400])
     return begin.lstrip()[:1] == b"{" and b'"nodes"' in begin and b'"op"' in begin
 
 
@@ -101,67 +99,47 @@ def load(symbol: Part, parameters: Part | Mapping[str, np.ndarray] | None) -> tu
     if parameters is None or isinstance(parameters, Mapping):
         return graph, parameters or {}
     found = Source.of(parameters)
-    return graph, _Parameters(found.contents, found.label).read()
+    return graph, _Parameters(found, "file of MXNet parameters").read()
 
 
-class _Parameters:
-    """Reads one file of parameters, whose every length is checked against it first."""
-
-    def __init__(self, contents: memoryview, label: str) -> None:
-        self._contents = contents
-        self._label = label
-        self._at = 0
+class _Parameters(Cursor):
+    """One file of parameters."""
 
     def read(self) -> dict[str, np.ndarray]:
         """All arrays by name, without the mark of what kind of parameter they are."""
-        if self._number("<Q") != _LIST_MAGIC:
-            raise ModelError(f"{self._label} is no file of MXNet parameters: it does not begin with their mark")
-        self._number("<Q")
+        if self.number("<Q") != _LIST_MAGIC:
+            raise ModelError(f"{self.label} is no file of MXNet parameters: it does not begin with their mark")
+        self.number("<Q")
         arrays = [self._array() for _ in range(self._count("arrays", 8))]
         names = []
         for _ in range(self._count("names", 8)):
-            names.append(bytes(self._bytes(self._number("<Q"))).decode("utf-8", "replace"))
+            names.append(bytes(self.take(self.number("<Q"))).decode("utf-8", "replace"))
         if len(names) != len(arrays):
-            raise self._damaged(f"{len(names)} names for {len(arrays)} arrays")
+            raise self.damaged(f"{len(names)} names for {len(arrays)} arrays")
         return {name.split(":", 1)[-1]: data for name, data in zip(names, arrays)}
 
     def _array(self) -> np.ndarray:
-        magic = self._number("<I")
-        if magic in (_V2, _V3) and self._number("<i") not in (0, -1):
-            raise UnsupportedError(f"{self._label} holds a sparse array, which is not supported")
+        magic = self.number("<I")
+        if magic in (_V2, _V3) and self.number("<i") not in (0, -1):
+            raise UnsupportedError(f"{self.label} holds a sparse array, which is not supported")
         if magic in (_V1, _V2, _V3):
-            rank = self._number("<i")
+            rank = self.number("<i")
             form = "<q"
         else:
             rank, form = magic, "<I"
         if not 0 <= rank <= _MOST_RANK:
-            raise self._damaged(f"an array of {rank} axes")
-        shape = tuple(self._number(form) for _ in range(rank))
+            raise self.damaged(f"an array of {rank} axes")
+        shape = tuple(self.number(form) for _ in range(rank))
         if rank == 0 and magic != _V3:
             return np.zeros(0, np.float32)
-        self._number("<Q")  # the device that it lay on
-        code = self._number("<i")
+        self.number("<Q")  # the device that it lay on
+        code = self.number("<i")
         if code not in _DTYPES or any(extent < 0 for extent in shape):
-            raise self._damaged(f"an array of the element type {code} and shape {list(shape)}")
-        dtype = DType(_DTYPES[code]).numpy
-        count = int(np.prod(shape, dtype=object)) * dtype.itemsize
-        return np.frombuffer(self._bytes(count), dtype).reshape(shape)
+            raise self.damaged(f"an array of the element type {code} and shape {list(shape)}")
+        return self.array(_DTYPES[code], shape)
 
     def _count(self, what: str, least: int) -> int:
-        count = self._number("<Q")
-        if count * least > len(self._contents):
-            raise self._damaged(f"{count} {what}")
+        count = self.number("<Q")
+        if count * least > len(self.contents):
+            raise self.damaged(f"{count} {what}")
         return count
-
-    def _number(self, form: str) -> int:
-        return int(struct.unpack(form, self._bytes(struct.calcsize(form)))[0])
-
-    def _bytes(self, count: int) -> memoryview:
-        if not 0 <= count <= len(self._contents) - self._at:
-            raise self._damaged(f"{count} bytes are needed at byte {self._at}")
-        self._at += count
-        return self._contents[self._at - count : self._at]
-
-    def _damaged(self, what: str) -> ModelError:
-        size = len(self._contents)
-        return ModelError(f"{self._label} ({size} bytes) is a truncated or damaged file of MXNet parameters: {what}")

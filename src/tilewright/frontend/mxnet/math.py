@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.frontend.builders import functions
 from tilewright.frontend.builders.reductions import REDUCTIONS
-from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, prelu, rank_of, reshape, shape_of
 from tilewright.frontend.mxnet.node import MxnetNode, converts
 from tilewright.frontend.signature import Axis
 from tilewright.relay import op
@@ -63,8 +63,7 @@ def convert_leaky_relu(
     if act_type == "rrelu":  # outside of training, the mean of the slopes that are drawn
         return op.nn.leaky_relu(x, alpha=(lower_bound + upper_bound) / 2)
     if act_type == "prelu":
-        slopes = broadcast_to(reshape(node[1], (shape_of(node[1])[0],)), (node.shape()[1],))
-        return op.nn.prelu(x, slopes, axis=1)
+        return prelu(x, node[1])
     if act_type == "gelu":
         return functions.gelu(x)
     if act_type not in ("elu", "selu"):

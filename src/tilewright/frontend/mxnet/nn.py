@@ -7,24 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.builders.normalization import normalized, scaled_over
+from tilewright.frontend import idioms
+from tilewright.frontend.builders.normalization import batch_normalized, group_normalized, normalized, scaled_over
 from tilewright.frontend.builders.recurrent_layers import gate_count, known_modes, recurrent_layers
-from tilewright.frontend.builders.statistics import batch_normalized
 from tilewright.frontend.builders.window_rules import biased, counts_upwards, repeated_pixels, transposed_sizes
 from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution
-from tilewright.frontend.idioms import (
-    broadcast_to,
-    cast,
-    flatten,
-    index_axis,
-    move_axis,
-    pads,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    transpose,
-)
 from tilewright.frontend.mxnet.node import MxnetNode, converts
 from tilewright.frontend.signature import Axis
 from tilewright.relay import op
@@ -54,7 +41,7 @@ def _bias(node: MxnetNode, no_bias: bool = False) -> Expr | None:
 @converts("Convolution", "Convolution_v1")
 def convert_convolution(node: MxnetNode, x: Expr, weight: Expr, num_group: int = 1) -> Expr:
     _, strides, pad, dilation = _window(node)
-    return biased(convolution(x, weight, strides, pads(pad, pad), dilation, num_group), _bias(node))
+    return biased(convolution(x, weight, strides, idioms.pads(pad, pad), dilation, num_group), _bias(node))
 
 
 @converts("Deconvolution")
@@ -69,7 +56,7 @@ def convert_deconvolution(node: MxnetNode, x: Expr, weight: Expr, num_group: int
         adjust, pad = [value % 2 for value in total], [(value + 1) // 2 for value in total]
         if min(pad) < 0:
             node.bad(f"target_shape={target} is larger than its input makes")
-    made = transposed_convolution(x, weight, strides, pads(pad, pad), dilation, num_group, adjust)
+    made = transposed_convolution(x, weight, strides, idioms.pads(pad, pad), dilation, num_group, adjust)
     return biased(made, _bias(node, no_bias=True))
 
 
@@ -77,10 +64,12 @@ def convert_deconvolution(node: MxnetNode, x: Expr, weight: Expr, num_group: int
 def convert_fully_connected(node: MxnetNode, data: Expr, flatten_: bool = True) -> Expr:
     """All axes behind the batch, or the last one alone, times a matrix."""
     if flatten_:
-        return biased(op.nn.dense(flatten(data), node[1]), _bias(node))
-    outer = shape_of(data)[:-1]
-    made = biased(op.nn.dense(reshape(data, (product(outer), shape_of(data)[-1])), node[1]), _bias(node))
-    return reshape(made, (*outer, shape_of(made)[1]))
+        return biased(op.nn.dense(idioms.flatten(data), node[1]), _bias(node))
+    outer = idioms.shape_of(data)[:-1]
+    made = biased(
+        op.nn.dense(idioms.reshape(data, (idioms.product(outer), idioms.shape_of(data)[-1])), node[1]), _bias(node)
+    )
+    return idioms.reshape(made, (*outer, idioms.shape_of(made)[1]))
 
 
 @converts("Pooling", "Pooling_v1")
@@ -115,27 +104,19 @@ def convert_pooling(
 def convert_batch_norm(node: MxnetNode, x: Expr, axis: Axis = 1, eps: float = 1e-3, fix_gamma: bool = True) -> Expr:
     """By the statistics of training; with `fix_gamma`, which is the default, the factor is 1."""
     gamma, beta, mean, variance = (node[index] for index in range(1, 5))
-    return cast(batch_normalized(x, (mean, variance, None if fix_gamma else gamma, beta), eps, axis), node.dtype())
-
-
-@converts("LayerNorm")
-def convert_layer_norm(x: Expr, weight: Expr, bias: Expr, axis: Axis = -1, eps: float = 1e-5) -> Expr:
-    return scaled_over(normalized(x, (axis,), eps), (axis,), weight, bias)
+    return idioms.cast(
+        batch_normalized(x, (mean, variance, None if fix_gamma else gamma, beta), eps, axis), node.dtype()
+    )
 
 
 @converts("InstanceNorm", "GroupNorm")
 def convert_group_norm(node: MxnetNode, x: Expr, weight: Expr, bias: Expr, num_groups: int = 1) -> Expr:
     """Over each channel, or each group of them."""
-    shape = node.shape()
-    groups = num_groups if node.operator == "GroupNorm" else shape[1]
-    if groups < 1 or shape[1] % groups:
-        node.bad(f"{shape[1]} channels do not make {groups} groups")
-    split = reshape(x, (shape[0], groups, product((shape[1] // groups, *shape[2:]))))
-    usual = 1e-5 if node.operator == "GroupNorm" else 1e-3
-    made = reshape(normalized(split, (2,), float(node.attr("eps", usual))), shape)
-    if shape_of(weight)[0] != shape[1]:  # factors of groups, as some versions store them
+    channels = node.shape()[1]
+    groups, usual = (num_groups, 1e-5) if node.operator == "GroupNorm" else (channels, 1e-3)
+    if idioms.shape_of(weight)[0] != channels:  # factors of groups, as some versions store them
         node.unsupported("factors of groups are not supported")
-    return scaled_over(made, (1,), weight, bias)
+    return group_normalized(node, x, groups, float(node.attr("eps", usual)), weight, bias)
 
 
 @converts("L2Normalization")
@@ -247,7 +228,7 @@ def convert_sequence_mask(
 ) -> Expr:
     if not use_sequence_length:
         return node[0]
-    return op.sequence_mask(node[0], cast(node[1], "int32"), mask_value=value, axis=axis)
+    return op.sequence_mask(node[0], idioms.cast(node[1], "int32"), mask_value=value, axis=axis)
 
 
 @converts("SequenceReverse")
@@ -257,28 +238,33 @@ def convert_sequence_reverse(node: MxnetNode, axis: int = 0, use_sequence_length
         node.unsupported("an axis of steps other than the first")
     if not use_sequence_length:
         return op.reverse(node[0], axis=0)
-    return op.reverse_sequence(node[0], cast(node[1], "int32"), seq_axis=0, batch_axis=1)
+    return op.reverse_sequence(node[0], idioms.cast(node[1], "int32"), seq_axis=0, batch_axis=1)
 
 
 @converts("SequenceLast")
 def convert_sequence_last(node: MxnetNode, axis: int = 0, use_sequence_length: bool = False) -> Expr:
     """The last step of each sequence, [B, …] of [T, B, …] or, with axis 1, of [B, T, …]."""
-    data = node[0] if axis == 0 else move_axis(node[0], 0, 1)
-    steps, batch = shape_of(data)[:2]
+    data = node[0] if axis == 0 else idioms.move_axis(node[0], 0, 1)
+    steps, batch = idioms.shape_of(data)[:2]
     if not use_sequence_length:
-        return index_axis(data, 0, steps - 1)
-    positions = cast(node[1], "int32") - 1
-    wide = op.expand_dims(reshape(positions, (1, batch)), axis=2, num_newaxis=rank_of(data) - 2)
-    return op.squeeze(op.gather(data, 0, broadcast_to(wide, (1, *shape_of(data)[1:]))), axis=(0,))
+        return idioms.index_axis(data, 0, steps - 1)
+    positions = idioms.cast(node[1], "int32") - 1
+    wide = op.expand_dims(idioms.reshape(positions, (1, batch)), axis=2, num_newaxis=idioms.rank_of(data) - 2)
+    return op.squeeze(op.gather(data, 0, idioms.broadcast_to(wide, (1, *idioms.shape_of(data)[1:]))), axis=(0,))
 
 
+converts.schemas({
+    "LayerNorm": lambda x, weight, bias, axis=-1, eps=1e-5: scaled_over(
+        normalized(x, (axis,), eps), (axis,), weight, bias
+    ),
+    "Embedding": lambda x, weight: op.take(weight, idioms.cast(x, "int32"), axis=0),
+})  # fmt: skip
 converts.functions({
     "_contrib_div_sqrt_dim": lambda node: node[0] * float(node.fixed()[-1]) ** -0.5,
     "space_to_depth": lambda node: op.nn.space_to_depth(node[0], block_size=int(node.needed("block_size"))),
     "depth_to_space": lambda node: op.nn.depth_to_space(
         node[0], block_size=int(node.needed("block_size")), mode="DCR"
     ),
-    "Embedding": lambda node: op.take(node[1], cast(node[0], "int32"), axis=0),
 })  # fmt: skip
 
 
@@ -289,9 +275,9 @@ def _part(node: MxnetNode, index: int, position: int, parts: int) -> Expr:
     length, batch, width = node.shape(index)
     if heads < 1 or width % (heads * parts):
         node.bad(f"{width} numbers are no {parts} parts of {heads} heads")
-    split = reshape(node[index], (length, batch, heads, parts, width // (heads * parts)))
-    turned = transpose(index_axis(split, 3, position), (1, 2, 0, 3))
-    return reshape(turned, (batch * heads, length, width // (heads * parts)))
+    split = idioms.reshape(node[index], (length, batch, heads, parts, width // (heads * parts)))
+    turned = idioms.transpose(idioms.index_axis(split, 3, position), (1, 2, 0, 3))
+    return idioms.reshape(turned, (batch * heads, length, width // (heads * parts)))
 
 
 def _mixed(node: MxnetNode, values: Expr) -> Expr:
@@ -299,8 +285,8 @@ def _mixed(node: MxnetNode, values: Expr) -> Expr:
     heads, batch = int(node.needed("heads")), node.shape(0)[1]
     made = op.nn.batch_matmul(node[1], values, transpose_b=False)
     length, width = node.shape(made)[1:]
-    split = reshape(made, (batch, heads, length, width))
-    return reshape(transpose(split, (2, 0, 1, 3)), (length, batch, heads * width))
+    split = idioms.reshape(made, (batch, heads, length, width))
+    return idioms.reshape(idioms.transpose(split, (2, 0, 1, 3)), (length, batch, heads * width))
 
 
 @converts("_contrib_interleaved_matmul_selfatt_qk", "_contrib_interleaved_matmul_encdec_qk")

@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.frontend.builders.elements import padded, python_slice
-from tilewright.frontend.builders.slicing import split_axis
-from tilewright.frontend.idioms import (
-    broadcast_to,
-    cast,
-    concatenate,
-    constant,
-    flatten,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    transpose,
-)
+from tilewright.frontend import idioms
+from tilewright.frontend.builders.elements import padded, python_slice, reversed_axes, split_axis
 from tilewright.frontend.mxnet.node import MxnetNode, converts
 from tilewright.frontend.signature import Axis
 from tilewright.relay import op
@@ -37,27 +25,27 @@ def convert_reshape(node: MxnetNode, reverse: bool = False) -> Expr:
 def convert_reshape_like(node: MxnetNode) -> Expr:
     if any(node.attr(name) is not None for name in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end")):
         node.unsupported("parts of a shape are not supported")
-    return reshape(node[0], node.shape(1))
+    return idioms.reshape(node[0], node.shape(1))
 
 
 @converts("transpose")
 def convert_transpose(node: MxnetNode) -> Expr:
     order = node.numbers("axes", []) or list(range(node.rank()))[::-1]
-    return transpose(node[0], [node.axis(axis) for axis in order])
+    return idioms.transpose(node[0], [node.axis(axis) for axis in order])
 
 
 @converts("SwapAxis", "swapaxes")
 def convert_swap(node: MxnetNode, x: Expr, dim1: Axis = 0, dim2: Axis = 0) -> Expr:
     order = list(range(node.rank()))
     order[dim1], order[dim2] = dim2, dim1
-    return transpose(x, order)
+    return idioms.transpose(x, order)
 
 
 @converts("expand_dims")
 def convert_expand_dims(node: MxnetNode, x: Expr, axis: int) -> Expr:
     shape = list(node.shape())
     shape.insert(node.axis(axis, len(shape) + 1), 1)
-    return reshape(x, shape)
+    return idioms.reshape(x, shape)
 
 
 @converts("squeeze")
@@ -70,7 +58,7 @@ def convert_squeeze(node: MxnetNode) -> Expr:
 
 @converts("Concat", "concat")
 def convert_concat(node: MxnetNode, dim: Axis = 1) -> Expr:
-    return concatenate(node.given(), dim)
+    return idioms.concatenate(node.given(), dim)
 
 
 @converts("stack")
@@ -108,7 +96,7 @@ def convert_slice_like(node: MxnetNode) -> Expr:
     x = node[0]
     for axis in axes:
         position = node.axis(axis)
-        x = slice_axis(x, position, 0, node.shape(1)[position])
+        x = idioms.slice_axis(x, position, 0, node.shape(1)[position])
     return x
 
 
@@ -123,7 +111,7 @@ def convert_crop(node: MxnetNode, center_crop: bool = False) -> Expr:
         begin = (whole - extent) // 2 if center_crop else offset
         if begin < 0 or begin + extent > whole:
             node.bad(f"{extent} elements from {begin} on of {whole}")
-        x = slice_axis(x, axis, begin, begin + extent)
+        x = idioms.slice_axis(x, axis, begin, begin + extent)
     return x
 
 
@@ -132,14 +120,6 @@ def convert_repeat(node: MxnetNode) -> Expr:
     if node.attr("axis") is None:
         return op.repeat(op.reshape(node[0], newshape=(-1,)), repeats=int(node.needed("repeats")), axis=0)
     return op.repeat(node[0], repeats=int(node.needed("repeats")), axis=node.axis(int(node.attr("axis"))))
-
-
-@converts("reverse", "flip")
-def convert_reverse(node: MxnetNode) -> Expr:
-    x = node[0]
-    for axis in node.axes():
-        x = op.reverse(x, axis=axis)
-    return x
 
 
 @converts("Pad", "pad")
@@ -155,7 +135,9 @@ def convert_pad(node: MxnetNode, mode: str, constant_value: float = 0.0) -> Expr
 def convert_broadcast_to(node: MxnetNode) -> Expr:
     """0 keeps an extent."""
     target = node.numbers("shape")
-    return broadcast_to(node[0], [have if want == 0 else want for want, have in zip(target, node.shape(), strict=True)])
+    return idioms.broadcast_to(
+        node[0], [have if want == 0 else want for want, have in zip(target, node.shape(), strict=True)]
+    )
 
 
 @converts("broadcast_axis", "broadcast_axes")
@@ -163,31 +145,31 @@ def convert_broadcast_axis(node: MxnetNode) -> Expr:
     shape = list(node.shape())
     for axis, size in zip(node.numbers("axis"), node.numbers("size"), strict=True):
         shape[node.axis(axis)] = size
-    return broadcast_to(node[0], shape)
+    return idioms.broadcast_to(node[0], shape)
 
 
 @converts("broadcast_like")
 def convert_broadcast_like(node: MxnetNode) -> Expr:
     if node.attr("lhs_axes") is not None:
         node.unsupported("parts of a shape are not supported")
-    return broadcast_to(node[0], node.shape(1))
+    return idioms.broadcast_to(node[0], node.shape(1))
 
 
 @converts("take")
 def convert_take(node: MxnetNode, x: Expr, indices: Expr, mode: str = "clip", axis: Axis = 0) -> Expr:
     if mode not in ("clip", "wrap"):
         node.unsupported(f"mode={mode} is not supported")
-    return op.take(x, cast(indices, "int32"), axis=axis, mode=mode)
+    return op.take(x, idioms.cast(indices, "int32"), axis=axis, mode=mode)
 
 
 @converts("pick")
 def convert_pick(node: MxnetNode, x: Expr, updates: Expr, axis: Axis = -1, keepdims: bool = False) -> Expr:
     """One element along an axis for each position of the others."""
-    indices = cast(updates, "int32")
-    if rank_of(indices) < node.rank():
-        shape = list(shape_of(indices))
+    indices = idioms.cast(updates, "int32")
+    if idioms.rank_of(indices) < node.rank():
+        shape = list(idioms.shape_of(indices))
         shape.insert(axis, 1)
-        indices = reshape(indices, shape)
+        indices = idioms.reshape(indices, shape)
     made = op.gather(x, axis=axis, indices=indices)
     return made if keepdims else op.squeeze(made, axis=(axis,))
 
@@ -197,15 +179,16 @@ def convert_one_hot(node: MxnetNode, x: Expr, depth: int, dtype: str = "float32"
     if not 0 < depth < 1 << 24:
         node.bad(f"depth={depth}")
     on, off = (
-        constant(float(node.attr(name, usual)), dtype) for name, usual in (("on_value", 1.0), ("off_value", 0.0))
+        idioms.constant(float(node.attr(name, usual)), dtype) for name, usual in (("on_value", 1.0), ("off_value", 0.0))
     )
-    return op.one_hot(cast(x, "int32"), on, off, depth=depth, axis=-1, dtype=dtype)
+    return op.one_hot(idioms.cast(x, "int32"), on, off, depth=depth, axis=-1, dtype=dtype)
 
 
 converts.functions({
-    "shape_array": lambda node: constant(node.fixed(), "int64"),
+    "shape_array": lambda node: idioms.constant(node.fixed(), "int64"),
     # coordinates along the first axis of the indices
-    "gather_nd": lambda node: op.gather_nd(node[0], cast(node[1], "int32")),
+    "gather_nd": lambda node: op.gather_nd(node[0], idioms.cast(node[1], "int32")),
     "tile": lambda node: op.tile(node[0], reps=tuple(node.numbers("reps"))),
-    **dict.fromkeys(("Flatten", "flatten"), lambda node: flatten(node[0])),
+    **dict.fromkeys(("Flatten", "flatten"), lambda node: idioms.flatten(node[0])),
+    **dict.fromkeys(("reverse", "flip"), lambda node: reversed_axes(node[0], node.axes())),
 })  # fmt: skip

@@ -8,7 +8,7 @@ from tilewright.errors import ModelError
 from tilewright.frontend.messages import Record
 from tilewright.frontend.paddle.program import Operation, Program, Value
 from tilewright.frontend.paddle.schema import ATTRIBUTES, DTYPES, SCHEMA
-from tilewright.frontend.wire import looks_like, read_message
+from tilewright.frontend.wire import first_fields, looks_like, read_message
 
 #: Old operators whose name today is another one.
 _NAMES = {
@@ -51,8 +51,8 @@ def is_legacy(contents: memoryview) -> bool:
     seen = looks_like(contents, SCHEMA, "ProgramDesc", most=3)
     if not seen or "blocks" not in seen:
         return False
-    start = next(index for index in range(1, 11) if contents[index] < 0x80) + 1
-    inner = looks_like(contents[start : start + 4096], SCHEMA, "BlockDesc", most=3)
+    _, begin, end = first_fields(contents[:4096], 1)[0]
+    inner = looks_like(contents[begin:end], SCHEMA, "BlockDesc", most=3)
     return inner is not None and "idx" in inner
 
 

@@ -19,9 +19,11 @@ MODEL_OF_FOLDER = "__model__"
 _TOGETHER = ("__params__", "params")
 
 
-def is_program(contents: memoryview) -> bool:
-    """True for what begins as a program of either form."""
-    return is_pir(contents) or is_legacy(contents)
+def is_program(source: Source) -> bool:
+    """True for what begins as a program of either form, and for a folder with one."""
+    if source.is_folder:
+        return MODEL_OF_FOLDER in source.members
+    return is_pir(source.contents) or is_legacy(source.contents)
 
 
 def parameters_beside(path: Path) -> Path | None:
@@ -51,7 +53,7 @@ def load(model: Part, parameters: Part | None) -> tuple[Program, dict[str, np.nd
             "(program, parameters)"
         )
     found = Source.of(parameters)
-    file = ParameterFile(found.contents, found.label)
+    file = ParameterFile(found)
     ordered = sorted(program.parameters, key=lambda entry: entry[1].name)
     values = {key: file.take(value) for key, value in ordered}
     file.check_end()
@@ -65,5 +67,5 @@ def _one_by_one(program: Program, folder: Path) -> dict[str, np.ndarray]:
         if "/" in value.name or "\\" in value.name or "\0" in value.name or value.name in ("", ".", ".."):
             raise ModelError(f"{program.label} names a parameter {value.name!r}, which is no name of a file beside it")
         source = Source.of(folder / value.name)
-        values[key] = ParameterFile(source.contents, source.label).take(value)
+        values[key] = ParameterFile(source).take(value)
     return values

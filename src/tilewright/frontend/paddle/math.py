@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import idioms
 from tilewright.frontend.builders import functions
 from tilewright.frontend.builders.reductions import REDUCTIONS
-from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, outputs, rank_of, reshape, shape_of
 from tilewright.frontend.paddle.node import PaddleNode, converts
 from tilewright.frontend.paddle.schema import DTYPES
 from tilewright.frontend.signature import Axis
@@ -51,8 +51,8 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
 def convert_binary(node: PaddleNode) -> Expr:
     """Functions of two operands, which broadcast; in old programs the second may begin at an axis of the first."""
     x, y, axis = node[0], node[1], node.attrs.get("axis", -1)
-    if isinstance(axis, int) and axis >= 0 and rank_of(y) < rank_of(x):
-        y = reshape(y, (*shape_of(y), *[1] * (rank_of(x) - axis - rank_of(y))))
+    if isinstance(axis, int) and axis >= 0 and idioms.rank_of(y) < idioms.rank_of(x):
+        y = idioms.reshape(y, (*idioms.shape_of(y), *[1] * (idioms.rank_of(x) - axis - idioms.rank_of(y))))
     return _BINARY[node.operator](x, y)
 
 
@@ -80,17 +80,17 @@ converts.functions({
     "clip": lambda node: op.clip(node[0], float(node.number(1, "min")), float(node.number(2, "max"))),
     "where": lambda node: op.where(node[0], node[1], node[2]),
     "add_n": lambda node: reduce(op.add, node.listed()),
-    "numel": lambda node: constant(int(np.prod(node.fixed(), dtype=object)), "int64"),
-    "cast": lambda node: cast(node[0], dtype_named(node, "dtype" if "dtype" in node.attrs else "out_dtype")),
-    "full_with_tensor": lambda node: broadcast_to(
-        cast(reshape(node[0], ()), dtype_named(node)), node.numbers(1, "shape")
+    "numel": lambda node: idioms.constant(int(np.prod(node.fixed(), dtype=object)), "int64"),
+    "cast": lambda node: idioms.cast(node[0], dtype_named(node, "dtype" if "dtype" in node.attrs else "out_dtype")),
+    "full_with_tensor": lambda node: idioms.broadcast_to(
+        idioms.cast(idioms.reshape(node[0], ()), dtype_named(node)), node.numbers(1, "shape")
     ),
-    "full_like": lambda node: broadcast_to(
-        constant(node.number(1, "value", 0.0), dtype_named(node, default=dtype_of(node[0]))), node.shape()
+    "full_like": lambda node: idioms.broadcast_to(
+        idioms.constant(node.number(1, "value", 0.0), dtype_named(node, default=idioms.dtype_of(node[0]))), node.shape()
     ),
     # the extents, which must be known when the model is imported
-    "shape": lambda node: constant(node.fixed(), "int32"),
-    "shape64": lambda node: constant(node.fixed(), "int64"),
+    "shape": lambda node: idioms.constant(node.fixed(), "int32"),
+    "shape64": lambda node: idioms.constant(node.fixed(), "int64"),
 })  # fmt: skip
 
 
@@ -104,11 +104,6 @@ def convert_hard(node: PaddleNode) -> Expr:
     return op.clip(functions.linear(x, float(node.attr("slope", 0.2)), float(node.attr("offset", 0.5))), 0.0, 1.0)
 
 
-@converts("swish")
-def convert_swish(x: Expr, beta: float = 1.0) -> Expr:
-    return x * op.sigmoid(functions.linear(x, beta))
-
-
 @converts("softplus")
 def convert_softplus(data: Expr, beta: float = 1.0, threshold: float = 20.0) -> Expr:
     x = functions.linear(data, beta)
@@ -120,7 +115,7 @@ def convert_softplus(data: Expr, beta: float = 1.0, threshold: float = 20.0) -> 
 def convert_shrink(node: PaddleNode, x: Expr, value: float = 0.0) -> Expr:
     """Zero near zero; softshrink moves the rest towards it."""
     limit = float(node.attrs.get("threshold", node.attrs.get("lambda", 0.5)))
-    zero = like(0, x)
+    zero = idioms.like(0, x)
     if node.operator == "thresholded_relu":
         return op.where(x > limit, x, value)
     near = op.abs(x) <= limit
@@ -134,9 +129,7 @@ def convert_prelu(node: PaddleNode, x: Expr, slopes: Expr, data_format: str = "N
     mode = node.attr("mode", "all")
     if mode == "element":
         return op.where(x > 0, x, x * slopes)
-    last = data_format[-1] == "C"
-    axis = rank_of(x) - 1 if last else 1
-    return op.nn.prelu(x, broadcast_to(reshape(slopes, (shape_of(slopes)[0],)), (shape_of(x)[axis],)), axis=axis)
+    return idioms.prelu(x, slopes, idioms.rank_of(x) - 1 if data_format[-1] == "C" else 1)
 
 
 @converts("softmax", "log_softmax")
@@ -163,7 +156,7 @@ def dtype_named(node: PaddleNode, name: str = "dtype", default: str = "float32")
 def convert_full(node: PaddleNode) -> Expr:
     """Numbers that stand in the program."""
     if node.operator == "full_int_array":
-        return constant(node.attr("value", []), dtype_named(node, default="int64"))
+        return idioms.constant(node.attr("value", []), dtype_named(node, default="int64"))
     dtype = dtype_named(node)
     if node.operator.startswith("assign_value"):
         values = node.attrs.get("values")
@@ -172,13 +165,13 @@ def convert_full(node: PaddleNode) -> Expr:
                 (node.attrs[k] for k in ("fp32_values", "int32_values", "int64_values") if node.attrs.get(k)), []
             )
         flat = [item["D"] if isinstance(item, dict) else item for item in values]
-        return constant(np.reshape(flat, node.numbers(9, "shape")), dtype)
+        return idioms.constant(np.reshape(flat, node.numbers(9, "shape")), dtype)
     shape = node.numbers(9, "shape")
     text = node.attrs.get("str_value")
     value = float(text) if text else node.attr("value", 0.0)
     if isinstance(value, dict):
         value = value.get("D", 0)
-    return broadcast_to(constant(value, dtype), shape)
+    return idioms.broadcast_to(idioms.constant(value, dtype), shape)
 
 
 @converts("arange")
@@ -186,7 +179,7 @@ def convert_arange(node: PaddleNode) -> Expr:
     start, end, step = (node.number(index, name) for index, name in enumerate(("start", "end", "step")))
     if step == 0 or abs((end - start) / step) > 1 << 24:
         node.bad(f"from {start} to {end} by {step}")
-    return constant(np.arange(start, end, step), dtype_named(node, default=dtype_of(node[0])))
+    return idioms.constant(np.arange(start, end, step), dtype_named(node, default=idioms.dtype_of(node[0])))
 
 
 @converts("dropout")
@@ -217,9 +210,9 @@ def convert_reduction(node: PaddleNode) -> Expr:
     keep = bool(node.attrs.get("keepdim", node.attrs.get("keep_dim", False)))
     data = node[0]
     if node.operator in ("all", "any"):
-        data = cast(data, "bool")
-    elif node.operator in ("sum", "mean") and dtype_of(data) == "bool":
-        data = cast(data, "int64")
+        data = idioms.cast(data, "bool")
+    elif node.operator in ("sum", "mean") and idioms.dtype_of(data) == "bool":
+        data = idioms.cast(data, "int64")
     return _REDUCTIONS[node.operator](data, axis=_reduced_axes(node), keepdims=keep)
 
 
@@ -249,13 +242,15 @@ def convert_positions(node: PaddleNode) -> Expr:
         data, axis = op.reshape(data, newshape=(-1,)), 0
     dtype = dtype_named(node, default="int64")
     keep = bool(node.attrs.get("keepdims", node.attrs.get("keepdim", False)))
-    return cast(function(data, axis=node.axis(int(axis), rank_of(data)), keepdims=keep, dtype="int32"), dtype)
+    return idioms.cast(
+        function(data, axis=node.axis(int(axis), idioms.rank_of(data)), keepdims=keep, dtype="int32"), dtype
+    )
 
 
 @converts("topk")
 def convert_topk(node: PaddleNode, x: Expr, axis: Axis = -1) -> list[Expr]:
     count = int(node.number(1, "k", 1))
-    return outputs(op.topk(x, k=count, axis=axis, is_ascend=not node.attr("largest", True), dtype="int64"))
+    return idioms.outputs(op.topk(x, k=count, axis=axis, is_ascend=not node.attr("largest", True), dtype="int64"))
 
 
 @converts("argsort")
@@ -271,6 +266,6 @@ def convert_cumsum(node: PaddleNode) -> Expr:
     if node.attrs.get("flatten"):
         data, axis = op.reshape(data, newshape=(-1,)), 0
     return op.cumsum(
-        data, axis=node.axis(axis, rank_of(data)), exclusive=bool(node.attrs.get("exclusive", False)),
+        data, axis=node.axis(axis, idioms.rank_of(data)), exclusive=bool(node.attrs.get("exclusive", False)),
         reverse=bool(node.attrs.get("reverse", False)),
     )  # fmt: skip

@@ -8,25 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend import idioms
 from tilewright.frontend.builders import functions, window_rules
 from tilewright.frontend.builders.elements import matrices_turned
-from tilewright.frontend.builders.normalization import normalized, scaled_over
+from tilewright.frontend.builders.normalization import batch_normalized, group_normalized, normalized, scaled_over
 from tilewright.frontend.builders.product import matmul
 from tilewright.frontend.builders.recurrent_layers import gate_count, known_modes, recurrent_layers
 from tilewright.frontend.builders.sliding import adaptive_pool
-from tilewright.frontend.builders.statistics import batch_normalized
 from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution
-from tilewright.frontend.idioms import (
-    cast,
-    channels_first,
-    channels_last,
-    dtype_of,
-    pads,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-)
 from tilewright.frontend.paddle.node import PaddleNode, converts
 from tilewright.frontend.signature import Axis, Ints
 from tilewright.relay import op
@@ -39,11 +28,11 @@ def _is_last(node: PaddleNode, name: str = "data_format") -> bool:
 
 
 def _first(x: Expr, last: bool) -> Expr:
-    return channels_first(x) if last else x
+    return idioms.channels_first(x) if last else x
 
 
 def _back(x: Expr, last: bool) -> Expr:
-    return channels_last(x) if last else x
+    return idioms.channels_last(x) if last else x
 
 
 def _padding(node: PaddleNode, extents: Sequence[Any], size: Ints, strides: Ints, dilation: Ints) -> window_rules.Edges:
@@ -70,10 +59,10 @@ def convert_convolution(node: PaddleNode) -> Expr:
     """Filters are [O, C / groups, …] whatever the layout of the data."""
     last = _is_last(node)
     x, weight = _first(node[0], last), node[1]
-    size = [int(extent) for extent in shape_of(weight)[2:]]
+    size = [int(extent) for extent in idioms.shape_of(weight)[2:]]
     strides, dilation, groups = _window(node, len(size))
-    edges = _padding(node, shape_of(x)[2:], size, strides, dilation)
-    made = convolution(x, weight, strides, pads(*edges), dilation, groups)
+    edges = _padding(node, idioms.shape_of(x)[2:], size, strides, dilation)
+    made = convolution(x, weight, strides, idioms.pads(*edges), dilation, groups)
     return _back(window_rules.biased(made, node[2] if node.has(2) else None), last)
 
 
@@ -82,7 +71,7 @@ def convert_transposed(node: PaddleNode) -> Expr:
     """Filters are [C, O / groups, …]; `output_size` or `output_padding` says which of several sizes comes out."""
     last = _is_last(node)
     x, weight = _first(node[0], last), node[1]
-    size, extents = [int(extent) for extent in shape_of(weight)[2:]], shape_of(x)[2:]
+    size, extents = [int(extent) for extent in idioms.shape_of(weight)[2:]], idioms.shape_of(x)[2:]
     strides, dilation, groups = _window(node, len(size))
     edges = _padding(node, extents, size, strides, dilation)
     more = [int(value) for value in node.attrs.get("output_padding") or []] or None
@@ -92,7 +81,7 @@ def convert_transposed(node: PaddleNode) -> Expr:
         more = [want - got for want, got in zip(wanted, made)]
     if more and any(value < 0 or value >= step for value, step in zip(more, strides)):
         node.bad(f"{more} elements more than follow from its input")
-    return _back(transposed_convolution(x, weight, strides, pads(*edges), dilation, groups, more), last)
+    return _back(transposed_convolution(x, weight, strides, idioms.pads(*edges), dilation, groups, more), last)
 
 
 @converts("pool2d", "pool3d", "max_pool2d_with_index")
@@ -101,11 +90,11 @@ def convert_pool(node: PaddleNode) -> Expr:
     last = _is_last(node)
     x = _first(node[0], last)
     kind = "max" if node.attrs.get("pooling_type", "max") == "max" else "mean"
-    extents = shape_of(x)[2:]
+    extents = idioms.shape_of(x)[2:]
     size = node.numbers(1, "kernel_size" if "kernel_size" in node.attrs else "ksize")
     size = size * len(extents) if len(size) == 1 else size
     if node.attrs.get("global_pooling") or (node.attrs.get("adaptive") and set(size) == {1}):
-        axes = tuple(range(2, rank_of(x)))
+        axes = tuple(range(2, idioms.rank_of(x)))
         return _back((op.max if kind == "max" else op.mean)(x, axis=axes, keepdims=True), last)
     if node.attrs.get("adaptive"):
         return adaptive_pool("max" if kind == "max" else "avg", node[0], size, last)
@@ -124,8 +113,8 @@ def convert_batch_norm(
     epsilon: float = 1e-5,
 ) -> Expr:  # fmt: skip
     """By the statistics of training."""
-    axis = rank_of(x) - 1 if _is_last(node) else 1
-    return cast(batch_normalized(x, (mean, variance, scale, bias), epsilon, axis), dtype_of(x))
+    axis = idioms.rank_of(x) - 1 if _is_last(node) else 1
+    return idioms.cast(batch_normalized(x, (mean, variance, scale, bias), epsilon, axis), idioms.dtype_of(x))
 
 
 @converts("layer_norm")
@@ -139,7 +128,7 @@ def convert_layer_norm(
 
 @converts("instance_norm")
 def convert_instance_norm(x: Expr, scale: Expr | None = None, bias: Expr | None = None, epsilon: float = 1e-5) -> Expr:
-    return scaled_over(normalized(x, tuple(range(2, rank_of(x))), epsilon), (1,), scale, bias)
+    return scaled_over(normalized(x, tuple(range(2, idioms.rank_of(x))), epsilon), (1,), scale, bias)
 
 
 @converts("group_norm")
@@ -148,13 +137,7 @@ def convert_group_norm(
     epsilon: float = 1e-5,
 ) -> Expr:  # fmt: skip
     last = _is_last(node)
-    x = _first(data, last)
-    shape = shape_of(x)
-    if groups < 1 or shape[1] % groups:
-        node.bad(f"{shape[1]} channels do not make {groups} groups")
-    split = reshape(x, (shape[0], groups, product((shape[1] // groups, *shape[2:]))))
-    made = reshape(normalized(split, (2,), epsilon), shape)
-    return _back(scaled_over(made, (1,), scale, bias), last)
+    return _back(group_normalized(node, _first(data, last), groups, epsilon, scale, bias), last)
 
 
 def _transposes(node: PaddleNode, name: str) -> bool:
@@ -166,7 +149,7 @@ def _transposes(node: PaddleNode, name: str) -> bool:
 @converts("matmul", "bmm", "mv")
 def convert_matmul(node: PaddleNode) -> Expr:
     """The product of the last two axes; a vector is a row on the left and a column on the right."""
-    turned = [matrices_turned(side) if _transposes(node, name) and rank_of(side) > 1 else side
+    turned = [matrices_turned(side) if _transposes(node, name) and idioms.rank_of(side) > 1 else side
               for name, side in zip("xy", node.given())]  # fmt: skip
     return functions.linear(matmul(*turned), float(node.attrs.get("alpha", 1)))
 
@@ -182,15 +165,17 @@ def convert_addmm(node: PaddleNode) -> Expr:
 def convert_old_mul(x: Expr, y: Expr, x_num_col_dims: int = 1, y_num_col_dims: int = 1) -> Expr:
     """The product of two tensors as matrices, split after so many axes."""
     split, other = x_num_col_dims, y_num_col_dims
-    left = reshape(x, (product(shape_of(x)[:split]), product(shape_of(x)[split:])))
-    right = reshape(y, (product(shape_of(y)[:other]), product(shape_of(y)[other:])))
-    return reshape(op.nn.matmul(left, right), (*shape_of(x)[:split], *shape_of(y)[other:]))
+    return idioms.reshape(
+        op.nn.matmul(idioms.as_matrix(x, split), idioms.as_matrix(y, other)),
+        (*idioms.shape_of(x)[:split], *idioms.shape_of(y)[other:]),
+    )
 
 
-@converts("embedding")
-def convert_embedding(x: Expr, weight: Expr) -> Expr:
-    """Rows of a table; those of `padding_idx` are zero as they are stored."""
-    return op.take(weight, cast(x, "int32"), axis=0)
+converts.schemas({
+    "swish": lambda x, beta=1.0: x * op.sigmoid(functions.linear(x, beta)),
+    # rows of a table; those of `padding_idx` are zero as they are stored
+    "embedding": lambda x, weight: op.take(weight, idioms.cast(x, "int32"), axis=0),
+})  # fmt: skip
 
 
 @converts("nearest_interp", "bilinear_interp", "bicubic_interp", "linear_interp")
@@ -198,8 +183,8 @@ def convert_interpolation(node: PaddleNode) -> Expr:
     """Images of another size, given as a number, a factor, or a tensor."""
     last = _is_last(node, "data_format" if "data_format" in node.attrs else "data_layout")
     x = _first(node[0], last)
-    if rank_of(x) != 4:
-        node.unsupported(f"interpolation of {rank_of(x) - 2} axes is not supported")
+    if idioms.rank_of(x) != 4:
+        node.unsupported(f"interpolation of {idioms.rank_of(x) - 2} axes is not supported")
     size = _size(node, x)
     corners, mode = bool(node.attrs.get("align_corners", True)), int(node.attrs.get("align_mode", 1))
     if node.operator == "nearest_interp" and not corners:
@@ -219,7 +204,7 @@ def _size(node: PaddleNode, x: Expr) -> list[int]:
         return node.numbers(2, "size_tensor")
     factors = [float(value) for value in np.reshape(node.attrs.get("scale") or [], -1)]
     if factors and factors[0] > 0:
-        extents = window_rules.known(node, shape_of(x)[2:], "a factor")
+        extents = window_rules.known(node, idioms.shape_of(x)[2:], "a factor")
         return [math.floor(extent * factor) for extent, factor in zip(extents, factors * 2)]
     size = [int(node.attr("out_h", -1)), int(node.attr("out_w", -1))]
     if min(size) < 1:
@@ -249,7 +234,9 @@ def convert_rnn(node: PaddleNode) -> list[Expr | list[Expr]]:
         node.unsupported("dropout in training is not supported")
     directions = 2 if node.attr("is_bidirec", False) else 1
     (data,), parts = node.listed(0), node.listed(2)
-    if len(parts) != 4 * layers * directions or any(shape_of(part)[0] != gate_count(mode) * hidden for part in parts):
+    if len(parts) != 4 * layers * directions or any(
+        idioms.shape_of(part)[0] != gate_count(mode) * hidden for part in parts
+    ):
         node.bad(f"{len(parts)} weights for {layers} layers of {hidden} units in {directions} directions")
     half = len(parts) // 2
     weights = [

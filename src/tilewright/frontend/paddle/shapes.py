@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.frontend.builders.elements import diagonals, from_front, gather_nd, padded, python_slice, rolled
-from tilewright.frontend.builders.slicing import split_axis
-from tilewright.frontend.idioms import (
-    broadcast_to,
-    cast,
-    concatenate,
-    constant,
-    index_axis,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    transpose,
-)
+from tilewright.frontend import idioms
+from tilewright.frontend.builders import elements
 from tilewright.frontend.paddle.math import dtype_named
 from tilewright.frontend.paddle.node import PaddleNode, converts
 from tilewright.frontend.signature import Axis
@@ -24,37 +11,22 @@ from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
 
-@converts("reshape", "reshape_")
-def convert_reshape(node: PaddleNode) -> Expr:
-    """0 keeps an extent, -1 is what is left."""
-    shape, target = node.shape(), node.numbers(1, "shape")
-    if any(extent == 0 and position >= len(shape) for position, extent in enumerate(target)) or target.count(-1) > 1:
-        node.bad(f"shape {target} of {list(map(str, shape))}")
-    return op.reshape(
-        node[0], newshape=tuple(shape[position] if extent == 0 else extent for position, extent in enumerate(target))
-    )
-
-
 @converts("transpose")
 def convert_transpose(node: PaddleNode) -> Expr:
     order = node.attrs.get("perm", node.attrs.get("axis"))
     if order is None:
         node.bad("its attribute perm is missing")
-    return transpose(node[0], [node.axis(int(axis)) for axis in order])
+    return idioms.transpose(node[0], [node.axis(int(axis)) for axis in order])
 
 
 @converts("flatten")
 def convert_flatten(node: PaddleNode, start_axis: Axis = 1, stop_axis: Axis = -1) -> Expr:
     shape = node.shape()
     if not shape:
-        return reshape(node[0], (1,))
-    return reshape(node[0], (*shape[:start_axis], product(shape[start_axis : stop_axis + 1]), *shape[stop_axis + 1 :]))
-
-
-@converts("flatten_from")
-def convert_flatten_from(node: PaddleNode, x: Expr, axis: int = 1) -> Expr:
-    """A matrix of the axes before one and those from it on."""
-    return reshape(x, (product(node.shape()[:axis]), product(node.shape()[axis:])))
+        return idioms.reshape(node[0], (1,))
+    return idioms.reshape(
+        node[0], (*shape[:start_axis], idioms.product(shape[start_axis : stop_axis + 1]), *shape[stop_axis + 1 :])
+    )
 
 
 @converts("squeeze", "squeeze_")
@@ -71,19 +43,19 @@ def convert_unsqueeze(node: PaddleNode) -> Expr:
     shape = list(node.shape())
     for axis in node.numbers(1, "axes" if "axes" in node.attrs else "axis", []):
         shape.insert(axis + len(shape) + 1 if axis < 0 else axis, 1)
-    return reshape(node[0], shape)
+    return idioms.reshape(node[0], shape)
 
 
 @converts("concat")
 def convert_concat(node: PaddleNode) -> Expr:
     values = node.listed()
-    return concatenate(values, node.axis(int(node.number(1, "axis", 0)), rank_of(values[0])))
+    return idioms.concatenate(values, node.axis(int(node.number(1, "axis", 0)), idioms.rank_of(values[0])))
 
 
 @converts("stack")
 def convert_stack(node: PaddleNode, axis: int = 0) -> Expr:
     values = node.listed()
-    return op.stack(values, axis=node.axis(axis, rank_of(values[0]) + 1))
+    return op.stack(values, axis=node.axis(axis, idioms.rank_of(values[0]) + 1))
 
 
 @converts("split", "split_with_num")
@@ -97,13 +69,13 @@ def convert_split(node: PaddleNode) -> list[Expr]:
     else:
         axis = node.axis(int(node.number(1, "axis", 0)))
     if -1 in sections:
-        sections[sections.index(-1)] = shape_of(x)[axis] - sum(sections) - 1
-    return split_axis(node, x, axis, sections or int(node.attrs.get("num") or node.count))
+        sections[sections.index(-1)] = idioms.shape_of(x)[axis] - sum(sections) - 1
+    return elements.split_axis(node, x, axis, sections or int(node.attrs.get("num") or node.count))
 
 
 @converts("unbind", "unstack")
 def convert_unbind(node: PaddleNode, axis: Axis = 0) -> list[Expr]:
-    return [index_axis(node[0], axis, position) for position in range(node.fixed()[axis])]
+    return [idioms.index_axis(node[0], axis, position) for position in range(node.fixed()[axis])]
 
 
 @converts("slice")
@@ -113,13 +85,13 @@ def convert_slice(node: PaddleNode) -> Expr:
     axes = [node.axis(int(axis)) for axis in node.attr("axes", [])]
     starts, ends = node.numbers(1, "starts"), node.numbers(2, "ends")
     for axis, start, end in zip(axes, starts, ends, strict=True):
-        extent = shape_of(x)[axis]
+        extent = idioms.shape_of(x)[axis]
         if not isinstance(extent, int):
             if start < 0 or ((end < 0 or end < 1 << 30) and not (start == 0 and end >= 1 << 30)):
                 node.unsupported(f"a slice of the open axis {axis}; pass the shapes of the inputs")
-            x = slice_axis(x, axis, start, extent)
+            x = idioms.slice_axis(x, axis, start, extent)
             continue
-        x = python_slice(node, x, axis, start, end, 1)
+        x = elements.python_slice(node, x, axis, start, end, 1)
     gone = tuple(int(axis) for axis in node.attrs.get("decrease_axis") or [])
     return op.squeeze(x, axis=gone) if gone else x
 
@@ -130,7 +102,7 @@ def convert_strided_slice(node: PaddleNode) -> Expr:
     axes = [node.axis(int(axis)) for axis in node.attr("axes", [])]
     lists = [node.numbers(index, name) for index, name in ((1, "starts"), (2, "ends"), (3, "strides"))]
     for axis, start, end, step in zip(axes, *lists, strict=True):
-        x = python_slice(node, x, axis, start, end, step)
+        x = elements.python_slice(node, x, axis, start, end, step)
     gone = tuple(int(axis) for axis in node.attrs.get("decrease_axis") or [])
     return op.squeeze(x, axis=gone) if gone else x
 
@@ -142,20 +114,23 @@ def convert_expand(node: PaddleNode) -> Expr:
     new = len(target) - len(shape)
     if new < 0:
         node.bad(f"shape {target} of {list(map(str, shape))}")
-    return broadcast_to(
+    return idioms.broadcast_to(
         node[0], [shape[position - new] if extent == -1 else extent for position, extent in enumerate(target)]
     )
 
 
 converts.functions({
+    **dict.fromkeys(("reshape", "reshape_"), lambda node: elements.reshaped(node, node[0], node.numbers(1, "shape"))),
+    "flatten_from": lambda node: idioms.as_matrix(node[0], int(node.attrs.get("axis", 1))),
+    "flip": lambda node: elements.reversed_axes(node[0], map(node.axis, map(int, node.attrs.get("axis") or []))),
     "tile": lambda node: op.tile(node[0], reps=tuple(node.numbers(1, "repeat_times"))),
-    **dict.fromkeys(("expand_as", "expand_as_v2"), lambda node: broadcast_to(
+    **dict.fromkeys(("expand_as", "expand_as_v2"), lambda node: idioms.broadcast_to(
         node[0], node.shape(1) if node.has(1) else node.attr("target_shape"))),
-    **dict.fromkeys(("nonzero", "where_index"), lambda node: cast(op.argwhere(node[0]), "int64")),
+    **dict.fromkeys(("nonzero", "where_index"), lambda node: idioms.cast(op.argwhere(node[0]), "int64")),
     # zeros, as any numbers would do
-    "empty": lambda node: broadcast_to(constant(0, dtype_named(node)), node.numbers(0, "shape")),
+    "empty": lambda node: idioms.broadcast_to(idioms.constant(0, dtype_named(node)), node.numbers(0, "shape")),
     # elements by all their coordinates, the last axis of the indices
-    "gather_nd": lambda node: gather_nd(node[0], cast(node[1], "int32")),
+    "gather_nd": lambda node: elements.gather_nd(node[0], idioms.cast(node[1], "int32")),
 })  # fmt: skip
 
 
@@ -163,13 +138,13 @@ converts.functions({
 def convert_gather(node: PaddleNode) -> Expr:
     name = "dim" if "dim" in node.attrs else "axis"
     axis = node.axis(int(node.number(2, name, 0)))
-    return op.take(node[0], from_front(node[1], node.shape()[axis]), axis=axis)
+    return op.take(node[0], elements.from_front(node[1], node.shape()[axis]), axis=axis)
 
 
 @converts("take_along_axis")
 def convert_take_along_axis(node: PaddleNode) -> Expr:
     axis = node.axis(int(node.attrs.get("axis", node.attrs.get("Axis", 0))))
-    return op.gather(node[0], axis=axis, indices=from_front(node[1], node.shape()[axis]))
+    return op.gather(node[0], axis=axis, indices=elements.from_front(node[1], node.shape()[axis]))
 
 
 @converts("one_hot")
@@ -177,7 +152,7 @@ def convert_one_hot(node: PaddleNode) -> Expr:
     depth = int(node.number(1, "depth" if "depth" in node.attrs else "num_classes"))
     if not 0 < depth < 1 << 24:
         node.bad(f"{depth} classes")
-    return op.one_hot(cast(node[0], "int32"), constant(1.0), constant(0.0), depth=depth, axis=-1, dtype="float32")
+    return idioms.one_hot(idioms.cast(node[0], "int32"), depth)
 
 
 @converts("tril", "triu", "tril_triu")
@@ -185,15 +160,7 @@ def convert_triangle(node: PaddleNode) -> Expr:
     """One triangle of the last two axes."""
     lower = node.operator == "tril" or (node.operator == "tril_triu" and node.attrs.get("lower", True))
     diagonal = int(node.attrs.get("diagonal", 0))
-    return diagonals(node[0], None if lower else diagonal, diagonal if lower else None)
-
-
-@converts("flip")
-def convert_flip(node: PaddleNode) -> Expr:
-    x = node[0]
-    for axis in node.attrs.get("axis") or []:
-        x = op.reverse(x, axis=node.axis(int(axis)))
-    return x
+    return elements.diagonals(node[0], None if lower else diagonal, diagonal if lower else None)
 
 
 @converts("roll")
@@ -203,7 +170,7 @@ def convert_roll(node: PaddleNode) -> Expr:
     if not axes:
         node.unsupported("a roll over all elements is not supported")
     for axis, shift in zip(axes, shifts, strict=True):
-        x = rolled(x, shift, node.axis(axis))
+        x = elements.rolled(x, shift, node.axis(axis))
     return x
 
 
@@ -222,16 +189,18 @@ def convert_pad(node: PaddleNode) -> Expr:
         spatial = list(zip(given[::2], given[1::2]))[::-1]
         last = str(node.attrs.get("data_format", "NCDHW")).endswith("C")
         pairs = [(0, 0), *spatial, (0, 0)] if last else [(0, 0), (0, 0), *spatial]
-    if len(pairs) != rank_of(x) or min(given, default=0) < 0:
-        node.unsupported(f"paddings={given} of {rank_of(x)} axes are not supported")
-    return padded(node, x, pairs, mode, value)
+    if len(pairs) != idioms.rank_of(x) or min(given, default=0) < 0:
+        node.unsupported(f"paddings={given} of {idioms.rank_of(x)} axes are not supported")
+    return elements.padded(node, x, pairs, mode, value)
 
 
 @converts("meshgrid")
 def convert_meshgrid(node: PaddleNode) -> list[Expr]:
     values = node.listed()
-    shape = [product(shape_of(value)) for value in values]
+    shape = [idioms.product(idioms.shape_of(value)) for value in values]
     return [
-        broadcast_to(reshape(value, [extent if axis == position else 1 for axis, extent in enumerate(shape)]), shape)
+        idioms.broadcast_to(
+            idioms.reshape(value, [extent if axis == position else 1 for axis, extent in enumerate(shape)]), shape
+        )
         for position, value in enumerate(values)
     ]

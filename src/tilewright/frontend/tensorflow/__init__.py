@@ -35,11 +35,4 @@ def from_tensorflow(
     return convert_model(model, input_shapes, outputs, signature)
 
 
-def supported_operators() -> list[str]:
-    """The operators that have a converter, sorted."""
-    from tilewright.frontend.tensorflow import convert  # noqa: F401  (importing it registers the converters)
-
-    return converts.supported()
-
-
-__all__ = ["converts", "from_tensorflow", "supported_operators"]
+__all__ = ["converts", "from_tensorflow"]

@@ -23,9 +23,14 @@ def convert_identity(node: TfNode) -> Any:
     return list(node.values) if node.operator in ("IdentityN", "OptimizationBarrier") else node.values[0]
 
 
-@converts("NoOp", "Assert", "Print", "PrintV2")
-def convert_nothing(node: TfNode) -> Any:
-    return list(node.values[:1]) if node.operator == "Print" else []
+converts.functions({
+    "Print": lambda node: node.values[0],
+    "VarIsInitializedOp IsVariableInitialized": lambda node: constant(True, "bool"),
+    "NoOp Assert PrintV2": lambda node: [],
+    "PartitionedCall StatefulPartitionedCall RemoteCall": lambda node: node.importer.call(
+        node.function("f"), node.values, f"{node.name}/"
+    ),
+})  # fmt: skip
 
 
 @converts("Placeholder")
@@ -49,11 +54,6 @@ def convert_read(node: TfNode) -> Any:
     return value
 
 
-@converts("VarIsInitializedOp", "IsVariableInitialized")
-def convert_initialized(node: TfNode) -> Expr:
-    return constant(True, "bool")
-
-
 def resolved(node: TfNode, index: int) -> Expr:
     """Input `index`; of a variable's handle, its value."""
     value = node.values[index] if index < len(node.values) else None
@@ -61,11 +61,6 @@ def resolved(node: TfNode, index: int) -> Expr:
 
 
 # ----------------------------------------------------------------------------------------------------------- functions
-@converts("PartitionedCall", "StatefulPartitionedCall", "RemoteCall")
-def convert_call(node: TfNode) -> list[Any]:
-    return node.importer.call(node.function("f"), node.values, f"{node.name}/")
-
-
 @converts("If", "StatelessIf")
 def convert_if(node: TfNode) -> list[Any]:
     names = (node.function("then_branch"), node.function("else_branch"))

@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.frontend.inputs import InputSpec
 from tilewright.frontend.interface import Frontend, Shapes
 from tilewright.frontend.source import Source
-from tilewright.frontend.tensorflow import from_tensorflow, supported_operators
+from tilewright.frontend.tensorflow import converts, from_tensorflow
 from tilewright.frontend.tensorflow.load import is_graph, is_saved_model
 from tilewright.relay.ir.module import IRModule
 
@@ -48,4 +48,7 @@ class TensorflowFrontend(Frontend):
 
     def operators(self) -> dict[str, list[str]]:
         """Operators by their raw names."""
-        return {"operators": supported_operators()}
+        # importing it registers the converters
+        from tilewright.frontend.tensorflow import convert  # noqa: F401
+
+        return {"operators": converts.supported()}

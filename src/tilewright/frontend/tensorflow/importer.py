@@ -11,19 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import ModelError, UnsupportedError
-from tilewright.frontend.converters import Converter
-from tilewright.frontend.finish import Finisher, fold_call
-from tilewright.frontend.graph_walk import UNAVAILABLE, attempt
+from tilewright.errors import ModelError
+from tilewright.frontend.graph_walk import UNAVAILABLE, GraphWalk
 from tilewright.frontend.messages import Record
-from tilewright.frontend.signature import apply
 from tilewright.frontend.tensorflow.declared_shapes import contradiction, miscounted_steps, position_of_output
 from tilewright.frontend.tensorflow.frames import EXITS, Frame, Frames, node_of
 from tilewright.frontend.tensorflow.load import Program
 from tilewright.frontend.tensorflow.node import GraphImporter, TfNode, converts
 from tilewright.frontend.tensorflow.tables import table_of
 from tilewright.frontend.tensorflow.values import DEAD, Dims, Handle, Items, Rows
-from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar
 
@@ -66,14 +62,13 @@ class Scope:
         return inner
 
 
-class Importer(GraphImporter):
-    """Converts one program; `missing` gathers what cannot be converted."""
+class Importer(GraphWalk, GraphImporter):
+    """Converts one program; each `Scope` has its own values."""
 
     def __init__(self, program: Program) -> None:
+        super().__init__(program.label, converts)
         self.program = program
-        self.missing = Unsupported()
         self.loops: dict[GlobalVar, Function] = {}
-        self._finisher = Finisher(fold_call)
         self._converted = 0
         self._depth = 0
         self._variables: dict[str, Constant] = {}
@@ -262,12 +257,7 @@ class Importer(GraphImporter):
     def _sides(self, scope: Scope, record: Record) -> dict[Expr, bool]:
         found: dict[Expr, bool] = {}
         for one in record.input:
-            name = node_of(one.lstrip("^"))
-            found.update(scope.sides.get(name, {}))
-            giver = scope.nodes.get(name)
-            if giver is not None and giver.op == "Switch" and name in scope.values:
-                condition = list(scope.sides.get(name, {}))[-1:]
-                found.update({key: one.endswith(":1") for key in condition})
+            found.update(self._side_of(scope, one))
         return found
 
     def _merged(self, scope: Scope, given: Sequence[str], node: TfNode) -> list[Any]:
@@ -298,31 +288,18 @@ class Importer(GraphImporter):
         return found
 
     def _results(self, node: TfNode) -> list[Any]:
-        converter = converts.find(node.operator)
-        if converter is None:
-            self.missing.add(node.operator, node.label, f"no converter for the operator {node.operator}")
-            return [UNAVAILABLE]
-        try:
-            return attempt(node, lambda: self._applied(converter, node))
-        except UnsupportedError as error:
-            self.missing.add(node.operator, node.label, str(error).removeprefix(f"{node.label}: "))
-            return [UNAVAILABLE]
+        found = self.convert(node, node.operator, node.name, converts.find(node.operator))
+        return [UNAVAILABLE] if found is None or any(value is UNAVAILABLE for value in found) else found
 
-    def _applied(self, converter: Converter, node: TfNode) -> list[Any]:
-        result: Any = apply(converter, node)
-        values = list(result) if isinstance(result, list | tuple) else [result]
-        if any(value is UNAVAILABLE for value in values):
-            return [UNAVAILABLE]
-        done: dict[Expr, Expr] = {}
-        return [self._finished(value, node.name, done) for value in values]
-
-    def _finished(self, value: Any, span: str, done: dict[Expr, Expr]) -> Any:
+    def finished(self, value: Any, span: str, done: dict[Expr, Expr]) -> Any:
+        """As `GraphWalk`, of lists of tensors too; shapes and handles stay."""
+        finished = super().finished
         if isinstance(value, Expr):
-            return self._finisher.finish(value, span, done)
+            return finished(value, span, done)
         if isinstance(value, Items):
-            value.items = [None if one is None else self._finisher.finish(one, span, done) for one in value.items]
+            value.items = [None if one is None else finished(one, span, done) for one in value.items]
         if isinstance(value, Rows) and value.data is not None:
-            value.data = self._finisher.finish(value.data, span, done)
+            value.data = finished(value.data, span, done)
         return value
 
 

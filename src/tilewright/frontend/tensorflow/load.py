@@ -14,7 +14,7 @@ from tilewright.frontend.source import Source
 from tilewright.frontend.tensorflow.schema import SCHEMA
 from tilewright.frontend.tensorflow.tensors import array_of, shape_of_proto
 from tilewright.frontend.tensorflow.variables import Variables
-from tilewright.frontend.wire import looks_like, read_message
+from tilewright.frontend.wire import first_fields, looks_like, read_message
 
 _NOT_READ = ("Const", "Placeholder", "NoOp", "Assert", "SaveV2", "RestoreV2", "VarHandleOp", "VariableV2", "Assign")
 
@@ -52,13 +52,8 @@ def is_graph(source: Source) -> bool:
     head = source.contents[: 1 << 12]
     if bytes(head[:1]) != b"\n" or looks_like(head, SCHEMA, "GraphDef") is None:
         return False
-    length, at, shift = 0, 1, 0
-    while at < len(head) and shift < 35:
-        length |= (head[at] & 0x7F) << shift
-        shift, at = shift + 7, at + 1
-        if head[at - 1] < 0x80:
-            break
-    seen = looks_like(head[at : at + length], SCHEMA, "NodeDef")
+    _, begin, end = first_fields(head, 1)[0]
+    seen = looks_like(head[begin:end], SCHEMA, "NodeDef")
     return seen is not None and {"name", "op"} <= seen
 
 

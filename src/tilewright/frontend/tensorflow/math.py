@@ -111,17 +111,13 @@ converts.functions({
     "ApproximateEqual": lambda node: op.abs(node[0] - node[1]) < node.attr("tolerance", 1e-5),
     **dict.fromkeys(("AddN", "AccumulateNV2"), lambda node: reduce(op.add, node.given())),
     "Round": lambda node: op.round(node[0]) if is_float(node.dtype()) else node[0],
+    "BiasAdd BiasAddV1": lambda node: op.nn.bias_add(node[0], node[1], axis=node.rank() - 1 if node.last else 1),
     "Bitcast": lambda node: op.reinterpret(node[0], dtype=node.type("type")),
     "MatrixDeterminant": lambda node: linalg.det(node[0]),
     "MatrixSolve": lambda node: linalg.solve(_adjoint(node), node[1])[0],
     "RFFT": lambda node: Complex(*real_transform(node[0], node.ints(1, "length")[0])),
     "Complex": lambda node: Complex(node[0], node[1]),
 })  # fmt: skip
-
-
-@converts("BiasAdd", "BiasAddV1")
-def convert_bias_add(node: TfNode) -> Expr:
-    return op.nn.bias_add(node[0], node[1], axis=node.rank() - 1 if node.last else 1)
 
 
 @converts("Cast")

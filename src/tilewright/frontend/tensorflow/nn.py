@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.frontend.builders import sliding
 from tilewright.frontend.builders.elements import matrices_turned
 from tilewright.frontend.builders.product import einsum, matmul
-from tilewright.frontend.idioms import cast, channels_first, channels_last, constant, shape_of, transpose
+from tilewright.frontend.idioms import cast, channels_first, channels_last, one_hot, shape_of, transpose
 from tilewright.frontend.tensorflow.dilation import dilated
 from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Blocked
@@ -116,11 +116,6 @@ def _rated(node: TfNode, size: Sequence[int]) -> sliding.Window:
     return sliding.Window(tuple(size), strides, rates, _padding(node))
 
 
-@converts("ExtractImagePatches")
-def convert_patches(node: TfNode) -> Expr:
-    return sliding.patches(node[0], _rated(node, node.attr("ksizes", [])[1:-1]))
-
-
 @converts("Dilation2D")
 def convert_dilation(node: TfNode) -> Expr:
     window = _rated(node, shape_of(node[1])[:2])
@@ -168,6 +163,7 @@ def convert_lrn(node: TfNode) -> Expr:
 
 
 converts.functions({
+    "ExtractImagePatches": lambda node: sliding.patches(node[0], _rated(node, node.attr("ksizes", [])[1:-1])),
     "L2Loss": lambda node: op.sum(node[0] * node[0]) * 0.5,
     "Softmax": lambda node: op.nn.softmax(node[0], axis=node.rank() - 1),
     "LogSoftmax": lambda node: op.nn.log_softmax(node[0], axis=node.rank() - 1),
@@ -179,8 +175,7 @@ converts.functions({
 def convert_cross_entropy(node: TfNode) -> list[Expr]:
     logs, truth = op.nn.log_softmax(node[0], axis=1), node[1]
     if node.operator.startswith("Sparse"):
-        kind = node.dtype()
-        truth = op.one_hot(truth, constant(1, kind), constant(0, kind), depth=node.shape()[1], axis=-1, dtype=kind)
+        truth = one_hot(truth, node.shape()[1], node.dtype())
     loss = -op.sum(truth * logs, axis=(1,))
     return [loss, op.exp(logs) - truth]
 

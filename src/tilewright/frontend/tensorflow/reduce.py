@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.frontend.builders.reductions import REDUCTIONS
-from tilewright.frontend.idioms import cast, constant, full, is_float, product
+from tilewright.frontend.builders.reductions import REDUCTIONS, segmented
+from tilewright.frontend.idioms import cast, constant, full, is_float, one_hot, product
 from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Dims
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
-from tilewright.support.dtype import DType
 
 _REDUCTIONS = {name.capitalize(): REDUCTIONS[name] for name in ("sum", "prod", "max", "min", "mean", "all", "any")}
 
@@ -79,44 +78,27 @@ def convert_bound(node: TfNode) -> Expr:
     return cast(made, node.type("out_type", "int32"))
 
 
-_SEGMENTS = {"Sum": "add", "Prod": "mul", "Max": "max", "Min": "min"}
-
-
 @converts(
     "SegmentSum", "SegmentProd", "SegmentMax", "SegmentMin", "UnsortedSegmentSum", "UnsortedSegmentProd",
     "UnsortedSegmentMax", "UnsortedSegmentMin", "SegmentMean",
 )  # fmt: skip
 def convert_segments(node: TfNode) -> Expr:
-    kind = node.operator.rpartition("Segment")[2]
+    kind = node.operator.rpartition("Segment")[2].lower()
     data, ids = node[0], node[1]
     if node.operator.startswith("Unsorted"):
         count = node.ints(2, "number of segments")[0]
-        start = _start(kind, node.dtype())
     else:
         positions = node.static(1, "segments") if hasattr(ids, "data") else None
         if positions is None:
             node.unsupported("segments whose number is computed; use an unsorted segment operator")
-        count, start = int(positions.max(initial=-1)) + 1, 0
+        count = int(positions.max(initial=-1)) + 1
     if node.rank(1) != 1:
         node.unsupported("segments of more than one axis")
-    table = full(start, (count, *node.shape()[1:]), node.dtype())
-    where = op.expand_dims(ids, axis=0)
-    if kind == "Mean":
-        ones = full(1, (node.shape(1)[0],), node.dtype())
-        total = op.scatter_nd(table, where, data, mode="add")
-        sizes = op.scatter_nd(full(0, (count,), node.dtype()), where, ones, mode="add")
-        sizes = op.maximum(sizes, 1)
-        return total / op.expand_dims(sizes, axis=1, num_newaxis=node.rank() - 1)
-    if start == 0 and kind in ("Max", "Min", "Prod"):
-        table = full(_start(kind, node.dtype()), (count, *node.shape()[1:]), node.dtype())
-    return op.scatter_nd(table, where, data, mode=_SEGMENTS[kind])
-
-
-def _start(kind: str, dtype: str) -> Any:
-    """The value of an empty segment."""
-    if kind in ("Sum", "Prod", "Mean"):
-        return int(kind == "Prod")
-    return DType(dtype).finite_limits()[0 if kind == "Max" else 1]
+    if kind != "mean":
+        return segmented(kind, data, ids, count)
+    ones = full(1, (node.shape(1)[0],), node.dtype())
+    sizes = op.maximum(segmented("sum", ones, ids, count), 1)
+    return segmented("sum", data, ids, count) / op.expand_dims(sizes, axis=1, num_newaxis=node.rank() - 1)
 
 
 @converts("Bincount")
@@ -125,7 +107,7 @@ def convert_bincount(node: TfNode) -> Expr:
     if node.rank() != 1 or node.shape(2) not in ((0,), node.shape()):
         node.unsupported("counts of other than one axis")
     data = node[0]
-    counted = op.one_hot(data, constant(1, "int32"), constant(0, "int32"), depth=size, axis=-1, dtype="int32")
+    counted = one_hot(data, size, "int32")
     if node.shape(2) == (0,):
         return cast(op.sum(counted, axis=(0,)), node.type("T", "int32"))
     return op.sum(cast(counted, node.dtype(2)) * op.expand_dims(node[2], axis=1), axis=(0,))

@@ -8,25 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.builders.elements import band, from_front, masked_slices, padded, rolled
+from tilewright.frontend import idioms
+from tilewright.frontend.builders import elements
 from tilewright.frontend.builders.product import broadcast_shape
-from tilewright.frontend.builders.slicing import split_axis
+from tilewright.frontend.builders.sliding import blocks_as_channels
 from tilewright.frontend.builders.window_rules import known
-from tilewright.frontend.idioms import (
-    broadcast_to,
-    cast,
-    channels_first,
-    channels_last,
-    concatenate,
-    constant,
-    full,
-    index_axis,
-    product,
-    rank_of,
-    reshape,
-    shape_of,
-    transpose,
-)
 from tilewright.frontend.tensorflow.dilation import squeezed, widened
 from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Blocked, Dims, dims_of, numbers_of
@@ -41,7 +27,7 @@ def convert_shape(node: TfNode) -> Any:
         return [Dims(node.shape(index), kind) for index in range(len(node.values))]
     if node.operator == "Rank":
         return Dims([node.rank()], "int32", True)
-    return Dims([product(node.shape())], kind, True) if node.operator == "Size" else Dims(node.shape(), kind)
+    return Dims([idioms.product(node.shape())], kind, True) if node.operator == "Size" else Dims(node.shape(), kind)
 
 
 @converts("Reshape")
@@ -54,10 +40,10 @@ def convert_reshape(node: TfNode) -> Any:
     if len(open_positions) > 1:
         node.bad(f"a shape of {len(open_positions)} symbolic dimensions")
     if open_positions:
-        known = product([extent for position, extent in enumerate(target) if position not in open_positions])
-        whole = product(node.shape())
+        known = idioms.product([extent for position, extent in enumerate(target) if position not in open_positions])
+        whole = idioms.product(node.shape())
         target[open_positions[0]] = _divided(node.shape(), target, whole, known)
-    return reshape(node[0], target)
+    return idioms.reshape(node[0], target)
 
 
 def _divided(shape: Sequence[Any], target: Sequence[Any], whole: Any, known: Any) -> Any:
@@ -70,8 +56,8 @@ def _divided(shape: Sequence[Any], target: Sequence[Any], whole: Any, known: Any
         if match is not None:
             left.remove(match)
             right.remove(extent)
-    rest = product(right)
-    return product(left) if isinstance(rest, int) and rest == 1 else product(left) // rest
+    rest = idioms.product(right)
+    return idioms.product(left) if isinstance(rest, int) and rest == 1 else idioms.product(left) // rest
 
 
 @converts("Squeeze")
@@ -99,8 +85,8 @@ def convert_expand_dims(node: TfNode) -> Any:
 
 @converts("Fill", "Empty")
 def convert_fill(node: TfNode) -> Expr:
-    value = node[1] if node.operator == "Fill" else constant(0, node.type("dtype"))
-    return broadcast_to(value, node.dims(0))
+    value = node[1] if node.operator == "Fill" else idioms.constant(0, node.type("dtype"))
+    return idioms.broadcast_to(value, node.dims(0))
 
 
 @converts("Range")
@@ -109,17 +95,17 @@ def convert_range(node: TfNode) -> Expr:
     if found is None:
         limits = [node.dims(index)[0] for index in range(3)]
         if limits[0] == 0 and limits[2] == 1:
-            ones = full(1, (limits[1],), "int32")
-            return cast(op.cumsum(ones, axis=0) - 1, node.type("Tidx", "int32"))
+            ones = idioms.full(1, (limits[1],), "int32")
+            return idioms.cast(op.cumsum(ones, axis=0) - 1, node.type("Tidx", "int32"))
         node.unsupported("a range of open length that does not count up from 0")
     begin, end, step = (value.item() for value in found)
-    return constant(np.arange(begin, end, step), node.type("Tidx", "int32"))
+    return idioms.constant(np.arange(begin, end, step), node.type("Tidx", "int32"))
 
 
 @converts("LinSpace")
 def convert_linspace(node: TfNode) -> Expr:
     begin, end, count = (node.static(index, "limits").item() for index in range(3))
-    return constant(np.linspace(begin, end, int(count)), node.dtype())
+    return idioms.constant(np.linspace(begin, end, int(count)), node.dtype())
 
 
 @converts("Tile")
@@ -129,13 +115,14 @@ def convert_tile(node: TfNode) -> Expr:
         return op.tile(node[0], reps=[int(one) for one in times])
     value = node[0]
     for axis, count in enumerate(times):
-        extent = shape_of(value)[axis]
+        extent = idioms.shape_of(value)[axis]
         if isinstance(count, int) and count == 1:
             continue
         wide = op.expand_dims(value, axis=axis)
-        shape = (*shape_of(value)[:axis], count, *shape_of(value)[axis:])
-        value = reshape(
-            broadcast_to(wide, shape), (*shape_of(value)[:axis], count * extent, *shape_of(value)[axis + 1 :])
+        shape = (*idioms.shape_of(value)[:axis], count, *idioms.shape_of(value)[axis:])
+        value = idioms.reshape(
+            idioms.broadcast_to(wide, shape),
+            (*idioms.shape_of(value)[:axis], count * extent, *idioms.shape_of(value)[axis + 1 :]),
         )
     return value
 
@@ -171,7 +158,7 @@ def convert_unpack(node: TfNode) -> list[Any]:
             for position in range(len(rows))
         ]
     axis = node.axis(node.attr("axis", 0))
-    return [index_axis(node[0], axis, position) for position in range(node.attr("num"))]
+    return [idioms.index_axis(node[0], axis, position) for position in range(node.attr("num"))]
 
 
 @converts("ConcatV2", "Concat")
@@ -183,7 +170,7 @@ def convert_concat(node: TfNode) -> Any:
     if kind is not None and numbers is not None:
         return Dims.of(np.concatenate(numbers, axis), kind)
     positions = range(len(node.values) - 1) if new else range(1, len(node.values))
-    return concatenate([node[position] for position in positions], node.axis(axis, node.rank(positions[0])))
+    return idioms.concatenate([node[position] for position in positions], node.axis(axis, node.rank(positions[0])))
 
 
 @converts("Split", "SplitV")
@@ -193,12 +180,12 @@ def convert_split(node: TfNode) -> list[Any]:
     if isinstance(value, Dims) and not new:
         return [Dims.of(part, value.dtype) for part in np.split(value.array(), node.attr("num_split"), node.ints(0)[0])]
     data = node[0] if new else node[1]
-    axis = node.axis(node.ints(2 if new else 0, "axis")[0], rank_of(data))
+    axis = node.axis(node.ints(2 if new else 0, "axis")[0], idioms.rank_of(data))
     sizes = node.ints(1, "sizes") if new else int(node.attr("num_split"))
-    (extent,) = known(node, shape_of(data)[axis : axis + 1], "parts")
+    (extent,) = known(node, idioms.shape_of(data)[axis : axis + 1], "parts")
     if isinstance(sizes, list):
         sizes = [extent - sum(one for one in sizes if one >= 0) if one < 0 else one for one in sizes]
-    return list(split_axis(node, data, axis, sizes))
+    return list(elements.split_axis(node, data, axis, sizes))
 
 
 # ------------------------------------------------------------------------------------------------------------- slices
@@ -231,14 +218,14 @@ def convert_strided_slice(node: TfNode) -> Any:
     if isinstance(value, Dims) and known and not masks["ellipsis"] | masks["new_axis"]:
         return _slice_of_dims(value, list(zip(begin, end, strides)), masks)
     element, part = partial(_element, node), partial(_slice, node)
-    return masked_slices(node[0], node.rank(), list(zip(begin, end, strides)), masks, element, part)
+    return elements.masked_slices(node[0], node.rank(), list(zip(begin, end, strides)), masks, element, part)
 
 
 def _bounds(node: TfNode, index: int, count: int) -> list[Any]:
     """The beginnings or ends of slices: numbers, or of a vector that is known at run time only its elements."""
     given = node.values[index]
     if dims_of(given) is None:
-        return [index_axis(node[index], 0, position) for position in range(count)]
+        return [idioms.index_axis(node[index], 0, position) for position in range(count)]
     return list(node.dims(index, "slices"))
 
 
@@ -255,20 +242,20 @@ def _slice_of_dims(value: Dims, parts: Sequence[tuple[int, int, int]], masks: di
 
 
 def _element(node: TfNode, data: Expr, axis: int, position: Any) -> Expr:
-    extent = shape_of(data)[axis]
+    extent = idioms.shape_of(data)[axis]
     if isinstance(position, Expr):
-        return op.take(data, from_front(position, extent), axis=axis)
+        return op.take(data, elements.from_front(position, extent), axis=axis)
     if isinstance(extent, int) and isinstance(position, int):
         if not -extent <= position < extent:
             node.bad(f"element {position} of an axis of {extent}")
-        return index_axis(data, axis, position % extent)
+        return idioms.index_axis(data, axis, position % extent)
     if isinstance(position, int) and position < 0:
-        return index_axis(op.reverse(data, axis=axis), axis, -position - 1)
-    return index_axis(data, axis, position)
+        return idioms.index_axis(op.reverse(data, axis=axis), axis, -position - 1)
+    return idioms.index_axis(data, axis, position)
 
 
 def _slice(node: TfNode, data: Expr, axis: int, begin: Any, end: Any, stride: Any) -> Expr:
-    extent = shape_of(data)[axis]
+    extent = idioms.shape_of(data)[axis]
     if begin is None and end is None and stride == 1:
         return data
     if isinstance(begin, Expr) or isinstance(end, Expr):
@@ -291,34 +278,32 @@ def _slice(node: TfNode, data: Expr, axis: int, begin: Any, end: Any, stride: An
 def convert_pad(node: TfNode) -> Expr:
     mode = node.attr("mode", "") if node.operator == "MirrorPad" else "constant"
     fill = node.static(2, "fill").item() if node.operator == "PadV2" else 0
-    return padded(node, node[0], node.static(1, "padding").reshape(-1, 2).tolist(), mode.lower(), fill)
+    return elements.padded(node, node[0], node.static(1, "padding").reshape(-1, 2).tolist(), mode.lower(), fill)
 
 
 @converts("ReverseV2", "Reverse")
 def convert_reverse(node: TfNode) -> Expr:
-    value = node[0]
     if node.operator == "Reverse":
-        axes = [axis for axis, one in enumerate(node.static(1, "axes").reshape(-1)) if one]
-    else:
-        axes = [node.axis(axis) for axis in node.ints(1)]
-    for axis in axes:
-        value = op.reverse(value, axis=axis)
-    return value
+        return elements.reversed_axes(node[0], np.flatnonzero(node.static(1, "axes")).tolist())
+    return elements.reversed_axes(node[0], map(node.axis, node.ints(1)))
 
 
 @converts("Roll")
 def convert_roll(node: TfNode) -> Expr:
     value = node[0]
     for by, axis in zip(node.ints(1, "shift"), node.ints(2)):
-        value = rolled(value, by, node.axis(axis))
+        value = elements.rolled(value, by, node.axis(axis))
     return value
 
 
 # ------------------------------------------------------------------------------------------------------------ diagonals
 converts.functions({
-    "MatrixBandPart": lambda node: band(node[0], node.ints(1, "band")[0], node.ints(2, "band")[0]),
+    "MatrixBandPart": lambda node: elements.band(node[0], node.ints(1, "band")[0], node.ints(2, "band")[0]),
+    "SpaceToDepth DepthToSpace": lambda node: blocks_as_channels(
+        node[0], node.attr("block_size"), node.operator == "DepthToSpace", node.last
+    ),
     "InvertPermutation": lambda node: op.invert_permutation(node[0]),
-    "BroadcastTo": lambda node: broadcast_to(node[0], node.dims(1)),
+    "BroadcastTo": lambda node: idioms.broadcast_to(node[0], node.dims(1)),
     "ReverseSequence": lambda node: op.reverse_sequence(
         node[0], node[1], seq_axis=node.attr("seq_dim"), batch_axis=node.attr("batch_dim", 0)
     ),
@@ -359,21 +344,10 @@ def convert_set_diag(node: TfNode) -> Expr:
 
 
 # --------------------------------------------------------------------------------------------------------------- blocks
-@converts("SpaceToDepth", "DepthToSpace")
-def convert_blocks(node: TfNode) -> Expr:
-    block = node.attr("block_size")
-    data = channels_first(node[0]) if node.last else node[0]
-    if node.operator == "SpaceToDepth":
-        made = op.nn.space_to_depth(data, block_size=block)
-    else:
-        made = op.nn.depth_to_space(data, block_size=block, mode="DCR")
-    return channels_last(made) if node.last else made
-
-
 converts.functions({
     **dict.fromkeys(
         ("Transpose", "ConjugateTranspose"),
-        lambda node: transpose(node[0], [node.axis(axis) for axis in node.ints(1)]),
+        lambda node: idioms.transpose(node[0], [node.axis(axis) for axis in node.ints(1)]),
     ),
     "BroadcastArgs": lambda node: Dims(broadcast_shape(node.dims(0), node.dims(1)), node.type("T", "int32")),
 })  # fmt: skip

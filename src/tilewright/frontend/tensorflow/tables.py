@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import cast, constant, dtype_of, full, shape_of
+from tilewright.frontend.builders.elements import looked_up
+from tilewright.frontend.idioms import cast, dtype_of, full, one_hot, shape_of
 from tilewright.frontend.messages import Record
 from tilewright.frontend.tensorflow.frames import node_of
 from tilewright.frontend.tensorflow.node import TfNode, converts
@@ -61,20 +62,15 @@ def convert_table(node: TfNode) -> Handle:
 
 @converts("LookupTableFindV2", "LookupTableFind")
 def convert_find(node: TfNode) -> Expr:
-    """The value of each key, found in a sorted copy of the keys; the default (input 2) of what is none."""
+    """The value of each key, the default (input 2) of what is none."""
     handle = node.values[0]
     table = node.importer.table(handle.name) if isinstance(handle, Handle) else None
     if table is None:
         node.unsupported("a table that is filled while the model runs")
-    order = np.argsort(table[0], kind="stable")
-    keys, values = table[0][order], table[1][order]
     wanted, default = cast(node[1], "int64"), node[2]
-    if not len(keys):
+    if not len(table[0]):
         return full(0, shape_of(wanted), dtype_of(default)) + default
-    last = constant(len(keys) - 1, "int64")
-    positions = op.minimum(op.searchsorted(Constant(keys.astype(np.int64)), wanted, dtype="int64"), last)
-    known = op.equal(op.take(Constant(keys.astype(np.int64)), positions, axis=0), wanted)
-    return op.where(known, op.take(constant(values, dtype_of(default)), positions, axis=0), default)
+    return looked_up(wanted, *table, default)
 
 
 @converts("DenseBincount")
@@ -86,9 +82,7 @@ def convert_bincount(node: TfNode) -> Expr:
     weights = node.shape(2)
     if not (len(weights) == 1 and weights[0] == 0):
         node.unsupported("weighted counts")
-    hot = op.one_hot(
-        cast(node[0], "int32"), constant(1.0, "float32"), constant(0.0, "float32"), depth=size, axis=-1, dtype="float32"
-    )
+    hot = one_hot(cast(node[0], "int32"), size)
     axis = node.rank() - 1
     counted = op.max(hot, axis=(axis,)) if node.attr("binary_output", False) else op.sum(hot, axis=(axis,))
     return cast(counted, node.dtype(2))

@@ -19,7 +19,7 @@ from tilewright.frontend.messages import Record
 from tilewright.frontend.source import Source
 from tilewright.frontend.tensorflow.schema import SCHEMA, STRING, described, type_name
 from tilewright.frontend.tensorflow.tensors import from_bytes, shape_of_proto
-from tilewright.frontend.wire import read_message
+from tilewright.frontend.wire import read_message, varint
 from tilewright.support.dtype import DType
 
 _MAGIC = 0xDB4775248B80FB57
@@ -124,9 +124,9 @@ def _block(data: memoryview, handle: tuple[int, int]) -> Iterator[tuple[bytes, m
         raise ValueError("more restarts than the block has room for")
     at, key = 0, b""
     while at < end:
-        shared, at = _varint(block, at)
-        fresh, at = _varint(block, at)
-        length, at = _varint(block, at)
+        shared, at = varint(block, at)
+        fresh, at = varint(block, at)
+        length, at = varint(block, at)
         if shared > len(key) or at + fresh + length > end:
             raise ValueError("an entry that reaches beyond its block")
         key = key[:shared] + bytes(block[at : at + fresh])
@@ -135,18 +135,6 @@ def _block(data: memoryview, handle: tuple[int, int]) -> Iterator[tuple[bytes, m
 
 
 def _handle(data: memoryview, at: int) -> tuple[tuple[int, int], int]:
-    offset, at = _varint(data, at)
-    size, at = _varint(data, at)
+    offset, at = varint(data, at)
+    size, at = varint(data, at)
     return (offset, size), at
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise ValueError("an unfinished number")

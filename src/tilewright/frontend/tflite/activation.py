@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders import functions
 from tilewright.frontend.idioms import broadcast_to
-from tilewright.frontend.tflite.fixed_point import (
-    by_table,
-    centred,
-    centred_table,
-    divide_by_power_array,
-    finish,
-    multiply_array,
-    quantize_multiplier,
-    real_table,
-    rescaling,
-    round_array,
-)
-from tilewright.frontend.tflite.fixed_point import multiply as multiply_fixed
+from tilewright.frontend.tflite import fixed_point
 from tilewright.frontend.tflite.node import Node, converts
 from tilewright.frontend.tflite.schema import ACTIVATIONS
 from tilewright.relay import op
@@ -67,12 +57,14 @@ def convert_relu(node: Node) -> Expr:
     if not node.is_quantized():
         return clamp(node[0], low, high)
     given, wanted = node.input_quantization(), node.output_quantization()
-    factor = rescaling(given, wanted)
+    factor = fixed_point.rescaling(given, wanted)
     least, most = (
-        1 << 20 if math.isinf(end) else wanted.zero + int(round_array(np.float32(end) / wanted.scale[0]))
+        1 << 20 if math.isinf(end) else wanted.zero + int(fixed_point.round_array(np.float32(end) / wanted.scale[0]))
         for end in (low, high)
     )
-    return by_table(node, lambda codes: np.clip(wanted.zero + multiply_array(codes - given.zero, *factor), least, most))
+    return fixed_point.by_table(
+        node, lambda codes: np.clip(wanted.zero + fixed_point.multiply_array(codes - given.zero, *factor), least, most)
+    )
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -84,24 +76,6 @@ def _gelu(approximate: bool) -> Callable[[np.ndarray], np.ndarray]:
         return lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     erf = np.vectorize(math.erf)
     return lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2)))
-
-
-@converts("LOGISTIC")
-def convert_logistic(node: Node) -> Expr:
-    if not node.is_quantized():
-        return op.sigmoid(node[0])
-    return _of_16_bits(node, _sigmoid_16) if node.dtype() == "int16" else real_table(node, _sigmoid)
-
-
-@converts("TANH")
-def convert_tanh(node: Node) -> Expr:
-    if not node.is_quantized():
-        return op.tanh(node[0])
-    return _of_16_bits(node, _tanh_16) if node.dtype() == "int16" else real_table(node, np.tanh)
-
-
-def _of_16_bits(node: Node, function: Callable[[Node, np.ndarray], np.ndarray]) -> Expr:
-    return by_table(node, lambda codes: function(node, codes))
 
 
 #: Which entries of the kernels' table are above the whole part, as bits, and which by two: no rule of rounding says it.
@@ -157,49 +131,35 @@ def _tanh_16(node: Node, codes: np.ndarray) -> np.ndarray:
 @converts("GELU")
 def convert_gelu(node: Node) -> Expr:
     approximate = bool(node.option("approximate", False))
-    if node.is_quantized():
-        return real_table(node, _gelu(approximate))
-    x = node[0]
-    if approximate:
-        inner = op.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * (x * x))))
-    else:
-        inner = op.erf(x * math.sqrt(0.5))
-    return 0.5 * x * (1 + inner)
-
-
-@converts("ELU")
-def convert_elu(node: Node) -> Expr:
-    if node.is_quantized():
-        return real_table(node, lambda x: np.where(x < 0, np.expm1(x), x))
-    x = node[0]
-    return op.where(x < 0, op.expm1(x), x)
+    return (
+        fixed_point.real_table(node, _gelu(approximate))
+        if node.is_quantized()
+        else functions.gelu(node[0], approximate)
+    )
 
 
 @converts("LEAKY_RELU")
 def convert_leaky_relu(node: Node) -> Expr:
     alpha = float(node.option("alpha"))
     if not node.is_quantized():
-        x = node[0]
-        return op.where(x > 0, x, x * alpha)
+        return functions.leaky_relu(node[0], alpha)
     given, wanted = node.input_quantization(), node.output_quantization()
-    same = rescaling(given, wanted)
+    same = fixed_point.rescaling(given, wanted)
     scaled = float(np.float32(given.step) * np.float32(alpha) / np.float32(wanted.step))
-    below = quantize_multiplier(abs(scaled))
+    below = fixed_point.quantize_multiplier(abs(scaled))
 
     def entry(x: np.ndarray) -> np.ndarray:
-        slope = multiply_array(x, below[0] if scaled >= 0 else -below[0], below[1])
-        return np.where(x >= 0, multiply_array(x, *same), slope)
+        slope = fixed_point.multiply_array(x, below[0] if scaled >= 0 else -below[0], below[1])
+        return np.where(x >= 0, fixed_point.multiply_array(x, *same), slope)
 
-    return centred_table(node, entry)
+    return fixed_point.centred_table(node, entry)
 
 
 @converts("HARD_SWISH")
 def convert_hard_swish(node: Node) -> Expr:
     if node.is_quantized():
-        return by_table(node, lambda codes: _hard_swish(node, codes))
-    x = node[0]
-    gate = op.clip(x + 3, 0, 6)
-    return x * gate / 6
+        return fixed_point.by_table(node, partial(_hard_swish, node))
+    return functions.hard_silu(node[0])
 
 
 def _hard_swish(node: Node, codes: np.ndarray) -> np.ndarray:
@@ -209,33 +169,25 @@ def _hard_swish(node: Node, codes: np.ndarray) -> np.ndarray:
     to_output, output_shift = _q15(float(hires) / float(wanted.scale[0]))
     to_gate, gate_shift = _q15(float(hires) / (3.0 / 32768.0))
     fine = (codes - given.zero) << 7
-    scaled = _doubling_high(fine, to_output)
+    scaled = fixed_point.high_half(fine, to_output)
     gate = fine
     if gate_shift > 0:
         gate = np.clip(gate << (gate_shift - 1), -32768, 32767)
-    gate = _doubling_high(gate, to_gate)
+    gate = fixed_point.high_half(gate, to_gate)
     if gate_shift > 0:
         gate = np.clip(gate << 1, -32768, 32767)
     if gate_shift < 0:
-        gate = divide_by_power_array(gate, -gate_shift)
+        gate = fixed_point.divide_by_power_array(gate, -gate_shift)
     gate = (gate + (1 << 15)) >> 1
     doubled = gate * scaled
     product = np.clip(np.where(doubled >= 0, doubled >> 15, -(-doubled >> 15)), -32768, 32767)
-    return divide_by_power_array(product, -output_shift) + wanted.zero
+    return fixed_point.divide_by_power_array(product, -output_shift) + wanted.zero
 
 
 def _q15(real: float) -> tuple[int, int]:
     """`quantize_multiplier` with a multiplier of 16 bits."""
-    fixed, shift = quantize_multiplier(real)
+    fixed, shift = fixed_point.quantize_multiplier(real)
     return min((fixed + (1 << 15)) >> 16, 32767), shift
-
-
-def _doubling_high(a: np.ndarray, b: int) -> np.ndarray:
-    """The high half of the doubled product of two numbers of 16 bits, rounded to the nearest."""
-    product = a * b
-    nudge = np.where(product >= 0, 1 << 14, 1 - (1 << 14))
-    total = product + nudge
-    return np.where(total >= 0, total >> 15, -((-total) >> 15))
 
 
 @converts("PRELU")
@@ -243,14 +195,14 @@ def convert_prelu(node: Node) -> Expr:
     if not node.is_quantized():
         return op.where(node[0] >= 0, node[0], node[0] * node[1])
     given, slope, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
-    same = rescaling(given, wanted)
+    same = fixed_point.rescaling(given, wanted)
     product = float(np.float32(given.step) * np.float32(slope.step)) / wanted.step
-    below = quantize_multiplier(product)
-    x, a = centred(node, 0), centred(node, 1)
-    rising = multiply_fixed(x, *same)
-    falling = multiply_fixed(x * (broadcast_to(a, node.shape()) if node.shape(1) != node.shape() else a), *below)
+    below = fixed_point.quantize_multiplier(product)
+    x, a = fixed_point.centred(node, 0), fixed_point.centred(node, 1)
+    rising = fixed_point.multiply(x, *same)
+    falling = fixed_point.multiply(x * (broadcast_to(a, node.shape()) if node.shape(1) != node.shape() else a), *below)
     value = op.where(x >= 0, rising, falling)
-    return finish(node, value, "NONE")
+    return fixed_point.finish(node, value, "NONE")
 
 
 def unary(function: Callable[[Expr], Expr], table: Callable[[np.ndarray], Any] | None = None) -> Callable[[Node], Expr]:
@@ -261,6 +213,26 @@ def unary(function: Callable[[Expr], Expr], table: Callable[[np.ndarray], Any] |
             return function(node[0])
         if table is None:
             node.unsupported("quantized tensors")
-        return real_table(node, table)
+        return fixed_point.real_table(node, table)
 
     return convert
+
+
+def _by_kernels(
+    function: Callable[[Expr], Expr], of_16_bits: Callable[[Node, np.ndarray], np.ndarray],
+    table: Callable[[np.ndarray], np.ndarray],
+) -> Callable[[Node], Expr]:  # fmt: skip
+    """As `unary`, with a kernel of its own for 16 bits."""
+
+    def convert(node: Node) -> Expr:
+        if node.is_quantized() and node.dtype() == "int16":
+            return fixed_point.by_table(node, partial(of_16_bits, node))
+        return fixed_point.real_table(node, table) if node.is_quantized() else function(node[0])
+
+    return convert
+
+
+converts.functions({
+    "LOGISTIC": _by_kernels(op.sigmoid, _sigmoid_16, _sigmoid), "TANH": _by_kernels(op.tanh, _tanh_16, np.tanh),
+    "ELU": unary(functions.elu, lambda x: np.where(x < 0, np.expm1(x), x)),
+})  # fmt: skip

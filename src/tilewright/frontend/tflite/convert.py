@@ -23,13 +23,26 @@ import_families(
 )
 
 
-def convert_model(
-    source: str | os.PathLike[str] | bytes,
-    input_shapes: Mapping[str, Sequence[Any]] | None,
+def from_tflite(
+    model: str | os.PathLike[str] | bytes,
+    input_shapes: Mapping[str, Sequence[Any]] | None = None,
     signature: str | None = None,
 ) -> tuple[IRModule, list[InputSpec]]:
-    """See `tilewright.frontend.tflite.from_tflite`."""
-    module, specs, _ = convert_with_tensors(source, input_shapes, signature)
+    """A Relay module for a TFLite model (path or bytes), and the specs of its inputs in order.
+
+    Inputs have the shapes that the file states; `input_shapes` sets others by name, where the file leaves them open,
+    or names for extents that stay open. With `signature`, the entry of that name is read, whose inputs and outputs have
+    the names that it has for them; without one, the first subgraph, by the names of its tensors. The attribute
+    `output_names` of `main` holds the names of its results.
+
+    Variables are values between runs: each is an input of `main` behind the model's own, under its name, and an output
+    behind the model's own, under its name with `:next`. `initial_states` says what the first run is given.
+
+    Integers come out as from TensorFlow Lite's reference kernels (`OpResolverType.BUILTIN_REF`), bit for bit.
+    Raises `ModelError` for a bad file, `ShapeError` for a wrong shape, `UnsupportedError` naming every operator that
+    cannot be converted.
+    """
+    module, specs, _ = convert_with_tensors(model, input_shapes, signature)
     return module, specs
 
 
@@ -38,7 +51,7 @@ def convert_with_tensors(
     input_shapes: Mapping[str, Sequence[Any]] | None,
     signature: str | None = None,
 ) -> tuple[IRModule, list[InputSpec], dict[str, Expr]]:
-    """As `convert_model`, and what each tensor of the main subgraph became, by name."""
+    """As `from_tflite`, and what each tensor of the main subgraph became, by name."""
     model = load_model(source)
     entry = model.entry(signature)
     main = model.subgraphs[entry.subgraph]
@@ -65,7 +78,7 @@ def convert_with_tensors(
 
 
 def initial_states(source: str | os.PathLike[str] | bytes, signature: str | None = None) -> dict[str, Any]:
-    """See `tilewright.frontend.tflite.initial_states`."""
+    """The values of a model's variables before the first run, by the names of the inputs that they are."""
     model = load_model(source)
     position = model.entry(signature).subgraph
     main = model.subgraphs[position]

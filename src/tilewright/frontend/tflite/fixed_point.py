@@ -228,7 +228,7 @@ def _interpolated(codes: np.ndarray, samples: np.ndarray) -> np.ndarray:
 # Sigmoid and tanh of 16-bit fixed-point numbers as gemmlowp computes them, on arrays, from which tables are made.
 _LEAST, _MOST = -(1 << 15), (1 << 15) - 1
 #: e^-(2^exponent) in Q0.31.
-_POWERS = (
+POWERS = (
     (-2, 1672461947), (-1, 1302514674), (0, 790015084), (1, 290630308), (2, 39332535), (3, 720401), (4, 242),
 )  # fmt: skip
 
@@ -238,8 +238,8 @@ def _short(q31: int) -> int:
     return (q31 + (1 << 15)) >> 16
 
 
-def _high(a: np.ndarray, b: np.ndarray | int) -> np.ndarray:
-    """The doubled product's high half, to the nearest, halves away from zero."""
+def high_half(a: np.ndarray, b: np.ndarray | int) -> np.ndarray:
+    """The high half of the doubled product of numbers of 16 bits, to the nearest, halves away from zero."""
     product = np.asarray(a, np.int64) * b
     nudge = np.where(product >= 0, 1 << 14, 1 - (1 << 14))
     whole = np.abs(product + nudge) >> 15
@@ -258,14 +258,14 @@ def _exp_of_negative(raw: np.ndarray, integer_bits: int) -> np.ndarray:
     inside = (raw & (quarter - 1)) - quarter
     rest = inside - raw
     x = _widened(inside, integer_bits) + (1 << 12)
-    x2 = _high(x, x)
-    x3, x4 = _high(x2, x), _high(x2, x2)
-    tail = _high(divide_by_power_array(x4, 2) + x3, _short(715827883)) + x2
+    x2 = high_half(x, x)
+    x3, x4 = high_half(x2, x), high_half(x2, x2)
+    tail = high_half(divide_by_power_array(x4, 2) + x3, _short(715827883)) + x2
     first = _short(1895147668)
-    result = np.clip(first + _high(x + divide_by_power_array(tail, 1), first), _LEAST, _MOST)
-    for exponent, power in _POWERS:
+    result = np.clip(first + high_half(x + divide_by_power_array(tail, 1), first), _LEAST, _MOST)
+    for exponent, power in POWERS:
         if integer_bits > exponent:
-            result = np.where(rest & (1 << (fraction + exponent)), _high(result, _short(power)), result)
+            result = np.where(rest & (1 << (fraction + exponent)), high_half(result, _short(power)), result)
     if integer_bits > 5:
         result = np.where(raw < -(1 << (fraction + 5)), 0, result)
     return np.where(raw == 0, _MOST, result)
@@ -274,9 +274,9 @@ def _exp_of_negative(raw: np.ndarray, integer_bits: int) -> np.ndarray:
 def _newton(a: np.ndarray) -> np.ndarray:
     """2 / (1 + a) in Q2.13 for a in Q0.15 of 0 to 1."""
     half = (a + _MOST + 1) >> 1
-    x = _short(1515870810) + _high(half, _short(-1010580540))
+    x = _short(1515870810) + high_half(half, _short(-1010580540))
     for _ in range(3):
-        x = x + _widened(_high(x, (1 << 13) - _high(half, x)), 2)
+        x = x + _widened(high_half(x, (1 << 13) - high_half(half, x)), 2)
     return x
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.errors import ModelError
-from tilewright.frontend.tflite.schema import TABLES, UNIONS
+from tilewright.frontend.tflite.schema import ENUMS, TABLES
 
 _FORMATS = {
     "bool": "<?", "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q", "u64": "<Q",
@@ -44,17 +44,14 @@ class Record:
 
 
 @cache
-def _schema() -> dict[str, dict[str, _Field]]:
-    """The fields of each table by name."""
-    found: dict[str, dict[str, _Field]] = {}
-    for line in TABLES.strip().replace("\n  ", " ").splitlines():
-        table, *fields = line.split()
-        entries = found[table] = {}
-        for slot, field in enumerate(fields):
-            if field != "-":
-                name, kind = field.split(":")
-                kind, _, default = kind.partition("=")
-                entries[name] = _Field(slot, kind, _default(kind, default))
+def _fields(table: str) -> dict[str, _Field]:
+    """The fields of a table by name."""
+    found: dict[str, _Field] = {}
+    for slot, field in enumerate(TABLES.get(table, ())):
+        if field != "-":
+            name, kind = field.split(":")
+            kind, _, default = kind.partition("=")
+            found[name] = _Field(slot, kind, _default(kind, default))
     return found
 
 
@@ -64,14 +61,9 @@ def _default(kind: str, spelled: str) -> Any:
     return "" if kind == "string" else None
 
 
-@cache
-def _members(union: str) -> tuple[str, ...]:
-    return tuple(UNIONS[union].split())
-
-
 def empty_record(kind: str) -> Record:
     """A table of `kind` all of whose fields have their defaults."""
-    return Record(kind, {name: field.default for name, field in _schema().get(kind, {}).items()})
+    return Record(kind, {name: field.default for name, field in _fields(kind).items()})
 
 
 class Reader:
@@ -108,7 +100,7 @@ class Reader:
         if size < 4 or size % 2 or vtable + size > len(self.data):
             raise self._damaged(f"the table of fields at byte {vtable} has {size} bytes")
         values: dict[str, Any] = {}
-        for name, field in _schema().get(kind, {}).items():
+        for name, field in _fields(kind).items():
             slot = 4 + 2 * field.slot
             offset = self._number("u16", vtable + slot) if slot < size else 0
             values[name] = self._field(field, at + offset, values, name) if offset else field.default
@@ -122,7 +114,7 @@ class Reader:
         if kind.startswith("["):
             return self._vector(self._follow(at), kind[1:-1])
         if kind.startswith("union/"):
-            members, code = _members(kind.removeprefix("union/")), values[f"{name}_type"]
+            members, code = ENUMS[kind.removeprefix("union/")], values[f"{name}_type"]
             if not 0 < code < len(members):
                 return None
             return self._table(self._follow(at), members[code])

@@ -10,15 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.errors import ModelError, UnsupportedError
+from tilewright.errors import ModelError
 from tilewright.frontend.converters import Converter
-from tilewright.frontend.finish import Finisher, fold_call
-from tilewright.frontend.graph_walk import UNAVAILABLE, Unavailable, attempt
-from tilewright.frontend.signature import apply
+from tilewright.frontend.graph_node import NodeInputs
+from tilewright.frontend.graph_walk import UNAVAILABLE, GraphWalk, Value
 from tilewright.frontend.tflite.model import Model, Operator, Subgraph, Tensor
 from tilewright.frontend.tflite.node import Importer, Node, World, converts, state_name
 from tilewright.frontend.tflite.spectrum import of_complex
-from tilewright.frontend.unsupported import Unsupported
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import type_of
@@ -28,14 +26,13 @@ from tilewright.support.dtype import DType
 _MOST_OPERATORS = 1 << 18
 
 
-class GraphImporter(Importer):
-    """Converts the subgraphs of one model; `missing` gathers what cannot be converted."""
+class GraphImporter(Importer, GraphWalk):
+    """Converts the subgraphs of one model; `values` are those of the subgraph at hand by the numbers of its tensors."""
 
     def __init__(self, model: Model) -> None:
-        super().__init__()
+        Importer.__init__(self)
+        GraphWalk.__init__(self, model.label, converts)
         self.model = model
-        self.missing = Unsupported()
-        self._finisher = Finisher(fold_call)
         self._active: list[int] = []
         self._converted = 0
         #: The expressions of the tensors that operators of the main subgraph compute, by name.
@@ -59,32 +56,29 @@ class GraphImporter(Importer):
         if len(arguments) != len(graph.inputs):
             raise ModelError(f"{scope} passes {len(arguments)} values to a subgraph of {len(graph.inputs)} inputs")
         self._active.append(index)
+        around, self.values = self.values, dict(zip(graph.inputs, arguments))
         try:
-            env: dict[int, Expr | Unavailable] = dict(zip(graph.inputs, arguments))
             for number, operator in enumerate(graph.operators):
-                self._operator(operator, number, graph, env, world, scope)
-            values = [self._value(graph, position, env, f"an output of {graph.name!r}") for position in graph.outputs]
+                self._operator(operator, number, graph, world, scope)
+            found = [self._value(graph, position, f"an output of {graph.name!r}") for position in graph.outputs]
         finally:
             self._active.pop()
-        found = [value for value in values if isinstance(value, Expr)]
-        return found if len(found) == len(values) else None
+            self.values = around
+        return None if any(value is UNAVAILABLE for value in found) else found
 
-    def _value(self, graph: Subgraph, index: int, env: dict[int, Expr | Unavailable], where: str) -> Expr | Unavailable:
+    def _value(self, graph: Subgraph, index: int, where: str) -> Value:
         """The value of a tensor: computed, constant, or a variable tensor's zeros."""
-        if index in env:
-            return env[index]
+        if index in self.values:
+            return self.values[index]
         tensor = graph.tensors[index]
         if tensor.data is not None:
-            env[index] = value = Constant(tensor.data if tensor.data.flags.aligned else tensor.data.copy())
+            self.values[index] = value = Constant(tensor.data if tensor.data.flags.aligned else tensor.data.copy())
             return value
         if 0 in tensor.shape and tensor.dtype:
             return Constant(np.zeros(tensor.shape, DType(tensor.dtype).numpy))
         raise ModelError(f"{where} reads the tensor {tensor.name!r}, which no earlier operator, input or constant has")
 
-    def _operator(
-        self, operator: Operator, number: int, graph: Subgraph, env: dict[int, Expr | Unavailable], world: World,
-        scope: str,
-    ) -> None:  # fmt: skip
+    def _operator(self, operator: Operator, number: int, graph: Subgraph, world: World, scope: str) -> None:
         self._converted += 1
         if self._converted > _MOST_OPERATORS:
             raise ModelError(
@@ -93,55 +87,40 @@ class GraphImporter(Importer):
         outputs = [position for position in operator.outputs if position >= 0]
         span = scope + ((graph.tensors[outputs[0]].name if outputs else "") or f"{operator.name}_{number}")
         label = f"operator {number} {operator.name} ({span!r})"
-        converter = converts.find(operator.name, custom=operator.custom)
-        if converter is None:
-            env.update(dict.fromkeys(outputs, UNAVAILABLE))
-            kind = "custom operator" if operator.custom else "operator"
-            self.missing.add(operator.name, label, f"no converter for the {kind} {operator.name}")
-            return
-        inputs = [
-            None if position < 0 else self._input(graph, position, env, world, label) for position in operator.inputs
-        ]
-        env.update(dict.fromkeys(outputs, UNAVAILABLE))
-        if any(isinstance(value, Unavailable) for value in inputs):
-            return
+        inputs = [None if position < 0 else self._input(graph, position, world, label) for position in operator.inputs]
         complex_inputs = [
             number
             for number, position in enumerate(operator.inputs)
             if position >= 0 and graph.tensors[position].element_type.startswith("COMPLEX")
         ]
-        converter = of_complex(operator.name, converter, complex_inputs)
-        if converter is None:
-            self.missing.add(
-                operator.name, label, "complex numbers are taken by REAL, IMAG, COMPLEX_ABS and what moves elements"
-            )
-            return
-        node = Node(operator, label, span, graph, inputs, self, world)  # type: ignore[arg-type]
-        try:
-            env.update(attempt(node, lambda: self._converted_by(converter, node)))
-        except UnsupportedError as error:
-            self.missing.add(operator.name, label, str(error).removeprefix(f"{label}: "))
+        converter = converts.find(operator.name, custom=operator.custom)
+        if converter is not None and complex_inputs:
+            converter = of_complex(operator.name, converter, complex_inputs)
+        kind = "custom operator" if operator.custom else "operator"
+        found = self.convert(
+            Node(operator, label, span, graph, inputs, self, world), operator.name, span, converter, kind
+        )
+        self.values.update(dict.fromkeys(outputs, UNAVAILABLE))
+        given = zip(operator.outputs, found or [])
+        self.values.update((position, value) for position, value in given if position >= 0)
 
-    def _converted_by(self, converter: Converter, node: Node) -> dict[int, Expr]:
-        """The values of an operator's outputs, by the numbers of their tensors."""
-        result = apply(converter, node)
-        values = [result] if isinstance(result, Expr) else list(result)
-        done: dict[Expr, Expr] = {}
-        found = zip(node.operator.outputs, [self._finisher.finish(value, node.span, done) for value in values])
-        given = {position: value for position, value in found if position >= 0}
-        for position, value in given.items():
+    def converted(self, converter: Converter, node: NodeInputs, span: str) -> list[Value]:
+        """As `GraphWalk`; results are of the types that the file declares."""
+        assert isinstance(node, Node)
+        found = super().converted(converter, node, span)
+        for position, value in zip(node.operator.outputs, found):
+            if position < 0:
+                continue
             _check_declared(node.label, node.graph.tensors[position], value)
             if node.graph is self.model.subgraphs[0]:
                 self.tensors[node.graph.tensors[position].name] = value
-        return given
+        return found
 
-    def _input(
-        self, graph: Subgraph, position: int, env: dict[int, Expr | Unavailable], world: World, label: str
-    ) -> Expr | Unavailable:
+    def _input(self, graph: Subgraph, position: int, world: World, label: str) -> Value:
         tensor = graph.tensors[position]
-        if position not in env and tensor.is_variable and tensor.data is None:
+        if position not in self.values and tensor.is_variable and tensor.data is None:
             return self._state(graph, position, world, label)
-        return self._value(graph, position, env, label)
+        return self._value(graph, position, label)
 
     def _state(self, graph: Subgraph, position: int, world: World, label: str) -> Expr:
         """A tensor that an operator changes in place, such as the states of SVDF: a variable of its own name."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from tilewright.frontend.tflite.fixed_point import (
     rescaling,
 )
 from tilewright.frontend.tflite.node import Node, converts
-from tilewright.frontend.tflite.normalization import high_product, inverse_sqrt
+from tilewright.frontend.tflite.normalization import high_product, high_word, inverse_sqrt
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType
@@ -285,16 +284,12 @@ def _divisors(b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     b = np.maximum(b, 1)
     bits = _bits(b) - 1
     half = ((b << (31 - bits)) >> 1).astype(np.int64)
-    root = 1515870810 + _high(half, -1010580540)
+    root = 1515870810 + high_word(half, -1010580540)
     for _ in range(3):
-        root = root + (_high(root, (1 << 29) - _high(half, root)) << 2)
+        root = root + (high_word(root, (1 << 29) - high_word(half, root)) << 2)
     return np.clip(root << 1, -(1 << 31), _MOST), bits
 
 
 def _bits(values: np.ndarray) -> np.ndarray:
     """The number of bits that whole numbers below 2^53 take."""
     return np.frexp(values.astype(np.float64))[1].astype(np.int64)
-
-
-def _high(a: np.ndarray, b: Any) -> np.ndarray:
-    return (a * b + (1 << 30)) >> 31

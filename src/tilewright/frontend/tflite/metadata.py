@@ -9,11 +9,11 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-from pathlib import Path
 from typing import Any
 
 from tilewright.errors import ModelError
 from tilewright.frontend.interface import Metadata, Normalization
+from tilewright.frontend.source import Source
 from tilewright.frontend.tflite.flatbuffer import Reader
 from tilewright.frontend.tflite.model import load_model
 
@@ -27,8 +27,8 @@ _LABELS = (2, 3)
 def read_metadata(model: str | os.PathLike[str] | bytes) -> Metadata:
     """The metadata of a file; empty where it has none. Raises `ModelError` where it is damaged."""
     main = load_model(model).subgraphs[0]
-    data = memoryview(model) if isinstance(model, bytes | bytearray) else memoryview(Path(model).read_bytes())
-    label = "the model given as bytes" if isinstance(model, bytes | bytearray) else str(model)
+    source = Source.of(model)
+    data, label = source.contents, source.label
     root = Reader(data, label).root("Model")
     positions = [one.buffer for one in root.metadata or [] if one.name == _NAME]
     if not positions or positions[0] >= len(root.buffers) or root.buffers[positions[0]].data is None:

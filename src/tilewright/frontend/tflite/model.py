@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +13,7 @@ import numpy as np
 
 from tilewright.errors import InputError, ModelError, ShapeError, UnsupportedError
 from tilewright.frontend.inputs import Declared, Dim, InputSpec, resolve_inputs
+from tilewright.frontend.source import Source
 from tilewright.frontend.tflite.flatbuffer import Reader, Record, empty_record
 from tilewright.frontend.tflite.schema import ELEMENT_TYPES, OPERATORS
 from tilewright.frontend.tflite.sparse import densified
@@ -151,23 +150,11 @@ def load_model(model: str | os.PathLike[str] | bytes) -> Model:
 
     Raises `ModelError` for a missing, foreign, truncated or damaged file.
     """
-    if isinstance(model, bytes | bytearray | memoryview):
-        data, label = memoryview(model), "the model given as bytes"
-    else:
-        data, label = _map(Path(model)), str(Path(model))
+    source = Source.of(model)
+    data = source.contents
     if not is_tflite(bytes(data[:8])):
-        raise ModelError(f"{label} ({len(data)} bytes) is not a TFLite model: it does not say TFL3 at byte 4")
-    return _Loader(data, label).model()
-
-
-def _map(path: Path) -> memoryview:
-    try:
-        with path.open("rb") as file:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if path.stat().st_size else b"")
-    except FileNotFoundError:
-        raise ModelError(f"no such file: {path}") from None
-    except OSError as error:
-        raise ModelError(f"cannot read {path}: {error.strerror or error}") from error
+        raise ModelError(f"{source.label} ({len(data)} bytes) is not a TFLite model: it does not say TFL3 at byte 4")
+    return _Loader(data, source.label).model()
 
 
 class _Loader:

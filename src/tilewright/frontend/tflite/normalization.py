@@ -7,18 +7,8 @@ import math
 import numpy as np
 
 from tilewright.frontend.idioms import cast, constant, shape_of, slice_axis
+from tilewright.frontend.tflite import fixed_point
 from tilewright.frontend.tflite.activation import activated
-from tilewright.frontend.tflite.fixed_point import (
-    centred,
-    divide_by_power,
-    divide_by_power_array,
-    looked_up,
-    multiply,
-    multiply_array,
-    multiply_each,
-    quantize_multiplier,
-    round_array,
-)
 from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -41,26 +31,24 @@ def exp_of_negative(raw: np.ndarray) -> np.ndarray:
     inside = (raw & mask) - quarter
     remainder = inside - raw
     x = np.clip(inside << 5, -(1 << 31), _MOST) + (1 << 28)
-    x2 = _high(x, x)
-    x4 = _high(x2, x2)
-    tail = divide_by_power_array(x4, 2)
-    tail = divide_by_power_array(_high(tail + _high(x2, x), 715827883) + x2, 1)
-    result = 1895147668 + _high(1895147668, x + tail)
-    steps = (
-        (-2, 1672461947), (-1, 1302514674), (0, 790015084), (1, 290630308), (2, 39332535), (3, 720401), (4, 242),
-    )  # fmt: skip
-    for exponent, multiplier in steps:
-        result = np.where(remainder & (1 << (26 + exponent)), _high(result, multiplier), result)
+    x2 = high_word(x, x)
+    x4 = high_word(x2, x2)
+    tail = fixed_point.divide_by_power_array(x4, 2)
+    tail = fixed_point.divide_by_power_array(high_word(tail + high_word(x2, x), 715827883) + x2, 1)
+    result = 1895147668 + high_word(1895147668, x + tail)
+    for exponent, multiplier in fixed_point.POWERS:
+        result = np.where(remainder & (1 << (26 + exponent)), high_word(result, multiplier), result)
     return np.where(raw == 0, _MOST, result)
 
 
-def _high(a: np.ndarray | int, b: np.ndarray | int) -> np.ndarray:
+def high_word(a: np.ndarray | int, b: np.ndarray | int) -> np.ndarray:
+    """`high_product` of arrays."""
     return (np.asarray(a, np.int64) * b + (1 << 30)) >> 31
 
 
 def scaled_differences(node: Node, beta: float) -> tuple[tuple[int, int], int]:
     """The factor from codes to beta * x in Q5.26, and the largest difference of codes that fits there."""
-    factor = quantize_multiplier(min(beta * node.input_quantization().step * (1 << 26), float(_MOST)))
+    factor = fixed_point.quantize_multiplier(min(beta * node.input_quantization().step * (1 << 26), float(_MOST)))
     return factor, math.floor(((1 << 5) - 1) * 2.0**26 / 2.0 ** factor[1])
 
 
@@ -68,22 +56,22 @@ def _softmax_8(node: Node, beta: float) -> Expr:
     """Tables of exp for each difference to the row's maximum, their sum, and its reciprocal by Newton's method."""
     factor, most = scaled_differences(node, beta)
     differences = np.arange(-255, 1, dtype=np.int64)
-    raw = multiply_array(differences, *factor)
+    raw = fixed_point.multiply_array(differences, *factor)
     kept = differences >= -most
     exps = np.where(kept, exp_of_negative(np.where(kept, raw, 0)), 0)
     x = cast(node[0], "int32")
     position = x - op.max(x, axis=-1, keepdims=True) + 255
-    terms = looked_up(divide_by_power_array(exps, 12), position)
+    terms = fixed_point.looked_up(fixed_point.divide_by_power_array(exps, 12), position)
     total = op.sum(terms, axis=-1, keepdims=True)
     reciprocal, over = _reciprocal(total, 12)
     low, high = (int(limit) for limit in DType(node.output().dtype).limits())
     bits = DType(node.output().dtype).bits
-    wide = looked_up(exps, position, "int64")
+    wide = fixed_point.looked_up(exps, position, "int64")
     product = high_product(reciprocal, wide)
     exponent = over + (31 - bits)
     half = op.right_shift(op.left_shift(1, exponent), 1)
     value = op.right_shift(product + half, exponent) + low
-    skipped = looked_up(kept, position, "bool")
+    skipped = fixed_point.looked_up(kept, position, "bool")
     value = op.where(skipped, value, low)
     return cast(op.clip(value, low, high), node.output().dtype)
 
@@ -126,11 +114,13 @@ def table_of_16_bits(function: object, low: float, high: float, out_low: float, 
     step, half_step = (high - low) / 512, (high - low) / 1024
     factor = 65536.0 / (out_high - out_low)
     at = low + np.arange(512) * step
-    value = round_array(function(at) * factor)
+    value = fixed_point.round_array(function(at) * factor)
     between = function(at + half_step) * factor
     following = function(at + step) * factor
-    bias = round_array((round_array((following + value) / 2) - round_array(between)) / 2)
-    last = round_array(function(np.float64(high)) * factor)
+    bias = fixed_point.round_array(
+        (fixed_point.round_array((following + value) / 2) - fixed_point.round_array(between)) / 2
+    )
+    last = fixed_point.round_array(function(np.float64(high)) * factor)
     entries = np.clip(np.append(value - bias, last), -32768, 32767)
     return entries.astype(np.int64)
 
@@ -139,8 +129,8 @@ def look_up(table: np.ndarray, value: Expr) -> Expr:
     """int32 numbers of 16 bits through a table of 513 entries, interpolated."""
     position = op.right_shift(value, 7) + 256
     rest = op.bitwise_and(value, 127)
-    base = looked_up(table[:-1], position)
-    slope = looked_up(np.diff(table), position)
+    base = fixed_point.looked_up(table[:-1], position)
+    slope = fixed_point.looked_up(np.diff(table), position)
     delta = op.right_shift(slope * rest + 64, 7)
     return base + delta
 
@@ -148,9 +138,9 @@ def look_up(table: np.ndarray, value: Expr) -> Expr:
 def _softmax_16(node: Node, beta: float) -> Expr:
     """exp(x - max) and 1 / (1 + x) by interpolated tables, sums in Q16.15."""
     scale = node.input_quantization().step
-    factor = quantize_multiplier(scale * beta / (10.0 / 65535.0))
+    factor = fixed_point.quantize_multiplier(scale * beta / (10.0 / 65535.0))
     x = cast(node[0], "int32")
-    difference = multiply(x - op.max(x, axis=-1, keepdims=True), *factor)
+    difference = fixed_point.multiply(x - op.max(x, axis=-1, keepdims=True), *factor)
     centred = op.clip(difference + 32767, -32768, 32767)
     exps = look_up(table_of_16_bits(np.exp, -10.0, 0.0, -1.0, 1.0), centred)
     total = op.sum(exps, axis=-1, keepdims=True)
@@ -198,19 +188,19 @@ def _of_8_bits(node: Node) -> Expr:
     factor, most = scaled_differences(node, 1.0)
     differences = np.arange(-255, 1, dtype=np.int64)
     kept = differences >= -most
-    raw = np.where(kept, multiply_array(differences, *factor), 0)
-    exps = np.where(kept, divide_by_power_array(exp_of_negative(raw), _SUM_BITS), 0)
+    raw = np.where(kept, fixed_point.multiply_array(differences, *factor), 0)
+    exps = np.where(kept, fixed_point.divide_by_power_array(exp_of_negative(raw), _SUM_BITS), 0)
     x = cast(node[0], "int32")
     difference = x - op.max(x, axis=-1, keepdims=True)
     position = difference + 255
-    total = op.sum(looked_up(exps, position), axis=-1, keepdims=True)
+    total = op.sum(fixed_point.looked_up(exps, position), axis=-1, keepdims=True)
     logarithm = _log(total)
-    back = quantize_multiplier((1 << (31 - factor[1])) / factor[0])
-    reach = multiply(cast(logarithm - (1 << 31), "int32"), *back)
+    back = fixed_point.quantize_multiplier((1 << (31 - factor[1])) / factor[0])
+    reach = fixed_point.multiply(cast(logarithm - (1 << 31), "int32"), *back)
     least = op.maximum(reach, -most - 1)
     low, high = (int(limit) for limit in DType(node.output().dtype).limits())
-    value = looked_up(raw, position, "int64") - logarithm
-    value = divide_by_power(value, 31 - _BITS - 4) + high
+    value = fixed_point.looked_up(raw, position, "int64") - logarithm
+    value = fixed_point.divide_by_power(value, 31 - _BITS - 4) + high
     value = op.where(difference > least, value, low)
     return cast(op.clip(value, low, high), node.output().dtype)
 
@@ -242,7 +232,7 @@ def _quotient(x: Expr) -> tuple[Expr, Expr]:
     middle, twice = op.right_shift(x + (centre + 1), 1), op.left_shift(x - centre, 1)
     square = high_product(twice, twice)
     cubic = high_product(high_product(twice, square), _whole(11 / 240 * fourth_root))
-    numerator = divide_by_power(high_product(twice, x) + cubic, _BITS + 1)
+    numerator = fixed_point.divide_by_power(high_product(twice, x) + cubic, _BITS + 1)
     inner = _whole(2 / fourth_root - fourth_root) + twice + high_product(square, _whole(fourth_root / 20))
     return numerator, one_over_one_plus(high_product(middle, inner) + high_product(twice, _whole(fourth_root / 4)))
 
@@ -261,13 +251,13 @@ def convert_l2_normalization(node: Node) -> Expr:
 
 def _of_8_bits_of_l2_normalization(node: Node) -> Expr:
     """In steps of 1/128: unsigned codes are multiplied by 128 first, signed ones by the shift, which rounds less."""
-    x = centred(node, 0)
+    x = fixed_point.centred(node, 0)
     multiplier, shift = inverse_sqrt(op.sum(x * x, axis=-1, keepdims=True))
     wide = cast(x, "int64")
     if node.dtype() == "uint8":
-        value = multiply_each(op.left_shift(wide, 7), multiplier, shift)
+        value = fixed_point.multiply_each(op.left_shift(wide, 7), multiplier, shift)
         return cast(op.clip(value + 128, 0, 255), "uint8")
-    return cast(op.clip(multiply_each(wide, multiplier, shift + 7), -128, 127), "int8")
+    return cast(op.clip(fixed_point.multiply_each(wide, multiplier, shift + 7), -128, 127), "int8")
 
 
 def inverse_sqrt(value: Expr) -> tuple[Expr, Expr]:

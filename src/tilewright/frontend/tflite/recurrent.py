@@ -8,12 +8,12 @@ LSTM: Hochreiter and Schmidhuber (1997) with peepholes and projection as in Sak,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from tilewright.frontend.builders.normalization import normalized
+from tilewright.frontend.builders.recurrent_layers import unrolled
 from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, outputs, reshape, slice_axis, transpose
 from tilewright.frontend.tflite.activation import activate, fused_activation
 from tilewright.frontend.tflite.fixed_point import multiply, quantize_multiplier
@@ -78,15 +78,6 @@ def floats(node: Node, index: int) -> Expr:
     return cast(node[index], "float32") * weight_scales(node, index, (-1,))
 
 
-def _walk(steps: int, step: Callable[[int, list[Expr]], list[Expr]], states: list[Expr], backwards: bool) -> Any:
-    """(the first states of all steps [T, B, width], the states behind the last)."""
-    found: list[Expr] = [states[0]] * steps
-    for position in reversed(range(steps)) if backwards else range(steps):
-        states = step(position, states)
-        found[position] = states[0]
-    return op.stack(found, axis=0), states
-
-
 # ------------------------------------------------------------------------------------------------------------- plain
 @converts("RNN")
 def convert_rnn(node: Node) -> Expr:
@@ -133,7 +124,7 @@ def _rnn(node: Node, data: Sequence, first: int, aside: Any, backwards: bool) ->
         both = index_axis(fresh, 0, position) + product(node, states[0], first + 1)
         return [activate(node, both, function)]
 
-    rows, states = _walk(data.steps(node), step, [node[first + 3]], backwards)
+    rows, states = unrolled(data.steps(node), step, [node[first + 3]], backwards)
     node.keep(first + 3, states[0])
     return rows
 
@@ -238,7 +229,7 @@ class FloatLstm:
         def step(position: int, states: list[Expr]) -> list[Expr]:
             return self._step({gate: index_axis(rows, 0, position) for gate, rows in fresh.items()}, *states)
 
-        return _walk(data.steps(self.node), step, states, backwards)
+        return unrolled(data.steps(self.node), step, states, backwards)
 
     def _step(self, fresh: dict[int, Expr], hidden: Expr, cell: Expr) -> list[Expr]:
         node = self.node

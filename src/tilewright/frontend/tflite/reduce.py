@@ -5,21 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-import numpy as np
-
-from tilewright.frontend.idioms import cast, constant, index_axis, reshape, transpose
-from tilewright.frontend.tflite.fixed_point import (
-    centred,
-    finish,
-    multiply,
-    multiply_wide,
-    quantize_multiplier,
-    rescaling,
-)
+from tilewright.frontend.builders.reductions import segmented
+from tilewright.frontend.idioms import cast, index_axis, reshape, slice_axis, transpose
+from tilewright.frontend.tflite import fixed_point
 from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
-from tilewright.support.dtype import DType
 
 _REDUCTIONS: dict[str, Callable[..., Expr]] = {
     "SUM": op.sum, "MEAN": op.mean, "REDUCE_PROD": op.prod, "REDUCE_MAX": op.max, "REDUCE_MIN": op.min,
@@ -47,14 +38,14 @@ def _scaled_sum(node: Node, axes: Sequence[int], keep: bool) -> Expr:
     """Sums of integers in int32, scaled to the output, a mean's count within the factor."""
     given, wanted = node.input_quantization(), node.output_quantization()
     count = prod(node.shape()[axis] for axis in axes)
-    multiplier, shift = rescaling(given, wanted)
+    multiplier, shift = fixed_point.rescaling(given, wanted)
     total: Expr = op.sum(cast(node[0], "int32"), axis=axes, keepdims=keep)
     if given.zero:
         total = total - (given.zero * count)
     if node.name == "MEAN":
         positions = min(count.bit_length() - 1, 32, 31 + shift)
         multiplier, shift = (multiplier << positions) // count, shift - positions
-    return finish(node, multiply(total, multiplier, shift), "NONE")
+    return fixed_point.finish(node, fixed_point.multiply(total, multiplier, shift), "NONE")
 
 
 #: More products one after the other are refused.
@@ -69,15 +60,17 @@ def _scaled_product(node: Node, axes: Sequence[int], keep: bool) -> Expr:
     count = prod(shape[axis] for axis in axes)
     if not 0 < count <= _MOST_PRODUCTS:
         node.unsupported(f"products of {count} integers; up to {_MOST_PRODUCTS}")
-    factor = quantize_multiplier(given.step / wanted.step ** (1.0 / count))
+    factor = fixed_point.quantize_multiplier(given.step / wanted.step ** (1.0 / count))
     rest = [axis for axis in range(len(shape)) if axis not in axes]
-    rows = reshape(transpose(centred(node, 0, "int64"), (*axes, *rest)), (count, *(shape[axis] for axis in rest)))
+    rows = reshape(
+        transpose(fixed_point.centred(node, 0, "int64"), (*axes, *rest)), (count, *(shape[axis] for axis in rest))
+    )
     total = cast(index_axis(rows, 0, 0), "int32")
     for position in range(1, count):
-        total = multiply_wide(cast(total, "int64") * index_axis(rows, 0, position), *factor)
-    total = multiply_wide(cast(total, "int64"), *factor)
+        total = fixed_point.multiply_wide(cast(total, "int64") * index_axis(rows, 0, position), *factor)
+    total = fixed_point.multiply_wide(cast(total, "int64"), *factor)
     kept = [1 if axis in axes else extent for axis, extent in enumerate(shape)]
-    return finish(node, reshape(total, kept) if keep else total, "NONE")
+    return fixed_point.finish(node, reshape(total, kept) if keep else total, "NONE")
 
 
 @converts("ARG_MAX", "ARG_MIN")
@@ -87,16 +80,11 @@ def convert_arg(node: Node) -> Expr:
     return cast(function(node[0], axis=axis), node.output().dtype)
 
 
-_SEGMENTS = {
-    "SEGMENT_SUM": ("add", 0.0), "UNSORTED_SEGMENT_SUM": ("add", 0.0), "UNSORTED_SEGMENT_PROD": ("mul", 1.0),
-    "UNSORTED_SEGMENT_MAX": ("max", -np.inf), "UNSORTED_SEGMENT_MIN": ("min", np.inf),
-}  # fmt: skip
-
-
-@converts(*_SEGMENTS)
+@converts(
+    "SEGMENT_SUM", "UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_PROD", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN"
+)
 def convert_segment(node: Node) -> Expr:
     """Rows of the data gathered into the segments that their numbers name; rows of a negative number are dropped."""
-    mode, start = _SEGMENTS[node.name]
     if node.name == "SEGMENT_SUM":
         segments = int(node.static(1, "segment numbers").max(initial=-1)) + 1
     else:
@@ -105,10 +93,7 @@ def convert_segment(node: Node) -> Expr:
     rows, rest = prod(node.shape(1)), node.shape()[rank:]
     data = op.reshape(node[0], newshape=(rows, *rest))
     ids = op.reshape(cast(ids, "int32"), newshape=(rows,))
-    kind = DType(node.dtype())
-    first = kind.finite_limits()[0 if start < 0 else 1] if np.isinf(start) else start
     # one segment more takes what is dropped
     ids = op.where(ids < 0, segments, ids)
-    initial = constant(np.full((segments + 1, *rest), first), node.dtype())
-    positions = op.reshape(ids, newshape=(1, rows))
-    return op.strided_slice(op.scatter_nd(initial, positions, data, mode=mode), begin=(0,), end=(segments,), axes=(0,))
+    made = segmented(node.name.rpartition("_")[2].lower(), data, ids, segments + 1)
+    return slice_axis(made, 0, 0, segments)

@@ -7,20 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.builders.elements import masked_slices, python_slice
-from tilewright.frontend.builders.slicing import split_axis
-from tilewright.frontend.idioms import (
-    broadcast_to,
-    cast,
-    channels_first,
-    channels_last,
-    concatenate,
-    constant,
-    index_axis,
-    like,
-    reshape,
-    transpose,
-)
+from tilewright.frontend import idioms
+from tilewright.frontend.builders.elements import masked_slices, python_slice, reversed_axes, split_axis
+from tilewright.frontend.builders.sliding import blocks_as_channels
 from tilewright.frontend.tflite.activation import activated
 from tilewright.frontend.tflite.fixed_point import looked_up, round_array
 from tilewright.frontend.tflite.node import Node, converts
@@ -42,18 +31,22 @@ def convert_reshape(node: Node) -> Expr:
 @converts("SHAPE")
 def convert_shape(node: Node) -> Expr:
     if all(isinstance(extent, int) for extent in node.shape()):
-        return constant(node.shape(), node.output().dtype)
+        return idioms.constant(node.shape(), node.output().dtype)
     return host.shape_of(node[0], node.output().dtype)
 
 
 converts.functions({
-    "RANK": lambda node: constant(node.rank(), "int32"),
+    "SPACE_TO_DEPTH DEPTH_TO_SPACE": lambda node: blocks_as_channels(
+        node[0], int(node.option("block_size")), node.name == "DEPTH_TO_SPACE"
+    ),
+    "RANK": lambda node: idioms.constant(node.rank(), "int32"),
     "EXPAND_DIMS": lambda node: op.expand_dims(node[0], axis=node.axis(node.ints(1, "axis")[0], node.rank() + 1)),
-    "BROADCAST_TO": lambda node: broadcast_to(node[0], node.sizes(1, "shape")),
-    "BROADCAST_ARGS": lambda node: constant(
+    "BROADCAST_TO": lambda node: idioms.broadcast_to(node[0], node.sizes(1, "shape")),
+    "BROADCAST_ARGS": lambda node: idioms.constant(
         np.broadcast_shapes(tuple(node.ints(0, "shape")), tuple(node.ints(1, "shape"))), node.dtype()
     ),
-    "FILL": lambda node: op.broadcast_to(reshape(node[1], ()), shape=tuple(node.ints(0, "shape"))),
+    "FILL": lambda node: op.broadcast_to(idioms.reshape(node[1], ()), shape=tuple(node.ints(0, "shape"))),
+    "REVERSE_V2": lambda node: reversed_axes(node[0], map(node.axis, node.ints(1, "axes"))),
     "TILE": lambda node: op.tile(node[0], reps=node.ints(1, "repetitions")),
     "MATRIX_SET_DIAG": lambda node: op.matrix_set_diag(node[0], node[1]),
     "MIRROR_PAD": lambda node: op.nn.mirror_pad(
@@ -74,7 +67,7 @@ def convert_transpose(node: Node) -> Expr:
     axes = [node.axis(axis) for axis in node.ints(1, "permutation")]
     if sorted(axes) != list(range(node.rank())):
         node.bad(f"{axes} is no order of {node.rank()} axes")
-    return transpose(node[0], axes)
+    return idioms.transpose(node[0], axes)
 
 
 @converts("RANGE")
@@ -83,7 +76,7 @@ def convert_range(node: Node) -> Expr:
     if step == 0:
         node.bad("a range by steps of 0")
     count = max(int(np.ceil((stop - start) / step)), 0)
-    return constant(start + np.arange(count) * step, node.output().dtype)
+    return idioms.constant(start + np.arange(count) * step, node.output().dtype)
 
 
 # --------------------------------------------------------------------------------------------- joining, cutting
@@ -93,7 +86,7 @@ def convert_concatenation(node: Node) -> Expr:
     values = node.given()
     if node.is_quantized() and node.dtype() == "uint8":
         values = [_requantized(node, index) for index in range(len(values))]
-    joined = concatenate(values, axis)
+    joined = idioms.concatenate(values, axis)
     return joined if node.is_quantized() else activated(node, joined)
 
 
@@ -106,19 +99,19 @@ def _requantized(node: Node, index: int) -> Expr:
     scale = given.scale[0] * inverse
     bias = np.float32(-given.zero) * scale
     table = round_array(np.arange(256, dtype=np.float32) * scale + bias).astype(np.int64) + wanted.zero
-    return looked_up(np.clip(table, 0, 255), cast(node[index], "int32"), "uint8")
+    return looked_up(np.clip(table, 0, 255), idioms.cast(node[index], "int32"), "uint8")
 
 
 @converts("PACK")
 def convert_pack(node: Node) -> Expr:
     axis = node.axis(int(node.option("axis")), node.rank() + 1)
-    return concatenate([op.expand_dims(value, axis=axis, num_newaxis=1) for value in node.given()], axis)
+    return idioms.concatenate([op.expand_dims(value, axis=axis, num_newaxis=1) for value in node.given()], axis)
 
 
 @converts("UNPACK")
 def convert_unpack(node: Node) -> list[Expr]:
     axis = node.axis(int(node.option("axis")))
-    return [index_axis(node[0], axis, position) for position in range(len(node.operator.outputs))]
+    return [idioms.index_axis(node[0], axis, position) for position in range(len(node.operator.outputs))]
 
 
 @converts("SPLIT")
@@ -160,24 +153,16 @@ def convert_strided_slice(node: Node) -> Expr:
 
     def element(data: Expr, axis: int, position: int) -> Expr:
         extent = node.shape(data)[axis]
-        return index_axis(data, axis, node.axis(position, extent) if isinstance(extent, int) else position)
+        return idioms.index_axis(data, axis, node.axis(position, extent) if isinstance(extent, int) else position)
 
     bounds = list(zip(begin, end, strides))
     return masked_slices(node[0], node.rank(), bounds, masks, element, partial(python_slice, node))
 
 
-@converts("REVERSE_V2")
-def convert_reverse(node: Node) -> Expr:
-    value = node[0]
-    for axis in node.ints(1, "axes"):
-        value = op.reverse(value, axis=node.axis(axis))
-    return value
-
-
 @converts("REVERSE_SEQUENCE")
 def convert_reverse_sequence(node: Node) -> Expr:
     seq, batch = node.axis(int(node.option("seq_dim", 0))), node.axis(int(node.option("batch_dim", 0)))
-    return op.reverse_sequence(node[0], cast(node[1], "int32"), seq_axis=seq, batch_axis=batch)
+    return op.reverse_sequence(node[0], idioms.cast(node[1], "int32"), seq_axis=seq, batch_axis=batch)
 
 
 # ------------------------------------------------------------------------------------------------------ padding
@@ -209,14 +194,6 @@ def convert_dilate(node: Node) -> Expr:
 
 
 # ----------------------------------------------------------------------------------------------- space and depth
-@converts("SPACE_TO_DEPTH", "DEPTH_TO_SPACE")
-def convert_space_and_depth(node: Node) -> Expr:
-    data, block = channels_first(node[0]), int(node.option("block_size"))
-    if node.name == "SPACE_TO_DEPTH":
-        return channels_last(op.nn.space_to_depth(data, block_size=block))
-    return channels_last(op.nn.depth_to_space(data, block_size=block, mode="DCR"))
-
-
 @converts("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND")
 def convert_space_and_batch(node: Node) -> Expr:
     blocks, pairs = node.ints(1, "block shape"), _pairs(node, 2)
@@ -232,11 +209,11 @@ def convert_resize(node: Node) -> Expr:
     size = node.ints(1, "size")
     align, half = bool(node.option("align_corners", False)), bool(node.option("half_pixel_centers", False))
     mode = "align_corners" if align else "half_pixel" if half else "asymmetric"
-    data = channels_first(node[0])
+    data = idioms.channels_first(node[0])
     if node.name == "RESIZE_BILINEAR":
         if node.is_quantized():
             return _bilinear_of_codes(node, size, align, half)
-        return channels_last(op.image.resize2d(data, size, method="linear", coordinate_transformation_mode=mode))
+        return idioms.channels_last(op.image.resize2d(data, size, method="linear", coordinate_transformation_mode=mode))
     return _nearest(node, size, align, half)
 
 
@@ -245,7 +222,7 @@ def _bilinear_of_codes(node: Node, size: list[int], align: bool, half: bool) -> 
     if node.dtype() == "uint8":
         return _bilinear_of_bytes(node, size, align, half)
     kind = "int32" if node.dtype() == "int8" else "int64"
-    value = cast(node[0], kind)
+    value = idioms.cast(node[0], kind)
     for axis, wanted in enumerate(size, 1):
         extent, ends = node.shape()[axis], align and wanted > 1
         parts, whole = (extent - 1, wanted - 1) if ends else (extent, wanted)
@@ -253,10 +230,10 @@ def _bilinear_of_codes(node: Node, size: list[int], align: bool, half: bool) -> 
         at = np.arange(wanted) * step + (step // 2 - 512 if half else 0)
         before, behind = np.maximum(at // 1024, 0), np.minimum((at + 1023) // 1024, extent - 1)
         share = (at - 1024 * before).reshape([-1 if position == axis else 1 for position in range(4)])
-        near, far = (op.take(value, constant(one, "int32"), axis=axis, mode="fast") for one in (before, behind))
-        value = near * constant(1024 - share, kind) + far * constant(share, kind)
-    half_step = op.where(value > 0, like(1 << 19, value), like(-(1 << 19), value))
-    return cast((value + half_step) / (1 << 20), node.dtype())
+        near, far = (op.take(value, idioms.constant(one, "int32"), axis=axis, mode="fast") for one in (before, behind))
+        value = near * idioms.constant(1024 - share, kind) + far * idioms.constant(share, kind)
+    half_step = op.where(value > 0, idioms.like(1 << 19, value), idioms.like(-(1 << 19), value))
+    return idioms.cast((value + half_step) / (1 << 20), node.dtype())
 
 
 def _bilinear_of_bytes(node: Node, size: list[int], align: bool, half: bool) -> Expr:
@@ -273,10 +250,10 @@ def _bilinear_of_bytes(node: Node, size: list[int], align: bool, half: bool) -> 
     terms: list[Expr] = []
     for column, across in corners[1]:
         for row, down in corners[0]:
-            rows = op.take(node[0], constant(row, "int32"), axis=1, mode="fast")
-            corner = cast(op.take(rows, constant(column, "int32"), axis=2, mode="fast"), "float32")
+            rows = op.take(node[0], idioms.constant(row, "int32"), axis=1, mode="fast")
+            corner = idioms.cast(op.take(rows, idioms.constant(column, "int32"), axis=2, mode="fast"), "float32")
             terms.append(corner * down * across)
-    return cast(reduce(op.add, [*terms, constant(0.5)]), "uint8")
+    return idioms.cast(reduce(op.add, [*terms, idioms.constant(0.5)]), "uint8")
 
 
 def _step(extent: int, wanted: int, align: bool) -> np.float32:
@@ -293,13 +270,13 @@ def _nearest(node: Node, size: list[int], align: bool, half: bool) -> Expr:
         extent = node.shape()[axis]
         at = (np.arange(wanted, dtype=np.float32) + np.float32(0.5 if half else 0)) * _step(extent, wanted, align)
         positions = round_array(at) if align else np.floor(at)
-        value = op.take(value, constant(np.clip(positions, 0, extent - 1), "int32"), axis=axis, mode="fast")
+        value = op.take(value, idioms.constant(np.clip(positions, 0, extent - 1), "int32"), axis=axis, mode="fast")
     return value
 
 
 @converts("MATRIX_DIAG")
 def convert_matrix_diag(node: Node) -> Expr:
     extent = node.shape()[-1]
-    eye = constant(np.eye(extent), "bool")
+    eye = idioms.constant(np.eye(extent), "bool")
     rows = op.expand_dims(node[0], axis=node.rank(), num_newaxis=1)
     return op.where(eye, rows, 0)

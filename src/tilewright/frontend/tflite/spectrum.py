@@ -6,18 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tilewright.frontend import idioms
 from tilewright.frontend.builders.fourier import complex_transform, real_transform
 from tilewright.frontend.converters import Converter
-from tilewright.frontend.idioms import (
-    concatenate,
-    constant,
-    dtype_of,
-    index_axis,
-    move_axis,
-    rank_of,
-    shape_of,
-    slice_axis,
-)
 from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -31,18 +22,18 @@ _MOVING = (
 )  # fmt: skip
 
 
-def of_complex(operator: str, converter: Converter, complex_inputs: Sequence[int]) -> Converter | None:
-    """A converter that takes complex tensors at these inputs; None where the operator computes with their values."""
-    if not complex_inputs or operator in OF_COMPLEX:
+def of_complex(operator: str, converter: Converter, complex_inputs: Sequence[int]) -> Converter:
+    """A converter that takes complex tensors at these inputs, or refuses them where it computes with their values."""
+    if operator in OF_COMPLEX:
         return converter
-    if operator not in _MOVING:
-        return None
 
     def convert(node: Node) -> list[Expr]:
+        if operator not in _MOVING:
+            node.unsupported("complex numbers are taken by REAL, IMAG, COMPLEX_ABS and what moves elements")
         whole, made = list(node.inputs), []
         for part in (0, 1):
             node.inputs = [
-                index_axis(value, rank_of(value) - 1, part)
+                idioms.index_axis(value, idioms.rank_of(value) - 1, part)
                 if position in complex_inputs and value is not None
                 else value
                 for position, value in enumerate(whole)
@@ -50,7 +41,7 @@ def of_complex(operator: str, converter: Converter, complex_inputs: Sequence[int
             found = converter(node)
             made.append([found] if isinstance(found, Expr) else list(found))
         node.inputs = whole
-        return [op.stack(list(pair), axis=rank_of(pair[0])) for pair in zip(*made)]
+        return [op.stack(list(pair), axis=idioms.rank_of(pair[0])) for pair in zip(*made)]
 
     return convert
 
@@ -63,23 +54,25 @@ def convert_rfft2d(node: Node) -> Expr:
         node.unsupported(f"a transform of {height} by {width}")
     rank = node.rank()
     real, imaginary = real_transform(node[0], width)
-    real, imaginary = (move_axis(_fitted(part, rank - 2, height), rank - 2, rank - 1) for part in (real, imaginary))
-    parts = [move_axis(part, rank - 1, rank - 2) for part in complex_transform(real, imaginary)]
+    real, imaginary = (
+        idioms.move_axis(_fitted(part, rank - 2, height), rank - 2, rank - 1) for part in (real, imaginary)
+    )
+    parts = [idioms.move_axis(part, rank - 1, rank - 2) for part in complex_transform(real, imaginary)]
     return op.stack(parts, axis=rank)
 
 
 def _fitted(data: Expr, axis: int, length: int) -> Expr:
     """The first elements of an axis, or all with zeros behind."""
-    shape = shape_of(data)
+    shape = idioms.shape_of(data)
     if shape[axis] >= length:
-        return slice_axis(data, axis, 0, length)
+        return idioms.slice_axis(data, axis, 0, length)
     missing = (*shape[:axis], length - shape[axis], *shape[axis + 1 :])
-    return concatenate([data, constant(np.zeros(missing), dtype_of(data))], axis)
+    return idioms.concatenate([data, idioms.constant(np.zeros(missing), idioms.dtype_of(data))], axis)
 
 
 @converts(*OF_COMPLEX)
 def convert_parts(node: Node) -> Expr:
-    last = rank_of(node[0]) - 1
+    last = idioms.rank_of(node[0]) - 1
     if node.name != "COMPLEX_ABS":
-        return index_axis(node[0], last, ("REAL", "IMAG").index(node.name))
+        return idioms.index_axis(node[0], last, ("REAL", "IMAG").index(node.name))
     return op.sqrt(op.sum(node[0] * node[0], axis=(last,)))
