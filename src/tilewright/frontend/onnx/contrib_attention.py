@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.elements import split_axis
 from tilewright.frontend.builders.functions import gelu
-from tilewright.frontend.builders.slicing import split_axis
 from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, like, slice_axis
 from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.nn import matmul
