@@ -224,7 +224,7 @@ def test_kernels_of_a_device_that_is_not_there_can_be_read(monkeypatch: pytest.M
     from tilewright.codegen import build_device
     from tilewright.errors import EnvironmentError_
 
-    def no_device(kind: str, emulate: bool = False) -> Any:
+    def no_device(kind: str, emulate: bool = False, ordinal: int | None = None) -> Any:
         raise EnvironmentError_(f"no {kind} here")
 
     monkeypatch.setattr(build_device, "open_device", no_device)

@@ -327,7 +327,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         "atanh": "arctanh", "atan2": "arctan2", "pow": "power", "round": "rint",
         "vector_reduce_add": "sum", "vector_reduce_mul": "prod", "vector_reduce_max": "max", "vector_reduce_min": "min",
     }.items()},
-    "any_lane": np.any,
+    "any_lane": np.any, "exp2_approx": np.exp2, "fmax": np.fmax,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "erf": _each(math.erf),

@@ -18,7 +18,7 @@ from tilewright.relay.ir import registry
 from tilewright.relay.transform.partition.external import find_external
 
 #: What foreign models and code generators call, with whatever attributes those have.
-_FREE = ("onnx.", "external.")
+_FREE = ("onnx.", "external.", "vta.")
 NAMES = [name for name in registry.names() if not name.startswith(_FREE)]
 #: Parameters of builders that are attributes of another name, or from which one is computed.
 COMPUTED = {"arange": {"start", "stop"}}

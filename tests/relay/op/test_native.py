@@ -23,7 +23,7 @@ from tilewright.target import Target
 QUANTIZED = {name for name in registry.names() if name.startswith(("qnn.", "relay.op.annotation.", "contrib.ethosu."))}
 #: Operators on functions, tested in `test_vm`.
 CALLS = {"call_lowered", "vm.invoke_tvm_op", "vm.shape_func"}
-COMPILED = [name for name in registry.names() if registry.get(name).compute is not None]
+COMPILED = [name for name in registry.names() if registry.get(name).compute is not None and not name.startswith("vta.")]
 #: The quantized operators have tests of their own in `qnn` and `contrib`.
 COMPOSITE = [
     name for name in registry.names() if registry.get(name).expansion is not None and name not in QUANTIZED | CALLS

@@ -15,7 +15,9 @@ from tilewright.relay.ir import registry
 
 #: Host operators (`data_dependent`) are tested with the host functions they name.
 COMPILED = [
-    name for name in registry.names() if not registry.get(name).data_dependent and not name.startswith("relay.op.")
+    name
+    for name in registry.names()
+    if not registry.get(name).data_dependent and not name.startswith(("relay.op.", "vta."))
 ]
 
 
