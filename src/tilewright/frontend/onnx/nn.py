@@ -53,6 +53,12 @@ def _of_like_channels(node: OnnxNode, data: Expr, weight: Expr, groups: int) -> 
 def _conv(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], groups: int) -> Expr:
     if len(found) > 3:
         return _conv_outer(node, data, weight, found, groups)
+    if len(found) == 1:  # as rows of one image, whose sums quantized models of audio have been compared with
+        (*_, length), (*_, size) = node.shape(data), node.shape(weight)
+        rows = reshape(node, data, (*node.shape(data)[:2], 1, length))
+        taps = reshape(node, weight, (*node.shape(weight)[:2], 1, size))
+        made = convolution(rows, taps, *_window_attributes([Window(1), found[0]]), groups)
+        return reshape(node, made, (*node.shape(made)[:2], node.shape(made)[3]))
     return convolution(data, weight, *_window_attributes(found), groups)
 
 
