@@ -138,10 +138,12 @@ class _Worker:
         context: Any = multiprocessing.get_context("spawn" if fresh else "fork")
         jobs, self._jobs = context.Pipe(duplex=False)
         self._values, values = context.Pipe(duplex=False)
-        self._words: IO[bytes] = tempfile.NamedTemporaryFile()  # noqa: SIM115 (it is open as long as the child lives)
+        self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (it is open as long as the child lives)
         self.jobs, self.deadline, self._unsent = 0, 0.0, False
         self._prepares, self._seconds = prepare is not None, 0.0
-        arguments = (handle, prepare, jobs, values, self._words.name, memory, os.getpid(), fresh)
+        # by the parent's descriptor, as fresh processes inherit none: a file with a name would outlive a killed parent
+        words = f"/proc/{os.getpid()}/fd/{self._words.fileno()}"
+        arguments = (handle, prepare, jobs, values, words, memory, os.getpid(), fresh)
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
         with fork_lock:
             self._process.start()
