@@ -38,6 +38,19 @@ class Parts:
         return Allocate(self.sums, Allocate(self.tops, Allocate(self.totals, body)))
 
 
+def first_step(tile: Expr, steps: Any, parts: int) -> Expr:
+    """The first of the steps over the keys that block `tile` does; `parts` blocks divide them."""
+    return op.const(0) if parts == 1 else op.floormod(tile, op.const(parts)) * quotient(steps, parts)
+
+
+def step_count(tile: Expr, steps: Any, parts: int, seen: Expr | None) -> Expr:
+    """The steps of block `tile`: those of its part, and only the first `seen` where causal rows see no further keys."""
+    total = op.convert(steps) if seen is None else op.minimum(op.convert(steps), seen)
+    if parts == 1:
+        return total
+    return op.minimum(total - first_step(tile, steps, parts), op.convert(quotient(steps, parts)))
+
+
 def parts_kernel(problem: Problem, parts: Parts, stack: int, threads: int, exponential: Callable[[Expr], Expr]) -> Stmt:
     """A thread for each element of the result: the parts' sums relative to the greatest of their maxima."""
     width, wide = problem.width, problem.wide

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.backend.gpu.schedule.attention_parts import Parts
+from tilewright.backend.gpu.schedule.attention_parts import Parts, first_step, step_count
 from tilewright.backend.gpu.schedule.attention_problem import Problem, grid, quotient, serial
 from tilewright.tir import op
 from tilewright.tir.arith.analyzer import Analyzer
@@ -106,7 +106,7 @@ class PlainAttention:
             unrolled(element, int(b.constant_size() or 0), BufferStore(b, op.const(x, problem.wide), (element,)))
             for b, x in ((self.sums, 0.0), (self.totals, 0.0), (self.tops, _LOWEST))
         ]
-        loop = serial(step, self._count(), self._step(self._first_step() + step))
+        loop = serial(step, self._count(), self._step(first_step(self.tile, self.steps, self.tiling.parts) + step))
         body = seq(self._load_queries(), *start, loop, self._finish())
         for buffer in (self.queries, self.keys, self.values, self.shares, self.partial, self.scores, self.sums,
                        self.tops, self.totals, self.ratios):  # fmt: skip
@@ -121,18 +121,10 @@ class PlainAttention:
     def _count(self) -> Expr:
         """The steps of this block: those of its part, and with `causal` none beyond its last row."""
         problem, tiling = self.problem, self.tiling
-        total = op.convert(self.steps)
-        if problem.causal and tiling.stack == 1:
-            total = op.minimum(total, quotient(self.row_start + tiling.block_rows, tiling.step))
-        if tiling.parts == 1:
-            return total
-        return op.minimum(total - self._first_step(), op.convert(quotient(self.steps, tiling.parts)))
-
-    def _first_step(self) -> Expr:
-        parts = self.tiling.parts
-        if parts == 1:
-            return op.const(0)
-        return op.floormod(self.tile, op.const(parts)) * quotient(self.steps, parts)
+        seen = (
+            quotient(self.row_start + tiling.block_rows, tiling.step) if problem.causal and tiling.stack == 1 else None
+        )
+        return step_count(self.tile, self.steps, tiling.parts, seen)
 
     # ------------------------------------------------------------------------------------------------------- tiles
     def _filled(self, memory: Buffer, lines: int, length: int, value: Any, inside: Any) -> Stmt:

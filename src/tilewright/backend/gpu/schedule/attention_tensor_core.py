@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.backend.gpu.schedule.attention_parts import Parts
+from tilewright.backend.gpu.schedule.attention_parts import Parts, first_step, step_count
 from tilewright.backend.gpu.schedule.attention_problem import Problem, grid, quotient, serial
 from tilewright.tir import op
 from tilewright.tir.arith.analyzer import Analyzer
@@ -204,23 +204,13 @@ class TensorCoreAttention:
     def _count(self) -> Expr:
         """The steps of this block: those of its part, and with `causal` none beyond its last row."""
         problem, tiling = self.problem, self.tiling
-        total = op.convert(self.steps)
-        if problem.causal and tiling.stack == 1:
-            total = op.minimum(total, quotient(self.row_start + tiling.rows, tiling.step))
-        if tiling.parts == 1:
-            return total
-        return op.minimum(total - self._first_step(), op.convert(quotient(self.steps, tiling.parts)))
-
-    def _first_step(self) -> Expr:
-        parts = self.tiling.parts
-        if parts == 1:
-            return op.const(0)
-        return op.floormod(self.tile, op.const(parts)) * quotient(self.steps, parts)
+        seen = quotient(self.row_start + tiling.rows, tiling.step) if problem.causal and tiling.stack == 1 else None
+        return step_count(self.tile, self.steps, tiling.parts, seen)
 
     def _ahead(self, step: Expr, count: Expr, slot: Any) -> Stmt:
         """The copies of keys and values for a step, where there is one, as a group."""
         slot = op.convert(slot)
-        at = self._first_step() + step
+        at = first_step(self.tile, self.steps, self.tiling.parts) + step
         keys = substitute(self.copies[1].statement(self.thread, slot, op.const(0)), {self.at: at})
         values = self.copies[2].statement(self.thread, slot, at)
         condition = self.analyzer.simplify(op.less(step, count))
@@ -249,7 +239,7 @@ class TensorCoreAttention:
         tiling = self.tiling
         stages = op.const(tiling.stages)
         slot, after = op.floormod(step, stages), step + (tiling.stages - 1)
-        at = self._first_step() + step
+        at = first_step(self.tile, self.steps, self.tiling.parts) + step
         body = seq(
             effect("ptx_wait_group", tiling.stages - 2),
             barrier(),
