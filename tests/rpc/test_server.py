@@ -357,3 +357,13 @@ def test_a_relative_folder_takes_uploads(start, library, tmp_path, monkeypatch):
 
 def test_what_confines_sessions_is_known_before_any(start):
     assert set(start().confinement()) == {"limits", "network", "user", "files", "calls"}
+
+
+def test_a_second_server_leaves_the_folder_of_the_first_alone(start, library, tmp_path):
+    first = start(folder=tmp_path / "shared")
+    with pytest.raises(InputError, match=r"used by another server.*--folder"):
+        start(folder=tmp_path / "shared")
+    with connect(*first.address) as remote:
+        assert remote.load_module(remote.upload(library)) is not None
+    first.close()
+    assert start(folder=tmp_path / "shared").address

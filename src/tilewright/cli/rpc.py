@@ -121,7 +121,7 @@ def tracker_command(
 @click.option("--key", default="", help="what kind of device this is  [default: its architecture]")
 @click.option("--tracker", metavar="HOST:PORT", help="register there; sessions then need a lease")
 @click.option("--reached-at", default="", metavar="HOST", help="the address that users reach this device by")
-@click.option("--folder", default=str(_STATE / "device"), show_default=True, help="where uploads are kept")
+@click.option("--folder", help=f"where uploads are kept, of this server alone  [default: {_STATE / 'devices'}/NAME]")
 @click.option("--memory", metavar="BYTES", help="what a session's process may use, as 512M  [default: half of all]")
 @click.option(
     "--request-seconds", default=600.0, show_default=True, type=SECONDS, help="the longest a request may take"
@@ -141,7 +141,7 @@ def server_command(
     key: str,
     tracker: str | None,
     reached_at: str,
-    folder: str,
+    folder: str | None,
     memory: str | None,
     request_seconds: float,
     devices: tuple[str, ...],
@@ -165,8 +165,8 @@ def server_command(
     _plain(bundle, plaintext)
     limits = Limits(_bytes(memory) if memory else physical_bytes() // 2, request_seconds=request_seconds)
     settings = Settings(
-        Path(folder).expanduser(), host, port, Bundle(Path(bundle)) if bundle else None, name, key, limits=limits,
-        board=_board(worker, launcher, elsewhere), devices=devices,
+        Path(folder or _STATE / "devices" / name).expanduser(), host, port, Bundle(Path(bundle)) if bundle else None,
+        name, key, limits=limits, board=_board(worker, launcher, elsewhere), devices=devices,
     )  # fmt: skip
     with Server(settings, Leases(required=tracker is not None)) as server, _until_stopped() as stopped:
         click.echo(f"device {name} on {spelled(*server.address)}")
