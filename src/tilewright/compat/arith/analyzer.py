@@ -212,7 +212,7 @@ def _estimated(kind: str, doc: str) -> Any:
     own = getattr(arith, f"estimate_region_{kind}_bound")
 
     def estimate(region: Sequence[Any], var_dom: Mapping[Any, Any], predicate: Any = True) -> list[IntSet] | None:
-        return _sets_of(own(list(region), dict(var_dom), _condition(predicate)))
+        return _sets_of(own(list(region), dict(var_dom), condition_of(predicate)))
 
     return named(estimate, own.__name__, doc)
 
@@ -222,7 +222,8 @@ estimate_region_strict_bound = _estimated("strict", "Exactly the elements that a
 estimate_region_upper_bound = _estimated("upper", "A box outside of which nothing is touched.")
 
 
-def _condition(predicate: Any) -> Any:
+def condition_of(predicate: Any) -> Any:
+    """The condition that a predicate is; None for one that always holds."""
     condition = op.convert(predicate)
     return None if op.is_const(condition, 1) else condition
 

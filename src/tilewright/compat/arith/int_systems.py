@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
+from tilewright.compat.arith.analyzer import condition_of
 from tilewright.tir import arith, op
 from tilewright.tir.arith.constraints import IntConstraints, IntConstraintsTransform
 from tilewright.tir.arith.linear_inequalities import deskew_ranges
@@ -17,25 +19,10 @@ Ranges = Mapping[Var, Any]
 class Transform(IntConstraintsTransform):
     """Two systems, `src` and `dst`, and each variable of one in terms of the other's."""
 
-    @property
-    def src(self) -> IntConstraints:
-        """The system that was given."""
-        return self.source
-
-    @property
-    def dst(self) -> IntConstraints:
-        """The system over new variables."""
-        return self.target
-
-    @property
-    def src_to_dst(self) -> Mapping[Var, Expr]:
-        """Old variables by new ones."""
-        return self.source_to_target
-
-    @property
-    def dst_to_src(self) -> Mapping[Var, Expr]:
-        """New variables by old ones."""
-        return self.target_to_source
+    #: The system that was given, and that over new variables.
+    src, dst = property(attrgetter("source")), property(attrgetter("target"))
+    #: Old variables by new ones, and new variables by old ones.
+    src_to_dst, dst_to_src = property(attrgetter("source_to_target")), property(attrgetter("target_to_source"))
 
 
 def solve_linear_equations(
@@ -130,13 +117,8 @@ def detect_iter_map(
     checked = more.pop("check_level", more.pop("require_bijective", level[0] if level else False))
     if more or len(level) > 1:
         raise TypeError(f"detect_iter_map takes indices, input_iters, predicate and a level, not {[*more, *level[1:]]}")
-    condition = op.convert(predicate)
-    found = arith.detect_iter_map(
-        [op.convert(one) for one in indices],
-        dict(input_iters),
-        None if op.is_const(condition, 1) else condition,
-        _level(checked),
-    )
+    given = [op.convert(one) for one in indices]
+    found = arith.detect_iter_map(given, dict(input_iters), condition_of(predicate), _level(checked))
     return IterMap(list(found.indices), list(found.errors), IntImm("bool", 0))
 
 
@@ -183,9 +165,7 @@ def iter_map_simplify(
     indices: Sequence[Any], input_iters: Ranges, predicate: Any = True, *level: Any, **more: Any
 ) -> list[Expr]:
     """`indices` written out from the splits and fusions that they are."""
-    condition = op.convert(predicate)
-    given = None if op.is_const(condition, 1) else condition
-    return arith.iter_map_simplify([op.convert(one) for one in indices], dict(input_iters), given)
+    return arith.iter_map_simplify([op.convert(one) for one in indices], dict(input_iters), condition_of(predicate))
 
 
 def subspace_divide(
@@ -194,10 +174,8 @@ def subspace_divide(
 ) -> list[list[Any]]:  # fmt: skip
     """For each index what outer and inner iterators make of it, then the predicate in two; empty where it cannot be."""
     checked = more.pop("check_level", more.pop("require_bijective", level[0] if level else False))
-    condition = op.convert(predicate)
-    given = None if op.is_const(condition, 1) else condition
-    indices = [op.convert(one) for one in bindings]
-    found = arith.subspace_divide(indices, dict(input_iters), list(sub_iters), given, _level(checked))
+    indices, condition = [op.convert(one) for one in bindings], condition_of(predicate)
+    found = arith.subspace_divide(indices, dict(input_iters), list(sub_iters), condition, _level(checked))
     if found.errors:
         return []
     parts = [[_Split(one.outer, _extent(one.outer)), _Split(one.inner, _extent(one.inner))] for one in found.indices]

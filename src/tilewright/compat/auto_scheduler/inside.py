@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import te
+from tilewright.compat.ir.containers import Map
 from tilewright.te.loop_relation import Split
 
 
@@ -37,23 +38,15 @@ def SearchPolicyUtilsHasCrossThreadReduction(state: Any, stage_id: int) -> bool:
     return any(axis.iter_type is te.IterType.REDUCE and stage.attr(axis).thread for axis in stage.leaf_iter_vars)
 
 
-class Consumers(dict[int, Any]):
-    """Stages by their numbers; `items()` is a list."""
-
-    def items(self) -> Any:
-        """Pairs."""
-        return list(super().items())
-
-
-def SearchPolicyUtilsGetConsumers(task: Any, state: Any, stage_id: int) -> Consumers:
-    """The stages that read a stage, those computed where they are read standing for what reads them."""
+def SearchPolicyUtilsGetConsumers(task: Any, state: Any, stage_id: int) -> Map:
+    """The stages that read a stage, by number; those computed where they are read stand for what reads them."""
     stages = state.replay.stages
     found: dict[int, Any] = {}
     for number, reader in enumerate(stages):
         if any(tensor.op is stages[stage_id].op for tensor in reader.op.input_tensors):
             inlined = reader.attach_type == te.stage.INLINE
             found |= SearchPolicyUtilsGetConsumers(task, state, number) if inlined else {number: number}
-    return Consumers(found)
+    return Map(found)
 
 
 def SearchPolicyUtilsIsElementwiseMatch(task: Any, state: Any, stage_id: int, target_stage_id: int) -> bool:

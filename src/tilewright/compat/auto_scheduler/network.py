@@ -10,8 +10,10 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from tilewright import te
@@ -190,20 +192,9 @@ class TaskScheduler:
         for callback in self.callbacks:
             callback.pre_tune(self, number)
         measured: list[Any] = []
-
-        class Counting:
-            """Counts what is measured."""
-
-            @staticmethod
-            def callback(policy: Any, inputs: Any, results: Any) -> None:
-                """A batch was measured."""
-                measured.extend(inputs)
-
-        own = TuningOptions(
-            count, None, count, options.verbose, options.builder, options.runner,
-            [*options.measure_callbacks, Counting],
-        )  # fmt: skip
-        task.tune(own, policy)
+        counting = SimpleNamespace(callback=lambda policy, inputs, results: measured.extend(inputs))
+        batch = replace(options, num_measure_trials=count, early_stopping=None, num_measures_per_round=count)
+        task.tune(replace(batch, measure_callbacks=[*options.measure_callbacks, counting]), policy)
         self.best_costs[number] = min(self.best_costs[number], task.best_seconds)
         self.cur_score = float(self.objective_func(self.best_costs))
         gain = max(0.0, before - self.cur_score) if before < 1e10 else 0.0

@@ -201,8 +201,8 @@ class SketchPolicy(SearchPolicy):
         return points
 
     def _state(self, point: int) -> State:
-        points = self._points()
-        return State(self.search_task.compute_dag.tensors, [[SKETCH, dict(points.plain(point))]])
+        state: State = self.search_task.state(self._points().plain(point))
+        return state
 
 
 class _ByStates(SketchExplorer):
@@ -219,7 +219,7 @@ class _ByStates(SketchExplorer):
 
     def _scored(self, points: Sequence[int]) -> dict[int, float]:
         own = list(dict.fromkeys(points))
-        states = [State(self.task.compute_dag.tensors, [[SKETCH, dict(self.points.plain(point))]]) for point in own]
+        states = [self.task.state(self.points.plain(point)) for point in own]
         return dict(zip(own, map(float, self.judge.predict(self.task, states)))) if own else {}
 
 

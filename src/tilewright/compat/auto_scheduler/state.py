@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright import te
-from tilewright.compat.auto_scheduler.steps import ANNOTATIONS, SKETCH, Replay, Step
+from tilewright.compat.auto_scheduler.steps import ANNOTATIONS, Replay, Step
 from tilewright.errors import ScheduleError
 from tilewright.te.bounds import infer_bounds
 from tilewright.tir.arith.range import Range
@@ -97,11 +97,6 @@ class State:
     def state_object(self) -> State:
         """The state, by which the classic stack names what it is made of."""
         return self
-
-    @classmethod
-    def of_sketch(cls, tensors: Sequence[te.Tensor], config: Mapping[str, Any]) -> State:
-        """The state that a configuration of a sketch, as plain data, stands for."""
-        return cls(tensors, [[SKETCH, dict(config)]])
 
     @property
     def transform_steps(self) -> list[Step]:

@@ -101,11 +101,6 @@ def deserialize_workload_registry_entry(data: bytes) -> None:
         WORKLOAD_FUNC_REGISTRY[name] = value
 
 
-def get_const_tuple(shape: Sequence[Any]) -> tuple[Any, ...]:
-    """A shape with its constants as Python integers."""
-    return tuple(size if as_const(size) is None else as_const(size) for size in shape)
-
-
 def calc_workload_dis_factor(target_workload_pair: Any, workload_pair: Any) -> float:
     """The ratio of the sizes of two workloads of one function, the first over the second; infinite for others.
 

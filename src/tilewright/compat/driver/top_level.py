@@ -14,7 +14,6 @@ from tilewright.compat.ir.module import IRModule
 from tilewright.compat.ir.pass_config import ADDED, CHECKED, SERIAL, PassContext
 from tilewright.compat.ir.structure import assert_structural_equal, structural_equal
 from tilewright.compat.runtime.stands_for import stands_for
-from tilewright.compat.testing.targets import enabled_targets
 from tilewright.compat.tir import nodes as tir_nodes
 from tilewright.compat.tir import passes as tir_passes
 from tilewright.compat.tir.makers import EnvFunc
@@ -23,7 +22,6 @@ from tilewright.compat.tir.stmt_functor import ir_transform
 from tilewright.errors import UnsupportedError
 from tilewright.support.named import named
 from tilewright.tir import arith, op
-from tilewright.tir.arith.range import Range
 from tilewright.tir.structural import structural_equal as same_tir
 from tilewright.tir.visitor import post_order
 
@@ -48,11 +46,6 @@ def build_config(**config: Any) -> PassContext:
             f"build_config has no option {unknown[0]!r}; there are {', '.join((*_OPTIONS, *_HINTS))}"
         )
     return PassContext(config={_OPTIONS[name]: value for name, value in config.items() if name in _OPTIONS})
-
-
-def ctx_list() -> list[Any]:
-    """The targets that tests run on, each with its device."""
-    return enabled_targets()
 
 
 def equal(lhs: Any, rhs: Any) -> bool:
@@ -112,11 +105,6 @@ def __getattr__(name: str) -> Any:
     if name in tir_passes.CONSTRUCTORS:
         return _over(name)
     raise AttributeError(name)
-
-
-def range_by_min_extent(min_value: Any, extent: Any) -> Range:
-    """The integers from `min_value`, `extent` of them."""
-    return Range(op.convert(min_value), op.convert(extent))
 
 
 #: How a call by name is meant, by number.

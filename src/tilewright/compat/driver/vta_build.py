@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,20 +29,13 @@ def lower(
     return host.lower(inp, args, name, binds, simple_mode)
 
 
-def build(
-    inputs: Any,
-    args: Any = None,
-    target: Any = None,
-    target_host: Any = None,
-    runtime: Any = None,
-    name: str = "main",
-    binds: Mapping[Any, Any] | None = None,
-) -> CompiledModule:
+@functools.wraps(host.build, assigned=("__module__", "__name__", "__qualname__"))
+def build(inputs: Any, args: Any = None, target: Any = None, *more: Any, **options: Any) -> CompiledModule:
     """A schedule, or what `lower` made of one, for the accelerator; for another target what `tvm.build` makes.
 
     Without `target` it is the environment's.
     """
-    return host.build(inputs, args, get_env().target if target is None else target, target_host, runtime, name, binds)
+    return host.build(inputs, args, get_env().target if target is None else target, *more, **options)
 
 
 def module_loader(bitstream: Any = None) -> Any:

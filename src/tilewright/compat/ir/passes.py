@@ -173,16 +173,6 @@ class Sequential(pass_manager.Sequential):
         return IRModule.of(super().__call__(as_module(mod)))
 
 
-def module_pass(pass_func: Any = None, opt_level: int = 0, name: str | None = None, required: Any = None) -> Any:
-    """A pass from a function `f(mod, ctx)` or a class with `transform_module`; a decorator too."""
-    return _as_classic(pass_manager.module_pass, pass_func, opt_level, name, required)
-
-
-def function_pass(pass_func: Any = None, opt_level: int = 0, name: str | None = None, required: Any = None) -> Any:
-    """A pass from a function `f(func, mod, ctx)` or a class with `transform_function`; a decorator too."""
-    return _as_classic(pass_manager.function_pass, pass_func, opt_level, name, required)
-
-
 def pass_instrument(pi_cls: type) -> Callable[..., PassInstrument]:
     """A class with methods of `PassInstrument` as an instrument; in one a `RuntimeError` is a `TVMError`."""
     methods = {name: getattr(pi_cls, name, None) for name in vars(PassInstrument) if not name.startswith("__")}
@@ -205,23 +195,27 @@ def _wrapped(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _as_classic(make: Any, pass_func: Any, opt_level: int, name: str | None, required: Any) -> Any:
-    def decorate(subject: Any) -> Any:
-        subject = subject if isinstance(subject, type) else _wrapped(subject)
-        made = make(subject, opt_level=opt_level, name=name, required=required or ())
-        return classic(made) if isinstance(made, Pass) else lambda *args, **options: classic(made(*args, **options))
+def _maker(make: Any, doc: str) -> Any:
+    def build(pass_func: Any = None, opt_level: int = 0, name: str | None = None, required: Any = None) -> Any:
+        def decorate(subject: Any) -> Any:
+            subject = subject if isinstance(subject, type) else _wrapped(subject)
+            made = make(subject, opt_level=opt_level, name=name, required=required or ())
+            return classic(made) if isinstance(made, Pass) else lambda *args, **options: classic(made(*args, **options))
 
-    return decorate if pass_func is None else decorate(pass_func)
+        return decorate if pass_func is None else decorate(pass_func)
+
+    return named(build, make.__name__, f"A pass from {doc}; a decorator too.")
+
+
+module_pass = _maker(pass_manager.module_pass, "a function `f(mod, ctx)` or a class with `transform_module`")
+function_pass = _maker(
+    pass_manager.function_pass, "a function `f(func, mod, ctx)` or a class with `transform_function`"
+)
 
 
 def spell_out() -> ClassicPass:
     """`relay.qnn.transform.CanonicalizeOps()`: quantized operators written in plain ones."""
     return classic(Pass(PassInfo(0, "QnnCanonicalizeOps"), lambda mod, _context: expand_operators(mod)))
-
-
-def legalize() -> ClassicPass:
-    """`relay.qnn.transform.Legalize()`: the rules of the enclosing scopes, applied to each call."""
-    return CONSTRUCTORS["Legalize"]()
 
 
 def recast(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from tilewright.relay.ir.type import TypeVar
 from tilewright.relay.ir.visitor import calls, children, post_order
 from tilewright.relay.op.cost import flops
 from tilewright.relay.transform.functional.to_basic_block_normal_form import crossing_values
+from tilewright.support.named import named
 
 
 def operands(node: relay.Expr) -> Sequence[relay.Expr]:
@@ -31,19 +33,17 @@ def post_order_visit(expr: relay.Expr, fvisit: Callable[[Any], object]) -> None:
                 fvisit(one)
 
 
-def all_type_vars(expr: Any, mod: Any = None) -> list[TypeVar]:
-    """The type variables of an expression or type."""
-    return analysis.all_type_vars(expr)
+def _with_module(own: Callable[[Any], list[TypeVar]]) -> Callable[..., list[TypeVar]]:
+    """`own` that takes a module, too, which it does not need."""
+
+    def find(expr: Any, mod: Any = None) -> list[TypeVar]:
+        return own(expr)
+
+    return named(find, own.__name__, own.__doc__)
 
 
-def bound_type_vars(expr: Any, mod: Any = None) -> list[TypeVar]:
-    """The type variables that an expression or type declares."""
-    return analysis.bound_type_vars(expr)
-
-
-def free_type_vars(expr: Any, mod: Any = None) -> list[TypeVar]:
-    """The type variables that an expression or type mentions and does not declare."""
-    return analysis.free_type_vars(expr)
+all_type_vars = _with_module(analysis.all_type_vars)
+bound_type_vars, free_type_vars = _with_module(analysis.bound_type_vars), _with_module(analysis.free_type_vars)
 
 
 def unmatched_cases(match: relay.Match, mod: Any = None) -> list[str]:
@@ -59,12 +59,11 @@ def check_basic_block_normal_form(expr: relay.Expr) -> bool:
 
 def list_op_freqs(mod: Any) -> dict[str, int]:
     """The number of calls of each operator in the functions of a module."""
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     for func in mod.functions.values():
-        for node in post_order(func, operands=operands) if isinstance(func, relay.Expr) else ():
-            if isinstance(node, relay.Call) and isinstance(node.op, Op):
-                found[node.op.name] = found.get(node.op.name, 0) + 1
-    return found
+        nodes = post_order(func, operands=operands) if isinstance(func, relay.Expr) else ()
+        found.update(node.op.name for node in nodes if isinstance(node, relay.Call) and isinstance(node.op, Op))
+    return dict(found)
 
 
 def count_layers(expr: Any, valid_ops: Sequence[str]) -> int:

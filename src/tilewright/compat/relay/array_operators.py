@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.compat.relay import stated_sizes
 from tilewright.compat.relay.convolutions import spread
+from tilewright.compat.tables.signatures import by_classic_parameters
 from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, TupleGetItem
@@ -170,19 +171,12 @@ def roi_align_nhwc_python(
     return made
 
 
+@by_classic_parameters("tvm.topi.vision.multibox_detection")
 def multibox_detection(
-    cls_prob: Expr,
-    loc_pred: Expr,
-    anchor: Expr,
-    clip: bool = True,
-    threshold: float = 0.01,
-    nms_threshold: float = 0.5,
-    force_suppress: bool = False,
-    variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
-    nms_topk: int = -1,
+    cls_prob: Expr, anchor: Expr, nms_threshold: float, force_suppress: bool, nms_topk: int, **more: Any
 ) -> Expr:
     """Rows (class, score, box) of moved anchors, without those that better ones cover."""
-    moved = op.vision.multibox_transform_loc(cls_prob, loc_pred, anchor, clip, threshold, variances)
+    moved = op.vision.multibox_transform_loc(cls_prob=cls_prob, anchor=anchor, **more)
     batch, count = tensor_type_of(cls_prob).shape[0], tensor_type_of(anchor).shape[1]
     positions = Constant(np.broadcast_to(np.arange(count, dtype="int32"), (batch, count)))
     return op.vision.non_max_suppression(

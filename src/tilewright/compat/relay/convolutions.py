@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.compat.relay import stated_sizes
+from tilewright.compat.tables.signatures import by_classic_parameters
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.support.named import named
 from tilewright.topi.layout import parse_layout
+from tilewright.topi.util import sides
 
 nn = op.nn
 
@@ -33,8 +35,7 @@ def pads(padding: Any, window: Sequence[int]) -> tuple[int, ...]:
         return (*[size // 2 for size in window], *[(size - 1) // 2 for size in window])
     if isinstance(padding, str):
         raise InputError(f'padding is a number, {rank} or {2 * rank} of them, "VALID" or "SAME"; got {padding!r}')
-    given = spread(padding, rank)
-    return given if len(given) == 2 * rank else (*given, *given)
+    return sides(padding, rank)
 
 
 def pool_pads(
@@ -233,23 +234,15 @@ deformable_conv2d_nhwc = _deformable("deformable_conv2d_nhwc", "NHWC", "HWIO")
 
 
 def _bitserial(data_layout: str, kernel_layout: str) -> Callable[..., Expr]:
-    def build(
-        data: Expr,
-        kernel: Expr,
-        stride: Any,
-        padding: Any,
-        activation_bits: int,
-        weight_bits: int,
-        pack_dtype: str = "uint32",
-        out_dtype: str = "int16",
-        unipolar: bool = True,
-    ) -> Expr:
-        around = pads(padding, _window(kernel, kernel_layout, (1, 1)))
-        bits, layouts = (activation_bits, weight_bits), (data_layout, kernel_layout)
-        return nn.bitserial_conv2d(data, kernel, spread(stride, 2), around, *bits, *layouts, out_dtype, unipolar)
+    name = f"bitserial_conv2d_{data_layout.lower()}"
 
-    doc = f"Convolution of numbers of few bits, in {data_layout} with {kernel_layout}."
-    return named(build, f"bitserial_conv2d_{data_layout.lower()}", doc)
+    @by_classic_parameters(f"tvm.topi.nn.{name}")
+    def build(data: Expr, kernel: Expr, stride: Any, padding: Any, pack_dtype: str, **more: Any) -> Expr:
+        around = pads(padding, _window(kernel, kernel_layout, (1, 1)))
+        more |= {"data_layout": data_layout, "kernel_layout": kernel_layout}
+        return nn.bitserial_conv2d(data, kernel, spread(stride, 2), around, **more)
+
+    return named(build, name, f"Convolution of numbers of few bits, in {data_layout} with {kernel_layout}.")
 
 
 bitserial_conv2d_nchw = _bitserial("NCHW", "OIHW")

@@ -220,8 +220,7 @@ class ExecutorFactory(Timed):
             )
         return known is not None
 
-    @property
-    def graph_json(self) -> str:
+    def get_graph_json(self) -> str:
         """The graph of the model's kernels, as the classic executor's JSON text.
 
         Of a program of the virtual machine, or a model read from a file, what the compiler recorded of it.
@@ -234,19 +233,15 @@ class ExecutorFactory(Timed):
             self._graph = graph_of(optimize_module(self.ir_mod, self.target or Target.host()))
         return self._graph[0]
 
-    @property
-    def params(self) -> dict[str, NDArray]:
-        """The parameters: by the names of the graph, where there is one; else as they were given to `build`."""
-        _ = self.graph_json
+    def get_params(self) -> dict[str, NDArray]:
+        """The parameters: by the names of the graph, where there is one; else as they were given to `build`.
+
+        They are constants of the code already.
+        """
+        self.get_graph_json()
         return self._given if self._graph is None else self._graph[1]
 
-    def get_graph_json(self) -> str:
-        """The text of `graph_json`."""
-        return self.graph_json
-
-    def get_params(self) -> dict[str, NDArray]:
-        """The parameters of the graph; they are constants of the code already."""
-        return self.params
+    graph_json, params = property(get_graph_json), property(get_params)
 
     def export_library(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright import relay
 from tilewright.compat.runtime.array import to_numpy
+from tilewright.compat.tables.signatures import by_classic_parameters
 from tilewright.errors import InputError
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import substitute
@@ -97,21 +98,12 @@ def _grids(data: Any, **_: Any) -> int:
 split, meshgrid = tuple_valued(relay.split, _sections), tuple_valued(relay.meshgrid, _grids)
 
 
-def batch_norm(
-    data: relay.Expr,
-    gamma: relay.Expr,
-    beta: relay.Expr,
-    moving_mean: relay.Expr,
-    moving_var: relay.Expr,
-    axis: int = 1,
-    epsilon: float = 1e-5,
-    center: bool = True,
-    scale: bool = True,
-) -> TupleWrapper:
+@by_classic_parameters("tvm.relay.nn.batch_norm")
+def batch_norm(center: bool, scale: bool, **given: Any) -> TupleWrapper:
     """The normalized data, the mean and the variance; without `center` beta counts as 0, without `scale` gamma as 1."""
-    gamma = gamma if scale else relay.ones_like(moving_var)
-    beta = beta if center else relay.zeros_like(moving_mean)
-    return TupleWrapper(relay.nn.batch_norm(data, gamma, beta, moving_mean, moving_var, axis, epsilon), 3)
+    given["gamma"] = given["gamma"] if scale else relay.ones_like(given["moving_var"])
+    given["beta"] = given["beta"] if center else relay.zeros_like(given["moving_mean"])
+    return TupleWrapper(relay.nn.batch_norm(**given), 3)
 
 
 def _affine(own: Callable[..., relay.Expr]) -> Any:

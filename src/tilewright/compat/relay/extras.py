@@ -10,10 +10,10 @@ from typing import Any
 from tilewright import relay
 from tilewright.compat.driver.build import BuiltModule
 from tilewright.compat.ir.meanings import only
-from tilewright.compat.relay.convolutions import pads
 from tilewright.compat.relay.executor import ExecutorFactory, optimize
 from tilewright.compat.relay.expr import TupleWrapper
 from tilewright.compat.relay.vm_executable import vm_compile
+from tilewright.compat.tables.signatures import by_classic_parameters
 from tilewright.compat.target.target import Target
 from tilewright.driver.lower import lower_function
 from tilewright.errors import InputError, UnsupportedError
@@ -73,20 +73,9 @@ global_avg_pool1d, global_max_pool1d = _global("avg", 1, "NCW"), _global("max", 
 global_avg_pool3d, global_max_pool3d = _global("avg", 3, "NCDHW"), _global("max", 3, "NCDHW")
 
 
+@by_classic_parameters("tvm.relay.nn.bitserial_conv2d")
 def bitserial_conv2d(
-    data: relay.Expr,
-    weight: relay.Expr,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    channels: int | None = None,
-    kernel_size: Any = (3, 3),
-    activation_bits: int = 1,
-    weight_bits: int = 1,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
+    weight: relay.Expr, channels: int | None, kernel_size: Any, kernel_layout: str, pack_dtype: str, **more: Any
 ) -> relay.Expr:
     """Convolution of numbers of few bits; how they are packed on the way (`pack_dtype`) changes no result.
 
@@ -96,9 +85,7 @@ def bitserial_conv2d(
     wanted = (channels or shape[0], *((kernel_size,) * 2 if isinstance(kernel_size, int) else kernel_size))
     if (shape[0], *shape[2:]) != wanted:
         raise InputError(f"bitserial_conv2d: the kernel {shape} (OIHW) is not of channels and window {wanted}")
-    return op.nn.bitserial_conv2d(
-        data, weight, strides, padding, activation_bits, weight_bits, data_layout, kernel_layout, out_dtype, unipolar
-    )
+    return op.nn.bitserial_conv2d(weight=weight, kernel_layout=kernel_layout, **more)
 
 
 def _transposed(own: Callable[..., relay.Expr], classic_kernel: str) -> Any:
@@ -147,11 +134,6 @@ def refuse(what: str, **options: tuple[Any, tuple[Any, ...]]) -> None:
     for name, (value, allowed) in options.items():
         if value not in allowed:
             raise UnsupportedError(f"{what}: {name} is {allowed[-1]!r} here, not {value!r}")
-
-
-def get_pad_tuple2d(padding: Any) -> tuple[int, int, int, int]:
-    """Padding as (top, left, bottom, right), from a number, 2 or 4 of them."""
-    return pads(padding if isinstance(padding, int) else tuple(padding), (1, 1))  # type: ignore[return-value]
 
 
 def while_loop(
@@ -231,11 +213,6 @@ class TECompiler:
         """Compiled code of such a function: its inputs, then its outputs, are the arguments."""
         func = self.lower(source_func, target)
         return BuiltModule([func], Target(target or Target.current() or "llvm"))
-
-
-def te_compiler() -> TECompiler:
-    """The compiler of fused functions."""
-    return TECompiler()
 
 
 class CallGraph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,13 +50,9 @@ _BEGINS, _ENDS = "qnn.dequantize", "qnn.quantize"
 
 def list_fake_quantized_op_freqs(mod: Any) -> dict[str, int]:
     """The number of calls of each operator between `qnn.dequantize` and `qnn.quantize`."""
-    found: dict[str, int] = {}
-    for func in as_module(mod).functions.values():
-        for call in calls(func):
-            if getattr(call.op, "name", "") == _ENDS:
-                for name in _between(call.args[0]):
-                    found[name] = found.get(name, 0) + 1
-    return found
+    all_calls = [call for func in as_module(mod).functions.values() for call in calls(func)]
+    ends = [call for call in all_calls if getattr(call.op, "name", "") == _ENDS]
+    return dict(Counter(name for call in ends for name in _between(call.args[0])))
 
 
 def _between(value: relay.Expr) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.compat.relay.convolutions import pads, pool_pads, spread, window_sizes
+from tilewright.compat.tables.signatures import by_classic_parameters
 from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -34,27 +35,17 @@ def _pool(
     return build(data, window, steps, apart, positions, **more)
 
 
-def _pooling(rank: int, default_layout: str, doc: str) -> Callable[..., Expr]:
-    def build(
-        data: Expr,
-        kernel: Any,
-        stride: Any,
-        dilation: Any,
-        padding: Any,
-        pool_type: str,
-        ceil_mode: bool = False,
-        layout: str = default_layout,
-        count_include_pad: bool = True,
-    ) -> Expr:
-        more = {"ceil_mode": ceil_mode, "layout": layout, "count_include_pad": count_include_pad}
+def _pooling(rank: int, doc: str) -> Callable[..., Expr]:
+    @by_classic_parameters(f"tvm.topi.nn.pool{rank}d")
+    def build(data: Expr, kernel: Any, stride: Any, dilation: Any, padding: Any, pool_type: str, **more: Any) -> Expr:
         return _pool(rank, data, kernel, stride, dilation, padding, pool_type, more)
 
     return named(build, f"pool{rank}d", doc)
 
 
-pool1d = _pooling(1, "NCW", "Pooling over windows of a row.")
-pool2d = _pooling(2, "NCHW", "Pooling over windows of an image.")
-pool3d = _pooling(3, "NCDHW", "Pooling over windows of a volume.")
+pool1d = _pooling(1, "Pooling over windows of a row.")
+pool2d = _pooling(2, "Pooling over windows of an image.")
+pool3d = _pooling(3, "Pooling over windows of a volume.")
 
 
 def pool(data: Expr, kernel: Any, stride: Any, padding: Any, pool_type: str, *more: Any, **options: Any) -> Expr:
@@ -119,20 +110,10 @@ def pool_grad(
     return nn.avg_pool2d_grad(grads, data, *positions, count_include_pad=count_include_pad)
 
 
-def pool_grad_nchw(
-    a_np: Expr,
-    out_grad_np: Expr,
-    pool_size: Any,
-    strides: Any,
-    padding: Any,
-    pool_type: str,
-    ceil_mode: bool,
-    count_include_pad: bool = True,
-) -> Expr:
+@by_classic_parameters("tvm.topi.testing.pool_grad_nchw")
+def pool_grad_nchw(a_np: Expr, out_grad_np: Expr, pool_size: Any, strides: Any, **more: Any) -> Expr:
     """The same with the arguments of its reference."""
-    return pool_grad(
-        out_grad_np, a_np, pool_size, strides, padding, pool_type, ceil_mode, count_include_pad=count_include_pad
-    )
+    return pool_grad(out_grad_np, a_np, pool_size, strides, **more)
 
 
 def space_to_batch_nd(

@@ -24,6 +24,7 @@ from tilewright.relay.ir.expr import NO_ATTRS
 from tilewright.relay.ir.registry import OpPattern
 from tilewright.relay.ir.type import TensorType, Type, tensor_types
 from tilewright.relay.op.common import broadcast_shapes, same_as_input, tensor
+from tilewright.support.named import named
 
 
 def _broadcast(types: Sequence[Type], _attrs: Any) -> Type:
@@ -136,9 +137,9 @@ def _setter(what: str, make: Callable[[str, Any], dict[str, Any]]) -> Callable[.
 
         return put if value is None else put(value)
 
-    setter.__name__ = what
-    setter.__doc__ = f"`{what}` of an operator that `register` entered. Raises `UnsupportedError` for others."
-    return setter
+    return named(
+        setter, what, f"`{what}` of an operator that `register` entered. Raises `UnsupportedError` for others."
+    )
 
 
 def _computed(op_name: str, function: Callable[..., Any]) -> dict[str, Any]:

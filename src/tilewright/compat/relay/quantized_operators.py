@@ -99,16 +99,8 @@ def avg_pool2d(
 ) -> relay.Call:
     """Means over windows of the real numbers that `data` stands for, quantized to the output's scale."""
     only("relay.qnn.op.avg_pool2d", "out_layout", out_layout, "", layout)
-    value = op.nn.avg_pool2d(
-        qnn.dequantize(data, input_scale, input_zero_point),
-        pool_size=pool_size,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        layout=layout,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-    )
+    real, more = qnn.dequantize(data, input_scale, input_zero_point), (ceil_mode, count_include_pad)
+    value = op.nn.avg_pool2d(real, pool_size, strides, dilation, padding, layout, *more)
     return _requantized(value, data, output_scale, output_zero_point)
 
 

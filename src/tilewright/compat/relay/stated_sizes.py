@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from tilewright import relay
+from tilewright.compat.tables.signatures import by_classic_parameters
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.relay import op
 from tilewright.relay.ir.type_of import type_of
@@ -53,19 +54,11 @@ def matmul(
     return op.nn.dense(rows, tensor_b if transpose_b else op.transpose(tensor_b), units, out_dtype)
 
 
-def bitserial_dense(
-    data: relay.Expr,
-    weight: relay.Expr,
-    units: int | None = None,
-    data_bits: int = 1,
-    weight_bits: int = 1,
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
-) -> relay.Call:
+@by_classic_parameters("tvm.relay.nn.bitserial_dense")
+def bitserial_dense(weight: relay.Expr, units: int | None, pack_dtype: str, **more: Any) -> relay.Call:
     """`dense` of integers of a few bits, which are packed as suits the kernel; `units` is how many columns it has."""
     _check("bitserial_dense: units", units, weight, [0])
-    return op.nn.bitserial_dense(data, weight, data_bits, weight_bits, out_dtype, unipolar)
+    return op.nn.bitserial_dense(weight=weight, **more)
 
 
 def of_channels(build: Callable[..., relay.Expr]) -> Any:
@@ -96,34 +89,23 @@ def _stated_shape(weight: relay.Expr) -> tuple[Any, ...]:
     return tuple(kind.shape) if isinstance(kind, relay.TensorType) else ()
 
 
+@by_classic_parameters("tvm.relay.nn.deformable_conv2d")
 def deformable_conv2d(
-    data: relay.Expr,
-    offset: relay.Expr,
-    weight: relay.Expr,
-    strides: Any = (1, 1),
-    padding: Any = (0, 0),
-    dilation: Any = (1, 1),
-    deformable_groups: int = 1,
-    groups: int = 1,
-    channels: int | None = None,
-    kernel_size: Any = None,
-    data_layout: str = "NCHW",
-    kernel_layout: str = "OIHW",
-    out_layout: str = "",
-    out_dtype: str = "",
+    data: relay.Expr, offset: relay.Expr, weight: relay.Expr, channels: int | None, kernel_size: Any, **more: Any
 ) -> relay.Expr:
     """A convolution whose taps are moved by `offset`, of images in NCHW or NHWC."""
+    data_layout, kernel_layout, out_layout, out_dtype = (
+        more.pop(name) for name in ("data_layout", "kernel_layout", "out_layout", "out_dtype")
+    )
     if out_layout not in ("", data_layout) or sorted(kernel_layout) != sorted("OIHW"):
         raise UnsupportedError(f"deformable_conv2d of {data_layout} by {kernel_layout} to {out_layout}")
-    _settle_kernel(data, weight, (channels, kernel_size, groups), (data_layout, kernel_layout))
-    _settle_offset(data, offset, weight, (strides, padding, dilation, deformable_groups), (data_layout, kernel_layout))
+    _settle_kernel(data, weight, (channels, kernel_size, more["groups"]), (data_layout, kernel_layout))
+    _settle_offset(data, offset, weight, more, (data_layout, kernel_layout))
     _check("deformable_conv2d: channels", channels, weight, [kernel_layout.index("O")])
     _check("deformable_conv2d: kernel_size", kernel_size, weight, [kernel_layout.index("H"), kernel_layout.index("W")])
     data, offset = (_ordered(one, data_layout, "NCHW") for one in (data, offset))
     weight = _ordered(weight, kernel_layout, "OIHW")
-    made: relay.Expr = op.nn.deformable_conv2d(
-        data, offset, weight, strides, padding, dilation, deformable_groups, groups
-    )
+    made: relay.Expr = op.nn.deformable_conv2d(data, offset, weight, **more)
     made = op.cast(made, out_dtype) if out_dtype else made
     return _ordered(made, "NCHW", data_layout)
 
@@ -149,7 +131,7 @@ def _settle_offset(
     data: relay.Expr,
     offset: relay.Expr,
     weight: relay.Expr,
-    window: tuple[Any, Any, Any, int],
+    window: Mapping[str, Any],
     layouts: tuple[str, str],
 ) -> None:
     """Type offsets that are an untyped variable: two numbers for each tap of each window."""
@@ -157,14 +139,14 @@ def _settle_offset(
         return
     image, kernel = type_of(data), type_of(weight)
     assert isinstance(image, relay.TensorType) and isinstance(kernel, relay.TensorType)
-    strides, padding, dilation, count = window
-    around = sides(padding, 2)
+    strides, dilation, count = pair(window["strides"]), pair(window["dilation"]), window["deformable_groups"]
+    around = sides(window["padding"], 2)
     extents = [kernel.shape[layouts[1].index(letter)] for letter in "HW"]
     found = {"N": image.shape[layouts[0].index("N")], "C": 2 * count * extents[0] * extents[1]}
     for axis, letter in enumerate("HW"):
-        reach = (extents[axis] - 1) * pair(dilation)[axis] + 1
+        reach = (extents[axis] - 1) * dilation[axis] + 1
         whole = image.shape[layouts[0].index(letter)] + around[axis] + around[axis + 2]
-        found[letter] = (whole - reach) // pair(strides)[axis] + 1
+        found[letter] = (whole - reach) // strides[axis] + 1
     offset.set_inferred_type(relay.TensorType([found[letter] for letter in layouts[0]], image.dtype))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -66,11 +67,7 @@ def rand(dtype: str = "float32", *shape: int) -> NDArray:
 
 def count_ops(expr: relay.Expr) -> dict[str, int]:
     """The number of calls of each operator in `expr`."""
-    found: dict[str, int] = {}
-    for call in calls(expr):
-        name = getattr(call.op, "name", "function")
-        found[name] = found.get(name, 0) + 1
-    return found
+    return dict(Counter(getattr(call.op, "name", "function") for call in calls(expr)))
 
 
 def check_grad(

@@ -23,7 +23,7 @@ class VirtualMachine:
     """A compiled model with the methods of the classic virtual machine."""
 
     def __init__(self, exe: ExecutorFactory, device: Any = None, memory_cfg: Any = None) -> None:
-        require_cpu(device if not isinstance(device, list | tuple) else device[0])
+        self.init(device)
         self._exe = exe.with_entries(invoke=self.invoke)
         self._model: Any = exe.executable
         self._type = _result_type(exe)

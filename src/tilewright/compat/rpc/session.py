@@ -115,9 +115,8 @@ class RPCSession(_Devices):
         """The bytes of what was uploaded under that name. Raises `InputError` for another name."""
         return self.session.download(self._digest(path))
 
-    def download_linked_module(self, path: str) -> bytearray:
-        """The bytes of a module that was uploaded: it needs no linker."""
-        return self.download(path)
+    #: A module needs no linker.
+    download_linked_module = download
 
     def remove(self, path: str) -> None:
         """Forget the name of an upload; the device keeps files by their contents until it needs the room."""
@@ -186,6 +185,9 @@ class LocalSession(_Devices):
             )
         return bytearray(self._position(path).read_bytes())
 
+    #: A module needs no linker.
+    download_linked_module = download
+
     def remove(self, path: str) -> None:
         """Delete a file of the session, if there is one."""
         self._position(path).unlink(missing_ok=True)
@@ -193,10 +195,6 @@ class LocalSession(_Devices):
     def load_module(self, path: str) -> ExecutorFactory | CompiledModule:
         """The module or model of a file of the session."""
         return load_module(self._position(path))
-
-    def download_linked_module(self, path: str) -> bytearray:
-        """The bytes of a file of the session: a module needs no linker."""
-        return self.download(path)
 
     def device(self, dev_type: str | int, dev_id: int = 0) -> Device:
         """A device of this machine."""
@@ -233,6 +231,14 @@ def _refuse_constructor(arguments: Sequence[Any] | None) -> None:
         raise UnsupportedError("session_constructor_args: a session is with the server itself; connect to each device")
 
 
+def _tried(times: int, call: Callable[[], Any]) -> Any:
+    """The result of a call, begun again after an `RpcError`, `times` in all."""
+    for _ in range(times - 1):
+        with contextlib.suppress(RpcError):
+            return call()
+    return call()
+
+
 def connect_tracker(url: str, port: int) -> TrackerSession:
     """The tracker at an address."""
     return TrackerSession((url, port))
@@ -259,26 +265,14 @@ class TrackerSession:
         """
         _refuse_constructor(session_constructor_args)
         queue = rpc.connect_tracker(*self._address, bundle=RPC_BUNDLE.get(), user=key)
-        for left in reversed(range(max(max_retry, 1))):
-            try:
-                return RPCSession(queue.request(key, priority, wait=_WAIT_SECONDS), session_timeout)
-            except RpcError:
-                if not left:
-                    raise
-        raise AssertionError
+        return _tried(max_retry, lambda: RPCSession(queue.request(key, priority, wait=_WAIT_SECONDS), session_timeout))
 
     def request_and_run(
         self, key: str, func: Callable[[RPCSession], Any], priority: int = 1, session_timeout: float = 0,
         max_retry: int = 2,
     ) -> Any:  # fmt: skip
         """The result of `func(session)` on a device of the kind `key`; begun again elsewhere if the device is lost."""
-        for left in reversed(range(max(max_retry, 1))):
-            try:
-                return func(self.request(key, priority, session_timeout))
-            except RpcError:
-                if not left:
-                    raise
-        raise AssertionError
+        return _tried(max_retry, lambda: func(self.request(key, priority, session_timeout)))
 
     def summary(self) -> dict[str, Any]:
         """The devices, and for each key how many are free and how many requests wait."""

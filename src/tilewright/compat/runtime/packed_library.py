@@ -53,28 +53,25 @@ class PackedLibrary:
         if context is not None:
             context.value = id(self)
 
-    def _variable(self, name: str) -> Any:
+    def _variable(self, name: str, kind: Any = ctypes.c_void_p) -> Any:
+        """The variable of the library with this name and kind; None where it has none."""
         try:
-            return ctypes.c_void_p.in_dll(self._library, name)
+            return kind.in_dll(self._library, name)
         except ValueError:
             return None
 
     @property
     def entry_name(self) -> str:
         """The function that the module is called by. Raises `InputError` where the library names none."""
-        try:
-            first = ctypes.c_char.in_dll(self._library, MAIN)
-        except ValueError:
-            raise InputError(f"{self.path} does not say which of its functions is called by default") from None
+        first = self._variable(MAIN, ctypes.c_char)
+        if first is None:
+            raise InputError(f"{self.path} does not say which of its functions is called by default")
         return ctypes.string_at(ctypes.addressof(first)).decode()
 
     def graph(self) -> GraphFactory | None:
         """The graph over its functions that the library holds, if it does."""
-        try:
-            first = ctypes.c_uint64.in_dll(self._library, BLOB)
-        except ValueError:
-            return None
-        return read_blob(ctypes.string_at(ctypes.addressof(first), 8 + first.value))
+        first = self._variable(BLOB, ctypes.c_uint64)
+        return None if first is None else read_blob(ctypes.string_at(ctypes.addressof(first), 8 + first.value))
 
     def __contains__(self, name: str) -> bool:
         return hasattr(self._library, name)

@@ -36,11 +36,6 @@ class TempDirectory:
             self._owner.cleanup()
 
 
-def tempdir(custom_path: str | None = None, keep_for_debug: bool = False) -> TempDirectory:
-    """A fresh temporary directory."""
-    return TempDirectory(custom_path, keep_for_debug)
-
-
 def memoize(key: str, save_at_exit: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Keep the results of a function within this process, by its arguments; nothing is written to disk."""
 

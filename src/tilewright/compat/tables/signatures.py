@@ -74,6 +74,27 @@ def _default(expression: ast.expr | None) -> Any:
         return _Expression(ast.unparse(expression))
 
 
+def by_classic_parameters(name: str) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate a function that takes its arguments by keyword: callers use the parameters of the classic `name`.
+
+    Those that they leave out have the classic defaults.
+    """
+    signature = classic_signature(name)
+    assert signature is not None, name
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any, **options: Any) -> Any:
+            bound = signature.bind(*args, **options)
+            bound.apply_defaults()
+            return function(**bound.arguments)
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
 def own_signature(function: Any) -> inspect.Signature | None:
     """The parameters of a function of this package; None where Python does not tell."""
     try:

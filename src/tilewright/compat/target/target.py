@@ -65,6 +65,11 @@ class TargetKind(str):
         return str(self)
 
 
+def _option(name: str, default: Any, doc: str) -> Any:
+    """The property of a target that is its option `name`, in the type of the `default`."""
+    return property(lambda self: type(default)(self.attrs.get(name, default)), doc=doc)
+
+
 class _Scope(own.Target):
     """A context that makes a target the current one, with the classic object's properties."""
 
@@ -105,30 +110,11 @@ class _Scope(own.Target):
         """The same target, whose host's part runs on `host`."""
         return _scoped(self, self.attrs, Target(host))
 
-    @property
-    def mcpu(self) -> str:
-        """The requested processor; "" for the usual one."""
-        return str(self.attrs.get("mcpu", ""))
-
-    @property
-    def mattr(self) -> list[str]:
-        """The requested features."""
-        return list(self.attrs.get("mattr", []))
-
-    @property
-    def libs(self) -> list[str]:
-        """The requested libraries; this package's own kernels stand for them."""
-        return list(self.attrs.get("libs", []))
-
-    @property
-    def model(self) -> str:
-        """The name of the board or chip."""
-        return str(self.attrs.get("model", "unknown"))
-
-    @property
-    def device_name(self) -> str:
-        """The name given by `-device=`, or ""."""
-        return str(self.attrs.get("device", ""))
+    mcpu = _option("mcpu", "", 'The requested processor; "" for the usual one.')
+    mattr = _option("mattr", [], "The requested features.")
+    libs = _option("libs", [], "The requested libraries; this package's own kernels stand for them.")
+    model = _option("model", "unknown", "The name of the board or chip.")
+    device_name = _option("device", "", 'The name given by `-device=`, or "".')
 
     @property
     def max_num_threads(self) -> int:
@@ -182,16 +168,6 @@ def _spelling(target: Any) -> tuple[str, Any]:
         if key not in ("kind", "tag", "host"):
             words.append(f"-{key}={','.join(map(str, value)) if isinstance(value, list | tuple) else value}")
     return " ".join(words), target.get("host")
-
-
-def current_target(allow_none: bool = True) -> Any:
-    """`Target.current`, by its oldest name."""
-    return Target.current(allow_none)
-
-
-def create(target: Any) -> Any:
-    """The target spelled `target`."""
-    return Target(target)
 
 
 def llvm(options: Any = ()) -> Any:

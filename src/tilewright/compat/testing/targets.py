@@ -102,6 +102,8 @@ requires_vitis_ai = _requires("it needs an accelerator of AMD")
 
 # What is always there: code for CPUs, on which tests of GPUs run too, and sessions with servers.
 uses_gpu, requires_rpc, requires_llvm = _requires("", "gpu"), _requires("", "rpc"), _requires("", "llvm")
+#: A test that takes long.
+slow = _requires("", "slow")
 
 
 def _requires_processor(*needed: str) -> Callable[..., Any]:
@@ -128,18 +130,12 @@ def skip_if_32bit(*args: Any, reason: str = "") -> Any:
     return composed([])(*args)
 
 
-def skip_if_wheel_test(*args: Any) -> Any:
-    """Mark a test that needs more of the classic stack than its packages have; it runs here."""
-    return composed([])(*args)
+#: A test that needs more of the classic stack than its packages have runs here.
+skip_if_wheel_test = composed([])
 
 
 def install_request_hook(depth: int = 0) -> None:
     """Install the hook through which the classic stack's own machines read downloads; here it does nothing."""
-
-
-def slow(test: Any) -> Any:
-    """Mark a test that takes long."""
-    return pytest_module().mark.slow(test)
 
 
 def requires_package(*packages: str) -> Callable[..., Any]:

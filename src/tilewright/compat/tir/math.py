@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import tir
 from tilewright.errors import UnsupportedError
+from tilewright.support.named import named
 from tilewright.tir import op
 from tilewright.tir.intrinsics import INTRINSICS
 
@@ -16,8 +17,7 @@ def _unary(name: str) -> Callable[..., Any]:
         x = op.convert(x)
         return tir.Call(x.dtype, name, (x if x.dtype.is_float else op.cast("float32", x),))
 
-    build.__name__, build.__doc__ = name, f"{name} of a float."
-    return build
+    return named(build, name, f"{name} of a float.")
 
 
 def _binary(name: str) -> Callable[..., Any]:
@@ -25,8 +25,7 @@ def _binary(name: str) -> Callable[..., Any]:
         x, y = op.match(x, y)
         return tir.Call(x.dtype, name, (x, y))
 
-    build.__name__, build.__doc__ = name, f"{name} of two floats."
-    return build
+    return named(build, name, f"{name} of two floats.")
 
 
 acos, acosh, asin, asinh, atan, atanh = map(_unary, ("acos", "acosh", "asin", "asinh", "atan", "atanh"))

@@ -6,7 +6,7 @@ compute (`tensor_function.py`): of `te.create_prim_func`, and those of a script 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from tilewright import te, tir
 from tilewright.compat.ir.module import IRModule
 from tilewright.compat.te.tensor_function import TensorFunction, fresh_schedule
 from tilewright.errors import InputError, ScheduleError, UnsupportedError
+from tilewright.support.named import named
 from tilewright.te.attach import AttachType
 from tilewright.te.itervar import IterType, IterVar
 from tilewright.te.loop_relation import Fuse, Split
@@ -36,6 +37,16 @@ class LoopRV:
 
     def __repr__(self) -> str:
         return f"LoopRV({self.axis.name})"
+
+
+def _marking(name: str, doc: str) -> Callable[[Schedule, LoopRV], None]:
+    """The method that marks a loop as the stage's method of that name does."""
+
+    def mark(self: Schedule, loop: LoopRV) -> None:
+        here = self._at(loop)
+        getattr(here.stage, name)(here.axis)
+
+    return named(mark, name, doc)
 
 
 class Schedule:
@@ -178,20 +189,9 @@ class Schedule:
             raise ScheduleError(f"{what}: the loops are of different blocks, {', '.join(x.stage.name for x in here)}")
         return here[0].stage, [loop.axis for loop in here]
 
-    def parallel(self, loop: LoopRV) -> None:
-        """The iterations shared out over workers."""
-        here = self._at(loop)
-        here.stage.parallel(here.axis)
-
-    def vectorize(self, loop: LoopRV) -> None:
-        """The iterations as lanes of vectors."""
-        here = self._at(loop)
-        here.stage.vectorize(here.axis)
-
-    def unroll(self, loop: LoopRV) -> None:
-        """The loop written out."""
-        here = self._at(loop)
-        here.stage.unroll(here.axis)
+    parallel = _marking("parallel", "The iterations shared out over workers.")
+    vectorize = _marking("vectorize", "The iterations as lanes of vectors.")
+    unroll = _marking("unroll", "The loop written out.")
 
     def bind(self, loop: LoopRV, thread_axis: Any) -> None:
         """The iterations each on one thread of an axis such as "threadIdx.x"."""

@@ -136,17 +136,9 @@ class BlockReader(ScriptReader):
 
     def _axes(self, node: ast.Assign) -> list[_Axis]:
         """Axes that each stand for a loop of their own."""
-        call, target = node.value, node.targets[0]
-        assert isinstance(call, ast.Call)
-        kind = self.word(call).removeprefix("axis.")
-        if kind == "remap":
-            bound = call.args[1].elts if isinstance(call.args[1], ast.List | ast.Tuple) else []
-            letters = self.value(call.args[0])
-            targets = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
-        else:
-            bound, letters, targets = [call.args[-1]], "R" if kind in ("reduce", "R") else "S", [target]
+        assert isinstance(node.value, ast.Call)
         made = []
-        for letter, name, loop in zip(letters, targets, bound, strict=True):
+        for letter, name, loop in zip(*self.axes_of(node.targets[0], node.value), strict=True):
             if not isinstance(name, ast.Name) or not isinstance(loop, ast.Name) or loop.id not in self.loops:
                 raise NotTensors
             var = tir.Var(name.id)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 from tilewright import tir
@@ -24,8 +24,7 @@ class LoopReader(ScriptReader):
         self.memory: list[Buffer] = []
         self.starts: list[Any] = []
         self.read_params(self._declare)
-        for statement in self.tree.body:
-            self._read(statement)
+        self._read_all(self.tree.body)
         body = self.builder.get()
         for buffer in reversed(self.memory):
             body = tir.Allocate(buffer, body)
@@ -41,11 +40,12 @@ class LoopReader(ScriptReader):
         made.buffer = Buffer(made.buffer.name, made.buffer.shape, made.buffer.dtype, scope)
         self.memory.append(made.buffer)
 
-    def _read(self, node: ast.stmt) -> None:
-        method = getattr(self, f"_read_{type(node).__name__}", None)
-        if method is None:
-            self.fail(node, f"{type(node).__name__} is not read")
-        method(node)
+    def _read_all(self, nodes: Sequence[ast.stmt]) -> None:
+        for node in nodes:
+            method = getattr(self, f"_read_{type(node).__name__}", None)
+            if method is None:
+                self.fail(node, f"{type(node).__name__} is not read")
+            method(node)
 
     def _read_Pass(self, node: ast.Pass) -> None:
         """Nothing."""
@@ -86,14 +86,8 @@ class LoopReader(ScriptReader):
 
     def _read_axes(self, target: ast.expr, call: ast.Call) -> None:
         """Axes of a block: what they stand for, and which of them begin a reduction at 0."""
-        kind = self.word(call).removeprefix("axis.")
-        if kind == "remap":
-            kinds, values = self.value(call.args[0]), self.value(call.args[1])
-            targets = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
-        else:
-            kinds, values = "R" if kind in ("reduce", "R") else "S", [self.value(call.args[-1])]
-            targets = [target]
-        for letter, one, value in zip(kinds, targets, values, strict=True):
+        letters, targets, values = self.axes_of(target, call)
+        for letter, one, value in zip(letters, targets, [*map(self.value, values)], strict=True):
             if not isinstance(one, ast.Name):
                 self.fail(target, "an axis has a name")
             self.names[one.id] = op.convert(value)
@@ -104,29 +98,24 @@ class LoopReader(ScriptReader):
         word = self.word(node.items[0].context_expr)
         if word == "block":
             outer, self.starts = self.starts, []
-            for statement in node.body:
-                self._read(statement)
+            self._read_all(node.body)
             self.starts = outer
         elif word == "init":
-            with self.builder.if_scope(op.all(*self.starts)) if self.starts else _nothing():
-                for statement in node.body:
-                    self._read(statement)
+            with self.builder.if_scope(op.all(*self.starts)) if self.starts else nullcontext():
+                self._read_all(node.body)
         else:
             self.fail(node, f"with {ast.unparse(node.items[0].context_expr)} is not read")
 
     def _read_If(self, node: ast.If) -> None:
         condition = self.value(node.test)
         if isinstance(condition, bool):
-            for statement in node.body if condition else node.orelse:
-                self._read(statement)
+            self._read_all(node.body if condition else node.orelse)
             return
         with self.builder.if_scope(op.convert(condition)):
-            for statement in node.body:
-                self._read(statement)
+            self._read_all(node.body)
         if node.orelse:
             with self.builder.else_scope():
-                for statement in node.orelse:
-                    self._read(statement)
+                self._read_all(node.orelse)
 
     def _read_For(self, node: ast.For) -> None:
         names, bounds, kind, _ = self.loop_of(node)
@@ -135,10 +124,4 @@ class LoopReader(ScriptReader):
         with ExitStack() as stack:
             for name, (low, high) in zip(names, bounds, strict=True):
                 self.names[name] = stack.enter_context(self.builder.for_range(low, high, name=name, kind=kind))
-            for statement in node.body:
-                self._read(statement)
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
+            self._read_all(node.body)

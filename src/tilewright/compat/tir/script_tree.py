@@ -78,6 +78,16 @@ class ScriptReader:
             return f"{inner}.{node.attr}" if inner and inner != "T" else node.attr if inner == "T" else ""
         return "T" if isinstance(node, ast.Name) and type(self.outside.get(node.id)).__name__ == "Words" else ""
 
+    def axes_of(self, target: ast.expr, call: ast.Call) -> tuple[str, list[ast.expr], list[ast.expr]]:
+        """The axes that an assignment of `T.axis` declares: a letter for each, "R" of a reduction, names and values."""
+        kind = self.word(call).removeprefix("axis.")
+        if kind != "remap":
+            return "R" if kind in ("reduce", "R") else "S", [target], [call.args[-1]]
+        targets, values = [
+            one.elts if isinstance(one, ast.Tuple | ast.List) else [one] for one in (target, call.args[1])
+        ]
+        return self.value(call.args[0]), targets, values
+
     def arguments(self, node: ast.Call, *order: str) -> dict[str, Any]:
         """The arguments of a call by name, where the positional ones have the names `order`."""
         found = {name: self.value(arg) for name, arg in zip(order, node.args)}

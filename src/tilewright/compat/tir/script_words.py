@@ -10,7 +10,6 @@ from tilewright import tir
 from tilewright.compat.te import ops as te_ops
 from tilewright.compat.tir import math as tir_math
 from tilewright.errors import UnsupportedError
-from tilewright.support.dtype import DType
 from tilewright.tir import op
 
 _TYPES = (
@@ -107,8 +106,3 @@ class Words:
             if callable(found) and not name.startswith("_"):
                 return found
         raise AttributeError(f"T.{name} is not part of tilewright.compat's scripts")
-
-
-def is_bool(dtype: Any) -> bool:
-    """True for the type of truth values."""
-    return DType(str(dtype)) == "bool"

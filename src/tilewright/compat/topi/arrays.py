@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te, tir, topi
 from tilewright.errors import UnsupportedError
-
-
-def concatenate(a_tuple: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
-    """The tensors one after another along `axis`."""
-    return topi.concatenate(a_tuple, axis)
 
 
 def take(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,6 @@ from tilewright.compat.relay.convolutions import pads
 from tilewright.compat.tir.layout import BijectiveLayout
 from tilewright.errors import InputError
 from tilewright.tir.arith.analyzer import Analyzer
-from tilewright.topi.util import four_sided
 
 
 def get_const_int(expr: Any) -> int:
@@ -39,10 +39,7 @@ def nchw_xc_layout(layout_info: str) -> bool:
 
 def prod(x: Sequence[Any]) -> Any:
     """The product of the elements; 1 of none."""
-    result: Any = 1
-    for factor in x:
-        result = result * factor
-    return result
+    return math.prod(x)
 
 
 def simplify(expr: Any) -> Any:
@@ -69,20 +66,10 @@ def traverse_inline(s: te.Schedule, final_op: Any, callback: Callable[[Any], obj
     visit(final_op)
 
 
-def get_pad_tuple(padding: Any, kernel: Sequence[Any]) -> tuple[int, int, int, int]:
-    """Padding as (top, left, bottom, right), from a number, 2 or 4 of them, "VALID" or "SAME" (for a stride of 1)."""
-    if padding == "VALID":
-        return (0, 0, 0, 0)
-    if padding == "SAME":
-        rows, columns = kernel[0] - 1, kernel[1] - 1
-        return ((rows + 1) // 2, (columns + 1) // 2, rows // 2, columns // 2)
-    if isinstance(padding, str):
-        raise InputError(f'padding is a number, 2 or 4 of them, "VALID" or "SAME"; got {padding!r}')
-    return four_sided(padding)
-
-
-def get_pad_tuple3d(padding: Any, kernel: Sequence[Any]) -> tuple[int, ...]:
-    """Padding as (front, top, left, back, bottom, right), from a number, 3 or 6 of them, "VALID" or "SAME"."""
+def get_pad_tuple(padding: Any, kernel: Sequence[Any]) -> tuple[int, ...]:
+    """Padding before each axis of the kernel, then after each: from a number, one or two an axis, "VALID" or "SAME"
+    (for a stride of 1).
+    """
     return pads(padding, get_const_tuple(kernel))
 
 
@@ -96,11 +83,6 @@ def get_shape(src_shape: Sequence[Any], src_layout: str, dst_layout: str) -> tup
     """The shape in the layout `dst_layout` of an array whose shape in `src_layout` is `src_shape`."""
     bijective = BijectiveLayout(src_layout, dst_layout)
     return tuple(bijective.forward_shape(src_shape))
-
-
-def get_pad_tuple1d(padding: Any, kernel: Sequence[Any]) -> tuple[int, ...]:
-    """Padding as (left, right), from a number, 1 or 2 of them, "VALID" or "SAME"."""
-    return pads(padding, get_const_tuple(kernel))
 
 
 def adaptive_pool(data: te.Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCHW") -> te.Tensor:

@@ -34,11 +34,6 @@ def log_softmax_python(a_np: Array, axis: int = 1) -> Array:
     return nn.log_softmax(a_np, axis)
 
 
-def lrn_python(a_np: Array, size: int, axis: int, bias: float, alpha: float, beta: float) -> Array:
-    """Normalization by the squares of `size` neighbours along `axis`."""
-    return nn.lrn(a_np, size, axis, alpha, beta, bias)
-
-
 def l2_normalize_python(a_np: Array, eps: float, axis: Any = None) -> Array:
     """a over the root of its sum of squares along `axis`, which is taken as at least `eps`."""
     squares = np.sum(np.square(a_np), axis=tuple(axis) if isinstance(axis, list) else axis, keepdims=True)
@@ -66,16 +61,6 @@ def one_hot(indices: Array, on_value: Any, off_value: Any, depth: int, axis: int
     """`on_value` where the position along a new axis is the index, else `off_value`."""
     positions = np.where(np.eye(depth, dtype=bool)[indices], on_value, off_value).astype(dtype)
     return np.moveaxis(positions, -1, axis)
-
-
-def gather_python(data: Array, axis: int, indices: Array) -> Array:
-    """The elements along `axis` at `indices`, which have the data's rank."""
-    return transform.gather(data, indices, axis)
-
-
-def gather_nd_python(a_np: Array, indices_np: Array) -> Array:
-    """The elements at the positions that the columns of `indices_np` name."""
-    return transform.gather_nd(a_np, indices_np)
 
 
 def resize2d_python(

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.compat.relay.array_operators import resize2d, resize3d
-from tilewright.compat.relay.convolutions import pads
+from tilewright.compat.relay.convolutions import pads, spread
 from tilewright.compat.relay.nn_operators import poolnd_python
 from tilewright.relay.ir.expr import Expr
 from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.support.named import named
 
 #: What v0.7 and before call the ways to resize.
 _METHODS = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic", "nearest_neighbor": "nearest_neighbor"}
@@ -68,26 +69,18 @@ def upsampling3d_python(data: Expr, scale: Sequence[float], layout: str = "NCDHW
     return resize3d(data, _scaled(data, scale, layout), layout, "nearest_neighbor", "asymmetric")
 
 
-def _pooled(data: Expr, rank: int, given: Sequence[Any], count_include_pad: bool, ceil_mode: bool) -> Expr:
-    kernel, strides, padding, pool_type = given
-    around = pads(tuple(padding), kernel)
-    return poolnd_python(
-        data, kernel, strides, (1,) * rank, around[:rank], around[rank:], pool_type, count_include_pad, ceil_mode
-    )
+def _pooling(name: str, rank: int, doc: str) -> Any:
+    def pool(
+        np_data: Expr, kernel: Any, strides: Any, padding: Any, out_shape: Any, pool_type: str,
+        count_include_pad: bool = True, ceil_mode: bool = False, dtype: str = "float32",
+    ) -> Expr:  # fmt: skip
+        window, steps = spread(kernel, rank), spread(strides, rank)
+        around = pads(tuple(padding), window)
+        positions = (window, steps, (1,) * rank, around[:rank], around[rank:])
+        return poolnd_python(np_data, *positions, pool_type, count_include_pad, ceil_mode)
+
+    return named(pool, name, doc)
 
 
-def pool1d_ncw_python(
-    np_data: Expr, kernel: Any, strides: Any, padding: Any, out_shape: Any, pool_type: str,
-    count_include_pad: bool = True, ceil_mode: bool = False, dtype: str = "float32",
-) -> Expr:  # fmt: skip
-    """Pooling over windows of a row."""
-    row = [(value,) if isinstance(value, int) else value for value in (kernel, strides)]
-    return _pooled(np_data, 1, (*row, padding, pool_type), count_include_pad, ceil_mode)
-
-
-def pool3d_ncdhw_python(
-    np_data: Expr, kernel: Any, strides: Any, padding: Any, out_shape: Any, pool_type: str,
-    count_include_pad: bool = True, ceil_mode: bool = False, dtype: str = "float32",
-) -> Expr:  # fmt: skip
-    """Pooling over windows of a volume."""
-    return _pooled(np_data, 3, (kernel, strides, padding, pool_type), count_include_pad, ceil_mode)
+pool1d_ncw_python = _pooling("pool1d_ncw_python", 1, "Pooling over windows of a row.")
+pool3d_ncdhw_python = _pooling("pool3d_ncdhw_python", 3, "Pooling over windows of a volume.")

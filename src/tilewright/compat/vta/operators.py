@@ -10,6 +10,7 @@ What follows the sums, operations of the vector unit on them and on other tensor
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -193,24 +194,24 @@ def _tiles(env: Environment, core: te.Tensor, data: te.Tensor, kernel: te.Tensor
     window = _sizes(kernel)[2:-2]
     reach = _sizes(data)[2:-2]
     strides = [max(1, (r - k) // (o - 1)) if o > 1 else 1 for r, k, o in zip(reach, window, sizes[1:])]
-    taps = _product(window)
+    taps = math.prod(window)
     depth = {name: env.machine.isa.memories[name].depth for name in ("INP", "WGT", "ACC")}
     best: tuple[float, _Tiles] | None = None
     for *spatial, inputs in itertools.product(*map(_divisors, (*sizes, blocks))):
         counts = [size // part for size, part in zip(sizes, spatial)]
         threaded = next((n for n, count in enumerate(counts) if count % 2 == 0), None)
-        image = inputs * _product([(p - 1) * s + k for p, s, k in zip(spatial[1:], strides, window)])
+        image = inputs * math.prod([(p - 1) * s + k for p, s, k in zip(spatial[1:], strides, window)])
         needs = {
             "INP": image,
             "WGT": spatial[0] * inputs * taps,
-            "ACC": _product(spatial) + others * max(_product(spatial[:1]), 1),
+            "ACC": math.prod(spatial) + others * max(math.prod(spatial[:1]), 1),
         }
         turns = 1 if threaded is None else 2
         if any(turns * need > depth[name] for name, need in needs.items()):
             continue
-        steps = _product(counts) * (blocks // inputs)
+        steps = math.prod(counts) * (blocks // inputs)
         load = steps * (image * 2 + needs["WGT"] * 32 + 16 * (1 + inputs))
-        compute = steps * (_product(spatial) * inputs * taps + 16)
+        compute = steps * (math.prod(spatial) * inputs * taps + 16)
         cost = float(max(load, compute) if turns == 2 else load + compute)
         made = _Tiles(tuple(spatial), inputs, threaded)
         if best is None or cost < best[0]:
@@ -222,13 +223,6 @@ def _tiles(env: Environment, core: te.Tensor, data: te.Tensor, kernel: te.Tensor
 
 def _divisors(size: int) -> list[int]:
     return [n for n in range(1, size + 1) if size % n == 0]
-
-
-def _product(sizes: Sequence[int]) -> int:
-    made = 1
-    for size in sizes:
-        made *= size
-    return made
 
 
 def _sizes(tensor: te.Tensor) -> list[int]:
