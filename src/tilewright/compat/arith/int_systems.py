@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -190,7 +191,4 @@ class _Predicate:
 
 
 def _extent(total: Any) -> Expr:
-    size = 1
-    for part in total.args:
-        size *= part.extent
-    return op.const(size)
+    return op.const(math.prod(part.extent for part in total.args))

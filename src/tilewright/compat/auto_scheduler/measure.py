@@ -119,29 +119,25 @@ class LocalRunner(ProgramRunner):
         return found
 
 
+@dataclass(eq=False)
 class RPCRunner(ProgramRunner):
     """Devices of the kind `key` of a tracker's."""
 
-    def __init__(
-        self,
-        key: str,
-        host: str,
-        port: int,
-        priority: int = 1,
-        n_parallel: int = 1,
-        timeout: float = 10,
-        number: int = 3,
-        repeat: int = 1,
-        min_repeat_ms: float = 100,
-        cooldown_interval: float = 0.0,
-        enable_cpu_cache_flush: bool = False,
-        device: int = 0,
-    ) -> None:
-        self.key, self.host, self.port, self.priority, self.timeout = key, host, port, priority, timeout
-        self._devices = Devices(
-            key, host, port, priority, timeout, n_parallel, number, repeat, min_repeat_ms, cooldown_interval,
-            enable_cpu_cache_flush,
-        )  # fmt: skip
+    key: str
+    host: str
+    port: int
+    priority: int = 1
+    n_parallel: int = 1
+    timeout: float = 10
+    number: int = 3
+    repeat: int = 1
+    min_repeat_ms: float = 100
+    cooldown_interval: float = 0.0
+    enable_cpu_cache_flush: bool = False
+    device: int = 0
+
+    def __post_init__(self) -> None:
+        self._devices = Devices(**{name: value for name, value in vars(self).items() if name != "device"})
 
     def run(self, measure_inputs: Sequence[Any], build_results: Sequence[Any], verbose: int = 1) -> list[MeasureResult]:
         """The results by devices. Raises `RpcError` where there is no such tracker or device."""

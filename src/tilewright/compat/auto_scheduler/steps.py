@@ -10,6 +10,7 @@ outermost. `["SK", {…}]` is a whole configuration of a sketch of this compiler
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -96,16 +97,10 @@ class Replay:
 
     def _follow(self, stage: int, axis: int, source: int, parts: int) -> list[te.IterVar]:
         lengths = self.lengths_of(source)
-        kept = [*lengths[: parts - 1]]
-        rest = 1
-        for length in lengths[parts - 1 :]:
-            rest *= length
-        return self._split(stage, axis, None, [*kept, rest], 1)
+        return self._split(stage, axis, None, [*lengths[: parts - 1], math.prod(lengths[parts - 1 :])], 1)
 
     def _follow_fused(self, stage: int, axis: int, sources: Sequence[int], level: int, factor: int) -> list[te.IterVar]:
-        size = 1
-        for source in sources:
-            size *= self.lengths_of(source)[level]
+        size = math.prod(self.lengths_of(source)[level] for source in sources)
         target = self.stages[stage]
         whole = self.axes(stage)[axis]
         return list(target.split(whole, factor=size) if factor else target.split(whole, nparts=size))

@@ -294,13 +294,10 @@ def _values_of(tensors: Sequence[te.Tensor], inputs: Mapping[str, Any]) -> dict[
 
 def _registered(workload_key: str, inputs: Any, overwrite: bool) -> list[str]:
     """Register arrays of a workload; their names."""
-    names = []
-    table = TASK_INPUT_BUFFER_TABLE.setdefault(workload_key, {}) if inputs else {}
-    for name, value in (inputs or {}).items():
-        if overwrite or name not in table:
-            table[name] = value
-        names.append(name)
-    return names
+    if inputs:
+        table = TASK_INPUT_BUFFER_TABLE.setdefault(workload_key, {})
+        table |= inputs if overwrite else {**inputs, **table}
+    return list(inputs or ())
 
 
 def register_task_input_buffer(

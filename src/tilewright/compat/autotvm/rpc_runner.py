@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ def request_remote(
     return connect_tracker(host, port).request(device_key, priority, timeout)
 
 
+@dataclass(eq=False)
 class RPCRunner(Runner):
     """Runs on devices of the kind `key` of the tracker at `host`:`port`, `n_parallel` at a time.
 
@@ -42,28 +44,23 @@ class RPCRunner(Runner):
     `cooldown_interval` seconds. Raises `UnsupportedError` for `enable_cpu_cache_flush` and `module_loader`.
     """
 
-    def __init__(
-        self,
-        key: str,
-        host: str,
-        port: int,
-        priority: int = 1,
-        timeout: float = 10,
-        n_parallel: int | None = None,
-        number: int = 4,
-        repeat: int = 3,
-        min_repeat_ms: float = 0,
-        cooldown_interval: float = 0.1,
-        enable_cpu_cache_flush: bool = False,
-        module_loader: Any = None,
-    ) -> None:
-        super().__init__(timeout, n_parallel)
-        if enable_cpu_cache_flush or module_loader is not None:
+    key: str
+    host: str
+    port: int
+    priority: int = 1
+    timeout: float = 10
+    n_parallel: int | None = None
+    number: int = 4
+    repeat: int = 3
+    min_repeat_ms: float = 0
+    cooldown_interval: float = 0.1
+    enable_cpu_cache_flush: bool = False
+    module_loader: Any = None
+
+    def __post_init__(self) -> None:
+        super().__init__(self.timeout, self.n_parallel)
+        if self.enable_cpu_cache_flush or self.module_loader is not None:
             raise UnsupportedError("RPCRunner takes neither enable_cpu_cache_flush nor module_loader: leave them out")
-        self.key, self.priority = key, priority
-        self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
-        self.cooldown_interval = cooldown_interval
-        self.address = (host, port)
 
     def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
         """A `MeasureResult` for each input; of those that were not built, why."""
@@ -90,7 +87,7 @@ class RPCRunner(Runner):
 
     def _timed(self, library: Any, task: Any) -> tuple[float, ...]:
         """Seconds of each repeat on a device; its session ends after the runner's `timeout`."""
-        remote = request_remote(self.key, *self.address, self.priority, self.timeout)
+        remote = request_remote(self.key, self.host, self.port, self.priority, self.timeout)
         session: Session = remote.session
         loaded = session.load_module(session.upload(library))
         assert isinstance(loaded, RemoteLibrary)

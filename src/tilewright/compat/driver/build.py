@@ -13,7 +13,7 @@ from tilewright.backend.compiled import Compiled
 from tilewright.backend.cpu.backend import CpuBackend
 from tilewright.compat.ir.module import IRModule
 from tilewright.compat.ir.pass_config import after_stage, bounds_are_checked, with_added
-from tilewright.compat.runtime.compiled_module import CompiledModule
+from tilewright.compat.runtime.compiled_module import CompiledModule, Exported
 from tilewright.compat.runtime.functions import offer_host_functions
 from tilewright.compat.runtime.linked import as_data
 from tilewright.compat.runtime.model_library import is_library, write_functions
@@ -109,7 +109,7 @@ def _as_functions(inp: Any) -> IRModule:
     raise InputError(f"a schedule, a PrimFunc or a module of them is needed, not a {type(inp).__name__}")
 
 
-class BuiltModule(CompiledModule):
+class BuiltModule(CompiledModule, Exported):
     """Functions compiled for a target, with their text."""
 
     def __init__(self, funcs: Sequence[PrimFunc], target: Target) -> None:
@@ -174,27 +174,14 @@ class BuiltModule(CompiledModule):
             text += as_data(self._code, self.entry_name)
         path.write_bytes(self.backend.encoded(text, kind))
 
-    def export_library(
-        self,
-        file_name: str | os.PathLike[str],
-        fcompile: Any = None,
-        addons: Sequence[Any] | None = None,
-        workspace_dir: str | None = None,
-        **options: Any,
-    ) -> None:
-        """Write the module as a library with the classic packed interface (`.so`), else in this package's format.
-
-        `tvm.runtime.load_module` reads both. No compiler is run, so `fcompile` and its options and a directory for its
-        files change nothing. Raises `UnsupportedError` for `addons`.
-        """
-        if addons:
-            raise UnsupportedError("export_library(addons=…): save an object file, and link it with the others")
-        if is_library(file_name) and not isinstance(self.target, DeviceTarget) and self.target.architecture in MACHINES:
-            write_functions(file_name, self._object_code(), self.entry_name)
+    def _export(self, path: str | os.PathLike[str]) -> None:
+        """A library has the functions by the classic packed interface."""
+        if is_library(path) and not isinstance(self.target, DeviceTarget) and self.target.architecture in MACHINES:
+            write_functions(path, self._object_code(), self.entry_name)
             return
         if not hasattr(self._code, "save"):
             raise UnsupportedError(f"a module for {self.target} cannot be exported; save its text or object code")
-        self._code.save(file_name)
+        self._code.save(path)
 
     def _object_code(self) -> Compiled:
         """The functions as object code, which may be for another machine."""

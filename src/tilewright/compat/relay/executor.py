@@ -18,7 +18,7 @@ from tilewright.compat.ir.pass_config import refuse_added
 from tilewright.compat.relay.expr import bind_params_by_name
 from tilewright.compat.runtime.array import NDArray, array, require_cpu, to_numpy
 from tilewright.compat.runtime.benchmark import BenchmarkResult, Runs, Timed, measure
-from tilewright.compat.runtime.compiled_module import CompiledModule
+from tilewright.compat.runtime.compiled_module import CompiledModule, Exported
 from tilewright.compat.runtime.functions import get_global_func
 from tilewright.compat.runtime.graph_json import Graph, GraphProgram, graph_of
 from tilewright.compat.runtime.linked import is_model, is_object, is_shared, own_parts
@@ -99,7 +99,7 @@ EXECUTOR_FUNCTIONS = (
 )
 
 
-class ExecutorFactory(Timed):
+class ExecutorFactory(Timed, Exported):
     """A compiled model before it is put on a device: `factory["default"](tvm.cpu())` puts it there.
 
     It unpacks into (graph JSON, library, parameters), the oldest way to pass a compiled model on.
@@ -243,30 +243,12 @@ class ExecutorFactory(Timed):
 
     graph_json, params = property(get_graph_json), property(get_params)
 
-    def export_library(
-        self,
-        file_name: str | os.PathLike[str],
-        fcompile: Any = None,
-        addons: Sequence[Any] | None = None,
-        workspace_dir: str | None = None,
-        **options: Any,
-    ) -> None:
-        """Write the model as a shared library that classic runtimes load (`.so`), else in this package's own format.
-
-        `tvm.runtime.load_module` reads both. A library has the graph of the model's kernels, these, and the weights;
-        programs with control flow or sizes of a run are there in our own form alone. No compiler is run, so `fcompile`
-        and its options and a directory for its files change nothing. Raises `UnsupportedError` for `addons`.
-        """
-        if addons:
-            raise UnsupportedError(
-                "export_library(addons=…): a model is one file; link other objects with your program"
-            )
-        if is_library(file_name):
-            self._write_library(file_name)
-        else:
-            self.executable.save(file_name)
-
-    def _write_library(self, path: str | os.PathLike[str]) -> None:
+    def _export(self, path: str | os.PathLike[str]) -> None:
+        """A library has the graph of the model's kernels, these, and the weights; programs with control flow or sizes
+        of a run are there in our own form alone."""
+        if not is_library(path):
+            self.executable.save(path)
+            return
         target, own = self.target or Target.host(), saved(self.executable)
         optimized = self.optimized_graph()
         funcs = kernels_of(optimized, target) if optimized is not None else []

@@ -89,7 +89,10 @@ def from_tflite(
 
     `shape_dict` fixes symbolic dimensions by input name. The dtypes are the model's own.
     """
-    _no_converters(op_converter)
+    if op_converter is not None:
+        raise UnsupportedError(
+            "from_tflite: op_converter is not supported; register converters with tilewright.frontend.tflite.converts"
+        )
     table = getattr(model, "_tab", None)
     data = model if table is None else bytes(table.Bytes)
     mod, _ = import_tflite(data, dict(shape_dict or {}))
@@ -153,10 +156,3 @@ def _channels_second(mod: Any) -> Any:
 
 def _turned(value: Any) -> Any:
     return op.transpose(value, axes=(0, 3, 1, 2)) if len(tensor_type_of(value).shape) == 4 else value
-
-
-def _no_converters(given: Any) -> None:
-    if given is not None:
-        raise UnsupportedError(
-            "from_tflite: op_converter is not supported; register converters with tilewright.frontend.tflite.converts"
-        )

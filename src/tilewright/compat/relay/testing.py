@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -126,34 +127,25 @@ def _keep(*_: Any) -> None:
 
 
 #: What stands in for a property of an operator, by its classic name.
-_PROPERTIES: dict[str, Callable[[str, Any], Any]] = {
+_PROPERTIES: dict[str, Callable[[str, Any], AbstractContextManager[Any]]] = {
     "FTVMLegalize": legalization,
     "FTVMQnnLegalize": legalization,
     "FTVMAlterOpLayout": lambda op_name, rule: altered_layout(op_name, with_tensors(rule or _keep)),
 }
 
 
-class TempOpAttr:
+def TempOpAttr(op_name: str, attr_key: str, attr_value: Any) -> AbstractContextManager[Any]:
     """Within a `with` block, `Legalize` of `relay.transform` ("FTVMLegalize") or of `relay.qnn.transform`
     ("FTVMQnnLegalize"), `AlterOpLayout` ("FTVMAlterOpLayout") and `relay.build` use `attr_value` for the operator.
 
     Raises `UnsupportedError` for other keys: computes of operators are not replaced.
     """
-
-    def __init__(self, op_name: str, attr_key: str, attr_value: Any) -> None:
-        if attr_key not in _PROPERTIES:
-            raise UnsupportedError(
-                f"{attr_key} of {op_name} cannot be replaced; of an operator's properties "
-                f"{', '.join(_PROPERTIES)} can be"
-            )
-        self._scope = _PROPERTIES[attr_key](op_name, attr_value)
-
-    def __enter__(self) -> TempOpAttr:
-        self._scope.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._scope.__exit__(*error)
+    if attr_key not in _PROPERTIES:
+        known = ", ".join(_PROPERTIES)
+        raise UnsupportedError(
+            f"{attr_key} of {op_name} cannot be replaced; of an operator's properties {known} can be"
+        )
+    return _PROPERTIES[attr_key](op_name, attr_value)
 
 
 def run_as_python(expr: relay.Expr, mod: Any = None, target: Any = None) -> Any:

@@ -362,14 +362,13 @@ def server_env(load_library: Sequence[str], work_path: str | None = None) -> Non
     """Nothing to prepare: the functions of a server are registered with the first request."""
 
 
-def _close(
-    server: DeviceServer, registration: Registration | None, tracker: tuple[str, int] | None, folder: str
-) -> None:
-    if registration is not None and tracker is not None:
+def _close(listener: Any, registration: Registration | None, tracker: Any, folder: str) -> None:
+    """Close a server, which leaves the tracker that it is registered with, or a tracker."""
+    if registration is not None:
         with contextlib.suppress(RpcError):  # it may be gone before its devices
-            rpc.connect_tracker(*tracker, bundle=RPC_BUNDLE.get()).drain(server.settings.name)
+            rpc.connect_tracker(*tracker, bundle=RPC_BUNDLE.get()).drain(listener.settings.name)
         registration.close()
-    server.close()
+    listener.close()
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -384,16 +383,11 @@ class Tracker:
 
         tracker = _first_free(listening, port, port_end)
         self.host, self.port = tracker.address
-        self._end = weakref.finalize(self, _close_tracker, tracker, folder)
+        self._end = weakref.finalize(self, _close, tracker, None, None, folder)
 
     def terminate(self) -> None:
         """Stop listening and end all connections."""
         self._end()
-
-
-def _close_tracker(tracker: DeviceTracker, folder: str) -> None:
-    tracker.close()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _bundle() -> Bundle | None:

@@ -14,6 +14,33 @@ from tilewright.runtime.module import Module
 from tilewright.target import Target
 
 
+class Exported:
+    """A model or a module that is written to a file."""
+
+    def export_library(
+        self,
+        file_name: str | os.PathLike[str],
+        fcompile: Any = None,
+        addons: Sequence[Any] | None = None,
+        workspace_dir: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Write it as a shared library that classic programs load (`.so`), else in this package's own format.
+
+        `tvm.runtime.load_module` reads both. No compiler is run, so `fcompile` and its options and a directory for its
+        files change nothing. Raises `UnsupportedError` for `addons`.
+        """
+        if addons:
+            raise UnsupportedError(
+                "export_library(addons=…): it is one file; link other objects with your program, or with an object "
+                "that save() wrote"
+            )
+        self._export(file_name)
+
+    def _export(self, path: str | os.PathLike[str]) -> None:
+        raise NotImplementedError
+
+
 class CompiledModule(Timed):
     """Compiled functions: `module(a, b)` calls the first, `module["name"]` is one of them."""
 
