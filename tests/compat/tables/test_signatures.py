@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.compat.tables.signatures import classic_signature
+from tilewright.compat.tables.signatures import by_classic_parameters, classic_signature
 from tilewright.errors import UnsupportedError
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "compat_signatures.py"
@@ -54,6 +54,24 @@ def test_an_argument_that_makes_no_difference_here_is_refused() -> None:
         relay.nn.avg_pool2d(image, (2, 2), out_layout="NHWC")
     with pytest.raises(TypeError, match="unexpected keyword argument 'windows'"):
         relay.nn.avg_pool2d(image, windows=(2, 2))
+
+
+def test_a_function_of_keywords_is_called_by_the_classic_parameters() -> None:
+    @by_classic_parameters("tvm.relay.clip")
+    def clip(a_max: int, **more: object) -> object:
+        """Cut off."""
+        return a_max, more
+
+    @by_classic_parameters("tvm.relay.nn.bitserial_dense")
+    def dense(units: int, **more: object) -> object:
+        return units, sorted(more), more["pack_dtype"]
+
+    assert clip("x", 0, 1) == (1, {"a": "x", "a_min": 0})
+    left = ["data", "data_bits", "out_dtype", "pack_dtype", "unipolar", "weight", "weight_bits"]
+    assert dense("x", "w", 3) == (3, left, "uint32")
+    assert (clip.__name__, clip.__doc__, clip.__module__) == ("clip", "Cut off.", __name__)
+    with pytest.raises(TypeError, match="missing a required argument: 'a_max'"):
+        clip("x", 0)
 
 
 def test_transposed_kernels_by_their_classic_layout() -> None:
