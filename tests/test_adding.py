@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "adding.md").read_text()
 SECTIONS = {
-    title: re.findall(r'^```(python|diff) title="([^"]+)"\n(.*?)^```', body, re.MULTILINE | re.DOTALL)
+    title: re.findall(r'^```(python|diff|toml) title="([^"]+)"\n(.*?)^```', body, re.MULTILINE | re.DOTALL)
     for title, body in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
 }
-#: The sections whose steps stand on the page; a device is tested by the toy device of tests/backend.
-FOLLOWED = [title for title, blocks in SECTIONS.items() if blocks]
+FOLLOWED = ["An operator", "A pass", "A format", "A verb", "A device"]
 
 
 def applied(text: str, diff: str) -> str:
@@ -39,6 +39,18 @@ def follow(blocks: list[tuple[str, str, str]], copy: Path) -> None:
         elif name != "try it":
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+        if language == "toml":
+            install(text, copy)
+
+
+def install(project: str, copy: Path) -> None:
+    """Announce the entry points of a project file, as installing its package does."""
+    metadata = copy / "package-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Name: package\nVersion: 1.0\n")
+    groups = tomllib.loads(project)["project"]["entry-points"]
+    lines = [line for group, of in groups.items() for line in (f"[{group}]", *(f"{k} = {v}" for k, v in of.items()))]
+    (metadata / "entry_points.txt").write_text("\n".join(lines))
 
 
 @pytest.fixture
@@ -67,6 +79,10 @@ def test_the_table_counts_the_edits(title: str) -> None:
     names = {name for _, name, _ in SECTIONS[title] if name != "try it"}
     edits = {name if (ROOT / name).parent.exists() else str(Path(name).parent) for name in names}
     assert int(row) == len(edits) <= 3
+
+
+def test_every_section_is_followed() -> None:
+    assert list(SECTIONS) == FOLLOWED
 
 
 def test_a_step_whose_line_is_gone_is_an_error() -> None:

@@ -11,7 +11,7 @@ from tilewright.runtime.executor import Executable
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
 from tilewright.runtime.native import native
-from tilewright.runtime.program import program_class
+from tilewright.runtime.program import Program, program_class, register
 from tilewright.runtime.signing import Key
 from tilewright.runtime.types import Weights
 from tilewright.runtime.vm.debug import DebugMachine
@@ -20,6 +20,16 @@ from tilewright.runtime.vm.executable import VirtualMachine
 _EXECUTORS: dict[str, type[Executable] | type[VirtualMachine]] = {
     kind.executor: kind for kind in (Executable, VirtualMachine, DebugMachine)
 }
+
+
+def _vta_program() -> type[Program]:
+    # models for other devices do without the simulators of the accelerator
+    from tilewright.vta.network.program import Program as VtaProgram
+
+    return VtaProgram
+
+
+register("vta", _vta_program)
 
 
 def load(

@@ -1,4 +1,8 @@
-"""The backend of each kind of target: a new kind is entered here, by a line."""
+"""The backend of each kind of target: a new kind is entered here, by a line.
+
+Saved models are loaded without a backend: the runtime finds their programs by the manifest's `device`
+(`runtime/program.py`), and `load.py` registers those of this package that stand on more than the runtime.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ _REGISTERED: dict[str, type[Backend]] = {}
 def register(kind: str, backend: type[Backend], program: type[Program]) -> None:
     """Enter a kind of target that is not in this package: what compiles for it, and what runs its models."""
     _REGISTERED[kind] = backend
-    register_program(backend.device, program)
+    register_program(backend.device, lambda: program)
 
 
 def backend_of(target: Target | None) -> Backend:

@@ -1,9 +1,9 @@
 """`Program`: the code of a model on a device, which runs the model's execution plans.
 
 A device of kind `<kind>` has its own in `runtime/<kind>/program.py`, a class `Program`, which the manifest's `device`
-finds, or in a module of `_ELSEWHERE`; one that is not in this package registers its own:
+finds. One that stands on more than the runtime, or comes from another package, is registered:
 
-    register("toy", ToyProgram)
+    register("toy", lambda: ToyProgram)
 
 Arrays of the caller are in the host's memory, or where the program's `bind` leaves them. A program of a device with a
 memory of its own copies the host's in and out.
@@ -25,6 +25,7 @@ from tilewright.runtime.plan import ExecutionPlan
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.shape_program import ShapeProgram
 from tilewright.runtime.signature import TensorSpec, bind, checked_outputs
+from tilewright.support.entry_points import DEVICES, load_plugins
 
 #: Runs a plan on checked arrays, into given ones or fresh ones, with so many workers; the results, and 0 or the code of
 #: a failed check.
@@ -123,14 +124,13 @@ class Program(ABC):
         return [aligned_empty(tuple(shape), spec.numpy) for shape, spec in zip(shapes, outputs)]
 
 
-_REGISTERED: dict[str, type[Program]] = {}
+#: Returns a class of programs; the first model for its kind of device calls it, so that others need not import it.
+Importer = Callable[[], type[Program]]
+_REGISTERED: dict[str, Importer] = {}
 
-#: Modules of programs that stand on more than the runtime: simulators of an accelerator are compiled when they are run.
-_ELSEWHERE = {"vta": "tilewright.vta"}
 
-
-def register(device: str, program: type[Program]) -> None:
-    """Have `program` run the models of a kind of device that is not in this package."""
+def register(device: str, program: Importer) -> None:
+    """Have the class that `program` returns run the models of a kind of device."""
     _REGISTERED[device] = program
 
 
@@ -138,11 +138,12 @@ def program_class(device: str) -> type[Program]:
     """The class of programs of a kind of device. Raises `ArtifactError` where this process has none."""
     if device not in _REGISTERED:
         try:
-            module = _ELSEWHERE.get(device, f"tilewright.runtime.{device}.program")
-            found = getattr(importlib.import_module(module), "Program", None)
+            found = getattr(importlib.import_module(f"tilewright.runtime.{device}.program"), "Program", None)
         except ImportError:
             found = None
-        if not (isinstance(found, type) and issubclass(found, Program)):  # `runtime/vm` has one of another kind
-            raise ArtifactError(f"the model is for a device {device!r}, which this process has no runtime for")
-        _REGISTERED[device] = found
-    return _REGISTERED[device]
+        if isinstance(found, type) and issubclass(found, Program):  # `runtime/vm` has one of another kind
+            return found
+        load_plugins(DEVICES)
+    if device not in _REGISTERED:
+        raise ArtifactError(f"the model is for a device {device!r}, which this process has no runtime for")
+    return _REGISTERED[device]()

@@ -27,6 +27,7 @@ FRONTENDS = "tilewright.frontends"
 CONVERTERS = "tilewright.converters"
 OPERATORS = "tilewright.operators"
 PASSES = "tilewright.passes"
+DEVICES = "tilewright.devices"
 
 #: What is code in the files of a package.
 _CODE = (".py", ".so", ".pyd")

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from tilewright.errors import TargetError
+from tilewright.support.entry_points import DEVICES, load_plugins
 from tilewright.support.suggestion import nearest
 from tilewright.target.boards import BOARDS, spelled_board
 
@@ -86,6 +87,8 @@ class Target:
         word, _, number = kind.partition(":")
         if number.isdigit() and word in _CLASSES and _CLASSES[word].has_thread_blocks:
             kind = word
+        if kind not in _CLASSES:
+            load_plugins(DEVICES)
         if kind not in _CLASSES:
             raise TargetError(f"unknown target {spec!r}{nearest(kind, [*_CLASSES, *BOARDS])}; known: "
                               f"{', '.join(_CLASSES)} ('cpu' is this machine, 'auto' its GPU if it has one; 'llvm' "
