@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from tilewright.driver.build import compile_segments, finished, plan_segments
-from tilewright.driver.build_source import write_source
+from tilewright.driver.build_source import source_backend, write_source
 from tilewright.driver.model.build import optimized_graphs
 from tilewright.driver.model.specialize import checked_limit, specialize_sizes
 from tilewright.driver.optimize import optimize
@@ -127,12 +127,13 @@ def export_source(
     """Write `model` as C99 source for one thread to `path` (.c), its header and weights beside it; the files.
 
     The code runs wherever a C compiler makes it run; `target` chooses its tiles; `exact_rounding` as in `compile`.
-    Raises as `compile` does.
+    Raises as `compile` does, and `UnsupportedError` for a target that is no processor.
     """
     request = Request.of(
         model, target, input_shapes, cache=False, signature=signature, outputs=outputs, exact_rounding=exact_rounding
     )
-    target, mod = request.target, expand_calls(lower_external(request.imported()))
+    target, backend = request.target, source_backend(request.target)
+    mod = expand_calls(lower_external(request.imported()))
     if needs_machine(mod):
-        return write_program_source(mod, target, partial(optimize, target=target), Path(path), name)
-    return write_source(optimize(mod, target), target, Path(path), name)
+        return write_program_source(mod, backend, partial(optimize, target=target), Path(path), name)
+    return write_source(optimize(mod, target), backend, Path(path), name)

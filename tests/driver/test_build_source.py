@@ -17,7 +17,7 @@ from tests.onnx_models import convolution, perceptron
 from tilewright.codegen.source.compile_c import SEMANTICS
 from tilewright.compile import export_source
 from tilewright.driver import build_source
-from tilewright.errors import EnvironmentError_
+from tilewright.errors import EnvironmentError_, UnsupportedError
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on PATH")
 
@@ -103,6 +103,13 @@ def test_two_models_link_into_one_program(tmp_path: Path) -> None:
     sources = ["main.c", "one.c", "two.c"]
     subprocess.run(["cc", "-std=c99", "-O0", *SEMANTICS, *sources, "-o", "program", "-lm"], cwd=tmp_path, check=True)
     subprocess.run([str(tmp_path / "program")], check=True)
+
+
+@pytest.mark.parametrize("target", ["vta", "vta -log_block=5", "cuda", "opencl"])
+def test_no_source_for_a_device(target: str, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=f"for one thread of a processor, and the target is {target}[ :]"):
+        export_source(perceptron(), tmp_path / "m.c", target=target)
+    assert not list(tmp_path.iterdir())
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:

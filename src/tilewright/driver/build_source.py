@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.backend import backend_of
 from tilewright.backend.c.backend import SourceBackend
 from tilewright.codegen.source.c import c_prelude
 from tilewright.codegen.source.compile_c import SEMANTICS
 from tilewright.driver.build import BuiltSegments, compile_segments, plan_segments
 from tilewright.driver.plan import model_manifest
+from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.artifact import weight_parts, weights_bytes
 from tilewright.runtime.c_interface import CInterface
@@ -49,14 +51,23 @@ void tilewright_{name}_set_weights(const void *weights) {{
 """
 
 
-def write_source(mod: IRModule, target: Target, path: Path, name: str | None = None) -> list[Path]:
+def source_backend(target: Target) -> SourceBackend:
+    """The backend that writes C source. Raises `UnsupportedError` for a device that is no processor."""
+    if backend_of(target).device != SourceBackend.device:
+        raise UnsupportedError(
+            f'C source is for one thread of a processor, and the target is {target}: take "c", or a processor such as '
+            f'"llvm -mcpu=cortex-a76"; tilewright.compile compiles for {target}'
+        )
+    return SourceBackend(target)
+
+
+def write_source(mod: IRModule, backend: SourceBackend, path: Path, name: str | None = None) -> list[Path]:
     """Write the C source of a module that went through the graph passes to `path` (.c) and beside it; the files.
 
     `name` becomes part of the C names (default: from the file's name). Raises `EnvironmentError_` where they cannot be
     written; then none is.
     """
     name = c_name(path, name)
-    backend = SourceBackend(target)
     built = compile_segments(plan_segments([(f"{name}_model", mod)], backend), backend, for_c=True)
     manifest = model_manifest(built.plans[0], mod["main"], backend, built.constants)
     interface = CInterface.of(manifest)

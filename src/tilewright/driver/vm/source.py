@@ -13,20 +13,19 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.export import c_name
 from tilewright.runtime.vm.c_program import program_model
 from tilewright.runtime.vm.positions import require_fixed
-from tilewright.target import Target
 
 
 def write_program_source(
-    mod: IRModule, target: Target, optimize: Optimize, path: Path, name: str | None = None
+    mod: IRModule, backend: SourceBackend, optimize: Optimize, path: Path, name: str | None = None
 ) -> list[Path]:
     """Write the C source of a module as imported to `path` (.c) and beside it; the files, as `write_source` does.
 
-    `optimize` are the graph passes of its segments. Raises `UnsupportedError`, with the node, where sizes are open or
-    an operator runs on the host; of open inputs, all at once and before anything is compiled.
+    `optimize` are the graph passes of its segments. Raises `UnsupportedError`, with the node, where sizes are symbolic
+    or an operator runs on the host; all symbolic inputs are named at once, before anything is compiled.
     """
     name = c_name(path, name)
     require_fixed(input_specs(mod["main"]))
-    graphs = bytecode_graphs(mod, SourceBackend(target), optimize)
+    graphs = bytecode_graphs(mod, backend, optimize)
     built = compile_segments(plan_segments(graphs.segments, graphs.backend), graphs.backend, more=graphs.constants)
     manifest = graphs.manifest(built)
     return write_files(path, name, built, manifest, program_model(manifest, alone=True))
