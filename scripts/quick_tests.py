@@ -1,5 +1,7 @@
 """Run within a minute the tests that a change touches: of its files, of its folders, then of the folders above them.
 
+The tests of a file are that of its name, those that import it, and those of its folder with its name in theirs.
+
     scripts/test --quick [--seconds 50] [--against BASE]
 
 Changed is what differs from BASE, by default the merge base with main, and what git does not know yet. The folders
@@ -68,11 +70,18 @@ def tests_of(row: str, root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in (root / "tests" / row).glob("test_*.py"))
 
 
-def mirror(path: str, root: Path) -> list[str]:
-    """The test file that mirrors a source file, where there is one."""
+def tests_of_file(path: str, root: Path) -> list[str]:
+    """The test files of a source file: the one that mirrors it, those that import it, those of its folder by name."""
     inner = PurePosixPath(path.removeprefix("src/tilewright/"))
-    test = f"tests/{inner.parent / f'test_{inner.name}'}"
-    return [test] if path.startswith("src/tilewright/") and (root / test).exists() else []
+    if not path.startswith("src/tilewright/") or inner.name == "__init__.py":
+        return []
+    folder = root / "tests" / inner.parent
+    module = rf"tilewright\.{'.'.join(inner.parent.parts)} import (?:\w+, )*{inner.stem}\b"
+    imports = re.compile(rf"tilewright\.{re.escape('.'.join(inner.with_suffix('').parts))}\b|{module}")
+    found = [one for one in [folder / f"test_{inner.name}"] if one.exists()]
+    found += sorted(one for one in (root / "tests").rglob("test_*.py") if imports.search(one.read_text()))
+    found += sorted(one for one in folder.glob("test_*.py") if inner.stem in one.stem)
+    return [str(one.relative_to(root)) for one in found]
 
 
 def chosen_tests(changed: Iterable[str], rows: Sequence[str], root: Path) -> list[str]:
@@ -82,7 +91,7 @@ def chosen_tests(changed: Iterable[str], rows: Sequence[str], root: Path) -> lis
     """
     changed = list(changed)
     files = [path for path in changed if re.fullmatch(r"tests/.*test_\w+\.py", path) and (root / path).exists()]
-    files += [test for path in changed for test in mirror(path, root)]
+    files += [test for path in changed for test in tests_of_file(path, root)]
     touched = {row for path in changed if (row := row_of(path, rows))}
     lowest = max((rows.index(row) for row in touched), default=-1)
     for row in [row for row in rows if row in touched] + [

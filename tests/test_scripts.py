@@ -36,6 +36,16 @@ def test_the_tests_of_a_changed_file_come_before_those_of_its_folder(tmp_path: P
     assert found == ["tests/tir/test_loops.py", "tests/tir/test_a.py", "tests/cli/test_c.py"]
 
 
+def test_tests_that_import_a_changed_file_or_bear_its_name_come_next(tmp_path: Path) -> None:
+    root = tree(tmp_path, "tests/tir/test_a.py", "tests/tir/test_many_loops.py", "tests/tir/test_loops.py")
+    for name, text in (("c", "from tilewright.tir.loops import x"), ("d", "from tilewright.tir import expr, loops\n")):
+        (tree(root, f"tests/cli/test_{name}.py") / f"tests/cli/test_{name}.py").write_text(text)
+    tree(root, "tests/cli/test_b.py")
+    (root / "tests/cli/test_b.py").write_text("from tilewright.tir import loops_of\nimport tilewright.tir.loopsy")
+    found = quick_tests.chosen_tests(["src/tilewright/tir/loops.py"], ROWS, root)
+    assert [Path(one).stem.removeprefix("test_") for one in found] == ["loops", "c", "d", "many_loops", "a", "b"]
+
+
 def test_every_module_belongs_to_a_row_of_the_layout_page() -> None:
     rows = quick_tests.layout((ROOT / "docs" / "layout.md").read_text())
     paths = [path.relative_to(ROOT).as_posix() for path in (ROOT / "src" / "tilewright").rglob("*.py")]
