@@ -2,7 +2,7 @@
 
 The tests of a file are that of its name, those that import it, and those of its folder with its name in theirs.
 
-    scripts/test --quick [--seconds 50] [--against BASE]
+    scripts/test --quick [--seconds 48] [--against BASE]
 
 Changed is what differs from BASE, by default the merge base with main, and what git does not know yet. The folders
 above are those further up docs/layout.md, the nearest first: only they may import what has changed. Tests that are left
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 #: Test files of the first run of pytest, and how many times as many each run after it takes.
 FIRST, GROWTH = 6, 2
 #: Seconds in which tests begin; with those that end later it takes a minute at most.
-SECONDS = 50.0
+SECONDS = 48.0
 #: Seconds by which a test that was begun in time may pass the limit.
 GRACE = 10.0
 
@@ -150,7 +150,7 @@ def quick(files: Sequence[str], seconds: float, run: Run) -> tuple[int, list[str
 def main(arguments: Sequence[str]) -> int:
     """Run, and print what was left out; the exit status is that of the tests that ran."""
     parser = argparse.ArgumentParser(prog="scripts/test --quick", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="time to begin tests in (default 50)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="time to begin tests in (default 48)")
     parser.add_argument("--against", metavar="BASE", help="commit to compare with (default: the merge base with main)")
     options = parser.parse_args(arguments)
     files = chosen_tests(changed_files(options.against), layout((ROOT / "docs" / "layout.md").read_text()), ROOT)
