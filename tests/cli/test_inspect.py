@@ -68,7 +68,7 @@ def test_the_summary_of_what_cannot_be_compiled_or_has_open_sizes(tilewright: Co
     assert "the_odd_one" in outcome.out[outcome.out.index("not supported") :]
     path = saved(perceptron(rows="batch"), tmp_path / "open.onnx")
     assert "x: float32[batch, 8]" in tilewright("inspect", path).out
-    assert "operations     depend on sizes that are open" in tilewright("inspect", path).out
+    assert "operations     depend on symbolic dimensions" in tilewright("inspect", path).out
     fixed = tilewright("inspect", path, "--input-shapes", "x:[2,8]").out
     assert f"operations     {2 * 2 * 8 * 4 + 2 * 4 * 2} a run" in fixed
 

@@ -99,7 +99,7 @@ def _shapes(specs: list[TensorSpec], given: Mapping[str, Shape]) -> dict[str, Sh
 
 
 def _open_sizes(inputs: list[tuple[str, list[int | str]]], compiled: bool = False) -> ShapeError:
-    """The error for inputs whose sizes are open: all at once, with what to add to the command."""
+    """The error for inputs of symbolic sizes: all of them at once, with what to add to the command."""
     names = list(dict.fromkeys(dim for _, dims in inputs for dim in dims if isinstance(dim, str)))
     listed = "; ".join(f"input {name!r} is [{', '.join(map(str, dims))}]" for name, dims in inputs)
     shapes = plausible_shapes(inputs)
@@ -150,7 +150,7 @@ class InputOptions:
     ) -> Model:
         """As `options.open`; the shapes of given arrays fix symbolic dimensions as `--input-shapes` does.
 
-        Raises ShapeError, before anything is compiled, when sizes stay open that random values need.
+        Raises ShapeError, before anything is compiled, when random values need sizes that are symbolic.
         """
         require_file(path)
         if is_artifact(path):

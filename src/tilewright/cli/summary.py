@@ -97,7 +97,7 @@ def _operations(module: IRModule) -> str:
     try:
         total = sum(int(flops(call)) for call in calls(main.body))
     except (TypeError, ValueError):
-        return "depend on sizes that are open; fix them with --input-shapes"
+        return "depend on symbolic dimensions; fix them with --input-shapes"
     return f"{_thousands(total)} a run (two for a multiply-add; bodies of loops and branches count once)"
 
 

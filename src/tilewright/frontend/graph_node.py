@@ -131,5 +131,5 @@ class GraphNode(NodeInputs):
         """The shape of input `index`, which must have no symbolic dimension."""
         shape = self.shape(index)
         if not all(isinstance(extent, int) for extent in shape):
-            self.unsupported(f"its input {index} has open {what}: {list(map(str, shape))}")
+            self.unsupported(f"its input {index} has symbolic {what}: {list(map(str, shape))}")
         return shape

@@ -2,7 +2,7 @@
 
     resolve_inputs([Declared("x", ("batch", 3), DType("float32"))], {"x": (1, 3)})
 
-An extent that stays open becomes a size variable: one for each name in the file, one for each position without a name.
+A symbolic extent becomes a size variable: one for each name in the file, one for each position without a name.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Declared:
 
     @property
     def labels(self) -> tuple[Dim, ...] | None:
-        """The extents, each open one by the name of its size variable; None for an open rank, or no tensor."""
+        """The extents, each symbolic one by the name of its size variable; None for an unknown rank, or no tensor."""
         return None if self.dims is None else tuple(_label(self.name, axis, dim) for axis, dim in enumerate(self.dims))
 
 
@@ -71,7 +71,7 @@ def resolve_inputs(
     """Specs of a model's inputs, in order.
 
     `input_shapes` are by name or position. A dynamic extent takes its value from them, or from another input that
-    shares its symbol; one that stays open becomes a size variable, kept in `sizes` by name.
+    shares its symbol; a symbolic one becomes a size variable, kept in `sizes` by name.
     Raises `ShapeError` naming an unknown input, a wrong rank, a conflict, or every input of unknown rank.
     """
     sizes = {} if sizes is None else sizes
@@ -98,7 +98,7 @@ def resolve_inputs(
 
 
 def _given(extent: Any) -> Dim:
-    """An extent that the user gave: a number, or a name for one that stays open."""
+    """An extent that the user gave: a number, or the name of a symbolic one."""
     return extent if isinstance(extent, str) else int(extent)
 
 
@@ -126,7 +126,7 @@ def _bind(entry: Declared, shape: tuple[Dim, ...], symbols: dict[str, tuple[int,
         if isinstance(extent, str):
             continue
         if isinstance(dim, int):
-            if dim not in (extent, 0):  # Some exporters write 0 for an extent that they leave open.
+            if dim not in (extent, 0):  # Some exporters write 0 for an unknown extent.
                 raise ShapeError(
                     f"{text} has extent {extent} at axis {axis}, which the model fixes to {dim}: "
                     + _dims_text(entry.dims)
@@ -170,7 +170,7 @@ def _missing_message(missing: Sequence[Declared], symbols: Mapping[str, tuple[in
     lines = [f"  {entry.name!r}: {_dims_text(entry.dims)}, where {_open(entry.dims, symbols)}" for entry in missing]
     given = [(entry.name, _known(entry.dims, symbols)) for entry in missing]
     return (
-        "the model leaves the number of dimensions of inputs open, and it must be fixed at compile time:\n"
+        "the model does not fix the number of dimensions of inputs, and it must be fixed at compile time:\n"
         + "\n".join(lines)
         + f"\nGive them, for example with {how_to_fix(given)}"
     )
@@ -183,7 +183,7 @@ def _known(dims: tuple[Dim, ...] | None, symbols: Mapping[str, tuple[int, str]])
 
 def _open(dims: tuple[Dim, ...] | None, symbols: Mapping[str, tuple[int, str]]) -> str:
     if dims is None:
-        return "the number of dimensions is open"
+        return "the number of dimensions is unknown"
     axes = [f"axis {axis} ({dim})" for axis, dim in enumerate(dims) if _value(dim, symbols) is None]
     return f"{', '.join(axes)} {'is' if len(axes) == 1 else 'are'} not fixed"
 

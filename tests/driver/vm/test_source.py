@@ -221,8 +221,8 @@ def test_random_programs_in_c_compute_what_the_machine_does(seeds: range, tmp_pa
     [
         ("g (float[N] x, bool c) => (float[M] y) { y = If(c) <then_branch = t () => (float[M] a) { a = Neg(x) }, "
          "else_branch = e () => (float[M] b) { b = Abs(x) }> }",
-         r"the sizes of x: float32\[N\] are open; fix them, for example with --input-shapes \"x:\[1\]\" \(in Python: "
-         r"input_shapes=\{'x': \(1,\)\}\)"),
+         r"the sizes of x: float32\[N\] are symbolic; fix them, for example with --input-shapes \"x:\[1\]\" "
+         r"\(in Python: input_shapes=\{'x': \(1,\)\}\)"),
         ("g (float[4] x) => (int64[1, M] y) { [find] y = NonZero(x) }",
          "the operator onnx.NonZero of the node 'find' runs on the host, in Python"),
         ("g (float[2] x, int64 n) => (float[M] y) <bool yes = {1}> { y = Loop <body = b (int64 i, bool c, float[K] a)"

@@ -93,7 +93,7 @@ class Corners:
             return self.values(expr.base)
         if isinstance(expr, nodes.Call) and expr.args:
             return self.values(expr.args[1] if expr.op == "if_then_else" else expr.args[0])
-        return np.zeros(self.steps.stop, np.int64)  # what data says, and sizes that are open
+        return np.zeros(self.steps.stop, np.int64)  # bounds that depend on data, and symbolic sizes
 
     def _divided(self, expr: nodes.BinaryExpr) -> Points:
         value, by = self.values(expr.a), np.maximum(self.values(expr.b), 1)

@@ -52,7 +52,7 @@ class Session:
     """A run for a module as imported. `known` is what records say, and `record` adds to them.
 
     `trials` have been measured so far, `failures` counted, and `interrupted` says that the user ended the search.
-    Raises `UnsupportedError` where there is nothing to tune, `ShapeError` where sizes are open.
+    Raises `UnsupportedError` where there is nothing to tune, `ShapeError` where sizes are symbolic.
     """
 
     def __init__(

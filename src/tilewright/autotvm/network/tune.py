@@ -38,7 +38,7 @@ def tune(
     """Tune a Relay module as imported, keeping what is learned in the file `records`, where there is one.
 
     `position` is where it is measured, and what `target` describes: this machine, or devices elsewhere. Raises
-    `UnsupportedError` where none of its kernels has a search space, `ShapeError` where sizes are open, and
+    `UnsupportedError` where none of its kernels has a search space, `ShapeError` where sizes are symbolic, and
     `ArtifactError` for a file that is no file of records.
     """
     watcher, target = watcher or Watcher(), Target(target)

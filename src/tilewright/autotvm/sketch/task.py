@@ -133,7 +133,7 @@ def _sum_by_lanes(schedule: te.Schedule, part: Part) -> None:
 def arguments_of(
     tensors: Sequence[te.Tensor], values: Mapping[te.Tensor, Any], roles: Sequence[str] = ()
 ) -> tuple[Argument, ...]:
-    """The arguments that `tensors` are, inputs with their `values`. Raises `InputError` where a size is open."""
+    """The arguments that `tensors` are, inputs with their `values`. Raises `InputError` where a size is symbolic."""
     computed = [not isinstance(tensor.op, te.PlaceholderOp) for tensor in tensors]
     given = list(roles) or [OUTPUT if made else INPUT for made in computed]
     return tuple(_argument(t, role, values.get(t)) for t, role in zip(tensors, given, strict=True))

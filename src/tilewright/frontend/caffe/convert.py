@@ -34,7 +34,7 @@ def from_caffe(
 
     `caffemodel` holds the weights; without it that of the same name beside the prototxt, or the only one there. A
     caffemodel alone is a network too. The results are the blobs that no layer reads. `input_shapes` sets other
-    extents than the file, or names for those that stay open.
+    extents than the file, or names for symbolic ones.
 
     Raises `ModelError` for a bad file, `ShapeError` for a wrong shape, `UnsupportedError` naming every layer that
     cannot be converted.
@@ -85,7 +85,7 @@ def _declared(net: Net, layers: Sequence[Record], input_shapes: Mapping[str, Seq
 
 
 def _open(extents: list[int] | None, chosen: bool) -> tuple[Any, ...] | None:
-    """Extents of the file, all open where the user states them."""
+    """Extents of the file, "?" for unknown ones, and for all where the user states them."""
     if extents is None:
         return None
     return tuple("?" if chosen or extent <= 0 else extent for extent in extents)

@@ -99,7 +99,7 @@ def _mask(
     window = layer.get("sliding_window")
     if window is not None:
         if not isinstance(rows, int) or not isinstance(columns, int):
-            layer.unsupported("a sliding window over sequences of open length; pass it with input_shapes")
+            layer.unsupported("a sliding window over sequences of symbolic length; pass it with input_shapes")
         near = np.abs(np.arange(rows)[:, None] - np.arange(columns)) < int(window)
         allowed = both(allowed, Constant(near[None]))
     return both(cast(attention_mask, "bool") if isinstance(attention_mask, Expr) else None, allowed)

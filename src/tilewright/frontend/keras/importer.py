@@ -51,10 +51,10 @@ class Importer(LayerImporter):
         return graph.class_of(item), config, graph.is_custom(item)
 
     def state(self, name: str, shape: Sequence[int], dtype: str) -> Expr:
-        """The variable `name` when the run begins. Raises `UnsupportedError` where its shape is open."""
+        """The variable `name` when the run begins. Raises `UnsupportedError` where its shape is symbolic."""
         if name not in self.states:
             if not all(isinstance(extent, int) for extent in shape):
-                raise UnsupportedError(f"the state {name!r} of open shape; pass the batch with input_shapes")
+                raise UnsupportedError(f"the state {name!r} of symbolic shape; pass the batch with input_shapes")
             self.states[name] = var(name, TensorType(shape, dtype))
         return self.next_states.get(name, self.states[name])
 

@@ -136,7 +136,7 @@ def _results(layer: Layer, data: Expr, states: list[Expr], mask: Any) -> Any:
         made = idioms.transpose(data, (1, 0, *range(2, idioms.rank_of(data))))
     else:
         steps = idioms.shape_of(data)[0]
-        # where their number is open, the last step is the first of those in reverse
+        # where their number is symbolic, the last step is the first of those in reverse
         made = (
             idioms.index_axis(data, 0, steps - 1)
             if isinstance(steps, int)
@@ -197,7 +197,7 @@ def apply_cell(cell: Layer, data: Expr, states: Sequence[Expr], lengths: Expr | 
     if unknown:
         cell.unsupported(f"the activation {unknown[0]!r}")
     if not isinstance(steps, int) or steps > _MOST_STEPS:
-        cell.unsupported(f"this activation over an open number of steps, or more than {_MOST_STEPS}")
+        cell.unsupported(f"this activation over a symbolic number of steps, or more than {_MOST_STEPS}")
     found = [functions.ACTIVATIONS[str(name)] for name in spelled]
     return _written_out(lambda x, before: _step(kind, x, weights, before, found), gates, states, lengths)
 
@@ -319,7 +319,7 @@ def convert_conv_lstm(layer: Layer, sequences: Expr, initial_state: Any = None, 
     steps = idioms.shape_of(sequences)[1]
     if not isinstance(steps, int) or steps > _MOST_STEPS_of_conv_lstm:
         layer.unsupported(
-            f"an open number of steps, or more than {_MOST_STEPS_of_conv_lstm}; pass it with input_shapes"
+            f"a symbolic number of steps, or more than {_MOST_STEPS_of_conv_lstm}; pass it with input_shapes"
         )
     cell = layer.inner("ConvLSTMCell", "cell", "conv_lstm_cell", layer.config)
     return recurrent(layer, [cell], _input_gates(cell, sequences), initial_state, mask)

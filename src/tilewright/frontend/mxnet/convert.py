@@ -80,7 +80,7 @@ def _needed(graph: Symbol) -> set[int]:
 
 
 def _declared(name: str, attrs: Mapping[str, str]) -> Declared:
-    """An input: its shape is in the symbol where the program gave one, with 0 for what it left open."""
+    """An input: its shape is in the symbol where the program gave one, with 0 for what it left unknown."""
     shape = parsed(attrs.get("__shape__", "None"))
     if not isinstance(shape, tuple) or not all(isinstance(extent, int) for extent in shape):
         return Declared(name, None, DType("float32"))

@@ -185,7 +185,7 @@ def convert_rnn(
 
 
 def _state(node: MxnetNode, index: int, count: int, hidden: int) -> Expr:
-    """A state to begin with; Gluon's zeros leave the batch open as 0."""
+    """A state to begin with; Gluon's zeros have 0 for an unknown batch."""
     shape, batch = node.shape(index), node.shape()[1]
     if list(shape) == [count, 0, hidden] and batch != 0:
         return op.zeros(shape=(count, batch, hidden), dtype=node.dtype())

@@ -25,7 +25,7 @@ def from_onnx(
 ) -> tuple[IRModule, list[InputSpec]]:  # fmt: skip
     """A Relay module for an ONNX model (path, bytes or `ModelProto`), and the specs of its inputs in order.
 
-    `input_shapes` fixes dynamic dimensions; those that stay open are symbolic. The attribute `output_names` of `main`
+    `input_shapes` fixes dynamic dimensions; the others are symbolic. The attribute `output_names` of `main`
     holds the names of its results. Where a dictionary is given as `weights`, initializers that operators of `main` read
     become its parameters, after the inputs, and their values are put there by name; else they are constants.
     Raises `ModelError` for a bad file, `ShapeError` for a missing or wrong shape, `UnsupportedError` naming every node

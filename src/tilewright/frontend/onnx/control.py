@@ -245,7 +245,7 @@ def _failing(error: ModelError, like: list[Expr]) -> list[Expr]:
 
 
 def _of_one_type(label: str, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """Both values under one type; where extents, rank or kind differ, one that leaves them open."""
+    """Both values under one type; where extents, rank or kind differ, one in which they are unknown."""
     a_type, b_type = type_of(a), type_of(b)
     joined = join_types(a_type, b_type)
     if joined is None:

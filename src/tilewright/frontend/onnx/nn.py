@@ -41,7 +41,7 @@ def convolve(node: OnnxNode, data: Expr, weight: Expr) -> Expr:
 
 
 def _of_like_channels(node: OnnxNode, data: Expr, weight: Expr, groups: int) -> tuple[Expr, Expr]:
-    """The operands of a convolution; channels that one of them leaves open are as many as the other has."""
+    """The operands of a convolution; unknown channels of one are as many as the other has."""
     if min(node.rank(data), node.rank(weight)) < 2:
         return data, weight
     channels, taken = node.shape(data)[1], node.shape(weight)[1]
@@ -99,7 +99,7 @@ def _conv_outer(node: OnnxNode, data: Expr, weight: Expr, found: list[Window], g
 def convert_conv_transpose(node: OnnxNode, group: int = 1) -> Expr:
     """Transposed convolution; weights are (C, M / groups, …)."""
     data, weight = node[0], node[1]
-    if node.rank() > 1 and isinstance(node.shape(1)[0], int):  # channels left open are as many as the weights take
+    if node.rank() > 1 and isinstance(node.shape(1)[0], int):  # unknown channels are as many as the weights take
         data = sized(node, data, 1, node.shape(1)[0])
     elif node.rank() > 1 and isinstance(node.shape()[1], int):
         weight = sized(node, weight, 0, node.shape()[1])
@@ -223,7 +223,7 @@ def _batched(node: OnnxNode, left: Expr, right: Expr) -> Expr:
 
 
 def _of_like_labels(node: OnnxNode, term: str, value: Expr) -> Expr:
-    """An operand of a sum of products; axes that share a label have one extent, which a run checks of open ones."""
+    """An operand of a sum of products; axes of one label have one extent, which a run checks where it is symbolic."""
     before, _, behind = term.partition("...")
     axes = list(zip(before, range(len(before)))) + list(zip(behind, range(node.rank(value) - len(behind), 99)))
     first: dict[str, int] = {}

@@ -270,7 +270,7 @@ def reshape(node: OnnxNode, value: Expr, shape: Sequence[Any]) -> Expr:
 
 
 def sized(node: OnnxNode, value: Expr, axis: int, extent: Any) -> Expr:
-    """`value` with this extent along an axis, where that one is open: a run checks that it has it."""
+    """`value` with this extent along an axis, where that one is symbolic: a run checks that it has it."""
     shape = node.shape(value)
     if isinstance(shape[axis], int) or shape[axis] is extent:
         return value

@@ -77,7 +77,7 @@ def _normalized_rows(node: OnnxNode, axis: int, epsilon: float) -> Expr:
 
 
 def _normalized(node: OnnxNode, axis: int, epsilon: float) -> Expr:
-    """The same step by step, where sizes are open."""
+    """The same step by step, where sizes are symbolic."""
     mean, deviation = _statistics(node, node[0], tuple(range(axis, node.rank())), epsilon)
     wide = cast(node[0], node.dtype(mean))
     scaled = cast((wide - mean) / deviation, node.dtype())

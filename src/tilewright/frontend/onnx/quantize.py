@@ -65,7 +65,7 @@ def _axis(node: OnnxNode) -> int:
 
 
 def _scaled_data(node: OnnxNode, axis: int) -> Expr:
-    """The data; where it leaves the axis of its scales open, that has as many elements as there are scales."""
+    """The data; where the axis of its scales is symbolic, that has as many elements as there are scales."""
     count = node.shape(1)[0] if node.rank(1) == 1 else None
     return sized(node, node[0], axis, count) if axis >= 0 and isinstance(count, int) else node[0]
 

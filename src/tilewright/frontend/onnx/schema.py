@@ -165,7 +165,7 @@ Symbols = Mapping[str, Any]
 def type_from_proto(proto: TypeProto, where: str, symbols: Symbols | None = None) -> Type | None:
     """The Relay type of an ONNX one; None where the element type is not given.
 
-    Extents named in `symbols` are those expressions, other named or open ones `Any()`.
+    Extents named in `symbols` are those expressions, other named or unknown ones `Any()`.
     """
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
@@ -242,7 +242,7 @@ _COLLECTIONS = ("Sequence", "Optional", "Map")
 
 
 def join_types(a: Type, b: Type) -> Type | None:
-    """The narrowest type that holds values of both: extents that differ become `Any()`, or the rank is left open.
+    """The narrowest type that holds values of both: extents that differ become `Any()`, or the rank is unknown.
 
     A collection and something else are just an object. None where there is none, as for different element types.
     """

@@ -27,7 +27,7 @@ def from_paddle(
     """A Relay module for an inference program that `paddle.jit.save` wrote, and the specs of its inputs in order.
 
     `model` is the .json of Paddle 3, or a .pdmodel (or a folder with `__model__`) of older versions; `parameters` the
-    .pdiparams, without which that of the same name beside it is taken. Extents of -1 stay open.
+    .pdiparams, without which that of the same name beside it is taken. Extents of -1 are symbolic.
 
     Raises `ModelError` for a bad file, `ShapeError` for a wrong shape, `UnsupportedError` naming every operator that
     cannot be converted.

@@ -88,7 +88,7 @@ def convert_slice(node: PaddleNode) -> Expr:
         extent = idioms.shape_of(x)[axis]
         if not isinstance(extent, int):
             if start < 0 or ((end < 0 or end < 1 << 30) and not (start == 0 and end >= 1 << 30)):
-                node.unsupported(f"a slice of the open axis {axis}; pass the shapes of the inputs")
+                node.unsupported(f"a slice of the symbolic axis {axis}; pass the shapes of the inputs")
             x = idioms.slice_axis(x, axis, start, extent)
             continue
         x = elements.python_slice(node, x, axis, start, end, 1)

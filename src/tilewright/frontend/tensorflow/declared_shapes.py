@@ -1,6 +1,6 @@
 """The shapes that a TensorFlow file declares of its tensors, against those that the importer derived.
 
-Every node that TensorFlow writes with `_output_shapes` says what it infers of its results, -1 where an extent is open.
+Every node that TensorFlow writes with `_output_shapes` states the shapes of its results, -1 for an unknown extent.
 A result of another rank, or with another number in place of a number, is a wrong conversion or a damaged file: either
 way the numbers behind it cannot be trusted, so that it is refused by name.
 """
@@ -84,7 +84,7 @@ def position_of_output(node: Record, tensor: str, in_function: bool) -> int:
     return (names.index(parts[1]) if parts[1] in names else 0) + int(parts[-1])
 
 
-# ------------------------------ Files of Keras that loop over the wrong axis: `TimeDistributed` over a length left open
+# ------------------------------ Files of Keras that loop over the wrong axis: `TimeDistributed` over a symbolic length
 #: What a fixed length makes of the layer: as many calls, and no loop.
 _ADVICE = "compile the .keras file, or export the model with a fixed number of steps"
 

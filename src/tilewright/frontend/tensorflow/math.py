@@ -46,7 +46,7 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
 
 @converts(*_BINARY)
 def convert_binary(node: TfNode) -> Any:
-    """On two shapes, extents stay known where no open one would have to be compared."""
+    """On two shapes, extents stay known where no unknown one would have to be compared."""
     if node.operator in _ON_SIZES and node.all_dims():
         found = _on_sizes(node)
         if found is not None:

@@ -97,7 +97,7 @@ def convert_range(node: TfNode) -> Expr:
         if limits[0] == 0 and limits[2] == 1:
             ones = idioms.full(1, (limits[1],), "int32")
             return idioms.cast(op.cumsum(ones, axis=0) - 1, node.type("Tidx", "int32"))
-        node.unsupported("a range of open length that does not count up from 0")
+        node.unsupported("a range of symbolic length that does not count up from 0")
     begin, end, step = (value.item() for value in found)
     return idioms.constant(np.arange(begin, end, step), node.type("Tidx", "int32"))
 

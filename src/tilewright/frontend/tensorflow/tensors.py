@@ -17,7 +17,7 @@ _MOST_REPEATED = 1 << 28
 
 
 def shape_of_proto(shape: Record) -> tuple[int, ...] | None:
-    """The extents, -1 where open; None for an open rank."""
+    """The extents, -1 where unknown; None for an unknown rank."""
     return None if shape.unknown_rank else tuple(int(dim.size) for dim in shape.dim)
 
 
@@ -25,7 +25,7 @@ def array_of(tensor: Record, label: str) -> np.ndarray:
     """The array that a TensorProto is. Raises `ModelError` where it does not have what it says."""
     shape = shape_of_proto(tensor.tensor_shape)
     if shape is None or min(shape, default=0) < 0:
-        raise ModelError(f"{label}: a constant of open shape")
+        raise ModelError(f"{label}: a constant of unknown shape")
     if tensor.dtype == STRING:
         return np.asarray([bytes(item) for item in tensor.string_val], dtype=object)
     name = type_name(tensor.dtype)

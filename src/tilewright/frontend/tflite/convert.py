@@ -30,8 +30,8 @@ def from_tflite(
 ) -> tuple[IRModule, list[InputSpec]]:
     """A Relay module for a TFLite model (path or bytes), and the specs of its inputs in order.
 
-    Inputs have the shapes that the file states; `input_shapes` sets others by name, where the file leaves them open,
-    or names for extents that stay open. With `signature`, the entry of that name is read, whose inputs and outputs have
+    Inputs have the shapes that the file states; `input_shapes` sets others by name, where the file does not fix them,
+    or names for symbolic extents. With `signature`, the entry of that name is read, whose inputs and outputs have
     the names that it has for them; without one, the first subgraph, by the names of its tensors. The attribute
     `output_names` of `main` holds the names of its results.
 

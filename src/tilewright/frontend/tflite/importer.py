@@ -126,7 +126,7 @@ class GraphImporter(Importer, GraphWalk):
         """A tensor that an operator changes in place, such as the states of SVDF: a variable of its own name."""
         tensor = graph.tensors[position]
         if not tensor.dtype or min(tensor.shape, default=0) < 0:
-            raise ModelError(f"{label} keeps its state in {tensor.name!r}, a tensor of open shape or type")
+            raise ModelError(f"{label} keeps its state in {tensor.name!r}, a tensor of unknown shape or type")
         name = state_name(graph, position)
         if name not in world.values:
             self.declare(name, TensorType(tensor.shape, tensor.dtype))

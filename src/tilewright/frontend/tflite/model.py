@@ -322,7 +322,7 @@ def input_specs(tensors: Sequence[Tensor], input_shapes: Mapping[str, Sequence[A
             dims = open_ if tensor.has_rank else None
         elif tensor.has_rank is False:
             raise ShapeError(
-                f"the file leaves the number of dimensions of input {tensor.name!r} open, and it must be fixed at "
+                f"the file does not fix the number of dimensions of input {tensor.name!r}, and it must be fixed at "
                 f"compile time; pass it, for example with {how_to_fix([(tensor.name, None)])}, or () for a scalar"
             )
         declared.append(Declared(tensor.name, None if dims is None else tuple(dims), DType(tensor.dtype)))

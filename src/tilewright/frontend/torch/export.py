@@ -15,7 +15,7 @@ from tilewright.support.open_sizes import shapes_by_name
 def exported(module: Any, example_inputs: Any, input_shapes: Mapping[str, Sequence[Any]] | None) -> Any:
     """The program that `torch.export` makes of a module called with `example_inputs`: a tuple, a mapping, one tensor.
 
-    `input_shapes` names the axes that stay open, by the names of the arguments: {"x": ("batch", 3, 224, 224)}.
+    `input_shapes` names the symbolic axes, by the names of the arguments: {"x": ("batch", 3, 224, 224)}.
     Raises `UnsupportedError` with the reason of PyTorch where it exports nothing, `ShapeError` for a shape that is not
     that of the example.
     """

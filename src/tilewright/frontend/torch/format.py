@@ -48,7 +48,7 @@ class TorchFrontend(Frontend):
         return from_pytorch(model, input_shapes)
 
     def by_example(self, model: Any, example_inputs: Any, input_shapes: Shapes | None) -> IRModule:
-        """A module exported by `torch.export`, with the axes open that `input_shapes` names."""
+        """A module exported by `torch.export`, with the axes symbolic that `input_shapes` names."""
         need_torch()
         # needs the optional package; above is the message for who has none
         from tilewright.frontend.torch.export import exported

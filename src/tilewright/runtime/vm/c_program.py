@@ -65,7 +65,7 @@ def callable_program(manifest: Manifest) -> CModel | None:
 def program_model(manifest: Manifest, alone: bool) -> CModel:
     """The program of `manifest` as functions of C; `alone` where its segments are in the same file, for one thread.
 
-    Raises `UnsupportedError` where sizes are open or operators run on the host, with the node.
+    Raises `UnsupportedError` where sizes are symbolic or operators run on the host, with the node.
     """
     flat, outputs = flat_model(manifest)
     interface = CInterface(

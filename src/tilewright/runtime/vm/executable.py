@@ -84,7 +84,7 @@ class VirtualMachine(Model):
     ) -> tuple[Path, Path]:
         """As `Model.export_library`, branches and loops as C around the kernels.
 
-        Raises `UnsupportedError`, with the node, for a program in which sizes are open or operators run on the host.
+        Raises `UnsupportedError`, with the node, for a program of symbolic sizes or with operators on the host.
         """
         # running needs none of it
         from tilewright.runtime.export import export_library

@@ -91,7 +91,7 @@ class PackedCalls:
     def _results(
         self, entry: PackedEntry, segment: ExecutionPlan, inputs: Sequence[Location]
     ) -> tuple[list[Location], Address | None]:
-        """Memory for what a segment returns, and its table of sizes where they are open."""
+        """Memory for what a segment returns, and its table of sizes where they are symbolic."""
         shapes = self.shapes[entry.segment] if self.shapes is not None and entry.segment is not None else None
         if shapes is None:
             return [self.writer.new_position(spec) for spec in segment.outputs], None

@@ -176,14 +176,14 @@ def refuse(reason: str) -> NoReturn:
 
 
 def require_fixed(inputs: Sequence[TensorSpec]) -> None:
-    """Raise `UnsupportedError` that names every input whose sizes are open, with what fixes them."""
+    """Raise `UnsupportedError` that names every input of symbolic sizes, with what fixes them."""
     for spec in inputs:
         if type(spec) is not TensorSpec:
             refuse(f"the input {spec} is no tensor of known rank")
     loose = [spec for spec in inputs if not spec.is_static]
     if loose:
         fix = how_to_fix([(spec.name, spec.shape) for spec in loose])
-        refuse(f"the sizes of {', '.join(map(str, loose))} are open; fix them, for example with {fix}")
+        refuse(f"the sizes of {', '.join(map(str, loose))} are symbolic; fix them, for example with {fix}")
 
 
 def usable(value: Any) -> Any:

@@ -18,7 +18,7 @@ from tilewright.topi.schedule.workload import Conv2DWorkload
 
 
 def task_key(outs: list[te.Tensor], target: Target) -> TaskKey | None:
-    """The key of the computation of `outs`; None where its template has nothing to choose, or its sizes are open."""
+    """The key of the computation of `outs`; None without choices in its template, or of symbolic sizes."""
     found, space = template_of(outs), space_of(outs, target)
     if found is None or space is None or not space.knobs:
         return None

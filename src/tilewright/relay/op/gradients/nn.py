@@ -82,8 +82,8 @@ def _conv2d_gradient(call: Call, g: Expr) -> list[Expr | None]:
 def _reaching(g: Expr, kernel: Expr, sizes: Sequence[Any], reached: Sequence[Any], window: Mapping[str, Any]) -> Expr:
     """The transposed convolution with planes of `sizes`; without output padding they would be as `reached`.
 
-    Output padding is less than the stride. Where the sizes leave it open it is the most that it can be, and what is too
-    much is cut off: kernels have output padding that is known.
+    Output padding is less than the stride. Kernels take a constant one: where symbolic sizes do not determine it, the
+    largest is taken and the result is cut.
     """
     extra = [size - known for size, known in zip(sizes, reached)]
     wide = [one if isinstance(one, int) else step - 1 for one, step in zip(extra, window["strides"])]

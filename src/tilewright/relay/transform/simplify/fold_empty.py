@@ -78,7 +78,7 @@ def _tensors(type_: object) -> list[TensorType]:
 
 
 def _is_empty(type_: TensorType) -> bool:
-    """True if an extent is 0, whatever the open ones are."""
+    """True if an extent is 0, whatever the symbolic ones are."""
     known = [dim for dim in type_.shape if type(dim) is int]
     return 0 in known and not type_.has_any and not type_.dtype.is_narrow
 

@@ -65,7 +65,7 @@ class Part:
 
 
 def extent_of(axis: te.IterVar) -> int:
-    """The number of iterations. Raises `UnsupportedError` where it is open."""
+    """The number of iterations. Raises `UnsupportedError` where it is symbolic."""
     size = None if axis.dom is None else as_const(axis.dom.extent)
     if size is None:
         raise UnsupportedError(
