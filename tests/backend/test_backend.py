@@ -50,7 +50,7 @@ def test_processors_answer_what_layouts_and_schedules_ask() -> None:
 
 
 def test_a_question_that_a_device_does_not_answer_is_refused_in_words() -> None:
-    with pytest.raises(UnsupportedError, match="GpuBackend does not answer this question"):
+    with pytest.raises(UnsupportedError, match="GpuBackend has no method for this yet"):
         backend_of(Target("opencl")).rules()
 
 

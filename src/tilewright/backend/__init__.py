@@ -1,4 +1,4 @@
-"""Kinds of target, one module a kind: `backend_of(target)` is asked by all that compiles graphs.
+"""Kinds of target, one folder each; `backend_of(target)` is the interface by which graphs are compiled.
 
 A device is one folder here and its runtime in `runtime/<device>`; the driver, the tuner and the command line ask it.
 """

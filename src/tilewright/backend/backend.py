@@ -1,7 +1,7 @@
-"""The questions that compiling a model for a target raises, which kinds of device answer differently.
+"""The interface of a kind of device to the compiler: passes, layouts, schedules, code, linking, loading.
 
-In the order in which they are asked: whether whole models are compiled for it, through which graph passes they go, what
-code distinct kernels become, what code makes their calls, and what loads and runs it.
+Its methods stand in the order in which a model is compiled: graph passes, schedules, code of the distinct kernels, code
+of the calls, loading.
 
     mod = backend.offload(mod, run)
     for graph_pass in backend.pipeline(): …
@@ -53,22 +53,22 @@ class Backend:
     alignment: ClassVar[int] = 64
 
     def __init__(self, target: Target | None) -> None:
-        """For `target`; None asks what is usual for the kind, without any device to judge by."""
+        """For `target`; with None for the defaults of the kind, without costs."""
         self._target = target
 
     @property
     def target(self) -> Target:
-        """The target. Only what is usual can be asked of a backend without one."""
+        """The target; a backend without one has only the defaults of its kind."""
         assert self._target is not None, "a backend without a target has no costs and makes no code"
         return self._target
 
     @property
     def has_target(self) -> bool:
-        """False for a backend that answers what is usual for its kind, without costs."""
+        """False for a backend that has only the defaults of its kind, without costs."""
         return self._target is not None
 
     def check(self, measured: bool = False) -> None:
-        """Raise a `UserError` where no whole model is compiled for the target, or none can be `measured` here."""
+        """Raise a `UserError` if no whole model can be compiled for the target, or none be `measured` here."""
 
     @property
     def is_here(self) -> bool:
@@ -77,18 +77,18 @@ class Backend:
 
     # -------------------------------------------------------------------------------------------------- graph passes
     def offload(self, mod: IRModule, run: Run) -> IRModule:
-        """The module with kernels of the device for the parts of it that it takes; by default it takes all as it is.
+        """The module with calls of the device's own kernels for the parts that it takes; by default unchanged.
 
         `run` computes functions, where the division rests on their values.
         """
         return mod
 
     def pipeline(self) -> tuple[GraphPass, ...]:
-        """The graph passes in order; by default those that need no rules of the device's own but for fusion."""
+        """The graph passes in order; by default those that need no layout rules of the device."""
         return PLAIN_PIPELINE
 
     def rules(self) -> GraphBackend:
-        """The rules of layouts and packing that passes of its pipeline ask for. Refused by devices without any."""
+        """The rules of layouts and packing for the passes of its pipeline. Devices may have none."""
         raise self._refused()
 
     def gathers_operands(self) -> bool:
@@ -96,51 +96,51 @@ class Backend:
         return False
 
     def fuses_depthwise(self, channels: int, filters: int, height: int, width: int) -> bool:
-        """True if a depthwise convolution of such a result is computed in the 1x1 one to `filters` that reads it."""
+        """True if a depthwise convolution with such a result is fused into the 1x1 one to `filters` that reads it."""
         return False
 
     # ------------------------------------------------------------------------------------------------------ schedules
     def schedule(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> te.Schedule:
-        """The schedule of a computation with `config` of `search_space(outs)`, by default the one of least cost.
+        """The schedule of a computation with `config` of `search_space(outs)`, by default the cheapest one.
 
         It may also be a configuration of the computation's sketch, where it has one.
         """
         raise self._refused()
 
     def search_space(self, outs: list[te.Tensor]) -> ConfigSpace | None:
-        """The configurations of the computation's template, ranked by cost; None where it has no choices."""
+        """The configurations of the computation's template by rising cost; None if there is nothing to choose."""
         raise self._refused()
 
     def task_key(self, outs: list[te.Tensor]) -> TaskKey | None:
-        """The key of the computation in records of tuning; None where it has no choices, or symbolic sizes."""
+        """The key of the computation in tuning records; None if there is nothing to choose, or a size is symbolic."""
         raise self._refused()
 
     def has_sketch(self, outs: list[te.Tensor]) -> bool:
-        """True if `schedule` takes configurations of a sketch of the computation, which needs no template."""
+        """True if the computation has a sketch, whose configurations `schedule` takes too."""
         return False
 
     def sketch_config(self, outs: list[te.Tensor], values: Mapping[str, Any]) -> Config:
-        """The configuration of the computation's sketch with these values, plain data as records have them.
+        """The configuration of the computation's sketch with these values, in the JSON form of records.
 
         Raises `ScheduleError` where there is no such.
         """
         raise self._refused()
 
     def seconds(self, cycles: float) -> float:
-        """The time that so many cycles of a schedule's cost take on the target."""
+        """The time of so many cycles on the target, in seconds."""
         return float(self.target.machine.seconds(cycles))
 
     def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:
-        """The template and configuration by which `schedule` computes, and the time that it is expected to take."""
+        """The template and configuration that `schedule` takes, with the predicted time."""
         raise self._refused()
 
     def lower_stages(self, s: te.Schedule, args: Sequence[Any], name: str) -> Iterator[tuple[str, PrimFunc]]:
-        """The function of a schedule after each loop pass, by the pass's name."""
+        """The function after each loop pass, with the name of the pass."""
         raise self._refused()
 
     # ----------------------------------------------------------------------------------------------------------- code
     def compile(self, tasks: Sequence[Task]) -> CompiledKernels:
-        """The code of distinct kernels; a model's tasks come in several groups, in processes of their own."""
+        """The code of distinct kernels; a model's tasks are divided into groups, compiled in processes of their own."""
         raise self._refused()
 
     def link(
@@ -149,7 +149,7 @@ class Backend:
         plans: Sequence[ExecutionPlan],
         orders: Sequence[Sequence[int] | None],
     ) -> tuple[bytes, list[ExecutionPlan]]:
-        """The code of a whole model, and its plans as that has them; by default that of the kernels, one by one.
+        """The code of a whole model and its final plans; by default the kernels' code and the plans unchanged.
 
         `orders` has an entry for each plan: where callers do without a runtime that computes symbolic sizes, the order
         in which the arena's buffers are placed, else None.
@@ -167,7 +167,7 @@ class Backend:
         return {"device": self.device, "target": str(self.target)}
 
     def finish(self, code: bytes, manifest: Manifest, weights_bytes: int) -> bytes:
-        """The code with what depends on the whole manifest."""
+        """The code, completed by what depends on the manifest."""
         return code
 
     def load(self, manifest: Manifest, code: bytes, weights: Any, threads: int | None = None) -> Model:
@@ -191,20 +191,20 @@ class Backend:
         return ()
 
     def code_text(self, funcs: Sequence[PrimFunc], stage: str, lines: bool = False) -> str:
-        """Lowered functions in a form of `code_stages`; with `lines` beside the source lines that they are made of."""
+        """Lowered functions in a form of `code_stages`; with `lines`, their source lines between the instructions."""
         raise self._refused()
 
     def explain(self, choice: Choice, space: ConfigSpace | None) -> list[str]:
-        """Lines on what a schedule chose, and on what else its search space holds."""
+        """Lines that describe what a schedule chose and the alternatives of its search space."""
         return choice.explained()
 
     # ------------------------------------------------------------------------------------------- what it takes itself
     def lowers(self, function: Function) -> bool:
-        """True for a fused function that becomes loops, False for one that the device has another form of."""
+        """True if a fused function is lowered to loops, False if the device has another form of code for it."""
         return True
 
     def own_stages(self) -> tuple[str, ...]:
-        """The stages through which `offload` brings a model, and those of what the device takes of it."""
+        """The stages of `offload`, and those of the device's own kernels, for `inspect --stage`."""
         return ()
 
     def own_texts(self, mod: IRModule, stage: str, kernel: str | None, run: Run) -> Iterator[str]:
@@ -212,4 +212,4 @@ class Backend:
         raise self._refused()
 
     def _refused(self) -> UnsupportedError:
-        return UnsupportedError(f"{type(self).__name__} does not answer this question of `backend.Backend` yet")
+        return UnsupportedError(f"{type(self).__name__} has no method for this yet; `backend.Backend` describes it")

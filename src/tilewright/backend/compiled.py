@@ -14,7 +14,7 @@ from tilewright.target import Target
 
 @dataclass(frozen=True)
 class Compiled:
-    """Functions as object code that is not in memory to be run yet: it can be sent to another process."""
+    """Functions as object code that is not loaded yet, so that another process can load it."""
 
     object_code: bytes
     functions: tuple[FunctionInfo, ...]
@@ -26,7 +26,7 @@ class Compiled:
         return Module(self.object_code, self.functions, self.messages, self.target, threads)
 
     def pool(self) -> PoolCode:
-        """The native runtime of the machine that they are for."""
+        """The native runtime for the machine of the code."""
         architecture = Target(self.target).architecture
         return PoolCode(pool_key(architecture), pool_code(architecture))
 

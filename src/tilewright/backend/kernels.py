@@ -1,4 +1,4 @@
-"""The kernels of a model as the driver hands them to a device, and as it gets them back."""
+"""The kernels of a model before and after a backend compiles them: tasks, and code with scratch memory."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Workspace:
 
 @dataclass(frozen=True)
 class CompiledKernels:
-    """Code of some kernels; by name, the scratch memory of each that needs some, and what its schedule chose.
+    """Code of kernels; by name, their scratch memory (where needed) and the choices of their schedules.
 
     `seconds` are those that each stage took.
     """

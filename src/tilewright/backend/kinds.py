@@ -31,19 +31,19 @@ _REGISTERED: dict[str, type[Backend]] = {}
 
 
 def register(kind: str, backend: type[Backend], program: type[Program]) -> None:
-    """Enter a kind of target that is not in this package: what compiles for it, and what runs its models."""
+    """Register the backend and the program of a kind of target from another package."""
     _REGISTERED[kind] = backend
     register_program(backend.device, lambda: program)
 
 
 def backend_of(target: Target | None) -> Backend:
-    """The backend of the kind of `target`; None is a processor of which nothing is known."""
+    """The backend for `target`; for None that of a processor without known figures."""
     kind = "llvm" if target is None else target.kind
     return (_REGISTERED.get(kind) or _class(kind))(target)
 
 
 @cache
 def _class(kind: str) -> type[Backend]:
-    """The class of a kind of this package; a machine that a program declares is taken for a processor."""
+    """The class of a kind of this package, that of processors for machines that a program declares."""
     module, _, name = BACKENDS.get(kind, BACKENDS["llvm"]).partition(":")
     return getattr(importlib.import_module(f"tilewright.backend.{module}"), name)

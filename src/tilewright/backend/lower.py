@@ -48,7 +48,7 @@ def to_compute(function: Function) -> FusedCompute:
 
 
 def compute_graph(body: Expr, tensors: dict[Expr, list[te.Tensor]]) -> list[te.Tensor]:
-    """The tensors of `body`, typed calls of operators; `tensors` has those of its variables, and gets all others."""
+    """The tensors of `body`, typed operator calls; `tensors` has those of its variables, and all afterwards."""
     for node in post_order(body):
         if node not in tensors:
             tensors[node] = _compute_node(node, tensors)
@@ -74,7 +74,7 @@ def _compute_node(node: Expr, tensors: dict[Expr, list[te.Tensor]]) -> list[te.T
 
 
 def _tensors(op: Op, computed: Any, results: int) -> list[te.Tensor]:
-    """The tensors, as many as results, that a compute returned. Raises `TypeMismatchError` for anything else."""
+    """The tensors that a compute returned, checked to be one for each result. Raises `TypeMismatchError`."""
     listed = None if isinstance(computed, te.Tensor) or not isinstance(computed, Iterable) else list(computed)
     kinds = [type(item).__name__ for item in listed or ()]
     if listed is not None and len(listed) == results and all(isinstance(tensor, te.Tensor) for tensor in listed):
@@ -87,7 +87,7 @@ def _tensors(op: Op, computed: Any, results: int) -> list[te.Tensor]:
 
 
 def _note_source(tensors: Sequence[te.Tensor], inputs: Sequence[te.Tensor], source: str) -> None:
-    """Adds the node of the model to the positions of all that is computed from `inputs` to `tensors`."""
+    """Add the model's node to the source positions of all operations between `inputs` and `tensors`."""
     known, work = {t.op for t in inputs}, [t.op for t in tensors] if source else []
     while work:
         op = work.pop()
@@ -100,7 +100,7 @@ def _note_source(tensors: Sequence[te.Tensor], inputs: Sequence[te.Tensor], sour
 
 
 def _scalar(node: Constant) -> te.Tensor:
-    """A one-element constant as a compute that every schedule inlines; larger constants are parameters of a kernel."""
+    """A one-element constant as an inlined compute; larger constants are parameters of a kernel."""
     if node.data.size != 1:
         raise InternalError(f"a constant of shape {node.data.shape} was left inside a fused function")
     dtype, data = node.tensor_type.dtype, node.data.reshape(())
@@ -117,7 +117,7 @@ WIDE = 1 << 30
 
 
 def index_type_of(function: Function) -> str:
-    """The type that the kernel of a fused function counts in: "int64" where a tensor has `WIDE` elements or more."""
+    """The index type of a fused function's kernel: "int64" if a tensor has `WIDE` elements or more."""
     types = [tensor for node in post_order(function.body) for tensor in tensor_types(node.checked_type)]
     return "int64" if any(type_.is_static and type_.size >= WIDE for type_ in types) else "int32"
 
@@ -127,7 +127,7 @@ SCHEDULE = "schedule"
 
 
 def chosen_config(function: Function) -> dict[str, int] | None:
-    """The configuration that travels with a fused function: its own, which was tuned, or that of its one call.
+    """The configuration attached to a fused function: its own, from tuning, or that of its anchor.
 
     A call has the one that its layout was chosen with.
     """
@@ -138,7 +138,7 @@ def chosen_config(function: Function) -> dict[str, int] | None:
 
 
 def config_of(function: Function, outs: list[te.Tensor], backend: Backend) -> dict[str, int] | None:
-    """`chosen_config`, where the computation still has what it was chosen for: a product less itself has not."""
+    """`chosen_config`, if the computation still has its anchor, which simplification may have removed (x·y − x·y)."""
     config = chosen_config(function)
     kept = config is None or is_sketch(config) or backend.search_space(outs) is not None
     return config if kept else None

@@ -1,1 +1,1 @@
-"""Records of tuning: entries, files of them, the best of each task, and the logs of the classic stack."""
+"""Tuning records: entries, files, the best of each task, TopHub."""

@@ -1,4 +1,4 @@
-"""Records in force: `with applied(database):` compiles models with them that are given none of their own."""
+"""The records of a `with applied(database):` block, used by compilations that pass none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CURRENT: ContextVar[Database | None] = ContextVar("tilewright_records", default
 
 @contextmanager
 def applied(records: Database | None) -> Iterator[None]:
-    """Within the block, `records` are those that compilation uses; None: none."""
+    """Compile with `records` within the block; None: without records."""
     token = _CURRENT.set(records)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The best that is known of each task: the configuration of a set of records for it.
+"""The best known configuration of each task, from a set of records.
 
     database = Database.load("resnet18.jsonl")
     database.best(task, processor)                 # an Entry, or None where nothing is known
@@ -22,7 +22,7 @@ from tilewright.target import Target
 
 
 class Database:
-    """Entries by task and processor; the same entries in the same order always have the same answers."""
+    """Entries by task and processor; results depend on the entries and their order alone."""
 
     def __init__(self, entries: Iterable[Entry] = (), name: str = "records") -> None:
         self.name = name
@@ -33,18 +33,18 @@ class Database:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Database:
-        """The records of a file. Raises `ArtifactError` where it is none, or damaged."""
+        """The records of a file. Raises `ArtifactError` if it is damaged or no file of records."""
         return cls(read_records(path), name=Path(path).name)
 
     def add(self, entry: Entry) -> None:
-        """One entry more."""
+        """Add an entry."""
         self.entries.append(entry)
         self._of.setdefault((entry.task, entry.processor), []).append(entry)
         self.__dict__.pop("processors", None)
 
     @cached_property
     def processors(self) -> frozenset[str]:
-        """The processors that something is known of."""
+        """The processors that have entries."""
         return frozenset(processor for _, processor in self._of)
 
     def of(self, task: TaskKey, processor: str) -> list[Entry]:
@@ -66,11 +66,11 @@ class Database:
         return min(timed, key=lambda entry: (entry.seconds, entry.config_text), default=None)
 
     def digest(self) -> str:
-        """A key of all that is in here."""
+        """A digest of all entries."""
         return digest(*(entry.to_line() for entry in self.entries))
 
     def configurations(self, processor: str, compiler: str = "") -> Mapping[TaskKey, Entry]:
-        """The best entry of each task that is known on a processor."""
+        """The best entry of each task on a processor."""
         tasks = dict.fromkeys(task for task, known in self._of if known == processor)
         found = ((task, self.best(task, processor, compiler)) for task in tasks)
         return {task: entry for task, entry in found if entry is not None}

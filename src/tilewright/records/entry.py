@@ -1,4 +1,4 @@
-"""One measurement as a line of text: which kernel, on which processor, by which configuration, how fast.
+"""One measurement as a line of text: kernel, processor, configuration, time.
 
 A line is one JSON object with a checksum; docs/autotvm.md has its fields. Reading a line back returns an equal entry,
 and a line that was cut or changed is an `ArtifactError`.
@@ -39,7 +39,7 @@ class TaskKey:
     version: int = 1
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """The key as JSON data."""
         return {"template": self.template, "version": self.version, "workload": json.loads(self.workload)}
 
     @staticmethod
@@ -74,11 +74,11 @@ class Entry:
 
     @property
     def config_text(self) -> str:
-        """The configuration as text that is equal for equal ones."""
+        """The configuration as canonical text."""
         return canonical(self.config)
 
     def to_line(self) -> str:
-        """The entry as a line of a file, without its end."""
+        """The entry as a line of a file, without the newline."""
         fields = {
             "format": FORMAT, "kind": self.kind, "task": self.task.to_json(), "processor": self.processor,
             "config": None if self.config is None else dict(self.config), "seconds": self.seconds,
@@ -136,5 +136,5 @@ def _sum(text: str) -> str:
 
 
 def canonical(value: Any) -> str:
-    """JSON text that is equal for equal values: no spaces; names in the order that the value has them."""
+    """Canonical JSON text: no spaces; names in the value's order."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

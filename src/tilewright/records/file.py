@@ -21,7 +21,7 @@ from tilewright.support.cache import atomic_file
 
 
 def read_records(path: str | os.PathLike[str]) -> list[Entry]:
-    """The entries of a file in order. Raises `ArtifactError` where it is none or damaged, naming the line."""
+    """The entries of a file in order. Raises `ArtifactError` with the line for a damaged file, or another one."""
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError:
@@ -45,19 +45,19 @@ def _entries(data: bytes, path: Path) -> Iterator[Entry]:
 
 
 def write_records(path: str | os.PathLike[str], entries: Iterable[Entry]) -> None:
-    """Make a file of these entries, whole or not at all."""
+    """Write a file of these entries atomically."""
     with atomic_file(Path(path)) as temporary:
         temporary.write_text("".join(f"{entry.to_line()}\n" for entry in entries), encoding="utf-8")
 
 
 def merge_records(paths: Iterable[str | os.PathLike[str]]) -> list[Entry]:
-    """The entries of several files, each once, in the order of their times."""
+    """The entries of several files without duplicates, in the order of their times."""
     found = dict.fromkeys(entry.to_line() for path in paths for entry in read_records(path))
     return sorted(map(Entry.from_line, found), key=lambda entry: entry.time)
 
 
 class RecordFile:
-    """A file of records that is open to append to; it is made where it is not there."""
+    """A file of records opened for appending, created if missing."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -78,7 +78,7 @@ class RecordFile:
         self.close()
 
     def close(self) -> None:
-        """Nothing can be appended from now on."""
+        """Close the file."""
         os.close(self._handle)
 
     def append(self, entry: Entry) -> None:

@@ -1,4 +1,4 @@
-"""TopHub: records of processors that were measured, which come with the package.
+"""TopHub: the records that come with the package, of the processors that were measured.
 
     hub = top_hub()
     hub.nearest(task, processor, 3)              # what to try: of this task, else of the nearest ones
@@ -30,7 +30,7 @@ _OTHER_CACHES, _OTHER_KIND = 0.5, 2.0
 
 
 class TopHub(Database):
-    """Records among which a near one is an answer too."""
+    """Records that also answer with the nearest known task or processor."""
 
     def nearest(self, task: TaskKey, processor: str, count: int, farthest: float = math.inf) -> list[Entry]:
         """Up to `count` entries of other tasks or nearly equal processors, or the one that is of both; the nearest
@@ -51,7 +51,7 @@ class TopHub(Database):
 
 
 def family_of(processor: str) -> str:
-    """The microarchitecture of a processor as records spell it: what its code may use."""
+    """The microarchitecture of a processor by its name in records: the instructions that its code may use."""
     return " ".join(word for word in processor.split() if word.startswith(("-mcpu=", "-mattr=", "-mtriple=")))
 
 
@@ -82,5 +82,5 @@ def top_hub() -> TopHub:
 
 
 def open_records(spelled: str | os.PathLike[str]) -> Database:
-    """The records of a file, or the hub where `spelled` is "tophub". Raises `ArtifactError` for what is neither."""
+    """The records of a file, or TopHub for "tophub". Raises `ArtifactError` for an unreadable file."""
     return top_hub() if spelled == NAME else Database.load(spelled)

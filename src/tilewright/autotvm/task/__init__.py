@@ -1,1 +1,1 @@
-"""Tasks to tune: where they come from, their search spaces, and what each configuration lowers to."""
+"""Tuning tasks: their extraction from networks, their search spaces, and the loop IR of a configuration."""

@@ -1,4 +1,4 @@
-"""The tasks of a network: the kernels that the compiler makes of it and that have a search space.
+"""The tasks of a network: its kernels that have a search space.
 
     tasks = extract_from_program(mod, target)          # Relay, as a frontend made it
     tasks[0].name, tasks[0].calls, len(tasks[0].points), tasks[0].default
@@ -30,7 +30,7 @@ from tilewright.target import Target
 
 
 def extract_from_program(mod: IRModule | Function, target: str | Target = "cpu") -> list[KernelTask]:
-    """The tasks of a Relay module or function as imported, those of the most operations first.
+    """The tasks of an imported Relay module or function, by falling number of operations.
 
     Raises what compiling it would: `UnsupportedError`, `TargetError`, `TypeMismatchError`.
     """
@@ -40,14 +40,14 @@ def extract_from_program(mod: IRModule | Function, target: str | Target = "cpu")
 
 
 def network_calls(mod: IRModule, target: Target, records: Database | None = None) -> list[Call]:
-    """The calls of kernels that running a module makes, of all its straight parts, compiled with `records`."""
+    """The kernel calls of a module's straight parts, compiled with `records`."""
     mod = expand_calls(lower_external(mod))
     modules = segment_modules(mod) if needs_machine(mod) else [mod]
     return [call for module in modules for call in plan_memory(optimize(module, target, records)).order]
 
 
 def weight_bytes(calls: Sequence[Call]) -> int:
-    """Bytes of all constants that kernels read."""
+    """The bytes of all constants that kernels read."""
     constants = {arg for call in calls for arg in call.args if isinstance(arg, Constant)}
     return sum(int(constant.data.nbytes) for constant in constants)
 
@@ -76,12 +76,12 @@ def tasks_of(calls: Sequence[Call], target: Target) -> list[KernelTask]:
 
 
 def roles_of(call: Call) -> list[str]:
-    """The role of each array in a call of a kernel: the same from run to run, or not."""
+    """The role of each operand of a kernel call: `WEIGHT` for constants, else `INPUT`."""
     return [WEIGHT if isinstance(arg, Constant) else INPUT for arg in call.args for _ in tensor_types(arg.checked_type)]
 
 
 def task_of_kernels(calls: Sequence[Call], target: Target) -> Mapping[str, TaskKey]:
-    """The key of each kernel by its name: of its template's choices, or where it has none of its sketch."""
+    """The key of each kernel by its name: of its template, or of its sketch where the template has no choices."""
     kernels, _ = extract_tasks(calls)
     keys = {kernel.name: task_key_of(kernel.function, target) for kernel in kernels}
     return {kernel.name: keys[kernel.name] or sketch_key_of(kernel.function) for kernel in kernels}

@@ -1,4 +1,4 @@
-"""Search spaces as explorers see them: numbered points, each a choice for every knob, of which some may not be valid.
+"""Search spaces as explorers see them: numbered points, each a value for every knob; some may be invalid.
 
     points = EnumeratedPoints(space)          # of a schedule template of topi: point 0 is the cost model's choice
     points.config(7), points.position(7)      # the configuration, and the number of each knob's value
@@ -22,7 +22,7 @@ Position = tuple[int, ...]
 
 
 class Points(ABC):
-    """A numbered search space. `knobs` has how many values each knob takes, by name."""
+    """A search space of numbered points. `knobs` has the number of values of each knob, by name."""
 
     knobs: Mapping[str, int]
 
@@ -36,34 +36,34 @@ class Points(ABC):
 
     @abstractmethod
     def position(self, point: int) -> Position:
-        """The number of the value that each knob has at a point."""
+        """The index of each knob's value at a point."""
 
     @abstractmethod
     def at(self, position: Position) -> int | None:
-        """The point at a position; None where there is none."""
+        """The point with these indices of the knobs' values; None where it is invalid."""
 
     @abstractmethod
     def find(self, config: Any) -> int | None:
-        """The point of a configuration as plain data, as records have it; None where it is not in the space."""
+        """The point of a configuration in the JSON form of records; None if the space does not contain it."""
 
     @abstractmethod
     def plain(self, point: int) -> Mapping[str, Any]:
         """The configuration of a point as plain data."""
 
     def expected(self, point: int) -> float:
-        """Seconds that an analytic model expects; 0 where there is none."""
+        """The time that the analytic model predicts, in seconds; 0 without a model."""
         return 0.0
 
     def best_expected(self, count: int) -> list[int]:
-        """Up to `count` points to begin with: those expected to be fastest. None where nothing is expected."""
+        """Up to `count` points with the least predicted time; none without a model."""
         return []
 
     def random(self, generator: Random) -> int:
-        """A point, all equally likely."""
+        """A point drawn uniformly."""
         return generator.randrange(len(self))
 
     def neighbours(self, point: int) -> Iterator[int]:
-        """The points that differ in one knob, by the next valid value on either side."""
+        """The neighbours of a point: one knob changed to the next valid value on either side."""
         position = self.position(point)
         for knob, size in enumerate(self.knobs.values()):
             for step in (1, -1):
@@ -74,7 +74,7 @@ class Points(ABC):
                         break
 
     def mutated(self, point: int, generator: Random) -> int:
-        """A point that differs in one knob, as far as there is one; else any."""
+        """A point that differs in one knob; any point where there is none."""
         position, sizes = self.position(point), list(self.knobs.values())
         movable = [knob for knob, size in enumerate(sizes) if size > 1]
         for _ in range(4 * len(movable)):
@@ -87,7 +87,7 @@ class Points(ABC):
 
 
 class UnrestrictedPoints(Points):
-    """A space in which all values of the knobs go together: points are numbers whose digits are those of the values."""
+    """The product of all knobs' values: a point is a mixed-radix number with an index of a value as each digit."""
 
     def position(self, point: int) -> Position:
         indices = []

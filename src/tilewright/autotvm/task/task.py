@@ -38,9 +38,9 @@ class Argument:
 
 
 class Task(ABC):
-    """A computation to tune. `flops` are the operations of one call, 0 where they are not known.
+    """A computation to tune. `flops` are the operations of one call, 0 if unknown.
 
-    `begin_seconds` is what it takes to choose its first configurations, 0 for hardly anything.
+    `begin_seconds` is the time to choose the first configurations, 0 if negligible.
     """
 
     name: str
@@ -51,13 +51,13 @@ class Task(ABC):
     begin_seconds: float = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state that another process needs to lower configurations: the search space stays behind."""
+        """The state without the search space, which processes that lower configurations do not need."""
         left_behind = ("points", "default", "roofline")
         return {name: value for name, value in self.__dict__.items() if name not in left_behind}
 
     @property
     def processor(self) -> str:
-        """The processor that it is tuned for, as records name it."""
+        """The processor that it is tuned for, by its name in records."""
         return processor_of(self.target)
 
     @property
@@ -68,25 +68,25 @@ class Task(ABC):
     @property
     @abstractmethod
     def default(self) -> int | None:
-        """The point that is used without tuning; None where the task has no such."""
+        """The point that is used without tuning; None if there is none."""
 
     @property
     def roofline(self) -> float:
-        """Seconds that no configuration stays below: what arithmetic alone takes on all cores; 0 where unknown."""
+        """A lower bound of the time in seconds: the arithmetic alone on all cores; 0 if unknown."""
         machine = self.target.machine if self.target.is_processor else None
         return self.flops / (machine.peak_gflops * machine.cores * 1e9) if machine is not None else 0.0
 
     @abstractmethod
     def lower(self, config: Any) -> PrimFunc:
-        """The function that a configuration stands for. Raises a `UserError` where it stands for none."""
+        """The loop IR of a configuration. Raises a `UserError` for an invalid one."""
 
     @abstractmethod
     def loops(self, config: Any) -> PrimFunc:
-        """Its loops as the schedule has them, before they are lowered: what features are read off."""
+        """The loops of its schedule before lowering, from which features are computed."""
 
     @abstractmethod
     def lower_reference(self) -> PrimFunc:
-        """A function whose results every other one's are compared with."""
+        """The function whose results those of all configurations are compared with."""
 
 
 class KernelTask(Task):
@@ -126,9 +126,9 @@ class KernelTask(Task):
 
     @functools.cached_property
     def roofline(self) -> float:
-        """Of all configurations the least that the scarcest resource of one takes, others hidden behind it.
+        """The least time of any configuration if its scarcest resource hides all others.
 
-        Winograd convolution needs fewer operations than the definition has, so those say little.
+        Operations of the definition are no bound: Winograd convolution has fewer.
         """
         if not self.target.is_processor:  # the figures are of a GPU like it, which says little of this one
             return 0.0

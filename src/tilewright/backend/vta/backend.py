@@ -1,4 +1,4 @@
-"""The accelerator VTA beside a processor: it takes parts of a graph as programs, and the processor the rest.
+"""The backend of VTA beside a processor: parts of a graph become programs of VTA, the rest kernels of the processor.
 
 Programs are kernels of an execution plan like any other: their operands and results are in the plan's memory, and what
 DRAM holds before a run is among the weights (`vta/network/program.py` runs them).
@@ -29,7 +29,7 @@ from tilewright.vta.network.program import encoded_programs, parted, parts_of
 
 
 class VtaBackend(CpuBackend):
-    """VTA and the processor beside it, which answers for all but the accelerator's programs."""
+    """VTA with a processor, whose backend it extends by programs."""
 
     device = "vta"
 
@@ -40,28 +40,28 @@ class VtaBackend(CpuBackend):
         self._vta = target
 
     def check(self, measured: bool = False) -> None:
-        """No tuning of the processor beside an accelerator."""
+        """Refuse tuning, which is for processors alone."""
         if measured:
             raise UnsupportedError(f"tuning and specializing are for processors and not for {self._vta}")
 
     def offload(self, mod: IRModule, run: Run) -> IRModule:
-        """Regions in integers become programs."""
+        """The module in integers, with calls of programs for its regions."""
         return offload(mod, Settings.of(self._vta), self._on_processor(run))
 
     def own_stages(self) -> tuple[str, ...]:
-        """Of `offload`, and of its programs."""
+        """The stages of `offload` and of programs."""
         return STAGES
 
     def own_texts(self, mod: IRModule, stage: str, kernel: str | None, run: Run) -> Iterator[str]:
-        """By layer."""
+        """The texts of a stage, one a layer."""
         return stage_texts(mod, self._vta, stage, kernel, self._on_processor(run))
 
     def lowers(self, function: Function) -> bool:
-        """False for programs."""
+        """False for programs, which have no loops."""
         return _program_of(function) is None
 
     def compile(self, tasks: Sequence[Task]) -> CompiledKernels:
-        """Programs as plain data, the rest as for the processor."""
+        """The code of kernels: programs as JSON, the others as object code."""
         programs: dict[str, Any] = {}
         choices: dict[str, Any] = {}
         for task in tasks:
@@ -81,7 +81,7 @@ class VtaBackend(CpuBackend):
         plans: Sequence[ExecutionPlan],
         orders: Sequence[Sequence[int] | None],
     ) -> tuple[bytes, list[ExecutionPlan]]:
-        """Run loops for what lies between calls of programs, and the programs."""
+        """The run loops of the parts between calls of programs, and the programs."""
         programs: dict[str, Any] = {}
         native = []
         for compiled in kernels:
@@ -93,11 +93,11 @@ class VtaBackend(CpuBackend):
         return bundle_objects([*split_objects(code), encoded_programs(programs)]), list(plans)
 
     def ahead_of_time(self) -> str:
-        """None: programs are not called from C."""
+        """Refuse: programs are not called from C."""
         raise UnsupportedError(f'the executor "aot" runs models as one C function, which {self._vta} has none of')
 
     def facts(self) -> dict[str, Any]:
-        """Those of the processor, with the accelerator's spelling."""
+        """The processor's, with the accelerator's target."""
         return {**super().facts(), "target": str(self._vta)}
 
     def _on_processor(self, run: Run) -> Any:
@@ -105,6 +105,6 @@ class VtaBackend(CpuBackend):
 
 
 def _program_of(function: Function) -> Attrs | None:
-    """The attributes of the program that a kernel is; None for one of loops."""
+    """The attributes of a kernel's program; None for a kernel of loops."""
     found = [call for call in calls(function.body) if call.op is PROGRAM]
     return found[0].attrs if found else None

@@ -62,7 +62,7 @@ def takes_max_pool(settings: Settings, call: Call) -> bool:
 
 
 def takes_reshape(call: Call) -> bool:
-    """True where dimensions of one are dropped or put behind images and channels."""
+    """True if a reshape only drops or appends dimensions of 1 after images and channels."""
     if not _is_image(call.args[0]) or not _is_image(call):
         return False
     return four(tensor_type_of(call.args[0])) == four(tensor_type_of(call)) and four(tensor_type_of(call))[2:] == (1, 1)
@@ -137,7 +137,7 @@ def add_product(network: Network, piece: Piece, weight: Array, data: Tensor) -> 
 
 
 def add_product_of_patches(network: Network, piece: Piece, weight: Array, operand: int) -> Tensor:
-    """A convolution of an operand of the caller's, who gathers the patches."""
+    """A convolution of an input over patches, which the host gathers."""
     how, image = geometry(piece.core), four(tensor_type_of(piece.inputs[0]))
     layer = convolution(network.config, image, weight.shape, **how)
     patches = Patches(layer.kernel, layer.strides, layer.padding, layer.dilation)
@@ -148,7 +148,7 @@ def add_product_of_patches(network: Network, piece: Piece, weight: Array, operan
 
 
 def planes_of(piece: Piece, weight: Array) -> int:
-    """The bytes of a result: one where steps bring it to int8, otherwise what the largest sum there can be has."""
+    """The bytes of a result: one if steps bring it to int8, else as many as the largest possible sum has."""
     if piece.steps:
         return 1
     most = 128 * int(np.abs(weight.astype(np.int64)).reshape(len(weight), -1).sum(axis=1).max(initial=0))

@@ -1,4 +1,4 @@
-"""A network for an accelerator and the processor beside it: quantized, divided, and the accelerator's part compiled.
+"""Offloading to VTA: quantization, partitioning, and compilation of the accelerator's regions.
 
 float network -> integers and shifts -> pieces by pattern -> regions -> programs, called from what stays on the host
 """
@@ -53,7 +53,7 @@ def partition(mod: IRModule, settings: Settings, run: Run) -> IRModule:
 
 
 def programs(mod: IRModule, target: VtaTarget, run: Run) -> Iterator[tuple[GlobalVar, Compiled]]:
-    """The programs for the accelerator, by the names of their regions: for looking at."""
+    """The programs by the names of their regions, for inspection."""
     settings = Settings.of(target)
     for gvar, func in partition(mod, settings, run).functions.items():
         compiled = compile_region(func, settings) if is_external(func) else None

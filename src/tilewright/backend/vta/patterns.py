@@ -1,4 +1,4 @@
-"""The pieces of an integer graph that are layers of the accelerator: as patterns, and read back from what matched.
+"""Patterns of integer graphs that are layers of VTA, and the layers read from their matches.
 
 A piece is a core (convolution, dense layer, sum of two tensors, sum over an image), steps on its int32 with constants,
 bounds, and a cast to int8:   cast(clip(right_shift(add(CORE, bias), by), low, high), "int8")
@@ -24,7 +24,7 @@ _LEAST, _MOST = -(1 << 15), (1 << 15) - 1
 
 
 def _stepped(core: DFPattern) -> DFPattern:
-    """The core with what may follow it."""
+    """The pattern of a core and its optional steps."""
     for name in ("add", "multiply", "add", "right_shift"):
         core = core.optional(lambda before, name=name: is_op(name)(before, is_constant()))  # type: ignore[misc]
     return is_op("cast")(is_op("clip")(core)).has_attr({"dtype": "int8"})
@@ -110,7 +110,7 @@ def read_piece(root: Expr, constants: Mapping[Var, Constant] | None = None) -> P
 
 
 def _right(value: np.ndarray, shape: tuple[object, ...]) -> int | np.ndarray | None:
-    """A constant as an immediate or as a number for each channel; None where it is neither."""
+    """A constant as an immediate or a vector over channels; None if it is neither."""
     if value.size == 1:
         number = int(value.reshape(()))
         return number if _LEAST <= number <= _MOST else np.full(int(str(shape[1])), number, np.int32)
@@ -129,7 +129,7 @@ def weight_of(piece: Piece, constants: Mapping[Var, Constant] | None = None) -> 
 
 
 def constants_of(call: Call) -> tuple[Function, dict[Var, Constant]]:
-    """The composite function that a call calls, and which of its parameters are constants."""
+    """The composite function of a call, and its parameters that are constants."""
     function = call.op
     assert isinstance(function, Function)
     return function, {p: a for p, a in zip(function.params, call.args) if isinstance(a, Constant)}

@@ -22,7 +22,7 @@ class Settings:
 
     @classmethod
     def of(cls, target: VtaTarget) -> Settings:
-        """Those of a target. Raises `UserError` where the configuration is none, or its numbers are not bytes."""
+        """The settings of a target. Raises `UserError` for an invalid configuration, or operands that are not int8."""
         config = Config.from_json(json.dumps(dict(target.figures)))
         if (config.log_inp_width, config.log_wgt_width) != (_BYTES, _BYTES):
             raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""From a configuration of a sketch to a schedule.
+"""Schedules by the configurations of sketches.
 
     schedule = apply(structure_of([out]), config, target)
 
@@ -23,7 +23,7 @@ AttachPoint = tuple[te.Tensor, te.IterVar]
 
 
 def apply(parts: Sequence[Part], config: Mapping[str, Any], target: Target) -> te.Schedule:
-    """The schedule that a configuration stands for. Raises `ScheduleError` where it stands for none."""
+    """The schedule of a configuration. Raises `ScheduleError` for an invalid one."""
     schedule = te.create_schedule([part.op for part in parts if part.is_output])
     applied = _Applied(schedule, config, target)
     for part in parts:
@@ -32,7 +32,7 @@ def apply(parts: Sequence[Part], config: Mapping[str, Any], target: Target) -> t
 
 
 class _Applied:
-    """A schedule in the making."""
+    """A schedule under construction."""
 
     def __init__(self, schedule: te.Schedule, config: Mapping[str, Any], target: Target) -> None:
         self.schedule, self.config, self.target = schedule, config, target
@@ -62,7 +62,7 @@ class _Applied:
 
     # -------------------------------------------------------------------------------------------------- positions
     def _around(self, part: Part) -> list[AttachPoint]:
-        """The loops that all readers of a part are computed within."""
+        """The loops that are common to all readers of a part."""
         spines = [self._spines[id(reader)] for reader in part.readers]
         shared: list[AttachPoint] = []
         for positions in zip(*spines):
@@ -72,7 +72,7 @@ class _Applied:
         return shared
 
     def _position(self, part: Part) -> list[AttachPoint]:
-        """Put a part where its knob says; the loops around it, none at the root."""
+        """Attach a part by its knob; the loops around it, none at the root."""
         level, around = self._knob(part, "at", ROOT), self._around(part)
         if part.is_output or level == ROOT or not around:
             return []
@@ -82,7 +82,7 @@ class _Applied:
         return around
 
     def _share(self, tensor: te.Tensor, axes: Sequence[te.IterVar], work: int) -> te.IterVar:
-        """Fuse loops into one that workers share, if that is worth it."""
+        """Fuse loops into one, parallel if `work` is enough for several workers."""
         stage = self.schedule[tensor]
         fused = stage.fuse(*axes) if len(axes) > 1 else axes[0]
         machine = self.target.machine
@@ -92,7 +92,7 @@ class _Applied:
 
     # --------------------------------------------------------------------------------------------------- tiles
     def _tile_alone(self, part: Part) -> None:
-        """Tiles whose results are copied from registers to where they belong."""
+        """Tile a part whose sums stay in registers and are copied to the result (a write cache)."""
         shares = self._knob(part, "shares", 1)
         if shares == 1:
             self._tile(part, part.tensor, self.schedule.cache_write(part.tensor, "local"))
@@ -102,7 +102,7 @@ class _Applied:
         self._spines[id(part)] = self._spines[id(part)][:2]
 
     def _partial(self, part: Part, shares: int) -> te.Tensor:
-        """Split a reduction into shares; the tensor that has what each comes to."""
+        """Split a reduction into parallel parts (rfactor); the tensor of partial results."""
         stage = self.schedule[part.tensor]
         share, _ = stage.split(stage.op.reduce_axis[0], nparts=shares)
         partial: te.Tensor = self.schedule.rfactor(part.tensor, share)
@@ -130,7 +130,7 @@ class _Applied:
         self._spines[id(part)] = [*spine, (sums, self._accumulate(part, sums, tiles))]
 
     def _accumulate(self, part: Part, sums: te.Tensor, tiles: Sequence[tuple[int, int, int]]) -> te.IterVar:
-        """The loops of the sums of a tile: reduction, results, reduction, results in registers."""
+        """The loops of a tile's sums from the outside: reduction, results, reduction, results in registers."""
         stage = self.schedule[sums]
         far, results, near, registers = [], [], [], []
         terms = [self._knob(part, f"sum{i}") for i in range(len(part.terms))]
@@ -156,7 +156,7 @@ class _Applied:
         return far[-1]
 
     def _vectorize(self, tensor: te.Tensor, axis: te.IterVar, extent: int) -> int:
-        """Make an innermost loop one of whole vectors, the loop over them unrolled; the lanes of one."""
+        """Vectorize an innermost loop and unroll the loop over its vectors; the number of lanes."""
         stage, lanes = self.schedule[tensor], math.gcd(extent, self.target.machine.lanes(max(32, tensor.dtype.bits)))
         if lanes == 1:
             return 1
@@ -197,7 +197,7 @@ class _Applied:
         self._spines[id(part)] = positions
 
     def _lanes(self, tensor: te.Tensor, axis: te.IterVar, width: int, way: str) -> None:
-        """Vectors of a loop of `width`: along a reduction one for all, across results each by itself."""
+        """Vectorize a loop of `width`; across results, as several unrolled vectors where it is wider than one."""
         stage, lanes = self.schedule[tensor], self.target.machine.lanes(max(32, tensor.dtype.bits))
         if width > lanes and way == ACROSS:
             vectors, axis = stage.split(axis, factor=lanes)
@@ -205,7 +205,7 @@ class _Applied:
         stage.vectorize(axis)
 
     def _own_loops(self, part: Part, tensor: te.Tensor, loops: list[te.IterVar], fuse: int) -> list[AttachPoint]:
-        """The outer loops of a part at the root, the first `fuse` of them one that workers share."""
+        """The outer loops of a part at the root, the first `fuse` of them fused and parallel."""
         shared = self._share(tensor, loops[:fuse], part.work)
         return [(tensor, shared), *((tensor, loop) for loop in loops[fuse:])]
 

@@ -1,4 +1,4 @@
-"""Configurations of sketches as they travel with a kernel: beside a mark the number of each knob's value.
+"""Configurations of sketches in the form that kernels carry: a mark, and the index of each knob's value.
 
     config = sketch_config(outs, target, {"C.tile0": [1, 2, 8], …})   # sketch=1 C.tile0=17 …
     is_sketch(config), sketch_schedule(outs, target, config)
@@ -26,12 +26,12 @@ SKETCH, VERSION = "sketch", 1
 
 
 def is_sketch(config: Mapping[str, Any] | None) -> bool:
-    """True if a configuration is one of a sketch."""
+    """True if a configuration belongs to a sketch."""
     return config is not None and SKETCH in config
 
 
 def sketch_config(outs: Sequence[te.Tensor], target: Target, values: Mapping[str, Any]) -> Config:
-    """The configuration with these values, plain data as records have them.
+    """The configuration with these values, in the JSON form of records.
 
     Raises `ScheduleError` where the computation has no such, `UnsupportedError` where it has no sketch at all.
     """
@@ -43,7 +43,7 @@ def sketch_config(outs: Sequence[te.Tensor], target: Target, values: Mapping[str
 
 
 def sketch_schedule(outs: Sequence[te.Tensor], target: Target, config: Mapping[str, Any]) -> te.Schedule:
-    """The schedule that a configuration stands for. Raises `ScheduleError` where it stands for none."""
+    """The schedule of a configuration. Raises `ScheduleError` for an invalid one."""
     parts = structure_of(outs)
     knobs = derive(parts, target)
     wanted = {name: position for name, position in config.items() if name != SKETCH}
@@ -55,7 +55,7 @@ def sketch_schedule(outs: Sequence[te.Tensor], target: Target, config: Mapping[s
 
 
 def has_sketch(outs: Sequence[te.Tensor], target: Target) -> bool:
-    """True if a computation has a sketch that leaves something to choose."""
+    """True if a computation has a sketch with knobs of several values."""
     try:
         return bool(open_knobs(derive(structure_of(outs), target)))
     except UnsupportedError:
@@ -63,12 +63,12 @@ def has_sketch(outs: Sequence[te.Tensor], target: Target) -> bool:
 
 
 def open_knobs(knobs: Knobs) -> Knobs:
-    """Those that leave something to choose."""
+    """The knobs of more than one value."""
     return {name: values for name, values in knobs.items() if len(values) > 1}
 
 
 def positions_of(knobs: Knobs, values: Any) -> tuple[int, ...] | None:
-    """The number that each of `knobs` has in `values`, plain data; None where these are not values of those knobs."""
+    """The index of each knob's value in `values` (JSON data); None if a value does not belong to its knob."""
     if not isinstance(values, Mapping) or set(values) != set(knobs):
         return None
     positions = []
@@ -82,5 +82,5 @@ def positions_of(knobs: Knobs, values: Any) -> tuple[int, ...] | None:
 
 
 def plain(value: Any) -> Any:
-    """A knob's value as plain data."""
+    """A knob's value as JSON data."""
     return [plain(item) for item in value] if isinstance(value, tuple | list) else value

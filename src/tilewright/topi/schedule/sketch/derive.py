@@ -1,4 +1,4 @@
-"""The knobs of a computation: what the rules of its parts leave open.
+"""The knobs of a computation, derived from the rules of its parts.
 
     knobs = derive(structure_of([out]), target)
     knobs["C.tile0"]             # ((1, 1, 8), (1, 2, 4), …): extents of the three inner of four levels of an axis
@@ -45,7 +45,7 @@ _WIDEST = 64
 
 
 def derive(parts: Sequence[Part], target: Target) -> Knobs:
-    """All knobs of a computation by name, each with the values that it takes."""
+    """All knobs of a computation by name, each with its values."""
     found: Knobs = {}
     rules = {TILED: _tiled, REDUCE: _reduce, PASS: _pass, MOVABLE: _movable}
     for part in parts:
@@ -82,19 +82,19 @@ def _pass(part: Part, target: Target) -> Knobs:
 
 
 def _movable(part: Part, target: Target) -> Knobs:
-    """Guards within the innermost loops of tiles would keep these from being vectors."""
+    """The knob of a part's attachment point; inlined into innermost loops of tiles its guards would prevent vectors."""
     tiled = any(reader.role == TILED for reader in part.readers)
     return {"at": (ROOT, *ATTACH_POINTS) if tiled else (INLINED, ROOT, *ATTACH_POINTS)}
 
 
 def _placed(part: Part) -> Knobs:
-    """The attachment of the part, and the number of its outer loops that are fused where that is at the root."""
+    """The knobs of a part's attachment point, and of the number of outer loops fused at the root."""
     knobs: Knobs = {"fuse": tuple(range(1, max(2, len(part.sizes) + 1)))}
     return knobs if part.is_output or not part.readers else {**knobs, "at": (ROOT, *ATTACH_POINTS)}
 
 
 def _shares(part: Part, target: Target) -> Knobs:
-    """Into how many shares a long reduction to few results is split, each for a worker."""
+    """The knob of the number of parallel parts of a long reduction to few results."""
     cores = target.machine.cores
     fits = reduces_by_lanes(part.op) and math.prod(part.sizes) <= _FEW_RESULTS and cores > 1
     shares = [cores * count for count in (1, 2, 4) if math.prod(part.terms) >= _TERMS_A_SHARE * cores * count]
@@ -116,7 +116,7 @@ def tile_choices(size: int) -> tuple[tuple[int, int, int], ...]:
 
 
 def inner_choices(size: int) -> list[int]:
-    """Extents of the innermost level: what divides the axis, and powers of two where next to nothing does."""
+    """Extents of the innermost level: divisors of the axis, and powers of two where it has few."""
     exact = divisors(size)
     if len(exact) >= _FEW_DIVISORS or size <= _SMALL:
         return exact
@@ -124,5 +124,5 @@ def inner_choices(size: int) -> list[int]:
 
 
 def divisors(size: int) -> list[int]:
-    """All divisors, the smallest first."""
+    """All divisors in rising order."""
     return [count for count in range(1, size + 1) if size % count == 0]

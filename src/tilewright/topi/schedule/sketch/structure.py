@@ -1,4 +1,4 @@
-"""The structure of a computation, as rules of sketches see it: the stages to inline, tile, reduce or pass over.
+"""The structure of a computation for the rules of sketches: stages to inline, tile, reduce or leave.
 
     parts = structure_of([out])
     [(part.name, part.role) for part in parts]        # consumers before producers
@@ -60,7 +60,7 @@ class Part:
 
     @property
     def work(self) -> int:
-        """Points of its loops."""
+        """The number of iterations over the data axes."""
         return math.prod(self.sizes) * math.prod(self.terms)
 
 
@@ -120,7 +120,7 @@ def _check(op: te.Operation) -> None:
 
 
 def _readers(op: te.Operation, parts: dict[te.Operation, Part]) -> list[Part]:
-    """The readers of an operation: where one has no loops of its own, its readers."""
+    """The readers of an operation; for an inlined reader, the readers of that."""
     found: dict[int, Part] = {}
     for part in parts.values():
         if any(source.op is op for source in part.op.input_tensors):
@@ -145,18 +145,18 @@ def _is_costly(op: te.ComputeOp) -> bool:
 
 
 def _is_read_once(readers: Sequence[Part]) -> bool:
-    """True if nothing computes an element twice by having it inlined: one reader, element by element or in a sum."""
+    """True if inlining it computes no element twice: it has one reader, elementwise or in a sum."""
     return len(readers) == 1 and readers[0].role != TILED and not readers[0].op.is_reduction
 
 
 def _chooses(op: te.ComputeOp) -> bool:
-    """True if its elements are one thing or another, as those of padding are."""
+    """True if its elements are selected by a condition, as in padding."""
     guards = any(call.op == "if_then_else" for call in collect(list(op.body), Call))
     return guards or bool(collect(list(op.body), Select))
 
 
 def _reads_again(op: te.ComputeOp) -> bool:
-    """True if some read does not depend on every data axis, so that tiles of results share what they read."""
+    """True if some read does not depend on all data axes, so that elements of a tile share it."""
     if len(op.outputs) > 1 or not isinstance(op.body[0], Reduce):
         return False
     axes = {axis.var for axis in op.axis if extent_of(axis) > 1}
@@ -167,7 +167,7 @@ def _reads_again(op: te.ComputeOp) -> bool:
 
 
 def _join_epilogue(tiled: Part) -> None:
-    """Make the one pass that ends, element by element, what a tiled part begins its epilogue."""
+    """Make the one elementwise pass that reads a tiled part its epilogue."""
     if tiled.role != TILED or tiled.is_output or len(tiled.readers) != 1:
         return
     (last,) = tiled.readers
@@ -176,7 +176,7 @@ def _join_epilogue(tiled: Part) -> None:
 
 
 def _reads_in_place(op: te.ComputeOp, source: te.ComputeOp) -> bool:
-    """True if each element of `op` needs of `source` the element at its own index alone."""
+    """True if each element of `op` reads only the element of `source` at its own index."""
     own = [axis.var for axis in op.axis]
     for tensor, indices in op.reads():
         if not isinstance(tensor.op, te.ComputeOp) or not _depends(tensor.op, source):
