@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewright.backend.gpu.schedule.machine import GpuMachine
 from tilewright.errors import UnsupportedError
+from tilewright.runtime.gpu.allocation import allocate_together, fixed_sizes
 from tilewright.runtime.gpu.api import Copy, Launch
 from tilewright.runtime.gpu.code import DeviceCode
 from tilewright.runtime.gpu.module import DeviceFunctionInfo
@@ -75,17 +76,18 @@ def kernel_table(plan: ExecutionPlan, code: bytes, weights: int) -> KernelTable:
     kernels: dict[str, Any] = {
         step["kernel"]: _Named(step["kernel"]) for info in functions.values() for step in info.launches
     }
+    allocate_together(device, [weights, *fixed_sizes(plan)])  # type: ignore[arg-type]
+    inputs, outputs = (
+        [_Range(f"{kind} {number}", 0, 0) for number, _ in enumerate(specs)]
+        for kind, specs in (("input", plan.inputs), ("output", plan.outputs))
+    )
     segment = Segment(
         plan,
         device,  # type: ignore[arg-type]
         {name: Function(info, kernels) for name, info in functions.items()},
         _Range("weights", 0, weights),
         None,
-    )
-    segment.reserve(plan.arena_bytes)
-    inputs, outputs = (
-        [_Range(f"{kind} {number}", 0, 0) for number, _ in enumerate(specs)]
-        for kind, specs in (("input", plan.inputs), ("output", plan.outputs))
+        [_Range("arena", 0, plan.arena_bytes), *inputs, *outputs],
     )
     steps, calls = segment.steps(inputs, outputs, None)
     of: list[list[Launch | Copy]] = [[] for _ in plan.kernels]
@@ -97,7 +99,7 @@ def kernel_table(plan: ExecutionPlan, code: bytes, weights: int) -> KernelTable:
         for range_, spec in zip(ranges, specs)
     }
     rows = [_row(call, own, functions, sizes) for call, own in zip(plan.kernels, of)]
-    return KernelTable(rows, plan.arena_bytes, weights, 2 + len(inputs) + len(outputs))
+    return KernelTable(rows, plan.arena_bytes, weights, device.allocations)
 
 
 def functions_of(code: bytes) -> Iterator[DeviceFunctionInfo]:
@@ -160,12 +162,13 @@ class _Named:
 
 
 class _NotingDevice:
-    """A device without memory: buffers are their sizes."""
+    """A device without memory: buffers are their sizes, and allocations are counted."""
 
     def __init__(self, alignment: int) -> None:
-        self.alignment = alignment
+        self.alignment, self.allocations = alignment, 0
 
     def allocate(self, nbytes: int) -> _Range:
+        self.allocations += 1
         return _Range("arena", 0, nbytes)
 
     def view(self, buffer: _Range, offset: int, nbytes: int) -> Any:

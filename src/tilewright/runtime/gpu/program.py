@@ -1,4 +1,4 @@
-"""Programs of devices of thread blocks: one arena in device memory, weights uploaded once, calls recorded once.
+"""Programs of devices of thread blocks: one allocation of device memory, weights uploaded once, calls recorded once.
 
 Inputs are copied to the device before a run and outputs back after it, unless they are there already (`exchange`);
 nothing between kernels passes through Python where the device has lists of work (CUDA graphs, command buffers). With
@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from tilewright.errors import ArtifactError, UnsupportedError
+from tilewright.runtime.gpu.allocation import allocate_together, fixed_sizes
 from tilewright.runtime.gpu.api import Buffer, Copy, DeviceApi, Kernel, Launch, Recording
 from tilewright.runtime.gpu.array import DeviceArray
 from tilewright.runtime.gpu.code import DeviceCode, load_best
@@ -115,11 +116,14 @@ class Segment:
         functions: Mapping[str, Function],
         weights: Buffer,
         shapes: ShapeProgram | None,
+        memory: Sequence[Buffer] = (),
     ) -> None:
+        """`memory`: where they are allocated already, the arena, inputs and outputs of a plan of fixed sizes."""
         self.plan, self.api, self._functions, self._weights = plan, api, functions, weights
         self.shapes = shapes
-        self._arena: Buffer | None = None
-        self._arena_bytes = 0
+        self._arena: Buffer | None = memory[0] if memory else None
+        self._arena_bytes = plan.arena_bytes if memory else 0
+        self._fixed = list(memory[1:])
         self._recorded: OrderedDict[tuple[Any, ...], Recorded] = OrderedDict()
 
     def prepared(self, arrays: Sequence[Any]) -> tuple[Recorded, list[tuple[int, ...]]]:
@@ -129,11 +133,12 @@ class Segment:
         key = tuple(array.shape for array in arrays)
         if key not in self._recorded:
             self.reserve(self.plan.arena_bytes if run is None else run.arena_bytes)
-            inputs = [self.api.allocate(max(1, array.nbytes)) for array in arrays]
-            outputs = [
-                self.api.allocate(max(1, math.prod(shape) * spec.numpy.itemsize))
-                for shape, spec in zip(shapes, self.plan.outputs, strict=True)
+            sizes = [array.nbytes for array in arrays]
+            sizes += [
+                math.prod(shape) * spec.numpy.itemsize for shape, spec in zip(shapes, self.plan.outputs, strict=True)
             ]
+            buffers = self._fixed or allocate_together(self.api, sizes)
+            inputs, outputs = buffers[: len(arrays)], buffers[len(arrays) :]
             steps, calls = self.steps(inputs, outputs, run)
             self._recorded[key] = Recorded(inputs, outputs, self.api.record(steps), calls)
             while len(self._recorded) > _KEPT:
@@ -215,10 +220,13 @@ class Program(AnyProgram):
     def __init__(self, manifest: Manifest, api: DeviceApi, functions: Mapping[str, Function], weights: Array) -> None:
         super().__init__(manifest, weights)
         self.api, self._order = api, RunOrder(api)
-        stored = api.allocate(max(1, weights.nbytes))
+        fixed = fixed_sizes(self.plans[0]) if len(self.plans) == 1 and self.shapes[0] is None else []
+        stored, *memory = allocate_together(api, [weights.nbytes, *fixed])
         if weights.nbytes:
             api.write(stored, weights)
-        self.segments = [Segment(plan, api, functions, stored, shapes) for plan, shapes in zip(self.plans, self.shapes)]
+        self.segments = [
+            Segment(plan, api, functions, stored, shapes, memory) for plan, shapes in zip(self.plans, self.shapes)
+        ]
 
     @classmethod
     def load(cls, manifest: Manifest, code: bytes, weights: Array) -> Self:
