@@ -5,6 +5,7 @@ forward graph, and in training a backward one, of functional ATen operators; par
 they become constants, which are packed and folded, and are watched: a graph whose weights change takes them as inputs
 again. What goes wrong with a graph, when it is compiled or when it runs, leaves it to PyTorch, with a warning that says
 what and why. Tensors are read and handed back where they lie; one whose elements do not lie in order is copied first.
+A graph on an NVIDIA GPU is compiled for it and runs on PyTorch's current stream, its parameters read in place.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typing import Any
 from tilewright.compile import compile as compile_model
 from tilewright.errors import EnvironmentError_, UnsupportedError
 from tilewright.frontend.torch.coverage import GraphRecord, TorchReport, announce, entered, ran, torch_report
-from tilewright.frontend.torch.graph import convert_graph, without_converter
+from tilewright.frontend.torch.devices import FixedTensors, current_stream, gpu_target
+from tilewright.frontend.torch.graph import ConvertedGraph, convert_graph, without_converter
 from tilewright.frontend.torch.tensors import array_of_memory, random_key
-from tilewright.frontend.torch.weights import Snapshot, static_positions
+from tilewright.frontend.torch.weights import Snapshot, backward_positions, static_positions
 
 __all__ = ["CompiledGraph", "FallbackWarning", "TorchReport", "tilewright", "torch_report"]
 
@@ -28,6 +30,9 @@ _PATIENCE = 64
 
 #: Calls of a graph in a row that may fail before PyTorch makes all of them.
 _MOST_FAILURES = 3
+
+#: What this machine lacks, as warnings have said it: every graph for a GPU would say it again.
+_SAID: set[str] = set()
 
 #: What `torch.compile(..., options=)` may set.
 _OPTIONS = {"freezing": True, "threads": None, "strict": False, "checks": True, "exact_rounding": False}
@@ -90,9 +95,10 @@ def _by_aot(
     def compiler(kind: str) -> Callable[..., Any]:
         def make(part: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
             static = static_positions(part.graph) if kind == "inference" and chosen["freezing"] else ()
+            fixed = backward_positions(part.graph) if kind == "backward" else static_positions(part.graph, tables=True)
             checks = bool(chosen["checks"]) and kind != "backward"  # where it reads was checked on the way forward
             strict, exact = bool(chosen["strict"]), bool(chosen["exact_rounding"])
-            call = CompiledGraph(part, static, chosen["threads"], strict, kind, checks, exact)
+            call = CompiledGraph(part, static, chosen["threads"], strict, kind, checks, exact, fixed)
             boxed: Callable[..., Any] = make_boxed_func(call)  # a function of one list, which it may clear
             return boxed
 
@@ -120,8 +126,9 @@ class CompiledGraph:
     """A function of the inputs of `graph`, a `torch.fx.GraphModule` of ATen operators, that returns its outputs.
 
     The inputs at the positions `static` are constants as long as they do not change. Compiled at the first call, which
-    is when their values are known. What cannot be compiled or run is left to PyTorch, or raises `UnsupportedError`
-    where the graph is `strict`; what PyTorch raises itself is raised as it is.
+    is when their values are known. Those at the positions `fixed` stay at their addresses, which matters on a GPU. What
+    cannot be compiled or run is left to PyTorch, or raises `UnsupportedError` where the graph is `strict`; what PyTorch
+    raises itself is raised as it is.
     """
 
     def __init__(
@@ -133,8 +140,9 @@ class CompiledGraph:
         kind: str = "inference",
         checks: bool = True,
         exact_rounding: bool = False,
+        fixed: Sequence[int] = (),
     ) -> None:
-        self._graph, self._threads, self._strict = graph, threads, strict
+        self._graph, self._threads, self._strict, self._fixed = graph, threads, strict, tuple(fixed)
         self._checks, self._exact_rounding = checks, exact_rounding
         self._static = tuple(static)
         self._patience = self._wait = 0  # calls for which changed weights must stay the same, and how many are left
@@ -177,7 +185,7 @@ class CompiledGraph:
 
     def _compiled(self, constants: Mapping[int, Any]) -> Callable[..., Any]:
         try:
-            run = compile_graph(self._graph, constants, self._threads, self._checks, self._exact_rounding)
+            run = compile_graph(self._graph, constants, self._threads, self._checks, self._exact_rounding, self._fixed)
         except Exception:
             self._failures = _MOST_FAILURES  # it would fail again
             raise
@@ -197,7 +205,7 @@ class CompiledGraph:
             ) from error
         self._failures += 1
         for_good = for_good or self._failures >= _MOST_FAILURES
-        if not self._record.reason:
+        if not self._record.reason and not _said_before(error):
             what = "a graph runs" if for_good else "a call of a graph runs"
             message = f"{what} in PyTorch, not in Tilewright: {_described(error)}"
             warnings.warn(message, FallbackWarning, stacklevel=3)
@@ -230,26 +238,29 @@ def compile_graph(
     threads: int | None,
     checks: bool = False,
     exact_rounding: bool = False,
+    fixed: Sequence[int] = (),
 ) -> Callable[[Sequence[Any]], Any]:
     """A function of the inputs of `graph`, a `torch.fx.GraphModule` of ATen operators, as a list: its outputs.
 
     It does not read the inputs whose positions `constants` has: their values are those that it states. With
-    `checks`, PyTorch runs the graph, and raises, where it refuses what it is given. Raises `UnsupportedError` for what
-    cannot be converted.
+    `checks`, PyTorch runs the graph, and raises, where it refuses what it is given. On a GPU the inputs at the
+    positions `fixed` are read where they are. Raises `UnsupportedError` for what cannot be converted,
+    `EnvironmentError_` for a GPU whose driver, or whose compiler, is missing.
     """
     converted = convert_graph(graph.graph, constants, checks)
-    outputs, positions, orders = converted.outputs, converted.inputs, converted.orders
+    outputs = converted.outputs
     if converted.module is None:
         return lambda args: outputs.tensors((), args)
-    model = compile_model(converted.module, threads=threads, exact_rounding=exact_rounding)
-    many = len(model.outputs) > 1
+    target = "cpu" if converted.gpu is None else gpu_target(converted.gpu)
+    model = compile_model(converted.module, target=target, threads=threads, exact_rounding=exact_rounding)
+    many, arrays_of = len(model.outputs) > 1, _reader(converted, fixed)
 
     def call(args: Sequence[Any]) -> Any:
         if any(args[position] < 0 for position in converted.integers):  # an integer that is no size
             return graph.forward(*args)
-        given = [array_of_memory(args[position], orders.get(position)) for position in positions]
+        given = arrays_of(args)
         if converted.draws:
-            given.append(array_of_memory(random_key()))
+            given.append(array_of_memory(random_key(converted.gpu)))
         results = model(*given)
         arrays: Any = results if many else (results,)
         if converted.checked:
@@ -259,6 +270,30 @@ def compile_graph(
         return outputs.tensors(arrays, args)
 
     return call
+
+
+def _reader(converted: ConvertedGraph, fixed: Sequence[int]) -> Callable[[Sequence[Any]], list[Any]]:
+    """A function of a graph's inputs that returns what its module takes of them, but for a key of random numbers."""
+    positions, orders = converted.inputs, converted.orders
+    if converted.gpu is None:
+        return lambda args: [array_of_memory(args[position], orders.get(position)) for position in positions]
+    number, kept = converted.gpu, FixedTensors(converted.gpu, fixed)
+
+    def read(args: Sequence[Any]) -> list[Any]:
+        stream = current_stream(number)
+        tensors = [(position, array_of_memory(args[position], orders.get(position))) for position in positions]
+        return [kept.array(position, tensor, stream) for position, tensor in tensors]
+
+    return read
+
+
+def _said_before(error: Exception) -> bool:
+    """True for something that this machine lacks and that a warning has named."""
+    if not isinstance(error, EnvironmentError_):
+        return False
+    before = str(error) in _SAID
+    _SAID.add(str(error))
+    return before
 
 
 def _described(error: Exception) -> str:

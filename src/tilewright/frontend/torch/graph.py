@@ -10,6 +10,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.frontend.builders.complex_numbers import of_last_axis
 from tilewright.frontend.idioms import transpose
 from tilewright.frontend.torch.checks import Checks
+from tilewright.frontend.torch.devices import gpu_of
 from tilewright.frontend.torch.families import find_converter
 from tilewright.frontend.torch.higher_order import written_out
 from tilewright.frontend.torch.importer import GraphImporter, value_of
@@ -32,7 +33,8 @@ class ConvertedGraph:
     `integers` are the positions of such. Of the inputs at the positions `orders` the module takes the axes in that
     order, in which they lie in memory. With `draws`, a key of random numbers, of the type `KEY`, is one more input, the
     last one. `outputs` makes the graph's outputs of the module's results and the graph's inputs. With `checked`, the
-    module has one more result, the last one: true where PyTorch refuses what it was given (`checks.py`)."""
+    module has one more result, the last one: true where PyTorch refuses what it was given (`checks.py`). `gpu` is the
+    number of the NVIDIA GPU that the graph is for, None for the processor."""
 
     module: IRModule | None
     inputs: tuple[int, ...]
@@ -41,6 +43,7 @@ class ConvertedGraph:
     integers: tuple[int, ...] = ()
     orders: dict[int, tuple[int, ...]] = field(default_factory=dict)
     checked: bool = False
+    gpu: int | None = None
 
 
 #: Operators that make complex numbers of real ones: the decompositions that PyTorch has for them write into views,
@@ -66,6 +69,7 @@ def convert_graph(graph: Any, constants: Mapping[int, Any], checked: bool = Fals
     indices out of range and what PyTorch would raise for are looked for. Raises `UnsupportedError` naming every
     operator that cannot be converted."""
     graph = written_out(graph, without_converter())
+    gpu = gpu_of(graph)
     key = var("random_key", KEY)
     importer = GraphImporter(Draws(lambda: key), Checks(graph) if checked else None)
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
@@ -99,17 +103,17 @@ def convert_graph(graph: Any, constants: Mapping[int, Any], checked: bool = Fals
     if report:
         raise UnsupportedError(f"the graph needs what Tilewright does not support:\n{report}")
     (given,) = next(node for node in graph.nodes if node.op == "output").args
-    outputs = Outputs(given, placeholders, importer.values)
+    outputs = Outputs(given, placeholders, importer.values, gpu is not None)
     flag = importer.checks.flag() if importer.checks is not None else None
     results = outputs.results if flag is None else [*outputs.results, flag]
     if not results:
-        return ConvertedGraph(None, (), outputs)
+        return ConvertedGraph(None, (), outputs, gpu=gpu)
     if importer.draws.used:
         params.append(key)
     main = Function(params, results[0] if len(results) == 1 else Tuple(results))
     module = IRModule({GlobalVar("main"): main, **importer.functions})
     return ConvertedGraph(
-        module, (*inputs, *integers), outputs, importer.draws.used, integers, orders, flag is not None
+        module, (*inputs, *integers), outputs, importer.draws.used, integers, orders, flag is not None, gpu
     )
 
 

@@ -30,11 +30,15 @@ from tilewright.relay.ir.expr import Expr
 class Outputs:
     """The outputs `given` of a `torch.fx.Graph` with these `placeholders`, whose nodes became `values`.
 
-    Raises `UnsupportedError` for an output that is a number which a run computes, and for a view of an input that
-    depends on something else than inputs.
+    `on_gpu` is True where the module runs on a GPU: results come on it, and are moved where the graph has them on
+    another device. Raises `UnsupportedError` for an output that is a number which a run computes, and for a view of an
+    input that depends on something else than inputs.
     """
 
-    def __init__(self, given: Sequence[Any], placeholders: Sequence[Any], values: Mapping[Any, Any]) -> None:
+    def __init__(
+        self, given: Sequence[Any], placeholders: Sequence[Any], values: Mapping[Any, Any], on_gpu: bool = False
+    ) -> None:
+        self._on_gpu = on_gpu
         self.results: list[Expr] = []
         self._finishers: list[Callable[[Any, Sequence[Any]], Any]] = []
         self._indices: dict[Any, int] = {}  # of the results of nodes
@@ -131,7 +135,7 @@ class Outputs:
             if not hasattr(node.meta["val"], "untyped_storage"):  # a number that a run computes
                 self._indices[node] = len(self.results)
                 self.results.append(value)
-                self._finishers.append(lambda array, _: array.item())
+                self._finishers.append(lambda array, _: tensor_of(array).item())
                 return self._indices[node]
             layout, parts = layout_of(node.meta["val"]), isinstance(value, Complex)
             whole = to_last_axis(value) if isinstance(value, Complex) else value
@@ -140,7 +144,8 @@ class Outputs:
                 whole = transpose(whole, (*order, len(order)) if parts else order)
             self._indices[node] = len(self.results)
             self.results.append(whole)
-            self._finishers.append(self._finisher(layout, parts))
+            finish, device = self._finisher(layout, parts), node.meta["val"].device
+            self._finishers.append((lambda array, args: finish(array, args).to(device)) if self._on_gpu else finish)
         return self._indices[node]
 
     def _finisher(self, layout: Layout, parts: bool) -> Callable[[Any, Sequence[Any]], Any]:
@@ -156,6 +161,8 @@ class Outputs:
             )
         if layout.order is not None and not parts and layout.is_transposed:
             inverse = [layout.order.index(axis) for axis in range(len(layout.order))]
+            if self._on_gpu:
+                return lambda array, _: tensor_of(array).permute(inverse)
             return lambda array, _: tensor_of(array.transpose(inverse))  # half the time of asking PyTorch for strides
         where = layout.where(self._sizes)
 
@@ -166,7 +173,7 @@ class Outputs:
                 return tensor.as_strided(size, stride)
             if layout.order is not None:
                 tensor = tensor.permute([layout.order.index(axis) for axis in range(len(size))])
-            return torch.empty_strided(size, stride, dtype=tensor.dtype).copy_(tensor)
+            return torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
         return finish
 

@@ -20,11 +20,11 @@ _SAMPLES = 4
 _LOOKUPS = ("aten.embedding.default", "aten.index.Tensor", "aten.index_select.default", "aten.gather.default")
 
 
-def static_positions(graph: Any) -> tuple[int, ...]:
+def static_positions(graph: Any, tables: bool = False) -> tuple[int, ...]:
     """Positions of those inputs of a graph that are parameters or buffers and may become constants.
 
-    To be asked while PyTorch compiles `graph`, a `torch.fx.Graph` of AOTAutograd for inference. Tables in which the
-    graph only looks up rows are left out.
+    To be asked while PyTorch compiles `graph`, a `torch.fx.Graph` of AOTAutograd for inference or its forward one.
+    Tables in which the graph only looks up rows are left out unless `tables` is True.
     """
     # torch is optional
     import torch
@@ -37,8 +37,22 @@ def static_positions(graph: Any) -> tuple[int, ...]:
         for position in sorted(known or ())
         if position < len(inputs)
         and isinstance(inputs[position].meta.get("val"), torch.Tensor)
-        and any(str(user.target) not in _LOOKUPS for user in inputs[position].users)
+        and (tables or any(str(user.target) not in _LOOKUPS for user in inputs[position].users))
     )
+
+
+def backward_positions(graph: Any) -> tuple[int, ...]:
+    """The same of a backward graph, whose inputs are named by their positions among those of the forward one.
+
+    To be asked while PyTorch compiles it, or keeps it to be compiled.
+    """
+    import torch
+
+    context = torch._guards.TracingContext.try_get()
+    known = context.fw_metadata.static_input_indices if context is not None and context.fw_metadata is not None else ()
+    names = {f"primals_{position + 1}" for position in known or ()}
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    return tuple(position for position, node in enumerate(inputs) if node.name in names)
 
 
 class Snapshot:

@@ -21,16 +21,17 @@ class DeviceArray:
 
     `torch.from_dlpack(array)` shares the memory of an NVIDIA GPU, and `DeviceArray.from_dlpack` takes a tensor of it.
     `stream` is that of an NVIDIA GPU which the elements are written on (None: the device's own), `written` the mark
-    behind what writes them, where there is one.
+    behind what writes them, where there is one. An array that `is_fixed` is passed again in runs to come, in the same
+    memory: recorded plans read it there, where they copy others.
     """
 
-    __slots__ = ("api", "buffer", "dtype", "read_only", "shape", "stream", "written")
+    __slots__ = ("api", "buffer", "dtype", "is_fixed", "read_only", "shape", "stream", "written")
 
     def __init__(self, api: DeviceApi, shape: Sequence[int], dtype: Any, buffer: Buffer | None = None) -> None:
         """Elements in fresh memory, or in a buffer of at least `nbytes`."""
         self.api, self.shape, self.dtype = api, tuple(shape), np.dtype(dtype)
         self.buffer = api.allocate(max(1, self.nbytes)) if buffer is None else buffer
-        self.read_only = False
+        self.read_only = self.is_fixed = False
         self.stream: int | None = None
         self.written: CudaEvent | None = None
 
@@ -76,6 +77,10 @@ class DeviceArray:
             self.before(self.api.stream)
         self.api.read(self.buffer, made)
         return made
+
+    def __bool__(self) -> bool:
+        """The one element, as a truth value."""
+        return bool(self.numpy())
 
     def __repr__(self) -> str:
         return f"{self.dtype}{list(self.shape)} on {self.api.name}"
