@@ -3,8 +3,9 @@
     python bench/gpu_races.py [--only product,rows] [--list]
 
 Oclgrind (Debian: `apt install oclgrind`) is an OpenCL device that follows each access of each thread. A case is a
-computation that a template schedules, each tile of the template's space by itself; its result is compared with that of
-the processor too. Prints a line a template: kernels run, races, results that differ. Exit status 1 where there are any.
+computation that a template schedules, by default or (`each`) by each configuration of the template's space; its result
+is compared with that of the processor or of NumPy too. Prints a line a case: kernels run, races, results that differ.
+Exit status 1 where there are any.
 """
 
 from __future__ import annotations
@@ -129,6 +130,61 @@ def run_model(name: str) -> tuple[int, bool]:
     return len(ours.manifest.kernels), all(_near(one, other) for one, other in zip(found, wanted, strict=True))
 
 
+#: The same of which each configuration of the search spaces is run.
+SPACES: dict[str, tuple[Callable[..., Expr], tuple[np.ndarray[Any, Any], ...]]] = {
+    "reduce, each, long": (lambda x: relay.sum(x, axis=-1), (normal(6, 1100),)),
+    "reduce, each, columns": (lambda x: relay.max(x, axis=0), (normal(300, 5),)),
+    "reduce, each, windows": (lambda x: relay.nn.avg_pool2d(x, pool_size=(7, 7)), (normal(1, 3, 14, 14),)),
+    "rows, each": (relay.nn.softmax, (normal(3, 700),)),
+    "attention, each": (
+        lambda q, k, v, mask: relay.nn.attention(q, k, v, mask, scale=0.25),
+        (normal(1, 2, 20, 16), normal(1, 1, 40, 16), normal(1, 1, 40, 12), normal(1, 1, 20, 40)),
+    ),
+    "attention, each, parts of the keys": (
+        lambda q, k, v: relay.nn.attention(q, k, v, scale=0.3),
+        (normal(1, 4, 2, 8), normal(1, 2, 270, 8), normal(1, 2, 270, 8)),
+    ),
+    "attention, each, causal": (
+        lambda q, k, v: relay.nn.attention(q, k, v, scale=0.3, causal=True, out_layout="BSHD"),
+        (normal(1, 2, 37, 8), normal(1, 2, 37, 8), normal(1, 2, 37, 20)),
+    ),
+    "product, each, float16": (
+        lambda x, y: relay.nn.dense(x, y),
+        (normal(20, 40, dtype="float16"), normal(24, 40, dtype="float16")),
+    ),
+    "product, each, int8": (
+        lambda x, y: relay.nn.dense(x, y, out_dtype="int32"),
+        (normal(20, 40, dtype="int8"), normal(24, 40, dtype="int8")),
+    ),
+    "product, each, convolution": (
+        lambda x, w: relay.nn.relu(relay.nn.conv2d(x, w, padding=(1, 1), strides=(2, 2))),
+        (normal(1, 6, 9, 9), normal(20, 6, 3, 3)),
+    ),
+}
+
+
+def run_space(name: str) -> Iterator[tuple[str, int, bool]]:
+    """(name, kernels, whether it is right) of a computation by each configuration of its template's space."""
+    from tilewright.autotvm.task.extract import extract_from_program
+    from tilewright.backend.build import build
+    from tilewright.driver.lower import lower_function
+    from tilewright.relay.interpreter.interpreter import interpret
+    from tilewright.target import Target
+
+    body, arrays = SPACES[name]
+    params = [relay.var(f"x{i}", shape=x.shape, dtype=str(x.dtype)) for i, x in enumerate(arrays)]
+    module = relay.IRModule.from_expr(relay.Function(params, body(*params)))
+    for task in extract_from_program(module, "opencl"):
+        inputs = [normal(*a.shape, dtype=a.dtype) for a in task.arguments[:-1]]
+        (wanted,) = interpret(task.function, inputs)
+        for point in range(len(task.points)):
+            config = dict(task.points.config(point))
+            built = build(lower_function(task.function, "kernel", Target("opencl"), config), Target("opencl"))
+            found = np.zeros_like(wanted)
+            built["kernel"](*inputs, found)
+            yield f"{task.key.template} {config}", len(built.functions["kernel"].launches), _near(found, wanted)
+
+
 def _list(results: Any) -> list[np.ndarray[Any, Any]]:
     return results if isinstance(results, list) else [results]
 
@@ -175,13 +231,14 @@ def child(name: str) -> None:
     from tilewright.runtime.gpu.opencl import opencl_device
 
     assert "oclgrind" in opencl_device().name.lower(), opencl_device().name
-    for title, kernels, right in run_product() if name == "product" else [(name, *run_model(name))]:
+    cases = run_product() if name == "product" else run_space(name) if name in SPACES else [(name, *run_model(name))]
+    for title, kernels, right in cases:
         print(f"CASE {kernels} {int(right)} {title}", flush=True)
 
 
 def main() -> None:
     """Run each case under Oclgrind."""
-    names = ["product", *MODELS]
+    names = ["product", *MODELS, *SPACES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="cases whose names contain one of these words, separated by commas")
     parser.add_argument("--list", action="store_true")

@@ -159,6 +159,49 @@ def _quantized(g: Graph, shape: tuple[int, ...], dtype: Any, directions: bool = 
     )
 
 
+def convolutions_qdq() -> Brought:
+    """Separable convolutions of a 32x32 image as static quantization leaves them (QDQ), int8 weights by channel."""
+    g = Graph("convolutions_qdq")
+    image = g.input(1, 3, 32, 32)
+    x = _through_codes(g, image, 128)
+    for filters, size, stride, groups in ((16, 3, 2, 1), (16, 3, 1, 16), (32, 1, 1, 1), (32, 3, 2, 32), (64, 1, 1, 1)):
+        shape = (1, filters, x.shape[2] // stride, x.shape[3] // stride)
+        weights, bias = _coded_weights(g, filters, x.channels // groups, size, size)
+        pads = [(size - 1) // 2] * 4
+        x = g.node("Conv", [x, weights, bias], shape, strides=[stride] * 2, pads=pads, group=groups)
+        x = _through_codes(g, g.act(x, "relu"), 0)
+    x = _through_codes(g, g.global_pool(x), 0)
+    weights, bias = _coded_weights(g, 10, 64)
+    y = g.node("Gemm", [g.node("Flatten", [x], (1, 64)), weights, bias], (1, 10), transB=1)
+    return g.model(_through_codes(g, y, 128)), {
+        image.name: np.random.default_rng(0).standard_normal(image.shape, dtype=np.float32)
+    }
+
+
+#: What a step of the activations' codes is worth.
+_STEP = 1 / 32
+
+
+def _through_codes(g: Graph, x: Value, zero: int) -> Value:
+    """Values that are quantized to uint8 and back."""
+    parameters = [g.number(_STEP), g.constant(np.array(zero, np.uint8))]
+    codes = g.node("QuantizeLinear", [x, *parameters], x.shape)
+    return g.node("DequantizeLinear", [codes, *parameters], x.shape)
+
+
+def _coded_weights(g: Graph, filters: int, *taps: int) -> tuple[Value, Value]:
+    """Weights of int8 with a scale for each filter, and the bias in the products' int32, both dequantized."""
+    real = (g.random(filters, *taps) * math.sqrt(2 / math.prod(taps))).astype(np.float32)
+    scales = (np.abs(real).reshape(filters, -1).max(axis=1) / 127).astype(np.float32)
+    codes = np.rint(real / scales.reshape(-1, *[1] * len(taps))).astype(np.int8)
+    bias = np.rint(g.random(filters) * 0.1 / (scales * _STEP)).astype(np.int32)
+    made = []
+    for array, scale in ((codes, scales), (bias, (scales * _STEP).astype(np.float32))):
+        operands = [g.constant(array), g.constant(scale), g.constant(np.zeros(filters, array.dtype))]
+        made.append(g.node("DequantizeLinear", operands, array.shape, axis=0))
+    return made[0], made[1]
+
+
 def resnet18_fp16() -> Brought:
     """ResNet-18 in half precision as a converter leaves it: weights, inputs and results of 16 bits."""
     g = Graph("resnet18_fp16")
@@ -333,7 +376,7 @@ def _both_ways(g: Graph, x: Value, units: int) -> Value:
 BROUGHT: dict[str, Callable[[], Brought]] = {
     build.__name__: build
     for build in (
-        decoder_with_past, decoder_with_past_768, lstm_dynamic_int8, lstm_dynamic_uint8, resnet18_fp16, mobile_fp16,
-        loop_recurrent, loop_decode, loop_branches, text_recognizer_open,
+        decoder_with_past, decoder_with_past_768, lstm_dynamic_int8, lstm_dynamic_uint8, convolutions_qdq,
+        resnet18_fp16, mobile_fp16, loop_recurrent, loop_decode, loop_branches, text_recognizer_open,
     )
 }  # fmt: skip

@@ -26,7 +26,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda_driver, "driver", absent)
     monkeypatch.setattr(opencl, "opencl_devices", lambda: ["PoCL"])
     monkeypatch.setattr(opencl, "is_gpu", lambda device: device != "PoCL")
-    lavapipe = SimpleNamespace(kind="CPU", lacking=list)
+    lavapipe = SimpleNamespace(kind="CPU", lacking=list, has_addresses=True)
     monkeypatch.setattr(vulkan, "physical_devices", lambda: [lavapipe])
     monkeypatch.setattr(webgpu, "webgpu_adapters", lambda: [SimpleNamespace(info={"adapter_type": "CPU"})])
 

@@ -11,6 +11,7 @@ from tilewright.codegen.function_info import function_info
 from tilewright.codegen.size_data import size_data
 from tilewright.codegen.source.cuda import CUDA_C
 from tilewright.codegen.source.glsl import VULKAN_GLSL
+from tilewright.codegen.source.glsl_words import VULKAN_WORDS
 from tilewright.codegen.source.gpu import Language, emit_program
 from tilewright.codegen.source.metal import METAL_SL
 from tilewright.codegen.source.opencl import OPENCL_C
@@ -91,7 +92,7 @@ def _language(target: Target) -> Language:
     language = LANGUAGES.get(target.kind)
     if language is None:
         raise TargetError(f"{target.kind!r} is no kind of device; there are: {', '.join(LANGUAGES)}")
-    return language
+    return VULKAN_WORDS if target.kind == "vulkan" and target.integer_bits == 32 else language
 
 
 def device_programs(funcs: Sequence[PrimFunc], target: Target) -> list[DeviceProgram]:

@@ -76,8 +76,11 @@ def _vulkan() -> list[str]:
     from tilewright.runtime.gpu.vulkan import physical_devices
 
     glsl_compiler()
-    found = enumerate(physical_devices())
-    return [f"vulkan:{number}" for number, one in found if one.kind in _HARDWARE and not one.lacking()]
+    return [
+        f"vulkan:{number}{' -integer_bits=32' if one.lacking() else ''}"
+        for number, one in enumerate(physical_devices())
+        if one.kind in _HARDWARE and one.has_addresses
+    ]
 
 
 def _webgpu() -> list[str]:

@@ -13,11 +13,11 @@ from tilewright.errors import InputError, ScheduleError, TargetError, Unsupporte
 from tilewright.runtime.gpu.nvrtc import compile_cubin
 from tilewright.target import Target
 
-TARGETS = ["opencl", "cuda -emulate=1", "metal -emulate=1", "vulkan", "webgpu"]
+TARGETS = ["opencl", "cuda -emulate=1", "metal -emulate=1", "vulkan", "vulkan -integer_bits=32", "webgpu"]
 
 ELEMENTS = ("float16", "int8", "int64", "float64", "bool")
 #: Element types that a language does not have in memory; that they are refused is tested below.
-MISSING = {("webgpu", "float64"), ("metal -emulate=1", "float64")}
+MISSING = {("webgpu", "float64"), ("vulkan -integer_bits=32", "float64"), ("metal -emulate=1", "float64")}
 
 
 def random(*shape: int) -> np.ndarray:
@@ -65,7 +65,7 @@ def element_kernel(dtype: str) -> tir.PrimFunc:
     return te.lower(s, [a, b], name=f"f_{dtype}")
 
 
-@pytest.mark.parametrize("target", [target for target in TARGETS if target != "webgpu"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_kernels_of_every_element_type_agree_with_numpy(target):
     dtypes = [dtype for dtype in ELEMENTS if (target, dtype) not in MISSING]
     module = build([element_kernel(dtype) for dtype in dtypes], require_target(target))
@@ -124,7 +124,12 @@ def test_unknown_options_of_a_device():
         Target("opencl -arch=sm_80")
     with pytest.raises(TargetError, match="not a whole number"):
         Target("cuda -thread_warp_size=many")
-    assert Target(str(Target("cuda -arch=sm_90"))) == Target("cuda -arch=sm_90")
+    with pytest.raises(TargetError, match="unknown option '-integer_bits=32'"):
+        Target("webgpu -integer_bits=32")
+    with pytest.raises(TargetError, match="integers of 32 bits, or of all sizes"):
+        Target("vulkan -integer_bits=64")
+    for spec in ("cuda -arch=sm_90", "vulkan -integer_bits=32"):
+        assert Target(str(Target(spec))) == Target(spec)
 
 
 @pytest.mark.parametrize(("target", "dtype"), sorted(MISSING))
@@ -133,7 +138,7 @@ def test_element_types_that_a_language_lacks(target, dtype):
     b = te.compute((40,), lambda i: a(39 - i), name="B")
     s = te.create_schedule(b.op)
     s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
-    with pytest.raises(UnsupportedError, match=f"(WGSL|Metal) code has no type for.*{dtype}"):
+    with pytest.raises(UnsupportedError, match=f"(WGSL|GLSL|Metal) code has no type for.*{dtype}"):
         emit_device([te.lower(s, [a, b])], Target(target))
 
 

@@ -12,7 +12,7 @@ from tests.codegen.source.programs import require_target
 from tilewright import te, tir
 from tilewright.backend import build
 
-TARGETS = ["opencl", "cuda -emulate=1", "vulkan", "webgpu"]
+TARGETS = ["opencl", "cuda -emulate=1", "vulkan", "vulkan -integer_bits=32", "webgpu"]
 X = np.r_[np.linspace(-9, 9, 57), [0, 1e-6, -1e-3, 30, -30, 80, -80]].astype(np.float32)
 FUNCTIONS: dict[str, Any] = {
     "tanh": np.tanh,

@@ -101,3 +101,36 @@ def test_threads_that_wait_at_different_barriers():
                   "    __syncthreads();", "  }")  # fmt: skip
     with pytest.raises(InternalError, match="on a device it would hang"):
         launch(text, 1, 32, np.zeros(1, "int32"))
+
+
+@pytest.mark.parametrize("other", ["t + 1", "t + 63", "t + 32"])
+@pytest.mark.parametrize("barrier", ["__syncthreads();", "/* no sync */;"])
+def test_a_barrier_that_is_missing_shows_whoever_is_read(other, barrier):
+    """Every other block runs its threads backwards, so that in one of two blocks the reader comes first."""
+    text = kernel("int* __restrict__ A", "  __shared__ int S[64];", "  int t = (int)threadIdx.x;",
+                  "  S[t] = (int)blockIdx.x * 64 + t;", f"  {barrier}",
+                  f"  A[(int)blockIdx.x * 64 + t] = S[({other}) % 64];")  # fmt: skip
+    step = int(other.split()[-1])
+    wanted = np.arange(128).reshape(2, 64)[:, (np.arange(64) + step) % 64]
+    for turned in (False, True):
+        a = np.zeros((2, 64), "int32")
+        emulated_device("cuda").turned = turned
+        try:
+            launch(text, 2, 64, a)
+        finally:
+            emulated_device("cuda").turned = False
+        assert (a == wanted).all() == barrier.startswith("__")
+
+
+def test_products_of_warpgroups_end_when_they_are_waited_for():
+    """64 x 32 ones of 16 terms; sums that are read before the wait are what they were."""
+    text = kernel("float* __restrict__ A, float* __restrict__ B", "  extern __shared__ __align__(1024) char S[];",
+                  "  int t = (int)threadIdx.x;", "  float c[16];", "  for (int i = 0; i < 16; i += 1) c[i] = 1.0f;",
+                  "  for (int i = t; i < 8192; i += 128) ((half*)S)[i] = (half)1.0f;", "  __syncthreads();",
+                  "  tilewright_wgmma_f16_32(c, S, S + 8192);", "  tilewright_wgmma_commit();",
+                  "  tilewright_wgmma_f16_32(c, S, S + 8192);", "  tilewright_wgmma_commit();",
+                  "  A[t] = c[15];", "  tilewright_wgmma_wait<1>();", "  A[128 + t] = c[15];",
+                  "  tilewright_wgmma_wait<0>();", "  B[t] = c[15];")  # fmt: skip
+    a, b = np.zeros((2, 128), "float32"), np.zeros(128, "float32")
+    launch(text, 1, 128, a, b)
+    assert (a[0] == 1).all() and (a[1] == 17).all() and (b == 33).all()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.runtime.gpu.programs import opened, scale, scale_kernel
-from tilewright.errors import EnvironmentError_, InternalError
+from tilewright.errors import EnvironmentError_, InternalError, UnsupportedError
 from tilewright.runtime.gpu.api import Launch
 from tilewright.runtime.gpu.vulkan import VulkanDevice
 
@@ -77,6 +77,17 @@ def test_a_recording_dropped_while_it_runs(device: VulkanDevice) -> None:
     back = np.empty_like(x)
     device.read(buffer, back)
     np.testing.assert_array_equal(back, x)
+
+
+def test_kernels_with_integers_that_a_device_lacks(device: VulkanDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused with what to compile for; integers that words do not hold are refused where they are written."""
+    monkeypatch.setattr(device.physical, "lacking", lambda: ["shaderInt64"])
+    with pytest.raises(EnvironmentError_, match=r"has no shaderInt64, .*'vulkan -integer_bits=32'"):
+        device.compile(_MIXED, ["mixed"])
+    buffer = device.allocate(16)
+    device.write(buffer, np.array([-(1 << 31), (1 << 31) - 1]))
+    with pytest.raises(UnsupportedError, match="computes int64 in 32 bits, which 2147483648 does not fit"):
+        device.write(buffer, np.array([0, 1 << 31]))
 
 
 def test_out_of_memory(device: VulkanDevice) -> None:

@@ -8,6 +8,7 @@ taken apart again: each is a module of its own, together with the text before th
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.codegen.source.builder import SourceBuilder
@@ -63,27 +64,37 @@ _EXTENSIONS = (
     "GL_EXT_buffer_reference", "GL_EXT_shader_explicit_arithmetic_types", "GL_EXT_shader_8bit_storage",
     "GL_EXT_shader_16bit_storage",
 )  # fmt: skip
-#: References to arrays of each type, aligned to an element: parts of an arena begin anywhere.
-_REFERENCES = [
-    f"layout(buffer_reference, std430, buffer_reference_align = {size}) buffer tilewright_{kind} "
-    f"{{ {kind} tilewright_at[]; }};"
-    for kind, size in (("int8_t", 1), ("uint8_t", 1), ("int16_t", 2), ("uint16_t", 2), ("int", 4), ("uint", 4),
-                       ("float", 4), ("int64_t", 8), ("uint64_t", 8), ("double", 8))
-]  # fmt: skip
-_FUNCTIONS = """\
+_NARROW_SIZES = {"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2}
+#: Bytes of types of one word, by which references are aligned.
+WORD_SIZES = {"int": 4, "uint": 4, "float": 4}
+_WIDE_SIZES = {"int64_t": 8, "uint64_t": 8, "double": 8}
+
+
+def references(sizes: Mapping[str, int]) -> list[str]:
+    """References to arrays of each type, aligned to an element: parts of an arena begin anywhere."""
+    return [
+        f"layout(buffer_reference, std430, buffer_reference_align = {size}) buffer tilewright_{kind} "
+        f"{{ {kind} tilewright_at[]; }};"
+        for kind, size in sizes.items()
+    ]
+
+
+#: Of 32 bits.
+WORD_FUNCTIONS = """\
 float tilewright_infinity() { return uintBitsToFloat(0x7f800000u); }
 float tilewright_nan() { return uintBitsToFloat(0x7fc00000u); }
-double tilewright_infinity64() { return packDouble2x32(uvec2(0u, 0x7ff00000u)); }
-double tilewright_nan64() { return packDouble2x32(uvec2(0u, 0x7ff80000u)); }
 float tilewright_log10(float x) { return log(x) * 0.4342944819032518f; }
 float tilewright_fmod(float a, float b) { return a - b * trunc(a / b); }
-double tilewright_fmod(double a, double b) { return a - b * trunc(a / b); }
 int tilewright_clz(int x) { return 31 - findMSB(uint(x)); }
 int tilewright_clz(uint x) { return 31 - findMSB(x); }
 float tilewright_as_float(int x) { return intBitsToFloat(x); }
 float tilewright_as_float(uint x) { return uintBitsToFloat(x); }
 int tilewright_as_int(float x) { return floatBitsToInt(x); }
-uint tilewright_as_uint(float x) { return floatBitsToUint(x); }
+uint tilewright_as_uint(float x) { return floatBitsToUint(x); }"""
+_OTHER_FUNCTIONS = """\
+double tilewright_infinity64() { return packDouble2x32(uvec2(0u, 0x7ff00000u)); }
+double tilewright_nan64() { return packDouble2x32(uvec2(0u, 0x7ff80000u)); }
+double tilewright_fmod(double a, double b) { return a - b * trunc(a / b); }
 double tilewright_as_double(int64_t x) { return packDouble2x32(unpackUint2x32(uint64_t(x))); }
 double tilewright_as_double(uint64_t x) { return packDouble2x32(unpackUint2x32(x)); }
 int64_t tilewright_as_int64_t(double x) { return int64_t(packUint2x32(unpackDouble2x32(x))); }
@@ -92,7 +103,7 @@ int16_t tilewright_as_int16_t(uint16_t x) { return int16_t(x); }
 uint16_t tilewright_as_uint16_t(int16_t x) { return uint16_t(x); }"""
 
 
-def _constructed(text: str) -> str:
+def constructed(text: str) -> str:
     """C's casts as conversions; a bit as a condition; remainders, which GLSL has of positive numbers, by products."""
     kinds = "|".join({*_TYPES.values()})
     text = re.sub(rf"\(({kinds})\)(\w+|(?=\())", lambda m: f"{m[1]}({m[2]})" if m[2] else m[1], text)
@@ -110,22 +121,35 @@ def _narrow_division(dtype: str, kind: str) -> str:
 
 
 def _prelude() -> str:
-    lines = ["#version 460", *(f"#extension {name} : require" for name in _EXTENSIONS), *_REFERENCES, _FUNCTIONS]
-    lines.append(_constructed(half_functions("", "uint16_t", "uint", "uintBitsToFloat", "floatBitsToUint")))
-    lines.append(_constructed(division_functions("", _WIDE)))
+    lines = ["#version 460", *(f"#extension {name} : require" for name in _EXTENSIONS)]
+    lines += [*references(_NARROW_SIZES | WORD_SIZES | _WIDE_SIZES), WORD_FUNCTIONS, _OTHER_FUNCTIONS]
+    lines.append(constructed(half_functions("", "uint16_t", "uint", "uintBitsToFloat", "floatBitsToUint")))
+    lines.append(constructed(division_functions("", _WIDE)))
     return "\n".join([*lines, *(_narrow_division(dtype, kind) for dtype, kind in _NARROW.items())])
 
 
+def _parameter(param: Any, b: SourceBuilder) -> tuple[str, str]:
+    """The type of a parameter in the block of arguments, and what is read of it."""
+    if isinstance(param, Buffer):
+        return f"tilewright_{b.dialect.memory_type(param.dtype)}", ".tilewright_at"
+    return b.dialect.type_name(param.dtype), ""
+
+
 def _head(launch: Launch, b: SourceBuilder) -> str:
+    return head_of(launch, b, _parameter)
+
+
+def head_of(launch: Launch, b: SourceBuilder, parameter: Callable[[Any, SourceBuilder], tuple[str, str]]) -> str:
+    """The lines that open a kernel whose block of arguments has these types."""
     fields, macros, values = [], [], []  # members with a prefix: macros have the names of buffers
     for i, param in enumerate(launch.kernel.params):
-        name, is_buffer = b.name(param), isinstance(param, Buffer)
-        kind = GLSL.memory_type(param.dtype) if is_buffer else GLSL.type_name(param.dtype)
-        fields.append(f"  {f'tilewright_{kind}' if is_buffer else kind} tilewright_p{i};")
-        if is_buffer:
-            macros.append(f"#define {name} tilewright_push.tilewright_args.tilewright_p{i}.tilewright_at")
+        name, (kind, part) = b.name(param), parameter(param, b)
+        fields.append(f"  {kind} tilewright_p{i};")
+        value = f"tilewright_push.tilewright_args.tilewright_p{i}{part}"
+        if isinstance(param, Buffer):
+            macros.append(f"#define {name} {value}")
         else:
-            values.append(f"  const {kind} {name} = tilewright_push.tilewright_args.tilewright_p{i};")
+            values.append(f"  const {b.dialect.type_name(param.dtype)} {name} = {value};")
     x, y, z = launch.block
     return "\n".join(
         [

@@ -1,21 +1,16 @@
 """WGSL, the language of WebGPU: one entry point per kernel (W3C, WebGPU Shading Language).
 
 Scalars come in one uniform structure a kernel, in the order of its parameters. The language has 32-bit numbers only,
-and no constant that is infinite: those are read from variables. Elements of 8 and 16 bits lie in memory as they do
-elsewhere, several in a word, of which a thread changes its own bits by atomic operations. Integers of 64 bits lie in
-two words, of which the low one is computed with: the host refuses inputs that need more.
+and no constant that is infinite: those are read from variables. Other elements are parts of words, or two (`words`).
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.dialect import Dialect, entry, float_names
 from tilewright.codegen.source.gpu import NATIVE, Language
 from tilewright.codegen.source.half import CONVERSIONS
-from tilewright.codegen.source.literals import c_literal
-from tilewright.errors import UnsupportedError
+from tilewright.codegen.source.words import PACKED, Words, check_scalar, word_literal
 from tilewright.support.dtype import DType
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.transform.split_host_device import Launch
@@ -26,50 +21,26 @@ _MATH = (
 )
 # In parentheses: `a < bitcast<f32>(b)` reads as a template of `a`.
 _INFINITY, _NAN = "(bitcast<f32>(tilewright_infinity))", "(bitcast<f32>(tilewright_nan))"
-_INTEGERS = {f"{code}{bits}": (f"{code}32", bits) for code in ("int", "uint") for bits in (8, 16, 64)}
-#: The bits of elements that share a word.
-_PACKED = {"bool": 8, "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "float16": 16, "bfloat16": 16}
-_TYPES = {"int32": "i32", "uint32": "u32"}
-#: The types of scalar parameters.
-_SCALARS = ("int32", "uint32", "float32", "int64", "uint64")
-
-
-def _loads(dtype: str, bits: int) -> str:
-    """An element of a word."""
-    last, word = 32 // bits - 1, f"atomicLoad(&{{name}}[{{index}} / {32 // bits}])"
-    kind = "i32" if dtype.startswith("int") else "u32"
-    element = f"extractBits({kind}({word}), u32(({{index}} & {last}) * {bits}), {bits}u)"
-    return f"({element} != 0u)" if dtype == "bool" else element
-
-
-def _stores(dtype: str, bits: int) -> tuple[str, ...]:
-    """The other elements of the word stay what they are, whoever writes them at the same time."""
-    word, shift = f"&{{name}}[{{index}} / {32 // bits}]", f"u32(({{index}} & {32 // bits - 1}) * {bits})"
-    mask = f"{(1 << bits) - 1}u"
-    return f"atomicAnd({word}, ~({mask} << {shift}));", f"atomicOr({word}, (u32({{value}}) & {mask}) << {shift});"
+_WORDS = Words(
+    int32="i32",
+    uint32="u32",
+    operand="&{at}",
+    value="atomicLoad(&{at})",
+    count="u32({count})",
+    extract="extractBits({value}, {first}, {bits}u)",
+)
 
 
 def _literal(dtype: DType, value: float | int) -> str:
-    """A constant; of integers of 64 bits those that fit 32, and the limits as the limits of these."""
-    wide, bits = _INTEGERS.get(str(dtype), (str(dtype), 0))
-    if bits == 64:
-        low, high = DType(wide).limits()
-        if not low <= value <= high and value not in dtype.limits():
-            raise UnsupportedError(f"WGSL code computes {dtype} in 32 bits, which {value} does not fit")
-        value = min(max(int(value), low), high)
-    return c_literal(DType(wide), value, _INFINITY, _NAN)
+    return word_literal("WGSL", dtype, value, _INFINITY, _NAN)
 
 
 WGSL = Dialect(
     name="WGSL",
-    types={"bool": "bool", **_TYPES, "float32": "f32", "float16": "u32", "bfloat16": "u32",
-           **{dtype: _TYPES[wide] for dtype, (wide, _) in _INTEGERS.items()}},
-    loads={**{dtype: _loads(dtype, bits) for dtype, bits in _PACKED.items()},
-           "int64": "{name}[2 * {index}]", "uint64": "{name}[2 * {index}]"},
-    stores={**{dtype: _stores(dtype, bits) for dtype, bits in _PACKED.items()},
-            "int64": ("{name}[2 * {index}] = {value};", "{name}[2 * {index} + 1] = {value} >> 31u;"),
-            "uint64": ("{name}[2 * {index}] = {value};", "{name}[2 * {index} + 1] = 0u;")},
-    narrow={dtype: f"extractBits({{value}}, 0u, {bits}u)" for dtype, (_, bits) in _INTEGERS.items() if bits < 32},
+    types={"bool": "bool", "float32": "f32", **_WORDS.types()},
+    loads=_WORDS.loads(),
+    stores=_WORDS.stores(),
+    narrow=_WORDS.narrow(),
     conversions=CONVERSIONS,
     functions={**float_names(_MATH, {"float32": ""}), ("popcount", "int32"): "countOneBits",
                ("clz", "int32"): "countLeadingZeros", ("fmod", "float32"): "tilewright_fmod"},
@@ -139,30 +110,19 @@ fn tilewright_to_bfloat(f: f32) -> u32 {
 }"""
 
 
-def _division(dtype: str, wide: str, bits: int) -> Iterator[str]:
-    """Division of integers that are computed with in 32 bits."""
-    kind = _TYPES[wide]
-    for name in ("truncdiv", "truncmod", *(() if dtype.startswith("u") else ("floordiv", "floormod"))):
-        result = f"tilewright_{name}_{wide}(a, b)"
-        result = WGSL.narrow[dtype].format(value=result) if bits < 32 else result
-        yield f"fn tilewright_{name}_{dtype}(a: {kind}, b: {kind}) -> {kind} {{ return {result}; }}"
-
-
-_PRELUDE = "\n".join([_BASE, *(line for dtype, entry in _INTEGERS.items() for line in _division(dtype, *entry))])
+_DIVISIONS = [f"fn {name}(a: {kind}, b: {kind}) -> {kind} {{ return {result}; }}"
+              for name, kind, result in _WORDS.divisions()]  # fmt: skip
 
 
 def _head(launch: Launch, b: SourceBuilder) -> str:
     lines, fields, values = [], [], []
     for binding, param in enumerate(launch.kernel.params):
         if isinstance(param, Buffer):
-            kind = "atomic<u32>" if entry(param.dtype) in _PACKED else WGSL.memory_type(param.dtype)
+            kind = "atomic<u32>" if entry(param.dtype) in PACKED else WGSL.memory_type(param.dtype)
             # `read` beside `read_write` would be refused where both are parts of one buffer, such as a model's arena
             lines.append(f"@group(0) @binding({binding}) var<storage, read_write> {b.name(param)}: array<{kind}>;")
         else:
-            if str(param.dtype) not in _SCALARS:
-                raise UnsupportedError(
-                    f"WGSL code takes numbers of {', '.join(_SCALARS)}, not {param.name} of {param.dtype}"
-                )
+            check_scalar("WGSL", param.name, param.dtype)
             fields.append(f"  {b.name(param)}: {WGSL.type_name(param.dtype)},")
             fields += [f"  {b.name(param)}_high: u32,"] if param.dtype.itemsize > 4 else []
             values.append(f"  let {b.name(param)} = {launch.kernel.name}_scalars.{b.name(param)};")
@@ -177,15 +137,15 @@ def _head(launch: Launch, b: SourceBuilder) -> str:
     return "\n".join([*lines, *values])
 
 
-_WORDS = (
+_KEYWORDS = (
     "fn let var const loop switch if else for while return true false struct array vec3 i32 u32 f32 bool main enable"
 )
 WEBGPU_SL = Language(
     dialect=WGSL,
-    prelude=_PRELUDE,
+    prelude="\n".join([_BASE, *_DIVISIONS]),
     head=_head,
     native=NATIVE,
-    reserved=(*_WORDS.split(), "blockIdx", "threadIdx"),
+    reserved=(*_KEYWORDS.split(), "blockIdx", "threadIdx"),
     module_scope=True,
     reorders_sums=True,
 )

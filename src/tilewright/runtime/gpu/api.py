@@ -119,6 +119,18 @@ def numbered(devices: Sequence[Device], kind: str, ordinal: int) -> Device:
     return devices[ordinal]
 
 
+def check_words(device: str, array: np.ndarray[Any, Any]) -> None:
+    """Refuse integers of 64 bits that kernels, which compute with their low words, would change."""
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or not array.size:
+        return
+    limits = np.iinfo("int32" if array.dtype.kind == "i" else "uint32")
+    for value in (array.min(), array.max()):
+        if not limits.min <= value <= limits.max:
+            raise UnsupportedError(
+                f"{device} computes {array.dtype} in 32 bits, which {value} does not fit; compile for another target"
+            )
+
+
 def check_view(device: str, size: int, alignment: int, offset: int, nbytes: int) -> None:
     """Check a view of a buffer of `size` bytes. Raises `InternalError` as `DeviceApi.view` does."""
     if offset < 0 or nbytes < 0 or offset + nbytes > size:

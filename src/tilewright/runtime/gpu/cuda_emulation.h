@@ -143,7 +143,8 @@ static void tilewright_mma_u8(int* c, const unsigned* a, const unsigned* b) {
   tilewright_mma(c, a, b, 1, [](unsigned r, size_t e) { return (int)(unsigned char)(r >> 8 * e); });
 }
 
-// A product of four warps, of operands in shared memory: each thread computes its own sums from these.
+// A product of four warps, of operands in shared memory: each thread computes its own sums from these. Products are
+// computed when they are waited for and not before, as asynchronous copies are.
 static const unsigned char* tilewright_line(const void* p, size_t line, size_t byte) {
   uintptr_t address = (uintptr_t)p + line * 128 + byte;
   return (const unsigned char*)(address ^ (address >> 7 & 7) << 4);
@@ -151,10 +152,13 @@ static const unsigned char* tilewright_line(const void* p, size_t line, size_t b
 template <class C, class Load> void tilewright_wgmma(C* c, const void* a, const void* b, size_t columns, Load load) {
   if (((uintptr_t)a | (uintptr_t)b) % 32 || (((uintptr_t)a | (uintptr_t)b) & 1023) >= 128) abort();
   size_t lane = tilewright_lane(), warp = tilewright_self->current / tilewright_warp % 4;
-  for (size_t s = 0; s < columns / 2; ++s) {
-    size_t row = warp * 16 + lane / 4 + s / 2 % 2 * 8, column = s / 4 * 8 + lane % 4 * 2 + s % 2;
-    c[s] = load(c[s], a, row, b, column);
-  }
+  auto run = [=] {
+    for (size_t s = 0; s < columns / 2; ++s) {
+      size_t row = warp * 16 + lane / 4 + s / 2 % 2 * 8, column = s / 4 * 8 + lane % 4 * 2 + s % 2;
+      c[s] = load(c[s], a, row, b, column);
+    }
+  };
+  tilewright_mine().products.push_back({run, tilewright_mine().product_groups});
 }
 #define TILEWRIGHT_WGMMA(kind, C, columns)                                                                  \
   static void tilewright_wgmma_##kind##_##columns(C* c, const void* a, const void* b) {                     \
@@ -180,8 +184,14 @@ TILEWRIGHT_WGMMAS(64)
 TILEWRIGHT_WGMMAS(128)
 TILEWRIGHT_WGMMAS(256)
 static void tilewright_wgmma_fence() {}
-static void tilewright_wgmma_commit() {}
-template <int N> void tilewright_wgmma_wait() {}
+static void tilewright_wgmma_commit() { ++tilewright_mine().product_groups; }
+template <int N> void tilewright_wgmma_wait() {
+  tilewright_fiber& fiber = tilewright_mine();
+  size_t done = 0;
+  for (; done < fiber.products.size() && fiber.products[done].group < fiber.product_groups - N; ++done)
+    fiber.products[done].run();
+  fiber.products.erase(fiber.products.begin(), fiber.products.begin() + done);
+}
 static void tilewright_fence_proxy() {}
 
 // Warp matrices: the first thread of a warp holds the whole tile and does what the warp would do together.

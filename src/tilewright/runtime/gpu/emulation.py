@@ -3,7 +3,8 @@
 A kernel whose threads never meet is loops over blocks and threads, which the C++ compiler vectorizes where it can. Else
 every thread of a block is a fiber: `__syncwarp` and shuffles wait for its warp, `__syncthreads` for the block. That
 threads of a block end, or wait elsewhere, while others wait at a barrier is an error: on a real device it would hang.
-The host's processors share the blocks.
+Between barriers the threads of a block run one after the other, in every other block from the last to the first: a
+barrier that is missing shows in the results. The host's processors share the blocks.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class EmulatedDevice:
         self.language = language
         self.name = f"{language} emulated on the host"
         self.alignment = 64
+        #: True: the blocks whose threads run from the last to the first are the others.
+        self.turned = False
 
     def allocate(self, nbytes: int) -> Any:
         """Host memory, as bytes."""
@@ -75,7 +78,7 @@ class EmulatedDevice:
     def compile(self, source: str, kernels: Sequence[str]) -> dict[str, Kernel]:
         """A shared object of the kernels with the emulation around them."""
         library = _compile(_emulated(source), HEADERS[self.language])
-        return {name: _Kernel(name, library) for name in kernels}
+        return {name: _Kernel(name, library, self) for name in kernels}
 
     def load(self, binary: bytes, kernels: Sequence[str]) -> dict[str, Kernel]:
         """Refused: the host has its own machine code."""
@@ -90,8 +93,8 @@ class EmulatedDevice:
 
 
 class _Kernel:
-    def __init__(self, name: str, library: ctypes.CDLL) -> None:
-        self.name = name
+    def __init__(self, name: str, library: ctypes.CDLL, device: EmulatedDevice) -> None:
+        self.name, self._device = name, device
         self._library = library  # keeps the code alive
         self._run = getattr(library, f"tilewright_emulate_{name}")
         self._workers = default_workers()
@@ -107,7 +110,7 @@ class _Kernel:
             alive.append(held)
             # A kernel's parameter is read through the slot: a buffer's address itself, a scalar through its address.
             slots[i] = held.ctypes.data
-        code = self._run(*grid, *block, self._workers, slots)
+        code = self._run(*grid, *block, self._workers, int(self._device.turned), slots)
         if code:
             raise InternalError(
                 f"kernel {self.name}: some threads of a block waited at a barrier while others ended or waited at "
@@ -147,7 +150,7 @@ def _with_launcher(kernel: re.Match[str]) -> str:
     return f"{function}\n\n{head} {{\n{''.join(read)}  return {run};\n}}"
 
 
-_EXTENTS = ("gx", "gy", "gz", "bx", "by", "bz", "workers")
+_EXTENTS = ("gx", "gy", "gz", "bx", "by", "bz", "workers", "turned")
 #: The headers that define the words of each language in C++.
 HEADERS = {"cuda": ("fibers.h", "cuda_emulation.h"), "metal": ("fibers.h", "metal_emulation.h")}
 

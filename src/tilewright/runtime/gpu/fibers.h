@@ -1,5 +1,6 @@
 // Threads of a block as fibers that take turns at barriers, blocks shared out among the host's processors (see
-// emulation.py). A fiber is begun as a context, and left and taken up again by jumps: switching contexts asks the system
+// emulation.py). Between barriers the threads of every other block run from the last to the first, so that of two accesses
+// that a barrier should keep apart each comes first in some block. A fiber is begun as a context, and left and taken up again by jumps: switching contexts asks the system
 // for the mask of signals each time.
 #include <math.h>
 #include <setjmp.h>
@@ -31,6 +32,8 @@ struct tilewright_place { jmp_buf words; };
 
 // A copy of a thread that has not arrived; `group` counts those that it closed before.
 struct tilewright_pending { void* to; const void* from; unsigned size; bool there; long long group; };
+// A product of a thread that has not ended.
+struct tilewright_product { std::function<void()> run; long long group; };
 
 struct tilewright_fiber {
   ucontext_t context;
@@ -42,12 +45,15 @@ struct tilewright_fiber {
   unsigned long long exchanged = 0;
   std::vector<tilewright_pending> pending;
   long long groups = 0;
+  std::vector<tilewright_product> products;
+  long long product_groups = 0;
 };
 
 // What one of the host's threads runs: a block at a time. `run` is the kernel's text for one thread of it.
 struct tilewright_block {
   std::vector<tilewright_fiber> fibers;
   size_t current = 0, end = 0;  // the fiber that runs, and where its warp ends
+  bool backwards = false;       // from the last thread to the first
   tilewright_place scheduler;
   tilewright_dim3 index;
   std::function<void(const tilewright_dim3&, const tilewright_dim3&, size_t)> run;
@@ -69,15 +75,18 @@ __attribute__((noinline)) static void tilewright_leave(tilewright_block& block, 
   tilewright_fiber& fiber = block.fibers[block.current];
   fiber.state = where;
   if (tilewright_mark(fiber.place)) return;
-  if (++block.current == block.end) tilewright_jump(block.scheduler);
+  block.current += block.backwards ? -1 : 1;
+  if (block.current == block.end) tilewright_jump(block.scheduler);
   tilewright_take_up(block);
 }
 
 static void tilewright_enter() {
   tilewright_block& block = *tilewright_self;
-  const tilewright_fiber& fiber = block.fibers[block.current];
+  tilewright_fiber& fiber = block.fibers[block.current];
   size_t thread = block.current;
   for (;;) {  // once a block
+    fiber.pending.clear();
+    fiber.products.clear();
     block.run(block.index, fiber.index, thread);
     tilewright_leave(block, ENDED);
   }
@@ -108,30 +117,32 @@ template <class T> T tilewright_exchange(T value, size_t from) {
 }
 
 // Run each fiber of a warp from where it waits, or from its start, to where it meets others or to its end.
-__attribute__((noinline)) static void tilewright_round(tilewright_block& block, size_t first) {
-  block.current = first;
+__attribute__((noinline)) static void tilewright_round(tilewright_block& block, size_t from) {
+  block.current = from;
   if (!tilewright_mark(block.scheduler)) tilewright_take_up(block);
 }
 
 // Where all threads of a warp wait now, or APART.
 static tilewright_state tilewright_run_warp(tilewright_block& block, size_t first) {
-  block.end = std::min(first + tilewright_warp, block.fibers.size());
+  size_t last = std::min(first + tilewright_warp, block.fibers.size()) - 1;
+  block.end = block.backwards ? first - 1 : last + 1;
   tilewright_state met;
   do {
-    tilewright_round(block, first);
+    tilewright_round(block, block.backwards ? last : first);
     met = block.fibers[first].state;
-    for (size_t i = first; i < block.end; ++i)
+    for (size_t i = first; i <= last; ++i)
       if (block.fibers[i].state != met) return APART;
   } while (met == AT_WARP);
   return met;
 }
 
 static bool tilewright_run_block(tilewright_block& block) {
+  size_t warps = (block.fibers.size() + tilewright_warp - 1) / tilewright_warp;
   for (;;) {
     tilewright_state met = RUNNING;
-    for (size_t first = 0; first < block.fibers.size(); first += tilewright_warp) {
-      tilewright_state warp = tilewright_run_warp(block, first);
-      if (warp == APART || (first && warp != met)) return false;
+    for (size_t i = 0; i < warps; ++i) {
+      tilewright_state warp = tilewright_run_warp(block, (block.backwards ? warps - 1 - i : i) * tilewright_warp);
+      if (warp == APART || (i && warp != met)) return false;
       met = warp;
     }
     if (met == ENDED) return true;
@@ -177,8 +188,10 @@ template <class Each> int tilewright_share_blocks(int gx, int gy, int gz, int wo
   return wrong;
 }
 
-// Run a kernel whose threads meet; 0, or 1 where some threads of a block waited for others that did not come.
-template <class Run> int tilewright_run_together(int gx, int gy, int gz, int bx, int by, int bz, int workers, Run run) {
+// Run a kernel whose threads meet; 0, or 1 where some threads of a block waited for others that did not come. The first
+// block goes backwards where `turned` is 1.
+template <class Run>
+int tilewright_run_together(int gx, int gy, int gz, int bx, int by, int bz, int workers, int turned, Run run) {
   return tilewright_share_blocks(gx, gy, gz, workers, [&](auto all) {
     tilewright_block block;
     block.run = run;
@@ -186,6 +199,7 @@ template <class Run> int tilewright_run_together(int gx, int gy, int gz, int bx,
     tilewright_self = &block;
     all([&](tilewright_dim3 index) {
       block.index = index;
+      block.backwards = (index.x + index.y + index.z + turned) % 2;
       return tilewright_run_block(block);
     });
     tilewright_self = nullptr;
@@ -193,7 +207,8 @@ template <class Run> int tilewright_run_together(int gx, int gy, int gz, int bx,
 }
 
 // Run a kernel whose threads never meet: as loops.
-template <class Run> int tilewright_run_apart(int gx, int gy, int gz, int bx, int by, int bz, int workers, Run run) {
+template <class Run>
+int tilewright_run_apart(int gx, int gy, int gz, int bx, int by, int bz, int workers, int, Run run) {
   return tilewright_share_blocks(gx, gy, gz, workers, [&](auto all) {
     all([&](tilewright_dim3 block) {
       size_t i = 0;

@@ -63,7 +63,8 @@ def _opencl() -> Iterator[tuple[str, str]]:
 def _vulkan() -> Iterator[tuple[str, str]]:
     devices = physical_devices()
     for number, device in enumerate(devices):
-        lacking = f"; it lacks {', '.join(device.lacking())}" if device.lacking() else ""
+        lacking = f"; lacks {', '.join(device.lacking())}: 'vulkan -integer_bits=32'" if device.lacking() else ""
+        lacking = lacking if device.has_addresses else "; lacks bufferDeviceAddress: it cannot be used"
         memory = f"{_size(device.memory_bytes)}; Vulkan {device.version}"
         yield f"vulkan:{number}", f"{device.name}, {device.kind}, {memory}{lacking}"
     if not devices:

@@ -17,7 +17,7 @@ import numpy as np
 
 from tilewright.errors import EnvironmentError_, InternalError
 from tilewright.runtime.gpu import vulkan_driver as vk
-from tilewright.runtime.gpu.api import Copy, Extent3, Kernel, Launch, check_view, numbered, refuse_binary
+from tilewright.runtime.gpu.api import Copy, Extent3, Kernel, Launch, check_view, check_words, numbered, refuse_binary
 from tilewright.runtime.gpu.spirv import compile_spirv
 from tilewright.runtime.memory import round_up
 from tilewright.support import knobs
@@ -35,6 +35,8 @@ _CHUNK = 16 << 20  # bytes that a copy between host and device moves at a time
 _ROBUST_ACCESS, _FLOAT64, _INT64, _INT16 = 0, 38, 39, 40
 _STORAGE16 = 0  # of Features11
 _STORAGE8, _FLOAT16, _INT8, _DEVICE_ADDRESS = 1, 6, 7, 36  # of Features12
+#: What text has that computes with integers of other sizes than 32 bits.
+_OTHER_INTEGERS = "GL_EXT_shader_explicit_arithmetic_types"
 _KINDS = ("other", "integrated GPU", "discrete GPU", "virtual GPU", "CPU")
 _PREFERRED = (2, 1, 3, 4, 0)
 
@@ -68,10 +70,14 @@ class PhysicalDevice:
         """Bytes of the largest heap of the device's own memory."""
         return max(size for size, flags in self.memory.heaps[: self.memory.heapCount] if flags & 1)
 
+    @property
+    def has_addresses(self) -> bool:
+        """True if buffers have addresses, without which no kernel runs."""
+        return bool(self.features12.flags[_DEVICE_ADDRESS])
+
     def lacking(self) -> list[str]:
-        """Features that kernels need and the device has not."""
+        """Integers that the device has not, of which kernels use all sizes unless they are compiled for words alone."""
         needed = {
-            "bufferDeviceAddress": self.features12.flags[_DEVICE_ADDRESS],
             "shaderInt64": self.features.flags[_INT64],
             "shaderInt16": self.features.flags[_INT16],
             "shaderInt8": self.features12.flags[_INT8],
@@ -102,8 +108,8 @@ class VulkanDevice:
         """Raises `EnvironmentError_` where the device lacks what kernels need."""
         self.physical, self.driver = physical, vk.vulkan()
         self.name, self.alignment = f"Vulkan {physical.name}", 64
-        if lacking := physical.lacking():
-            raise EnvironmentError_(f"{self.name} has no {', '.join(lacking)}, which kernels need; use another device")
+        if not physical.has_addresses:
+            raise EnvironmentError_(f"{self.name} has no bufferDeviceAddress, which kernels need; use another device")
         family = self._queue_family()
         priority = ctypes.c_float(1)
         queue = vk.DeviceQueueCreateInfo(
@@ -172,7 +178,12 @@ class VulkanDevice:
         return VulkanBuffer(buffer.memory, buffer.offset + offset, nbytes)
 
     def write(self, buffer: VulkanBuffer, array: np.ndarray[Any, Any]) -> None:
-        """Copy a contiguous array to `buffer`, through memory that both see."""
+        """Copy a contiguous array to `buffer`, through memory that both see.
+
+        Raises `UnsupportedError` for integers of more bits than a device without such has.
+        """
+        if self.physical.lacking():
+            check_words(self.name, array)
         with self.lock:
             for start in range(0, array.nbytes, _CHUNK):
                 size = min(_CHUNK, array.nbytes - start)
@@ -195,7 +206,13 @@ class VulkanDevice:
             self.record([Copy(source, target, nbytes)]).run()
 
     def compile(self, source: str, kernels: Sequence[str]) -> dict[str, Kernel]:
-        """One compute pipeline a kernel."""
+        """One compute pipeline a kernel. Raises `EnvironmentError_` where they compute with integers it has not."""
+        lacking = self.physical.lacking()
+        if lacking and _OTHER_INTEGERS in source:
+            raise EnvironmentError_(
+                f"{self.name} has no {', '.join(lacking)}, which these kernels need; compile for 'vulkan "
+                "-integer_bits=32', whose kernels do without, or use another device"
+            )
         return {name: VulkanKernel(self, name, code) for name, code in compile_spirv(source, kernels).items()}
 
     def load(self, binary: bytes, kernels: Sequence[str]) -> dict[str, Kernel]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import EnvironmentError_, InternalError, UnsupportedError
-from tilewright.runtime.gpu.api import Copy, Extent3, Kernel, Launch, check_view, numbered, refuse_binary
+from tilewright.errors import EnvironmentError_, InternalError
+from tilewright.runtime.gpu.api import Copy, Extent3, Kernel, Launch, check_view, check_words, numbered, refuse_binary
 from tilewright.runtime.gpu.deadline import wait_until
 from tilewright.runtime.gpu.looped_recording import LoopedRecording
 
@@ -89,7 +89,7 @@ class WebGPUDevice:
 
     def write(self, buffer: WebGPUBuffer, array: np.ndarray[Any, Any]) -> None:
         """Copy a contiguous array to `buffer`. Raises `UnsupportedError` for integers that do not fit 32 bits."""
-        _check_integers(self.name, array)
+        check_words(self.name, array)
         if array.nbytes:
             self.device.queue.write_buffer(buffer.whole, buffer.offset, _padded(array))
 
@@ -309,18 +309,6 @@ def _nanoseconds_of_a_tick(device: Any) -> float:
 def _words(nbytes: int) -> int:
     """The bytes of the whole words that `nbytes` take, in which WebGPU counts."""
     return -(-nbytes // 4) * 4
-
-
-def _check_integers(device: str, array: np.ndarray[Any, Any]) -> None:
-    """Refuse integers of 64 bits that WGSL code, which computes with their low words, would change."""
-    if array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or not array.size:
-        return
-    limits = np.iinfo("int32" if array.dtype.kind == "i" else "uint32")
-    for value in (array.min(), array.max()):
-        if not limits.min <= value <= limits.max:
-            raise UnsupportedError(
-                f"{device} computes {array.dtype} in 32 bits, which {value} does not fit; compile for another target"
-            )
 
 
 def _padded(array: np.ndarray[Any, Any]) -> Any:
