@@ -10,7 +10,7 @@ import pytest
 
 from tests.runtime.gpu.fake_driver import FakeDriver
 from tilewright.errors import EnvironmentError_
-from tilewright.runtime.gpu import cuda, cuda_driver, nvrtc, opencl, vulkan, webgpu
+from tilewright.runtime.gpu import cuda, cuda_driver, nvrtc, opencl, spirv, vulkan, webgpu
 from tilewright.runtime.gpu.cuda_driver import Driver
 from tilewright.target import CpuTarget, Target
 from tilewright.target.auto import auto_target
@@ -37,6 +37,16 @@ def test_software_is_no_gpu(caplog: pytest.LogCaptureFixture) -> None:
     (text,) = [record.getMessage() for record in caplog.records if record.name == "tilewright"]
     assert text.startswith("target 'auto' is cpu; cuda: no driver; opencl: no GPU; vulkan: ")
     assert text.endswith("; webgpu: no GPU")
+
+
+def test_a_gpu_without_integers_of_other_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = [
+        SimpleNamespace(kind="integrated GPU", lacking=list, has_addresses=False),
+        SimpleNamespace(kind="integrated GPU", lacking=lambda: ["shaderInt64"], has_addresses=True),
+    ]
+    monkeypatch.setattr(vulkan, "physical_devices", lambda: gpus)
+    monkeypatch.setattr(spirv, "glsl_compiler", lambda: "/bin/glslangValidator")
+    assert auto_target() == "vulkan:1 -integer_bits=32"
 
 
 def test_the_first_gpu_whose_driver_works(monkeypatch: pytest.MonkeyPatch) -> None:
