@@ -99,7 +99,8 @@ def tasks_of(path: Path, dtype: str, target: Target) -> tuple[list[tuple[Task, i
             path = quantized(path, Path(folder))
         mod = expand_calls(import_model(path, None))
     mod = optimize(to_mixed_precision(mod) if dtype == "float16" else mod, target)
-    tasks, numbers = extract_tasks(plan_memory(mod, backend_of(target).alignment).order)
+    backend = backend_of(target)
+    tasks, numbers = extract_tasks(plan_memory(mod, backend.alignment, backend.part_alignment).order)
     counts = Counter(numbers.values())
     return [(task, counts[task.name]) for task in tasks], len(numbers)
 

@@ -52,6 +52,9 @@ class Backend:
     #: Bytes to which buffers in the device's memory are aligned.
     alignment: ClassVar[int] = 64
 
+    #: Bytes to which kernels want parts of such buffers aligned: where a part cannot be, it is copied.
+    part_alignment: ClassVar[int] = 1
+
     def __init__(self, target: Target | None) -> None:
         """For `target`; with None for the defaults of the kind, without costs."""
         self._target = target

@@ -44,6 +44,7 @@ class GpuBackend(GpuFunctions):
 
     device = "gpu"
     alignment = 256
+    part_alignment = alignment  # kernels get views of the arena
 
     def check(self, measured: bool = False) -> None:
         """Tuning and specializing need the device; compiling needs none."""

@@ -113,6 +113,19 @@ def test_concatenations_that_need_a_kernel(fields: object) -> None:
     _plan(relay.Tuple([_kernel(joined), relay.concatenate([b, a], axis=0), joined]))
 
 
+@pytest.mark.parametrize("width", [4, 64])
+def test_parts_are_aligned_as_kernels_want_them(width: int) -> None:
+    x = relay.var("x", shape=(1, width))
+    joined = relay.concatenate([_kernel(x), _kernel(nn.relu(x))], axis=1)
+    whole = _kernel(joined)
+    parts = relay.split(_kernel(whole), 2, axis=1)
+    fused = fuse_ops(module(relay.add(parts[0], parts[1])))
+    free, aligned = plan_memory(fused), plan_memory(fused, 256, 256)
+    assert all(where.position % 256 == 0 for call in aligned.order for where in aligned.arguments(call))
+    copied = len(aligned.order) - len(free.order)
+    assert copied == (0 if 4 * width % 256 == 0 else 2)  # parts of 256 bytes stay where they are computed
+
+
 def test_returned_parts_and_results_of_concatenations() -> None:
     x = relay.var("x", shape=(1, 4))
     a, b = _kernel(x), _kernel(nn.relu(x))

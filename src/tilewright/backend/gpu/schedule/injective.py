@@ -30,7 +30,7 @@ def bind_elements(s: te.Schedule, tensor: te.Tensor, axes: Sequence[te.IterVar],
     """Assign elements of `tensor` along `axes`, its innermost, to threads; returns the axis of the threads."""
     fused = axes[0] if len(axes) == 1 else s[tensor].fuse(*axes)
     shape = shape_of(tensor)[len(shape_of(tensor)) - len(axes) :]
-    count, width = math.prod(shape), _VECTOR_BYTES // max(tensor.dtype.itemsize, 1)
+    count, width = math.prod(shape), _lanes(tensor, target)
     machine = machine_of(target)  # with fewer elements, not every multiprocessor would have work for all its threads
     if (
         count >= machine.multiprocessors * machine.threads
@@ -46,3 +46,10 @@ def bind_elements(s: te.Schedule, tensor: te.Tensor, axes: Sequence[te.IterVar],
     s[tensor].bind(block, te.thread_axis("blockIdx.x"))
     s[tensor].bind(thread, te.thread_axis("threadIdx.x"))
     return thread
+
+
+def _lanes(tensor: te.Tensor, target: DeviceTarget) -> int:
+    """Elements that a thread computes at once, of which the target takes a vector of whatever they are computed from."""
+    read = [source for stage in computes([tensor]) for source in stage.op.input_tensors]
+    widest = max(t.dtype.itemsize for t in (tensor, *read))
+    return min(_VECTOR_BYTES // max(tensor.dtype.itemsize, 1), target.max_vector_bytes // max(widest, 1))

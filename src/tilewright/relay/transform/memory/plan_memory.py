@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,14 +124,18 @@ class _Values:
     joins: dict[Call, Join] = field(default_factory=dict)
 
 
-def plan_memory(mod: IRModule, alignment: int = ALIGNMENT) -> MemoryPlan:
-    """The plan of `main` of a module that went through `fuse_ops`, its values at multiples of `alignment` bytes."""
+def plan_memory(mod: IRModule, alignment: int = ALIGNMENT, part_alignment: int = 1) -> MemoryPlan:
+    """The plan of `main` of a module that went through `fuse_ops`, its values at multiples of `alignment` bytes.
+
+    Values that are parts of others lie at multiples of `part_alignment` bytes in these; where that cannot be, or is not
+    known, they are copied by kernels.
+    """
     main = infer_type(mod)["main"]
-    values = _collect(main)
+    values = _collect(main, part_alignment)
     outputs = values.buffers[main.body]
     for buffer in outputs:
         _outermost(buffer)[0].is_result = True
-    free = _assign_joins(values)
+    free = _assign_joins(values, part_alignment)
     copied = _assign_outputs(outputs, values)
     buffers = list(dict.fromkeys(buffer for some in values.buffers.values() for buffer in some))
     arena = _merge_lifetimes(buffers)
@@ -150,18 +155,24 @@ def plan_memory(mod: IRModule, alignment: int = ALIGNMENT) -> MemoryPlan:
     )
 
 
-def _assign_joins(values: _Values) -> set[Call]:
+def _assign_joins(values: _Values, part_alignment: int) -> set[Call]:
     """Put the parts of concatenations where they belong in the result; the calls that need no kernel then."""
 
     def fixed(key: object) -> bool:
         assert isinstance(key, _Buffer)
         return key.where is not Where.ARENA or key.is_result or key.within is not None
 
-    placed = assign_joins(list(values.joins.values()), fixed)
+    joins = [join for join in values.joins.values() if _are_aligned(accumulate(join.nbytes[:-1]), part_alignment)]
+    placed = assign_joins(joins, fixed)
     for key, (parent, offset) in placed.items():
         assert isinstance(key, _Buffer) and isinstance(parent, _Buffer)
         key.within = (parent, offset)
     return {call for call, join in values.joins.items() if is_free(join, placed)}
+
+
+def _are_aligned(offsets: Iterable[Dim], alignment: int) -> bool:
+    """True if all offsets are known to be multiples of `alignment`."""
+    return alignment == 1 or all(isinstance(offset, int) and offset % alignment == 0 for offset in offsets)
 
 
 def _assign_outputs(outputs: list[_Buffer], values: _Values) -> list[tuple[_Buffer, int]]:
@@ -213,7 +224,7 @@ def is_alias(call: Call) -> bool:
     return body is call.op.params[0]
 
 
-def _collect(main: Function) -> _Values:
+def _collect(main: Function, part_alignment: int) -> _Values:
     """The buffers of every node, with the span of kernels in which each is live."""
     values = _Values()
     for ordinal, param in enumerate(main.params):
@@ -229,20 +240,20 @@ def _collect(main: Function) -> _Values:
         elif isinstance(node, TupleGetItem):
             values.buffers[node] = _field(node, values.buffers[node.tuple_value])
         elif isinstance(node, Call) and isinstance(node.op, Function):
-            values.buffers[node] = _view(node, values) or _run(node, values)
+            values.buffers[node] = _view(node, values, part_alignment) or _run(node, values)
         else:
             kind = getattr(node.op, "name", "") if isinstance(node, Call) else type(node).__name__
             raise UnsupportedError(f"the graph executor cannot run {kind}; it runs straight graphs of fused functions")
     return values
 
 
-def _view(call: Call, values: _Values) -> list[_Buffer] | None:
+def _view(call: Call, values: _Values, part_alignment: int) -> list[_Buffer] | None:
     """The buffers of a call that needs no kernel, its argument's or runs of it; else None."""
     if is_alias(call):
         return values.buffers[call.args[0]]
     inner = single_call(call)
     offsets = cut_offsets(inner) if inner is not None else None
-    if offsets is None:
+    if offsets is None or not _are_aligned(offsets, part_alignment):
         return None
     (source,) = values.buffers[call.args[0]]
     if source.where is not Where.ARENA:
