@@ -27,7 +27,7 @@ class EmulatingDriver(FakeDriver):
         values = (ctypes.c_void_p * count)(*[ctypes.c_uint64.from_address(at).value for at in addresses])
 
         def run() -> None:
-            assert kernel._run(*extents, 1, values) == 0
+            assert kernel._run(*extents, 1, 0, values) == 0
 
         self._do(run)
 
