@@ -293,7 +293,7 @@ def test_a_pass_is_added_behind_another_and_may_be_switched_off() -> None:
         assert [one.level for one in passes] == [0, 2, 2, 2, 0]
         with pytest.raises(UnsupportedError, match="added twice"):
             added_passes.add_graph_pass(keep, after="a", name="first")
-        with pytest.raises(UnsupportedError, match=r"'first' asks to run after 'a': none such; did you mean 'aa'"):
+        with pytest.raises(UnsupportedError, match=r"'first' is to run after 'a', which is unknown; did you mean 'aa'"):
             added_passes.with_added_passes([GraphPass("aa", 0, "", keep)])
     finally:
         added_passes._ADDED.clear()

@@ -66,6 +66,6 @@ def open_model(manifest: Manifest, code: bytes, weights: Weights, threads: int |
     kind = _EXECUTORS.get(manifest.executor) or program_class(manifest.device).executors().get(manifest.executor)
     if kind is None:
         raise ArtifactError(
-            f"the model is for an executor {manifest.executor!r}, which this version has not. Compile the model again"
+            f"the model is for an executor {manifest.executor!r}, unknown to this version. Compile the model again"
         )
     return kind(code, manifest, weights, threads)

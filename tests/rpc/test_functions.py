@@ -70,6 +70,6 @@ def test_errors_are_told_and_the_session_goes_on(remote) -> None:
 
 
 def test_a_server_offers_none_unless_it_is_told_to(tmp_path: Path) -> None:
-    none = pytest.raises(RpcError, match="offers no function by its name")
+    none = pytest.raises(RpcError, match="registers no functions")
     with Server(Settings(tmp_path / "state")) as server, connect(*server.address) as session, none:
         session.function("add")

@@ -333,7 +333,7 @@ def test_without_certificates_only_this_machine_connects(start):
 def test_nobody_there_is_one_error():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.raises(RpcError, match=f"nobody answers at 127.0.0.1:{port}"):
+    with pytest.raises(RpcError, match=f"no server answers at 127.0.0.1:{port}"):
         connect("127.0.0.1", port)
 
 

@@ -30,7 +30,7 @@ def test_limits_of_integers() -> None:
 
 @pytest.mark.parametrize("name", [*FLOATS, "handle", "string", "float32x4"])
 def test_integer_limits_are_refused_of_other_types(name: str) -> None:
-    with pytest.raises(TypeError, match=rf"{name} is no integer type; ask for its finite_limits\(\) or extremes\(\)"):
+    with pytest.raises(TypeError, match=rf"{name} is no integer type; use finite_limits\(\) or extremes\(\)"):
         DType(name).limits()
 
 

@@ -39,7 +39,7 @@ def _plain(bundle: str | None, plaintext: bool) -> None:
     if bundle is None and not plaintext:
         raise InputError(
             "use --bundle DIR, a certificate made by `tilewright rpc init`; or --plaintext, which listens on this "
-            "machine alone and asks nobody who he is"
+            "machine alone, without authentication"
         )
     if bundle is not None and plaintext:
         raise InputError("--plaintext and --bundle exclude each other")

@@ -25,5 +25,5 @@ def sign_command(artifact: str, key: str) -> None:
     """Sign ARTIFACT (.tw), writing ARTIFACT.sig beside it."""
     require_file(artifact)
     if not is_artifact(artifact):
-        raise InputError(f"{artifact} is no compiled artifact; compile the model first, and sign what comes of it")
+        raise InputError(f"{artifact} is no compiled artifact; compile the model and sign its artifact")
     click.echo(f"{signing.sign(artifact, key)}: the signature of {artifact}")

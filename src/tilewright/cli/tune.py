@@ -167,12 +167,12 @@ class _Elsewhere:
             from tilewright.target import Target
 
             if self.bundle is None:
-                raise InputError("add --bundle DIR: a cluster is asked over TLS, and asks who we are")
+                raise InputError("add --bundle DIR: clusters authenticate their clients by TLS certificates")
             cluster = Cluster(self.cluster, self.bundle)
             with cluster.client() as client:
                 yield OnCluster(cluster, client, Target(target))
         elif self.key or self.bundle:
-            raise InputError("--key and --bundle say on whose devices to measure; add --tracker HOST:PORT")
+            raise InputError("--key and --bundle select devices of a fleet; add --tracker HOST:PORT")
         else:
             yield None
 

@@ -126,7 +126,7 @@ def _drawn(name: str, found: re.Match[str], text: str, shape: Shape | None) -> G
     if found["kind"] == "normal":
         return Given(text, shape, lambda spec, full, generator: _normal(spec, full, generator, low, high), True)
     if not low <= high or not np.isfinite([low, high]).all():
-        raise InputError(f"input {name!r}: nothing lies in {text}")
+        raise InputError(f"input {name!r}: the range {text} is empty")
     return Given(text, shape, lambda spec, full, generator: _uniform(spec, full, generator, low, high), True)
 
 

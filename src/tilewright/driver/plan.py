@@ -153,7 +153,7 @@ class _Table:
         missing = [name for var, name in self.names.items() if var not in sources]
         if missing:
             raise UnsupportedError(
-                f"the dimension {missing[0]} is no input's whole dimension, so its value cannot be known; "
+                f"no input has the dimension {missing[0]} by itself, so that a run cannot read its value; "
                 f"name a dimension of an input so"
             )
         return sources, checks

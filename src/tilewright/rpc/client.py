@@ -75,7 +75,7 @@ def dial(host: str, port: int, bundle: str | os.PathLike[str] | None, roles: tup
     try:
         connection = socket.create_connection((host, port), CONNECT_SECONDS)
     except OSError as error:
-        raise ConnectionLost(f"nobody answers at {spelled(host, port)}: {error.strerror or error}") from None
+        raise ConnectionLost(f"no server answers at {spelled(host, port)}: {error.strerror or error}") from None
     if bundle is None:
         return connection, Peer(roles[0], spelled(host, port))
     try:

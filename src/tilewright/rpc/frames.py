@@ -82,7 +82,7 @@ class Channel:
             self.socket.settimeout(_budget(size) if seconds is None else seconds)
             self.socket.sendall(data)
         except (OSError, ValueError) as error:
-            raise ConnectionLost(f"{self.peer} does not take what is sent: {_reason(error)}", self) from None
+            raise ConnectionLost(f"{self.peer} does not accept data: {_reason(error)}", self) from None
 
     def send_file(self, message: Mapping[str, Any], file: BinaryIO) -> None:
         """Send one frame with the contents of a file, without a copy here where the connection is plain.
@@ -95,7 +95,7 @@ class Channel:
             self.socket.settimeout(FRAME_SECONDS)
             sent = self.socket.sendfile(file, 0, size) if size else 0
         except (OSError, ValueError) as error:
-            raise ConnectionLost(f"{self.peer} does not take what is sent: {_reason(error)}", self) from None
+            raise ConnectionLost(f"{self.peer} does not accept data: {_reason(error)}", self) from None
         if sent < size:
             self.close()  # the frame cannot be ended
             raise ConnectionLost(f"a file became shorter while it was sent to {self.peer}", self)

@@ -61,9 +61,7 @@ class Functions:
     def find(self, name: str) -> dict[str, Any]:
         """The number of the function that is offered as `name`. Raises `Refused` where there is none."""
         if self._offered is None:
-            raise Refused(
-                f"no function {name!r}: this device runs what is uploaded, and offers no function by its name"
-            )
+            raise Refused(f"no function {name!r}: this device runs uploaded modules and registers no functions")
         found = self._offered(name)
         if found is None:
             raise Refused(f"this device offers no function {name!r}")
@@ -72,7 +70,7 @@ class Functions:
     def call(self, number: int, args: list[Any], worker: Channel | None) -> dict[str, Any]:
         """Call a function; `worker` holds the session's arrays. Its errors are the session's."""
         if not number < len(self._held):
-            raise InputError(f"function {number} is none that this session has got")
+            raise InputError(f"this session has no function number {number}")
         arrays = {arg["array"]: _read(worker, arg["array"]) for arg in args if _is_array(arg)}
         values = [arrays[arg["array"]] if _is_array(arg) else self._value(arg) for arg in args]
         result = self._held[number](*values)

@@ -89,7 +89,7 @@ class Store:
 
     def _position(self, digest: str) -> Path:
         if not _DIGEST.fullmatch(digest):
-            raise InputError(f"{digest!r:.80} is no digest: 64 hexadecimal digits are")
+            raise InputError(f"{digest!r:.80} is no digest, which is 64 hexadecimal digits")
         return self.folder / digest
 
     def _make_room(self, size: int) -> None:

@@ -383,7 +383,7 @@ class _Visitor:
 
     def _heartbeat(self, message: dict[str, Any]) -> dict[str, Any]:
         if self.link is None:
-            raise Refused("a device registers before it tells that it is alive")
+            raise Refused("a device must register before its heartbeats")
         self.link.heard = time.monotonic()
         return {}
 

@@ -101,7 +101,9 @@ class Layout:
     def _take(self, size: int, alignment: int, name: str = "") -> int:
         """The offset of the next `size` bytes."""
         if alignment > self._page:
-            raise ArtifactError(f"section {name!r} of the object code is to be aligned to {alignment} bytes, too many")
+            raise ArtifactError(
+                f"section {name!r} of the object code requires an alignment of {alignment} bytes, too large"
+            )
         offset = round_up(self._end, alignment)
         self._end = offset + size
         if self._end > _LARGEST:
@@ -118,7 +120,7 @@ class Layout:
         for name, (size, alignment) in wanted.items():
             if alignment & (alignment - 1):
                 raise ArtifactError(
-                    f"symbol {name!r} of the object code is to be aligned to {alignment}: it is damaged"
+                    f"symbol {name!r} of the object code requires an alignment of {alignment}: it is damaged"
                 )
             self.commons[name] = self._take(size, alignment, name)
 

@@ -139,7 +139,7 @@ class Manifest(ExecutionPlan):
                 for arg in kernel.args:
                     if arg.space == "weights" and arg.offset > end:
                         raise ArtifactError(
-                            f"{where}: kernel {kernel.name!r} reads weights behind byte {end}, their last"
+                            f"{where}: kernel {kernel.name!r} reads beyond the weights, which end at byte {end}"
                         )
         for i, constant in enumerate(self.constants):
             constant.check_within(end, at(at(where, "constants"), i))

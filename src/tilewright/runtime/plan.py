@@ -146,7 +146,7 @@ class SymbolicSizes(Record):
         for i, buffer in enumerate(self.buffers):
             if buffer.first > buffer.last:
                 raise ArtifactError(
-                    f"{at(at(at(where, 'buffers'), i), 'first')} is {buffer.first}, behind {buffer.last}"
+                    f"{at(at(at(where, 'buffers'), i), 'first')} is {buffer.first}, after the last step, {buffer.last}"
                 )
 
     @property
@@ -220,7 +220,7 @@ class ExecutionPlan(Record):
                 arg.check(counts, at(at(position, "args"), j))
                 if arg.space == "arena" and sizes is None and arg.offset > self.arena_bytes:
                     raise ArtifactError(
-                        f"{at(at(position, 'args'), j)} lies behind the arena's {self.arena_bytes} bytes"
+                        f"{at(at(position, 'args'), j)} lies beyond the arena's {self.arena_bytes} bytes"
                     )
             for name in ("alone", "microseconds"):  # which the runtime reads itself
                 if not isinstance(kernel.choice.get(name, 0.0), int | float):

@@ -137,7 +137,7 @@ class DType(str):
             info = ml_dtypes.iinfo(self.numpy)
             return int(info.min), int(info.max)
         if self.code not in ("int", "uint", "bool"):
-            raise TypeError(f"{self} is no integer type; ask for its finite_limits() or extremes()")
+            raise TypeError(f"{self} is no integer type; use finite_limits() or extremes()")
         if self.code == "bool":
             return 0, 1
         if self.code == "uint":

@@ -165,7 +165,7 @@ def test_what_indices_are_computed_by_does_not_count() -> None:
     k = te.reduce_axis((0, 3), "k")
     pooled = te.compute((8,), lambda i: te.sum(a[i + k] // 3, axis=k))
     assert count_flops(te.create_schedule(pooled.op)) == 2 * 8 * 3
-    with pytest.raises(InputError, match="computes nothing to count"):
+    with pytest.raises(InputError, match="has no arithmetic to count"):
         compute_flop(te.create_schedule(te.compute((8,), lambda i: a[i + 1]).op))
 
 

@@ -86,7 +86,7 @@ def test_two_texts_may_define_a_function_alike() -> None:
 
 
 def test_what_is_brought_must_be_llvm_ir(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="what it brings is no LLVM IR"):
+    with pytest.raises(InputError, match="the imported text is no LLVM IR"):
         build(scheduled("int f() { return 1; }\n", "f"))
     with pytest.raises(InputError, match="cannot read"):
         build(scheduled(str(tmp_path / "missing.bc"), "f"))

@@ -191,5 +191,5 @@ def test_tuners_that_take_a_part_of_the_space() -> None:
         tuner.tune(20, option, callbacks=[lambda _, inputs, __, seen=seen: seen.extend(i.config.index for i in inputs)])
         assert sorted(seen) == sorted(tuner.visited) == list(range(8, 16))
         assert tuner.counter == tuner.range_length == 8 and not tuner.has_next() and tuner.best_flops > 0
-        with pytest.raises(InputError, match=r"range_idx=\(5, 64\) is no part of the 64 configurations"):
+        with pytest.raises(InputError, match=r"range_idx=\(5, 64\) is not within the 64 configurations"):
             kind(task, range_idx=(5, 64))

@@ -197,7 +197,7 @@ def test_what_a_session_does_not_do_is_refused(server: Any, tmp_path: Path) -> N
             refused()
     with pytest.raises(InputError, match="without certificates only this machine itself may connect"):
         rpc.Server("0.0.0.0")
-    with pytest.raises(RpcError, match="nobody answers"):
+    with pytest.raises(RpcError, match="no server answers"):
         rpc.connect("127.0.0.1", 1)
     with pytest.raises(EnvironmentError_, match="cannot listen"):
         rpc.Server("127.0.0.1", server.port, server.port + 1)

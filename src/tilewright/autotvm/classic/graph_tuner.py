@@ -89,7 +89,7 @@ class DPTuner:
         """The fastest known configuration of each kernel, and the layouts if others are faster. Raises `InputError`
         before `run`."""
         if not self._ran:
-            raise InputError(f"{type(self).__name__}: call run() before asking for what it chose")
+            raise InputError(f"{type(self).__name__}: call run() before its choices are read")
         own = processor_of(self.target)
         best = self._known.configurations(own).values()
         kernels = [entry for entry in best if entry.config is not None and entry.task.template != TEMPLATE]

@@ -135,7 +135,7 @@ class IndexTuner(Tuner):
         first, last = range_idx if range_idx is not None else (0, len(task.points) - 1)
         if not 0 <= first <= last < len(task.points):
             raise InputError(
-                f"range_idx={range_idx} is no part of the {len(task.points)} configurations of {task.name}"
+                f"range_idx={range_idx} is not within the {len(task.points)} configurations of {task.name}"
             )
         self.index_offset, self.range_length = first, last + 1 - first
         self.visited: set[int] = set()

@@ -42,7 +42,7 @@ def compute_flop(schedule: te.Schedule) -> float:
     """The same as templates' authors ask for it. Raises `InputError` where the computations only move data."""
     found = count_flops(schedule)
     if not found:
-        raise InputError("compute_flop: the schedule computes nothing to count; say how much by cfg.add_flop(…)")
+        raise InputError("compute_flop: the schedule has no arithmetic to count; set it by cfg.add_flop(…)")
     return found
 
 

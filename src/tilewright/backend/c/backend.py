@@ -34,7 +34,7 @@ class CBackend(CpuBackend):
     def code_text(self, funcs: Sequence[PrimFunc], stage: str, lines: bool = False) -> str:
         """The source, without source lines."""
         if lines:
-            raise UnsupportedError("the source in C says no lines; take the stage tir or the target llvm")
+            raise UnsupportedError("the source in C has no source lines; use the stage tir or the target llvm")
         return self.emit(funcs).text
 
 

@@ -42,7 +42,7 @@ class GpuFunctions(Backend):
     def code_text(self, funcs: Sequence[PrimFunc], stage: str, lines: bool = False) -> str:
         """All kernels of the functions. Raises `EnvironmentError_` without the tools that PTX and SASS need."""
         if lines:
-            raise UnsupportedError(f"the code for {self.target} says no lines; take the stage tir")
+            raise UnsupportedError(f"the code for {self.target} has no source lines; use the stage tir")
         source, _ = emit_device(funcs, self.target)
         if stage == "ptx":
             return compile_ptx(source, self.target.arch).decode()

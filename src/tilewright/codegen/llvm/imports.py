@@ -42,7 +42,7 @@ def with_imports(text: str, imports: Sequence[str]) -> str:
         try:
             module.link_in(other)
         except RuntimeError as error:
-            raise InputError(f"import_llvm: what it brings does not fit the functions that call it: {error}") from None
+            raise InputError(f"import_llvm: the imported functions do not match their calls: {error}") from None
     for name in own:  # not before all are linked: two that differ are an error
         _named(module, name).linkage = "internal"
     return str(module)
@@ -65,7 +65,7 @@ def _parsed(given: str) -> Any:
     except OSError as error:
         raise InputError(f"import_llvm: cannot read {given}: {error.strerror or error}") from None
     except (RuntimeError, UnicodeDecodeError) as error:
-        raise InputError(f"import_llvm: what it brings is no LLVM IR: {error}") from None
+        raise InputError(f"import_llvm: the imported text is no LLVM IR: {error}") from None
 
 
 def _named(module: Any, name: str) -> Any:

@@ -102,7 +102,7 @@ def _size(op: Any, dim: Dim, env: Environment) -> int:
     size = substitute_dims(dim, {name: env[name] for name in collect_vars(dim) if name in env})
     if not isinstance(size, int):
         raise UnsupportedError(
-            f"{op.name} needs the size {dim}, which the inputs of its function do not say; fix it first"
+            f"{op.name} needs the size {dim}, which no input of its function determines; fix it first"
         )
     return size
 

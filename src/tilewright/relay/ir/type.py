@@ -180,7 +180,9 @@ class FuncType(Type):
         type_constraints: Iterable[Type] | None = (),
     ) -> None:
         if type_constraints:
-            raise TypeMismatchError("a function's type has no constraints here: operators say what they take")
+            raise TypeMismatchError(
+                "constraints of a function's type are not supported: operators check their operands"
+            )
         object.__setattr__(self, "arg_types", tuple(arg_types))
         object.__setattr__(self, "ret_type", ret_type)
         object.__setattr__(self, "type_params", tuple(type_params or ()))

@@ -52,7 +52,7 @@ def save_for(what: Any, loads: str, path: Path) -> None:
         architecture = Target(what.target).architecture
         link_library(path, what.object_code, pool, architecture, _functions_text(list(infos), what.messages), _NAME)
     else:
-        raise InputError(f"a {type(what).__name__} is nothing that a board without Python runs: models and modules are")
+        raise InputError(f"a board without Python runs models and modules, not a {type(what).__name__}")
 
 
 @cache

@@ -151,7 +151,7 @@ def _dtype(tensor: _Tensor) -> np.dtype[Any]:
     found = _DTYPES.get((tensor.code, tensor.bits))
     if found is None or tensor.lanes != 1:
         kind = f"type {tensor.code} of {tensor.bits} bits, {tensor.lanes} lanes"
-        raise InputError(f"the array's elements are of DLPack's {kind}, which NumPy has not; convert them first")
+        raise InputError(f"the array's elements are of DLPack's {kind}, which NumPy does not have; convert them first")
     return found
 
 

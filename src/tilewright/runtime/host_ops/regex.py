@@ -311,7 +311,7 @@ class _Parser:
                 self.at += 1
                 first_code, last_code = _single(low), _single(self.bound())
                 if first_code is None or last_code is None or last_code < first_code:
-                    raise self.fail("a range of characters that is none")
+                    raise self.fail("an invalid range of characters")
                 low = Chars(((first_code, last_code),))
             found = _joined(found, low)
         return replace(found, negated=negated)

@@ -170,7 +170,7 @@ def leaves(value: Any) -> list[Any]:
 
 def refuse(reason: str) -> NoReturn:
     raise UnsupportedError(
-        f"this model runs on the virtual machine, and C cannot be written of it: {reason}. In C, all sizes within "
+        f"this model runs on the virtual machine, and cannot become C: {reason}. In C, all sizes within "
         "branches and loops are fixed; an artifact (.tw) runs the model as it is"
     )
 

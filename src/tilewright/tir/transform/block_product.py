@@ -72,7 +72,9 @@ class BlockProduct:
                 f"and columns, a step multiples of {self.instruction.depth}"
             )
         if tiling.stages <= self.behind:
-            raise ScheduleError(f"{self.sums.name}: {tiling} leave no step on the way; take {self.behind + 1} stages")
+            raise ScheduleError(
+                f"{self.sums.name}: {tiling} has too few stages for asynchronous copies; use {self.behind + 1}"
+            )
         return rows, columns
 
     # ---------------------------------------------------------------------------------------------------- memory

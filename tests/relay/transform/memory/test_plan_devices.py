@@ -51,5 +51,5 @@ def test_one_value_on_two_devices_is_an_error() -> None:
     x = relay.var("x", shape=(2,))
     value = relay.exp(x)
     mod = module(relay.Tuple([relay.on_device(value, "cuda(0)"), relay.on_device(value, "cpu(0)")]))
-    with pytest.raises(TypeMismatchError, match=r"exp is to be computed on cpu\(0\) and on cuda\(0\)"):
+    with pytest.raises(TypeMismatchError, match=r"exp is annotated for both cpu\(0\) and cuda\(0\)"):
         plan_devices(mod)

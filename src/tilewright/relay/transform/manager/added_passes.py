@@ -59,7 +59,9 @@ def with_added_passes(pipeline: Sequence[GraphPass]) -> tuple[GraphPass, ...]:
             raise UnsupportedError(f"the graph pass {name!r} is added to a pipeline that has one of that name")
         if added.after not in names:
             hint = suggestion(added.after, names)
-            raise UnsupportedError(f"the added graph pass {name!r} asks to run after {added.after!r}: none such{hint}")
+            raise UnsupportedError(
+                f"the added graph pass {name!r} is to run after {added.after!r}, which is unknown{hint}"
+            )
         index = names.index(added.after) + 1
         while index < len(names) and names[index] in _ADDED and _ADDED[names[index]].after == added.after:
             index += 1

@@ -75,7 +75,9 @@ class _Devices:
         before = self.known.setdefault(group, device)
         if before != device:
             name = getattr(getattr(node, "op", None), "name", type(node).__name__)
-            raise TypeMismatchError(f"{name} is to be computed on {device} and on {before}; part them by an on_device")
+            raise TypeMismatchError(
+                f"{name} is annotated for both {device} and {before}; separate them by an on_device"
+            )
 
     def _join(self, a: Expr, b: Expr) -> None:
         a, b = self.find(a), self.find(b)
