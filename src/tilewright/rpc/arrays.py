@@ -16,7 +16,7 @@ from tilewright.support.dtype import DType
 
 
 def spec_of(shape: Any, dtype: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """A shape and a data type that a peer sent. Raises `InputError` for what is none, or is text."""
+    """A shape and a numeric data type that a peer sent, checked. Raises `InputError`."""
     if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 1 << 48 for n in shape) or len(shape) > 64:
         raise InputError(f"{shape!r:.80} is no shape")
     try:

@@ -100,7 +100,7 @@ class Session:
         self.name: str = self.ask("hello", version=VERSION, **fields)["name"]
 
     def ask(self, verb: str, data: Any = b"", **fields: Any) -> dict[str, Any]:
-        """Send a request and wait for what it brings. Raises the device's error, or `ConnectionLost`."""
+        """Send a request and wait for its result. Raises the device's error, or `ConnectionLost`."""
         return self.exchange(verb, data, **fields)[0]
 
     def exchange(self, verb: str, data: Any = b"", **fields: Any) -> tuple[dict[str, Any], bytearray]:
@@ -128,7 +128,7 @@ class Session:
         return result_of(message, self._requests, self.channel.peer), data
 
     def _answer(self) -> tuple[dict[str, Any], bytearray]:
-        """The next answer, those to `cancel` left out: whoever cancels learns it from what the request comes to."""
+        """The next answer but those to `cancel`: the cancelled request has an answer of its own."""
         while True:
             message, data = self.channel.receive(self.seconds)
             if message.get("id") != _CANCELLING:
@@ -156,7 +156,7 @@ class Session:
         return digest
 
     def download(self, digest: str) -> bytearray:
-        """The contents of what was uploaded under a digest. Raises `InputError` where the device has it no more."""
+        """The contents uploaded under a digest. Raises `InputError` if the device no longer has them."""
         return self.exchange("get", digest=digest)[1]
 
     def _save(self, what: Any, path: Path) -> None:
@@ -278,7 +278,7 @@ class RemoteFunction:
     number: int
 
     def __call__(self, *args: Any) -> Any:
-        """Its result. What it raises there is raised here."""
+        """The result of the function. Raises the error that it raises on the device."""
         fields = [self._field(arg) for arg in args]
         reply = self.session.ask("invoke", function=self.number, args=fields)
         if "function" in reply:

@@ -19,7 +19,7 @@ from tilewright.rpc.sandbox import Limits, confine
 
 
 def main(folder: Path, settings: dict[str, Any], command: Sequence[str]) -> None:
-    """Drop all privileges but what the command needs, say so, and run it."""
+    """Drop all privileges that the command does not need, report that, and run it."""
     channel = Channel(socket.socket(fileno=os.dup(0)), "the server")
     readable = [Path(position) for position in settings["readable"]]
     measures = confine(folder, readable, Limits(**settings["limits"]), starts=True)

@@ -74,7 +74,7 @@ class Channel:
         self.send_bytes(_HEADER.pack(MAGIC, len(text), size) + text)
 
     def send_bytes(self, data: Any, seconds: float | None = None) -> None:
-        """Send raw bytes of a frame. Raises `ConnectionLost` where the peer does not take them in time."""
+        """Send raw bytes of a frame. Raises `ConnectionLost` if the peer does not receive them in time."""
         size = len(data)
         if not size:
             return
@@ -134,7 +134,7 @@ class Channel:
         self.left = max(self.left - view.nbytes, 0)
 
     def drop(self) -> None:
-        """Read what is left of the frame at hand and nobody wants, so that the next one can be read."""
+        """Discard the rest of the current frame."""
         buffer = bytearray(min(self.left, CHUNK))
         while self.left:
             self.receive_into(memoryview(buffer)[: min(self.left, CHUNK)])

@@ -59,7 +59,7 @@ class Functions:
         self._held: list[Callable[..., Any]] = []
 
     def find(self, name: str) -> dict[str, Any]:
-        """The number of the function that is offered as `name`. Raises `Refused` where there is none."""
+        """The number of the registered function `name`. Raises `Refused` if there is none."""
         if self._offered is None:
             raise Refused(f"no function {name!r}: this device runs uploaded modules and registers no functions")
         found = self._offered(name)

@@ -40,7 +40,7 @@ class Impostor(RpcError):
 
 @dataclass(frozen=True)
 class Peer:
-    """Who is at the other end. Over a plaintext connection, which only loopback takes, nobody is known."""
+    """The identity of the peer; none over a plaintext connection, which only loopback allows."""
 
     role: str
     name: str

@@ -54,7 +54,7 @@ class Journal:
         self._file.close()
 
     def _add(self, event: Mapping[str, Any]) -> None:
-        """Write a line. A disk that takes none does not stop the tracker: `failed` then says why."""
+        """Write a line. If the disk refuses it the tracker continues, and `failed` has the reason."""
         with self._lock:
             self._take(event)
             try:

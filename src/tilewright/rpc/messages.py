@@ -151,7 +151,7 @@ def answer(request: Mapping[str, Any], result: Mapping[str, Any] | None = None) 
 
 
 def failure(request: Mapping[str, Any], error: Exception) -> dict[str, Any]:
-    """The answer to `request` that says why not; what is no error of the user's is named as it is."""
+    """The error answer to `request`; an error that is no `UserError` is sent with its type's name."""
     kind = type(error).__name__ if isinstance(error, UserError) else "RpcError"
     text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
     fault = {"kind": kind, "text": text[:_MOST_CHARACTERS]}

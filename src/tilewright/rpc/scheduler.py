@@ -187,7 +187,7 @@ class Scheduler:
         self._granted = 0
 
     def add_device(self, name: str, address: tuple[str, int], capability: Mapping[str, Any]) -> Device:
-        """A device is there, or is there again under another address: it keeps what is known of it."""
+        """Add a device, or one again under a new address: its history is kept."""
         kind = _spelled({key: value for key, value in capability.items() if key != "name"})
         self._kinds.setdefault(kind, capability)
         found = self.devices.get(name)

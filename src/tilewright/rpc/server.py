@@ -350,7 +350,7 @@ class Session:
         return worker.channel.receive_head(5.0)[0]
 
     def _stop_worker(self, message: dict[str, Any], why: str, how: str) -> None:
-        """Kill the worker, and tell the peer what was lost with it."""
+        """Kill the worker, and report to the peer what was lost with it."""
         if self._worker is not None:
             self._worker.close()
             self._worker = None

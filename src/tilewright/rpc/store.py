@@ -46,7 +46,7 @@ class Store:
             left.unlink(missing_ok=True)
 
     def path(self, digest: str) -> Path:
-        """The path of the file of a digest. Raises `InputError` where there is none."""
+        """The path of a digest's file. Raises `InputError` if it was not uploaded."""
         position = self._position(digest)
         if not position.is_file():
             raise InputError(f"nothing was uploaded under {digest[:16]}…")

@@ -1,4 +1,4 @@
-"""The tracker: devices register with it, users ask it for one, and it says who has which until when.
+"""The tracker: devices register, users request devices, and it grants leases with an end.
 
     with Tracker(TrackerSettings(folder=Path("tracker"), bundle=Bundle(Path("fleet/tracker-main")))) as tracker:
         tracker.wait()
@@ -152,7 +152,7 @@ class Tracker:
                 self.unlink(visitor.link)
 
     def _look(self) -> None:
-        """Now and then: end what nobody renewed, and forget devices that are silent."""
+        """Periodically end leases that were not renewed, and drop devices without heartbeats."""
         while not self.closed.wait(_LOOK_SECONDS):
             now = time.monotonic()
             silent = self.settings.longest_silence
@@ -176,7 +176,7 @@ class Tracker:
                     self._granted[lease.job].notify_all()
 
     def link(self, link: _DeviceLink, busy: list[Any]) -> None:
-        """A device registered; leases that it still holds and nobody here knows are withdrawn."""
+        """Add a registered device; leases that it holds but the tracker does not know are withdrawn."""
         with self._lock:
             old = self._links.get(link.name)
             self._links[link.name] = link
@@ -193,7 +193,7 @@ class Tracker:
         self.assign()
 
     def unlink(self, link: _DeviceLink) -> None:
-        """A device's connection has ended. It may come back: its lease goes on until it is taken for lost."""
+        """Handle the end of a device's connection: its lease stays valid for the time in which it may return."""
         link.end()
         with self._lock:
             if self._links.get(link.name) is link:
@@ -294,7 +294,7 @@ def _fields(lease: Lease) -> dict[str, Any]:
 
 @dataclass(eq=False)
 class _DeviceLink:
-    """The connection of a device, with a thread of its own that sends, so that a slow device delays nobody."""
+    """The connection of a device, with a sender thread of its own, so that a slow device delays no other."""
 
     name: str
     address: tuple[str, int]

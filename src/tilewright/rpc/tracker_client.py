@@ -49,12 +49,12 @@ class Outcome:
 def connect_tracker(
     host: str, port: int, *, bundle: str | os.PathLike[str] | None = None, user: str = ""
 ) -> TrackerSession:
-    """The tracker at an address. `user` names who asks where there are no certificates. Raises `RpcError`."""
+    """The tracker at an address. `user` is the name of the user where there are no certificates. Raises `RpcError`."""
     return TrackerSession(host, port, bundle, user)
 
 
 class TrackerSession:
-    """Asks a tracker; each question is a visit of its own, so that one object serves many threads."""
+    """Client of a tracker; each request has a connection of its own, so that one object serves many threads."""
 
     def __init__(self, host: str, port: int, bundle: str | os.PathLike[str] | None = None, user: str = "") -> None:
         self.address, self.bundle, self.user = (host, port), bundle, user

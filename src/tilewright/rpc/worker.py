@@ -41,7 +41,7 @@ Reply = tuple[dict[str, Any], list[Array]]
 
 
 class Worker:
-    """A session's modules and arrays, and what can be asked of them: a method a verb."""
+    """A session's modules and arrays, with a method for each verb of the protocol."""
 
     def __init__(self, channel: Channel, store: Path, first: int) -> None:
         self._channel = channel

@@ -52,7 +52,7 @@ class Cluster:
 
     @contextmanager
     def client(self) -> Iterator[Any]:
-        """A client of the scheduler. Raises `EnvironmentError_` without the engine, or where nobody answers."""
+        """A client of the scheduler. Raises `EnvironmentError_` without the engine or an answer."""
         try:
             # an optional package
             import distributed

@@ -125,7 +125,7 @@ class FleetMeasurer(Measurer):
         return Upload(packed_for(code, self.facts["loads"]), code.functions[0].name)
 
     def run_all(self, task: Task, built: Sequence[tuple[Trial, Any]]) -> list[Trial]:
-        """Run what was built on as many devices as there are, in any order; the trials in the order of `built`."""
+        """Run the built code on all devices in parallel; the trials in the order of `built`."""
         numbers = [number for number, (trial, _) in enumerate(built) if not trial.failure]
         jobs = Jobs([built[number] for number in numbers], self.fleet.tries, self._longest())
         count = min(self.fleet.devices, len(numbers))

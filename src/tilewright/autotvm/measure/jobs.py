@@ -53,7 +53,7 @@ class Jobs:
 
     @property
     def over(self) -> bool:
-        """True if every job has a value or was lost for good, or nobody wants them any more."""
+        """True if every job has a value or failed for good, or the queue was closed."""
         return self._closed or len(self.values) + len(self.lost_for_good) == len(self._jobs)
 
     def take(self, device: str, seconds: float = float("inf")) -> Attempt | None:

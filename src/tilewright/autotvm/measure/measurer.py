@@ -125,7 +125,7 @@ class Measurer:
         return [done[number] for number in range(len(items))]
 
     def prepare_code(self, code: AnyCompiled) -> Any:
-        """In a builder: what is made of code so that it can be run. By default it stays as it is."""
+        """The form of code that the runner loads, made in a builder process; by default unchanged."""
         return code
 
     def run_all(self, task: Task, built: Sequence[tuple[Trial, Any]]) -> list[Trial]:
@@ -165,7 +165,7 @@ class Measurer:
         return self._timed(task, trial, code, *outcome.value)
 
     def _timed(self, task: Task, trial: Trial, code: AnyCompiled, timing: Timing, accepted: bool) -> Trial:
-        """The trial with its time, from that of the incumbent, which stands. Only what is accepted is faster.
+        """The trial with its time, scaled by that of the incumbent. Only an accepted candidate counts as faster.
 
         That of the first is at the clock that the reference loop has shown to be the machine's.
         """
@@ -199,14 +199,14 @@ def _useless(task: Task, what: str, outcome: Outcome) -> EnvironmentError_:
 
 
 class _Runner:
-    """In the runner: the stand of the task at hand, and what is done with a configuration."""
+    """The runner process's part: the stand of the current task, and the measurement of a configuration."""
 
     def __init__(self, tasks: Sequence[Task], options: MeasureOptions) -> None:
         self.tasks, self.options = tasks, options
         self._stands: Mapping[int, Stand] = {}
 
     def prepare(self, job: _Run) -> None:
-        """Make the stand of the job's task. What its reference takes, of plain loops, is not time of a candidate."""
+        """Make the stand of the job's task ahead, so that the reference's run is not counted as a candidate's time."""
         if job.task not in self._stands:
             task = self.tasks[job.task]
             threads = task.target.cores if task.target.is_processor else None

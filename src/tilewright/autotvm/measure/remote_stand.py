@@ -40,7 +40,7 @@ class Upload:
 
 
 class RemoteStand:
-    """Arrays for a task on a device. `expected` are the reference's results where they are known already."""
+    """Arrays for a task on a device. `expected` are the reference's results if already computed."""
 
     def __init__(
         self,

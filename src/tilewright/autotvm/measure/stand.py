@@ -175,7 +175,7 @@ def _copies(arguments: Sequence[Argument], arrays: list[Array], cold_bytes: int)
 
 
 def poison(array: Array) -> None:
-    """Bytes that no kernel leaves behind where it should have written."""
+    """Fill an output with a byte pattern that shows elements that were not written."""
     array.reshape(-1).view(np.uint8)[...] = 0xA5
 
 

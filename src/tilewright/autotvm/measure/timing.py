@@ -37,7 +37,7 @@ class Timing:
 
     @property
     def ratio(self) -> float:
-        """The candidate's time over the incumbent's: the larger of what the tenth percentiles and the medians say.
+        """The candidate's time over the incumbent's: the larger ratio of tenth percentiles and of medians.
 
         On a quiet machine they agree. On a busy one a few blocks decide either: what disturbed the incumbent alone is
         no gain of the candidate's.
@@ -64,7 +64,7 @@ def calls_a_block(once: float, options: MeasureOptions) -> int:
 
 
 def block_count(wanted: int, round_seconds: float, options: MeasureOptions) -> int:
-    """The number of blocks that are timed of each: `wanted`, or fewer where calls are long."""
+    """The number of timed blocks of each candidate: `wanted`, or fewer if calls are long."""
     return min(wanted, max(options.fewest_blocks, int(options.compare_seconds / max(round_seconds, 1e-9))))
 
 

@@ -78,7 +78,7 @@ class Comparison:
 
     @property
     def faster(self) -> bool:
-        """True where the second is faster than the first beyond what equal networks differ by."""
+        """True if the second is faster than the first by more than the control (the copy) differs."""
         return self.gain.low > max(1.0, self.control.high) + _LEAST_GAIN
 
 

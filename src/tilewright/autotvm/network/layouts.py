@@ -1,4 +1,4 @@
-"""Layouts and algorithms over a whole network, chosen by what they were measured to take.
+"""Choice of layouts and algorithms over a whole network by measured times.
 
     entry, trials = choose_layouts(mod, target, 60, …)   # an Entry that `tw.compile(records=…)` follows
     entry.config                                         # None: what the compiler chooses by itself is as fast

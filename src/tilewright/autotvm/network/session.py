@@ -49,7 +49,7 @@ _LAYOUTS_SHARE, _LEAST_LAYOUTS = 0.2, 4.0
 
 
 class Session:
-    """A run for a module as imported. `known` is what records say, and `record` adds to them.
+    """A tuning run of an imported module. `known` are the existing records; `record` adds one.
 
     `trials` have been measured so far, `failures` counted, and `interrupted` says that the user ended the search.
     Raises `UnsupportedError` where there is nothing to tune, `ShapeError` where sizes are symbolic.

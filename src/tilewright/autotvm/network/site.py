@@ -115,7 +115,7 @@ class OnCluster(Here):
     """The workers of a cluster, by a `client` of it."""
 
     def __init__(self, cluster: Cluster, client: Any, target: Target) -> None:
-        """Raises `EnvironmentError_` where no worker measures, `TargetError` where none runs code for `target`."""
+        """Raises `EnvironmentError_` without workers, `TargetError` if none runs code for `target`."""
         self._client, self._workers = client, cluster.check(client, target)
 
     def measurer(self, tasks: Sequence[Task], options: MeasureOptions, tell: Callable[[str], None]) -> Measurer:

@@ -50,7 +50,7 @@ class TransferPool:
                     self._foreign.append(samples)
 
     def general(self) -> CostModel | None:
-        """The general model of now; None where there is too little to learn from."""
+        """The current general model; None if there are too few samples."""
         parts = [*self._foreign, *(e.timed_samples() for e in self._explorers if _timed(e) > 1)]
         count = sum(map(len, parts))
         if self.name == "analytic" or count < _ENOUGH:

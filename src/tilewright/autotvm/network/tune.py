@@ -35,7 +35,7 @@ def tune(
     watcher: Watcher | None = None,
     site: Here | None = None,
 ) -> TuneResult:
-    """Tune a Relay module as imported, keeping what is learned in the file `records`, where there is one.
+    """Tune an imported Relay module; measurements are appended to the file `records` if given.
 
     `position` is where it is measured, and what `target` describes: this machine, or devices elsewhere. Raises
     `UnsupportedError` where none of its kernels has a search space, `ShapeError` where sizes are symbolic, and

@@ -1,4 +1,4 @@
-"""A tuner for each task of a network: its explorer, what records say of it, and what is known from elsewhere."""
+"""A tuner for each task of a network: its explorer, its records, and the models of other tasks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tuners_of(
     known: Database,
     record: Callable[[Entry], None],
 ) -> list[TaskTuner]:
-    """The tuners of `tasks`, which share what they learn; `known` is what records say, and `record` adds to them."""
+    """The tuners of `tasks`, which share a general model; `known` are the existing records, `record` adds one."""
     pool = TransferPool(options.model, options.seed)
     if options.model != KNOBS:
         others = [entry for entry in known.entries if entry.processor != tasks[0].processor]

@@ -1,4 +1,4 @@
-"""All explorers by name, and which of them is taken where nobody says."""
+"""All explorers by name, and the default one."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _AT_A_TIME = 8
 
 
 def features_of(task: Task, measurer: Measurer | None, guess: bool = False) -> Features:
-    """The features of a task, read by the builders of `measurer`, or here where there is none; see `Features`."""
+    """The features of a task, extracted by the builders of `measurer`, if given; see `Features`."""
     if measurer is None:
         return Features(task, guess=guess)
 

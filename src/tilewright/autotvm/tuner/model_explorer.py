@@ -1,4 +1,4 @@
-"""The explorer that learns: a cost model trained on what was measured says what to measure next.
+"""Model-guided exploration: a cost model trained on the measurements ranks the next candidates.
 
 A batch is made of what the model ranks first, chosen so that it is not one neighbourhood, of neighbours of the best
 point so far, and of a few points at random, which keep the model honest. It begins with the points that the analytic
@@ -53,7 +53,7 @@ class View:
 
     @classmethod
     def loops(cls, task: Task, measurer: Measurer | None = None) -> View:
-        """The loops, and analytic terms; read by the builders of `measurer`, where there is one."""
+        """Features of the loops and analytic terms, extracted by the builders of `measurer` if given."""
         return cls(features_of(task, measurer).of, all_points=False)
 
 

@@ -75,7 +75,7 @@ class TaskTuner:
 
     @property
     def finished(self) -> str:
-        """Why there is nothing left to do; "" while there is."""
+        """The reason for having finished; "" until then."""
         if not self._begun:
             return ""
         if self.exhausted:

@@ -39,7 +39,7 @@ def contradiction(record: Record, position: int, value: Any) -> str | None:
 
 
 def fits(found: Sequence[Any], declared: Sequence[int]) -> bool:
-    """True where each extent that is a number on both sides is the same, and there are as many."""
+    """True if two shapes have one rank and agree in all extents known on both sides."""
     return len(found) == len(declared) and all(
         one < 0 or not isinstance(extent, int) or extent == one for extent, one in zip(found, declared)
     )

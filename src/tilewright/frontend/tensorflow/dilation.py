@@ -41,7 +41,7 @@ def widened(value: Blocked, axis: int) -> Blocked:
 
 
 def dilated(node: TfNode) -> Blocked | None:
-    """A convolution of blocks as one of the data, dilated; None where it is none that can be."""
+    """The dilated convolution of the data for a convolution of blocks; None if the pattern does not apply."""
     value = node.values[0] if node.values else None
     strides, dilations = node.attr("strides", []), node.attr("dilations", [])
     if not isinstance(value, Blocked) or node.attr("padding", "") != "VALID" or (set(strides) | set(dilations)) - {1}:
@@ -114,7 +114,7 @@ def convert_batch_to_space(node: TfNode) -> Expr:
 
 
 def _joined(value: Blocked, blocks: Sequence[int], crops: Sequence[tuple[Any, Any]]) -> Expr | None:
-    """The operators between as operators on the data; None where they do not come to that."""
+    """The operators between the two rearrangements, applied to the data; None if they do not commute with those."""
     if tuple(blocks) != value.blocks or value.axes != tuple(range(1, 1 + len(blocks))) or not value.steps:
         return None
     pads = [tuple(as_dim(pad - crop) for pad, crop in zip(*both)) for both in zip(value.pads, crops)]

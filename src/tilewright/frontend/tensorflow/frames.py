@@ -19,7 +19,7 @@ _MERGES, _NEXTS, _SWITCHES = ("Merge", "RefMerge"), ("NextIteration", "RefNextIt
 
 @dataclass
 class Carried:
-    """One value that a loop changes, by the names of its nodes; what nothing takes out has no exit."""
+    """A loop-carried value by the names of its nodes; `exits` is empty for a value that is not read after the loop."""
 
     enter: str
     merge: str

@@ -37,7 +37,7 @@ _ASSIGNS = (
 
 
 class Scope:
-    """One graph, or one call of a function: its nodes, what is known of their results, and where it is."""
+    """The scope of a graph or of one function call: its nodes, their known results, its path."""
 
     def __init__(self, nodes: Mapping[str, Record], name: str, is_function: bool) -> None:
         self.nodes = nodes
@@ -261,7 +261,7 @@ class Importer(GraphWalk, GraphImporter):
         return found
 
     def _merged(self, scope: Scope, given: Sequence[str], node: TfNode) -> list[Any]:
-        """The results where branches meet, and the index of the branch taken."""
+        """The results of Merge: the value of the branch taken, and the index of that."""
         alive = [position for position, value in enumerate(node.values) if value is not DEAD]
         if len(alive) == 1:
             return [node.values[alive[0]], Dims([alive[0]], scalar=True)]
@@ -309,7 +309,7 @@ def _read_by(frame: Frame) -> list[str]:
 
 
 def _switched(node: TfNode) -> list[Any]:
-    """The results of Switch: what goes on where the condition is false, and where it is true."""
+    """The results of Switch: the value for the false branch, and for the true one; `DEAD` in a branch not taken."""
     condition = node[1]
     if isinstance(condition, Constant):
         taken = bool(condition.data)

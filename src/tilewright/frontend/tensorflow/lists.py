@@ -34,7 +34,7 @@ def rows_of(value: Items | Rows) -> Rows | None:
 
 
 def written_rows(before: Items | Rows, after: Any) -> Rows | None:
-    """A list before a loop as rows of the shape that its rounds write; None where that is not known."""
+    """A list before a loop as rows of the shape that its iterations write; None if that is unknown."""
     rows, written = rows_of(before), rows_of(after) if isinstance(after, Items | Rows) else None
     if rows is None or written is None or written.data is None or rows.data is not None:
         return rows
@@ -105,7 +105,7 @@ def convert_reserve(node: TfNode) -> Items | Rows:
 
 @converts("TensorArrayV3")
 def convert_array(node: TfNode) -> list[Any]:
-    """Results: a handle, for which the number of elements stands, and the list itself, which goes where `flow` goes."""
+    """The results: a handle, represented by the number of elements, and the list, passed on as `flow`."""
     kind = type_name(node.type_code("dtype"))
     if kind is None:
         node.unsupported("an array of other than numbers")
@@ -118,7 +118,7 @@ def convert_array(node: TfNode) -> list[Any]:
 @converts("TensorArrayWriteV3", "TensorArrayReadV3", "TensorArrayGatherV3", "TensorArrayScatterV3", "TensorArraySizeV3",
           "TensorArrayConcatV3")  # fmt: skip
 def convert_array_operation(node: TfNode) -> Any:
-    """Inputs: handle, position or positions, value where there is one, the list."""
+    """The inputs are the handle, the index or indices, the value if any, and the list."""
     last = {"TensorArraySizeV3": 1, "TensorArrayConcatV3": 1, "TensorArrayReadV3": 2, "TensorArrayGatherV3": 2}
     listed = _items(node, last.get(node.operator, 3))
     if node.operator == "TensorArraySizeV3":

@@ -1,4 +1,4 @@
-"""SavedModels and frozen graphs from files: nodes, functions, variables, and what goes in and out."""
+"""SavedModels and frozen graphs from files: nodes, functions, variables, inputs and outputs."""
 
 from __future__ import annotations
 

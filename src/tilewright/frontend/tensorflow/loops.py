@@ -1,9 +1,9 @@
-"""Loops: written out where the number of rounds is known before the run, else functions that call themselves.
+"""Loops: unrolled if the trip count is constant, else recursive functions.
 
     while i < n: y[i] = h = f(h, x[i])  ->  @while_1(i, h, y, x) { if (i < n) @while_1(i + 1, …) else (i, h, y) }
 
-What a round leaves as it is stays a parameter that is handed on, and a number or shape that is known stays known. A
-list that rounds write to is carried as one tensor, `Rows`, of the shape that the first round writes.
+Loop-invariant values are parameters that are passed on unchanged; constant numbers and shapes stay constant. A list
+that iterations write to is carried as one tensor, `Rows`, of the shape that the first iteration writes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Part = Callable[[Sequence[Any], str], Any]
 
 @converts("While", "StatelessWhile")
 def convert_while(node: TfNode) -> list[Any]:
-    """Written out where the condition is known before the run, else a function that calls itself."""
+    """The results of a loop: unrolled if its condition is constant, else a call of a recursive function."""
     test, body = node.function("cond"), node.function("body")
 
     def goes_on(values: Sequence[Any], scope: str) -> Any:
@@ -102,9 +102,9 @@ def _recursive(node: TfNode, test: Part, body: Part, start: Sequence[Any]) -> li
 
 
 def _carried(node: TfNode, start: Sequence[Any], body: Part) -> list[tuple[Any, Any, Var | None]] | None:
-    """Of each value what stands for it within a round, what the first round gets, and the parameter that it is.
+    """For each value, its expression in an iteration, its initial value, and its parameter.
 
-    A value without a parameter is the same in every round, and known. None where a round cannot be converted.
+    A value without a parameter is constant. None if an iteration cannot be converted.
     """
     probes = [var(f"carried_{position}", type_of(v)) if isinstance(v := expression(one), Expr) else one
               for position, one in enumerate(start)]  # fmt: skip

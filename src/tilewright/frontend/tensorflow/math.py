@@ -46,7 +46,7 @@ _BINARY: dict[str, Callable[[Expr, Expr], Expr]] = {
 
 @converts(*_BINARY)
 def convert_binary(node: TfNode) -> Any:
-    """On two shapes, extents stay known where no unknown one would have to be compared."""
+    """Binary operators; on two shapes the extents stay known unless unknown ones would be compared."""
     if node.operator in _ON_SIZES and node.all_dims():
         found = _on_sizes(node)
         if found is not None:
@@ -165,7 +165,7 @@ class Text:
 
 @converts("SigmoidGrad", "TanhGrad", "ReluGrad")
 def convert_gradients(node: TfNode) -> Expr:
-    """Gradients by what the function gave: y' = y (1 - y), 1 - y², 1 where y is positive."""
+    """Gradients in terms of the function's result: y' = y (1 - y), 1 - y², 1 where y is positive."""
     first, second = node[0], node[1]
     one = like(1, first)
     if node.operator == "ReluGrad":

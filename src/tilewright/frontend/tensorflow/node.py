@@ -36,7 +36,7 @@ class GraphImporter(ABC):
 
     @abstractmethod
     def table(self, name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
-        """Keys and values of a hash table, by the name of its node; None where the file does not say."""
+        """Keys and values of a hash table, by the name of its node; None if the file lacks them."""
 
     @abstractmethod
     def variable(self, name: str) -> Constant:
@@ -71,7 +71,7 @@ class TfNode(GraphNode):
         return [self[index] for index in range(max(len(self.values), 1))]
 
     def has(self, index: int) -> bool:
-        """True where there is an input `index`."""
+        """True if there is an input `index`."""
         return index < len(self.values)
 
     def dims(self, index: int, what: str = "shape") -> tuple[Any, ...]:
@@ -91,7 +91,7 @@ class TfNode(GraphNode):
         return list(found)
 
     def all_dims(self) -> bool:
-        """True where every input is a shape or known whole numbers, and one of them a shape."""
+        """True if every input is a shape or constant integers, and one of them a shape."""
         known = all(dims_of(value) is not None for value in self.values)
         return known and any(isinstance(value, Dims) for value in self.values)
 

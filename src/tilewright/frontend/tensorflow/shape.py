@@ -1,4 +1,4 @@
-"""Shapes, and operators that move, repeat, join and pad; what works on shapes keeps their extents known."""
+"""Shapes, and operators that move, repeat, join and pad; operators on shapes keep known extents."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def convert_reshape(node: TfNode) -> Any:
 
 
 def _divided(shape: Sequence[Any], target: Sequence[Any], whole: Any, known: Any) -> Any:
-    """whole / known; a symbolic dimension that is on both sides is taken off first."""
+    """whole / known, after cancelling symbolic dimensions of both."""
     if isinstance(known, int) and known == 0:
         return 0
     left, right = list(shape), [extent for extent in target if not (isinstance(extent, int) and extent == -1)]
@@ -128,7 +128,7 @@ def convert_tile(node: TfNode) -> Expr:
 
 
 def _kind_of_sizes(values: Sequence[Any]) -> str | None:
-    """The element type of the first shape among values; None where there is none."""
+    """The element type of the first shape among values; None without a shape."""
     return next((value.dtype for value in values if isinstance(value, Dims)), None)
 
 

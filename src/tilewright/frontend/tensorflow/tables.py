@@ -62,7 +62,7 @@ def convert_table(node: TfNode) -> Handle:
 
 @converts("LookupTableFindV2", "LookupTableFind")
 def convert_find(node: TfNode) -> Expr:
-    """The value of each key, the default (input 2) of what is none."""
+    """The value of each key, the default (input 2) for unknown keys."""
     handle = node.values[0]
     table = node.importer.table(handle.name) if isinstance(handle, Handle) else None
     if table is None:

@@ -1,4 +1,4 @@
-"""Tensors of TensorFlow's files as arrays: what they say of their size is compared with what the file has of them."""
+"""Tensors of TensorFlow's files as arrays, their declared sizes checked against their contents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def shape_of_proto(shape: Record) -> tuple[int, ...] | None:
 
 
 def array_of(tensor: Record, label: str) -> np.ndarray:
-    """The array that a TensorProto is. Raises `ModelError` where it does not have what it says."""
+    """The array of a TensorProto. Raises `ModelError` if its contents do not match its declared shape."""
     shape = shape_of_proto(tensor.tensor_shape)
     if shape is None or min(shape, default=0) < 0:
         raise ModelError(f"{label}: a constant of unknown shape")

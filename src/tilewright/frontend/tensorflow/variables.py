@@ -78,7 +78,7 @@ class Variables:
         return from_bytes(data[begin : begin + size], kind, shape, label)
 
     def is_numbers(self, key: str) -> bool:
-        """True where there is an array under `key`."""
+        """True if there is an array under `key`."""
         return key in self._entries and self._entries[key].dtype != STRING
 
     def _file(self, shard: int) -> memoryview:
@@ -91,7 +91,7 @@ class Variables:
 
 
 def _entries(data: memoryview, label: str) -> Iterator[tuple[bytes, memoryview]]:
-    """The keys and values of a table in order. Raises `ModelError` where it is none."""
+    """The keys and values of a table in order. Raises `ModelError` for an invalid table."""
     if len(data) < _FOOTER or struct.unpack_from("<Q", data, len(data) - 8)[0] != _MAGIC:
         raise ModelError(f"{label} ({len(data)} bytes) is no table of variables")
     try:

@@ -35,7 +35,7 @@ class Step:
 
 
 class DebugMachine(VirtualMachine):
-    """A program compiled for looking at; runs like any other, and `steps` tells what happened within."""
+    """A program compiled for inspection; it runs like any other, and `steps` lists what it computed."""
 
     executor = "debug"
 

@@ -72,7 +72,7 @@ class Encoder:
             self._words += self._plain(one)
 
     def _branch(self, step: vm.Unless | vm.Repeat) -> None:
-        """A jump on a byte; what comes before it is done where it is taken."""
+        """A conditional jump on a byte; the assignments before it are executed only if it is taken."""
         if isinstance(step, vm.Unless) and not step.before:
             self._words += [_UNLESS, *self._address(step.test), step.label]
             return

@@ -81,7 +81,7 @@ class _Frame:
 
 @dataclass(frozen=True)
 class _Carried:
-    """A part of what a loop carries: the value inside the loop, and its two positions where it is a tensor."""
+    """A loop-carried value, with its two buffers (of alternate iterations) if it is a tensor."""
 
     value: Any
     positions: tuple[Address, Address] = (NOWHERE, NOWHERE)
@@ -118,7 +118,7 @@ class FlatProgram(Writer):
     # ----------------------------------------------------------------------------------------------------- functions
     @nested
     def _call(self, number: int, arguments: Sequence[Any], state: State) -> Any:
-        """The lines of a function in place of its call; what it returns, None where it never does."""
+        """Inline the code of a function; its result, None if it never returns."""
         function = self.program.functions[number]
         if any(frame.number == number for frame in self._open):
             refuse(f"its function {function.name!r} calls itself, and not as the last thing it does")
@@ -251,7 +251,7 @@ class FlatProgram(Writer):
         return closure.number, [*closure.captured, *values]
 
     def _instruction(self, state: State, opcode: int, x: list[int]) -> bool:
-        """One instruction that goes on to the next; False where a run never gets beyond it."""
+        """Emit an instruction that is no jump; False if it always ends the run."""
         registers = state.registers
         if opcode == Opcode.INVOKE_PACKED:
             return self._packed(state, x)
@@ -315,7 +315,7 @@ class FlatProgram(Writer):
         return max([len(s.inputs) + len(s.outputs) + 3 + (s.dynamic is not None) for s in segments], default=1)
 
     def _meet(self, edges: list[_Edge], label: str) -> State:
-        """The state where several ways meet, and the label there. Each way writes the pointers that tell them apart."""
+        """Join control flow at `label`; the joined state. Each predecessor writes the pointers in which they differ."""
         self.steps.append(Label(label))
         if len(edges) == 1:
             return edges[0].state

@@ -91,7 +91,7 @@ class PackedCalls:
     def _results(
         self, entry: PackedEntry, segment: ExecutionPlan, inputs: Sequence[Location]
     ) -> tuple[list[Location], Address | None]:
-        """Memory for what a segment returns, and its table of sizes where they are symbolic."""
+        """Allocate the results of a segment, and its table of symbolic sizes."""
         shapes = self.shapes[entry.segment] if self.shapes is not None and entry.segment is not None else None
         if shapes is None:
             return [self.writer.new_position(spec) for spec in segment.outputs], None
@@ -163,7 +163,7 @@ class PackedCalls:
         return whole.longer(count, self.writer.version())
 
     def _require_row(self, whole: Collected, element: Location) -> None:
-        """The elements of a list must be alike; the first tells a growing one what they are."""
+        """Require one shape and type of all elements of a list; the first element sets those of an empty list."""
         if whole.growing is not None and whole.growing.row is None:
             whole.growing.row = Location(NOWHERE, element.shape, element.dtype)
         if (element.shape, element.dtype) != (whole.row.shape, whole.row.dtype):

@@ -35,7 +35,7 @@ _MOST, _DONE, _PAIRS = 3, 4, 8
 
 
 class NativeLoop:
-    """A segment and what becomes of its results: first those of what is carried, then what is collected, the test."""
+    """A loop over one segment, whose results are the carried values, the collected ones and the condition."""
 
     def __init__(self, segment: Segment, loop: Loop) -> None:
         self.segment, self.loop = segment, loop
@@ -109,7 +109,7 @@ def repeated(call: Caller, plan: ExecutionPlan, loop: Loop) -> Caller:
 
 
 def worth_sharing(segment: ExecutionPlan) -> bool:
-    """True if several workers do a segment's work sooner than one, by what its kernels are expected to take."""
+    """True if several workers are predicted to be faster than one for the segment's kernels."""
     choices = [kernel.choice for kernel in segment.kernels]
     return sum(choice.get("alone", 0.0) - choice.get("microseconds", 0.0) for choice in choices) > _WORTH_MEETING
 

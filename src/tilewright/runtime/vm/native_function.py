@@ -138,7 +138,7 @@ class NativeFunction:
 
     # ------------------------------------------------------------------------------------------------------- results
     def _written(self, value: Any) -> Any:
-        """The description of a result; steps that write it into memory of its own are added where there are none."""
+        """The description of a result, copied into memory of its own unless a step wrote it there."""
         value = usable(value)
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], int):
             return Data(value[0], tuple(self._written(part) for part in value[1]))
@@ -181,7 +181,7 @@ class NativeFunction:
         return made(found)
 
     def _list(self, one: Collected, values: Sequence[Any], rows: dict[int, list[Array]]) -> Any:
-        """A list: the rows that were added behind what it was."""
+        """A list: its rows before the run, and those appended."""
         assert one.growing is not None
         before = None if one.growing.argument is None else values[one.growing.argument]
         count = 0 if one.count == "0" else int(self._frame[self._cells[one.count]])

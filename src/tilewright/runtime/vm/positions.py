@@ -1,4 +1,4 @@
-"""Values of a flat program: where a tensor will be, not what it is; and the memory and variables they are put in."""
+"""Abstract values of a flat program: locations of tensors instead of contents, and the memory that they use."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Collected:
 
     @property
     def row(self) -> Location:
-        """One element. `UnsupportedError` where a run alone can tell its sizes."""
+        """The location of one element. Raises `UnsupportedError` for data-dependent sizes."""
         row = self.fixed if self.growing is None else self.growing.row
         if row is None:
             refuse("a list is read to which nothing was ever added")

@@ -70,7 +70,7 @@ class Program:
         return program
 
     def check_against(self, manifest: Manifest) -> None:
-        """Raise `ArtifactError` where instructions name constants or calls that `manifest` has not, or not so."""
+        """Raise `ArtifactError` if instructions refer to constants or calls that do not match `manifest`."""
         main = self.functions[self.main]
         if main.params != len(manifest.inputs):
             raise ArtifactError(f"the program takes {main.params} values, and the model {describe(manifest.inputs)}")
@@ -126,7 +126,7 @@ def _damaged(function: VMFunction, position: int) -> str:
 
 
 def _fits(manifest: Manifest, number: int, results: int, arguments: int) -> bool:
-    """True if what `number` calls takes so many arguments and has so many results, as far as the manifest knows."""
+    """True if the callee `number` has these numbers of arguments and results, where the manifest has them."""
     called = manifest.packed[number]
     if called.segment is None:
         return results >= 0 and arguments >= 0

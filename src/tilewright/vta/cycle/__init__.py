@@ -1,4 +1,4 @@
-"""The cycle simulator: how long a program takes on a chip, and what its units wait for."""
+"""The cycle simulator: the time of a program on a chip, and the stalls of its units."""
 
 from tilewright.vta.cycle.chip import simulate
 from tilewright.vta.cycle.driver import CycleDriver

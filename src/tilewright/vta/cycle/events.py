@@ -1,4 +1,4 @@
-"""Processes in simulated time: generators that say until when, or for what, they wait.
+"""Discrete-event simulation: processes are generators that yield the time or the event that they wait for.
 
 A process yields a cycle at which it goes on, or a `Condition`; then it goes on when that is notified. What happens in
 the same cycle happens in the order in which it was requested.
