@@ -62,7 +62,7 @@ def test_errors_are_told_and_the_session_goes_on(remote) -> None:
         remote.function("object")()
     with pytest.raises(InputError, match="not dict"):
         remote.function("add")({}, 1)
-    with pytest.raises(InputError, match="none that this session has got"):
+    with pytest.raises(InputError, match="this session has no function number 99"):
         remote.ask("invoke", function=99, args=[])
     with pytest.raises(InputError, match="array 7 is not on the device"):
         remote.ask("invoke", function=remote.function("add").number, args=[{"array": 7}, 1])

@@ -81,7 +81,7 @@ def test_two_texts_may_define_a_function_alike() -> None:
         out = np.zeros(32, "float32")
         made[name](np.arange(32, dtype="float32"), out)
         np.testing.assert_array_equal(out, np.arange(32))
-    with pytest.raises(InputError, match="does not fit the functions that call it"):
+    with pytest.raises(InputError, match="imported functions do not match their calls"):
         build([scheduled(texts[i].replace("BODY", body if i else ""), f"f{i}") for i in range(2)])
 
 
@@ -90,7 +90,7 @@ def test_what_is_brought_must_be_llvm_ir(tmp_path: Path) -> None:
         build(scheduled("int f() { return 1; }\n", "f"))
     with pytest.raises(InputError, match="cannot read"):
         build(scheduled(str(tmp_path / "missing.bc"), "f"))
-    with pytest.raises(InputError, match="does not fit the functions that call it"):
+    with pytest.raises(InputError, match="imported functions do not match their calls"):
         build([scheduled(IR.format(factor=factor), f"f{factor[0]}") for factor in ("2.0", "5.0")])
     with pytest.raises(UnsupportedError, match="import_llvm brings LLVM IR, which text in C cannot hold"):
         build(scheduled(IR.format(factor="2.0"), "f"), "c")

@@ -246,7 +246,7 @@ def test_the_worker_may_be_on_another_machine(start, programs):
 def test_what_a_board_cannot_run_is_refused_here(tmp_path):
     with pytest.raises(UnsupportedError, match="fixed sizes"):
         packed_for(tw.compile(perceptron("n")), LIBRARY)
-    with pytest.raises(InputError, match="nothing that a board without Python runs"):
+    with pytest.raises(InputError, match="a board without Python runs models and modules"):
         packed_for(object(), LIBRARY)
     n = te.var("n")
     a = te.placeholder((n,), name="a")
