@@ -152,7 +152,7 @@ class Count:
         self.device = open_device(target.kind, bool(target.emulate), target.ordinal)
 
     def check(self, task: KernelTask, config: dict[str, Any], sample: Sample, tolerance: float) -> Iterator[str]:
-        """What is wrong with a configuration, and each barrier that nothing shows the absence of."""
+        """The fault of a configuration, and each of its barriers that nothing shows the absence of."""
         self.done[task.key.template] += 1
         func = lower_function(task.function, "kernel", self.target, config)
         source, functions = emit_device([func], self.target)

@@ -21,7 +21,7 @@ from tilewright.runtime.gpu.devices import open_device
 from tilewright.runtime.gpu.module import DeviceFunctionInfo, DeviceModule, save_module
 from tilewright.support.recursion import nested
 from tilewright.support.trace import span
-from tilewright.target import Target
+from tilewright.target import DeviceTarget, Target
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, FloatImm, StringImm
 from tilewright.tir.stmt import IMPORT_LLVM, PrimFunc
@@ -92,7 +92,7 @@ def _language(target: Target) -> Language:
     language = LANGUAGES.get(target.kind)
     if language is None:
         raise TargetError(f"{target.kind!r} is no kind of device; there are: {', '.join(LANGUAGES)}")
-    return VULKAN_WORDS if target.kind == "vulkan" and target.integer_bits == 32 else language
+    return VULKAN_WORDS if isinstance(target, DeviceTarget) and target.integer_bits == 32 else language
 
 
 def device_programs(funcs: Sequence[PrimFunc], target: Target) -> list[DeviceProgram]:

@@ -65,6 +65,7 @@ class DeviceTarget(Target):
     arch: str
     architectures: tuple[str, ...]
     ordinal: int | None
+    integer_bits: int
 
     @classmethod
     def parse(cls, spec: str) -> DeviceTarget:
