@@ -94,6 +94,10 @@ class Backend:
         """The rules of layouts and packing for the passes of its pipeline. Devices may have none."""
         raise self._refused()
 
+    def asked(self) -> GraphBackend:
+        """The backend that graph passes ask; by default itself."""
+        return self  # type: ignore[return-value]
+
     def gathers_operands(self) -> bool:
         """True if products read operands element by element, so that transposing them costs nothing."""
         return False

@@ -20,6 +20,7 @@ BACKENDS: dict[str, str] = {
     "llvm": "cpu.backend:CpuBackend",
     "c": "c.backend:CBackend",
     "vta": "vta.backend:VtaBackend",
+    "opencl cpu": "gpu.processor:ProcessorBackend",
     "opencl": "gpu.backend:GpuBackend",
     "cuda": "gpu.backend:GpuBackend",
     "metal": "gpu.backend:GpuBackend",
@@ -38,7 +39,7 @@ def register(kind: str, backend: type[Backend], program: type[Program]) -> None:
 
 def backend_of(target: Target | None) -> Backend:
     """The backend for `target`; for None that of a processor without known figures."""
-    kind = "llvm" if target is None else target.kind
+    kind = "llvm" if target is None else target.backend
     return (_REGISTERED.get(kind) or _class(kind))(target)
 
 

@@ -49,5 +49,7 @@ def optimize_stages(mod: IRModule, target: Target, records: Database | None = No
         if switched_off:
             continue
         with trace.span(one.name):
-            mod = infer_type(run(one.info, partial(one.apply, target=target, backend=backend, records=records), mod))
+            mod = infer_type(
+                run(one.info, partial(one.apply, target=target, backend=backend.asked(), records=records), mod)
+            )
         yield one.name, mod

@@ -7,6 +7,7 @@ Target("cuda:1")                                    the second NVIDIA GPU of the
 Target("cuda -emulate=1")                           CUDA text compiled for the host's processor, for tests
 Target("opencl -max_threads_per_block=256")
 Target("vulkan -integer_bits=32")                   for GPUs without integers of other sizes: parts of words, or two
+Target("opencl -device=cpu")                        OpenCL on a processor: kernels of one thread a block, in vectors
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ _DYNAMIC_SHARED = {"75": 64 << 10, "80": 163 << 10, "86": 99 << 10, "87": 163 <<
 _ARCHITECTURE = re.compile(r"sm_(\d+)([af]?)")
 
 #: Options of one kind of device.
-_OF_ONE_KIND = {"arch": "cuda", "integer_bits": "vulkan"}
+_OF_ONE_KIND = {"arch": "cuda", "device": "opencl", "integer_bits": "vulkan"}
+#: Options whose values are words.
+_TEXT_OPTIONS = ("arch", "device")
+
 #: Kinds of device whose languages have warp shuffles.
 _SHUFFLING_KINDS = ("cuda", "metal")
 
@@ -53,17 +57,19 @@ class DeviceTarget(Target):
     `max_threads_per_block`, `max_shared_memory_per_block` (bytes), `max_local_memory_per_thread` (bytes; 0: any),
     `thread_warp_size` and `max_vector_bytes` bound what a kernel may use; `architectures` are the compute capabilities
     of CUDA devices to make code for, the oldest first, `arch` that one ("sm_80"); `emulate` is 1 for CUDA on the host.
-    `integer_bits` is 32 for Vulkan devices that have integers of no other size, else 0.
+    `integer_bits` is 32 for Vulkan devices that have integers of no other size, else 0. `device` is "cpu" for an OpenCL
+    device that is a processor: it gets the schedules of processors, not those of GPUs.
     `ordinal` is the number of the device among those of its kind on the machine that runs the code, None the usual one.
     """
 
-    __slots__ = ("arch", "architectures", "emulate", "integer_bits", "max_local_memory_per_thread",
+    __slots__ = ("arch", "architectures", "device", "emulate", "integer_bits", "max_local_memory_per_thread",
                  "max_shared_memory_per_block", "max_threads_per_block", "max_vector_bytes", "ordinal",
                  "thread_warp_size")  # fmt: skip
     KINDS = tuple(_DEFAULTS)
     has_thread_blocks = True
     arch: str
     architectures: tuple[str, ...]
+    device: str
     ordinal: int | None
     integer_bits: int
 
@@ -72,7 +78,7 @@ class DeviceTarget(Target):
         """The device that `spec` spells. Raises `TargetError` for an option it does not have."""
         first, *words = spec.split()
         kind, _, number = first.partition(":")
-        values: dict[str, int | str] = {**_DEFAULTS[kind], "emulate": 0, "integer_bits": 0}
+        values: dict[str, int | str] = {**_DEFAULTS[kind], "emulate": 0, "integer_bits": 0, "device": ""}
         values["arch"] = "sm_80" if kind == "cuda" else ""
         for word in words:
             name, _, text = word.lstrip("-").partition("=")
@@ -80,11 +86,17 @@ class DeviceTarget(Target):
             if name not in known or not text or not word.startswith("-"):
                 options = ", ".join(f"-{n}=" for n in known)
                 raise TargetError(f"target {spec!r}: unknown option {word!r}; known: {options}")
-            if name != "arch" and not text.isdigit():
+            if name not in _TEXT_OPTIONS and not text.isdigit():
                 raise TargetError(f"target {spec!r}: {word} is not a whole number")
-            values[name] = text if name == "arch" else int(text)
+            if name == "device" and text != "cpu":
+                raise TargetError(
+                    f"target {spec!r}: {word} is no kind of OpenCL device to choose schedules for; write -device=cpu"
+                )
+            values[name] = text if name in _TEXT_OPTIONS else int(text)
         if values["integer_bits"] not in (0, 32):
             raise TargetError(f"target {spec!r}: kernels compute with integers of 32 bits, or of all sizes without it")
+        if values["device"]:
+            values["max_vector_bytes"] = 0  # longer vectors than OpenCL's are written out
         architectures = _architectures(str(values["arch"]), spec) if kind == "cuda" else ("",)
         values["arch"] = ",".join(architectures)
         words = [f"-{name}={value}" for name, value in values.items() if value not in ("", 0)]
@@ -98,6 +110,11 @@ class DeviceTarget(Target):
             return [self]
         words = [word for word in self.spelling.split() if not word.startswith("-arch=")]
         return [DeviceTarget.parse(" ".join([*words, f"-arch={arch}"])) for arch in self.architectures]
+
+    @property
+    def backend(self) -> str:
+        """The kind, and of an OpenCL device that it is a processor."""
+        return f"{self.kind} {self.device}".strip()
 
     @property
     def max_dynamic_shared_memory(self) -> int:

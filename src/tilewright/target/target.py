@@ -112,6 +112,11 @@ class Target:
         return Target("llvm -mcpu=native")
 
     @property
+    def backend(self) -> str:
+        """The name of the backend, which is the kind unless a kind has several."""
+        return self.kind
+
+    @property
     def architecture(self) -> str:
         """The architecture of the code; the kind, where the target has no other."""
         return self.kind

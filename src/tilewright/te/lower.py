@@ -14,7 +14,7 @@ from tilewright.te.tensor import Tensor
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.bind_threads import has_threads
-from tilewright.tir.transform.pipeline import ACCELERATOR, CHECKS, DEVICE, HOST, AfterStage, run
+from tilewright.tir.transform.pipeline import ACCELERATOR, CHECKS, DEVICE, HOST, AfterStage, Pipeline, run
 
 
 def lower_stages(
@@ -26,15 +26,20 @@ def lower_stages(
     target: Target | str | None = None,
     after: AfterStage | None = None,
     keep_outputs: bool = False,
+    pipeline: Pipeline | None = None,
 ) -> Iterator[tuple[str, PrimFunc]]:
-    """The function after each stage of lowering, with the stage's name, in order; arguments as for `lower`."""
+    """The function after each stage of lowering, with the stage's name, in order; arguments as for `lower`.
+
+    `pipeline` has the stages, where they are not those of the target's kind.
+    """
     made = Target(target) if isinstance(target, str) else target
     with span("schedule_to_tir"):
         func = schedule_to_tir(schedule, args, name, binds, keep_outputs)
     if after is not None:
         func = after("schedule_to_tir", func)
     yield "schedule_to_tir", func
-    pipeline = ACCELERATOR if isinstance(made, Accelerator) else DEVICE if has_threads(func) else HOST
+    if pipeline is None:
+        pipeline = ACCELERATOR if isinstance(made, Accelerator) else DEVICE if has_threads(func) else HOST
     yield from run((*CHECKS, *pipeline.lower) if check_bounds else pipeline.lower, func, made, after)
 
 

@@ -115,11 +115,11 @@ class GpuBackend(GpuFunctions):
     # ----------------------------------------------------------------------------------------------------------- code
     def compile(self, tasks: Sequence[Task]) -> CompiledKernels:
         """The text of the tasks' kernels for each architecture, and for CUDA machine code where NVRTC is here."""
-        return side_by_side([GpuBackend(target)._compiled(tasks) for target in self.target.each()])
+        return side_by_side([type(self)(target)._compiled(tasks) for target in self.target.each()])
 
     def compile_texts(self, tasks: Sequence[Task]) -> CompiledKernels:
         """The same without machine code."""
-        made = [GpuBackend(target)._compiled(tasks) for target in self.target.each()]
+        made = [type(self)(target)._compiled(tasks) for target in self.target.each()]
         return side_by_side(made, with_machine_code=False)
 
     def _compiled(self, tasks: Sequence[Task]) -> ArchitectureKernels:

@@ -40,6 +40,7 @@ class SourceBuilder:
         self.top_lines: list[str] = []  # declarations that must stand at the top of the function
         self.indent = 1
         self.messages: list[str] = []  # of assertions; the n-th has the return code n + 1
+        self.registers: dict[Buffer, dict[int, str]] = {}  # arrays that are variables: by the first element of each
         self.declared: set[Any] = set()  # variables and arrays that have been declared somewhere
         self._names: dict[Any, str] = {}
         self.taken: set[str] = set()  # names in use
@@ -49,7 +50,7 @@ class SourceBuilder:
         self._position: Position | None = None  # of the statement at hand
 
     # ------------------------------------------------------------------------------------------------- names, lines
-    def name(self, thing: Var | Buffer | Expr, hint: str = "") -> str:
+    def name(self, thing: Var | Buffer | Expr | tuple[Buffer, int], hint: str = "") -> str:
         """The name of a variable, a buffer or a value: its own where that is free, else with a number."""
         found = self._names.get(thing)
         if found is None:

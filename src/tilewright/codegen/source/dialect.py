@@ -26,9 +26,10 @@ class Dialect:
     the intrinsics `worker_id` and `num_workers`, to expressions. `barriers` maps a storage scope to the statement that
     orders its accesses among the threads of a block. `effects` maps calls that are statements of this language alone to
     what writes them, given the builder and the call; `arrays` maps storage scopes of this language alone to what
-    declares a buffer. `shift` is the text of a shift. `unroll` asks the compiler to write out the loop that follows,
-    with a
-    1 behind it to leave it as it is. `position` tells a compiler of what line of which file the next line was made.
+    declares a buffer. `shift` is the text of a shift. `vector_type`, of a language with vectors, names one of {lanes}
+    of a {type}; `vector_load` and `vector_store` move one between registers and neighbours in memory from {index} on.
+    `unroll` asks the compiler to write out the loop that follows, with a 1 behind it to leave it as it is. `position`
+    tells a compiler of what line of which file the next line was made.
     """
 
     name: str
@@ -57,6 +58,9 @@ class Dialect:
     call_function: str = ""
     position: str = '#line {line} "{file}"'
     pointers: bool = True
+    vector_type: str = ""
+    vector_load: str = ""
+    vector_store: str = ""
     effects: Mapping[str, Callable[[Any, Any], None]] = field(default_factory=dict)
     arrays: Mapping[str, Callable[[Any, Any], str]] = field(default_factory=dict)
 
@@ -79,6 +83,8 @@ class Dialect:
         return text.format(type=type_, name=name, value=value)
 
     def _spelled(self, dtype: DType, table: Mapping[str, str]) -> str:
+        if dtype.lanes > 1 and self.vector_type:
+            return self.vector_type.format(type=self._spelled(dtype.element, table), lanes=dtype.lanes)
         found = table.get(entry(dtype))
         if found is None:
             raise UnsupportedError(f"{self.name} code has no type for {dtype}; cast to one of: {', '.join(self.types)}")

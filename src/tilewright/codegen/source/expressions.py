@@ -11,6 +11,7 @@ from tilewright.codegen.source.dialect import entry
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.support.dtype import DType
 from tilewright.tir import expr as e
+from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Call, Expr, StringImm
 from tilewright.tir.op import never_nan
 
@@ -129,9 +130,23 @@ def _let(b: SourceBuilder, x: e.Let) -> str:
 
 def _load(b: SourceBuilder, x: e.BufferLoad) -> str:
     index = flat_index(x.buffer, x.indices)
+    if isinstance(index, e.Ramp):
+        if x.buffer in b.registers:
+            return register_name(b, x.buffer, index)
+        return b.dialect.vector_load.format(lanes=x.dtype.lanes, name=b.name(x.buffer), index=b.value(index.base))
     if x.buffer.scope == "global" and entry(x.dtype) in b.dialect.loads:
         return b.dialect.loads[entry(x.dtype)].format(name=b.name(x.buffer), index=atom(b, index))
     return from_memory(b, x.dtype, f"{b.name(x.buffer)}[{b.value(index)}]")
+
+
+def register_name(b: SourceBuilder, buffer: Buffer, index: e.Ramp) -> str:
+    """The variable that holds a vector of an array in registers."""
+    assert isinstance(index.base, e.IntImm)
+    return b.registers[buffer][index.base.value]
+
+
+def _broadcast(b: SourceBuilder, x: e.Broadcast) -> str:
+    return f"(({b.dialect.type_name(x.dtype)})({b.value(x.value)}))"
 
 
 def from_memory(b: SourceBuilder, dtype: Any, text: str) -> str:
@@ -159,7 +174,7 @@ def _call(b: SourceBuilder, x: Call) -> str:
 
 def _function(b: SourceBuilder, op: str, x: Expr) -> str:
     dtype = x.args[0].dtype if isinstance(x, Call) and x.args else x.dtype
-    found = b.dialect.functions.get((op, str(dtype)))
+    found = b.dialect.functions.get((op, str(dtype.element)))
     if found is None:
         raise UnsupportedError(f"{b.dialect.name} code has no function for {op} of {dtype}")
     return found
@@ -284,6 +299,7 @@ EXPRESSIONS: dict[type, Callable[[SourceBuilder, Any], str]] = {
     e.Cast: _cast,
     e.Select: _select,
     e.Let: _let,
+    e.Broadcast: _broadcast,
     e.BufferLoad: _load,
     e.Call: _call,
 }

@@ -11,7 +11,7 @@ from tilewright.codegen.source.expressions import EXPRESSIONS
 from tilewright.codegen.source.statements import statement
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Call
-from tilewright.tir.stmt import Allocate, PrimFunc
+from tilewright.tir.stmt import Allocate, BufferStore, PrimFunc
 from tilewright.tir.transform.bind_threads import thread_extents
 from tilewright.tir.transform.pipeline import KERNEL, result
 from tilewright.tir.transform.split_host_device import DeviceProgram, Launch
@@ -34,7 +34,8 @@ class Language:
 
     `head(launch, builder)` returns the lines that open a kernel, up to and with the brace; `native` names the math
     calls that need no polynomial; `widest_access` are the bytes of the widest load of a vector from memory (0:
-    elements move alone); `functions` is the text of those that some of the kernels' calls need; with
+    elements move alone); `has_vector` tells which stores of vectors have a text, others
+    go lane by lane; `functions` is the text of those that some of the kernels' calls need; with
     `module_scope`, shared arrays and buffers are declared outside of functions, so that names must differ between
     the kernels of a text. `divider` is the line before each kernel of a text that is taken apart again. Compilers
     of a language that `reorders_sums` may take `(a + b) - b` to be a. `for_fragments` is the language to write
@@ -52,6 +53,7 @@ class Language:
     for_fragments: Language | None = None
     widest_access: int = 0
     functions: Callable[[Iterable[Call]], str] | None = None
+    has_vector: Callable[[BufferStore], bool] | None = None
 
 
 def parameter_list(launch: Launch, b: SourceBuilder, buffer: str, scalar: str) -> list[str]:

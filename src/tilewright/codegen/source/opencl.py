@@ -8,6 +8,7 @@ from tilewright.codegen.source.dialect import Dialect, float_names
 from tilewright.codegen.source.gpu import NATIVE, Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, division_functions
+from tilewright.codegen.source.opencl_vectors import has_vector
 from tilewright.tir.transform.split_host_device import Launch
 
 _SIGNED = {"int8": "char", "int16": "short", "int32": "int", "int64": "long"}
@@ -45,6 +46,9 @@ OPENCL = Dialect(
     barriers={"shared": "barrier(CLK_LOCAL_MEM_FENCE);"},
     scopes={"local": "", "shared": "__local "},
     reinterpret="as_{target}({value})",
+    vector_type="{type}{lanes}",
+    vector_load="vload{lanes}(0, {name} + {index})",
+    vector_store="vstore{lanes}({value}, 0, {name} + {index});",
 )  # fmt: skip
 
 
@@ -67,4 +71,5 @@ OPENCL_C = Language(
     head=_head,
     native=NATIVE | {"tanh", "erf", "erfc", "pow"},
     reserved=OPENCL_WORDS,
+    has_vector=has_vector,
 )

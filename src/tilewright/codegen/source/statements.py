@@ -7,11 +7,12 @@ from typing import Any
 
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.dialect import entry
-from tilewright.codegen.source.expressions import atom, flat_index, to_memory
+from tilewright.codegen.source.expressions import atom, flat_index, register_name, to_memory
+from tilewright.codegen.source.vector_registers import register_lanes
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.support.recursion import nested
 from tilewright.tir import stmt as s
-from tilewright.tir.expr import Call, Expr, IntImm, StringImm
+from tilewright.tir.expr import Call, Expr, IntImm, Ramp, StringImm
 from tilewright.tir.statement_table import statement_table
 from tilewright.tir.tensor_core import is_tensor_core_call
 from tilewright.tir.warp_matrix import FRAGMENT_SCOPES, is_fragment_call
@@ -42,6 +43,13 @@ def _store(b: SourceBuilder, stmt: s.BufferStore) -> None:
         for line in b.dialect.stores[entry(stmt.value.dtype)]:
             b.line(line.format(**parts))
         return
+    if isinstance(index, Ramp):
+        if stmt.buffer in b.registers:
+            b.line(f"{register_name(b, stmt.buffer, index)} = {b.value(stmt.value)};")
+            return
+        parts = {"name": b.name(stmt.buffer), "index": b.value(index.base), "value": b.value(stmt.value)}
+        b.line(b.dialect.vector_store.format(lanes=stmt.value.dtype.lanes, **parts))
+        return
     value = to_memory(b, stmt.value.dtype, b.value(stmt.value))
     b.line(f"{b.name(stmt.buffer)}[{b.value(index)}] = {value};")
 
@@ -56,6 +64,13 @@ def _allocate(b: SourceBuilder, stmt: s.Allocate) -> None:
         return
     if buffer.scope not in d.scopes:
         raise UnsupportedError(f"{d.name} code has no storage scope {buffer.scope!r}; it has: {', '.join(d.scopes)}")
+    lanes = register_lanes(stmt) if d.vector_type else 0
+    if lanes:
+        names = [b.name((buffer, first), f"{b.name(buffer)}_{first}") for first in range(0, size, lanes)]
+        b.registers[buffer] = dict(zip(range(0, size, lanes), names))
+        kind = d.vector_type.format(type=d.memory_type(buffer.dtype), lanes=lanes)
+        _declared(b, buffer, f"{kind} {', '.join(names)};", stmt.body)
+        return
     text = d.array.format(
         scope=d.scopes[buffer.scope], type=d.memory_type(buffer.dtype), name=b.name(buffer), size=size
     )

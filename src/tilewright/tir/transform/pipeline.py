@@ -15,6 +15,7 @@ from tilewright.machine import Machine
 from tilewright.support.trace import span
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.bind_shares import bind_shares
 from tilewright.tir.transform.bind_threads import bind_threads
 from tilewright.tir.transform.block_sums import PRODUCT_OF_DEVICE, block_sums
 from tilewright.tir.transform.check_bounds import check_bounds
@@ -164,10 +165,32 @@ DEVICE = Pipeline(
     (Stage("verify_gpu_code", verify_gpu_code),),
 )
 
+#: Devices that are processors: the loops of a processor's schedule, whose parallel ones become blocks of one thread.
+PROCESSOR_DEVICE = Pipeline(
+    stages(
+        rolling_buffer,
+        double_buffer,
+        simplify,
+        shrink_loops,
+        shift_last_tile,
+        loop_partition,
+        flatten_buffers,
+        storage_rewrite,
+        hoist_if,
+        vectorize_reduction,
+        block_sums,
+        vectorize_loop,
+        bind_shares,  # where processors have `lower_parallel`
+        unroll_loop,
+        remove_no_op,
+    ),
+    DEVICE.code,
+)
+
 #: Each kernel of a device, given its language.
 KERNEL = stages(
     Stage("widen_accesses", lambda func, language: widen_accesses(func, language.widest_access)),
-    scalarize_vectors,
+    Stage("scalarize_vectors", lambda func, language: scalarize_vectors(func, language.has_vector)),
     legalize_float16,
     Stage("lower_intrinsics", lambda func, language: lower_intrinsics(func, language.native)),
     Stage("round_by_bits", lambda func, language: round_by_bits(func) if language.reorders_sums else func),

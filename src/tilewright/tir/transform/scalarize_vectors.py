@@ -24,8 +24,10 @@ _FOLDS: dict[str, Callable[[Expr, Expr], Expr]] = {
 }
 
 
-def scalarize_vectors(func: PrimFunc) -> PrimFunc:
+def scalarize_vectors(func: PrimFunc, kept: Callable[[BufferStore], bool] | None = None) -> PrimFunc:
     """`func` without vectors: a vector store becomes a loop over its lanes, unrolled where lanes are shuffled.
+
+    Stores that are `kept` stay as they are.
 
         y[ramp(i*4, 1, 4)] = x[ramp(i*4, 1, 4)] + broadcast(a, 4)
     =>
@@ -35,12 +37,13 @@ def scalarize_vectors(func: PrimFunc) -> PrimFunc:
     A store that reads its own buffer goes through a local array, because all lanes are read before any is written. Sums
     over lanes add in the order in which the LLVM code generator adds them, so results are equal.
     """
-    return _Scalarizer()(func)
+    return _Scalarizer(kept)(func)
 
 
 class _Scalarizer(FoldingRewriter):
-    def __init__(self) -> None:
+    def __init__(self, kept: Callable[[BufferStore], bool] | None = None) -> None:
         super().__init__()
+        self.kept = kept
         self.arrays: dict[Var, Buffer] = {}  # what holds the lanes of a vector variable
 
     def visit_Evaluate(self, stmt: Evaluate) -> Stmt:
@@ -53,6 +56,8 @@ class _Scalarizer(FoldingRewriter):
         lanes = stmt.value.dtype.lanes
         if lanes == 1:
             return self.rebuild(stmt)
+        if self.kept is not None and self.kept(stmt):
+            return stmt
         reads = {load.buffer for load in collect(stmt.value, BufferLoad)}
         if stmt.buffer not in reads:
             return self._loop(lanes, [stmt.value, *stmt.indices], lambda i: self._lane_store(stmt, i))

@@ -49,7 +49,7 @@ def bind_elements(s: te.Schedule, tensor: te.Tensor, axes: Sequence[te.IterVar],
 
 
 def _lanes(tensor: te.Tensor, target: DeviceTarget) -> int:
-    """Elements that a thread computes at once: the target takes a vector of whatever they are computed from."""
+    """Elements that a thread computes at once: the target takes vectors of so many of what they are computed from."""
     read = [source for stage in computes([tensor]) for source in stage.op.input_tensors]
     widest = max(t.dtype.itemsize for t in (tensor, *read))
     return min(_VECTOR_BYTES // max(tensor.dtype.itemsize, 1), target.max_vector_bytes // max(widest, 1))
