@@ -120,6 +120,16 @@ class Frontend(ABC):
         return InterpreterReference(lambda shapes: self.convert(model, shapes)[0])
 
 
+class OfEntries(Frontend):
+    """A format whose models may have several entries: signatures, or functions. `signature` is the one to read."""
+
+    def __init__(self, signature: str | None = None) -> None:
+        self.signature = signature
+
+    def with_signature(self, signature: str) -> Frontend:
+        return type(self)(signature)
+
+
 def _declared(spec: InputSpec) -> Declared:
     if not spec.is_tensor:
         return Declared(spec.name, None, None, spec.type)

@@ -13,16 +13,13 @@ from tilewright.frontend.coreml.load import MANIFEST, is_specification, specific
 from tilewright.frontend.coreml.metadata import read_metadata
 from tilewright.frontend.coreml.schema import SCHEMA
 from tilewright.frontend.inputs import InputSpec
-from tilewright.frontend.interface import Frontend, Metadata, Shapes
+from tilewright.frontend.interface import Metadata, OfEntries, Shapes
 from tilewright.frontend.source import Source
 from tilewright.relay.ir.module import IRModule
 
 
-class CoremlFrontend(Frontend):
-    """Packages of ML programs, and the specifications in them."""
-
-    def __init__(self, signature: str | None = None) -> None:
-        self._signature = signature
+class CoremlFrontend(OfEntries):
+    """Packages of ML programs, and the specifications in them; the functions of a program are its entries."""
 
     name = "coreml"
     kind = "a Core ML package"
@@ -43,11 +40,7 @@ class CoremlFrontend(Frontend):
         return [spec, *weights] if path.is_dir() else weights
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
-        return from_coreml(model, input_shapes, self._signature)
-
-    def with_signature(self, signature: str) -> CoremlFrontend:
-        """That function of ML programs."""
-        return CoremlFrontend(signature)
+        return from_coreml(model, input_shapes, self.signature)
 
     def metadata(self, model: str | os.PathLike[str]) -> Metadata:
         """The metadata of the description, and the labels of a classifier."""

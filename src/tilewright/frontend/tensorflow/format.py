@@ -7,18 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.frontend.inputs import InputSpec
-from tilewright.frontend.interface import Frontend, Shapes
+from tilewright.frontend.interface import OfEntries, Shapes
 from tilewright.frontend.source import Source
 from tilewright.frontend.tensorflow import converts, from_tensorflow
 from tilewright.frontend.tensorflow.load import is_graph, is_saved_model
 from tilewright.relay.ir.module import IRModule
 
 
-class TensorflowFrontend(Frontend):
-    """SavedModels, which are folders, and frozen graphs."""
-
-    def __init__(self, signature: str | None = None) -> None:
-        self._signature = signature
+class TensorflowFrontend(OfEntries):
+    """SavedModels, which are folders and have signatures, and frozen graphs."""
 
     name = "tensorflow"
     kind = "a TensorFlow SavedModel or frozen graph"
@@ -28,17 +25,13 @@ class TensorflowFrontend(Frontend):
         return is_saved_model(source) or (not source.is_folder and is_graph(source))
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
-        return from_tensorflow(model, input_shapes, signature=self._signature)
-
-    def with_signature(self, signature: str) -> TensorflowFrontend:
-        """That signature of SavedModels."""
-        return TensorflowFrontend(signature)
+        return from_tensorflow(model, input_shapes, signature=self.signature)
 
     def convert_outputs(self, model: Any, input_shapes: Shapes | None, outputs: Sequence[str] | None) -> IRModule:
         """Of a graph, only what these nodes need is looked at."""
         if outputs is None or is_saved_model(Source.of(model)):
             return super().convert_outputs(model, input_shapes, outputs)
-        return from_tensorflow(model, input_shapes, outputs, self._signature)[0]
+        return from_tensorflow(model, input_shapes, outputs, self.signature)[0]
 
     def companions(self, path: Path) -> Sequence[Path]:
         """The files of a SavedModel's folder."""

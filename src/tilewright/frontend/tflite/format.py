@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.inputs import InputSpec
-from tilewright.frontend.interface import Frontend, Metadata, Shapes
+from tilewright.frontend.interface import Metadata, OfEntries, Shapes
 from tilewright.frontend.reference import Reference
 from tilewright.frontend.source import Source
 from tilewright.frontend.tflite import converts, from_tflite, initial_states, is_tflite
@@ -22,11 +22,8 @@ from tilewright.relay.ir.module import IRModule
 _NO_OPERATORS = {"CUSTOM", "DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES"}
 
 
-class TfliteFrontend(Frontend):
-    """Flatbuffers of TensorFlow Lite, now LiteRT."""
-
-    def __init__(self, signature: str | None = None) -> None:
-        self._signature = signature
+class TfliteFrontend(OfEntries):
+    """Flatbuffers of TensorFlow Lite, now LiteRT; each signature is one of the subgraphs."""
 
     name = "tflite"
     kind = "a TFLite model"
@@ -36,11 +33,7 @@ class TfliteFrontend(Frontend):
         return is_tflite(bytes(source.contents[:8]))
 
     def convert(self, model: Any, input_shapes: Shapes | None) -> tuple[IRModule, list[InputSpec]]:
-        return from_tflite(model, input_shapes, self._signature)
-
-    def with_signature(self, signature: str) -> TfliteFrontend:
-        """That signature of models, which is one of their subgraphs."""
-        return TfliteFrontend(signature)
+        return from_tflite(model, input_shapes, self.signature)
 
     def metadata(self, model: str | os.PathLike[str]) -> Metadata:
         """Labels and normalization of TFLite Metadata."""
@@ -48,11 +41,11 @@ class TfliteFrontend(Frontend):
 
     def first_states(self, model: str | os.PathLike[str]) -> Mapping[str, np.ndarray[Any, Any]]:
         """The variables' values before the first run."""
-        return initial_states(model, self._signature)
+        return initial_states(model, self.signature)
 
     def reference(self, model: Any) -> Reference:
         """LiteRT; of a signature the interpreter of Relay."""
-        if self._signature is not None:
+        if self.signature is not None:
             return super().reference(model)
         return TfliteReference(model, lambda shapes: from_tflite(model, shapes)[0])
 
