@@ -5,23 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.frontend.graph_node import Labelled
-from tilewright.frontend.idioms import on_axis, product, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import cast, dtype_of, on_axis, product, rank_of, reshape, shape_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
 
 def normalized(x: Expr, axes: Sequence[int], epsilon: float) -> Expr:
     """`x` less its mean over the axes, divided by sqrt(variance + epsilon)."""
-    centred = x - op.mean(x, axis=axes, keepdims=True)
-    variance = op.mean(centred * centred, axis=axes, keepdims=True)
-    return centred * op.rsqrt(variance + epsilon)
+    return standardized(x, axes, epsilon)[0]
+
+
+def standardized(x: Expr, axes: Sequence[int], epsilon: float) -> tuple[Expr, Expr, Expr]:
+    """`x` normalized over the axes; the mean; and 1 / sqrt(variance + epsilon)."""
+    mean = op.mean(x, axis=axes, keepdims=True)
+    centred = x - mean
+    scale = op.rsqrt(op.mean(centred * centred, axis=axes, keepdims=True) + epsilon)
+    return centred * scale, mean, scale
 
 
 def scaled_over(x: Expr, axes: Sequence[int], scale: Expr | None, shift: Expr | None) -> Expr:
-    """`x` times `scale` plus `shift`, tensors of the extents of `axes`; None leaves out."""
+    """`x` times `scale` plus `shift`, tensors of the extents of `axes`, in its type; None leaves out."""
     spread = [extent if axis in axes else 1 for axis, extent in enumerate(shape_of(x))]
-    made = x if scale is None else x * reshape(scale, spread)
-    return made if shift is None else made + reshape(shift, spread)
+    made = x if scale is None else x * reshape(cast(scale, dtype_of(x)), spread)
+    return made if shift is None else made + reshape(cast(shift, dtype_of(x)), spread)
+
+
+def instance_normalized(x: Expr, scale: Expr | None, shift: Expr | None, epsilon: float) -> Expr:
+    """[N, C, …] normalized over each channel of each sample, times a factor plus an addend a channel."""
+    return scaled_over(normalized(x, tuple(range(2, rank_of(x))), epsilon), (1,), scale, shift)
 
 
 def group_normalized(

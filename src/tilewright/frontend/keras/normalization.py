@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.frontend.builders.normalization import scaled_over, standardized
 from tilewright.frontend.builders.reductions import p_norm
 from tilewright.frontend.idioms import cast, constant, dtype_of, rank_of, reshape, shape_of
 from tilewright.frontend.keras.layer import Layer
@@ -30,19 +31,6 @@ def _parameters(layer: Layer, scale: bool = True, center: bool = True) -> dict[s
     """The layer's gamma and beta, of those that it has."""
     names = [name for name, given in (("gamma", scale), ("beta", center)) if given]
     return dict(zip(names, layer.own(*names))) if names else {}
-
-
-def _standardized(data: Expr, axes: Sequence[int], epsilon: float, rms: bool = False) -> Expr:
-    """Zero mean and unit variance over axes; `rms` divides by the variance's root alone."""
-    centred = data - op.mean(data, axis=axes, keepdims=True)
-    return (data if rms else centred) * op.rsqrt(op.mean(centred * centred, axis=axes, keepdims=True) + epsilon)
-
-
-def _scaled(value: Expr, scale: Expr | None, shift: Expr | None, axes: Sequence[int]) -> Expr:
-    """`value` times one number for each position of axes, and plus one, where there are some."""
-    shape = [extent if axis in axes else 1 for axis, extent in enumerate(shape_of(value))]
-    value = value if scale is None else value * reshape(cast(scale, dtype_of(value)), shape)
-    return value if shift is None else value + reshape(cast(shift, dtype_of(value)), shape)
 
 
 @converts("BatchNormalization", passes_mask=True)
@@ -81,8 +69,8 @@ def layer_norm(
     if gamma is not None and beta is not None and not rms and axes == (rank_of(data) - 1,):
         made: Expr = op.nn.layer_norm(data, cast(gamma, dtype), cast(beta, dtype), axis=axes[0], epsilon=epsilon)
         return cast(made, dtype_of(inputs))
-    made = _scaled(_standardized(data, axes, epsilon, rms), gamma, beta, axes)
-    return cast(made, dtype_of(inputs))
+    plain, _, factor = standardized(data, axes, epsilon)
+    return cast(scaled_over(data * factor if rms else plain, axes, gamma, beta), dtype_of(inputs))
 
 
 @converts("RMSNormalization")
@@ -96,7 +84,7 @@ def rms_norm(inputs: Expr, scale: Expr | None, axes: tuple[int, ...], epsilon: f
     """Numbers divided by the root of the mean of their squares over axes."""
     data = widened(inputs)
     made = data * op.rsqrt(op.mean(data * data, axis=axes, keepdims=True) + epsilon)
-    return cast(_scaled(made, scale, None, axes), dtype_of(inputs))
+    return cast(scaled_over(made, axes, scale, None), dtype_of(inputs))
 
 
 @converts("GroupNormalization", passes_mask=True)
@@ -111,8 +99,8 @@ def convert_group_normalization(layer: Layer, inputs: Expr) -> Expr:
         layer.bad(f"{channels} channels do not divide into {groups} groups")
     data = reshape(widened(inputs), (*shape[:axis], groups, channels // groups, *shape[axis + 1 :]))
     axes = tuple(one for one in range(1, len(shape) + 1) if one != axis)
-    made = reshape(_standardized(data, axes, layer.get("epsilon", 1e-3)), shape)
-    return cast(_scaled(made, found.get("gamma"), found.get("beta"), (axis,)), layer.compute_dtype)
+    made = reshape(standardized(data, axes, layer.get("epsilon", 1e-3))[0], shape)
+    return cast(scaled_over(made, (axis,), found.get("gamma"), found.get("beta")), layer.compute_dtype)
 
 
 layers({

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import constant, full, product, rank_of, reshape, shape_of
+from tilewright.frontend.builders.normalization import scaled_over, standardized
+from tilewright.frontend.idioms import as_vector, constant, full, product, rank_of, reshape, shape_of
 from tilewright.frontend.torch.build import divisor
 from tilewright.frontend.torch.computing import in_float32
 from tilewright.frontend.torch.node import TorchNode
@@ -16,19 +17,6 @@ from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
-
-
-def _scaled(value: Expr, weight: Expr | None, bias: Expr | None) -> Expr:
-    value = value if weight is None else value * weight
-    return value if bias is None else value + bias
-
-
-def _standardized(data: Expr, axes: tuple[int, ...], epsilon: float) -> tuple[Expr, Expr, Expr]:
-    """(x - mean) / sqrt(var + epsilon) over axes, the mean, and one over that root."""
-    mean = op.mean(data, axis=axes, keepdims=True)
-    distance = data - mean
-    scale = op.rsqrt(op.mean(distance * distance, axis=axes, keepdims=True) + epsilon)
-    return distance * scale, mean, scale
 
 
 def _gamma_beta(node: TorchNode, channels: Any) -> tuple[Expr, Expr]:
@@ -63,12 +51,9 @@ def _by_kept(data: Expr, gamma: Expr, beta: Expr, mean: Expr, variance: Expr, ep
 
 def _by_batch(data: Expr, gamma: Expr, beta: Expr, epsilon: float) -> tuple[Expr, Expr, Expr]:
     """The batch normalized by its own statistics, their mean and one over their deviation."""
-    rank = rank_of(data)
-    axes = tuple(axis for axis in range(rank) if axis != 1)
-    shape = (shape_of(data)[1], *[1] * (rank - 2))
-    plain, mean, scale = _standardized(data, axes, epsilon)
-    made = _scaled(plain, reshape(gamma, shape), reshape(beta, shape))
-    return made, reshape(mean, (shape[0],)), reshape(scale, (shape[0],))
+    axes = tuple(axis for axis in range(rank_of(data)) if axis != 1)
+    plain, mean, scale = standardized(data, axes, epsilon)
+    return scaled_over(plain, (1,), gamma, beta), as_vector(mean), as_vector(scale)
 
 
 @converts("aten._native_batch_norm_legit_functional", "aten._native_batch_norm_legit.no_stats")
@@ -109,8 +94,8 @@ def convert_layer_norm(node: TorchNode) -> Expr | list[Expr]:
         whole = _layer_norm(node, last)
         unread = [full(0, node.shape_at(index), node.dtype_at(index)) for index in (1, 2)] if several else []
         return [whole, *unread] if several else whole
-    plain, mean, scale = _standardized(data, axes, node["eps"])
-    made = _scaled(plain, node["weight"], node["bias"])
+    plain, mean, scale = standardized(data, axes, node["eps"])
+    made = scaled_over(plain, axes, node["weight"], node["bias"])
     return [made, mean, scale] if several else made
 
 
@@ -132,7 +117,7 @@ def convert_rms_norm(node: TorchNode) -> Expr | list[Expr]:
     if eps is None:
         eps = float(np.finfo(node.dtype.numpy).eps)
     scale = op.rsqrt(op.mean(data * data, axis=axes, keepdims=True) + eps)
-    made = _scaled(data * scale, node["weight"], None)
+    made = scaled_over(data * scale, axes, node["weight"], None)
     return [made, scale] if isinstance(node.value, tuple | list) else made
 
 
@@ -145,11 +130,8 @@ def convert_group_norm(node: TorchNode, data: Expr, eps: Any) -> Expr | list[Exp
     if "instance_norm" in node.target and not node["use_input_stats"]:
         return _by_kept(data, *_gamma_beta(node, channels), node["running_mean"], node["running_var"], float(eps))
     grouped = reshape(data, (batch, groups, product([channels // groups, *rest])))
-    plain, mean, scale = _standardized(grouped, (2,), eps)
-    made = reshape(plain, shape_of(data))
-    spread = (channels, *[1] * len(rest))
-    weight, bias = (None if node[name] is None else reshape(node[name], spread) for name in ("weight", "bias"))
-    made = _scaled(made, weight, bias)
+    plain, mean, scale = standardized(grouped, (2,), eps)
+    made = scaled_over(reshape(plain, shape_of(data)), (1,), node["weight"], node["bias"])
     if not isinstance(node.value, tuple | list):
         return made
     return [made, reshape(mean, (batch, groups)), reshape(scale, (batch, groups))]
