@@ -72,6 +72,10 @@ class NodeInputs(Labelled):
         """Shape of an input (by index) or of any expression."""
         return tensor_type_of(self[value] if isinstance(value, int) else value).shape
 
+    def dtype(self, value: int | Expr = 0) -> Any:
+        """Element type of an input (by index) or of any expression, in most formats by its name."""
+        return str(tensor_type_of(self[value] if isinstance(value, int) else value).dtype)
+
     def rank(self, value: int | Expr = 0) -> int:
         """Number of dimensions of an input (by index) or of any expression."""
         return len(self.shape(value))
@@ -115,10 +119,6 @@ class GraphNode(NodeInputs):
     def given(self) -> list[Expr]:
         """All inputs, of which there must be one, and none may be missing (variadic operators)."""
         return [self[index] for index in range(max(len(self.inputs), 1))]
-
-    def dtype(self, value: int | Expr = 0) -> str:
-        """Element type of an input (by index) or of any expression."""
-        return str(tensor_type_of(self[value] if isinstance(value, int) else value).dtype)
 
     def static(self, index: int, what: str) -> np.ndarray:
         """The value of input `index`, which must be known at import time; `what` names it in the error."""

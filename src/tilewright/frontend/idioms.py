@@ -161,6 +161,25 @@ def full(value: Any, shape: Sequence[Any], dtype: str | DType) -> Expr:
     return broadcast_to(constant(value, dtype), shape)
 
 
+def with_axes(value: Expr, axes: Sequence[int]) -> Expr:
+    """`value` with axes of extent 1 at these positions of the result, counted from the front."""
+    shape = list(shape_of(value))
+    for axis in sorted(axes):
+        shape.insert(axis, 1)
+    return reshape(value, shape)
+
+
+def without_axes(value: Expr, axes: Sequence[int]) -> Expr:
+    """`value` without these axes of extent 1; without any where none are given."""
+    ones = [axis for axis, extent in enumerate(shape_of(value)) if isinstance(extent, int) and extent == 1]
+    return op.squeeze(value, axis=tuple(axes or ones)) if axes or ones else value
+
+
+def along_axis(value: Expr, axis: Any) -> tuple[Expr, int]:
+    """`value` and an axis counted from the front; without an axis, all elements along one."""
+    return (as_vector(value), 0) if axis is None else (value, int(axis) % rank_of(value))
+
+
 def one_hot(codes: Expr, depth: int, dtype: str | DType = "float32", axis: int = -1) -> Expr:
     """1 at the position that each number is along a new axis, 0 elsewhere."""
     return op.one_hot(codes, constant(1, dtype), constant(0, dtype), depth=depth, axis=axis, dtype=str(dtype))

@@ -10,7 +10,8 @@ annotation: `int`, `float`, `bool`, `str`, `Ints` or `Floats`, an `Axis` counted
 where none are given), or anything as the format holds it. A missing attribute without a default, or one of another
 type, is the `ModelError` of the node. A function of one parameter that is no input is given the node, whatever the
 parameter is called. Of functions in tables (`typed`, `schemas`), parameters without annotation and default are inputs
-too; in `schemas` those with a default are attributes of the type of that, `axis` an axis.
+too; in `schemas` those with the default None are inputs that may be left out, and those with another default
+attributes of the type of that, `axis` an axis.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _text(parameter: inspect.Parameter, none: str, inferred: bool) -> str:
     annotation, default = parameter.annotation, parameter.default
     if annotation is _EMPTY:
         kind = "Axis" if parameter.name == "axis" and isinstance(default, int) else type(default).__name__
-        return none if default is _EMPTY else kind if inferred else ""
+        return none if default is _EMPTY or (inferred and default is None) else kind if inferred else ""
     return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
 
 

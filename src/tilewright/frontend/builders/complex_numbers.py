@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tilewright.frontend.builders.fourier import complex_transform
 from tilewright.frontend.builders.functions import atan2
-from tilewright.frontend.idioms import cast, constant, dtype_of, rank_of, shape_of
+from tilewright.frontend.idioms import cast, constant, dtype_of, rank_of, shape_of, swap_axes
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, Tuple
 
@@ -123,9 +122,9 @@ def transformed(value: Complex, axes: Sequence[int], inverse: bool, scale: float
     for axis in axes:
         extent = shape_of(value.real)[axis]
         last = rank_of(value.real) - 1
-        real, imaginary = (_swapped(part, axis, last) for part in value.parts)
+        real, imaginary = (swap_axes(part, axis, last) for part in value.parts)
         made = complex_transform(real, imaginary, inverse)
-        value = Complex(*(_swapped(part, axis, last) for part in made))
+        value = Complex(*(swap_axes(part, axis, last) for part in made))
         scale = scale * extent if inverse else scale
     return scaled(value, scale)
 
@@ -135,12 +134,6 @@ def scaled(value: Complex, factor: float) -> Complex:
     if factor == 1:
         return value
     return Complex(*(part * constant(factor, dtype_of(part)) for part in value.parts))
-
-
-def _swapped(value: Expr, first: int, second: int) -> Expr:
-    order: list[Any] = list(range(rank_of(value)))
-    order[first], order[second] = order[second], order[first]
-    return value if first == second else op.transpose(value, axes=tuple(order))
 
 
 def as_type(value: Complex, dtype: str) -> Complex:

@@ -12,6 +12,7 @@ from tilewright.frontend import idioms
 from tilewright.frontend.graph_node import Labelled, Refusing
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.type import as_dim
 
 
 def from_front(indices: Expr, extent: Any) -> Expr:
@@ -54,41 +55,45 @@ def batched_take(x: Expr, indices: Expr, axis: int, batch: int) -> Expr:
     return op.transpose(made, axes=[*order, *range(len(order), idioms.rank_of(made))])
 
 
-def rolled(x: Expr, shift: int, axis: int) -> Expr:
-    """`x` moved along an axis, what leaves at the end coming in at the front."""
+def rolled(x: Expr, shift: Any, axis: int) -> Expr:
+    """`x` moved along an axis, what leaves at the end coming in at the front; shift and extent may be symbolic."""
     extent = idioms.shape_of(x)[axis]
-    cut = -shift % extent if extent else 0
-    return (
-        idioms.concatenate([idioms.slice_axis(x, axis, cut, extent), idioms.slice_axis(x, axis, 0, cut)], axis)
-        if cut
-        else x
-    )
+    if isinstance(extent, int) and isinstance(shift, int):
+        shift = shift % extent if extent else 0
+    if isinstance(shift, int) and shift == 0:
+        return x
+    if isinstance(shift, int):
+        cut = as_dim(-shift if shift < 0 else extent - shift)
+    else:
+        cut = as_dim((extent - shift) % extent)
+    return idioms.concatenate([idioms.slice_axis(x, axis, cut, extent), idioms.slice_axis(x, axis, 0, cut)], axis)
 
 
-def matrices_turned(x: Expr) -> Expr:
-    """The last two axes exchanged."""
-    return idioms.move_axis(x, idioms.rank_of(x) - 1, idioms.rank_of(x) - 2)
+#: A bound of a slice that is left out.
+_FAR = 1 << 30
 
 
-def python_slice(node: Labelled, x: Expr, axis: int, begin: int | None, end: int | None, stride: int) -> Expr:
-    """The elements of an axis that Python's slice [begin:end:stride] has."""
+def python_slice(x: Expr, axis: int, begin: Any, end: Any, stride: int) -> Expr:
+    """The elements of an axis that Python's slice [begin:end:stride] has; bounds and extent may be symbolic."""
     extent = idioms.shape_of(x)[axis]
     if begin is None and end is None and stride == 1:
         return x
-    if not isinstance(extent, int):
-        node.unsupported(f"a slice of the symbolic axis {axis}; fix it with input_shapes")
-    low, high, step = slice(begin, end, stride).indices(extent)
-    high = max(high, low) if step > 0 else high if high >= 0 else -extent - 1
-    return op.strided_slice(x, begin=(low,), end=(high,), strides=(step,), axes=(axis,))
+    if all(isinstance(number, int) for number in (extent, begin or 0, end or 0)):
+        begin, end, stride = slice(begin, end, stride).indices(extent)
+        end = max(end, begin) if stride > 0 else end if end >= 0 else -extent - 1
+    far = _FAR if stride > 0 else -_FAR
+    first, last = (-far if begin is None else begin), (far if end is None else end)
+    return op.strided_slice(x, begin=(first,), end=(last,), strides=(stride,), axes=(axis,))
 
 
 def split_axis(node: Labelled, x: Expr, axis: int, sizes: Sequence[int] | int) -> list[Expr]:
-    """`x` in parts along an axis, by their sizes or, all of one size, by their number."""
+    """`x` in parts along an axis, by their sizes, of which -1 is what is left, or, all of one size, by their number."""
     extent = idioms.shape_of(x)[axis]
     if isinstance(sizes, int):
         if sizes < 1 or extent % sizes:
             node.bad(f"{extent} elements do not make {sizes} parts")
         sizes = [extent // sizes] * sizes
+    sizes = [extent - sum(sizes) - 1 if size == -1 else size for size in sizes]
     bounds = np.cumsum([0, *sizes])
     if min(sizes) < 0 or bounds[-1] != extent:
         node.bad(f"parts of {list(sizes)} of {extent} elements")
@@ -154,9 +159,29 @@ def diagonals(x: Expr, lower: int | None, upper: int | None) -> Expr:
     return op.where(idioms.constant(kept, "bool"), x, 0)
 
 
+def causal_mask(rows: Any, columns: Any) -> Expr:
+    """[rows, columns]: True where the position of the key is not behind that of the query; extents may be symbolic."""
+    if isinstance(rows, int) and isinstance(columns, int):
+        return Constant(np.tri(rows, columns, dtype=bool))
+    first, second = (op.cumsum(idioms.full(1, (extent,), "int32"), axis=0) for extent in (rows, columns))
+    return op.expand_dims(first, axis=1) >= second
+
+
+def on_diagonal(x: Expr) -> Expr:
+    """Matrices of zeros but for the elements of the last axis on their diagonals."""
+    wide = op.expand_dims(x, axis=idioms.rank_of(x))
+    return op.where(idioms.constant(np.eye(idioms.shape_of(x)[-1]), "bool"), wide, 0)
+
+
 def band(x: Expr, lower: int, upper: int) -> Expr:
     """Matrices with zeros but for `lower` diagonals below the main one and `upper` above; -1 keeps all of them."""
     return diagonals(x, -lower if lower >= 0 else None, upper if upper >= 0 else None)
+
+
+def meshgrid(values: Sequence[Expr]) -> list[Expr]:
+    """Each of vectors along an axis of its own, repeated along those of the others."""
+    shape = [idioms.shape_of(value)[0] for value in values]
+    return [idioms.broadcast_to(idioms.on_axis(value, axis, len(shape)), shape) for axis, value in enumerate(values)]
 
 
 def shuffled_channels(node: Refusing, x: Expr, groups: int) -> Expr:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from tilewright.frontend.builders.product import matmul
-from tilewright.frontend.idioms import cast, constant, dtype_of, rank_of, reshape, shape_of
+from tilewright.frontend.graph_node import Labelled
+from tilewright.frontend.idioms import cast, concatenate, constant, dtype_of, rank_of, reshape, shape_of, slice_axis
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Constant, Expr, Tuple
+from tilewright.relay.ir.expr import Constant, Expr
 
 Pair = tuple[Expr, Expr]
 
@@ -86,9 +88,10 @@ def real_inverse(real: Expr, imaginary: Expr, length: int) -> Expr:
     kind, have = dtype_of(real), min(shape_of(real)[-1], length // 2 + 1)
     real, imaginary = (cast(_fitted(part, have), "float64") for part in (real, imaginary))
     if have == length // 2 + 1 and _factor(length) > 1:
-        rest = _mirrored(real, length), -_mirrored(imaginary, length)
-        whole = _joined(real, rest[0]), _joined(_purely_real(imaginary, length), rest[1])
-        return cast(complex_transform(*whole, inverse=True)[0], kind)
+        last, other = rank_of(real) - 1, _purely_real(imaginary, length)
+        real = concatenate([real, _mirrored(real, length)], last)
+        imaginary = concatenate([other, -_mirrored(imaginary, length)], last)
+        return cast(complex_transform(real, imaginary, inverse=True)[0], kind)
     angles = 2 * np.pi * np.outer(np.arange(have), np.arange(length)) / length
     weight = np.where((np.arange(have) == 0) | (2 * np.arange(have) == length), 1.0, 2.0)[:, None] / length
     made = _by(real, np.cos(angles) * weight) - _by(imaginary, np.sin(angles) * weight)
@@ -107,16 +110,9 @@ def _purely_real(imaginary: Expr, length: int) -> Expr:
     return _scaled(imaginary, ((lines > 0) & (2 * lines != length)).astype(np.float64))
 
 
-def _joined(first: Expr, second: Expr) -> Expr:
-    return op.concatenate(Tuple((first, second)), axis=rank_of(first) - 1)
-
-
 def _fitted(data: Expr, length: int) -> Expr:
     """The first elements of the last axis, or all where there are fewer: zeros behind them add nothing."""
-    extent, rank = shape_of(data)[-1], rank_of(data)
-    if extent > length:
-        return op.strided_slice(data, begin=(0,), end=(length,), strides=(1,), axes=(rank - 1,))
-    return data
+    return slice_axis(data, rank_of(data) - 1, 0, min(shape_of(data)[-1], length))
 
 
 def _by(data: Expr, matrix: np.ndarray) -> Expr:
@@ -127,8 +123,12 @@ def _scaled(data: Expr, factors: np.ndarray) -> Expr:
     return data * constant(factors, "float64")
 
 
-def hann_window(length: int, kind: str = "hann") -> np.ndarray:
-    """The periodic window of Hann, or of Hamming."""
+def periodic_window(node: Labelled, kind: Any, length: int) -> np.ndarray:
+    """The periodic window of Hann ("hann"), or of Hamming ("hamming"); None is ones."""
+    if kind not in ("hann", "hamming", None):
+        node.unsupported(f"the window {kind!r}")
+    if kind is None:
+        return np.ones(length)
     edge = 0.5 if kind == "hann" else 0.54
     return edge - (1 - edge) * np.cos(2 * np.pi * np.arange(length) / length)
 

@@ -265,6 +265,14 @@ def shifted_bits(x: Expr, by: Expr, left: bool) -> Expr:
     return shifted if signed else op.where(inside, shifted, zero)
 
 
+def close(x1: Expr, x2: Expr, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Expr:
+    """True where floats are the same or |x1 - x2| <= atol + rtol * |x2|; `equal_nan` counts NaN as the same."""
+    distance = op.abs(x1 - x2)
+    near = op.logical_and(op.isfinite(distance), distance <= like(atol, x2) + like(rtol, x2) * op.abs(x2))
+    made = op.logical_or(op.equal(x1, x2), near)
+    return op.logical_or(made, op.logical_and(op.isnan(x1), op.isnan(x2))) if equal_nan else made
+
+
 def hypot(x: Expr, y: Expr) -> Expr:
     """The root of the sum of squares, without overflow between; infinity where one is infinite, be the other NaN."""
     x, y = op.abs(x), op.abs(y)

@@ -8,13 +8,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.errors import ModelError
-from tilewright.frontend.idioms import broadcast_to, constant, dtype_of, product, rank_of, reshape, shape_of, transpose
+from tilewright.frontend.idioms import (
+    as_matrix,
+    broadcast_to,
+    flatten,
+    product,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+    swap_axes,
+    transpose,
+)
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
 
-def matmul(left: Expr, right: Expr) -> Expr:
-    """The product as NumPy defines it: vectors, matrices, and batches of them with broadcasting."""
+def matmul(left: Expr, right: Expr, transpose_left: bool = False, transpose_right: bool = False) -> Expr:
+    """The product as NumPy defines it: vectors, matrices, and batches of them with broadcasting.
+
+    Of operands to be transposed the last two axes are exchanged; vectors stay.
+    """
+    left = swap_axes(left) if transpose_left and rank_of(left) > 1 else left
+    right = swap_axes(right) if transpose_right and rank_of(right) > 1 else right
     a, b = shape_of(left), shape_of(right)
     if len(a) == 1:
         made = matmul(reshape(left, (1, *a)), right)
@@ -22,11 +38,9 @@ def matmul(left: Expr, right: Expr) -> Expr:
     if len(b) == 1:
         made = matmul(left, reshape(right, (*b, 1)))
         return op.squeeze(made, axis=(rank_of(made) - 1,))
-    if len(b) == 2 and _whole(a, b):
+    if len(b) == 2:
         return op.nn.dense(left, transpose(right, (1, 0)), units=b[1])
     batch = broadcast_shape(a[:-2], b[:-2])
-    if not _whole(a, b):  # sums of nothing
-        return broadcast_to(constant(0, dtype_of(left)), (*batch, a[-2], b[-1]))
     flat = [
         reshape(broadcast_to(value, (*batch, *shape[-2:])), (product(batch), *shape[-2:]))
         for value, shape in ((left, a), (right, b))
@@ -35,8 +49,19 @@ def matmul(left: Expr, right: Expr) -> Expr:
     return reshape(made, (*batch, a[-2], b[-1]))
 
 
-def _whole(*shapes: Sequence[Any]) -> bool:
-    return not any(isinstance(extent, int) and extent == 0 for shape in shapes for extent in shape)
+def linear(x: Expr, weight: Expr, bias: Expr | None = None, axis: int = -1) -> Expr:
+    """The axes of `x` from `axis` on, as one, times the rows of `weight` [units, …], plus a number a unit."""
+    made = op.nn.dense(as_matrix(x, axis), flatten(weight))
+    made = made if bias is None else op.nn.bias_add(made, bias, axis=1)
+    return reshape(made, (*shape_of(x)[:axis], shape_of(weight)[0]))
+
+
+def kron(left: Expr, right: Expr) -> Expr:
+    """The Kronecker product: each element of the one times all of the other."""
+    rank = max(rank_of(left), rank_of(right))
+    a, b = ((*[1] * (rank - rank_of(one)), *shape_of(one)) for one in (left, right))
+    wide = reshape(left, [part for extent in a for part in (extent, 1)])
+    return reshape(wide * reshape(right, [part for extent in b for part in (1, extent)]), [m * n for m, n in zip(a, b)])
 
 
 def broadcast_shape(*shapes: Sequence[Any]) -> tuple[Any, ...]:
@@ -101,11 +126,15 @@ def _diagonal(term: str, value: Expr) -> tuple[str, Expr]:
     return term, value
 
 
-def diagonal(value: Expr) -> Expr:
-    """The diagonal of the last two axes, which are of one extent."""
-    *lead, extent, _ = shape_of(value)
-    flat = reshape(value, (*lead, extent * extent))
-    return op.strided_slice(flat, begin=(0,), end=(extent * extent,), strides=(extent + 1,), axes=(len(lead),))
+def diagonal(value: Expr, offset: int = 0) -> Expr:
+    """The diagonal of the last two axes that lies `offset` above the main one."""
+    *lead, rows, columns = shape_of(value)
+    # of squares, whose extent may be symbolic, the main diagonal is as long as they are
+    square = rows is columns and not offset
+    count = rows if square else max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
+    first, step = max(offset, -offset * columns), columns + 1
+    flat = reshape(value, (*lead, rows * columns))
+    return slice_axis(flat, len(lead), first, first + count * step - columns, step)
 
 
 def _sum_out(term: str, value: Expr, keep: set[str]) -> tuple[str, Expr]:

@@ -20,7 +20,7 @@ from tilewright.topi.recurrent import Activation
 _ORDER = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}
 _LAYERS: dict[str, Any] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn_tanh": op.nn.rnn, "rnn_relu": op.nn.rnn}
 
-#: Of a layer and direction: matrices of the input and of the state, then their biases, which may be missing.
+#: Of a layer and direction: matrices of the input and of the state, then their biases, or one for both, or none.
 Weights = Sequence[Expr]
 
 
@@ -86,7 +86,7 @@ def _layer(mode: str, data: Expr, weights: Sequence[Weights], states: Sequence[E
         options["activations"] = [Activation("Relu")] * directions
     if len(rows[0]) > 2:
         product = op.nn.bias_add(product, concatenate([_bias(mode, part, hidden) for part in rows], 0), axis=1)
-        if mode == "gru":
+        if mode == "gru" and len(rows[0]) > 3:
             late = [slice_axis(part[3], 0, 2 * hidden, 3 * hidden) for part in rows]
             options["bias"] = op.stack(late, axis=0)
     gates = reshape(product, (steps, batch, shape_of(product)[1]))
@@ -98,6 +98,8 @@ def _layer(mode: str, data: Expr, weights: Sequence[Weights], states: Sequence[E
 
 def _bias(mode: str, part: Weights, hidden: int) -> Expr:
     """Both biases in one; of a GRU that of the state's new gate stands within the product with the reset gate."""
+    if len(part) == 3:
+        return part[2]
     inner = part[3]
     if mode == "gru":
         inner = inner * (np.arange(3 * hidden) < 2 * hidden)

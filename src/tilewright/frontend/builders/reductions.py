@@ -57,6 +57,13 @@ REDUCTIONS: dict[str, Reduction] = {
 }  # fmt: skip
 
 
+def in_top_k(scores: Expr, targets: Expr, count: int) -> Expr:
+    """True for each row of `scores` of which fewer than `count` elements are above that at `targets`, an int32 one."""
+    known = op.logical_and(targets >= 0, targets < shape_of(scores)[1])
+    own = op.gather(scores, 1, op.expand_dims(op.where(known, targets, 0), axis=1))
+    return op.logical_and(op.sum(cast(scores > own, "int32"), axis=(1,)) < count, known)
+
+
 def segmented(kind: str, data: Expr, ids: Expr, count: int, infinite: bool = False) -> Expr:
     """The `sum`, `prod`, `max` or `min` of the rows of `data` in each of `count` segments, which `ids` [N] number.
 

@@ -159,6 +159,14 @@ def blocks_as_channels(data: Expr, block: int, back: bool, last: bool = True) ->
     return channels_last(made) if last else made
 
 
+def unshuffled(data: Expr, block: int) -> Expr:
+    """[…, C, H, W] with the pixels of each block as neighbouring channels: the inverse of a pixel shuffle."""
+    *lead, channels, height, width = shape_of(data)
+    split = reshape(data, (*lead, channels, height // block, block, width // block, block))
+    order = (*range(len(lead)), *(len(lead) + axis for axis in (0, 2, 4, 1, 3)))
+    return reshape(transpose(split, order), (*lead, channels * block * block, height // block, width // block))
+
+
 def depthwise_kernel(kernel: Expr) -> Expr:
     """[spatial …, C, multiplier] as the kernel [C * multiplier, 1, spatial …] of a convolution with C groups."""
     *spatial, channels, multiplier = shape_of(kernel)

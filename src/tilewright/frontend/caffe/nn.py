@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.frontend import idioms
 from tilewright.frontend.builders.elements import shuffled_channels
+from tilewright.frontend.builders.product import linear
 from tilewright.frontend.builders.sliding import Window, channel_patches
 from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution, window_count
 from tilewright.frontend.caffe.node import CaffeNode, converts
@@ -76,15 +77,13 @@ def convert_inner_product(node: CaffeNode) -> Expr:
     """All axes from `axis` on times a matrix."""
     param = node.layer.inner_product_param
     axis = node.axis(param.axis)
-    outer, inner = node.shape()[:axis], idioms.product(node.shape()[axis:])
+    inner = idioms.product(node.shape()[axis:])
     units = int(param.num_output)
     if not isinstance(inner, int):
         node.unsupported("its weights depend on a symbolic dimension; fix its size with input_shapes")
     matrix = node.blob(0, inner, units).T if param.transpose else node.blob(0, units, inner)
-    made: Expr = op.nn.dense(idioms.reshape(node[0], (idioms.product(outer), inner)), idioms.constant(matrix))
-    if param.bias_term:
-        made = idioms.scale_shift(made, None, node.blob(1, units, what="biases"))
-    return idioms.reshape(made, (*outer, units))
+    bias = idioms.constant(node.blob(1, units, what="biases")) if param.bias_term else None
+    return linear(node[0], idioms.constant(matrix), bias, axis)
 
 
 @converts("Embed")

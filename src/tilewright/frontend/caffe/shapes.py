@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-from typing import Any
-
 import numpy as np
 
 from tilewright.frontend import idioms
 from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.elements import reshaped, split_axis
 from tilewright.frontend.builders.reductions import REDUCTIONS
 from tilewright.frontend.builders.window_rules import repeated_pixels
 from tilewright.frontend.caffe.node import CaffeNode, converts
@@ -29,16 +27,11 @@ def convert_slice(node: CaffeNode) -> list[Expr]:
     """In parts of one size, or at the points that are given."""
     param = node.layer.slice_param
     axis = node.axis(int(param.slice_dim) if param.has("slice_dim") else param.axis)
-    extent, count = node.shape()[axis], len(node.tops)
-    if len(param.slice_point):
-        bounds = [0, *[int(point) for point in param.slice_point], extent]
-    elif extent % count:
-        node.bad(f"{extent} elements do not make {count} parts")
-    else:
-        bounds = [position * (extent // count) for position in range(count + 1)]
-    if len(bounds) != count + 1 or any(low >= high for low, high in itertools.pairwise(bounds)):
-        node.bad(f"slice points {bounds[1:-1]} of {extent} elements for {count} results")
-    return [idioms.slice_axis(node[0], axis, low, high) for low, high in itertools.pairwise(bounds)]
+    points = [int(point) for point in param.slice_point]
+    sizes = np.diff([0, *points, node.shape()[axis]]).tolist() if points else len(node.tops)
+    if points and (len(sizes) != len(node.tops) or min(sizes) < 1):
+        node.bad(f"slice points {points} of {node.shape()[axis]} elements for {len(node.tops)} results")
+    return split_axis(node, node[0], axis, sizes)
 
 
 @converts("Flatten")
@@ -60,12 +53,7 @@ def convert_reshape(node: CaffeNode) -> Expr:
     end = len(shape) if param.num_axes == -1 else begin + param.num_axes
     if not 0 <= begin <= end <= len(shape) or any(extent < -1 for extent in dims) or dims.count(-1) > 1:
         node.bad(f"shape {dims} in place of the axes {begin} to {end} of {list(shape)}")
-    inner: list[Any] = []
-    for position, extent in enumerate(dims):
-        if extent == 0 and begin + position >= len(shape):
-            node.bad(f"shape {dims} copies the axis {begin + position} of {list(shape)}")
-        inner.append(shape[begin + position] if extent == 0 else extent)
-    return op.reshape(node[0], newshape=(*shape[:begin], *inner, *shape[end:]))
+    return reshaped(node, node[0], (*shape[:begin], *dims, *shape[end:]))
 
 
 @converts("Permute")

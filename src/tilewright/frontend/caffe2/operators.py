@@ -9,8 +9,8 @@ import numpy as np
 
 from tilewright.frontend import idioms
 from tilewright.frontend.builders import functions
-from tilewright.frontend.builders.elements import matrices_turned, padded, reshaped, shuffled_channels, split_axis
-from tilewright.frontend.builders.product import matmul
+from tilewright.frontend.builders.elements import padded, reshaped, shuffled_channels, split_axis
+from tilewright.frontend.builders.product import linear, matmul
 from tilewright.frontend.builders.reductions import REDUCTIONS
 from tilewright.frontend.builders.window_rules import biased, repeated_pixels
 from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution
@@ -78,13 +78,6 @@ def convert_pool(node: Caffe2Node, global_pooling: int = 0, count_include_pad: b
     return pool(node[0], kind, kernel, strides, pads[:2], None, pads[2:], padding_counts=count_include_pad)
 
 
-@converts("FC")
-def convert_fc(node: Caffe2Node, x: Expr, y: Expr, z: Expr, axis: int = 1) -> Expr:
-    """All axes from `axis` on times a matrix."""
-    made = op.nn.bias_add(op.nn.dense(idioms.as_matrix(x, axis), idioms.flatten(y)), z, axis=1)
-    return idioms.reshape(made, (*node.shape()[:axis], node.shape(1)[0]))
-
-
 # Functions of one operand.
 converts.unary({
     "Relu": op.nn.relu, "Sigmoid": op.sigmoid, "Tanh": op.tanh, "Exp": op.exp, "Log": op.log, "Sqrt": op.sqrt,
@@ -123,6 +116,8 @@ converts.schemas({
     "LRN": lambda x, size=5, bias=1.0, alpha=1e-4, beta=0.75: op.nn.lrn(
         x, size=size, axis=1, bias=bias, alpha=alpha, beta=beta
     ),
+    "MatMul BatchMatMul": lambda x, y, trans_a=False, trans_b=False: matmul(x, y, trans_a, trans_b),
+    "FC": lambda x, y, z, axis=1: linear(x, y, z, axis),  # all axes from `axis` on times a matrix
     "PRelu": lambda x, y: idioms.prelu(x, y),
     "ChannelShuffle": lambda node, x, group=1: shuffled_channels(node, x, group),
     "Gather": lambda x, y, axis=0: op.take(x, idioms.cast(y, "int32"), axis=axis),
@@ -182,10 +177,7 @@ def convert_dims(node: Caffe2Node) -> Expr:
     axes = tuple(int(axis) for axis in node.args.get("dims", []))
     if node.operator == "Squeeze":
         return op.squeeze(node[0], axis=axes)
-    shape = list(node.shape())
-    for axis in sorted(axes):
-        shape.insert(axis, 1)
-    return idioms.reshape(node[0], shape)
+    return idioms.with_axes(node[0], axes)
 
 
 @converts("ResizeNearest")
@@ -202,13 +194,6 @@ def convert_pad_image(node: Caffe2Node, value: float = 0.0) -> Expr:
     _, _, pads = _window(node)
     pairs = ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3]))
     return padded(node, node[0], pairs, node.args.get("mode", "constant"), value)
-
-
-@converts("MatMul", "BatchMatMul")
-def convert_matmul(node: Caffe2Node) -> Expr:
-    turned = [matrices_turned(side) if node.integer(f"trans_{name}", 0) else side
-              for name, side in zip("ab", node.given())]  # fmt: skip
-    return matmul(*turned)
 
 
 @converts("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")

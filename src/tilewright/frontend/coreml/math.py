@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.builders import functions
-from tilewright.frontend.builders.elements import matrices_turned
 from tilewright.frontend.builders.product import matmul
 from tilewright.frontend.builders.reductions import REDUCTIONS
 from tilewright.frontend.converters import Converter
@@ -206,7 +205,7 @@ def convert_fill(value: Expr, shape: Ints) -> Expr:
 @converts("scaled_dot_product_attention")
 def convert_attention(query: Expr, key: Expr, value: Expr, attn_mask: Expr | None = None) -> Expr:
     """softmax(q k / sqrt(d) + mask) v."""
-    scores = functions.linear(matmul(query, matrices_turned(key)), float(shape_of(query)[-1]) ** -0.5)
+    scores = functions.linear(matmul(query, key, transpose_right=True), float(shape_of(query)[-1]) ** -0.5)
     if attn_mask is not None and dtype_of(attn_mask) == "bool":
         scores = op.where(attn_mask, scores, -np.inf)
     elif attn_mask is not None:

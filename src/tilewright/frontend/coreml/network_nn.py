@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.builders import windows
-from tilewright.frontend.builders.elements import matrices_turned
 from tilewright.frontend.builders.normalization import normalized
-from tilewright.frontend.builders.product import matmul
+from tilewright.frontend.builders.product import linear, matmul
 from tilewright.frontend.builders.recurrent_layers import unrolled
 from tilewright.frontend.builders.window_rules import Edges, counts_upwards, same_edges, transposed_sizes
 from tilewright.frontend.coreml.network_elementwise import activation
@@ -163,11 +162,8 @@ def convert_inner_product(node: LayerNode) -> Expr:
     wide = len(shape) > 3
     if int(np.prod(shape[-3:] if wide else shape[-1:], dtype=object)) != taken:
         node.bad(f"it takes {taken} channels, not data of {list(shape)}")
-    lead = shape[:-3] if wide else shape[:-1]
-    made = op.nn.dense(reshape(node[0], (int(np.prod(lead, dtype=object)), taken)), kernel)
-    if p.hasBias:
-        made = op.nn.bias_add(made, constant(node.weights("bias", (given,))), axis=1)
-    return reshape(made, (*lead, given, 1, 1) if wide else (*lead, given))
+    made = linear(node[0], kernel, constant(node.weights("bias", (given,))) if p.hasBias else None, -3 if wide else -1)
+    return _shaped(made) if wide else made
 
 
 @layers("embedding", "embeddingND")
@@ -191,8 +187,7 @@ def convert_embedding(node: LayerNode) -> Expr:
 def convert_batched_matmul(node: LayerNode) -> Expr:
     p = node.p
     if node.has(1):
-        turned = ((node[0], p.transposeA), (node[1], p.transposeB))
-        return matmul(*(matrices_turned(side) if flag else side for side, flag in turned))
+        return matmul(node[0], node[1], p.transposeA, p.transposeB)
     rows, columns = int(p.weightMatrixFirstDimension), int(p.weightMatrixSecondDimension)
     # stored column by column
     kernel = node.weights("weights", (columns, rows)).T

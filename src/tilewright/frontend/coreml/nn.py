@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend import idioms
-from tilewright.frontend.builders.elements import matrices_turned
-from tilewright.frontend.builders.normalization import batch_normalized, normalized, scaled_over
-from tilewright.frontend.builders.product import matmul
+from tilewright.frontend.builders.normalization import batch_normalized, instance_normalized, normalized, scaled_over
+from tilewright.frontend.builders.product import linear, matmul
+from tilewright.frontend.builders.recurrent_layers import recurrent_layers
 from tilewright.frontend.builders.window_rules import Edges, biased, counts_upwards, same_edges, transposed_sizes
 from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution
 from tilewright.frontend.coreml.node import MilNode, converts
@@ -19,34 +19,23 @@ from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 
 
-@dataclass
-class _Window:
-    """Strides, padding and dilation of an operation over windows; what is left out is one number for every axis."""
-
-    size: Ints
-    strides: Ints
-    dilation: Ints
-    edges: Edges
-
-    @classmethod
-    def of(cls, node: MilNode, extents: tuple[Any, ...], size: Ints) -> _Window:
-        """As the operation `node` over data of these extents has it."""
-        count, kind = len(size), node.attribute("pad_type") or "valid"
-        strides, dilation = node.numbers("strides", [1] * count), node.numbers("dilations", [1] * count)
-        pad = node.numbers("pad", [0] * (2 * count)) if kind == "custom" else [0] * (2 * count)
-        if kind not in ("valid", "custom", "same", "same_lower") or len(pad) != 2 * count or min(pad) < 0:
-            node.bad(f"pad_type={kind} and pad={pad} over {count} axes")
-        edges = (pad[::2], pad[1::2])
-        if kind.startswith("same"):
-            edges = same_edges(node, extents, size, strides, dilation, kind == "same_lower")
-        return cls(size, strides, dilation, edges)
+def _window(node: MilNode, extents: tuple[Any, ...], size: Sequence[Any]) -> tuple[list[int], Edges, list[int]]:
+    """Strides, padding and dilation over data of these extents; what is left out is one number for every axis."""
+    count, kind = len(size), node.attribute("pad_type") or "valid"
+    strides, dilation = node.numbers("strides", [1] * count), node.numbers("dilations", [1] * count)
+    pad = node.numbers("pad", [0] * (2 * count)) if kind == "custom" else [0] * (2 * count)
+    if kind not in ("valid", "custom", "same", "same_lower") or len(pad) != 2 * count or min(pad) < 0:
+        node.bad(f"pad_type={kind} and pad={pad} over {count} axes")
+    if kind.startswith("same"):
+        return strides, same_edges(node, extents, size, strides, dilation, kind == "same_lower"), dilation
+    return strides, (pad[::2], pad[1::2]), dilation
 
 
 @converts("conv")
 def convert_conv(node: MilNode, x: Expr, weight: Expr, bias: Expr | None = None, groups: int = 1) -> Expr:
     """Over 1, 2 or 3 axes, with groups and dilation."""
-    window = _Window.of(node, idioms.shape_of(x)[2:], [int(extent) for extent in idioms.shape_of(weight)[2:]])
-    return biased(convolution(x, weight, window.strides, idioms.pads(*window.edges), window.dilation, groups), bias)
+    strides, edges, dilation = _window(node, idioms.shape_of(x)[2:], idioms.shape_of(weight)[2:])
+    return biased(convolution(x, weight, strides, idioms.pads(*edges), dilation, groups), bias)
 
 
 @converts("conv_transpose")
@@ -55,19 +44,18 @@ def convert_conv_transpose(
     output_shape: Ints | None = None,
 ) -> Expr:  # fmt: skip
     """The transposed convolution; `output_shape` says which of several sizes its result has."""
-    extents = idioms.shape_of(x)[2:]
-    window = _Window.of(node, extents, [int(extent) for extent in idioms.shape_of(weight)[2:]])
-    size, strides, edges = window.size, window.strides, window.edges
+    extents, size = idioms.shape_of(x)[2:], idioms.shape_of(weight)[2:]
+    strides, edges, dilation = _window(node, extents, size)
     if pad_type in ("same", "same_lower"):  # stride times as large as the data
-        excess = [max((k - 1) * d + 1 - s, 0) for k, d, s in zip(size, window.dilation, strides)]
+        excess = [max((k - 1) * d + 1 - s, 0) for k, d, s in zip(size, dilation, strides)]
         edges = [total // 2 for total in excess], [total - total // 2 for total in excess]
     more = None
     if output_shape is not None:
-        made = transposed_sizes(extents, size, strides, edges, window.dilation)
+        made = transposed_sizes(extents, size, strides, edges, dilation)
         more = [want - got for want, got in zip(output_shape[-len(size) :], made)]
         if any(value < 0 or value >= max(s, 1) for value, s in zip(more, strides)):
             node.bad(f"output_shape={output_shape}, and {made} follows from its input")
-    return biased(transposed_convolution(x, weight, strides, idioms.pads(*edges), window.dilation, groups, more), bias)
+    return biased(transposed_convolution(x, weight, strides, idioms.pads(*edges), dilation, groups, more), bias)
 
 
 @converts("avg_pool", "max_pool", "l2_pool")
@@ -76,38 +64,35 @@ def convert_pool(
 ) -> Expr:
     """Means, maxima and lengths of windows."""
     extents = idioms.shape_of(x)[2:]
-    window = _Window.of(node, extents, kernel_sizes)
-    before, behind = window.edges
+    strides, edges, _ = _window(node, extents, kernel_sizes)
+    before, behind = edges
     counts = None
     if ceil_mode:
-        counts = counts_upwards(node, extents, kernel_sizes, window.strides, window.edges, inside=True)
+        counts = counts_upwards(node, extents, kernel_sizes, strides, edges, inside=True)
     lengths = node.operator == "l2_pool"
     made = pool(
-        x * x if lengths else x, "max" if node.operator == "max_pool" else "mean", kernel_sizes, window.strides, before,
+        x * x if lengths else x, "max" if node.operator == "max_pool" else "mean", kernel_sizes, strides, before,
         counts, behind, padding_counts=lengths or not exclude_padding_from_average,
     )  # fmt: skip
     return op.sqrt(made * float(np.prod(kernel_sizes))) if lengths else made
 
 
-@converts("linear")
-def convert_linear(x: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
-    """x times a transposed matrix."""
-    outer, inner = idioms.shape_of(x)[:-1], idioms.shape_of(x)[-1]
-    made = biased(op.nn.dense(idioms.reshape(x, (idioms.product(outer) if outer else -1, inner)), weight), bias)
-    return idioms.reshape(made, (*outer, idioms.shape_of(weight)[0]))
-
-
-@converts("matmul")
-def convert_matmul(x: Expr, y: Expr, transpose_x: bool = False, transpose_y: bool = False) -> Expr:
-    """The matrix product of the last two axes; a vector is a row on the left and a column on the right."""
-    sides = (x, transpose_x), (y, transpose_y)
-    x, y = (matrices_turned(value) if turned and idioms.rank_of(value) > 1 else value for value, turned in sides)
-    return matmul(x, y)
+converts.schemas({
+    "linear": lambda x, weight, bias=None: linear(x, weight, bias),
+    # of the last two axes; a vector is a row on the left and a column on the right
+    "matmul": lambda x, y, transpose_x=False, transpose_y=False: matmul(x, y, transpose_x, transpose_y),
+    "instance_norm": lambda x, gamma=None, beta=None, epsilon=1e-5: instance_normalized(x, gamma, beta, epsilon),
+})  # fmt: skip
 
 
 @converts("einsum")
 def convert_einsum(node: MilNode, equation: str) -> Expr:
     return op.einsum(node.listed("values"), equation=equation)
+
+
+@converts("local_response_norm")
+def convert_local_response_norm(x: Expr, size: int, k: float = 1.0, alpha: float = 1e-4, beta: float = 0.75) -> Expr:
+    return op.nn.lrn(x, size=size, axis=1, bias=k, alpha=alpha, beta=beta)
 
 
 @converts("batch_norm")
@@ -119,11 +104,6 @@ def convert_batch_norm(
         None if value is None else idioms.cast(value, idioms.dtype_of(x)) for value in (mean, variance, gamma, beta)
     ]
     return batch_normalized(x, statistics, epsilon)
-
-
-@converts("instance_norm")
-def convert_instance_norm(x: Expr, gamma: Expr | None = None, beta: Expr | None = None, epsilon: float = 1e-5) -> Expr:
-    return scaled_over(normalized(x, tuple(range(2, idioms.rank_of(x))), epsilon), (1,), gamma, beta)
 
 
 @converts("layer_norm")
@@ -142,19 +122,14 @@ def convert_l2_norm(x: Expr, epsilon: float = 1e-6) -> Expr:
     return x * op.rsqrt(squares + epsilon)
 
 
-@converts("local_response_norm")
-def convert_local_response_norm(x: Expr, size: int, k: float = 1.0, alpha: float = 1e-4, beta: float = 0.75) -> Expr:
-    return op.nn.lrn(x, size=size, axis=1, bias=k, alpha=alpha, beta=beta)
-
-
-#: Gates in the order of Relay's layers, by their position in MIL: input, forget, output, cell; reset, new, update.
-_ORDER = {"lstm": (0, 2, 1, 3), "gru": (2, 0, 1), "rnn": (0,)}
+#: PyTorch's gates, which `recurrent_layers` takes, by their position in MIL: input, forget, output, cell; reset, new,
+#: update.
+_ORDER = {"lstm": (0, 1, 3, 2), "gru": (0, 2, 1), "rnn": (0,)}
 _ACTIVATIONS = {
     "lstm": ("recurrent_activation", "cell_activation", "activation"),
     "gru": ("recurrent_activation", "activation"),
     "rnn": ("activation",),
 }
-_LAYERS: dict[str, Any] = {"lstm": op.nn.lstm, "gru": op.nn.gru, "rnn": op.nn.rnn}
 
 
 @converts("lstm", "gru", "rnn")
@@ -170,28 +145,19 @@ def convert_recurrent(
     if node.has_arg("peephole") or node.has_arg("clip") or node.has_arg("input_bias"):
         node.unsupported("peepholes, clipping and biases of the input are not supported")
     suffixes = ("", "_back") if direction == "bidirectional" else ("",)
-    count, hidden = len(suffixes), idioms.shape_of(weight_hh)[1]
-    steps, batch, width = idioms.shape_of(x)
+    count, hidden, batch = len(suffixes), idioms.shape_of(weight_hh)[1], idioms.shape_of(x)[1]
 
     def gates(name: str) -> Expr:
         parts = [idioms.slice_axis(node.arg(name), 0, gate * hidden, (gate + 1) * hidden) for gate in _ORDER[kind]]
         return idioms.concatenate(parts, 0)
 
-    given = [
-        biased(op.nn.dense(idioms.reshape(x, (steps * batch, width)), gates(f"weight_ih{suffix}")),
-               gates(f"bias{suffix}") if node.has_arg(f"bias{suffix}") else None)
-        for suffix in suffixes
-    ]  # fmt: skip
-    recurrent = op.stack([gates(f"weight_hh{suffix}") for suffix in suffixes], axis=0)
+    names = ("weight_ih", "weight_hh", "bias")
+    weights = [[gates(name + suffix) for name in names if node.has_arg(name + suffix)] for suffix in suffixes]
     initial = [initial_h, node.arg("initial_c")] if kind == "lstm" else [initial_h]
     states = [idioms.transpose(idioms.reshape(state, (batch, count, hidden)), (1, 0, 2)) for state in initial]
-    options: dict[str, Any] = {"linear_before_reset": True} if kind == "gru" else {}
-    joined = idioms.concatenate([idioms.reshape(one, (steps, batch, len(_ORDER[kind]) * hidden)) for one in given], 2)
-    every, *last = idioms.outputs(_LAYERS[kind](joined, recurrent, *states, direction=direction, **options))
+    every, *last = recurrent_layers("rnn_tanh" if kind == "rnn" else kind, x, weights, states, 1)
     ends = [idioms.reshape(idioms.transpose(state, (1, 0, 2)), (batch, count * hidden)) for state in last]
-    if not output_sequence:
-        return [idioms.reshape(ends[0], (1, batch, count * hidden)), *ends]
-    return [idioms.reshape(idioms.transpose(every, (0, 2, 1, 3)), (steps, batch, count * hidden)), *ends]
+    return [every if output_sequence else idioms.reshape(ends[0], (1, batch, count * hidden)), *ends]
 
 
 @converts("constexpr_blockwise_shift_scale")

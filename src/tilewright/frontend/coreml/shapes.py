@@ -7,6 +7,7 @@ import numpy as np
 from tilewright.frontend import idioms
 from tilewright.frontend.builders import elements
 from tilewright.frontend.builders.elements import split_axis
+from tilewright.frontend.builders.sliding import unshuffled
 from tilewright.frontend.builders.window_rules import known, repeated_pixels
 from tilewright.frontend.coreml.node import MilNode, converts
 from tilewright.frontend.graph_node import GraphNode
@@ -23,16 +24,12 @@ def convert_reshape(node: GraphNode, x: Expr, shape: Ints) -> Expr:
 @converts("expand_dims")
 def convert_expand_dims(node: GraphNode, x: Expr, axes: Ints) -> Expr:
     rank = idioms.rank_of(x) + len(axes)
-    positions = {node.axis(axis, rank) for axis in axes}
-    extents = iter(idioms.shape_of(x))
-    return idioms.reshape(x, [1 if position in positions else next(extents) for position in range(rank)])
+    return idioms.with_axes(x, [node.axis(axis, rank) for axis in axes])
 
 
 @converts("squeeze")
 def convert_squeeze(node: GraphNode, x: Expr, axes: Ints | None = None) -> Expr:
-    ones = [axis for axis, extent in enumerate(idioms.shape_of(x)) if extent == 1]
-    gone = ones if axes is None else [node.axis(axis) for axis in axes]
-    return op.squeeze(x, axis=tuple(gone)) if gone else x
+    return idioms.without_axes(x, [node.axis(axis) for axis in axes or ()])
 
 
 @converts("transpose")
@@ -90,7 +87,7 @@ def convert_slice_by_index(
             x = idioms.slice_axis(x, axis, position, position + 1)
         else:
             bounds = (None if first[axis] else begin[axis], None if last[axis] else end[axis])
-            x = elements.python_slice(node, x, axis, *bounds, strides[axis])
+            x = elements.python_slice(x, axis, *bounds, strides[axis])
     dropped = tuple(axis for axis in range(len(begin)) if one[axis])
     return op.squeeze(x, axis=dropped) if dropped else x
 
@@ -225,21 +222,12 @@ converts.functions({
     "pixel_shuffle": lambda node: op.nn.depth_to_space(
         node.arg(), block_size=node.number("upscale_factor"), mode="CRD"
     ),
+    "pixel_unshuffle": lambda node: unshuffled(node.arg(), node.number("downscale_factor")),
     "space_to_depth": lambda node: op.nn.space_to_depth(node.arg(), block_size=node.number("block_size")),
     "non_zero": lambda node: op.argwhere(node.arg()),
     # the probabilities stand for the label of the largest as well: text is no tensor
     "classify": lambda node: [node.arg("probabilities")] * 2,
 })  # fmt: skip
-
-
-@converts("pixel_unshuffle")
-def convert_pixel_unshuffle(x: Expr, downscale_factor: int) -> Expr:
-    """Squares of pixels as neighbouring channels."""
-    factor = downscale_factor
-    batch, channels, height, width = idioms.shape_of(x)
-    split = idioms.reshape(x, (batch, channels, height // factor, factor, width // factor, factor))
-    moved = idioms.transpose(split, (0, 1, 3, 5, 2, 4))
-    return idioms.reshape(moved, (batch, channels * factor * factor, height // factor, width // factor))
 
 
 @converts("space_to_batch", "batch_to_space")

@@ -216,13 +216,11 @@ def convert_reorg(node: DarknetNode) -> Expr:
     if channels % (stride * stride):
         node.bad(f"{channels} channels do not divide by {stride * stride}")
     if node.section.integer("reverse", 0):
-        split = reshape(data, (batch, stride, stride, small, height, width))
-        made = transpose(split, (0, 3, 4, 1, 5, 2))
-        return reshape(made, (batch, small, as_dim(height * stride), as_dim(width * stride)))
+        return op.nn.depth_to_space(data, block_size=stride, mode="DCR")
     if height % stride or width % stride:
         node.bad(f"an image of {height} x {width} does not divide by {stride}")
-    split = reshape(data, (batch, small, height, stride, width, stride))
-    made = transpose(split, (0, 3, 5, 1, 2, 4))
+    wide = reshape(data, (batch, small, as_dim(height * stride), as_dim(width * stride)))
+    made = op.nn.space_to_depth(wide, block_size=stride)
     return reshape(made, (batch, as_dim(channels * stride * stride), height // stride, width // stride))
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.builders import functions
+from tilewright.frontend.builders.elements import causal_mask
 from tilewright.frontend.builders.product import einsum, matmul
-from tilewright.frontend.idioms import cast, dtype_of, full, like, rank_of, shape_of, transpose
+from tilewright.frontend.idioms import cast, dtype_of, like, rank_of, shape_of, transpose
 from tilewright.frontend.keras.core import masked_softmax
 from tilewright.frontend.keras.layer import Layer
 from tilewright.frontend.keras.registry import converts
@@ -19,12 +20,8 @@ from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
 
 
-def causal_mask(rows: Any, columns: Any) -> Expr:
-    """[1, rows, columns]: True where the position of the key is not behind that of the query."""
-    if isinstance(rows, int) and isinstance(columns, int):
-        return Constant(np.tri(rows, columns, dtype=bool)[None])
-    first, second = (op.cumsum(full(1, (extent,), "int32"), axis=0) for extent in (rows, columns))
-    return op.expand_dims(op.expand_dims(first, axis=1) >= op.expand_dims(second, axis=0), axis=0)
+def _causal(rows: Any, columns: Any) -> Expr:
+    return op.expand_dims(causal_mask(rows, columns), axis=0)
 
 
 def both(first: Expr | None, second: Expr | None) -> Expr | None:
@@ -47,7 +44,7 @@ def convert_attention(
     scores = _additive(layer, query, key) if layer.class_name == "AdditiveAttention" else _dot(layer, query, key)
     allowed: Expr | None = None if masks[1] is None else op.expand_dims(cast(masks[1], "bool"), axis=1)
     if use_causal_mask or layer.get("causal"):
-        allowed = both(allowed, causal_mask(*shape_of(scores)[-2:]))
+        allowed = both(allowed, _causal(*shape_of(scores)[-2:]))
     if allowed is not None:
         large = 65504.0 if dtype_of(scores) == "float16" else 1e9
         hidden = op.logical_not(allowed)
@@ -95,7 +92,7 @@ def _mask(
             allowed = both(allowed, op.expand_dims(mask, axis=rank_of(mask) - 1))
     rows, columns = shape_of(query)[1], shape_of(value)[1]
     if causal:
-        allowed = both(allowed, causal_mask(rows, columns))
+        allowed = both(allowed, _causal(rows, columns))
     window = layer.get("sliding_window")
     if window is not None:
         if not isinstance(rows, int) or not isinstance(columns, int):

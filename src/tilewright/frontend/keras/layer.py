@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.errors import ModelError
 from tilewright.frontend.graph_node import Labelled
-from tilewright.frontend.idioms import as_vector, cast, constant, dtype_of, is_float, rank_of
+from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, rank_of
 from tilewright.frontend.keras.weights import Weights
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.support.dtype import DType
@@ -249,13 +249,12 @@ def map_tensors(value: Any, function: Callable[[Expr], Any]) -> Any:
 # -------------- The element types in which `keras.ops` computes: the lattice of JAX, Python's numbers being of any type
 _SIGNED = ("int8", "int16", "int32", "int64")
 _UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
-_FLOATS_of_promotion = ("float16", "bfloat16", "float32", "float64")
 
 
 def promote(*dtypes: str) -> str:
     """The type of a result of operands of these types."""
     kinds = set(dtypes)
-    floats = [name for name in _FLOATS_of_promotion if name in kinds]
+    floats = [name for name in _FLOATS if name in kinds]
     if floats:
         return "float32" if floats == ["float16", "bfloat16"] else floats[-1]
     kinds.discard("bool")
@@ -333,11 +332,6 @@ def axes_of(value: Expr, axis: Any) -> Axes:
     """Axes counted from the front; all for None."""
     rank = rank_of(value)
     return tuple(range(rank)) if axis is None or axis == () else tuple(one % rank for one in whole_numbers(axis))
-
-
-def along_axis(x: Expr, axis: Any) -> tuple[Expr, int]:
-    """`x` and an axis counted from the front; without an axis, all elements along one."""
-    return (as_vector(x), 0) if axis is None else (x, int(axis) % rank_of(x))
 
 
 def channels_behind(data_format: Any) -> bool:

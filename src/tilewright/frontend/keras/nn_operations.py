@@ -6,14 +6,18 @@ import math
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from tilewright.frontend.builders import functions, sliding
-from tilewright.frontend.builders.fourier import complex_transform, frames_of, hann_window, real_inverse, real_transform
+from tilewright.frontend.builders.elements import causal_mask
+from tilewright.frontend.builders.fourier import (
+    complex_transform,
+    frames_of,
+    periodic_window,
+    real_inverse,
+    real_transform,
+)
 from tilewright.frontend.builders.product import einsum
 from tilewright.frontend.builders.sliding import channel_patches
 from tilewright.frontend.idioms import cast, dtype_of, flatten, like, on_axis, one_hot, rank_of, shape_of, swap_axes
-from tilewright.frontend.keras.attention import causal_mask
 from tilewright.frontend.keras.convolution import per_axis, pooled, transposed_cut
 from tilewright.frontend.keras.layer import Axes, Axis, FloatTensor, Operation, channels_behind, tensors
 from tilewright.frontend.keras.normalization import as_axes, layer_norm, normalized, rms_norm
@@ -145,7 +149,7 @@ def convert_attention(
     scores = scores if bias is None else scores + cast(tensors(bias)[0], dtype_of(scores))
     least = -0.7 * (65504.0 if dtype_of(query) == "float16" else 3.4028234663852886e38)
     if is_causal:
-        scores = op.where(op.expand_dims(causal_mask(*shape_of(scores)[2:]), axis=0), scores, like(least, scores))
+        scores = op.where(causal_mask(*shape_of(scores)[2:]), scores, like(least, scores))
     if mask is not None:
         scores = op.where(cast(tensors(mask)[0], "bool"), scores, like(least, scores))
     return einsum("bnts,bsnh->btnh", [op.nn.softmax(scores, axis=-1), value])
@@ -210,21 +214,23 @@ def convert_blocks(item: Operation, x: Expr, block_size: int, data_format: str =
 
 
 # ------------------------------------------------------------------------------------------------------------- signals
-@operation("FFT")
-def convert_fft(x: Any) -> list[Expr]:
-    real, imaginary = tensors(*x, at_least_float=True)
-    return list(complex_transform(real, imaginary))
+def _parts(x: Any) -> list[Expr]:
+    """The real and the imaginary part that a complex operand is."""
+    return tensors(*x, at_least_float=True)
+
+
+operations("Any", {"FFT": lambda x: list(complex_transform(*_parts(x)))})
 
 
 @operation("IRFFT")
 def convert_irfft(x: Any, fft_length: Any = None) -> Expr:
-    real, imaginary = tensors(*x, at_least_float=True)
+    real, imaginary = _parts(x)
     return real_inverse(real, imaginary, int(fft_length or 2 * (shape_of(real)[-1] - 1)))
 
 
 @operation("FFT2", "IFFT2")
 def convert_fft2(item: Operation, x: Any) -> list[Expr]:
-    real, imaginary = tensors(*x, at_least_float=True)
+    real, imaginary = _parts(x)
     for _ in range(2):
         made = complex_transform(real, imaginary, item.class_name == "IFFT2")
         real, imaginary = (swap_axes(part) for part in made)
@@ -236,9 +242,7 @@ def convert_stft(
     item: Operation, x: FloatTensor, sequence_length: int, sequence_stride: int, fft_length: int,
     window: Any = "hann", center: bool = True,
 ) -> list[Expr]:  # fmt: skip
-    if window not in ("hann", "hamming", None):
-        item.unsupported(f"the window {window!r}")
-    shape = np.ones(sequence_length) if window is None else hann_window(sequence_length, window)
+    shape = periodic_window(item, window, sequence_length)
     return list(real_transform(frames_of(x, sequence_length, sequence_stride, fft_length, shape, center), fft_length))
 
 

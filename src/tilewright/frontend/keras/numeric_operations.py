@@ -10,7 +10,7 @@ from typing import Any
 from tilewright.frontend.builders import functions
 from tilewright.frontend.idioms import cast, constant, dtype_of, full, is_float, like, shape_of
 from tilewright.frontend.keras.image import saturated
-from tilewright.frontend.keras.layer import FloatTensor, Operation, Tensor, as_float, tensors
+from tilewright.frontend.keras.layer import Operation, Tensor, as_float, tensors
 from tilewright.frontend.keras.registry import operation, operations
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -25,7 +25,8 @@ _LOGICAL = {"Add": op.logical_or, "Multiply": op.logical_and, "Maximum": op.logi
 _ARITHMETIC = {"Add": op.add, "Multiply": op.multiply, **_BINARY}
 
 
-def _truth(value: Any) -> Expr:
+def truth(value: Any) -> Expr:
+    """True where an operand, which may be a number of Python, is not 0."""
     (made,) = tensors(value)
     return made if dtype_of(made) == "bool" else op.not_equal(made, 0)
 
@@ -75,6 +76,10 @@ operations("FloatTensor", {
     "Signbit": lambda x: op.logical_or(x < 0, 1 / x < 0),  # the sign of zero shows in its reciprocal
     "Imag": op.zeros_like, "Angle": lambda x: op.where(x < 0, like(math.pi, x), like(0, x)),
     "Divide TrueDivide": op.divide, "DivideNoNan": _divide_no_nan, "Arctan2": functions.atan2,
+    "Isclose": functions.close,
+    "AllClose": lambda x1, x2, rtol=1e-5, atol=1e-8, equal_nan=False: op.all(
+        functions.close(x1, x2, rtol, atol, equal_nan)
+    ),
     "Hypot": functions.hypot, "Logaddexp": partial(_logaddexp, 1.0), "Logaddexp2": partial(_logaddexp, math.log(2)),
 })  # fmt: skip
 operations("Tensor", {
@@ -96,10 +101,10 @@ operations("Expr", {
     "ZerosLike EmptyLike": partial(_filled, 0), "OnesLike": partial(_filled, 1),
 })  # fmt: skip
 operations("Any", {
-    "LogicalNot": lambda x: op.logical_not(_truth(x)),
-    "LogicalAnd": lambda x1, x2: op.logical_and(_truth(x1), _truth(x2)),
-    "LogicalOr": lambda x1, x2: op.logical_or(_truth(x1), _truth(x2)),
-    "LogicalXor": lambda x1, x2: op.logical_xor(_truth(x1), _truth(x2)),
+    "LogicalNot": lambda x: op.logical_not(truth(x)),
+    "LogicalAnd": lambda x1, x2: op.logical_and(truth(x1), truth(x2)),
+    "LogicalOr": lambda x1, x2: op.logical_or(truth(x1), truth(x2)),
+    "LogicalXor": lambda x1, x2: op.logical_xor(truth(x1), truth(x2)),
 })  # fmt: skip
 
 
@@ -112,23 +117,6 @@ def convert_binary(item: Operation, x1: Tensor, x2: Tensor) -> Expr:
         if name not in ("Equal", "NotEqual"):
             x1, x2 = cast(x1, "int32"), cast(x2, "int32")
     return _ARITHMETIC[name](x1, x2)
-
-
-@operation("Isclose")
-def convert_isclose(
-    x1: FloatTensor, x2: FloatTensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Expr:
-    bound = like(atol, x2) + like(rtol, x2) * op.abs(x2)
-    near = op.abs(x1 - x2) <= bound
-    made = op.logical_or(op.logical_and(near, op.isfinite(x2)), op.equal(x1, x2))
-    return op.logical_or(made, op.logical_and(op.isnan(x1), op.isnan(x2))) if equal_nan else made
-
-
-@operation("AllClose")
-def convert_allclose(
-    x1: FloatTensor, x2: FloatTensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Expr:
-    return op.all(convert_isclose(x1, x2, rtol, atol, equal_nan))
 
 
 @operation("Round")
@@ -171,7 +159,7 @@ def convert_nan_to_num(x: Expr, nan: float = 0.0, posinf: float | None = None, n
 def convert_where(item: Operation, condition: Any, x1: Tensor | None = None, x2: Tensor | None = None) -> Expr:
     if x1 is None or x2 is None:
         item.unsupported("the positions where a condition holds, whose number is not known,")
-    return op.where(_truth(condition), x1, x2)
+    return op.where(truth(condition), x1, x2)
 
 
 @operation("FullLike")
@@ -185,5 +173,5 @@ def convert_full_like(x: Expr, fill_value: Any, dtype: str | None = None) -> Exp
 def convert_select(condlist: Any, choicelist: Any, default: Any = 0) -> Expr:
     *choices, made = tensors(*choicelist, default)
     for condition, choice in zip(condlist[::-1], choices[::-1]):
-        made = op.where(_truth(condition), choice, made)
+        made = op.where(truth(condition), choice, made)
     return made

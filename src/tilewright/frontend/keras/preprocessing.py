@@ -81,7 +81,7 @@ def encoded(layer: Layer, positions: Expr, depth: int, mode: str, weights: Any =
 @converts("IntegerLookup")
 def convert_integer_lookup(layer: Layer, inputs: Expr) -> Expr:
     """The position of each number in a vocabulary."""
-    words = _vocabulary(layer)
+    words = np.asarray([int(word) for word in _vocabulary(layer)], np.int64)
     unknown = int(layer.get("num_oov_indices", 1))
     mask_token, mode = layer.get("mask_token"), str(layer.get("output_mode", "int"))
     first = (1 if mask_token is not None and mode == "int" else 0) + unknown
@@ -110,15 +110,17 @@ def _bins(layer: Layer, codes: Expr, first: int, count: int) -> Expr:
     return chosen + first
 
 
-def _vocabulary(layer: Layer) -> np.ndarray:
-    listed = layer.get("vocabulary")
-    if listed is None:
-        listed = layer.importer.asset_lines(layer, "vocabulary.txt")
-    if isinstance(listed, dict):
-        listed = (listed.get("config") or {}).get("value")
+def _stored(layer: Layer, key: str) -> Any:
+    """An entry of the configuration, which Keras may have stored as an object that holds it."""
+    given = layer.get(key)
+    return (given.get("config") or {}).get("value") if isinstance(given, dict) else given
+
+
+def _vocabulary(layer: Layer) -> list[Any]:
+    listed = _stored(layer, "vocabulary") or layer.importer.asset_lines(layer, "vocabulary.txt")
     if not isinstance(listed, list) or not listed:
         layer.bad("it has no vocabulary in the file; pass it to the layer, or call adapt before the model is saved")
-    return np.asarray([int(word) for word in listed], np.int64)
+    return listed
 
 
 def _words_at(layer: Layer, inputs: Expr, words: np.ndarray, mask_token: Any) -> Expr:
@@ -133,16 +135,19 @@ def _words_at(layer: Layer, inputs: Expr, words: np.ndarray, mask_token: Any) ->
 # ----------------------------------------------------------------------------------------------------------------- Text
 @converts("Hashing")
 def convert_hashing(layer: Layer, inputs: Expr) -> Expr:
-    bins, mask = int(layer["num_bins"]), layer.get("mask_value")
-    mode, salt = str(layer.get("output_mode", "int")), layer.get("salt")
+    bins, mask, salt = int(layer["num_bins"]), layer.get("mask_value"), layer.get("salt")
     masked = mask is not None and bins > 1
     values = cast(inputs, "int64") if is_float(dtype_of(inputs)) else inputs
     positions: Expr = text.text_hash(values, bins - masked, [salt, salt] if isinstance(salt, int) else salt)
     if masked:
         positions = op.where(_equal(inputs, mask), constant(0, "int64"), positions + 1)
-    if mode == "int":
-        return cast(positions, layer.compute_dtype)
-    return encoded(layer, positions, bins, mode)
+    return _binned(layer, positions, bins)
+
+
+def _binned(layer: Layer, positions: Expr, bins: int) -> Expr:
+    """Positions as a layer that hashes returns them."""
+    mode = str(layer.get("output_mode", "int"))
+    return cast(positions, layer.compute_dtype) if mode == "int" else encoded(layer, positions, bins, mode)
 
 
 def _equal(values: Expr, wanted: Any) -> Expr:
@@ -154,12 +159,8 @@ def _equal(values: Expr, wanted: Any) -> Expr:
 
 @converts("HashedCrossing")
 def convert_hashed_crossing(layer: Layer, inputs: Sequence[Expr]) -> Expr:
-    bins, mode = int(layer["num_bins"]), str(layer.get("output_mode", "int"))
-    columns = [one if dtype_of(one) == "string" else cast(one, "int64") for one in inputs]
-    positions: Expr = text.text_cross(columns, bins)
-    if mode == "int":
-        return cast(positions, layer.compute_dtype)
-    return encoded(layer, positions, bins, mode)
+    columns, bins = [one if dtype_of(one) == "string" else cast(one, "int64") for one in inputs], int(layer["num_bins"])
+    return _binned(layer, text.text_cross(columns, bins), bins)
 
 
 @converts("StringLookup")
@@ -182,14 +183,7 @@ def _mode(layer: Layer) -> str:
 
 def _words(layer: Layer, lead: list[Any]) -> list[str]:
     """The vocabulary without the tokens that stand for what is masked or unknown."""
-    listed = layer.get("vocabulary")
-    if isinstance(listed, dict):
-        listed = (listed.get("config") or {}).get("value")
-    if listed is None:
-        listed = layer.importer.asset_lines(layer, "vocabulary.txt")
-    if not isinstance(listed, list) or not listed:
-        layer.bad("it has no vocabulary in the file; pass it to the layer, or call adapt before the model is saved")
-    words = [str(word) for word in listed]
+    words = [str(word) for word in _vocabulary(layer)]
     return words[len(lead) :] if words[: len(lead)] == lead else words
 
 
@@ -216,9 +210,7 @@ def _looked_up(layer: Layer, inputs: Expr, words: list[str], mask: str | None, u
 
 def _weights(layer: Layer, words: list[str], first: int, depth: int) -> Expr:
     """The multipliers of counts of words: those of the special tokens, which have none, are their mean."""
-    given = layer.get("idf_weights")
-    if isinstance(given, dict):
-        given = (given.get("config") or {}).get("value")
+    given = _stored(layer, "idf_weights")
     if given is None:
         (weights,) = layer.array("idf_weights")
     else:

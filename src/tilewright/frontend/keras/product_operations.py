@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend import idioms
-from tilewright.frontend.builders.product import broadcast_shape, einsum, matmul
+from tilewright.frontend.builders.product import broadcast_shape, einsum, kron, matmul
 from tilewright.frontend.keras.layer import Axis, FloatTensor, Operation, Tensor, tensors, whole_numbers
 from tilewright.frontend.keras.registry import operation, operations
 from tilewright.relay import op
@@ -17,7 +18,7 @@ from tilewright.relay.ir.expr import Constant, Expr
 
 operations("Tensor", {
     "Vdot": lambda x1, x2: op.sum(idioms.as_vector(x1) * idioms.as_vector(x2)),
-    "Outer": lambda x1, x2: op.expand_dims(idioms.as_vector(x1), axis=1) * idioms.as_vector(x2),
+    "Kron": kron, "Outer": lambda x1, x2: op.expand_dims(idioms.as_vector(x1), axis=1) * idioms.as_vector(x2),
 })  # fmt: skip
 
 
@@ -51,27 +52,13 @@ def convert_tensordot(x1: Tensor, x2: Tensor, axes: Any = 2) -> Expr:
         first, second = list(range(a - axes, a)), list(range(axes))
     else:
         first, second = ([one % rank for one in whole_numbers(part)] for part, rank in zip(axes, (a, b)))
-    rows = [axis for axis in range(a) if axis not in first]
-    columns = [axis for axis in range(b) if axis not in second]
-    inner = idioms.product([idioms.shape_of(x1)[axis] for axis in first])
-    x = idioms.reshape(
-        idioms.transpose(x1, (*rows, *first)), (idioms.product([idioms.shape_of(x1)[axis] for axis in rows]), inner)
+    summed = dict(zip(second, first))
+    left, right = range(a), [summed.get(axis, a + axis) for axis in range(b)]
+    x, y, made = (
+        "".join(string.ascii_letters[axis] for axis in axes)
+        for axes in (left, right, [axis for axis in (*left, *right) if (axis in left) != (axis in right)])
     )
-    y = idioms.reshape(
-        idioms.transpose(x2, (*second, *columns)),
-        (inner, idioms.product([idioms.shape_of(x2)[axis] for axis in columns])),
-    )
-    return idioms.reshape(
-        matmul(x, y), [idioms.shape_of(x1)[axis] for axis in rows] + [idioms.shape_of(x2)[axis] for axis in columns]
-    )
-
-
-@operation("Kron")
-def convert_kron(x1: Tensor, x2: Tensor) -> Expr:
-    rank = max(idioms.rank_of(x1), idioms.rank_of(x2))
-    a, b = ([*[1] * (rank - idioms.rank_of(one)), *idioms.shape_of(one)] for one in (x1, x2))
-    wide = idioms.reshape(x1, [n for x in a for n in (x, 1)]) * idioms.reshape(x2, [n for x in b for n in (1, x)])
-    return idioms.reshape(wide, [x * y for x, y in zip(a, b)])
+    return einsum(f"{x},{y}->{made}", [x1, x2])
 
 
 @operation("Cross")

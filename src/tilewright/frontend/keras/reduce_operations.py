@@ -10,8 +10,9 @@ import numpy as np
 from tilewright.frontend import idioms
 from tilewright.frontend.builders import functions
 from tilewright.frontend.builders.product import matmul
-from tilewright.frontend.builders.reductions import p_norm, segmented
-from tilewright.frontend.keras.layer import Axes, FloatTensor, Operation, Tensor, along_axis, as_float
+from tilewright.frontend.builders.reductions import in_top_k, p_norm, segmented
+from tilewright.frontend.keras.layer import Axes, FloatTensor, Operation, Tensor, as_float
+from tilewright.frontend.keras.numeric_operations import truth
 from tilewright.frontend.keras.registry import operation, operations
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -36,10 +37,6 @@ def _extreme(largest: bool) -> Reduction:
         return made if initial is None else of_two(made, idioms.like(initial, made))
 
     return convert
-
-
-def _truth(x: Expr) -> Expr:
-    return x if idioms.dtype_of(x) == "bool" else op.not_equal(x, 0)
 
 
 def _variance(value: Expr, axis: Axes, keepdims: bool) -> Expr:
@@ -88,8 +85,8 @@ def _summable(value: Expr) -> Expr:
 _CONVERTERS: dict[str, Callable[..., Any]] = {
     "Sum": _reducing(op.sum, _summable), "Prod": _reducing(op.prod, _summable), "Max": _extreme(True),
     "Amax": _extreme(True), "Min": _extreme(False), "Amin": _extreme(False),
-    "Ptp": _reducing(lambda x, **over: op.max(x, **over) - op.min(x, **over)), "Any": _reducing(op.any, _truth),
-    "All": _reducing(op.all, _truth),
+    "Ptp": _reducing(lambda x, **over: op.max(x, **over) - op.min(x, **over)), "Any": _reducing(op.any, truth),
+    "All": _reducing(op.all, truth),
     "CountNonzero": _reducing(op.sum, lambda x: idioms.cast(op.not_equal(x, 0), "int32")),
     "Mean": _moment(op.mean), "Var": _moment(_variance),
     "Std": _moment(lambda x, **over: op.sqrt(_variance(x, **over))),
@@ -145,7 +142,7 @@ def convert_argmax(item: Operation, x: Expr, axis: Any = None, keepdims: bool = 
     if item.class_name.startswith("Nan") and idioms.is_float(idioms.dtype_of(x)):
         x = op.where(op.isnan(x), float("-inf" if largest else "inf"), x)
     x = idioms.cast(x, "int32") if idioms.dtype_of(x) == "bool" else x
-    flat, position = along_axis(x, axis)
+    flat, position = idioms.along_axis(x, axis)
     made = (op.argmax if largest else op.argmin)(flat, axis=position, keepdims=keepdims and axis is not None)
     made = idioms.reshape(made, (1,) * idioms.rank_of(x)) if axis is None and keepdims else made
     return idioms.cast(made, "int32")
@@ -153,7 +150,7 @@ def convert_argmax(item: Operation, x: Expr, axis: Any = None, keepdims: bool = 
 
 @operation("Argsort", "Sort")
 def convert_sort(item: Operation, x: Expr, axis: Any = -1) -> Expr:
-    x, position = along_axis(x, axis)
+    x, position = idioms.along_axis(x, axis)
     if item.class_name == "Sort":
         return op.sort(x, axis=position)
     return op.argsort(idioms.cast(x, "int32") if idioms.dtype_of(x) == "bool" else x, axis=position, dtype="int32")
@@ -161,13 +158,7 @@ def convert_sort(item: Operation, x: Expr, axis: Any = -1) -> Expr:
 
 @operation("InTopK")
 def convert_in_top_k(targets: Any, predictions: FloatTensor, k: int) -> Expr:
-    positions = op.expand_dims(idioms.cast(targets, "int32"), axis=1)
-    own = op.gather(predictions, 1, positions)
-    above = op.sum(idioms.cast(predictions > own, "int32"), axis=(1,))
-    inside = op.logical_and(
-        positions >= idioms.constant(0, "int32"), positions < idioms.constant(idioms.shape_of(predictions)[1], "int32")
-    )
-    return op.logical_and(above < idioms.constant(int(k), "int32"), op.squeeze(inside, axis=(1,)))
+    return in_top_k(predictions, idioms.cast(targets, "int32"), int(k))
 
 
 @operation("Cumsum", "Cumprod", "Nancumsum", "Nancumprod")
@@ -177,7 +168,7 @@ def convert_cumulative(item: Operation, x: Expr, axis: Any = None, dtype: Any = 
     product_of = item.class_name.endswith("prod")
     if item.class_name.startswith("Nan") and idioms.is_float(idioms.dtype_of(x)):
         x = op.where(op.isnan(x), idioms.like(1 if product_of else 0, x), x)
-    x, axis = along_axis(x, axis)
+    x, axis = idioms.along_axis(x, axis)
     return (op.cumprod if product_of else op.cumsum)(x, axis=axis)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.frontend import idioms
 from tilewright.frontend.builders import elements
 from tilewright.frontend.builders.product import broadcast_shape, diagonal
-from tilewright.frontend.keras.layer import Axes, Axis, Operation, Tensor, along_axis, axes_of, tensors, whole_numbers
+from tilewright.frontend.keras.layer import Axes, Axis, Operation, Tensor, axes_of, tensors, whole_numbers
 from tilewright.frontend.keras.registry import operation, operations
 from tilewright.frontend.keras.reshaping import filled
 from tilewright.relay import op
@@ -23,17 +23,12 @@ operations("Expr Any", {
     "Tile": lambda x, repeats: op.tile(x, reps=whole_numbers(repeats)),
     "Ndim": lambda x: idioms.constant(idioms.rank_of(x), "int32"),
     "Size": lambda x: op.sum(idioms.full(1, idioms.shape_of(x), "int32")),
+    "Squeeze": lambda x, axis=None: idioms.without_axes(x, () if axis is None else axes_of(x, axis)),
     "Flip": lambda x, axis=None: elements.reversed_axes(x, axes_of(x, axis)),
     "Fliplr": lambda x: elements.reversed_axes(x, [1]), "Flipud": lambda x: elements.reversed_axes(x, [0]),
     "Tril": lambda x, k=0: elements.diagonals(x, None, k), "Triu": lambda x, k=0: elements.diagonals(x, k, None),
 })  # fmt: skip
 operations("Any", {"Stack": lambda x, axis=0: op.stack(tensors(*x), axis=int(axis))})
-
-
-@operation("Squeeze")
-def convert_squeeze(x: Expr, axis: Any = None) -> Expr:
-    axes = [a for a, n in enumerate(idioms.shape_of(x)) if n == 1] if axis is None else axes_of(x, axis)
-    return op.squeeze(x, axis=tuple(axes)) if axes else x
 
 
 @operation("Reshape")
@@ -53,10 +48,7 @@ def convert_reshape(x: Expr, newshape: Any = None) -> Expr:
 @operation("ExpandDims")
 def convert_expand_dims(x: Expr, axis: Any) -> Expr:
     axes = whole_numbers(axis)
-    rank = idioms.rank_of(x) + len(axes)
-    for one in sorted(position % rank for position in axes):
-        x = op.expand_dims(x, axis=one)
-    return x
+    return idioms.with_axes(x, [position % (idioms.rank_of(x) + len(axes)) for position in axes])
 
 
 @operation("Moveaxis")
@@ -93,7 +85,7 @@ def convert_roll(x: Expr, shift: Any, axis: Any = None) -> Expr:
 
 @operation("Repeat")
 def convert_repeat(x: Expr, repeats: Any, axis: Any = None) -> Expr:
-    x, axis = along_axis(x, axis)
+    x, axis = idioms.along_axis(x, axis)
     counts = whole_numbers(repeats)
     if len(counts) == 1:
         return op.repeat(x, repeats=counts[0], axis=axis)
@@ -158,11 +150,10 @@ def convert_unstack(x: Expr, num: Any = None, axis: Axis = 0) -> list[Expr]:
 @operation("Meshgrid")
 def convert_meshgrid(*x: Any, indexing: str = "xy") -> list[Expr]:
     parts = [idioms.as_vector(part) for part in tensors(*x)]
-    order = [1, 0, *range(2, len(parts))] if indexing == "xy" and len(parts) > 1 else list(range(len(parts)))
-    shape = [idioms.shape_of(parts[position])[0] for position in order]
-    return [
-        idioms.broadcast_to(idioms.on_axis(part, order.index(n), len(parts)), shape) for n, part in enumerate(parts)
-    ]
+    if indexing == "ij" or len(parts) < 2:
+        return elements.meshgrid(parts)
+    second, first, *rest = elements.meshgrid([parts[1], parts[0], *parts[2:]])
+    return [first, second, *rest]
 
 
 # ---------------------------------------------------------- Choice of elements: indexing, slices, gathering, scattering
@@ -179,7 +170,9 @@ def convert_get_item(item: Operation, x: Expr, key: Any) -> Expr:
             x = op.expand_dims(x, axis=axis)
             axis += 1
         elif isinstance(one, slice):
-            x = _sliced(item, x, one, axis)
+            if any(isinstance(part, Expr) for part in (one.start, one.stop, one.step)):
+                item.unsupported("a slice between numbers that are computed")
+            x = elements.python_slice(x, axis, one.start, one.stop, 1 if one.step is None else one.step)
             axis += 1
         elif isinstance(one, int):
             extent = idioms.shape_of(x)[axis]
@@ -196,32 +189,15 @@ def convert_get_item(item: Operation, x: Expr, key: Any) -> Expr:
     return x
 
 
-def _sliced(item: Operation, value: Expr, key: slice, axis: int) -> Expr:
-    extent = idioms.shape_of(value)[axis]
-    if key == slice(None):
-        return value
-    if any(isinstance(part, Expr) for part in (key.start, key.stop, key.step)):
-        item.unsupported("a slice between numbers that are computed")
-    if isinstance(extent, int):
-        start, stop, step = key.indices(extent)
-        if step < 0:
-            return op.take(value, Constant(np.arange(start, stop, step, dtype=np.int32)), axis=axis)
-        return op.strided_slice(value, begin=(start,), end=(max(stop, start),), strides=(step,), axes=(axis,))
-    if (key.step or 1) < 0 or (key.start or 0) < 0:
-        item.unsupported("a slice from the end of a symbolic dimension; pass it with input_shapes")
-    stop = extent if key.stop is None else extent + key.stop if key.stop < 0 else key.stop
-    return op.strided_slice(value, begin=(key.start or 0,), end=(stop,), strides=(key.step or 1,), axes=(axis,))
-
-
 @operation("Take")
 def convert_take(x: Expr, indices: Expr, axis: Any = None) -> Expr:
-    x, axis = along_axis(x, axis)
+    x, axis = idioms.along_axis(x, axis)
     return op.take(x, elements.from_front(indices, idioms.shape_of(x)[axis]), axis=axis)
 
 
 @operation("TakeAlongAxis")
 def convert_take_along_axis(x: Expr, indices: Expr, axis: Any = None) -> Expr:
-    parts, position = [along_axis(one, axis)[0] for one in (x, indices)], along_axis(x, axis)[1]
+    parts, position = [idioms.along_axis(one, axis)[0] for one in (x, indices)], idioms.along_axis(x, axis)[1]
     before, behind = (
         broadcast_shape(*(idioms.shape_of(part)[side] for part in parts))
         for side in (slice(position), slice(position + 1, None))
@@ -267,13 +243,7 @@ def convert_scatter(item: Operation, *args: Any, shape: Any = None, reduction: s
 @operation("Diagonal")
 def convert_diagonal(x: Expr, offset: int = 0, axis1: Axis = 0, axis2: Axis = 1) -> Expr:
     rest = [axis for axis in range(idioms.rank_of(x)) if axis not in (axis1, axis2)]
-    moved = idioms.transpose(x, (*rest, axis1, axis2))
-    rows, columns = idioms.shape_of(moved)[-2:]
-    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    down, right = max(-offset, 0), max(offset, 0)
-    return diagonal(
-        idioms.slice_axis(idioms.slice_axis(moved, len(rest), down, down + count), len(rest) + 1, right, right + count)
-    )
+    return diagonal(idioms.transpose(x, (*rest, axis1, axis2)), offset)
 
 
 @operation("Trace")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.frontend.builders import functions
-from tilewright.frontend.builders.fourier import frames_of, hann_window, real_transform
+from tilewright.frontend.builders.fourier import frames_of, periodic_window, real_transform
 from tilewright.frontend.builders.product import matmul
 from tilewright.frontend.builders.sliding import Window, channel_kernel, convolution
 from tilewright.frontend.idioms import cast, constant, dtype_of, like, product, rank_of, reshape, shape_of, transpose
@@ -63,10 +63,7 @@ def convert_mel_spectrogram(layer: Layer, inputs: Expr) -> Expr:
     data = cast(inputs, dtype)
     length = int(layer.get("fft_length", 2048))
     frames = int(layer.get("sequence_length") or length)
-    window = layer.get("window", "hann")
-    if window not in ("hann", "hamming", None):
-        layer.unsupported(f"the window {window!r}")
-    shape = hann_window(frames, window) if window else np.ones(frames)
+    shape = periodic_window(layer, layer.get("window", "hann"), frames)
     parts = frames_of(data, frames, int(layer.get("sequence_stride", 512)), length, shape)
     real, imaginary = real_transform(parts, length)
     size = op.sqrt(real * real + imaginary * imaginary)

@@ -10,7 +10,18 @@ import numpy as np
 
 from tilewright.frontend.builders import functions
 from tilewright.frontend.builders.reductions import REDUCTIONS
-from tilewright.frontend.idioms import broadcast_to, cast, constant, dtype_of, like, prelu, rank_of, reshape, shape_of
+from tilewright.frontend.idioms import (
+    along_axis,
+    broadcast_to,
+    cast,
+    constant,
+    dtype_of,
+    like,
+    prelu,
+    rank_of,
+    reshape,
+    shape_of,
+)
 from tilewright.frontend.mxnet.node import MxnetNode, converts
 from tilewright.frontend.signature import Axis
 from tilewright.relay import op
@@ -203,8 +214,7 @@ def convert_positions(node: MxnetNode, keepdims: bool = False) -> Expr:
     """The positions of the greatest or least, as floats."""
     function: Any = op.argmin if node.operator == "argmin" else op.argmax
     axis = 1 if node.operator == "argmax_channel" else node.attr("axis")
-    data = op.reshape(node[0], newshape=(-1,)) if axis is None else node[0]
-    position = 0 if axis is None else node.axis(int(axis))
+    data, position = along_axis(node[0], axis)
     made = cast(function(data, axis=position, keepdims=keepdims, dtype="int32"), "float32")
     return reshape(made, (1,)) if not shape_of(made) else made
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.frontend import idioms
 from tilewright.frontend.builders.normalization import batch_normalized, group_normalized, normalized, scaled_over
+from tilewright.frontend.builders.product import linear
 from tilewright.frontend.builders.recurrent_layers import gate_count, known_modes, recurrent_layers
 from tilewright.frontend.builders.window_rules import biased, counts_upwards, repeated_pixels, transposed_sizes
 from tilewright.frontend.builders.windows import convolution, pool, transposed_convolution
@@ -63,13 +64,7 @@ def convert_deconvolution(node: MxnetNode, x: Expr, weight: Expr, num_group: int
 @converts("FullyConnected")
 def convert_fully_connected(node: MxnetNode, data: Expr, flatten_: bool = True) -> Expr:
     """All axes behind the batch, or the last one alone, times a matrix."""
-    if flatten_:
-        return biased(op.nn.dense(idioms.flatten(data), node[1]), _bias(node))
-    outer = idioms.shape_of(data)[:-1]
-    made = biased(
-        op.nn.dense(idioms.reshape(data, (idioms.product(outer), idioms.shape_of(data)[-1])), node[1]), _bias(node)
-    )
-    return idioms.reshape(made, (*outer, idioms.shape_of(made)[1]))
+    return linear(data, node[1], _bias(node), 1 if flatten_ else -1)
 
 
 @converts("Pooling", "Pooling_v1")

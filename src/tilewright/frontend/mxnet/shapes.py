@@ -35,25 +35,18 @@ def convert_transpose(node: MxnetNode) -> Expr:
 
 
 @converts("SwapAxis", "swapaxes")
-def convert_swap(node: MxnetNode, x: Expr, dim1: Axis = 0, dim2: Axis = 0) -> Expr:
-    order = list(range(node.rank()))
-    order[dim1], order[dim2] = dim2, dim1
-    return idioms.transpose(x, order)
+def convert_swap(x: Expr, dim1: Axis = 0, dim2: Axis = 0) -> Expr:
+    return idioms.swap_axes(x, dim1, dim2)
 
 
 @converts("expand_dims")
 def convert_expand_dims(node: MxnetNode, x: Expr, axis: int) -> Expr:
-    shape = list(node.shape())
-    shape.insert(node.axis(axis, len(shape) + 1), 1)
-    return idioms.reshape(x, shape)
+    return idioms.with_axes(x, [node.axis(axis, node.rank() + 1)])
 
 
 @converts("squeeze")
 def convert_squeeze(node: MxnetNode) -> Expr:
-    axes = (
-        node.axes() if node.attr("axis") not in (None, ()) else tuple(a for a, e in enumerate(node.shape()) if e == 1)
-    )
-    return op.squeeze(node[0], axis=axes) if axes else node[0]
+    return idioms.without_axes(node[0], node.axes() if node.attr("axis") not in (None, ()) else ())
 
 
 @converts("Concat", "concat")
@@ -80,14 +73,14 @@ def convert_slice(node: MxnetNode) -> Expr:
     begin, end = node.needed("begin"), node.needed("end")
     step = node.attr("step", ()) or (None,) * len(begin)
     for axis, (low, high, stride) in enumerate(zip(begin, end, step, strict=True)):
-        x = python_slice(node, x, axis, low, high, stride or 1)
+        x = python_slice(x, axis, low, high, stride or 1)
     return x
 
 
 @converts("slice_axis")
 def convert_slice_axis(node: MxnetNode, x: Expr, axis: Axis, begin: int = 0) -> Expr:
     end = node.attr("end")
-    return python_slice(node, x, axis, begin, None if end is None else int(end), 1)
+    return python_slice(x, axis, begin, None if end is None else int(end), 1)
 
 
 @converts("slice_like")
@@ -117,9 +110,8 @@ def convert_crop(node: MxnetNode, center_crop: bool = False) -> Expr:
 
 @converts("repeat")
 def convert_repeat(node: MxnetNode) -> Expr:
-    if node.attr("axis") is None:
-        return op.repeat(op.reshape(node[0], newshape=(-1,)), repeats=int(node.needed("repeats")), axis=0)
-    return op.repeat(node[0], repeats=int(node.needed("repeats")), axis=node.axis(int(node.attr("axis"))))
+    x, axis = idioms.along_axis(node[0], node.attr("axis"))
+    return op.repeat(x, repeats=int(node.needed("repeats")), axis=axis)
 
 
 @converts("Pad", "pad")
@@ -167,9 +159,7 @@ def convert_pick(node: MxnetNode, x: Expr, updates: Expr, axis: Axis = -1, keepd
     """One element along an axis for each position of the others."""
     indices = idioms.cast(updates, "int32")
     if idioms.rank_of(indices) < node.rank():
-        shape = list(idioms.shape_of(indices))
-        shape.insert(axis, 1)
-        indices = idioms.reshape(indices, shape)
+        indices = idioms.with_axes(indices, [axis])
     made = op.gather(x, axis=axis, indices=indices)
     return made if keepdims else op.squeeze(made, axis=(axis,))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.frontend import idioms
 from tilewright.frontend.builders import functions
-from tilewright.frontend.builders.reductions import REDUCTIONS
+from tilewright.frontend.builders.reductions import REDUCTIONS, p_norm
 from tilewright.frontend.paddle.node import PaddleNode, converts
 from tilewright.frontend.paddle.schema import DTYPES
 from tilewright.frontend.signature import Axis
@@ -225,26 +225,17 @@ def convert_norm(node: PaddleNode, x: Expr, axis: Axis = -1, epsilon: float = 1e
     power = float(node.attrs.get("porder", 2.0))
     keep = bool(node.attrs.get("keepdim", False))
     axes = tuple(range(node.rank())) if node.attrs.get("asvector") else (axis,)
-    if power in (1, 2):
-        return REDUCTIONS[f"l{power:.0f}"](x, axis=axes, keepdims=keep)
-    if power == float("inf"):
-        return op.max(op.abs(x), axis=axes, keepdims=keep)
-    return op.power(op.sum(op.power(op.abs(x), power), axis=axes, keepdims=keep), 1 / power)
+    return p_norm(x, axes, power, keep)
 
 
 @converts("argmax", "argmin")
 def convert_positions(node: PaddleNode) -> Expr:
     """The position of the greatest or least."""
     function: Any = op.argmax if node.operator == "argmax" else op.argmin
-    axis = node.number(1, "axis", -1)
-    data = node[0]
-    if node.attrs.get("flatten"):
-        data, axis = op.reshape(data, newshape=(-1,)), 0
+    data, axis = idioms.along_axis(node[0], None if node.attrs.get("flatten") else node.number(1, "axis", -1))
     dtype = dtype_named(node, default="int64")
     keep = bool(node.attrs.get("keepdims", node.attrs.get("keepdim", False)))
-    return idioms.cast(
-        function(data, axis=node.axis(int(axis), idioms.rank_of(data)), keepdims=keep, dtype="int32"), dtype
-    )
+    return idioms.cast(function(data, axis=axis, keepdims=keep, dtype="int32"), dtype)
 
 
 @converts("topk")
@@ -262,10 +253,6 @@ def convert_argsort(node: PaddleNode, x: Expr, axis: Axis = -1) -> list[Expr]:
 
 @converts("cumsum")
 def convert_cumsum(node: PaddleNode) -> Expr:
-    data, axis = node[0], int(node.number(1, "axis", -1))
-    if node.attrs.get("flatten"):
-        data, axis = op.reshape(data, newshape=(-1,)), 0
-    return op.cumsum(
-        data, axis=node.axis(axis, idioms.rank_of(data)), exclusive=bool(node.attrs.get("exclusive", False)),
-        reverse=bool(node.attrs.get("reverse", False)),
-    )  # fmt: skip
+    data, axis = idioms.along_axis(node[0], None if node.attrs.get("flatten") else node.number(1, "axis", -1))
+    exclusive, reverse = (bool(node.attrs.get(name, False)) for name in ("exclusive", "reverse"))
+    return op.cumsum(data, axis=axis, exclusive=exclusive, reverse=reverse)

@@ -10,8 +10,13 @@ import numpy as np
 
 from tilewright.frontend import idioms
 from tilewright.frontend.builders import functions, window_rules
-from tilewright.frontend.builders.elements import matrices_turned
-from tilewright.frontend.builders.normalization import batch_normalized, group_normalized, normalized, scaled_over
+from tilewright.frontend.builders.normalization import (
+    batch_normalized,
+    group_normalized,
+    instance_normalized,
+    normalized,
+    scaled_over,
+)
 from tilewright.frontend.builders.product import matmul
 from tilewright.frontend.builders.recurrent_layers import gate_count, known_modes, recurrent_layers
 from tilewright.frontend.builders.sliding import adaptive_pool
@@ -126,11 +131,6 @@ def convert_layer_norm(
     return scaled_over(normalized(x, axes, epsilon), axes, scale, bias)
 
 
-@converts("instance_norm")
-def convert_instance_norm(x: Expr, scale: Expr | None = None, bias: Expr | None = None, epsilon: float = 1e-5) -> Expr:
-    return scaled_over(normalized(x, tuple(range(2, idioms.rank_of(x))), epsilon), (1,), scale, bias)
-
-
 @converts("group_norm")
 def convert_group_norm(
     node: PaddleNode, data: Expr, scale: Expr | None = None, bias: Expr | None = None, groups: int = 1,
@@ -149,9 +149,8 @@ def _transposes(node: PaddleNode, name: str) -> bool:
 @converts("matmul", "bmm", "mv")
 def convert_matmul(node: PaddleNode) -> Expr:
     """The product of the last two axes; a vector is a row on the left and a column on the right."""
-    turned = [matrices_turned(side) if _transposes(node, name) and idioms.rank_of(side) > 1 else side
-              for name, side in zip("xy", node.given())]  # fmt: skip
-    return functions.linear(matmul(*turned), float(node.attrs.get("alpha", 1)))
+    made = matmul(node[0], node[1], _transposes(node, "x"), _transposes(node, "y"))
+    return functions.linear(made, float(node.attrs.get("alpha", 1)))
 
 
 @converts("addmm")
@@ -172,6 +171,7 @@ def convert_old_mul(x: Expr, y: Expr, x_num_col_dims: int = 1, y_num_col_dims: i
 
 
 converts.schemas({
+    "instance_norm": lambda x, scale=None, bias=None, epsilon=1e-5: instance_normalized(x, scale, bias, epsilon),
     "swish": lambda x, beta=1.0: x * op.sigmoid(functions.linear(x, beta)),
     # rows of a table; those of `padding_idx` are zero as they are stored
     "embedding": lambda x, weight: op.take(weight, idioms.cast(x, "int32"), axis=0),

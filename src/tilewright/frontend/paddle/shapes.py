@@ -33,7 +33,7 @@ def convert_flatten(node: PaddleNode, start_axis: Axis = 1, stop_axis: Axis = -1
 def convert_squeeze(node: PaddleNode) -> Expr:
     name = "axes" if "axes" in node.attrs else "axis"
     axes = [node.axis(axis) for axis in node.numbers(1, name, [])] or list(range(node.rank()))
-    gone = tuple(axis for axis in axes if isinstance(node.shape()[axis], int) and node.shape()[axis] == 1)
+    gone = [axis for axis in axes if isinstance(node.shape()[axis], int) and node.shape()[axis] == 1]
     return op.squeeze(node[0], axis=gone) if gone else node[0]
 
 
@@ -68,8 +68,6 @@ def convert_split(node: PaddleNode) -> list[Expr]:
         axis = node.axis(int(node.number(2, "axis", 0)))
     else:
         axis = node.axis(int(node.number(1, "axis", 0)))
-    if -1 in sections:
-        sections[sections.index(-1)] = idioms.shape_of(x)[axis] - sum(sections) - 1
     return elements.split_axis(node, x, axis, sections or int(node.attrs.get("num") or node.count))
 
 
@@ -78,31 +76,14 @@ def convert_unbind(node: PaddleNode, axis: Axis = 0) -> list[Expr]:
     return [idioms.index_axis(node[0], axis, position) for position in range(node.fixed()[axis])]
 
 
-@converts("slice")
+@converts("slice", "strided_slice")
 def convert_slice(node: PaddleNode) -> Expr:
     """Of some axes, of which those in `decrease_axis` are taken away."""
     x = node[0]
     axes = [node.axis(int(axis)) for axis in node.attr("axes", [])]
-    starts, ends = node.numbers(1, "starts"), node.numbers(2, "ends")
-    for axis, start, end in zip(axes, starts, ends, strict=True):
-        extent = idioms.shape_of(x)[axis]
-        if not isinstance(extent, int):
-            if start < 0 or ((end < 0 or end < 1 << 30) and not (start == 0 and end >= 1 << 30)):
-                node.unsupported(f"a slice of the symbolic axis {axis}; pass the shapes of the inputs")
-            x = idioms.slice_axis(x, axis, start, extent)
-            continue
-        x = elements.python_slice(node, x, axis, start, end, 1)
-    gone = tuple(int(axis) for axis in node.attrs.get("decrease_axis") or [])
-    return op.squeeze(x, axis=gone) if gone else x
-
-
-@converts("strided_slice")
-def convert_strided_slice(node: PaddleNode) -> Expr:
-    x = node[0]
-    axes = [node.axis(int(axis)) for axis in node.attr("axes", [])]
-    lists = [node.numbers(index, name) for index, name in ((1, "starts"), (2, "ends"), (3, "strides"))]
-    for axis, start, end, step in zip(axes, *lists, strict=True):
-        x = elements.python_slice(node, x, axis, start, end, step)
+    strides = node.numbers(3, "strides") if node.operator == "strided_slice" else [1] * len(axes)
+    for axis, *bounds in zip(axes, node.numbers(1, "starts"), node.numbers(2, "ends"), strides, strict=True):
+        x = elements.python_slice(x, axis, *bounds)
     gone = tuple(int(axis) for axis in node.attrs.get("decrease_axis") or [])
     return op.squeeze(x, axis=gone) if gone else x
 
@@ -123,6 +104,7 @@ converts.functions({
     **dict.fromkeys(("reshape", "reshape_"), lambda node: elements.reshaped(node, node[0], node.numbers(1, "shape"))),
     "flatten_from": lambda node: idioms.as_matrix(node[0], int(node.attrs.get("axis", 1))),
     "flip": lambda node: elements.reversed_axes(node[0], map(node.axis, map(int, node.attrs.get("axis") or []))),
+    "meshgrid": lambda node: elements.meshgrid([idioms.as_vector(value) for value in node.listed()]),
     "tile": lambda node: op.tile(node[0], reps=tuple(node.numbers(1, "repeat_times"))),
     **dict.fromkeys(("expand_as", "expand_as_v2"), lambda node: idioms.broadcast_to(
         node[0], node.shape(1) if node.has(1) else node.attr("target_shape"))),
@@ -192,15 +174,3 @@ def convert_pad(node: PaddleNode) -> Expr:
     if len(pairs) != idioms.rank_of(x) or min(given, default=0) < 0:
         node.unsupported(f"paddings={given} of {idioms.rank_of(x)} axes are not supported")
     return elements.padded(node, x, pairs, mode, value)
-
-
-@converts("meshgrid")
-def convert_meshgrid(node: PaddleNode) -> list[Expr]:
-    values = node.listed()
-    shape = [idioms.product(idioms.shape_of(value)) for value in values]
-    return [
-        idioms.broadcast_to(
-            idioms.reshape(value, [extent if axis == position else 1 for axis, extent in enumerate(shape)]), shape
-        )
-        for position, value in enumerate(values)
-    ]

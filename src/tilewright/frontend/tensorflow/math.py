@@ -12,9 +12,8 @@ import numpy as np
 
 from tilewright.frontend.builders import functions
 from tilewright.frontend.builders.complex_numbers import Complex, angle, conjugate, magnitude
-from tilewright.frontend.builders.elements import matrices_turned
 from tilewright.frontend.builders.fourier import complex_transform, real_inverse, real_transform
-from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, like, shape_of
+from tilewright.frontend.idioms import cast, constant, dtype_of, is_float, like, shape_of, swap_axes
 from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Dims, dims_of
 from tilewright.relay import op
@@ -177,7 +176,7 @@ def convert_gradients(node: TfNode) -> Expr:
 
 # -------------------------------------------------------------- Matrices: inverses, determinants, factors and solutions
 def _adjoint(node: TfNode) -> Expr:
-    return matrices_turned(node[0]) if node.attr("adjoint", False) else node[0]
+    return swap_axes(node[0]) if node.attr("adjoint", False) else node[0]
 
 
 @converts("Cholesky")

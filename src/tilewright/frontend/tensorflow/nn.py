@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.builders import sliding
-from tilewright.frontend.builders.elements import matrices_turned
 from tilewright.frontend.builders.product import einsum, matmul
 from tilewright.frontend.idioms import cast, channels_first, channels_last, one_hot, shape_of, transpose
 from tilewright.frontend.tensorflow.dilation import dilated
@@ -21,8 +20,7 @@ from tilewright.relay.ir.expr import Expr
 @converts("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def convert_matmul(node: TfNode) -> Expr:
     names = ("transpose_a", "transpose_b") if node.operator == "MatMul" else ("adj_x", "adj_y")
-    turned = zip(node.given(), names)
-    return matmul(*(matrices_turned(side) if node.attr(name, False) else side for side, name in turned))
+    return matmul(node[0], node[1], *(node.attr(name, False) for name in names))
 
 
 # ------------------------------------------------------------------------------------------------------------- windows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.frontend.builders.reductions import REDUCTIONS, segmented
-from tilewright.frontend.idioms import cast, constant, full, is_float, one_hot, product
+from tilewright.frontend.builders.reductions import REDUCTIONS, in_top_k, segmented
+from tilewright.frontend.idioms import cast, full, is_float, one_hot, product
 from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Dims
 from tilewright.relay import op
@@ -61,15 +61,8 @@ def convert_top_k(node: TfNode) -> list[Expr]:
 @converts("InTopK", "InTopKV2")
 def convert_in_top_k(node: TfNode) -> Expr:
     """False too of a sample with a score that is not finite, and of a position that is none."""
-    scores, given = node[0], node[1]
-    classes = constant(node.shape()[1], node.dtype(1))
-    known = op.logical_and(given >= 0, given < classes)
-    positions = op.expand_dims(cast(op.where(known, given, 0), "int32"), axis=1)
     count = node.ints(2, "count")[0] if node.operator == "InTopKV2" else node.attr("k")
-    own = op.gather(scores, 1, positions)
-    above = op.sum(cast(scores > own, "int32"), axis=(1,))
-    known = op.logical_and(known, op.all(op.isfinite(scores), axis=(1,)))
-    return op.logical_and(above < count, known)
+    return op.logical_and(in_top_k(node[0], node[1], count), op.all(op.isfinite(node[0]), axis=(1,)))
 
 
 @converts("LowerBound", "UpperBound")

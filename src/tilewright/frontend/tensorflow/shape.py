@@ -10,14 +10,14 @@ import numpy as np
 
 from tilewright.frontend import idioms
 from tilewright.frontend.builders import elements
-from tilewright.frontend.builders.product import broadcast_shape
+from tilewright.frontend.builders.product import broadcast_shape, diagonal
 from tilewright.frontend.builders.sliding import blocks_as_channels
 from tilewright.frontend.builders.window_rules import known
 from tilewright.frontend.tensorflow.dilation import squeezed, widened
 from tilewright.frontend.tensorflow.node import TfNode, converts
 from tilewright.frontend.tensorflow.values import Blocked, Dims, dims_of, numbers_of
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.expr import Expr
 
 
 @converts("Shape", "ShapeN", "Rank", "Size")
@@ -68,8 +68,7 @@ def convert_squeeze(node: TfNode) -> Any:
     axes = [node.axis(axis) for axis in node.attr("squeeze_dims", node.attr("axis", []))]
     if isinstance(value, Blocked) and axes:
         return squeezed(value, axes)
-    axes = axes or [axis for axis, extent in enumerate(node.shape()) if isinstance(extent, int) and extent == 1]
-    return op.squeeze(node[0], axis=tuple(axes)) if axes else node[0]
+    return idioms.without_axes(node[0], axes)
 
 
 @converts("ExpandDims")
@@ -182,9 +181,7 @@ def convert_split(node: TfNode) -> list[Any]:
     data = node[0] if new else node[1]
     axis = node.axis(node.ints(2 if new else 0, "axis")[0], idioms.rank_of(data))
     sizes = node.ints(1, "sizes") if new else int(node.attr("num_split"))
-    (extent,) = known(node, idioms.shape_of(data)[axis : axis + 1], "parts")
-    if isinstance(sizes, list):
-        sizes = [extent - sum(one for one in sizes if one >= 0) if one < 0 else one for one in sizes]
+    known(node, idioms.shape_of(data)[axis : axis + 1], "parts")
     return list(elements.split_axis(node, data, axis, sizes))
 
 
@@ -255,22 +252,9 @@ def _element(node: TfNode, data: Expr, axis: int, position: Any) -> Expr:
 
 
 def _slice(node: TfNode, data: Expr, axis: int, begin: Any, end: Any, stride: Any) -> Expr:
-    extent = idioms.shape_of(data)[axis]
-    if begin is None and end is None and stride == 1:
-        return data
     if isinstance(begin, Expr) or isinstance(end, Expr):
         node.unsupported("its slices (inputs 1 and 2) are computed at run time")
-    if all(isinstance(one, int) for one in (extent, stride, 0 if begin is None else begin, 0 if end is None else end)):
-        first, last, step = slice(begin, end, stride).indices(extent)
-        if step < 0:
-            return op.take(data, Constant(np.arange(first, last, step, dtype=np.int32)), axis=axis)
-        return op.strided_slice(data, begin=(first,), end=(max(last, first),), strides=(step,), axes=(axis,))
-    if begin is None and end is None and stride == -1:
-        return op.reverse(data, axis=axis)
-    if not isinstance(stride, int) or stride < 0 or (isinstance(begin, int) and begin < 0):
-        node.unsupported("a slice from the end of a symbolic dimension; pass it with input_shapes")
-    last = extent if end is None else extent + end if isinstance(end, int) and end < 0 else end
-    return op.strided_slice(data, begin=(0 if begin is None else begin,), end=(last,), strides=(stride,), axes=(axis,))
+    return elements.python_slice(data, axis, begin, end, stride)
 
 
 # ------------------------------------------------------------------------------------------------------------- padding
@@ -321,9 +305,7 @@ def convert_diag(node: TfNode) -> Expr:
     _main_diagonal(node, 1)
     if node.operator == "Diag" and node.rank() != 1:
         node.unsupported("tensors of more than one axis")
-    extent = node.shape()[-1]
-    wide = op.expand_dims(node[0], axis=node.rank())
-    return op.where(Constant(np.eye(extent, dtype=bool)), wide, 0)
+    return elements.on_diagonal(node[0])
 
 
 @converts("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3", "DiagPart")
@@ -331,10 +313,7 @@ def convert_diag_part(node: TfNode) -> Expr:
     _main_diagonal(node, 1)
     if node.operator == "DiagPart" and node.rank() != 2:
         node.unsupported("tensors of more than two axes")
-    rows, columns = node.shape()[-2:]
-    kept = Constant(np.eye(rows, columns, dtype=bool))
-    axis = node.rank() - 1 if rows <= columns else node.rank() - 2
-    return op.sum(op.where(kept, node[0], 0), axis=(axis,))
+    return diagonal(node[0])
 
 
 @converts("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")

@@ -37,19 +37,20 @@ def variable_name(options: Record) -> str:
     return f"{container}/{name}" if container else name
 
 
-def _variable(node: Node) -> str:
+def named(node: Node, what: str = "variable") -> str:
+    """The name of the variable, or of another thing, whose handle input 0 is."""
     handle = node.array(0)
     if handle is None or handle.size != 1:
-        node.unsupported("a variable that is chosen at run time")
+        node.unsupported(f"a {what} that is chosen at run time")
     number = int(handle.reshape(-1)[0])
     if not 0 <= number < len(node.importer.handles):
-        raise ModelError(f"{node.label} names no variable")
+        raise ModelError(f"{node.label} names no {what}")
     return node.importer.handles[number]
 
 
 @converts("READ_VARIABLE")
 def convert_read_variable(node: Node) -> Expr:
-    name = _variable(node)
+    name = named(node)
     if name not in node.world.values:
         tensor = node.output()
         if not tensor.dtype or min(tensor.shape, default=0) < 0:
@@ -61,7 +62,7 @@ def convert_read_variable(node: Node) -> Expr:
 
 @converts("ASSIGN_VARIABLE")
 def convert_assign_variable(node: Node) -> list[Expr]:
-    name, value = _variable(node), node[1]
+    name, value = named(node), node[1]
     node.importer.declare(name, tensor_type_of(value))
     if tensor_type_of(value) != node.importer.variables[name]:
         node.unsupported(

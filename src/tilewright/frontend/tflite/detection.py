@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from tilewright.frontend.idioms import cast, constant, index_axis, like, reshape
-from tilewright.frontend.tflite.control import loop
+from tilewright.frontend.tflite.control import loop, named
 from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -110,17 +110,11 @@ def convert_hashtable_lookup(node: Node) -> list[Expr]:
     return [op.where(wide, rows, 0), cast(hit, "uint8")]
 
 
-@converts("HASHTABLE")
-def convert_hashtable(node: Node) -> Expr:
-    return constant(node.importer.handle(f"table {int(node.option('table_id', 0))}"), "int32")
-
-
-def _table(node: Node) -> str:
-    """The name of the table that input 0 is."""
-    handle = node.array(0)
-    if handle is None or handle.size != 1 or not 0 <= int(handle.reshape(-1)[0]) < len(node.importer.handles):
-        node.unsupported("a table that is chosen at run time")
-    return node.importer.handles[int(handle.reshape(-1)[0])]
+converts.functions({
+    "HASHTABLE": lambda node: constant(
+        node.importer.handle(f"table {int(node.option('table_id', 0))}"), "int32"
+    ),
+})  # fmt: skip
 
 
 @converts("HASHTABLE_IMPORT")
@@ -129,14 +123,14 @@ def convert_hashtable_import(node: Node) -> list[Expr]:
     keys, values = node.static(1, "keys").reshape(-1), node.static(2, "values").reshape(-1)
     if keys.size != values.size:
         node.bad(f"{keys.size} keys of {values.size} values")
-    node.importer.tables.setdefault(_table(node), (keys, values))
+    node.importer.tables.setdefault(named(node, "table"), (keys, values))
     return []
 
 
 @converts("HASHTABLE_FIND")
 def convert_hashtable_find(node: Node) -> Expr:
     """The table's entry for each key, or the default. The interpreter has tables of text to int64 and back only."""
-    keys, values = node.importer.tables.get(_table(node), (np.empty(0), np.empty(0)))
+    keys, values = node.importer.tables.get(named(node, "table"), (np.empty(0), np.empty(0)))
     default = node.static(2, "default").reshape(-1)
     if default.size != 1:
         node.bad(f"{default.size} defaults")
@@ -146,7 +140,7 @@ def convert_hashtable_find(node: Node) -> Expr:
 @converts("HASHTABLE_SIZE")
 def convert_hashtable_size(node: Node) -> Expr:
     """The number of keys of a table."""
-    keys, _ = node.importer.tables.get(_table(node), (np.empty(0), None))
+    keys, _ = node.importer.tables.get(named(node, "table"), (np.empty(0), None))
     return constant([keys.size], "int64")
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend import idioms
-from tilewright.frontend.builders.elements import matrices_turned
 from tilewright.frontend.builders.sliding import Window
 from tilewright.frontend.builders.window_rules import biased, transposed_sizes
+from tilewright.frontend.builders.windows import covered_by_windows
 from tilewright.frontend.tflite.activation import activated, fused_activation
 from tilewright.frontend.tflite.fixed_point import (
     activation_range,
@@ -242,9 +242,9 @@ def convert_batch_matmul(node: Node) -> Expr:
     if min(len(a), len(b)) < 2:
         node.bad(f"it takes matrices, not {list(a)} and {list(b)}")
     if node.option("adj_x", False):
-        left = matrices_turned(left)
+        left = idioms.swap_axes(left)
     if not node.option("adj_y", False):
-        right = matrices_turned(right)  # the product takes [columns, depth]
+        right = idioms.swap_axes(right)  # the product takes [columns, depth]
     lead = np.broadcast_shapes(a[:-2], b[:-2])
     rows, depth = idioms.shape_of(left)[-2:]
     columns = idioms.shape_of(right)[-2]
@@ -346,7 +346,10 @@ def convert_average_pool(node: Node) -> Expr:
     window = _window(node)
     if not node.is_quantized():
         return activated(node, idioms.channels_last(op.nn.avg_pool2d(idioms.channels_first(node[0]), **window)))
-    sums, count = _sums(idioms.channels_first(node[0]), window), _counts(node, window)
+    sums = _sums(idioms.channels_first(node[0]), window)
+    size, strides, before = window["pool_size"], window["strides"], window["padding"][:2]
+    covered = covered_by_windows(node.shape()[1:3], size, strides, before, idioms.shape_of(sums)[2:], (0, 0), (0, 0))
+    count = np.maximum(covered, 1)[None, None].astype(np.int32)
     half = op.where(sums > 0, idioms.constant(count // 2, "int32"), idioms.constant(-(count // 2), "int32"))
     low, high = activation_range(node, fused_activation(node))
     return idioms.channels_last(idioms.cast(op.clip((sums + half) / count, low, high), node.dtype()))
@@ -359,17 +362,6 @@ def _sums(data: Expr, window: dict[str, Any]) -> Expr:
     return op.nn.conv2d(
         idioms.cast(data, "int32"), ones, strides=window["strides"], padding=window["padding"], groups=channels
     )
-
-
-def _counts(node: Node, window: dict[str, Any]) -> np.ndarray:
-    """The number of data elements covered by each window, [1, 1, H, W]."""
-    before, behind = window["padding"][:2], window["padding"][2:]
-    rows = []
-    for axis, size in enumerate(node.shape()[1:3]):
-        reach, stride = window["pool_size"][axis], window["strides"][axis]
-        begins = np.arange((size + before[axis] + behind[axis] - reach) // stride + 1) * stride - before[axis]
-        rows.append(np.minimum(begins + reach, size) - np.maximum(begins, 0))
-    return np.maximum(rows[0][:, None] * rows[1][None, :], 1)[None, None].astype(np.int32)
 
 
 @converts("L2_POOL_2D")

@@ -103,10 +103,6 @@ class Node(NodeInputs):
         self.importer = importer
         self.world = world
 
-    def dtype(self, value: int | Expr = 0) -> str:
-        """Element type of an input (by index) or of any expression."""
-        return str(tensor_type_of(self[value] if isinstance(value, int) else value).dtype)
-
     def tensor(self, index: int = 0) -> Tensor:
         """The declaration of input `index`."""
         self[index]

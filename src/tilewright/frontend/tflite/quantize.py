@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.frontend.idioms import cast, constant, dtype_of, round_half_away
+from tilewright.frontend.idioms import along, cast, constant, dtype_of, round_half_away
 from tilewright.frontend.tflite.fixed_point import finish, multiply, rescaling
-from tilewright.frontend.tflite.model import Quantization
 from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
 from tilewright.support.dtype import DType
 
 
-def _along(values: np.ndarray, quantization: Quantization, rank: int) -> np.ndarray:
-    """Scales or zero points so that they broadcast to a tensor of `rank` dimensions."""
-    if values.size == 1:
-        return values.reshape(())
-    shape = [1] * rank
-    shape[quantization.axis] = -1
-    return values.reshape(shape)
-
-
 @converts("QUANTIZE")
 def convert_quantize(node: Node) -> Expr:
     wanted, dtype = node.output_quantization(), node.output().dtype
     if node.dtype() == "float32":
-        scale = constant(_along(wanted.scale, wanted, node.rank()), "float32")
-        zero = constant(_along(wanted.zero_point, wanted, node.rank()), "float32")
+        scale, zero = (along(part, wanted.axis, node.rank()) for part in (wanted.scale, wanted.zero_point))
         low, high = DType(dtype).limits()
         codes = round_half_away(node[0] / scale) + zero
         return cast(op.clip(codes, int(low), int(high)), dtype)
@@ -43,9 +32,8 @@ def convert_dequantize(node: Node) -> Expr:
     if dtype_of(node[0]) in ("float16", "bfloat16", "float32"):
         return cast(node[0], dtype)
     given = node.input_quantization()
-    scale = constant(_along(given.scale, given, node.rank()), "float32")
-    zero = constant(_along(given.zero_point, given, node.rank()), "int32")
-    return cast(cast(node[0], "int32") - zero, "float32") * scale
+    zero = along(given.zero_point, given.axis, node.rank(), "int32")
+    return cast(cast(node[0], "int32") - zero, "float32") * along(given.scale, given.axis, node.rank())
 
 
 @converts("FAKE_QUANT")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from tilewright.frontend import idioms
-from tilewright.frontend.builders.elements import masked_slices, python_slice, reversed_axes, split_axis
+from tilewright.frontend.builders.elements import masked_slices, on_diagonal, python_slice, reversed_axes, split_axis
 from tilewright.frontend.builders.sliding import blocks_as_channels
 from tilewright.frontend.tflite.activation import activated
 from tilewright.frontend.tflite.fixed_point import looked_up, round_array
@@ -48,6 +48,7 @@ converts.functions({
     "FILL": lambda node: op.broadcast_to(idioms.reshape(node[1], ()), shape=tuple(node.ints(0, "shape"))),
     "REVERSE_V2": lambda node: reversed_axes(node[0], map(node.axis, node.ints(1, "axes"))),
     "TILE": lambda node: op.tile(node[0], reps=node.ints(1, "repetitions")),
+    "MATRIX_DIAG": lambda node: on_diagonal(node[0]),
     "MATRIX_SET_DIAG": lambda node: op.matrix_set_diag(node[0], node[1]),
     "MIRROR_PAD": lambda node: op.nn.mirror_pad(
         node[0], _pairs(node), mode=node.choice("mode", ("REFLECT", "SYMMETRIC"))
@@ -57,9 +58,7 @@ converts.functions({
 
 @converts("SQUEEZE")
 def convert_squeeze(node: Node) -> Expr:
-    given = node.option("squeeze_dims", ())
-    axes = [node.axis(int(axis)) for axis in given] or [i for i, extent in enumerate(node.shape()) if extent == 1]
-    return op.squeeze(node[0], axis=tuple(axes)) if axes else node[0]
+    return idioms.without_axes(node[0], [node.axis(int(axis)) for axis in node.option("squeeze_dims", ())])
 
 
 @converts("TRANSPOSE")
@@ -124,10 +123,7 @@ def convert_split(node: Node) -> list[Expr]:
 @converts("SPLIT_V")
 def convert_split_v(node: Node) -> list[Expr]:
     """Inputs: data, sizes, axis; one size may be -1, what is left."""
-    axis, sizes = node.axis(node.ints(2, "axis")[0]), node.ints(1, "sizes")
-    if -1 in sizes:
-        sizes[sizes.index(-1)] = node.shape()[axis] - sum(size for size in sizes if size != -1)
-    return split_axis(node, node[0], axis, sizes)
+    return split_axis(node, node[0], node.axis(node.ints(2, "axis")[0]), node.ints(1, "sizes"))
 
 
 @converts("SLICE")
@@ -156,7 +152,7 @@ def convert_strided_slice(node: Node) -> Expr:
         return idioms.index_axis(data, axis, node.axis(position, extent) if isinstance(extent, int) else position)
 
     bounds = list(zip(begin, end, strides))
-    return masked_slices(node[0], node.rank(), bounds, masks, element, partial(python_slice, node))
+    return masked_slices(node[0], node.rank(), bounds, masks, element, python_slice)
 
 
 @converts("REVERSE_SEQUENCE")
@@ -272,11 +268,3 @@ def _nearest(node: Node, size: list[int], align: bool, half: bool) -> Expr:
         positions = round_array(at) if align else np.floor(at)
         value = op.take(value, idioms.constant(np.clip(positions, 0, extent - 1), "int32"), axis=axis, mode="fast")
     return value
-
-
-@converts("MATRIX_DIAG")
-def convert_matrix_diag(node: Node) -> Expr:
-    extent = node.shape()[-1]
-    eye = idioms.constant(np.eye(extent), "bool")
-    rows = op.expand_dims(node[0], axis=node.rank(), num_newaxis=1)
-    return op.where(eye, rows, 0)

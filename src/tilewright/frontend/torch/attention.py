@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-import numpy as np
-
 from tilewright.frontend import idioms
+from tilewright.frontend.builders.elements import causal_mask
 from tilewright.frontend.builders.functions import gelu
 from tilewright.frontend.builders.product import matmul
 from tilewright.frontend.idioms import cast, index_axis, like, rank_of, reshape, shape_of, slice_axis, transpose
@@ -19,7 +18,7 @@ from tilewright.frontend.torch.random_numbers import dropped
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.selection import slice_of_run
 from tilewright.relay import op
-from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.expr import Expr
 
 
 @converts("aten.scaled_dot_product_attention", "aten._scaled_dot_product_flash_attention_for_cpu")
@@ -29,11 +28,10 @@ def convert_attention(node: TorchNode) -> Expr | list[Expr]:
     key, value = (_for_each_head(part, query) for part in (key, value))
     scale = node.get("scale")
     factor = like(scale, query) if scale is not None else _usual_scale(query)
-    swapped = (*range(rank_of(key) - 2), rank_of(key) - 1, rank_of(key) - 2)
-    scores = matmul(query * factor, transpose(key, swapped))
+    scores = matmul(query * factor, key, transpose_right=True)
     mask = node.get("attn_mask")
     if node["is_causal"]:
-        mask = _causal(node, query, key)
+        mask = causal_mask(shape_of(query)[-2], shape_of(key)[-2])
     if mask is None:
         made = matmul(_dropped(node, softmax(scores, rank_of(scores) - 1)), value)
         return _with_log_sum(node, made, scores)
@@ -78,17 +76,6 @@ def _log_sum(scores: Expr) -> Expr:
     axis = (rank_of(scores) - 1,)
     peak = op.max(scores, axis=axis, keepdims=True)
     return op.squeeze(op.log(op.sum(op.exp(scores - peak), axis=axis, keepdims=True)) + peak, axis=axis)
-
-
-def _causal(node: TorchNode, query: Expr, key: Expr) -> Expr:
-    """True where the position of the key is not behind that of the query."""
-    rows, columns = shape_of(query)[-2], shape_of(key)[-2]
-    if isinstance(rows, int) and isinstance(columns, int):
-        return Constant(np.tri(rows, columns, dtype=bool))
-    first, second = (
-        op.cumsum(op.broadcast_to(idioms.constant(1, "int64"), shape=(extent,)), axis=0) for extent in (rows, columns)
-    )
-    return second <= op.expand_dims(first, axis=1)
 
 
 @converts("aten._native_multi_head_attention")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.frontend.idioms import broadcast_to, constant, like, rank_of, transpose
+from tilewright.frontend.idioms import broadcast_to, constant, like, rank_of
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr
@@ -48,9 +48,3 @@ def on_rank(value: Expr, rank: int) -> Expr:
     """`value` with axes of extent 1 in front, to have `rank` axes."""
     missing = rank - rank_of(value)
     return op.expand_dims(value, axis=0, num_newaxis=missing) if missing > 0 else value
-
-
-def swapped(value: Expr) -> Expr:
-    """`value` with its last two axes exchanged."""
-    rank = rank_of(value)
-    return transpose(value, [*range(rank - 2), rank - 1, rank - 2])

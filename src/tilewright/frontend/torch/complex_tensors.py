@@ -31,9 +31,8 @@ from tilewright.frontend.builders.complex_numbers import (
     transformed,
 )
 from tilewright.frontend.builders.fourier import real_inverse, real_transform
-from tilewright.frontend.idioms import broadcast_to, cast, constant, like, move_axis, rank_of, shape_of
+from tilewright.frontend.idioms import broadcast_to, cast, constant, like, move_axis, rank_of, shape_of, swap_axes
 from tilewright.frontend.signature import apply
-from tilewright.frontend.torch.build import swapped
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts_complex, find_converter
 from tilewright.relay import op
@@ -159,7 +158,7 @@ converts_complex.functions({
 @converts_complex("aten.mH", "aten.adjoint", "aten.matrix_H")
 def convert_adjoint(node: TorchNode) -> Complex:
     value = conjugate(_operand(node))
-    return Complex(swapped(value.real), swapped(value.imaginary))
+    return value.map(swap_axes)
 
 
 @converts_complex("aten.linalg_vector_norm", "aten.norm", "aten.linalg_norm", "aten.linalg_matrix_norm")

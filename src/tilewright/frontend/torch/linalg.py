@@ -7,9 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.frontend.builders.elements import diagonals
 from tilewright.frontend.builders.product import matmul
-from tilewright.frontend.idioms import broadcast_to, cast, constant, full, like, rank_of, reshape, shape_of, slice_axis
-from tilewright.frontend.torch.build import element_type, swapped
+from tilewright.frontend.idioms import (
+    broadcast_to,
+    cast,
+    constant,
+    full,
+    like,
+    rank_of,
+    reshape,
+    shape_of,
+    slice_axis,
+    swap_axes,
+)
+from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import p_norm
 from tilewright.frontend.torch.registry import converts
@@ -34,10 +46,8 @@ def _refuse(node: TorchNode) -> str:
 
 def _triangle(data: Expr, upper: bool, unit: bool = False) -> Expr:
     """One triangle of matrices, ones on the diagonal with `unit`, zeros in the other."""
-    rows, columns = shape_of(data)[-2:]
-    mask = np.triu(np.ones((rows, columns), bool), int(unit)) if upper else np.tri(rows, columns, -int(unit), bool)
-    kept = op.where(Constant(mask), data, 0)
-    return kept + Constant(np.eye(rows, columns, dtype=element_type(data).numpy)) if unit else kept
+    kept = diagonals(data, int(unit), None) if upper else diagonals(data, None, -int(unit))
+    return kept + Constant(np.eye(*shape_of(data)[-2:], dtype=element_type(data).numpy)) if unit else kept
 
 
 def _identity(data: Expr) -> Expr:
@@ -58,7 +68,7 @@ def convert_svd(node: TorchNode) -> Expr | list[Expr]:
         if "aten.svd" in node.target:
             return [full(0, node.shape_at(0), node.dtype), found[1], full(0, node.shape_at(2), node.dtype)]
         return [full(0, node.shape_at(index), node.dtype) if index != 1 else found[1] for index in range(3)]
-    return [found[0], found[1], swapped(found[2]) if "aten.svd" in node.target else found[2]]
+    return [found[0], found[1], swap_axes(found[2]) if "aten.svd" in node.target else found[2]]
 
 
 def _listed(found: Expr, count: int) -> list[Expr]:
@@ -88,7 +98,7 @@ converts.functions({
 @converts("aten.ormqr")
 def convert_ormqr(node: TorchNode) -> Expr:
     whole: Expr = linalg.householder_product(node["self"], node["input2"], complete=True)
-    whole = swapped(whole) if node["transpose"] else whole
+    whole = swap_axes(whole) if node["transpose"] else whole
     return matmul(whole, node["input3"]) if node["left"] else matmul(node["input3"], whole)
 
 
@@ -99,9 +109,9 @@ def convert_cholesky(node: TorchNode) -> Expr | list[Expr]:
 
 
 def _cholesky_solution(factor: Expr, right: Expr, upper: bool, refuse: str = "") -> Expr:
-    lower = swapped(factor) if upper else factor
+    lower = swap_axes(factor) if upper else factor
     half = linalg.solve_triangular(lower, right, refuse=refuse)
-    return linalg.solve_triangular(swapped(lower), half, upper=True)
+    return linalg.solve_triangular(swap_axes(lower), half, upper=True)
 
 
 @converts("aten.linalg_eigh", "aten._linalg_eigh", "aten.linalg_eigvalsh")
@@ -158,9 +168,9 @@ def convert_solve(node: TorchNode, matrix: Expr, B: Expr) -> Expr | list[Expr]:
     vectors = len(b) == 1 or (len(b) == len(a) - 1 and b == a[:-1])
     B = reshape(B, (*b, 1)) if vectors else B
     from_left = bool(node["left"]) or vectors
-    left, values = _together(matrix, B) if from_left else _together(swapped(matrix), swapped(B))
+    left, values = _together(matrix, B) if from_left else _together(swap_axes(matrix), swap_axes(B))
     found = linalg.solve(left, values, refuse=_refuse(node))
-    result = found[0] if from_left else swapped(found[0])
+    result = found[0] if from_left else swap_axes(found[0])
     result = reshape(result, node.shape_at(0))
     if not isinstance(node.value, tuple | list):
         return result
@@ -189,14 +199,14 @@ def convert_solve_triangular(node: TorchNode) -> Expr | list[Expr]:
     upper, unit = bool(node["upper"]), bool(node["unitriangular"])
     if "aten.triangular_solve" in node.target:
         matrix, right = _together(node["A"], node["self"])
-        turned = swapped(matrix) if node["transpose"] else matrix
+        turned = swap_axes(matrix) if node["transpose"] else matrix
         found = linalg.solve_triangular(turned, right, upper=upper != bool(node["transpose"]), unitriangular=unit)
         return [found, matrix]
     matrix, right = _together(node["self"], node["B"])
     if node["left"]:
         return linalg.solve_triangular(matrix, right, upper=upper, unitriangular=unit)
-    turned_back = linalg.solve_triangular(swapped(matrix), swapped(right), upper=not upper, unitriangular=unit)
-    return swapped(turned_back)
+    turned_back = linalg.solve_triangular(swap_axes(matrix), swap_axes(right), upper=not upper, unitriangular=unit)
+    return swap_axes(turned_back)
 
 
 @converts("aten.linalg_lu_solve", "aten.lu_solve")
@@ -205,20 +215,20 @@ def convert_lu_solve(node: TorchNode) -> Expr:
     right = node["B"] if "B" in node.arguments else node["self"]
     from_left, turned = bool(node.get("left", True)), bool(node.get("adjoint", False))
     if not from_left:  # X A = B is A^T X^T = B^T
-        right, turned = swapped(right), not turned
+        right, turned = swap_axes(right), not turned
     rows = shape_of(data)[-1]
     order: Expr = linalg.permutation(pivots, rows, str(node.dtype))
     batch = np.broadcast_shapes(shape_of(data)[:-2], shape_of(right)[:-2])
     data, order, right = (broadcast_to(v, (*batch, *shape_of(v)[-2:])) for v in (data, order, right))
     made: Expr
     if turned:
-        half = linalg.solve_triangular(swapped(data), right)
-        found = linalg.solve_triangular(swapped(data), half, upper=True, unitriangular=True)
+        half = linalg.solve_triangular(swap_axes(data), right)
+        found = linalg.solve_triangular(swap_axes(data), half, upper=True, unitriangular=True)
         made = matmul(order, found)
     else:
-        half = linalg.solve_triangular(data, matmul(swapped(order), right), unitriangular=True)
+        half = linalg.solve_triangular(data, matmul(swap_axes(order), right), unitriangular=True)
         made = linalg.solve_triangular(data, half, upper=True)
-    return made if from_left else swapped(made)
+    return made if from_left else swap_axes(made)
 
 
 @converts("aten.linalg_lstsq")
@@ -277,7 +287,7 @@ def _factors_for_gradient(node: TorchNode, data: Expr) -> Expr:
     """The factorization that PyTorch's backward formulas of determinants expect: of the transpose where the matrix
     lies row by row, which they find out from the matrix and not from the factors."""
     given = node.metas["A"]
-    return linalg.lu_factor(swapped(data) if given.is_contiguous() and not given.is_complex() else data)
+    return linalg.lu_factor(swap_axes(data) if given.is_contiguous() and not given.is_complex() else data)
 
 
 @converts("aten.linalg_pinv")
@@ -289,7 +299,7 @@ def convert_pinv(node: TorchNode, data: Expr, hermitian: bool = False) -> Expr:
         return full(0, node.shape, node.dtype)
     if hermitian:
         values, vectors = (linalg.eigh(data)[index] for index in range(2))
-        return _inverted(node, data, vectors, values, swapped(vectors))
+        return _inverted(node, data, vectors, values, swap_axes(vectors))
     found = linalg.svd(data)
     return _inverted(node, data, found[0], found[1], found[2])
 
@@ -297,8 +307,8 @@ def convert_pinv(node: TorchNode, data: Expr, hermitian: bool = False) -> Expr:
 def _inverted(node: TorchNode, data: Expr, left: Expr, values: Expr, right: Expr) -> Expr:
     keep = singular_values_above(node, data, values)
     inverse = op.where(keep, 1 / op.where(keep, values, 1), 0)
-    scaled = swapped(right) * op.expand_dims(inverse, axis=rank_of(inverse) - 1)
-    return matmul(scaled, swapped(left))
+    scaled = swap_axes(right) * op.expand_dims(inverse, axis=rank_of(inverse) - 1)
+    return matmul(scaled, swap_axes(left))
 
 
 def singular_values_above(node: TorchNode, data: Expr, values: Expr) -> Expr:

@@ -419,13 +419,6 @@ def convert_isclose(node: TorchNode) -> Expr:
         dtype_name = "uint8"
         return op.equal(cast(node["self"], dtype_name), cast(node["other"], dtype_name))
     left, right = node.tensor("self", dtype), node.tensor("other", dtype)
-    same = op.equal(left, right)
     if not dtype.is_float:
         left, right = cast(left, "float64"), cast(right, "float64")
-    bound = like(node["atol"], right) + op.abs(like(node["rtol"], right) * right)
-    distance = op.abs(left - right)
-    near = op.logical_and(op.isfinite(distance), distance <= bound)
-    found = op.logical_or(same, near)
-    if node["equal_nan"]:
-        found = op.logical_or(found, op.logical_and(op.isnan(left), op.isnan(right)))
-    return found
+    return functions.close(left, right, node["rtol"], node["atol"], node["equal_nan"])

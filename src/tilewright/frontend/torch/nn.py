@@ -9,8 +9,9 @@ from typing import Any
 from tilewright.frontend import idioms
 from tilewright.frontend.builders import windows
 from tilewright.frontend.builders.elements import shuffled_channels
-from tilewright.frontend.builders.product import einsum, matmul
+from tilewright.frontend.builders.product import einsum, kron, matmul
 from tilewright.frontend.builders.recurrent_layers import recurrent_layers
+from tilewright.frontend.builders.sliding import unshuffled
 from tilewright.frontend.idioms import broadcast_to, cast, index_axis, rank_of, reshape, shape_of, slice_axis, transpose
 from tilewright.frontend.signature import Typed
 from tilewright.frontend.torch.node import TorchNode
@@ -21,6 +22,7 @@ from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.op.onnx_host import host_call
 
+converts.typed({"aten.kron": kron})
 converts.functions({
     "aten.outer aten.ger": lambda node: op.expand_dims(node.tensor("self"), axis=1) * node.tensor("vec2"),
     "aten.einsum": lambda node: einsum(str(node["equation"]), [node.as_tensor(one) for one in node["tensors"]]),
@@ -153,26 +155,12 @@ def convert_channel_shuffle(node: TorchNode, data: Expr, groups: Any) -> Expr:
 
 @converts("aten.pixel_shuffle", "aten.pixel_unshuffle")
 def convert_pixel_shuffle(node: TorchNode, data: Expr) -> Expr:
-    *lead, channels, height, width = shape_of(data)
-    count = len(lead)
     if "unshuffle" in node.target:
-        block = node["downscale_factor"]
-        cut = reshape(data, (*lead, channels, height // block, block, width // block, block))
-        order = [0, 2, 4, 1, 3]
-    else:
-        block = node["upscale_factor"]
-        cut = reshape(data, (*lead, channels // block**2, block, block, height, width))
-        order = [0, 3, 1, 4, 2]
-    return reshape(transpose(cut, [*range(count), *(count + axis for axis in order)]), node.shape)
-
-
-@converts("aten.kron")
-def convert_kron(node: TorchNode, left: Typed, other: Typed) -> Expr:
-    rank = max(rank_of(left), rank_of(other))
-    a, b = ((1,) * (rank - rank_of(value)) + shape_of(value) for value in (left, other))
-    wide = reshape(left, [part for extent in a for part in (extent, 1)])
-    narrow = reshape(other, [part for extent in b for part in (1, extent)])
-    return reshape(wide * narrow, node.shape)
+        return unshuffled(data, node["downscale_factor"])
+    *lead, channels, height, width = shape_of(data)
+    count, block = len(lead), node["upscale_factor"]
+    cut = reshape(data, (*lead, channels // block**2, block, block, height, width))
+    return reshape(transpose(cut, [*range(count), *(count + axis for axis in (0, 3, 1, 4, 2))]), node.shape)
 
 
 # ------------------------------------------------------------------- LSTM, GRU and RNN layers, and single steps of them

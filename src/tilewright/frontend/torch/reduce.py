@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.frontend import idioms
 from tilewright.frontend.builders.functions import log_sum_exp
+from tilewright.frontend.builders.product import diagonal
 from tilewright.frontend.builders.reductions import p_norm as norm
 from tilewright.frontend.idioms import as_vector, cast, constant, full, like, rank_of, reshape, shape_of, slice_axis
 from tilewright.frontend.signature import Axis, Typed
@@ -229,6 +230,4 @@ def convert_diff(node: TorchNode, dim: Axis, n: Any) -> Expr:
 
 @converts("aten.trace")
 def convert_trace(node: TorchNode) -> Expr:
-    rows, columns = shape_of(node["self"])
-    kept = op.where(constant(np.eye(rows, columns), "bool"), node.tensor("self"), constant(0, node.dtype))
-    return op.sum(kept, axis=(0, 1))
+    return op.sum(diagonal(node.tensor("self")), axis=(0,))

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend import idioms
+from tilewright.frontend.builders.resizing import by_matrices
 from tilewright.frontend.builders.sampling import affine_grid, pixels_of, sampled
-from tilewright.frontend.idioms import along, constant, index_axis, move_axis, rank_of, reshape, shape_of, transpose
+from tilewright.frontend.builders.sliding import Window, channel_patches
+from tilewright.frontend.idioms import along, constant, index_axis, rank_of, reshape, shape_of, transpose
 from tilewright.frontend.torch.build import arange, element_type, extent_of
 from tilewright.frontend.torch.byte_planes import resized_bytes
 from tilewright.frontend.torch.node import TorchNode
@@ -130,13 +132,7 @@ def convert_im2col(node: TorchNode, data: Expr) -> Expr:
     if not is_static(shape_of(data)[1:]):
         node.unsupported("planes of symbolic extent")
     kernel, dilation, padding, step = (node.pair(name) for name in ("kernel_size", "dilation", "padding", "stride"))
-    if any(padding):
-        data = op.nn.pad(data, pad_width=((0, 0), (0, 0), *((part, part) for part in padding)))
-    for axis in range(2):
-        count = (shape_of(data)[2 + 2 * axis] - (kernel[axis] - 1) * dilation[axis] - 1) // step[axis] + 1
-        positions = np.arange(kernel[axis])[:, None] * dilation[axis] + np.arange(count) * step[axis]
-        data = op.take(data, Constant(positions), axis=2 + 2 * axis, mode="clip")
-    return reshape(transpose(data, (0, 1, 2, 4, 3, 5)), node.shape)
+    return reshape(channel_patches(data, Window(kernel, step, dilation, tuple(zip(padding, padding)))), node.shape)
 
 
 def _planes(node: TorchNode) -> Expr:
@@ -194,7 +190,7 @@ def convert_upsample_linear(node: TorchNode) -> Expr:
         if bytes_:
             data = resized_bytes(data, axis, _matrix(positions, weights, extent))
         elif smooth:
-            data = _product(data, axis, _matrix(positions, weights, extent))
+            data = by_matrices(data, axis, [_matrix(positions, weights, extent)])
         else:
             data = _interpolated(data, axis, positions, weights)
     return idioms.cast(data, node.dtype)
@@ -216,13 +212,6 @@ def _matrix(positions: np.ndarray, weights: np.ndarray, extent: int) -> np.ndarr
     matrix = np.zeros((len(positions), extent))
     np.add.at(matrix, (np.arange(len(positions))[:, None], positions), weights)
     return matrix
-
-
-def _product(data: Expr, axis: int, weights: np.ndarray) -> Expr:
-    """Along one axis weighted means: a product with their weights."""
-    moved = move_axis(data, axis, rank_of(data) - 1)
-    made = op.nn.dense(moved, Constant(weights.astype(element_type(data).numpy)), units=len(weights))
-    return move_axis(made, rank_of(data) - 1, axis)
 
 
 def _interpolated(data: Expr, axis: int, positions: np.ndarray, weights: np.ndarray) -> Expr:

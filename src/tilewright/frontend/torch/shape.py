@@ -9,6 +9,8 @@ import numpy as np
 
 from tilewright import tir
 from tilewright.frontend import idioms
+from tilewright.frontend.builders.elements import diagonals, meshgrid, rolled
+from tilewright.frontend.builders.product import diagonal as diagonal_of
 from tilewright.frontend.idioms import concatenate, constant, product, rank_of, reshape, shape_of, slice_axis, transpose
 from tilewright.frontend.signature import Axis, Typed
 from tilewright.frontend.torch.build import arange, element_type, extent_of, on_rank
@@ -247,23 +249,10 @@ def convert_roll(node: TorchNode, data: Expr, shifts: Any, dims: Any) -> Expr:
     if not rank_of(data):
         return data
     if not list(dims):
-        return reshape(_rolled(idioms.as_vector(data), 0, shifts[0]), shape_of(data))
+        return reshape(rolled(idioms.as_vector(data), shifts[0], 0), shape_of(data))
     for shift, axis in zip(shifts, dims):
-        data = _rolled(data, node.axis(axis), shift)
+        data = rolled(data, shift, node.axis(axis))
     return data
-
-
-def _rolled(data: Expr, axis: int, shift: Any) -> Expr:
-    extent = shape_of(data)[axis]
-    if isinstance(extent, int) and isinstance(shift, int):
-        shift = shift % extent if extent else 0
-        if shift == 0:
-            return data
-    if not isinstance(shift, int):
-        middle = as_dim((extent - shift) % extent)
-    else:
-        middle = as_dim(-shift if shift < 0 else extent - shift)
-    return concatenate([slice_axis(data, axis, middle, extent), slice_axis(data, axis, 0, middle)], axis)
 
 
 @converts("aten.rot90")
@@ -287,11 +276,8 @@ def convert_repeat(node: TorchNode, data: Expr, repeats: Any = None, dims: Any =
 
 @converts("aten.repeat_interleave.self_int")
 def convert_repeat_interleave(data: Expr, repeats: Any, dim: Axis | None = None) -> Expr:
-    return (
-        op.repeat(idioms.as_vector(data), repeats=repeats, axis=0)
-        if dim is None
-        else op.repeat(data, repeats, axis=dim)
-    )
+    data, dim = idioms.along_axis(data, dim)
+    return op.repeat(data, repeats=repeats, axis=dim)
 
 
 @converts("aten.diagonal", "aten.diagonal_copy", "aten.linalg_diagonal")
@@ -302,15 +288,7 @@ def convert_diagonal(node: TorchNode, offset: Any, dim1: Any, dim2: Any) -> Expr
     moved = transpose(data, [*rest, first, second])
     if not is_static(shape_of(moved)[-2:]):
         node.unsupported("the diagonal of axes of symbolic extent")
-    return _diagonal(moved, offset)
-
-
-def _diagonal(data: Expr, offset: int) -> Expr:
-    """The diagonal of the last two axes."""
-    *rest, rows, columns = shape_of(data)
-    positions = np.diagonal(np.arange(rows * columns).reshape(rows, columns), offset)
-    flat = reshape(data, (*rest, rows * columns))
-    return op.take(flat, Constant(np.ascontiguousarray(positions)), axis=len(rest), mode="clip")
+    return diagonal_of(moved, offset)
 
 
 @converts("aten.diag_embed", "aten.diag")
@@ -318,7 +296,7 @@ def convert_diag_embed(node: TorchNode, data: Expr, diagonal: Any = 0) -> Expr:
     """Vectors on a diagonal of matrices of zeros; of `diag` of a matrix its diagonal."""
     offset = node.get("offset", diagonal)
     if node.target.startswith("aten.diag.") and rank_of(data) == 2:
-        return _diagonal(data, offset)
+        return diagonal_of(data, offset)
     rank, size = len(node.shape), shape_of(data)[-1] + abs(offset)
     mask = np.eye(size, k=offset, dtype=bool)
     positions = np.zeros((size, size), np.int64)
@@ -383,11 +361,7 @@ def convert_cartesian_product(node: TorchNode) -> Expr:
     values = node["tensors"]
     if len(values) == 1:
         return values[0]
-    extents = [shape_of(value)[0] for value in values]
-    grids = [
-        idioms.broadcast_to(idioms.on_axis(value, axis, len(values)), extents) for axis, value in enumerate(values)
-    ]
-    return op.stack([reshape(grid, (product(extents),)) for grid in grids], axis=1)
+    return op.stack([idioms.as_vector(grid) for grid in meshgrid(values)], axis=1)
 
 
 @converts("aten.tril", "aten.triu")
@@ -397,10 +371,9 @@ def convert_triangle(node: TorchNode, diagonal: Any) -> Expr:
         step = arange(columns) - op.expand_dims(arange(rows), axis=1)
         compare = op.less_equal if "tril" in node.target else op.greater_equal
         mask: Expr = compare(step, constant(diagonal, "int64"))
-    else:
-        cut = np.tril if "tril" in node.target else np.triu
-        mask = Constant(cut(np.ones((rows, columns), bool), diagonal))
-    return op.where(mask, node["self"], constant(0, node.dtype))
+        return op.where(mask, node["self"], constant(0, node.dtype))
+    lower = "tril" in node.target
+    return diagonals(node["self"], None if lower else diagonal, diagonal if lower else None)
 
 
 @converts("aten.block_diag")
