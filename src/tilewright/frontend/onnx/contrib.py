@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tilewright.frontend.builders.functions import gelu
-from tilewright.frontend.idioms import cast, constant, slice_axis
+from tilewright.frontend.idioms import cast, constant, slice_axis, swap_axes
 from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.nn import convert_conv, convert_gemm, matmul
-from tilewright.frontend.onnx.node import OnnxNode, transpose
+from tilewright.frontend.onnx.node import OnnxNode
 from tilewright.frontend.onnx.recurrent import convert_quantized_lstm
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
@@ -56,12 +56,11 @@ def convert_fused_matmul(node: OnnxNode, alpha: float = 1.0) -> Expr:
     """alpha A' B' with either operand transposed in its last axes, or in its batch axes."""
     node.choice("transBatchA", 0, (0,))
     node.choice("transBatchB", 0, (0,))
-    operands = []
-    for index, name in ((0, "transA"), (1, "transB")):
-        rank = node.rank(index)
-        order = [*range(rank - 2), rank - 1, rank - 2] if node.attr(name, 0) and rank > 1 else list(range(rank))
-        operands.append(transpose(node[index], order))
-    product = matmul(node, operands[0], operands[1])
+    left, right = (
+        swap_axes(node[index]) if node.attr(name, 0) and node.rank(index) > 1 else node[index]
+        for index, name in enumerate(("transA", "transB"))
+    )
+    product = matmul(node, left, right)
     return product if alpha == 1 else product * alpha
 
 

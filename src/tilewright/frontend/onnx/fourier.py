@@ -6,7 +6,8 @@ import numpy as np
 from onnx import TensorProto
 
 from tilewright.errors import ModelError
-from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, slice_axis
+from tilewright.frontend.builders.fourier import real_inverse
+from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, move_axis, slice_axis
 from tilewright.frontend.onnx.node import OnnxNode, reshape, transpose
 from tilewright.frontend.onnx.registry import converts
 from tilewright.frontend.onnx.tensors import dtype_of
@@ -61,16 +62,10 @@ def transform(node: OnnxNode, data: Expr, axis: int, length: int, inverse: bool 
 
 def _real_inverse(node: OnnxNode, axis: int, length: int) -> Expr:
     """The real signal of `length` whose transform begins with the lines given: the others mirror them."""
-    data = slice_axis(node[0], axis, 0, min(node.shape()[axis], length // 2 + 1))
-    shape = node.shape(data)
-    lines = shape[axis]
+    lines, last = min(node.shape()[axis], length // 2 + 1), node.rank() - 2
     require_memory(2 * 8 * length * lines, f"{node.label}: its matrix of {length} by {lines} cosines and sines")
-    angles = 2 * np.pi * np.outer(np.arange(length), np.arange(lines)) / length
-    weight = np.where((np.arange(lines) == 0) | (2 * np.arange(lines) == length), 1.0, 2.0) / length
-    real = index_axis(data, len(shape) - 1, 0)
-    imaginary = index_axis(data, len(shape) - 1, 1)
-    signal = _along(node, real, axis, np.cos(angles) * weight) - _along(node, imaginary, axis, np.sin(angles) * weight)
-    return op.expand_dims(signal, axis=len(shape) - 1, num_newaxis=1)
+    real, imaginary = (move_axis(index_axis(node[0], last + 1, part), axis, last) for part in (0, 1))
+    return op.expand_dims(move_axis(real_inverse(real, imaginary, length), last, axis), axis=last + 1)
 
 
 def _along(node: OnnxNode, data: Expr, axis: int, matrix: np.ndarray) -> Expr:

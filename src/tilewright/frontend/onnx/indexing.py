@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.errors import ModelError
+from tilewright.frontend.builders.elements import diagonals
 from tilewright.frontend.idioms import broadcast_to, cast, concatenate, constant, index_axis, slice_axis
+from tilewright.frontend.onnx.dims import is_static
 from tilewright.frontend.onnx.node import OnnxNode, reshape, transpose
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
@@ -63,9 +65,9 @@ def convert_one_hot(node: OnnxNode) -> Expr:
 @converts("Trilu", domain=MICROSOFT)
 def convert_trilu(node: OnnxNode, upper: int = 1) -> Expr:
     diagonal = int(node.static(1, "diagonal").reshape(-1)[0]) if node.has(1) else 0
-    ones = np.ones(node.shape()[-2:], bool)
-    mask = np.triu(ones, diagonal) if upper else np.tril(ones, diagonal)
-    return op.where(Constant(mask), node[0], 0)
+    if not is_static(node.shape()[-2:]):
+        node.unsupported("matrices of symbolic extent")
+    return diagonals(node[0], diagonal, None) if upper else diagonals(node[0], None, diagonal)
 
 
 @converts("Compress", since=9)
@@ -83,19 +85,8 @@ def convert_compress(node: OnnxNode) -> Expr:
 @converts("ReverseSequence", since=10)
 def convert_reverse_sequence(node: OnnxNode, x: Expr, batch_axis: int = 1, time_axis: int = 0) -> Expr:
     """The first `length` steps of each sample in reverse, for constant lengths."""
-    lengths = node.static(1, "sequence_lens")
-    steps = node.shape()[time_axis]
-    order = [time_axis, batch_axis, *(axis for axis in range(node.rank()) if axis not in (time_axis, batch_axis))]
-    moved = transpose(x, order)
-    samples = [] if len(lengths) else [moved]  # no sample: nothing to turn round
-    for sample, length in enumerate(lengths.tolist()):
-        picked = np.arange(steps)
-        picked[:length] = picked[:length][::-1]
-        samples.append(
-            op.take(op.strided_slice(moved, begin=(sample,), end=(sample + 1,), strides=(1,), axes=(1,)),
-                    Constant(picked), axis=0, mode="from_back")
-        )  # fmt: skip
-    return transpose(concatenate(samples, 1), np.argsort(order).tolist())
+    lengths = Constant(node.static(1, "sequence_lens"))
+    return op.reverse_sequence(x, lengths, seq_axis=time_axis, batch_axis=batch_axis)
 
 
 @converts("CumSum", since=11)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.errors import ModelError
-from tilewright.frontend.builders.product import einsum
+from tilewright.frontend.builders import product
 from tilewright.frontend.builders.windows import convolution, transposed_convolution
-from tilewright.frontend.idioms import broadcast_to, concatenate, slice_axis
-from tilewright.frontend.onnx.dims import broadcast, is_known, is_static, product
+from tilewright.frontend.idioms import concatenate, slice_axis
+from tilewright.frontend.onnx.dims import is_known, is_static
 from tilewright.frontend.onnx.node import NeedsValue, OnnxNode, reshape, sized, transpose, widening_nothing
 from tilewright.frontend.onnx.pooling import Window, is_open, padded, windows
 from tilewright.frontend.onnx.registry import converts
@@ -188,38 +188,18 @@ def matmul(node: OnnxNode, left: Expr, right: Expr) -> Expr:
     left_shape, right_shape = node.shape(left), node.shape(right)
     if not left_shape or not right_shape:
         raise ModelError(f"{node.label}: shapes {list(left_shape)} and {list(right_shape)} cannot be multiplied")
-    if len(left_shape) == 1:
-        product = matmul(node, reshape(node, left, (1, *left_shape)), right)
-        shape = node.shape(product)
-        return reshape(node, product, (*shape[:-2], shape[-1]) if len(right_shape) > 1 else shape[:-1])
-    if len(right_shape) == 1:
-        product = matmul(node, left, reshape(node, right, (*right_shape, 1)))
-        return reshape(node, product, node.shape(product)[:-1])
-    if not is_known((left_shape[-1], *right_shape)):
+    # of a product with a matrix the left operand may have any number of rows
+    read = left_shape if len(right_shape) > 2 else left_shape[-1:]
+    if not is_known((*read, *right_shape)):
         raise NeedsValue(f"{node.label}: the shape {list(right_shape)} of a factor is known at run time only")
-    if is_static((left_shape[-1], right_shape[-2])) and left_shape[-1] != right_shape[-2]:
+    if is_static((left_shape[-1], right_shape[-2:][0])) and left_shape[-1] != right_shape[-2:][0]:
         raise ModelError(f"{node.label}: shapes {list(left_shape)} and {list(right_shape)} cannot be multiplied")
-    if len(right_shape) == 2:
-        return op.nn.dense(left, transpose(right, (1, 0)), units=right_shape[1])
-    return _batched(node, left, right)
+    return product.matmul(left, right)
 
 
 def matmul_with(node: OnnxNode, left: Expr, weight: Expr) -> Expr:
     """The product of `left` [..., K] and the transpose of `weight` [N, K]."""
     return op.nn.dense(left, weight, units=node.shape(weight)[0])
-
-
-def _batched(node: OnnxNode, left: Expr, right: Expr) -> Expr:
-    left_shape, right_shape = node.shape(left), node.shape(right)
-    batch = broadcast(left_shape[:-2], right_shape[:-2])
-    count = product(batch)
-    flat = []
-    for value, shape in ((left, left_shape), (right, right_shape)):
-        if product(shape[:-2]) != count:
-            value = broadcast_to(value, (*batch, *shape[-2:]))
-        flat.append(reshape(node, value, (count, *shape[-2:])))
-    stacked = op.nn.batch_matmul(flat[0], flat[1], transpose_a=False, transpose_b=False)
-    return reshape(node, stacked, (*batch, left_shape[-2], right_shape[-1]))
 
 
 def _of_like_labels(node: OnnxNode, term: str, value: Expr) -> Expr:
@@ -241,6 +221,8 @@ def convert_einsum(node: OnnxNode) -> Expr:
     try:
         equation = str(node.require("equation")).replace(" ", "")
         terms = equation.partition("->")[0].split(",")
-        return einsum(equation, [_of_like_labels(node, term, value) for term, value in zip(terms, node.given())])
+        return product.einsum(
+            equation, [_of_like_labels(node, term, value) for term, value in zip(terms, node.given())]
+        )
     except ModelError as error:
         raise ModelError(f"{node.label}: {error}") from error

@@ -21,8 +21,11 @@ _REDUCTIONS = {
 _OF_FLOATS = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
 
 
-def _reduce(node: OnnxNode, axes: list[int] | None) -> Expr:
-    rank = node.rank()
+@converts(*_REDUCTIONS)
+@in_float32
+def convert_reduce(node: OnnxNode) -> Expr:
+    """Over axes, which are an attribute in older opsets and an input in later ones."""
+    rank, axes = node.rank(), node.numbers("axes", 1)
     keepdims, keep_all = bool(node.attr("keepdims", 1)), bool(node.attr("noop_with_empty_axes", 0))
     if not axes and keep_all:
         return _elementwise_part(node)
@@ -63,25 +66,6 @@ def _elementwise_part(node: OnnxNode) -> Expr:
     if node.dtype().is_int:
         return cast(op.log(op.cast(data, dtype="float64")), node.dtype())
     return op.log(data)
-
-
-@converts(*_REDUCTIONS)
-@in_float32
-def convert_reduce_1(node: OnnxNode) -> Expr:
-    """Axes as an attribute (opsets 1 to 17, ReduceSum to 12)."""
-    return _reduce(node, node.attr("axes"))
-
-
-@converts("ReduceSum", since=13)
-@in_float32
-def convert_reduce_sum_13(node: OnnxNode) -> Expr:
-    return _reduce(node, node.optional_ints(1, "axes"))
-
-
-@converts(*(name for name in _REDUCTIONS if name != "ReduceSum"), since=18)
-@in_float32
-def convert_reduce_18(node: OnnxNode) -> Expr:
-    return _reduce(node, node.optional_ints(1, "axes"))
 
 
 @converts("ArgMax", "ArgMin")

@@ -9,9 +9,10 @@ import numpy as np
 
 from tilewright import tir
 from tilewright.errors import ModelError, ShapeError
+from tilewright.frontend.builders.sliding import unshuffled
 from tilewright.frontend.idioms import broadcast_to, cast, concatenate, constant, slice_axis
 from tilewright.frontend.onnx.dims import broadcast, is_known, is_static
-from tilewright.frontend.onnx.node import NeedsValue, OnnxNode, reshape, sized, transpose
+from tilewright.frontend.onnx.node import NeedsValue, OnnxNode, sized, transpose
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
@@ -249,7 +250,4 @@ def convert_space_to_depth(node: OnnxNode, blocksize: int) -> Expr:
     """Spatial blocks to channels, block-first (DCR) or channel-first (CRD, opset 28)."""
     if node.choice("mode", "DCR", ("DCR", "CRD")) == "DCR":
         return op.nn.space_to_depth(node[0], block_size=blocksize)
-    batch, channels, height, width = node.shape()
-    split = reshape(node, node[0], (batch, channels, height // blocksize, blocksize, width // blocksize, blocksize))
-    moved = transpose(split, (0, 1, 3, 5, 2, 4))
-    return reshape(node, moved, (batch, channels * blocksize * blocksize, height // blocksize, width // blocksize))
+    return unshuffled(node[0], blocksize)
