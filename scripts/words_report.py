@@ -43,10 +43,10 @@ def odd_openings(tree: ast.Module) -> Iterator[int]:
 
 
 def count(root: Path) -> dict[str, Counts]:
-    """The counts of every folder of code, of docs and of the pages beside README.md; of tests only the openings."""
+    """The counts of every folder of code, its tables, docs and the pages beside README.md; of tests the openings."""
     glossary = root / "docs" / "glossary.md"
     files = [path for folder in CODE for path in (root / folder).rglob("*.py")]
-    files += [*(root / "docs").glob("*.md"), *root.glob("*.md")]
+    files += [*(root / "src").rglob("names.txt"), *(root / "docs").glob("*.md"), *root.glob("*.md")]
     found: dict[str, Counts] = {}
     for path in sorted(files):
         if path == glossary:

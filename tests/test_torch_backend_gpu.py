@@ -89,7 +89,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatingDevice]:
 
 
 def _of_device(array: Any) -> Any:
-    """What stands for the tensor that PyTorch makes on the memory of an array: a copy of its elements."""
+    """A copy of an array's elements, in place of the tensor that PyTorch makes on its memory."""
     assert isinstance(array, DeviceArray) and array.__dlpack_device__() == (2, 0)
     array.before(STREAM)
     made = torch.empty(array.shape, dtype=torch.float32)
@@ -180,7 +180,7 @@ def test_without_a_driver_one_warning_and_pytorchs_own_results(monkeypatch: pyte
         raise EnvironmentError_("the target 'cuda' needs an NVIDIA GPU and its driver")
 
     monkeypatch.setattr(torch_backend, "gpu_target", lacking)
-    monkeypatch.setattr(torch_backend, "_SAID", set())
+    monkeypatch.setattr(torch_backend, "_WARNED", set())
     x, weight = torch.randn(4, 16), torch.randn(16, 8)
     graphs = [graph_of(layer, (4, 16), (16, 8)), graph_of(lambda a, b: layer(a, b) + 1.0, (4, 16), (16, 8))]
     with warnings.catch_warnings(record=True) as raised:

@@ -31,8 +31,8 @@ _PATIENCE = 64
 #: Calls of a graph in a row that may fail before PyTorch makes all of them.
 _MOST_FAILURES = 3
 
-#: What this machine lacks, as warnings have said it: every graph for a GPU would say it again.
-_SAID: set[str] = set()
+#: Warnings given so far of what this machine lacks, which every graph for a GPU would repeat.
+_WARNED: set[str] = set()
 
 #: What `torch.compile(..., options=)` may set.
 _OPTIONS = {"freezing": True, "threads": None, "strict": False, "checks": True, "exact_rounding": False}
@@ -205,7 +205,7 @@ class CompiledGraph:
             ) from error
         self._failures += 1
         for_good = for_good or self._failures >= _MOST_FAILURES
-        if not self._record.reason and not _said_before(error):
+        if not self._record.reason and not _warned_before(error):
             what = "a graph runs" if for_good else "a call of a graph runs"
             message = f"{what} in PyTorch, not in Tilewright: {_described(error)}"
             warnings.warn(message, FallbackWarning, stacklevel=3)
@@ -287,12 +287,12 @@ def _reader(converted: ConvertedGraph, fixed: Sequence[int]) -> Callable[[Sequen
     return read
 
 
-def _said_before(error: Exception) -> bool:
+def _warned_before(error: Exception) -> bool:
     """True for something that this machine lacks and that a warning has named."""
     if not isinstance(error, EnvironmentError_):
         return False
-    before = str(error) in _SAID
-    _SAID.add(str(error))
+    before = str(error) in _WARNED
+    _WARNED.add(str(error))
     return before
 
 
