@@ -68,7 +68,7 @@ def test_nothing_is_lost() -> None:
         (("checks", 0), None, r"manifest.checks\[0\] must be a text; got None"),
         (("max_workers",), 0, r"manifest.max_workers must be at least 1"),
         (("packed",), [{"segment": 0}], r"manifest.packed\[0\].segment is 0, and there are 0"),
-        (("dynamic", "buffers", 0, "first"), 4, r"manifest.dynamic.buffers\[0\].first is 4, behind 3"),
+        (("dynamic", "buffers", 0, "first"), 4, r"manifest.dynamic.buffers\[0\].first is 4, after the last step, 3"),
         (("dynamic", "output_shapes"), [["H"], ["H"]], r"manifest.dynamic.output_shapes are of ranks \[1, 1\]"),
         (("dynamic",), None, r"manifest.inputs\[0\] is x: float32\[H, 4\]: no tensor of known size"),
         (("weights",), [{"name": "w", "offset": 4, "bytes": 4}], r"manifest.weights\[0\].offset is 4, no multiple"),
