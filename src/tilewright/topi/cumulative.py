@@ -23,7 +23,7 @@ from tilewright.topi.util import accumulator_dtype, normalize_axis, unflatten_in
 Combine = Callable[[Any, Any], Any]
 
 #: Elements of a block, and blocks of a block of the next level; levels of a symbolic length.
-_BLOCK, _LEVELS = 64, 3
+BLOCK, _LEVELS = 64, 3
 #: Neighbouring rows that run side by side.
 _LANES = 16
 
@@ -45,7 +45,7 @@ def _running(
     before, size, behind = x.shape[:at], x.shape[at], x.shape[at + 1 :]
     neighbours = count(behind)
     tiles = (neighbours + (_LANES - 1)) // _LANES
-    levels = _levels(size) if neutral == 0 and x.dtype.is_float else 0
+    levels = level_count(size) if neutral == 0 and x.dtype.is_float else 0
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         ib = tir.ir_builder.create()
@@ -69,16 +69,17 @@ def _running(
                     run(neighbours - first, "serial")
         return ib.get()
 
-    return te.extern(x.shape, [x], body, name="T_running", dtype=dtype, tag=tag.EXTERN)
+    facts = {"axis": at, "neutral": neutral, "exclusive": exclusive, "reverse": reverse}
+    return te.extern(x.shape, [x], body, name="T_running", dtype=dtype, tag=tag.RUNNING, attrs=facts)
 
 
-def _levels(size: Any) -> int:
+def level_count(size: Any) -> int:
     """The number of times that the blocks of a row are grouped to greater blocks."""
     if not isinstance(size, IntImm):
         return _LEVELS
-    level, reach = 0, _BLOCK
+    level, reach = 0, BLOCK
     while reach < size.value:
-        level, reach = level + 1, reach * _BLOCK
+        level, reach = level + 1, reach * BLOCK
     return level
 
 
@@ -118,7 +119,7 @@ class _Rows:
         if not inner:
             self._elements(first, end, total, before)
             return
-        step = _BLOCK ** len(inner)
+        step = BLOCK ** len(inner)
         with self.ib.for_range(0, (end - first + (step - 1)) // step, name="block") as block:
             start = self.ib.let("start", first + block * step)
             self._clear(inner[-1])

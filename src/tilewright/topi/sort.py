@@ -61,7 +61,8 @@ def argsort(
         return ib.get()
 
     shape = (*x.shape[: rows.axis], kept, *x.shape[rows.axis + 1 :])
-    return te.extern(shape, [x], body, name="T_argsort", dtype=dtype, tag=tag.EXTERN)
+    facts = {"axis": rows.axis, "is_ascend": is_ascend, "count": count}
+    return te.extern(shape, [x], body, name="T_argsort", dtype=dtype, tag=tag.SORT, attrs=facts)
 
 
 # ----------------------------------------------------------------------------------------------------------- keys

@@ -38,6 +38,9 @@ LOG_SOFTMAX = "log_softmax_output"
 LAYER_NORM = "layer_norm"
 #: Loops written by hand.
 EXTERN = "extern"
+#: Loops written by hand that devices have kernels of their own for: positions in order, running sums and products.
+SORT = "sort,extern"
+RUNNING = "running,extern"
 ATTENTION = "attention"
 ATTENTION_SCORES = "attention_scores"
 RECURRENT = "recurrent"

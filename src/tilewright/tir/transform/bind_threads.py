@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tilewright.errors import ScheduleError
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import Expr, IntImm, Var
+from tilewright.tir.expr import BufferLoad, Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt
 from tilewright.tir.transform.folding import substitute_var
 from tilewright.tir.transform.statements import walk, with_fields
-from tilewright.tir.visitor import StmtRewriter, collect_vars, substitute
+from tilewright.tir.visitor import StmtRewriter, collect, collect_vars, substitute
 
 #: Hardware thread axes from the outermost to the innermost, as a kernel's loops stand.
 THREAD_AXES = ("blockIdx.z", "blockIdx.y", "blockIdx.x", "threadIdx.z", "threadIdx.y", "threadIdx.x")
@@ -67,6 +68,7 @@ class _Kernel(StmtRewriter):
         self.name = func.name
         self.vars: dict[str, Var] = {}
         self.extents: dict[str, Expr] = {}
+        self.notes: dict[str, Mapping[str, Any]] = {}
         made = [s.buffer for s in walk(root) if isinstance(s, Allocate)]
         self.tested: frozenset[Var] = frozenset()  # axes on which conditions around depend
         self.computed: dict[Var, frozenset[Var]] = {}  # what named values around are computed from
@@ -82,6 +84,7 @@ class _Kernel(StmtRewriter):
             names = ", ".join((*THREAD_AXES, "vthread"))
             raise ScheduleError(f"{self.name}: unknown thread axis {tag!r}; there are: {names}")
         known = self.extents.setdefault(tag, loop.extent)
+        self.notes[tag] = {**self.notes.get(tag, {}), **loop.annotations}
         self.vars.setdefault(tag, Var(tag, loop.var.dtype))
         if tag.startswith("blockIdx"):
             if known is not loop.extent:
@@ -103,7 +106,7 @@ class _Kernel(StmtRewriter):
         for tag in reversed(THREAD_AXES):
             if tag in self.extents:
                 var, extent = self.vars[tag], self.extents[tag]
-                body = For(var, op.const(0, var.dtype), extent, ForKind.THREAD_BINDING, body, tag, {})
+                body = For(var, op.const(0, var.dtype), extent, ForKind.THREAD_BINDING, body, tag, self.notes[tag])
         return body
 
     def visit_BufferStore(self, stmt: BufferStore) -> Stmt:
@@ -144,12 +147,15 @@ class _Kernel(StmtRewriter):
     def _by_one(self, stmt: BufferStore) -> Stmt:
         """A store to memory that threads share, done by thread 0 of every axis that does not choose the element.
 
-        Each block has shared memory of its own, so there only the threads of the block count.
+        Each block has shared memory of its own, so there only the threads of the block count. An index that a thread
+        reads from memory of its own is chosen by all threads of the block.
         """
         axes = [
             tag for tag in self.extents if not stmt.buffer.scope.startswith("shared") or tag.startswith("threadIdx")
         ]
         chosen = self.tested.union(*(self._sources(index) for index in stmt.indices))
+        if any(load.buffer in self.own for load in collect(stmt.indices, BufferLoad)):
+            chosen |= {var for tag, var in self.vars.items() if tag.startswith("threadIdx")}
         others = [self.vars[tag] for tag in axes if self.vars[tag] not in chosen]
         if not others:
             return stmt

@@ -9,12 +9,15 @@ from tilewright.errors import ScheduleError
 from tilewright.support.recursion import nested
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, StringImm, Var
-from tilewright.tir.stmt import BufferStore, Evaluate, For, IfThenElse, PrimFunc, Stmt, While, seq
+from tilewright.tir.stmt import BufferStore, Evaluate, For, IfThenElse, LetStmt, PrimFunc, Stmt, While, seq
 from tilewright.tir.transform.bind_threads import map_kernels, thread_extents
 from tilewright.tir.transform.injective import injective
 from tilewright.tir.transform.statements import child_stmts, with_fields
 from tilewright.tir.visitor import StmtRewriter, collect
 from tilewright.tir.warp_matrix import is_fragment_call, written_position
+
+#: The annotation of a loop whose stores are of different elements, whichever thread and iteration they are of.
+DISTINCT = "distinct_stores"
 
 
 def thread_sync(func: PrimFunc, scope: str = "shared") -> PrimFunc:
@@ -81,6 +84,7 @@ class _Synchronizer(StmtRewriter):
         super().__init__()
         self.scope = scope
         self.threads = threads  # variables whose value differs between threads, with their extents
+        self.varying: set[Var] = set()  # named values that differ, too
         self.pending: list[_Access] = []  # since the last barrier
         self.log: list[_Access] = []
         self.marks: list[int] = []  # how long the log was at each barrier that is always met
@@ -96,11 +100,24 @@ class _Synchronizer(StmtRewriter):
         """A store and the barrier before it."""
         return seq(*self._enter(stmt), stmt)
 
+    def visit_LetStmt(self, stmt: LetStmt) -> Stmt:
+        """A named value, and the barrier before it."""
+        before = self._enter(stmt.value)
+        self._name(stmt)
+        return seq(*before, with_fields(stmt, body=self(stmt.body)))
+
+    def _name(self, stmt: LetStmt) -> None:
+        if any(v in self.threads or v in self.varying for v in collect(stmt.value, Var)):
+            self.varying.add(stmt.var)
+
     def _uniform(self, *exprs: Expr) -> bool:
-        return not collect(exprs, BufferLoad) and not any(v in self.threads for v in collect(exprs, Var))
+        known = any(v in self.threads or v in self.varying for v in collect(exprs, Var))
+        return not known and not collect(exprs, BufferLoad)
 
     def visit_For(self, loop: For | While) -> Stmt:
         """A loop with the barriers it needs inside and before it."""
+        if isinstance(loop, For) and DISTINCT in loop.annotations:
+            return seq(*self._enter(loop), loop)
         heads = [v for v in loop.fields() if isinstance(v, Expr) and not isinstance(v, Var)]
         if not self._uniform(*heads):
             return self._divergent(loop)
@@ -146,6 +163,7 @@ class _Synchronizer(StmtRewriter):
     def _divergent(self, stmt: Stmt) -> Stmt:
         """Code that not all threads run: no barrier may stand inside."""
         inner = _Synchronizer(self.scope, self.threads)
+        inner.varying |= self.varying
         inner._note(stmt)
         if inner.marks:
             raise ScheduleError(
@@ -174,6 +192,8 @@ class _Synchronizer(StmtRewriter):
             self._note(stmt.else_case)
             self._join(after)
         else:
+            if isinstance(stmt, LetStmt):
+                self._name(stmt)
             for child in child_stmts(stmt):
                 self._note(child)
 

@@ -1,8 +1,8 @@
 """From the computation of one fused function to its schedule on a device of thread blocks.
 
 An attention is one kernel; a computation with one product has the template of products, whose space is ranked by
-cost; one with several
-reductions goes by rows or apart; one without is a pass over elements.
+cost; one with several reductions goes by rows or apart; one without is a pass over elements. Sorting and running sums
+have kernels of their own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.backend.gpu.schedule.product import PRODUCT, fits
 from tilewright.backend.gpu.schedule.reduce import schedule_reduce
 from tilewright.backend.gpu.schedule.reduction import fits_reduction, reduction_template
+from tilewright.backend.gpu.schedule.running import RUNNING, fits_running
+from tilewright.backend.gpu.schedule.sort import SORT, fits_sort
 from tilewright.backend.gpu.schedule.tensor_core import TENSOR_CORE, fits_tensor_core
 from tilewright.errors import ScheduleError
 from tilewright.target import DeviceTarget
@@ -57,7 +59,13 @@ def space_of(outs: list[te.Tensor], target: DeviceTarget) -> ConfigSpace | None:
 def template_of(outs: list[te.Tensor], target: DeviceTarget) -> tuple[Template, te.Tensor] | None:
     """The template for the computation of `outs` and its anchor; None where it has no choices."""
     stages = computes(outs)
-    if len(outs) != 1 or not all(isinstance(t.op, te.ComputeOp) for t in stages):
+    if len(outs) != 1:
+        return None
+    for template, find in ((SORT, fits_sort), (RUNNING, fits_running)):
+        written = find(outs)
+        if written is not None:
+            return template, written
+    if not all(isinstance(t.op, te.ComputeOp) for t in stages):
         return None
     attention = fits_attention(outs, target)
     if attention is not None:
