@@ -139,6 +139,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("dep_push dep_pop", 2, _int32, "a token from one unit of a coprocessor to another", pure=False),
     **_group("access_region", None, _handle, "the address of a box: how accessed, its first element, its extents"),
     **_group("ptx_ldmatrix", 3, _int32, "fragments from shared memory to registers (tir/tensor_core.py)", pure=False),
+    **_group("arrive", 3, _int32, "counts the blocks that came here; the last of them is the last", pure=False),
     **_group("ptx_mma", 4, _int32, "a product of fragments added to others", pure=False),
     **_group("ptx_pack", 4, _int32, "two floats as 16 bits each in one register", pure=False),
     **_group("ptx_wgmma", 5, _int32, "a product of tiles in shared memory by four warps", pure=False),

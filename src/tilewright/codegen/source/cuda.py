@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilewright.codegen.source.arrival import arrive, called_functions
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.c import C_KEYWORDS
 from tilewright.codegen.source.dialect import Dialect, float_names
 from tilewright.codegen.source.gpu import NATIVE, Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, division_functions
-from tilewright.codegen.source.tensor_core import TENSOR_CORE_CALLS, dynamic_array, tensor_core_functions
+from tilewright.codegen.source.tensor_core import TENSOR_CORE_CALLS, dynamic_array
 from tilewright.codegen.source.wmma import FRAGMENT_CALLS, fragment_array
 from tilewright.tir.tensor_core import RESIDENT
+from tilewright.tir.transform.join_parts import COUNTER
 from tilewright.tir.transform.split_host_device import Launch
 from tilewright.tir.warp_matrix import FRAGMENT_SCOPES
 
@@ -38,10 +40,10 @@ CUDA = Dialect(
     literal=lambda dtype, value: c_literal(dtype, value, "tilewright_infinity()", "tilewright_nan()"),
     threads={f"{kind}.{axis}": f"(int){kind}.{axis}" for kind in ("blockIdx", "threadIdx") for axis in "xyz"},
     barriers={"shared": "__syncthreads();", "warp": "__syncwarp();"},
-    scopes={"local": "", "shared": "__shared__ "},
+    scopes={"local": "", "shared": "__shared__ ", COUNTER: "static "},
     array="{scope}__align__(16) {type} {name}[{size}];",  # as wide accesses want it
     arrays={"shared.dyn": dynamic_array},
-    effects=TENSOR_CORE_CALLS,
+    effects={**TENSOR_CORE_CALLS, "arrive": arrive},
     unroll="#pragma unroll",
     reinterpret="tilewright_bits<{target}>({value})",
 )  # fmt: skip
@@ -128,7 +130,7 @@ _PLAIN = Language(
     head=_head,
     native=NATIVE | {"tanh", "erf", "erfc", "pow"},
     widest_access=16,
-    functions=tensor_core_functions,
+    functions=called_functions,
     reserved=(*C_KEYWORDS, "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"),
 )  # fmt: skip
 

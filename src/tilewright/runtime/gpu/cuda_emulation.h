@@ -9,6 +9,18 @@
 static void __syncthreads() { tilewright_wait(AT_BLOCK); }
 static void __syncwarp(unsigned = 0xffffffffu) { tilewright_wait(AT_WARP); }
 
+// One of the last block's threads sees the others' blocks; counters are 0 again behind it.
+static int tilewright_arrive_sync(unsigned* arrived, unsigned count) {
+  static thread_local int last;
+  tilewright_wait(AT_BLOCK);
+  if (!tilewright_self || tilewright_self->current == 0) {
+    last = __atomic_fetch_add(arrived, 1u, __ATOMIC_ACQ_REL) == count - 1;
+    if (last) __atomic_store_n(arrived, 0u, __ATOMIC_RELEASE);
+  }
+  tilewright_wait(AT_BLOCK);
+  return last;
+}
+
 template <class T> T __shfl_sync(unsigned, T value, int lane, int width = 32) {
   size_t mine = tilewright_lane();
   return tilewright_exchange(value, mine / width * width + lane % width);

@@ -26,6 +26,7 @@ from tilewright.tir.transform.hoist_if import hoist_if
 from tilewright.tir.transform.inject_copy_intrin import inject_copy_intrin
 from tilewright.tir.transform.inject_prefetch import inject_prefetch
 from tilewright.tir.transform.inject_virtual_thread import inject_virtual_thread
+from tilewright.tir.transform.join_parts import join_parts
 from tilewright.tir.transform.legalize_float16 import legalize_float16
 from tilewright.tir.transform.loop_partition import loop_partition
 from tilewright.tir.transform.lower_coproc_calls import lower_coproc_calls
@@ -161,6 +162,7 @@ DEVICE = Pipeline(
         unroll_loop,
         simplify,
         remove_no_op,
+        join_parts,  # kernels as they will be launched
     ),
     (Stage("verify_gpu_code", verify_gpu_code),),
 )

@@ -238,3 +238,20 @@ def loops_of(out: te.Tensor, tensor: te.Tensor, factors: Factors) -> tuple[list[
         else:
             return None
     return groups
+
+
+def tiles_in_order(out: te.Tensor, tensor: te.Tensor, factors: Factors, groups: tuple[list[te.IterVar], ...]) -> bool:
+    """True if the axes of `out` in `groups` stand, one by one and with known sizes, for those of the sums in order."""
+    own = (factors.batch, factors.rows, factors.columns)
+    if out.op is tensor.op:
+        indices = {iv: iv.var for iv in tensor.op.axis}
+    else:
+        indices = dict(zip(tensor.op.axis, _loads_of(tensor, out)[0].indices, strict=True))
+    for axes, group in zip(own, groups, strict=True):
+        wide = [iv for iv in axes if extent_of(iv) > 1]
+        outer = [iv for iv in group if extent_of(iv) > 1]
+        if not all(_is_fixed(iv) for iv in (*wide, *outer)) or [indices[iv] for iv in wide] != [iv.var for iv in outer]:
+            return False
+        if [extent_of(iv) for iv in wide] != [extent_of(iv) for iv in outer]:
+            return False
+    return True

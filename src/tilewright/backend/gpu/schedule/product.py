@@ -4,7 +4,8 @@
     for k_outer:                                  tiles of `left` and `right` to shared memory, by all threads
         for k_inner:                              products of a column of the one and a row of the other
 
-A thread's part is spread: virtual threads take pieces as far apart as all threads' pieces are wide, so that
+Where the terms are divided among blocks, the last of a tile's blocks adds up what all of them have, or a second launch
+does. A thread's part is spread: virtual threads take pieces as far apart as all threads' pieces are wide, so that
 neighbouring threads read neighbours in shared memory, which do not collide in its banks.
 """
 
@@ -15,11 +16,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright import te
-from tilewright.backend.gpu.schedule.implicit_product import Product, factors_of, loops_of, split_product
+from tilewright.backend.gpu.schedule.implicit_product import (
+    Product,
+    factors_of,
+    loops_of,
+    split_product,
+    tiles_in_order,
+)
 from tilewright.backend.gpu.schedule.machine import ENOUGH_BLOCKS, GpuMachine, machine_of
 from tilewright.backend.gpu.schedule.reduce import schedule_alone
 from tilewright.target import DeviceTarget
 from tilewright.tir.expr import IntImm
+from tilewright.tir.transform.join_parts import PARTS
 from tilewright.topi.schedule.access import producer_reads, stride
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cost import Cost
@@ -50,7 +58,10 @@ _LANES_OF_LOAD = 4
 
 @dataclass(frozen=True)
 class ProductWorkload:
-    """So many products of [rows, depth] by [depth, columns], of elements of `itemsize` bytes."""
+    """So many products of [rows, depth] by [depth, columns], of elements of `itemsize` bytes.
+
+    `in_order` where tiles of the result are tiles of the sums: their axes have the same order, of known sizes.
+    """
 
     batch: int
     rows: int
@@ -59,6 +70,7 @@ class ProductWorkload:
     itemsize: int
     fixed_rows: bool = True
     fixed_columns: bool = True
+    in_order: bool = True
 
 
 def workload(anchor: te.Tensor, out: te.Tensor) -> ProductWorkload:
@@ -70,7 +82,8 @@ def workload(anchor: te.Tensor, out: te.Tensor) -> ProductWorkload:
     fixed = [all(iv.dom is not None and isinstance(iv.dom.extent, IntImm) for iv in axes) for axes in groups[1:]]
     batch, _, _, depth = factors.sizes()
     rows, columns = (math.prod(extent_of(iv) for iv in axes) for axes in groups[1:])
-    return ProductWorkload(batch, rows, columns, depth, max(1, factors.left.dtype.itemsize), *fixed)
+    return ProductWorkload(batch, rows, columns, depth, max(1, factors.left.dtype.itemsize), *fixed,
+                           tiles_in_order(out, anchor, factors, groups))  # fmt: skip
 
 
 def space(facts: ProductWorkload, target: DeviceTarget) -> ConfigSpace:
@@ -80,6 +93,9 @@ def space(facts: ProductWorkload, target: DeviceTarget) -> ConfigSpace:
     found.define_joint(_KNOBS, _tiles(facts, target))
     found.define_knob("parts", _PARTS)
     found.require(lambda c: c["parts"] == 1 or _divides_terms(c, facts, machine))
+    joined = target.kind == "cuda" and facts.in_order  # others have no fence for all blocks
+    found.define_knob("joined", (0, 1) if joined else (0,), absent=0)
+    found.require(lambda c: not c["joined"] or c["parts"] > 1)
     return found
 
 
@@ -144,7 +160,11 @@ def cost(facts: ProductWorkload, config: Config, target: DeviceTarget) -> Cost:
     cycles = waves * (steps * max(alone, together) + machine.latency * machine.clock)
     if config["parts"] > 1:
         moved = 4 * (config["parts"] + 1) * facts.batch * facts.rows * facts.columns
-        cycles += (machine.launch + machine.latency + moved / machine.l2_bytes) * machine.clock
+        tile = 4 * config["parts"] * config["rows"] * config["columns"]
+        if config["joined"]:
+            cycles += (3 * machine.latency + tile / (machine.l2_bytes / machine.multiprocessors)) * machine.clock
+        else:
+            cycles += (machine.launch + machine.latency + moved / machine.l2_bytes) * machine.clock
     return Cost(arithmetic=cycles, fixed=machine.launch * machine.clock)
 
 
@@ -185,10 +205,13 @@ def schedule_product(s: te.Schedule, anchor: te.Tensor, out: te.Tensor, target: 
         if tensor.op is not out.op and not (tensor.op is anchor.op and config["parts"] > 1):
             s[tensor].compute_inline()
     if config["parts"] > 1:
+        if config["joined"]:
+            _bind_last(s, anchor, out, groups, config)
+        else:
+            schedule_alone(s, out, [anchor], target)
         sums, result = s.cache_write(product.sums, "local"), product.sums
         batch, row, column = s[result].op.axis
         groups = [batch], [row], [column]
-        schedule_alone(s, out, [anchor], target)
     else:
         sums, result = product.sums, out
         s[sums].set_scope("local")
@@ -196,6 +219,17 @@ def schedule_product(s: te.Schedule, anchor: te.Tensor, out: te.Tensor, target: 
     _schedule_sums(s, product, sums, result, thread, config)
     for operand, along in zip((product.left, product.right), contiguous, strict=True):
         _bring(s, operand, along, config)
+
+
+def _bind_last(
+    s: te.Schedule, anchor: te.Tensor, out: te.Tensor, groups: tuple[list[te.IterVar], ...], config: Config
+) -> None:
+    """The parts added up in tiles like those of the sums, by the last block of each (`join_parts`)."""
+    parts = s.cache_write(out, "local") if anchor.op is out.op else anchor
+    thread = _bind_result(s, out, groups, config)
+    s[parts].compute_at(s[out], thread)
+    s[parts].set_scope("local")
+    s[out].pragma(thread, PARTS, config["parts"])
 
 
 def _bind_result(s: te.Schedule, out: te.Tensor, groups: tuple[list[te.IterVar], ...], config: Config) -> te.IterVar:
