@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import Call, Expr, IntImm
+from tilewright.tir.expr import Call, Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, Evaluate, For, ForKind, IfThenElse, PrimFunc, SeqStmt, Stmt, seq
 from tilewright.tir.transform.bind_threads import THREAD_AXES, is_thread_loop, thread_extents
 from tilewright.tir.visitor import StmtRewriter, substitute
@@ -57,7 +57,7 @@ def _joined(first: Stmt, second: Stmt) -> Stmt | None:
         return None
     positions = {axis: loops[axis].var if axis in loops else op.const(0) for axis in THREAD_AXES}
     product = op.floordiv(positions[z], op.const(parts))
-    values: dict[Expr, Expr] = {loop.var: product if tag == z else positions[tag] for tag, loop in others.items()}
+    values: dict[Var, Expr] = {loop.var: product if tag == z else positions[tag] for tag, loop in others.items()}
     number = op.convert(product)
     for axis in ("blockIdx.y", "blockIdx.x"):
         number = number * (sizes.get(axis) or 1) + positions[axis]

@@ -2,7 +2,7 @@
 
 An attention is one kernel; a computation with one product has the template of products, whose space is ranked by
 cost; one with several reductions goes by rows or apart; one without is a pass over elements. Sorting and running sums
-have kernels of their own.
+have kernels of their own, and recurrent layers a launch for each product of a step.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tilewright.backend.gpu.schedule.attention import ATTENTION, fits_attention
 from tilewright.backend.gpu.schedule.injective import schedule_injective
 from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.backend.gpu.schedule.product import PRODUCT, fits
+from tilewright.backend.gpu.schedule.recurrent import RECURRENT, fits_recurrent
 from tilewright.backend.gpu.schedule.reduce import schedule_reduce
 from tilewright.backend.gpu.schedule.reduction import fits_reduction, reduction_template
 from tilewright.backend.gpu.schedule.running import RUNNING, fits_running
@@ -59,6 +60,9 @@ def space_of(outs: list[te.Tensor], target: DeviceTarget) -> ConfigSpace | None:
 def template_of(outs: list[te.Tensor], target: DeviceTarget) -> tuple[Template, te.Tensor] | None:
     """The template for the computation of `outs` and its anchor; None where it has no choices."""
     stages = computes(outs)
+    layer = fits_recurrent(outs)
+    if layer is not None:
+        return RECURRENT, layer
     if len(outs) != 1:
         return None
     for template, find in ((SORT, fits_sort), (RUNNING, fits_running)):

@@ -10,6 +10,7 @@ Three forms, by how results depend on reductions:
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 
 from tilewright import te
 from tilewright.backend.gpu.schedule.injective import THREADS, bind_elements
@@ -45,17 +46,22 @@ def schedule_reduce(s: te.Schedule, outs: list[te.Tensor], target: DeviceTarget,
         schedule_apart(s, outs, target)
 
 
-def schedule_apart(s: te.Schedule, outs: list[te.Tensor], target: DeviceTarget) -> None:
-    """A launch for each reduction, each output and each tensor that loops or scans read whole; all else is inlined."""
+def schedule_apart(
+    s: te.Schedule, outs: list[te.Tensor], target: DeviceTarget, others: Set[te.Operation] = frozenset()
+) -> None:
+    """A launch for each reduction, each output and each tensor that loops or scans read whole; all else is inlined.
+
+    Stages of `others` are left to the caller.
+    """
     stages = computes(outs)
-    whole = {t.op for t in (*outs, *[r for r in stages if is_reduction(r)])}
+    whole = {*others, *(t.op for t in (*outs, *[r for r in stages if is_reduction(r)]))}
     for tensor in stages:
         if not isinstance(tensor.op, te.ComputeOp):
             whole |= {tensor.op, *(source.op for source in tensor.op.input_tensors)}
     within = {t.op: scan for scan in stages if isinstance(scan.op, ScanOp) for t in _updates(scan.op)}
     _inline_all_but(s, stages, whole)
     for tensor in stages:
-        if tensor.op not in whole or not isinstance(tensor.op, te.ComputeOp):
+        if tensor.op not in whole or tensor.op in others or not isinstance(tensor.op, te.ComputeOp):
             continue
         axes = list(s[tensor].op.axis)
         steps = 1 if tensor.op in within else 0  # the axis of time is the scan's loop
