@@ -110,7 +110,7 @@ class DeviceRunning:
         return kernel(quotient(count, self.threads), self.threads, body)
 
     def _joined(self, parts: list[Any]) -> Any:
-        """What came before, of each level from the outermost on."""
+        """Combine the totals before an element, of each level from the outermost on."""
         found = parts[0]
         for part in parts[1:]:
             found = self.combine(found, part)
@@ -260,7 +260,7 @@ class ByGroups(DeviceRunning):
             ib.buffer_ptr(self.result)[position] = value.astype(self.result.dtype)
 
     def _above(self, ib: IRBuilder, level: int, block: Any, thread: Any, group: Any) -> Any:
-        """What the groups of a level before this one's come to, brought 64 at a time."""
+        """The total of a level's groups before this one, loaded 64 at a time."""
         row = ib.let("row", block // self.groups)
         number = ib.let("number", group // BLOCK ** (level - 2))
         first = ib.let("first", self._first_of(level, number))
