@@ -15,6 +15,7 @@ from tilewright import relay
 from tilewright.errors import TargetError
 from tilewright.relay.ir.expr import Expr
 from tilewright.relay.op import qnn
+from tilewright.tir.expr import SizeVar
 
 RNG = np.random.default_rng(0)
 EMULATED = "cuda -emulate=1"
@@ -254,6 +255,15 @@ def test_symbolic_sizes_are_recorded_for_each_size_run() -> None:
         y = x @ matrix
         share = np.exp(y - y.max(-1, keepdims=True))
         np.testing.assert_allclose(ours(x), share / share.sum(-1, keepdims=True), rtol=1e-4, atol=1e-6)
+
+
+def test_sizes_computed_of_symbolic_ones() -> None:
+    """A tile has twice the rows, which no parameter of a kernel is: in the arena, and as an output."""
+    x = relay.var("x", shape=(SizeVar("n"), 8))
+    tiled = relay.tile(relay.nn.softmax(x), (2, 1))
+    body = relay.Tuple([tiled, relay.nn.dense(relay.nn.softmax(relay.concatenate([tiled, tiled], 0)), weights(4, 8))])
+    for rows in (1, 5):
+        same(relay.IRModule.from_expr(relay.Function([x], body)), normal(rows, 8))
 
 
 def test_recurrent_layers_launch_their_steps() -> None:

@@ -64,6 +64,7 @@ def _allocate(b: SourceBuilder, stmt: s.Allocate) -> None:
         return
     if buffer.scope not in d.scopes:
         raise UnsupportedError(f"{d.name} code has no storage scope {buffer.scope!r}; it has: {', '.join(d.scopes)}")
+    b.registers.pop(buffer, None)  # copies of a loop's body may use it in different ways
     lanes = register_lanes(stmt) if d.vector_type else 0
     if lanes:
         names = [b.name((buffer, first), f"{b.name(buffer)}_{first}") for first in range(0, size, lanes)]

@@ -194,10 +194,12 @@ class Segment:
         offset = 0 if workspace is None else _offset(workspace, table)
         return function.launches(self.api, values, bases["arena"] if workspace is not None else None, offset)
 
-    def _buffer(self, where: Location, nbytes: int, bases: Mapping[str, Any], table: Sequence[int]) -> Buffer:
-        """The memory of a kernel's argument."""
+    def _buffer(self, where: Location, nbytes: int | None, bases: Mapping[str, Any], table: Sequence[int]) -> Buffer:
+        """The memory of a kernel's argument; without a size it reaches to the end of the arena."""
         if where.space in ("input", "output"):
             return bases[where.space][where.offset]
+        if nbytes is None:
+            nbytes = max(0, self._arena_bytes - _offset(where, table))
         offset = _offset(where, table) if nbytes else 0  # what is empty may lie behind the end
         return self.api.view(bases[where.space], offset, max(1, nbytes))
 
@@ -206,11 +208,11 @@ def _offset(where: Location, table: Sequence[int]) -> int:
     return where.offset + sum(table[slot] for slot in where.slots)
 
 
-def _nbytes(param: Param, values: Mapping[str, Any]) -> int:
-    """The bytes of a buffer that is passed for a parameter."""
+def _nbytes(param: Param, values: Mapping[str, Any]) -> int | None:
+    """The bytes of a buffer that is passed for a parameter; None where a dimension is computed, as that of a tile."""
     extents = [int(values[n]) if isinstance(n, str) else n for n in param.shape or ()]
     if any(n is None for n in extents):
-        raise ArtifactError(f"the parameter {param} has no size. Compile the model again")
+        return None
     return math.prod(n for n in extents if n is not None) * DType(param.dtype).itemsize
 
 
