@@ -15,8 +15,8 @@ def register_lanes(stmt: Allocate) -> int:
     buffer, size = stmt.buffer, stmt.buffer.constant_size()
     if buffer.scope != "local" or not size:
         return 0
-    accesses = [x for x in collect(stmt.body, BufferLoad, BufferStore) if x.buffer is buffer]  # type: ignore[attr-defined]
-    indices = {x.indices[0] if len(x.indices) == 1 else None for x in accesses}
+    accesses: list[BufferLoad | BufferStore] = [*collect(stmt.body, BufferLoad), *collect(stmt.body, BufferStore)]
+    indices = {x.indices[0] if len(x.indices) == 1 else None for x in accesses if x.buffer is buffer}
     lanes = {index.lanes if isinstance(index, Ramp) and isinstance(index.base, IntImm) else 0 for index in indices}
     (width,) = lanes if len(lanes) == 1 else (0,)
     if not width or size % width or any(index.base.value % width for index in indices):  # type: ignore[union-attr]

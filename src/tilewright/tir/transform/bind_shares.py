@@ -69,8 +69,8 @@ def _is_parallel(stmt: Stmt) -> bool:
 def _shares(loop: For) -> Stmt:
     """The kernel of a parallel loop."""
     dtype, extent = loop.var.dtype, loop.extent
-    count = min(_SHARES, extent.value) if isinstance(extent, IntImm) else _SHARES
-    block, count = Var("block", dtype), op.const(max(count, 1), dtype)
+    most = min(_SHARES, extent.value) if isinstance(extent, IntImm) else _SHARES
+    block, count = Var("block", dtype), op.const(max(most, 1), dtype)
     first, end = op.floordiv(extent * block, count), op.floordiv(extent * (block + 1), count)
     own = For(loop.var, loop.min + first, end - first, ForKind.SERIAL, _Private()(loop.body)).at(loop.position)
     return _thread_loop(block, count, _thread(own), "blockIdx.x")
