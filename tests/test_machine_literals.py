@@ -116,6 +116,7 @@ ALLOWED = {
         "backend/gpu/schedule/tensor_core_cost.py:_PARTS",
         "backend/gpu/schedule/tensor_core_cost.py:_STAGES",
         "backend/gpu/schedule/tensor_core_cost.py:_TILES",
+        "backend/gpu/schedule/tensor_core_cost.py:_WIDE",
         "backend/gpu/schedule/tensor_core_cost.py:_WARPGROUP_DEPTH",
         "backend/gpu/schedule/tensor_core_cost.py:_WARPGROUP_STAGES",
         "backend/gpu/schedule/tensor_core_cost.py:_WARPGROUP_TILES",

@@ -124,6 +124,24 @@ def test_convolutions_of_bytes_are_exact_on_tensor_cores(dtype: str, zero: int) 
     assert "tensor_core" in {call.choice.get("template") for call in model.manifest.kernels}
 
 
+@pytest.mark.parametrize("zeros", [(5, -7), (0, 9), (-128, 0), (0, 0)])
+def test_products_of_two_computed_bytes_are_exact_on_tensor_cores(zeros: tuple[int, int]) -> None:
+    """Bytes in memory, moved and centred by the kernel that multiplies them; sizes are no whole tiles."""
+    x, y = (RNG.integers(-128, 128, s).astype("int8") for s in ((3, 41, 70), (3, 70, 24)))
+
+    def net(a: Expr, b: Expr) -> Expr:
+        limit = relay.const(np.int8(100))
+        a, b = relay.minimum(a, limit), relay.transpose(relay.minimum(b, limit), axes=(0, 2, 1))
+        sums = qnn.batch_matmul(a, b, *zeros, 0.1, 0.2)
+        return qnn.requantize(sums, 0.001, 0, 0.5, 1, out_dtype="int8")
+
+    mod = module(net, x, y)
+    model = tw.compile(mod, target=EMULATED, cache=False)
+    np.testing.assert_array_equal(model(x, y), tw.compile(mod, cache=False)(x, y))
+    calls = model.manifest.kernels
+    assert [call.choice.get("template") for call in calls].count("tensor_core") == 1 and len(calls) == 3
+
+
 def test_long_rows_are_added_up_by_warps() -> None:
     """Shuffles within warps, then one part of each: as exact as sums of single threads."""
     model = check(lambda x: relay.nn.layer_norm(x, weights(768), weights(768)), normal(3, 768))

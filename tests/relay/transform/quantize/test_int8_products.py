@@ -65,6 +65,27 @@ def test_a_dense_layer_behind_a_reshape(dtype, zero):
     check(body, x, RNG.integers(limits.min, limits.max + 1, (3, 5, 1, 1)).astype(dtype))
 
 
+@pytest.mark.parametrize("dtype, zeros", [("int8", (0, 7)), ("uint8", (3, 128))])
+def test_products_of_two_computed_operands_read_bytes_from_memory(dtype, zeros):
+    x = relay.var("x", shape=(2, 3, 5), dtype=dtype)
+    other = relay.transpose(relay.minimum(x, relay.const(np.asarray(9, dtype))), axes=(0, 2, 1))
+    body = relay.nn.batch_matmul(zero_centred(x, zeros[0]), zero_centred(other, zeros[1]), transpose_b=False)
+    mod = infer_type(IRModule.from_expr(relay.Function([x], body)))
+    made = int8_products(mod)
+    stops = [n for n in post_order(made["main"].body) if isinstance(n, Call) and n.op.name == "annotation.stop_fusion"]
+    assert [str(tensor_type_of(stop).dtype) for stop in stops] == ["int8", "int8"]
+    limits = np.iinfo(dtype)
+    values = RNG.integers(limits.min, limits.max + 1, (2, 3, 5)).astype(dtype)
+    (found,), (wanted,) = (interpret(m["main"], {"x": values}) for m in (made, mod))
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+
+
+def test_weights_whose_conversion_is_not_folded_are_bytes_too():
+    x = relay.var("x", shape=(3, 5), dtype="int8")
+    weight = zero_centred(relay.const(RNG.integers(-128, 128, (4, 5)).astype("int8")), 0)
+    check(relay.nn.dense(zero_centred(x, 3), weight), x, RNG.integers(-128, 128, (3, 5)).astype("int8"))
+
+
 def test_what_is_no_product_of_bytes_stays():
     x = relay.var("x", shape=(3, 5), dtype="int8")
     wide = relay.const(RNG.integers(-300, 300, (4, 5)).astype("int32"))

@@ -24,7 +24,7 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.te.cache import replace_op
 from tilewright.te.rewrite import BodyRewriter
-from tilewright.tir.expr import Cast, Expr, IntImm, Mul, ProducerLoad, Reduce, Var
+from tilewright.tir.expr import Add, Call, Cast, Expr, IntImm, Mul, ProducerLoad, Reduce, Sub, Var
 from tilewright.tir.visitor import collect_vars
 from tilewright.topi.schedule.access import producer_reads, reads_through, stride
 from tilewright.topi.schedule.stages import extent_of, shape_of
@@ -55,12 +55,12 @@ class Factors:
 
 @dataclass(frozen=True)
 class Product:
-    """The stages of a product in a schedule, and its factors."""
+    """The stages of a product in a schedule; `totals` are sums of rows and of columns of operands."""
 
     left: te.Tensor
     right: te.Tensor
     sums: te.Tensor
-    factors: Factors
+    totals: tuple[te.Tensor, ...] = ()
 
 
 def factors_of(tensor: te.Tensor, out: te.Tensor) -> Factors | None:
@@ -135,14 +135,66 @@ def _in_memory_order(tensor: te.Tensor) -> tuple[te.IterVar, ...]:
     return tuple(sorted(tensor.op.reduce_axis, key=step, reverse=True))
 
 
+@dataclass(frozen=True)
+class Centred:
+    """A factor that is `value` less the number `zero`, or 0 where the condition `inside` fails."""
+
+    value: Expr
+    zero: int = 0
+    inside: tuple[Expr, ...] = ()
+
+
+def centred(factors: Factors) -> tuple[Centred, Centred]:
+    """Both factors, of which those that are bytes less a number come apart."""
+    depth = {iv.var for iv in factors.depth}
+    left, right = (_as_bytes(factor, depth) or Centred(factor) for factor in (factors.left, factors.right))
+    return left, right
+
+
+def _as_bytes(factor: Expr, depth: set[Var]) -> Centred | None:
+    """A factor as a byte less a number; None where it is none, or some of the terms of a row are 0 instead."""
+    value, zero, inside = _inlined(factor), 0, list[Expr]()
+    while isinstance(value, Call) and value.op == "if_then_else" and tir.is_const(value.args[2], 0):
+        inside.append(value.args[0])
+        value = _inlined(value.args[1])
+    if isinstance(value, (Add, Sub)) and isinstance(number := _inlined(value.b), IntImm):
+        zero = number.value if isinstance(value, Sub) else -number.value
+        value = _inlined(value.a)
+    if not isinstance(value, Cast) or value.value.dtype.itemsize > 1 or value.dtype != "int32":
+        return None
+    byte = value.value
+    if zero and any(depth & set(collect_vars(condition)) for condition in inside):
+        return None
+    for condition in reversed(inside):
+        byte = tir.if_then_else(condition, byte, tir.const(0, byte.dtype))
+    return Centred(byte, zero, tuple(inside))
+
+
+def _inlined(value: Expr) -> Expr:
+    """What is computed for an element of a stage, or of a stage that this reads as it is."""
+    while isinstance(value, ProducerLoad) and isinstance(value.producer.op, te.ComputeOp):
+        op = value.producer.op
+        if op.is_reduction or len(op.body) != 1:
+            break
+        value = BodyRewriter({iv.var: i for iv, i in zip(op.axis, value.indices, strict=True)})(op.body[0])
+    return value
+
+
 def split_product(
-    s: te.Schedule, tensor: te.Tensor, factors: Factors, tile: tuple[int, int, int], parts: int = 1
+    s: te.Schedule,
+    tensor: te.Tensor,
+    factors: Factors,
+    tile: tuple[int, int, int],
+    parts: int = 1,
+    sides: tuple[Centred, Centred] | None = None,
 ) -> Product:
     """Put the product's stages before that of `tensor`, which then reads the sums; sizes are multiples of `tile`.
 
     `tile` are rows, columns and terms. With several `parts` the terms are divided among them, so that there are sums
-    of each, as of so many products more, and `tensor` adds them up (split-K).
+    of each, as of so many products more, and `tensor` adds them up (split-K). `sides` are the factors where these come
+    apart into bytes and numbers.
     """
+    sides = sides or (Centred(factors.left), Centred(factors.right))
     op = tensor.op
     assert isinstance(op, te.ComputeOp)
     groups = (factors.batch, factors.rows, factors.columns, factors.depth)
@@ -160,8 +212,8 @@ def split_product(
 
         return te.compute((batch, k, padded), element, name=name)
 
-    left = operand(factors.left, factors.rows, rows, m, f"{op.name}.left")
-    right = operand(factors.right, factors.columns, columns, n, f"{op.name}.right")
+    left = operand(sides[0].value, factors.rows, rows, m, f"{op.name}.left")
+    right = operand(sides[1].value, factors.columns, columns, n, f"{op.name}.right")
     term, wide, own = te.reduce_axis((0, k // parts), "k"), op.body[0].dtype, k // parts
 
     def sum_of_products(z: Any, i: Any, j: Any) -> Any:
@@ -169,16 +221,44 @@ def split_product(
         return te.sum(left(b, first + term, i).astype(wide) * right(b, first + term, j).astype(wide), axis=term)
 
     sums = te.compute((batch * parts, m, n), sum_of_products, name=f"{op.name}.sums")
-    position = s.stages.index(s[tensor])
-    for offset, made in enumerate((left, right, sums)):
-        s.insert(position + offset, made.op)
     product, row, column = (_flat(group) for group in groups[:3])
     stage, part = s[tensor], te.reduce_axis((0, parts), "part")
     whole = te.sum(sums(product * parts + part, row, column), axis=part) if parts > 1 else sums(product, row, column)
+    totals = {side: _totals(side, wide) for side, other in ((left, sides[1]), (right, sides[0])) if other.zero}
+    if totals:
+        read = {side: totals[side](product, at) for side, at in ((left, row), (right, column)) if side in totals}
+        whole = whole + _correction(read.get(left), read.get(right), sides, depth.astype(wide))
+    position = s.stages.index(s[tensor])
+    for offset, made in enumerate((left, right, sums, *totals.values())):
+        s.insert(position + offset, made.op)
     stage.leaf_iter_vars = [*op.axis, part] if parts > 1 else list(op.axis)
     stage.relations, stage.attrs = [], {}
     replace_op(s, stage, te.ComputeOp(op.name, op.axis, [whole], "", {}, op.position))
-    return Product(left, right, sums, factors)
+    return Product(left, right, sums, tuple(totals.values()))
+
+
+def _correction(of_row: Expr | None, of_column: Expr | None, sides: tuple[Centred, Centred], depth: Expr) -> Expr:
+    """What numbers subtracted from bytes change, by the totals of a row and of a column.
+
+    sum (a - p) (b - q) = sum a b - q sum a - p sum b + K p q
+    """
+    p, q = (tir.const(side.zero, depth.dtype) for side in sides)
+    found: Expr = depth * p * q
+    if of_row is not None:
+        found = found - of_row * q
+    if of_column is not None:
+        found = found - of_column * p
+    inside = [*sides[0].inside, *sides[1].inside]
+    return tir.if_then_else(tir.all(*inside), found, tir.const(0, depth.dtype)) if inside else found
+
+
+def _totals(operand: te.Tensor, wide: Any) -> te.Tensor:
+    """The sum of all terms of each row, or column, of an operand."""
+    batch, terms, count = operand.shape
+    term = te.reduce_axis((0, terms), "k")
+    return te.compute(
+        (batch, count), lambda b, i: te.sum(operand(b, term, i).astype(wide), axis=term), name=f"{operand.name}.totals"
+    )
 
 
 def _stored(source: Expr) -> Expr:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from tilewright import te
-from tilewright.backend.gpu.schedule.implicit_product import Factors, factors_of, loops_of, split_product
+from tilewright.backend.gpu.schedule.implicit_product import Factors, centred, factors_of, loops_of, split_product
 from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.backend.gpu.schedule.reduce import schedule_alone
 from tilewright.backend.gpu.schedule.tensor_core_cost import (
@@ -63,7 +63,7 @@ def has_tensor_cores(target: DeviceTarget) -> bool:
 
 def _dtype_of(factors: Factors) -> str | None:
     """The type of both operands, before they are widened; None where there is no instruction for it."""
-    found = {_stored_dtype(factors.left), _stored_dtype(factors.right)}
+    found = {_stored_dtype(side.value) for side in centred(factors)}
     return next(iter(found)) if len(found) == 1 and found <= set(INSTRUCTIONS) else None
 
 
@@ -88,7 +88,8 @@ def workload(anchor: te.Tensor, out: te.Tensor) -> TensorCoreWorkload:
         and math.prod(getattr(n, "value", 0) for n in t.shape) == elements
     )
     along = all(_along_depth(anchor, factors.depth, own) for own in (factors.rows, factors.columns))
-    return TensorCoreWorkload(batch, rows, columns, depth, dtype, out.dtype.itemsize, extra, along)
+    numbers = any(side.zero for side in centred(factors))
+    return TensorCoreWorkload(batch, rows, columns, depth, dtype, out.dtype.itemsize, extra, along, numbers)
 
 
 def _along_depth(anchor: te.Tensor, depth: tuple[te.IterVar, ...], own: tuple[te.IterVar, ...]) -> bool:
@@ -109,7 +110,7 @@ def schedule_tensor_core(
     resident = least_blocks(config, machine_of(target))
     tiling = tiling_of(config, INSTRUCTIONS[dtype].itemsize, resident)
     tile = (config["rows"], config["columns"], tiling.depth)
-    product = split_product(s, anchor, factors, tile, config["parts"])
+    product = split_product(s, anchor, factors, tile, config["parts"], centred(factors))
     for tensor in computes([out]):
         if tensor.op is not out.op and not (tensor.op is anchor.op and config["parts"] > 1):
             s[tensor].compute_inline()
@@ -124,8 +125,18 @@ def schedule_tensor_core(
         sums, result = product.sums, out
         s[sums].set_scope("shared")
     block = _bind_result(s, result, groups, config, tiling.threads)
+    for totals in product.totals:
+        _add_up(s, totals, result, block, tiling.threads)
     s[sums].compute_at(s[result], block)
     s[sums].pragma(s[sums].op.axis[1], ANNOTATION, tiling)
+
+
+def _add_up(s: te.Schedule, totals: te.Tensor, result: te.Tensor, block: te.IterVar, threads: int) -> None:
+    """The totals of a tile's rows or columns in shared memory: a thread for each adds up its terms."""
+    s[totals].set_scope("shared")
+    s[totals].compute_at(s[result], block)
+    _, thread = s[totals].split(s[totals].op.axis[1], factor=threads)
+    s[totals].bind(thread, te.thread_axis("threadIdx.x"))
 
 
 def _bind_result(

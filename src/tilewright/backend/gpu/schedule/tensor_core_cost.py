@@ -35,6 +35,8 @@ _WARPGROUP_DEPTH, _WARPGROUP_STAGES = 128, 3
 _DEPTHS, _STAGES = (64, 128), (4, 3, 5, 2)
 #: Parts that the terms may be divided into, and steps that a part has at least.
 _PARTS, _LEAST_STEPS = (1, 2, 3, 4, 6, 8, 12, 16), 4
+#: Bytes of the sum of a row's or a column's terms.
+_WIDE = 4
 #: Registers of a thread beside those of its sums and fragments: addresses and counters.
 _OTHER_REGISTERS = 40
 #: Warps from which on a multiprocessor always finds one that can go on.
@@ -49,7 +51,8 @@ class TensorCoreWorkload:
     """So many products of [rows, depth] by [depth, columns] of `dtype`; elements of the result have `out_bytes`.
 
     `extra_bytes` are those that the epilogue reads for an element of the result. `along_depth`: neighbours along the
-    depth are neighbours in memory, of both operands.
+    depth are neighbours in memory, of both operands. `centred`: numbers are subtracted from bytes, which takes sums of
+    all terms of a row.
     """
 
     batch: int
@@ -60,6 +63,7 @@ class TensorCoreWorkload:
     out_bytes: int
     extra_bytes: int = 0
     along_depth: bool = False
+    centred: bool = False
 
     @property
     def itemsize(self) -> int:
@@ -92,7 +96,7 @@ def tensor_core_space(facts: TensorCoreWorkload, target: DeviceTarget) -> Config
     found.define_knob("depth_bytes", _DEPTHS)
     found.define_knob("stages", _STAGES)
     found.define_knob("parts", _PARTS)
-    found.require(lambda config: config["parts"] == 1 or _divides_terms(config, facts, machine))
+    found.require(lambda config: config["parts"] == 1 or (not facts.centred and _divides_terms(config, facts, machine)))
     found.require(lambda config: _shared(config, facts) <= target.max_dynamic_shared_memory)
     found.require(lambda config: config["stages"] <= max(_WARPGROUP_STAGES, _steps(config, facts) + 1))
     found.require(
@@ -121,7 +125,8 @@ def _threads(config: Mapping[str, int]) -> int:
 
 
 def _shared(config: Mapping[str, int], facts: TensorCoreWorkload) -> int:
-    return shared_bytes(tiling_of(config, facts.itemsize), facts.itemsize)
+    totals = _WIDE * (config["rows"] + config["columns"]) if facts.centred else 0
+    return shared_bytes(tiling_of(config, facts.itemsize), facts.itemsize) + totals
 
 
 def registers_of(config: Mapping[str, int]) -> int:

@@ -12,7 +12,8 @@ calls on the way may join too, so nothing is computed twice and no group needs a
 3. reduction: takes the injective calls before it, nothing after it;
 4. opaque: alone.
 
-Where a backend gathers the operands of products, transposes that one product alone reads join it.
+Where a backend gathers the operands of products, transposes that one product alone reads join it, and so does what
+widens bytes and subtracts a number of them.
 
 Beyond them a blocked depthwise convolution, with what follows it elementwise, joins the 1x1 convolution that alone
 reads it where that pays (see `depthwise_pair`).
@@ -126,16 +127,26 @@ def _grow_groups(
 
 
 def _join_gathered_operands(flow: Flow, groups: dict[Call, _Group], max_group: int) -> None:
-    """Merge groups that only move elements with the product that alone reads them, which gathers its operands."""
+    """Merge groups that only move or widen elements with the product that alone reads them."""
     for call in reversed(flow.order):
         members, users = groups[call].members, flow.users[call]
-        moves = all(flow.ops[member].rearranges for member in members)
+        moves = all(flow.ops[member].rearranges or _centres_bytes(member) for member in members)
         reader = users[0] if len(users) == 1 else None
         if reader is None or members[-1] is not call or not moves or groups[reader] is groups[call]:
             continue
         is_product = groups[reader].pattern == OpPattern.OUT_ELEMWISE_FUSABLE and not flow.ops[reader].spatial_axes
         if is_product and (flow.patterns[reader] == OpPattern.OUT_ELEMWISE_FUSABLE or flow.ops[reader].rearranges):
             _merge(flow, groups, [*members, reader], max_group)
+
+
+def _centres_bytes(node: Expr) -> bool:
+    """True for what widens bytes to int32, or subtracts a number from these."""
+    if not isinstance(node, Call) or not is_call(node, "subtract", "cast"):
+        return False
+    if is_call(node, "subtract"):
+        number = node.args[1]
+        return isinstance(number, Constant) and number.data.size == 1 and _centres_bytes(node.args[0])
+    return tensor_type_of(node.args[0]).dtype.itemsize == 1 and tensor_type_of(node).dtype == "int32"
 
 
 def _join_depthwise_pairs(flow: Flow, groups: dict[Call, _Group], max_group: int, backend: GraphBackend) -> None:

@@ -4,7 +4,8 @@ Before: %0 = subtract(cast(%x, "int32"), 3); nn.conv2d(%0, w, padding=[1, 1, 1, 
 After:  %0 = nn.conv2d(%x, w', padding=[1, 1, 1, 1], out_dtype="int32"); subtract(%0, c)                   (w': int8)
 
 `c` is what the number 3 everywhere in the image would yield. Numbers without a sign are moved into the range of int8
-first. Results are the same, bit for bit.
+first. Of products of two computed operands these stay bytes in memory: what is subtracted is the product's kernel's to
+do. Results are the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import numpy as np
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
+from tilewright.relay.op.annotation import stop_fusion
 from tilewright.relay.transform.simplify.make import is_call, make
 
 _LEAST, _MOST = -128, 127
@@ -40,11 +43,14 @@ class _Bytes:
 
 
 def _rule(node: Expr) -> Expr | None:
-    if not is_call(node, "nn.conv2d", "nn.dense") or tensor_type_of(node).dtype != "int32":
+    if not is_call(node, "nn.conv2d", "nn.dense", "nn.batch_matmul") or tensor_type_of(node).dtype != "int32":
         return None
     assert isinstance(node, Call)
-    data, weight = _bytes(node.args[0]), node.args[1]
-    if data is None or not isinstance(weight, Constant) or tensor_type_of(weight).dtype not in ("int32", "int8"):
+    weight = _weight(node.args[1])
+    if is_call(node, "nn.batch_matmul") or not isinstance(weight, Constant):
+        return _of_two_computed(node)
+    data = _bytes(node.args[0])
+    if data is None or tensor_type_of(weight).dtype not in ("int32", "int8"):
         return None
     values = np.asarray(weight.data)
     if values.min(initial=0) < _LEAST or values.max(initial=0) > _MOST or not _is_plain(node):
@@ -54,6 +60,32 @@ def _rule(node: Expr) -> Expr | None:
     if not data.zero:
         return product
     return make("subtract", product, Constant(_of_ones(node, values) * np.int32(data.zero)))
+
+
+def _weight(expr: Expr) -> Expr:
+    """The bytes that a large constant, whose conversion was not folded, is made of; else `expr` itself."""
+    found = None if isinstance(expr, Constant) else _bytes(expr)
+    return found.expr if found is not None and isinstance(found.expr, Constant) and not found.zero else expr
+
+
+def _of_two_computed(node: Call) -> Expr | None:
+    """A product with its operands as bytes in memory, widened and centred where they are read."""
+    operands = [_bytes(arg) for arg in node.args]
+    if is_call(node, "nn.conv2d") or None in operands:
+        return None
+    return Call(node.op, [_centred(found) for found in operands if found is not None], node.attrs, node.span)
+
+
+def _centred(operand: _Bytes) -> Expr:
+    wide = make("cast", _stored(operand.expr), dtype="int32")
+    return make("subtract", wide, Constant(np.asarray(operand.zero, np.int32))) if operand.zero else wide
+
+
+def _stored(expr: Expr) -> Expr:
+    """`expr` in memory, but for moves of its elements, which the kernel that reads them does."""
+    if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.rearranges:
+        return Call(expr.op, [_stored(expr.args[0]), *expr.args[1:]], expr.attrs, expr.span)
+    return stop_fusion(expr)
 
 
 def _is_plain(node: Call) -> bool:
