@@ -32,7 +32,7 @@ _PARTS, _LEAST_KEYS = (1, 2, 4, 8, 16, 32), 128
 #: Blocks on plain arithmetic: threads along rows, rows of each, threads along keys, keys of each.
 _PLAIN_BLOCKS = (
     (8, 4, 8, 4), (8, 2, 8, 4), (8, 4, 16, 2), (4, 2, 16, 2), (8, 2, 8, 2), (8, 1, 8, 1), (4, 1, 16, 1), (1, 2, 32, 1),
-    (1, 1, 64, 1), (1, 1, 32, 1), (2, 1, 16, 1), (4, 1, 8, 1),
+    (1, 1, 64, 1), (1, 1, 32, 1), (2, 1, 16, 1), (4, 1, 8, 1), (4, 2, 32, 2), (8, 1, 16, 2), (8, 2, 16, 2),
 )  # fmt: skip
 #: Registers of a thread beside those of its fragments, sums and exponentials: addresses and counters.
 _OTHER_REGISTERS = 44

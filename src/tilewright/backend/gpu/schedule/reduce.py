@@ -155,11 +155,16 @@ def schedule_alone(s: te.Schedule, out: te.Tensor, reductions: list[te.Tensor], 
 
 
 def _rows_of_block(axes: list[te.IterVar], threads: int, target: DeviceTarget) -> int:
-    """Rows of `threads` threads in a block; they divide the rows there are, as no barrier may stand under a guard."""
+    """Rows of `threads` threads in a block, at least a warp of threads where rows are short.
+
+    They divide the rows there are, as no barrier may stand under a guard.
+    """
     if not all(isinstance(iv.dom.extent, IntImm) for iv in axes if iv.dom is not None):
         return 1
     count, most = math.prod(extent_of(iv) for iv in axes), min(THREADS, target.max_threads_per_block) // threads
-    return math.gcd(count, max(1, min(most, count // machine_of(target).multiprocessors)))
+    machine = machine_of(target)
+    wanted = max(1, machine.warp // threads, min(most, count // machine.multiprocessors))
+    return max(rows for rows in range(1, wanted + 1) if count % rows == 0)
 
 
 def _can_share(tensor: te.Tensor) -> bool:
@@ -214,14 +219,15 @@ def _schedule_rows(
     """A block, or for short rows a warp, computes the reductions of a row and then its elements."""
     rows = _row_variables(out, reductions)
     inner = [iv for iv in s[out].op.axis if iv not in rows]
-    threads = threads or _threads_of_row(*_rows_and_length(out, rows, reductions), target)
+    count, length = _rows_and_length(out, rows, reductions)
+    threads = threads or _threads_of_row(count, length, target)
     s[out].reorder(*rows, *inner)
     row = s[out].fuse(*rows) if len(rows) > 1 else rows[0]
     element = s[out].fuse(*inner) if len(inner) > 1 else inner[0]
     _, own = s[out].split(element, factor=threads)
     s[out].bind(own, te.thread_axis((0, threads), "threadIdx.x"))
     if threads == machine_of(target).warp:
-        block, row = s[out].split(row, factor=_rows_of_block(rows, threads, target))
+        block, row = s[out].split(row, factor=_rows_of_block(rows, min(threads, length), target))
         s[out].bind(block, te.thread_axis("blockIdx.x"))
         s[out].bind(row, te.thread_axis("threadIdx.y"))
     else:
