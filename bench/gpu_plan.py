@@ -1,13 +1,13 @@
 """Plans of the benchmark networks for NVIDIA GPUs, without one: kernels, launches, bytes, and a roofline of their time.
 
-    python bench/gpu_plan.py [--networks resnet50,mlp] [--dtypes float32,float16] [--gpus h200,rtx-4090,a100]
+    python bench/gpu_plan.py [--networks resnet50,mlp] [--dtypes float32,float16,int8] [--gpus h200,rtx-4090,a100]
                              [--target "cuda -arch=sm_80"] [--folder FOLDER] [--json FILE]
 
 Kernels are lowered, scheduled and planned for the target; the table (`backend/gpu/kernel_table.py`) is of the steps
-that the runtime would record. "Least" are the bytes of inputs, weights and outputs of the fused calls, each once a
-call. A GPU's time is a roofline, without and with what launches take; it is no measurement. PyTorch's Inductor plans
-kernels for CUDA only with a CUDA build of PyTorch and a GPU, so that it is not counted here: `bench/gpu_networks.py`
-runs both.
+that the runtime would record; int8 is the network as onnxruntime's quantizer makes it. "Least" are the bytes of inputs,
+weights and outputs of the fused calls, each once a call. A GPU's time is a roofline, without and with what launches
+take; it is no measurement. PyTorch's Inductor plans kernels for CUDA only with a CUDA build of PyTorch and a GPU, so
+that it is not counted here: `bench/gpu_networks.py` runs both.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from gpu_code import quantized
 from networks import NETWORKS, model_file
 
 from tilewright.backend.gpu import architectures
@@ -35,8 +36,8 @@ _COLUMNS = ("network", "type", "kernels", "launches", "GFLOP", "MB moved", "MB l
 def plan(name: str, dtype: str, target: str, gpus: list[str], folder: Path) -> dict[str, Any]:
     """One row of the table."""
     path, shapes = model_file(name, folder)
-    mod = import_model(path, shapes)
-    if dtype != "float32":
+    mod = import_model(quantized(path, folder / "int8") if dtype == "int8" else path, shapes)
+    if dtype not in ("float32", "int8"):
         mod = to_mixed_precision(mod, dtype)
     start = time.perf_counter()
     model = build_model(mod, Target(target))
@@ -62,7 +63,7 @@ def main() -> None:
     """Print a row of Markdown a network."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--networks", default=",".join(NETWORKS))
-    parser.add_argument("--dtypes", default="float32,float16")
+    parser.add_argument("--dtypes", default="float32,float16,int8")
     parser.add_argument("--gpus", default="h200,rtx-4090,a100", help=f"of {', '.join(TABLE)}")
     parser.add_argument("--target", default="cuda -arch=sm_80")
     parser.add_argument("--folder", type=Path, default=Path("build/networks"), help="where filled networks are kept")
