@@ -324,7 +324,7 @@ def tiles_in_order(out: te.Tensor, tensor: te.Tensor, factors: Factors, groups: 
     """True if the axes of `out` in `groups` stand, one by one and with known sizes, for those of the sums in order."""
     own = (factors.batch, factors.rows, factors.columns)
     if out.op is tensor.op:
-        indices = {iv: iv.var for iv in tensor.op.axis}
+        indices: dict[te.IterVar, Expr] = {iv: iv.var for iv in tensor.op.axis}
     else:
         indices = dict(zip(tensor.op.axis, _loads_of(tensor, out)[0].indices, strict=True))
     for axes, group in zip(own, groups, strict=True):

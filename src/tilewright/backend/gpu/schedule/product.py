@@ -52,6 +52,8 @@ _LEAST = 4
 _PIECE = 4
 #: Parts that the terms may be divided into, and steps over terms that a part has at least.
 _PARTS, _LEAST_STEPS = (1, 2, 4, 8, 16, 32), 4
+#: Answers of memory that the last block waits for: of its stores, of the counter, of the parts.
+_ANSWERS = 3
 #: Elements that a load of neighbours from shared memory brings.
 _LANES_OF_LOAD = 4
 
@@ -82,7 +84,7 @@ def workload(anchor: te.Tensor, out: te.Tensor) -> ProductWorkload:
     fixed = [all(iv.dom is not None and isinstance(iv.dom.extent, IntImm) for iv in axes) for axes in groups[1:]]
     batch, _, _, depth = factors.sizes()
     rows, columns = (math.prod(extent_of(iv) for iv in axes) for axes in groups[1:])
-    return ProductWorkload(batch, rows, columns, depth, max(1, factors.left.dtype.itemsize), *fixed,
+    return ProductWorkload(batch, rows, columns, depth, max(1, factors.left.dtype.itemsize), fixed[0], fixed[1],
                            tiles_in_order(out, anchor, factors, groups))  # fmt: skip
 
 
@@ -162,7 +164,7 @@ def cost(facts: ProductWorkload, config: Config, target: DeviceTarget) -> Cost:
         moved = 4 * (config["parts"] + 1) * facts.batch * facts.rows * facts.columns
         tile = 4 * config["parts"] * config["rows"] * config["columns"]
         if config["joined"]:
-            cycles += (3 * machine.latency + tile / (machine.l2_bytes / machine.multiprocessors)) * machine.clock
+            cycles += (_ANSWERS * machine.latency + tile / (machine.l2_bytes / machine.multiprocessors)) * machine.clock
         else:
             cycles += (machine.launch + machine.latency + moved / machine.l2_bytes) * machine.clock
     return Cost(arithmetic=cycles, fixed=machine.launch * machine.clock)

@@ -70,8 +70,8 @@ class DeviceRunning:
         """The function from an element's number in a row to its position."""
         first, last = ([op.convert(i) for i in unflatten_index(n, sizes)]
                        for n, sizes in ((outer, self.before), (lane, self.behind)))  # fmt: skip
-        first, last = ([ib.let("i", i) for i in part] for part in (first, last))
-        return lambda k: (*first, op.convert(self.size) - 1 - k if self.reverse else k, *last)
+        before, behind = ([ib.let("i", i) for i in part] for part in (first, last))
+        return lambda k: (*before, op.convert(self.size) - 1 - k if self.reverse else k, *behind)
 
     def _cell(self, ib: IRBuilder, name: str) -> BufferVar:
         """A value of the thread's own, at first neutral."""
@@ -149,7 +149,7 @@ class ByPieces(DeviceRunning):
         for level in range(self.levels, 0, -1):
             number = ib.let("number", entry // BLOCK ** (level - 1))
             part, memory = self._cell(ib, f"before{level}"), ib.buffer_ptr(self._total(level))
-            self._accumulate(ib, part, self._first_of(level, number), number, lambda k, m=memory: m[outer, k, lane])
+            self._accumulate(ib, part, self._first_of(level, number), number, _along(memory, outer, lane))
             parts.append(part[0])
         base = ib.let("base", self._joined(parts)) if parts else None
         total, values, position = self._cell(ib, "total"), self._values(ib, outer, lane), self._at(ib, outer, lane)
@@ -281,6 +281,10 @@ def group_of(size: Any) -> tuple[int, int]:
     pieces = -(-size // BLOCK)
     length = BLOCK if pieces > 1 else 1 << max(size - 1, 0).bit_length()
     return length, min(BLOCK, 1 << max(pieces - 1, 0).bit_length())
+
+
+def _along(memory: BufferVar, outer: Any, lane: Any) -> Callable[[Any], Any]:
+    return lambda k: memory[outer, k, lane]
 
 
 def _within(ib: IRBuilder, memory: BufferVar) -> BufferVar:

@@ -22,6 +22,8 @@ _THREADS, _ELEMENTS = (32, 64, 128, 256), (1, 2, 4, 8)
 _POSITION, _BESIDE = 4, 8
 #: Accesses of shared memory by which a round moves a pair, beside those of the search, and cycles until one answers.
 _MOVES, _ANSWER = 6, 30
+#: Accesses of memory that a launch waits for: it reads and writes.
+_ACCESSES = 2
 #: Kernels of sorting keep more values than others: registers of a thread, beside those of its pairs.
 _REGISTERS, _OF_PAIR = 32, 4
 
@@ -87,7 +89,7 @@ def cost(facts: SortWorkload, config: Config, target: DeviceTarget) -> Cost:
         waves = math.ceil(tiles / (machine.multiprocessors * held))
         cycles = waves * max(held * accesses * _POSITION / machine.shared_bytes, answers * _ANSWER)
         moved = tiles * tile * (facts.itemsize + _POSITION) * 2 / machine.dram_bytes
-        return max(cycles / machine.clock, moved) + 2 * machine.latency + machine.launch
+        return max(cycles / machine.clock, moved) + _ACCESSES * machine.latency + machine.launch
 
     tiles = facts.rows * facts.size / run / max(1, tile // run)
     total = seconds(max(1.0, tiles), work, searched + _MOVES * rounds)

@@ -162,7 +162,7 @@ class DeviceSort:
         def body(ib: IRBuilder, block: Expr, thread: Expr) -> None:
             row, first = ib.let("row", block // of_row), ib.let("first", block % of_row * tile)
             half, run = ib.let("half", bit_and(turn, 1)), ib.let("run", power(turn) * tile)
-            source, indices = ib.buffer_ptr(keys), ib.buffer_ptr(order)
+            source, orders = ib.buffer_ptr(keys), ib.buffer_ptr(order)
             start = ib.let("start", first - bit_and(first, run * 2 - 1))
             middle = ib.let("middle", tir.minimum(start + run, size))
             end = ib.let("end", tir.minimum(start + run * 2, size))
@@ -179,7 +179,7 @@ class DeviceSort:
             def load(i: Any) -> tuple[Any, Any]:
                 number = tir.select(i < lefts, start + left + i, rights + i - lefts)
                 number = ib.let("number", tir.minimum(number, size - 1))
-                return source[half, row, number], indices[half, row, number]
+                return source[half, row, number], orders[half, row, number]
 
             memory.fill(load)
             memory.merge(lefts, total)
@@ -190,7 +190,7 @@ class DeviceSort:
                         self._show(ib, row, first + i, key, position)
                     else:
                         source[1 - half, row, first + i] = key
-                        indices[1 - half, row, first + i] = position
+                        orders[1 - half, row, first + i] = position
 
             memory.drain(store)
 
@@ -204,7 +204,8 @@ class DeviceSort:
         """
         tile, count = self.tiling.tile, self.count
         assert count is not None
-        sizes, kernels, made = [self.size], [], []
+        sizes, kernels = [self.size], list[Stmt]()
+        made: list[tuple[Buffer, Buffer]] = []
         read: Pair = self._read
         while sizes[-1] > tile:
             tiles = -(-sizes[-1] // tile)
@@ -238,7 +239,7 @@ def _reader(keys: Buffer, order: Buffer) -> Pair:
 
 
 def _doublings(size: Any, tile: int) -> Any:
-    """The number of merge passes over runs of a tile until one run is the row."""
+    """The number of times that runs of a tile are merged two by two until one is the row."""
     if isinstance(size, int):
         return max(size - 1, 0).bit_length() - (tile.bit_length() - 1)
     steps = range(31 - tile.bit_length())  # as far as an index reaches
@@ -246,7 +247,7 @@ def _doublings(size: Any, tile: int) -> Any:
 
 
 def _split(ib: IRBuilder, key: Callable[[Any], Any], start: Any, middle: Any, end: Any, diagonal: Any) -> Any:
-    """The number of pairs from the left run among the first `diagonal` of two merged runs."""
+    """The number of the first `diagonal` pairs of two merged runs that come from the left one."""
     low, high = (ib.allocate("int32", 1, name, scope="local") for name in ("low", "high"))
     low[0] = tir.maximum(diagonal - (end - middle), 0)
     high[0] = tir.minimum(diagonal, middle - start)
@@ -313,7 +314,7 @@ class _Tile:
         return For(element, op.const(0), count, ForKind.UNROLLED, body, "", {DISTINCT: True})
 
     def _before(self, key: Any, first: Any, length: Any, steps: Any, longest: Any, is_left: Any) -> Any:
-        """The number of pairs before `key` among `length` sorted ones from `first` on, equal ones too unless `is_left`."""
+        """The number of `length` sorted pairs from `first` on before `key`: equal ones are unless `is_left`."""
         ib = self.ib
         count = ib.allocate("int32", 1, "count", scope="local")
         count[0] = 0
