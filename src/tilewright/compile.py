@@ -14,7 +14,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from tilewright.driver.build import compile_segments, finished, plan_segments
+from tilewright.driver.build import finished
+from tilewright.driver.build_parts import build_segments
 from tilewright.driver.build_source import source_backend, write_source
 from tilewright.driver.model.build import optimized_graphs
 from tilewright.driver.model.specialize import checked_limit, specialize_sizes
@@ -106,8 +107,7 @@ def _compiled(request: Request) -> Model:
         return cached
     mod = request.imported()
     graphs = optimized_graphs(mod, request.target, request.executor, request.records_for(mod))
-    plan = plan_segments(graphs.segments, graphs.backend)
-    built = compile_segments(plan, graphs.backend, request.jobs, graphs.constants, graphs.for_c)
+    built = build_segments(graphs, request.jobs)
     executable = finished(built, graphs.manifest(built), graphs.backend, request.threads, entry.keep)
     entry.add(executable)
     return executable

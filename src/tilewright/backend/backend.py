@@ -55,6 +55,9 @@ class Backend:
     #: Bytes to which kernels want parts of such buffers aligned: where a part cannot be, it is copied.
     part_alignment: ClassVar[int] = 1
 
+    #: True for a device beside the host, with a memory of its own: operators of a program may be computed on either.
+    has_own_memory: ClassVar[bool] = False
+
     def __init__(self, target: Target | None) -> None:
         """For `target`; with None for the defaults of the kind, without costs."""
         self._target = target
@@ -136,6 +139,17 @@ class Backend:
     def seconds(self, cycles: float) -> float:
         """The time of so many cycles on the target, in seconds."""
         return float(self.target.machine.seconds(cycles))
+
+    def operator_seconds(self, operations: float, nbytes: float, alone: bool) -> float:
+        """The time of an operator that does so many operations and moves so many bytes, by the machine's figures.
+
+        `alone` is True for one that becomes a kernel, False for one that is fused into another's.
+        """
+        raise self._refused()
+
+    def copy_seconds(self, nbytes: float) -> float:
+        """The time of a copy of so many bytes between the host's memory and the device's own."""
+        raise self._refused()
 
     def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:
         """The template and configuration that `schedule` takes, with the predicted time."""

@@ -121,6 +121,9 @@ def stage_texts(
             f"--source goes with stages of loops and code: te, a loop pass, tir, {codes}; got {stage}"
         )
     mod = import_model(model, parse_shapes(shapes))
+    if stage == "plan":
+        yield from _plan(mod, target, kernel, records)
+        return
     if stage in own:
         yield from backend.own_texts(mod, stage, kernel, run_function)
         return
@@ -130,12 +133,24 @@ def stage_texts(
         yield str(next(after for name, after in optimize_stages(mod, target) if name == stage))
     elif stage == "fused":
         yield str(_optimized(mod, target, records))
-    elif stage == "plan":
-        yield from plan_lines(_optimized(mod, target, records), kernel)
     elif stage == "kernels":
         yield from kernel_lines(_optimized(mod, target, records), target, kernel)
     else:
         yield from kernel_texts(_optimized(mod, target, records), stage, kernel, target, measure, source)
+
+
+def _plan(mod: IRModule, target: Target, kernel: str | None, records: str | None) -> Iterator[str]:
+    """The memory plan of a straight graph; of a program its segments by device, and the copies between devices."""
+    from tilewright.driver.model.build import optimized_graphs
+    from tilewright.driver.vm.copies import program_lines
+    from tilewright.records.tophub import open_records
+
+    graphs = optimized_graphs(mod, target, records=open_records(records) if records else None)
+    if graphs.runs_bytecode:
+        yield from program_lines(graphs)
+    if not graphs.runs_bytecode or kernel is not None:
+        for _, segment in graphs.segments:
+            yield from plan_lines(segment, kernel)
 
 
 def _optimized(mod: IRModule, target: Target, records: str | None) -> IRModule:

@@ -59,7 +59,8 @@ def extract_tasks(calls: Iterable[Call]) -> tuple[list[Task], dict[Call, str]]:
 class ModelGraphs:
     """A model after the graph passes: straight graphs of fused calls, and the manifest of what they become.
 
-    `constants` are those that only bytecode reads; `for_c` as in `compile_segments`.
+    `constants` are those that only bytecode reads; `for_c` as in `compile_segments`; `on_host` the numbers of segments
+    that run on the host beside a device. `runs_bytecode` is True where the virtual machine runs the segments.
     """
 
     backend: Backend
@@ -67,6 +68,8 @@ class ModelGraphs:
     manifest: Callable[[BuiltSegments], Manifest]
     constants: Sequence[Constant] = ()
     for_c: bool = False
+    on_host: frozenset[int] = frozenset()
+    runs_bytecode: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,18 +124,19 @@ def compile_segments(
     jobs: int | None = None,
     more: Sequence[Constant] = (),
     for_c: bool = False,
+    offsets: dict[Constant, int] | None = None,
 ) -> BuiltSegments:
     """Compile the kernels in `jobs` processes (default: one per processor), and link the calls of each plan.
 
-    The constants come in one section; `more` are put there too, behind those that kernels read. `for_c` adds what
-    callers need that do without `runtime.shape_program`: functions that compute symbolic sizes.
+    The constants come in one section; `more` are put there too, behind those that kernels read, unless `offsets` has
+    them all. `for_c` adds what callers need that do without `runtime.shape_program`: functions that compute symbolic
+    sizes.
     """
     with trace.span("compile kernels"):
         compiled = compile_tasks(planned.tasks, backend, jobs or len(os.sched_getaffinity(0)))
     kernels = Kernels.of(planned.names, compiled)
-    constants = unique_constants(
-        [*[c for memory in planned.memories for c in memory.constants], *more], backend.alignment
-    )
+    read = [constant for memory in planned.memories for constant in memory.constants]
+    constants = offsets if offsets is not None else unique_constants([*read, *more], backend.alignment)
     with trace.span("run loop"):
         plans = [
             execution_plan(name, mod["main"], memory, kernels, constants)

@@ -59,7 +59,7 @@ def save_artifact(
 
     With it goes the native runtime `pool`: this process's where none is given and the architecture is the same.
     """
-    if pool is None and manifest.device == "cpu" and manifest.arch in ("", host_architecture()):
+    if pool is None and manifest.device in ("cpu", "heterogeneous") and manifest.arch in ("", host_architecture()):
         pool = native().pool
     size = weights_bytes(manifest, weights)
     noted = file_manifest(manifest) | {_SUM: weights_sum(weight_parts(manifest, weights), size)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from tilewright.errors import ArtifactError
@@ -78,10 +78,19 @@ class LoadedConstant(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Part(Record):
+    """The segments of a model, by their numbers, that run on one kind of device."""
+
+    device: str
+    segments: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Manifest(ExecutionPlan):
     """A whole model for a kind of `device`.
 
-    For the virtual machine `program`, `segments`, `packed` and `constants` are what is run.
+    For the virtual machine `program`, `segments`, `packed` and `constants` are what is run. With `parts` the segments
+    run on several kinds of device, the first one's before that of the host.
     """
 
     executor: str = "graph"
@@ -97,6 +106,7 @@ class Manifest(ExecutionPlan):
     program: Mapping[str, Any] | None = None
     packed: tuple[Packed, ...] = ()
     constants: tuple[LoadedConstant, ...] = ()
+    parts: tuple[Part, ...] = ()
 
     what: ClassVar[str] = "manifest"
 
@@ -104,6 +114,11 @@ class Manifest(ExecutionPlan):
     def plans(self) -> tuple[ExecutionPlan, ...]:
         """The parts that run in one piece: the model itself, or the segments of its program."""
         return (self,) if self.is_native else self.segments
+
+    def part(self, number: int) -> Manifest:
+        """The manifest of one of the `parts`: its segments alone."""
+        one = self.parts[number]
+        return replace(self, device=one.device, segments=tuple(self.segments[i] for i in one.segments), parts=())
 
     @property
     def is_native(self) -> bool:
@@ -117,6 +132,8 @@ class Manifest(ExecutionPlan):
             raise ArtifactError(f"{at(where, 'max_workers')} must be at least 1")
         for i, segment in enumerate(self.segments):
             segment.check(at(at(where, "segments"), i))
+        if self.parts and sorted(i for part in self.parts for i in part.segments) != [*range(len(self.segments))]:
+            raise ArtifactError(f"{at(where, 'parts')} must have each of {len(self.segments)} segments once")
         self._check_weights(where)
         for i, packed in enumerate(self.packed):
             if packed.segment is not None:

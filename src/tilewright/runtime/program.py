@@ -15,7 +15,10 @@ import importlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from tilewright.errors import ArtifactError, UnsupportedError
 from tilewright.runtime.manifest import Manifest
@@ -35,8 +38,21 @@ Runner = Callable[[Sequence[Array], Sequence[Array] | None, int], tuple[list[Arr
 Caller = Callable[[Sequence[Any], int], tuple[list[Array], int]]
 
 
+@dataclass
+class Transfers:
+    """Copies between the host's memory and a device's: how many, and their bytes."""
+
+    to_device: int = 0
+    to_device_bytes: int = 0
+    to_host: int = 0
+    to_host_bytes: int = 0
+
+
 class Program(ABC):
     """The code of one model, loaded. Not for use by several threads at a time: the model holds a lock."""
+
+    #: True where values that `caller` returns stay in the device's memory until `to_host` copies them.
+    keeps_values: ClassVar[bool] = False
 
     def __init__(self, manifest: Manifest, weights: Array) -> None:
         self.manifest, self.weights = manifest, weights
@@ -69,6 +85,26 @@ class Program(ABC):
     def bind_on_host(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
         """The same, as an array in the host's memory."""
         return bind(value, spec, specs)
+
+    def begin(self) -> None:  # noqa: B027 (most devices have nothing to do)
+        """Begin a run of a program of the virtual machine, whose values are those of this run alone."""
+
+    def to_host(self, value: Any) -> Any:
+        """A value of such a program as operators of the host read it."""
+        return value
+
+    def returned(self, values: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """Its results as the caller of the model gets them, who gave it the inputs `given`."""
+        return list(values)
+
+    def arguments(self, number: int, values: Sequence[Any]) -> list[Any]:
+        """Values of such a program as `profile` takes them for the plan `number`."""
+        return [np.asarray(value, order="C") for value in values]
+
+    @property
+    def transfers(self) -> Transfers:
+        """Copies between host and device in the last such run."""
+        return Transfers()
 
     def on_device(self, value: Any) -> Any:
         """A copy of an array in the memory of the device. Raises `UnsupportedError` where that is the host's."""

@@ -43,6 +43,15 @@ class CpuSchedules(Backend):
         """By the numbers of the values."""
         return sketch_config(outs, self.target, values)
 
+    def operator_seconds(self, operations: float, nbytes: float, alone: bool) -> float:
+        """By all cores' arithmetic, or the memory's rate."""
+        machine = self.target.machine
+        hertz = machine.ghz * 1e9
+        bound = max(
+            operations / (machine.peak_gflops * 1e9 * machine.cores), nbytes / (machine.read_memory.all * hertz)
+        )
+        return bound + machine.seconds(machine.kernel_start) * alone
+
     def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:
         """Template, configuration and expected time."""
         return choice_of(outs, self.target, config)

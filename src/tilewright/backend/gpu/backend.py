@@ -45,6 +45,7 @@ class GpuBackend(GpuFunctions):
     device = "gpu"
     alignment = 256
     part_alignment = alignment  # kernels get views of the arena
+    has_own_memory = True
 
     def check(self, measured: bool = False) -> None:
         """Tuning and specializing need the device; compiling needs none."""
@@ -56,12 +57,18 @@ class GpuBackend(GpuFunctions):
     @property
     def is_here(self) -> bool:
         """True if this machine has a device of the kind."""
+        return not self.obstacle()
+
+    def obstacle(self) -> str:
+        """The reason why this machine runs no code for the target."""
         try:
             api = open_device(self.target.kind, bool(self.target.emulate), self.target.ordinal)
-        except (EnvironmentError_, TargetError):
-            return False
+        except (EnvironmentError_, TargetError) as error:
+            return str(error)
         newer = [arch.replace("sm_", "compute_") for arch in self.target.architectures]
-        return not isinstance(api, CudaDevice) or bool(api.fitting(newer))
+        if not isinstance(api, CudaDevice) or api.fitting(newer):
+            return ""
+        return f"{api.name} is of {api.arch}, for which code for {', '.join(self.target.architectures)} is too new"
 
     def pipeline(self) -> tuple[GraphPass, ...]:
         """Plain layouts, or channels last for tensor cores; 16-bit floats stay what they are in memory."""
@@ -99,6 +106,17 @@ class GpuBackend(GpuFunctions):
     def seconds(self, cycles: float) -> float:
         """By the figures of a GPU of the target's architecture."""
         return machine_of(self.target).seconds(cycles)
+
+    def operator_seconds(self, operations: float, nbytes: float, alone: bool) -> float:
+        """By the arithmetic that loops reach, or the memory's rate, and a launch."""
+        machine = machine_of(self.target)
+        bound = max(operations / (machine.peak_float32 * machine.fma_share), nbytes / machine.dram_bytes)
+        return bound + machine.launch * alone
+
+    def copy_seconds(self, nbytes: float) -> float:
+        """By the link to the host."""
+        machine = machine_of(self.target)
+        return machine.link_latency + nbytes / machine.link_bytes
 
     def choice(self, outs: list[te.Tensor], config: Mapping[str, Any] | None = None) -> Choice:
         """Template, configuration and expected time."""

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from tilewright.backend import Backend, backend_of
-from tilewright.driver.build import BuiltSegments, ModelGraphs, compile_segments, finished, plan_segments
+from tilewright.driver.build import BuiltSegments, ModelGraphs, finished
+from tilewright.driver.build_parts import build_segments
 from tilewright.driver.optimize import optimize
 from tilewright.driver.plan import model_manifest
-from tilewright.driver.vm.build import bytecode_graphs, needs_machine
+from tilewright.driver.vm.build import Host, bytecode_graphs, needs_machine
+from tilewright.driver.vm.placement import states_host
 from tilewright.errors import UnsupportedError
 from tilewright.records.database import Database
 from tilewright.relay.ir.expr import Function
@@ -24,6 +26,9 @@ from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.support.log import INFO, log
 from tilewright.target import Target
+
+#: Why a straight graph of tensor operators for a device runs on the virtual machine.
+_TWO_DEVICES = "operators that are marked for the host"
 
 #: What may run a compiled model.
 EXECUTORS = ("auto", "graph", "aot", "vm", "debug")
@@ -42,8 +47,7 @@ def build_model(
     Raises `UnsupportedError` where that executor cannot run the module.
     """
     graphs = optimized_graphs(mod, target, executor, records)
-    plan = plan_segments(graphs.segments, graphs.backend)
-    built = compile_segments(plan, graphs.backend, jobs, graphs.constants, graphs.for_c)
+    built = build_segments(graphs, jobs)
     return finished(built, graphs.manifest(built), graphs.backend, threads)
 
 
@@ -59,7 +63,8 @@ def optimized_graphs(
 
     backend = backend_of(target)
     mod = expand_calls(lower_external(backend.offload(mod, run_function)))
-    obstacle = needs_machine(mod)
+    beside = backend.has_own_memory and executor != "debug"
+    obstacle = needs_machine(mod) or (_TWO_DEVICES if beside and states_host(mod) else "")
     if obstacle:
         log(INFO, "the virtual machine runs this model, for %s", obstacle)
     if executor in ("graph", "aot"):
@@ -67,7 +72,14 @@ def optimized_graphs(
     if not obstacle and executor not in ("vm", "debug"):
         return _straight_graph(optimize(mod, target, records), backend, executor)
     kind = DebugMachine if executor == "debug" else VirtualMachine
-    return bytecode_graphs(mod, backend, lambda part: optimize(part, target, records), kind)
+    host = _host() if beside and backend.is_here else None
+    return bytecode_graphs(mod, backend, lambda part: optimize(part, target, records), kind, host)
+
+
+def _host() -> Host:
+    """This machine's processor, beside a device."""
+    target = Target("cpu")
+    return Host(backend_of(target), lambda part: optimize(part, target))
 
 
 def run_function(function: Function, target: Target, inputs: Mapping[str, Any]) -> Sequence[Any]:

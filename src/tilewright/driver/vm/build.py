@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 from tilewright.backend import Backend
+from tilewright.backend.heterogeneous import HeterogeneousBackend
 from tilewright.driver.build import BuiltSegments, ModelGraphs
 from tilewright.driver.plan import common_manifest, weights_manifest
 from tilewright.driver.vm.bytecode import compile_program
+from tilewright.driver.vm.placement import Placement
 from tilewright.driver.vm.program import ProgramBuilder
 from tilewright.driver.vm.segments import is_tensor_operator
 from tilewright.relay.ir.adt import Match
@@ -30,7 +34,7 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.visitor import post_order
-from tilewright.runtime.manifest import LoadedConstant, Manifest
+from tilewright.runtime.manifest import LoadedConstant, Manifest, Part
 from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.executable import VirtualMachine
 from tilewright.support import trace
@@ -38,17 +42,38 @@ from tilewright.support import trace
 Optimize = Callable[[IRModule], IRModule]
 
 
+@dataclass(frozen=True)
+class Host:
+    """The host beside a device: its backend, and the graph passes of its segments."""
+
+    backend: Backend
+    optimize: Optimize
+
+
 def bytecode_graphs(
-    mod: IRModule, backend: Backend, optimize: Optimize, kind: type[VirtualMachine] = VirtualMachine
+    mod: IRModule,
+    backend: Backend,
+    optimize: Optimize,
+    kind: type[VirtualMachine] = VirtualMachine,
+    host: Host | None = None,
 ) -> ModelGraphs:
     """The bytecode of a module whose types are known, and its segments after the graph passes `optimize`.
 
-    `kind` may be `DebugMachine`; every operator then is a segment of its own.
+    `kind` may be `DebugMachine`; every operator then is a segment of its own. With a `host` some operators are computed
+    there.
     """
     with trace.span("bytecode"):
-        builder = ProgramBuilder(mod, one_by_one=kind is DebugMachine)
+        builder = ProgramBuilder(
+            mod, kind is DebugMachine, None if host is None else partial(_placement, backend, host)
+        )
         program = compile_program(builder)
-    segments = [(f"segment{i}", optimize(IRModule.from_expr(body))) for i, body in enumerate(builder.segments)]
+    on_host = frozenset(builder.on_host)
+    if host is not None and on_host:
+        backend = HeterogeneousBackend(backend, host.backend)
+    segments = [
+        (f"segment{i}", (host.optimize if host is not None and i in on_host else optimize)(IRModule.from_expr(body)))
+        for i, body in enumerate(builder.segments)
+    ]
 
     def manifest(built: BuiltSegments) -> Manifest:
         return Manifest(
@@ -59,10 +84,24 @@ def bytecode_graphs(
             packed=tuple(builder.packed),
             constants=tuple(_constant(constant, built.constants) for constant in builder.constants),
             weights=weights_manifest(built.constants),
+            parts=_parts(backend, len(segments), on_host),
         )
 
     loaded = [constant for constant in builder.constants if constant.data.dtype != object]
-    return ModelGraphs(backend, segments, manifest, loaded)
+    return ModelGraphs(backend, segments, manifest, loaded, on_host=on_host, runs_bytecode=True)
+
+
+def _placement(device: Backend, host: Host, function: Function) -> Placement:
+    return Placement.of(device, host.backend, function)
+
+
+def _parts(backend: Backend, count: int, on_host: frozenset[int]) -> tuple[Part, ...]:
+    """The manifest's division of `count` segments."""
+    if not isinstance(backend, HeterogeneousBackend):
+        return ()
+    device, host = (part.device for part in backend.parts)
+    there = tuple(number for number in range(count) if number not in on_host)
+    return Part(device=device, segments=there), Part(device=host, segments=tuple(sorted(on_host)))
 
 
 def segment_modules(mod: IRModule) -> list[IRModule]:

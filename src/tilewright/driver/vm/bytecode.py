@@ -75,7 +75,8 @@ class _Writer:
     def __init__(self, builder: ProgramBuilder, function: Function, captured: Sequence[Var]) -> None:
         self.builder = builder
         self.function = function
-        self.cut = cut_segments(function, builder.one_by_one)
+        placement = None if builder.place is None else builder.place(function)
+        self.cut = cut_segments(function, builder.one_by_one, placement)
         self.code: list[list[int]] = []
         self.count = 0
         #: Register of each value that is there, one dictionary for each scope that is open.

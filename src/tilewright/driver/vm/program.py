@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tilewright.driver.vm.loops import Repetition
+from tilewright.driver.vm.placement import Placement
 from tilewright.driver.vm.scopes import Scopes
 from tilewright.driver.vm.segments import SegmentNodes, segment_function
 from tilewright.errors import UnsupportedError
@@ -21,13 +22,18 @@ from tilewright.runtime.manifest import Packed
 class ProgramBuilder:
     """Collects what the functions of a module need: see the attributes, all in the order of their numbers.
 
-    With `one_by_one` every operator is a segment of its own.
+    With `one_by_one` every operator is a segment of its own; `place` makes the placement of a function's operators.
     """
 
-    def __init__(self, mod: IRModule, one_by_one: bool = False) -> None:
+    def __init__(
+        self, mod: IRModule, one_by_one: bool = False, place: Callable[[Function], Placement] | None = None
+    ) -> None:
         self.mod = mod
         self.one_by_one = one_by_one
+        self.place = place
         self.segments: list[Function] = []
+        #: Numbers of the segments that the host computes beside a device.
+        self.on_host: list[int] = []
         self.packed: list[Packed] = []
         self.constants: list[Constant] = []
         self._constant_numbers: dict[Constant, int] = {}
@@ -65,6 +71,8 @@ class ProgramBuilder:
             (call,) = segment.members
             assert isinstance(call.op, Op)
             entry = replace(entry, operator=call.op.name, source=call.span)
+        if segment.on_host:
+            self.on_host.append(len(self.segments))
         self.packed.append(entry)
         self.segments.append(body)
         return len(self.packed) - 1, arguments

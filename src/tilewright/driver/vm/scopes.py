@@ -18,6 +18,7 @@ from tilewright.relay.ir.adt import Constructor, Match
 from tilewright.relay.ir.expr import Constant, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.ir.nesting import innermost_around
 from tilewright.relay.ir.visitor import children, post_order
+from tilewright.relay.transform.simplify.make import is_call
 
 
 @dataclass(eq=False)
@@ -47,7 +48,10 @@ class Scopes:
     fields: dict[Expr, list[TupleGetItem]] = field(default_factory=dict)
 
     def value(self, node: Expr) -> Expr:
-        """The node whose value `node` has: `Let`, variables of `Let` and fields of a `Tuple` are looked through."""
+        """The node whose value `node` has.
+
+        `Let`, variables of `Let`, fields of a `Tuple` and marks of devices are looked through.
+        """
         while True:
             if isinstance(node, Let):
                 node = node.body
@@ -55,6 +59,8 @@ class Scopes:
                 node = self.alias[node]
             elif isinstance(node, TupleGetItem) and isinstance(whole := self.value(node.tuple_value), Tuple):
                 node = whole.fields[node.index]
+            elif is_device_mark(node):
+                (node,) = children(node)
             else:
                 return node
 
@@ -75,9 +81,14 @@ def find_scopes(body: Expr) -> Scopes:
                 scopes.inner[node] = (*scopes.inner.get(node, ()), position)
             scopes.of[kid] = position if kid not in scopes.of else innermost_around(scopes.of[kid], position)
     for node in order:
-        if not isinstance(node, Var | Let | Constant | Constructor | GlobalVar):
+        if not isinstance(node, Var | Let | Constant | Constructor | GlobalVar) and not is_device_mark(node):
             scopes.of[node].nodes.append(node)
     return scopes
+
+
+def is_device_mark(node: Expr) -> bool:
+    """True for a call that says where values are, and computes nothing."""
+    return is_call(node, "on_device", "device_copy")
 
 
 def operands(node: Expr) -> Iterator[tuple[Expr, bool]]:

@@ -5,6 +5,8 @@ itself (a call, a branch, a host operator) comes behind the segments it needs, a
 form later segments:
 
     %a = exp(%x); %b = f(%a); %c = exp(%y); %d = add(%b, %c)      segment 0: %a, %c;   call of f;   segment 1: %d
+
+With a `Placement` some operators are computed on the host, in segments of their own beside those of the device.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.driver.vm.closures import captured_vars
+from tilewright.driver.vm.placement import Placement
 from tilewright.driver.vm.scopes import Scope, Scopes, find_scopes, operands
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
@@ -33,6 +36,7 @@ class SegmentNodes:
 
     members: list[Call] = field(default_factory=list)
     outputs: dict[Expr, None] = field(default_factory=dict)
+    on_host: bool = False
 
 
 @dataclass(eq=False)
@@ -59,8 +63,11 @@ def _is_numeric(type_: Type) -> bool:
     return isinstance(type_, TensorType) and not type_.dtype.is_string
 
 
-def cut_segments(function: Function, one_by_one: bool = False) -> Steps:
-    """The segments of a function whose types are known; with `one_by_one` each operator is a segment of its own."""
+def cut_segments(function: Function, one_by_one: bool = False, placement: Placement | None = None) -> Steps:
+    """The segments of a function whose types are known; with `one_by_one` each operator is a segment of its own.
+
+    `placement` divides the operators between a device and the host.
+    """
     scopes = find_scopes(function.body)
     steps = Steps(scopes, {}, {})
     reads = _reads_of_regions(scopes)
@@ -68,7 +75,9 @@ def cut_segments(function: Function, one_by_one: bool = False) -> Steps:
         if one_by_one:
             _cut_everywhere(scope, steps)
         else:
-            _cut_scope(scope, steps, reads)
+            operators = {node for node in scope.nodes if is_tensor_operator(node)}
+            on_host = set() if placement is None else placement.on_host(scope, scopes, operators)
+            _cut_scope(scope, steps, reads, on_host)
     _find_outputs(steps)
     return steps
 
@@ -105,37 +114,49 @@ def _reads_of_regions(scopes: Scopes) -> dict[Expr, list[Expr]]:
     return reads
 
 
-def _cut_scope(scope: Scope, steps: Steps, reads: dict[Expr, list[Expr]]) -> None:
+@dataclass(eq=False)
+class _Round:
+    """The segments of one round, that of the device first, which computes while the host goes on; other nodes of it."""
+
+    segments: tuple[SegmentNodes, SegmentNodes] = field(
+        default_factory=lambda: (SegmentNodes(), SegmentNodes(on_host=True))
+    )
+    rest: list[Expr] = field(default_factory=list)
+
+    @property
+    def steps(self) -> list[SegmentNodes | Expr]:
+        return [*[segment for segment in self.segments if segment.members], *self.rest]
+
+
+def _cut_scope(scope: Scope, steps: Steps, reads: dict[Expr, list[Expr]], on_host: set[Expr]) -> None:
     """Find the round of each node: operators of one round are a segment, other nodes of it come behind that."""
     scopes = steps.scopes
     done: dict[Expr, int] = {}  # the first round in which the value is there for the machine
-    ready: dict[Expr, int] = {}  # the first round whose segment may use the value
-    rounds: dict[int, tuple[SegmentNodes, list[Expr]]] = {}
+    ready: dict[Expr, tuple[int, int]] = {}  # the first rounds whose segments, of device and host, may use the value
+    rounds: dict[int, _Round] = {}
     last_effect = 0
     for node in scope.nodes:
         if isinstance(node, Tuple | TupleGetItem):
             kids = [scopes.value(kid) for kid in children(node)]
             done[node] = max((done.get(kid, 0) for kid in kids), default=0)
-            ready[node] = max((ready.get(kid, 0) for kid in kids), default=0)
+            there = [ready.get(kid, (0, 0)) for kid in kids]
+            ready[node] = max((r[0] for r in there), default=0), max((r[1] for r in there), default=0)
             continue
         needs = [*needed(node, scopes), *reads.get(node, ())]
         if is_tensor_operator(node):
-            turn = max((ready.get(kid, 0) for kid in needs), default=0)
-            done[node] = ready[node] = turn
-            segment = rounds.setdefault(turn, (SegmentNodes(), []))[0]
+            here = node in on_host
+            turn = max((ready.get(kid, (0, 0))[here] for kid in needs), default=0)
+            done[node], ready[node] = turn, (turn + here, turn + (not here))
+            segment = rounds.setdefault(turn, _Round()).segments[here]
             assert isinstance(node, Call)
             segment.members.append(node)
             steps.segment_of[node] = segment
         else:
             turn = max([last_effect, *[done.get(kid, 0) for kid in needs]])
             last_effect = done[node] = turn
-            ready[node] = turn + 1
-            rounds.setdefault(turn, (SegmentNodes(), []))[1].append(node)
-    order: list[SegmentNodes | Expr] = []
-    for turn in sorted(rounds):
-        segment, rest = rounds[turn]
-        order += [*([segment] if segment.members else []), *rest]
-    steps.steps[scope] = order
+            ready[node] = turn + 1, turn + 1
+            rounds.setdefault(turn, _Round()).rest.append(node)
+    steps.steps[scope] = [step for turn in sorted(rounds) for step in rounds[turn].steps]
 
 
 def _cut_everywhere(scope: Scope, steps: Steps) -> None:

@@ -24,14 +24,15 @@ from tilewright.runtime.gpu.code import DeviceCode, load_best
 from tilewright.runtime.gpu.devices import open_device, ordinal_of
 from tilewright.runtime.gpu.exchange import RunOrder, bind_outputs, bind_value
 from tilewright.runtime.gpu.module import DeviceFunctionInfo
+from tilewright.runtime.gpu.resident import ResidentArray, Uploads
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array, round_up
 from tilewright.runtime.module import Param
 from tilewright.runtime.plan import ExecutionPlan, KernelCall, Location
 from tilewright.runtime.profile import KernelTime
+from tilewright.runtime.program import Caller, Runner, Transfers
 from tilewright.runtime.program import Program as AnyProgram
-from tilewright.runtime.program import Runner
 from tilewright.runtime.shape_program import RunPlan, ShapeProgram, compile_expressions
 from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.tensor import Tensor
@@ -130,15 +131,16 @@ class Segment:
         """The recording for the sizes of `arrays`, which are copied to its inputs, and the shapes of the outputs."""
         run = None if self.shapes is None else self.shapes.plan(arrays)
         shapes = [spec.static_shape for spec in self.plan.outputs] if run is None else list(run.outputs)
-        key = tuple(array.shape for array in arrays)
+        key = tuple(_identity(array) for array in arrays)
         if key not in self._recorded:
             self.reserve(self.plan.arena_bytes if run is None else run.arena_bytes)
-            sizes = [array.nbytes for array in arrays]
+            sizes = [0 if _is_fixed(array) else array.nbytes for array in arrays]
             sizes += [
                 math.prod(shape) * spec.numpy.itemsize for shape, spec in zip(shapes, self.plan.outputs, strict=True)
             ]
             buffers = self._fixed or allocate_together(self.api, sizes)
-            inputs, outputs = buffers[: len(arrays)], buffers[len(arrays) :]
+            outputs = buffers[len(arrays) :]
+            inputs = [array.buffer if _is_fixed(array) else buffer for array, buffer in zip(arrays, buffers)]
             steps, calls = self.steps(inputs, outputs, run)
             self._recorded[key] = Recorded(inputs, outputs, self.api.record(steps), calls)
             while len(self._recorded) > _KEPT:
@@ -147,7 +149,8 @@ class Segment:
         recorded = self._recorded[key]
         for buffer, array in zip(recorded.inputs, arrays, strict=True):
             if array.nbytes and isinstance(array, DeviceArray):
-                self.api.copy(array.buffer, buffer, array.nbytes)
+                if buffer is not array.buffer:
+                    self.api.copy(array.buffer, buffer, array.nbytes)
             elif array.nbytes:
                 self.api.write(buffer, np.ascontiguousarray(array))
         return recorded, [tuple(shape) for shape in shapes]
@@ -204,6 +207,16 @@ class Segment:
         return self.api.view(bases[where.space], offset, max(1, nbytes))
 
 
+def _is_fixed(array: Any) -> bool:
+    """True for an input that recordings read in place."""
+    return isinstance(array, DeviceArray) and array.is_fixed
+
+
+def _identity(array: Any) -> tuple[Any, ...]:
+    """The shape of an input, and of one that is fixed its memory, which the recording keeps."""
+    return (array.shape, id(array.buffer)) if _is_fixed(array) else (array.shape,)
+
+
 def _offset(where: Location, table: Sequence[int]) -> int:
     return where.offset + sum(table[slot] for slot in where.slots)
 
@@ -219,6 +232,8 @@ def _nbytes(param: Param, values: Mapping[str, Any]) -> int | None:
 class Program(AnyProgram):
     """A model on a device of thread blocks."""
 
+    keeps_values = True
+
     def __init__(self, manifest: Manifest, api: DeviceApi, functions: Mapping[str, Function], weights: Array) -> None:
         super().__init__(manifest, weights)
         self.api, self._order = api, RunOrder(api)
@@ -229,6 +244,7 @@ class Program(AnyProgram):
         self.segments = [
             Segment(plan, api, functions, stored, shapes, memory) for plan, shapes in zip(self.plans, self.shapes)
         ]
+        self.begin()
 
     @classmethod
     def load(cls, manifest: Manifest, code: bytes, weights: Array) -> Self:
@@ -250,22 +266,67 @@ class Program(AnyProgram):
 
     def runner(self, number: int) -> Runner:
         """Inputs in, the recording, outputs out; those stay on the device where an input is there."""
-        segment, api = self.segments[number], self.api
 
         def run(arrays: Sequence[Any], given: Sequence[Any] | None, workers: int) -> tuple[list[Any], int]:
-            with self._order.turn(arrays):
-                recorded, shapes = segment.prepared(arrays)
-                recorded.recording.run()
-                results = self._outputs(number, arrays, given, shapes)
-                for buffer, array in zip(recorded.outputs, results):
-                    if array.nbytes and isinstance(array, DeviceArray):
-                        api.copy(buffer, array.buffer, array.nbytes)
-                    elif array.nbytes:
-                        api.read(buffer, array)
-                self._order.done(results)
+            results = self._run(number, arrays, lambda shapes: self._outputs(number, arrays, given, shapes))
             return results if given is None else list(given), 0
 
         return run
+
+    def caller(self, number: int) -> Caller:
+        """The same for values of a program, which stay on the device: each host array is copied there once a run."""
+        plan, api = self.plans[number], self.api
+
+        def outputs(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+            pairs = zip(shapes, plan.outputs, strict=True)
+            return [ResidentArray(api, shape, spec.numpy, self._transfers) for shape, spec in pairs]
+
+        return lambda values, workers: (self._run(number, self.arguments(number, values), outputs), 0)
+
+    def arguments(self, number: int, values: Sequence[Any]) -> list[Any]:
+        """Checked arrays on the device."""
+        bound = [self.bind(value, spec) for value, spec in zip(values, self.plans[number].inputs)]
+        return [array if isinstance(array, DeviceArray) else self._uploads.array(array) for array in bound]
+
+    def _run(
+        self, number: int, arrays: Sequence[Any], outputs: Callable[[Sequence[tuple[int, ...]]], list[Any]]
+    ) -> list[Any]:
+        """Inputs in, the recording, outputs out, to the arrays that `outputs` makes for their shapes."""
+        api = self.api
+        with self._order.turn(arrays):
+            recorded, shapes = self.segments[number].prepared(arrays)
+            recorded.recording.run()
+            results = outputs(shapes)
+            for buffer, array in zip(recorded.outputs, results):
+                if array.nbytes and isinstance(array, DeviceArray):
+                    api.copy(buffer, array.buffer, array.nbytes)
+                elif array.nbytes:
+                    api.read(buffer, array)
+            self._order.done(results)
+        return results
+
+    def begin(self) -> None:
+        """Forget what was copied in the run before."""
+        self._transfers = Transfers()
+        self._uploads = Uploads(self.api, self._transfers)
+
+    @property
+    def transfers(self) -> Transfers:
+        """Copies between host and device in the last run of a program."""
+        return self._transfers
+
+    def to_host(self, value: Any) -> Any:
+        """The value, and those of its fields, in the host's memory."""
+        if isinstance(value, DeviceArray):
+            return value.numpy()
+        return tuple([self.to_host(field) for field in value]) if type(value) is tuple else value
+
+    def returned(self, values: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        """On the device where an input is, else on the host."""
+        if not any(isinstance(value, DeviceArray) for value in given):
+            return [self.to_host(value) for value in values]
+        plain = [isinstance(value, np.ndarray) and not value.dtype.hasobject for value in values]
+        return [self._uploads.array(value) if host else value for value, host in zip(values, plain)]
 
     def _outputs(
         self, number: int, arrays: Sequence[Any], given: Sequence[Any] | None, shapes: Sequence[tuple[int, ...]]

@@ -23,7 +23,7 @@ from tilewright.runtime.memory import Array
 from tilewright.runtime.model import Model
 from tilewright.runtime.overlap import fresh
 from tilewright.runtime.profile import KernelTime
-from tilewright.runtime.program import Caller
+from tilewright.runtime.program import Caller, Transfers
 from tilewright.runtime.signature import TensorSpec, by_name
 from tilewright.runtime.types import Value, Weights
 from tilewright.runtime.vm.hot import HotFunctions
@@ -31,6 +31,9 @@ from tilewright.runtime.vm.loop import NativeLoop, repeated
 from tilewright.runtime.vm.machine import Packed, execute
 from tilewright.runtime.vm.program import Program
 from tilewright.support.dtype import DType
+
+#: Operators of the host that look at no element, so that none is copied there.
+READ_NO_ELEMENTS = ("check_shape", "shape_of")
 
 
 class VirtualMachine(Model):
@@ -69,6 +72,7 @@ class VirtualMachine(Model):
         for _ in range(max(repeat, 1)):
             rows: list[KernelTime] = []
             with self._turn():
+                self._program.begin()
                 traced = [self._timed(entry, call, rows) for entry, call in zip(self.manifest.packed, self._packed)]
                 execute(self.program, traced, self._constants, values)
             same = [row.kernel for row in rows] == [row.kernel for row in best]
@@ -94,14 +98,22 @@ class VirtualMachine(Model):
         return export_library(path, self.manifest, self.object_code, self._weights, name, model=model, after=after)
 
     def _bind(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
-        """An array in the host's memory: instructions between segments, and operators of the host, work on those."""
-        return self._program.bind_on_host(value, spec, specs)
+        """An array where it is: on the host, or on a device whose programs keep their values there."""
+        bind = self._program.bind if self._program.keeps_values else self._program.bind_on_host
+        return bind(value, spec, specs)
+
+    @property
+    def transfers(self) -> Transfers:
+        """Copies between the host and a device with a memory of its own in the last run."""
+        return self._program.transfers
 
     def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
         with self._turn():
+            self._program.begin()
             shortcut = None if self._hot is None else self._shortcut
             value = execute(self.program, self._packed, self._constants, arrays, shortcut)
-        results = fresh(flatten(value), (*arrays, self._weights))
+            returned = self._program.returned(flatten(value), arrays if outputs is None else ())
+        results = fresh(returned, (*arrays, self._weights))
         if outputs is None:
             return results
         if len(outputs) != len(results):
@@ -124,12 +136,16 @@ class VirtualMachine(Model):
         if entry.segment is not None and entry.loop is not None:
             native, plan = self._program.native, self.manifest.segments[entry.segment]
             if native is None:
-                return self._runner(repeated(self._program.caller(entry.segment), plan, entry.loop))
+                call = self._program.caller(entry.segment)
+                return self._runner(repeated(call, plan, entry.loop, self._program.to_host))
             return self._runner(NativeLoop(native.segments[entry.segment], entry.loop).run)
         if entry.segment is not None:
             return self._runner(self._program.caller(entry.segment))
         function = host_ops.find(entry.host, entry.attrs)
-        return lambda *values: (function(*values),)
+        if not self._program.keeps_values or entry.host in READ_NO_ELEMENTS:
+            return lambda *values: (function(*values),)
+        to_host = self._program.to_host
+        return lambda *values: (function(*[to_host(value) for value in values]),)
 
     def _runner(self, call: Caller) -> Packed:
         def run(*values: Any) -> tuple[Any, ...]:
@@ -143,7 +159,7 @@ class VirtualMachine(Model):
     def _timed(self, entry: PackedEntry, call: Packed, rows: list[KernelTime]) -> Packed:
         def timed(*values: Any) -> tuple[Any, ...]:
             if entry.segment is not None and entry.loop is None:
-                arrays = [np.asarray(value, order="C") for value in values]
+                arrays = self._program.arguments(entry.segment, values)
                 rows.extend(self._program.profile(entry.segment, arrays, self.threads, 1, self._check))
                 return call(*values)
             start = time.perf_counter()

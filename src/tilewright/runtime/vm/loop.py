@@ -7,7 +7,7 @@ other. What it collects is written into rows of one array, which grows when it i
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,8 +87,8 @@ class NativeLoop:
         return (ctypes.c_int64 * (len(head) + len(flat)))(*head, *flat)
 
 
-def repeated(call: Caller, plan: ExecutionPlan, loop: Loop) -> Caller:
-    """The same on a device whose segments Python calls one by one."""
+def repeated(call: Caller, plan: ExecutionPlan, loop: Loop, to_host: Callable[[Any], Any]) -> Caller:
+    """The same on a device whose segments Python calls one by one; what is collected is copied `to_host`."""
     count, first = len(loop.carried), len(plan.inputs)
 
     def run(values: Sequence[Any], threads: int) -> tuple[list[Any], int]:
@@ -97,7 +97,7 @@ def repeated(call: Caller, plan: ExecutionPlan, loop: Loop) -> Caller:
         while True:
             results, code = call(inputs, threads)
             for kept, result in zip(rows, results[count:-1]):
-                kept.append(result)
+                kept.append(to_host(result))
             if code or not results[-1]:
                 break
             for index, result in zip(loop.carried, results):

@@ -32,7 +32,8 @@ class GpuMachine:
     shared memory.
 
     `l2` in bytes; `dram_bytes` and `l2_bytes` a second, of the whole GPU; `launch` the seconds from one kernel to the
-    next, `latency` the seconds from a request of global memory to its answer.
+    next, `latency` the seconds from a request of global memory to its answer. Copies to and from the host's memory
+    take `link_latency` seconds and `link_bytes` a second: PCIe 4.0 of 16 lanes.
     """
 
     name: str
@@ -58,6 +59,8 @@ class GpuMachine:
     warp: int = 32
     launch: float = 2.0e-6
     latency: float = 6.0e-7
+    link_bytes: float = 2.5e10
+    link_latency: float = 1.0e-5
 
     @property
     def peak_float32(self) -> float:
