@@ -162,6 +162,7 @@ ALLOWED = {
         "tir/transform/widen_accesses.py:_LEAST",
     ),
     "a range of integers or floats": (
+        "relay/transform/memory/minimum_cut.py:UNCUT",
         "backend/gpu/schedule/attention_plain.py:_LOWEST",
         "backend/gpu/schedule/attention_tensor_core.py:_LOWEST",
         "backend/gpu/schedule/attention_tensor_core.py:_LOWEST_MASKED",

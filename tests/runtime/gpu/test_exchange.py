@@ -144,9 +144,13 @@ def test_what_is_refused(model: tw.runtime.Model) -> None:
 
 def test_programs_of_the_virtual_machine_take_them(device: EmulatingDevice) -> None:
     model = tw.compile(_module(), target="cuda -emulate=1", executor="vm", cache=False)
-    total, product = model(_producer(X), model.on_device(X))
-    np.testing.assert_array_equal(total, 2 * X)
-    np.testing.assert_array_equal(product, X * X)
+    given = _producer(X), model.on_device(X)
+    device.fake.calls.clear()
+    total, product = model(*given)
+    assert not BETWEEN & {*device.fake.names()}
+    np.testing.assert_array_equal(total.numpy(), 2 * X)
+    np.testing.assert_array_equal(product.numpy(), X * X)
+    assert isinstance(model(X, X)[0], np.ndarray)
 
 
 def test_arrays_of_devices_without_dlpack(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,13 +38,15 @@ def program_lines(graphs: ModelGraphs) -> Iterator[str]:
     """The plan of a program, after a line that counts its parts."""
     manifest = graphs.manifest(BuiltSegments(b"", [], dict.fromkeys(graphs.constants, 0)))
     assert manifest.program is not None
-    device = str(graphs.backend.target) if graphs.backend.has_own_memory or graphs.on_host else "the processor"
+    device = (
+        str(graphs.backend.target).split()[0] if graphs.backend.has_own_memory or graphs.on_host else "the processor"
+    )
     walk = _Walk(manifest, graphs, device)
     lines = [line for function in manifest.program["functions"] for line in walk.function(function)]
     here = len(graphs.on_host)
     yield (
-        f"{len(graphs.segments) - here} segments on {device}, {here} on the host, "
-        f"{sum(one.segment is None for one in manifest.packed)} operators of the host; "
+        f"segments: {len(graphs.segments) - here} on {device}, {here} on the host, "
+        f"operators of the host: {sum(one.segment is None for one in manifest.packed)}; "
         f"copies: {walk.counts[_DEVICE]} to the device, {walk.counts[_HOST]} to the host"
     )
     yield from lines

@@ -6,9 +6,9 @@ write sees what was queued before it. Lists of work that do not change are recor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -104,6 +104,14 @@ class DeviceApi(Protocol):
 
     def synchronize(self) -> None:
         """Wait until everything queued is done."""
+
+
+@runtime_checkable
+class ReadsAhead(Protocol):
+    """A device that copies to the host while the host, and work queued behind the copy, go on."""
+
+    def start_read(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> Callable[[], None]:
+        """Queue a copy from the start of `buffer` to a contiguous array; a function that waits until it is filled."""
 
 
 def refuse_binary(device: str) -> UnsupportedError:

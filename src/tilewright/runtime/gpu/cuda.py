@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,11 @@ class CudaDevice(CudaContext):
         """Fill a contiguous array from `buffer`."""
         with self.current():
             self._stage().read(array.ctypes.data, buffer.pointer, array.nbytes)
+
+    def start_read(self, buffer: CudaBuffer, array: np.ndarray[Any, Any]) -> Callable[[], None]:
+        """Queue a copy to a contiguous array; a function that waits for it."""
+        with self.current():
+            return self._stage().start_read(array.ctypes.data, buffer.pointer, array.nbytes)
 
     def _stage(self) -> PinnedStaging:
         if self._staging is None:

@@ -73,7 +73,13 @@ class OpenCLDevice:
     def read(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> None:
         """Fill a contiguous array from `buffer`."""
         if array.nbytes:
-            self._wait(self._cl.enqueue_copy(self._queue, _bytes(array), buffer, is_blocking=False))
+            self.start_read(buffer, array)()
+
+    def start_read(self, buffer: Buffer, array: np.ndarray[Any, Any]) -> Callable[[], None]:
+        """Queue a copy to a contiguous array of some elements; a function that waits for it."""
+        event = self._cl.enqueue_copy(self._queue, _bytes(array), buffer, is_blocking=False)
+        self._queue.flush()
+        return lambda: self._wait(event)
 
     def copy(self, source: Buffer, target: Buffer, nbytes: int) -> None:
         """Queue a copy within device memory."""

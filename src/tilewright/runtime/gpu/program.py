@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -278,10 +279,18 @@ class Program(AnyProgram):
         plan, api = self.plans[number], self.api
 
         def outputs(shapes: Sequence[tuple[int, ...]]) -> list[Any]:
-            pairs = zip(shapes, plan.outputs, strict=True)
-            return [ResidentArray(api, shape, spec.numpy, self._transfers) for shape, spec in pairs]
+            pairs = enumerate(zip(shapes, plan.outputs, strict=True))
+            return [
+                ResidentArray(api, shape, spec.numpy, self._transfers).noted(partial(read.add, index))
+                for index, (shape, spec) in pairs
+            ]
 
-        return lambda values, workers: (self._run(number, self.arguments(number, values), outputs), 0)
+        def call(values: Sequence[Any], workers: int) -> tuple[list[Any], int]:
+            ahead = sorted(read)  # what the host read of the runs before
+            return self._run(number, self.arguments(number, values), outputs, ahead), 0
+
+        read: set[int] = set()
+        return call
 
     def arguments(self, number: int, values: Sequence[Any]) -> list[Any]:
         """Checked arrays on the device."""
@@ -289,9 +298,16 @@ class Program(AnyProgram):
         return [array if isinstance(array, DeviceArray) else self._uploads.array(array) for array in bound]
 
     def _run(
-        self, number: int, arrays: Sequence[Any], outputs: Callable[[Sequence[tuple[int, ...]]], list[Any]]
+        self,
+        number: int,
+        arrays: Sequence[Any],
+        outputs: Callable[[Sequence[tuple[int, ...]]], list[Any]],
+        ahead: Sequence[int] = (),
     ) -> list[Any]:
-        """Inputs in, the recording, outputs out, to the arrays that `outputs` makes for their shapes."""
+        """Inputs in, the recording, outputs out, to the arrays that `outputs` makes for their shapes.
+
+        Copies to the host of those whose numbers are in `ahead` are queued.
+        """
         api = self.api
         with self._order.turn(arrays):
             recorded, shapes = self.segments[number].prepared(arrays)
@@ -302,6 +318,8 @@ class Program(AnyProgram):
                     api.copy(buffer, array.buffer, array.nbytes)
                 elif array.nbytes:
                     api.read(buffer, array)
+            for index in ahead:
+                results[index].fetch()
             self._order.done(results)
         return results
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilewright.runtime.gpu.api import Buffer, DeviceApi
+from tilewright.runtime.gpu.api import Buffer, DeviceApi, ReadsAhead
 from tilewright.runtime.gpu.array import Array, DeviceArray
 from tilewright.runtime.program import Transfers
 
@@ -16,7 +16,7 @@ from tilewright.runtime.program import Transfers
 class ResidentArray(DeviceArray):
     """A value on the device, copied to the host once, when something there reads it first."""
 
-    __slots__ = ("_host", "_transfers")
+    __slots__ = ("_arriving", "_host", "_noted", "_transfers")
 
     def __init__(
         self, api: DeviceApi, shape: Sequence[int], dtype: Any, transfers: Transfers, buffer: Buffer | None = None
@@ -24,11 +24,31 @@ class ResidentArray(DeviceArray):
         super().__init__(api, shape, dtype, buffer)
         self._transfers = transfers
         self._host: Array | None = None
+        self._arriving: tuple[Array, Callable[[], None]] | None = None
+        self._noted: Callable[[], None] | None = None
+
+    def noted(self, read: Callable[[], None]) -> ResidentArray:
+        """The array itself, which calls `read` when the host asks for its elements."""
+        self._noted = read
+        return self
+
+    def fetch(self) -> None:
+        """Queue the copy to the host, behind what is queued now, where the device goes on meanwhile."""
+        if isinstance(self.api, ReadsAhead) and self.nbytes:
+            array = np.empty(self.shape, self.dtype)
+            self._arriving = array, self.api.start_read(self.buffer, array)
 
     def numpy(self) -> Array:
         """The elements in host memory, the same array each time."""
         if self._host is None:
-            self._host = super().numpy()
+            if self._noted is not None:
+                self._noted()
+            if self._arriving is None:
+                self._host = super().numpy()
+            else:
+                self._host, wait = self._arriving
+                wait()
+                self._arriving = None
             self._transfers.to_host += 1
             self._transfers.to_host_bytes += self.nbytes
         return self._host
