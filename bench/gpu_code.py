@@ -48,6 +48,7 @@ from tilewright.relay.transform.memory.plan_memory import plan_memory
 from tilewright.relay.transform.quantize.to_mixed_precision import to_mixed_precision
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
 from tilewright.runtime.gpu.nvrtc import compile_cubin
+from tilewright.runtime.gpu.occupancy import resident_share
 from tilewright.target import Target
 
 #: Channels, rows and terms from which on a product belongs on tensor cores, and the least share of threads.
@@ -300,13 +301,10 @@ def _channels(name: str, call: Call, shapes: list[tuple[int, ...]]) -> list[int]
 
 def occupancy(threads: int, registers: int, shared: int, machine: GpuMachine) -> float:
     """The share of a multiprocessor's threads that are resident: registers come for whole warps, eight at a time."""
-    warps = -(-threads // machine.warp)
-    of_part = machine.registers // 4 // (machine.warp * (-(-registers // 8) * 8))
-    blocks = min(
-        4 * of_part // warps, machine.threads // threads, machine.blocks,
-        machine.shared_per_multiprocessor // (shared + machine.shared_reserved),
+    return resident_share(
+        threads, registers, shared + machine.shared_reserved, warp=machine.warp, of_registers=machine.registers,
+        of_threads=machine.threads, blocks=machine.blocks, of_shared=machine.shared_per_multiprocessor,
     )  # fmt: skip
-    return blocks * threads / machine.threads
 
 
 def _tools(cubin: bytes) -> tuple[dict[str, dict[str, int]], dict[str, str]]:

@@ -70,6 +70,18 @@ def test_an_engine_that_fails_does_not_end_it(
     assert set(json.loads(record.read_text())["failures"]) == {"refuses", "stops"}
 
 
+def test_engines_of_gpus_say_what_they_need(tilewright: Command, model: Path) -> None:
+    import onnxruntime
+
+    if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
+        pytest.skip("this onnxruntime has CUDA")
+    outcome = tilewright("bench", model, "--compare", "onnxruntime-gpu", "--rounds", 1)
+    assert outcome.status == 0 and len(outcome.out.splitlines()) == 2
+    assert "onnxruntime-gpu is left out: onnxruntime-gpu needs an NVIDIA GPU and `pip install" in outcome.err
+    outcome = tilewright("bench", model, "--compare", "torch", "--rounds", 1)
+    assert outcome.status != 0 and "(torch runs programs of torch.export, .pt2); known: onnxruntime," in outcome.err
+
+
 def test_each_round_takes_the_next_inputs() -> None:
     seen: list[int] = []
     measure({"a": lambda: None}, 60.0, 6, seen.append)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tilewright.cli.profile import is_impossible
+from tilewright.cli.profile_device import roofline_of, table_of
 from tilewright.runtime.profile import KernelTime
 
 
@@ -98,3 +100,26 @@ def test_what_cannot_be_is_marked(tilewright: Command, model: Path, monkeypatch:
     monkeypatch.setattr("tilewright.cli.peak.fma_peak", lambda *_, **__: 1e-6)
     outcome = tilewright("profile", model, "--repeat", 1)
     assert " %?" in outcome.out and "note: shares of the peak marked ?" in outcome.out
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="emulation needs a C++ compiler")
+def test_a_device_by_its_rates(tilewright: Command, model: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    outcome = tilewright("profile", model, "--target", "cuda -emulate=1", "--repeat", 1, "--report", page)
+    assert outcome.status == 0 and outcome.err == ""
+    heading, roofline, columns, *rows = outcome.out.splitlines()
+    assert re.fullmatch(rf"{len(rows)} calls, \d+\.\d+ ms in all, on .*emulated.*", heading)
+    assert roofline.startswith("no roofline") and "occupancy" in columns and "GB/s" in columns
+    assert all(
+        re.match(r" +\d+\.\d+ ms +(\d+\.\d+ ms|–) +\d+\.\d % +\d+\.\d +\d+\.\d +– +–  \w+  \(", row) for row in rows
+    )
+    assert "of roofline" in page.read_text(encoding="utf-8")
+
+
+def test_the_roofline_of_a_gpu_is_by_its_drivers_figures() -> None:
+    facts = {"arch": "sm_90", "multiprocessors": 132, "clock_hz": 1.98e9, "memory_bandwidth": 4.8e12}
+    assert roofline_of(facts) == (pytest.approx(2 * 128 * 132 * 1.98e9), 4.8e12)
+    assert roofline_of({"name": "some device", "compute_units": 2}) is None
+    rows = [KernelTime("k", "node", 1e-3, flops=10**9, nbytes=24 * 10**8, occupancy=0.5)]
+    (line,) = table_of(rows, (66.9e12, 4.8e12), 1e-3)
+    assert line[3:7] == ("1000.0", "2400.0", "50.0 %", "50 %")

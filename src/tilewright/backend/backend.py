@@ -81,6 +81,10 @@ class Backend:
         """True if this process can run the code."""
         return True
 
+    def obstacle(self) -> str:
+        """The reason why this process cannot run the code, where more is known than that it is another machine's."""
+        return ""
+
     # -------------------------------------------------------------------------------------------------- graph passes
     def offload(self, mod: IRModule, run: Run) -> IRModule:
         """The module with calls of the device's own kernels for the parts that it takes; by default unchanged.

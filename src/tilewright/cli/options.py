@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from tilewright.errors import InputError, ModelError, ShapeError, TargetError
 from tilewright.runtime.artifact import is_artifact
 from tilewright.runtime.model import Model
 from tilewright.support import trace
+
+if TYPE_CHECKING:
+    from tilewright.target import Target
 
 _ADDRESS = re.compile(r"(?P<host>.+):(?P<port>\d{1,5})")
 _SHAPE = re.compile(r"\s*(?P<name>[^\[\]]+?)\s*:\s*\[(?P<dims>[^\[\]]*)\]\s*(?:,|$)")
@@ -34,6 +37,21 @@ class Number(click.FloatRange):
 
 #: At least zero, as bounds are; and more than that, as times are.
 BOUND, SECONDS = Number(min=0), Number(min=0, min_open=True)
+
+
+def _not_here(target: Target) -> str:
+    """The message for a model that must run on a machine that has no device of the target, or the wrong processor."""
+    # only when it runs: `tilewright --help` reads this module
+    from tilewright.backend import backend_of
+    from tilewright.target import Target
+
+    backend = backend_of(target)
+    why = backend.obstacle() or f"this machine ({Target.host()}) cannot run code for {target}"
+    stage = (backend.code_stages() or ("tir",))[-1]
+    return (
+        f"{why}. Write the model with `tilewright compile -o`, run it where one is by `tilewright rpc run`, or "
+        f"look at its code with `tilewright inspect --stage {stage}`"
+    )
 
 
 def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:
@@ -128,11 +146,7 @@ class ModelOptions:
             from tilewright.target import Target
 
         if runs and self.target and not backend_of(Target(self.target)).is_here:
-            raise TargetError(
-                f"this machine ({Target.host()}) cannot run code for {Target(self.target)}: write it with `tilewright "
-                "compile -o`, run it on such a machine with `tilewright rpc run`, or look at its code with `tilewright "
-                "inspect --stage asm`"
-            )
+            raise TargetError(_not_here(Target(self.target)))
         shapes = {} if self.symbolic else {**(fixed or {}), **(parse_shapes(self.shapes) or {})}
         with progress():
             return compile(

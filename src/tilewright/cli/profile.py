@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from tilewright.cli.inputs import InputOptions, input_options
 from tilewright.cli.options import ModelOptions, model_options
 from tilewright.cli.outputs import check_writable, write_file
+from tilewright.cli.profile_device import device_table
+from tilewright.cli.profile_table import ProfileTable, schedule_text
 from tilewright.cli.report import PROFILE_COLUMNS, PROFILE_SPARE, profile_page
 from tilewright.cli.tables import print_table
 from tilewright.runtime.chrome_trace import chrome_trace_text
+from tilewright.runtime.model import Model
 from tilewright.runtime.profile import KernelTime
 from tilewright.support.load import other_load
 from tilewright.support.trace import collect
@@ -59,9 +64,6 @@ def profile_command(
     Operations are those of the mathematics: Winograd does fewer than it counts for, and may exceed the peak. The
     prediction is that of the cost model which chose the schedule, and the bound what it expects most time to go to.
     """
-    # only when it runs: `tilewright --help` reads this module
-    from tilewright.cli.peak import fma_peak
-
     for path in filter(None, (trace, report)):
         check_writable(path, model)
     with collect() as compiled:
@@ -70,37 +72,43 @@ def profile_command(
     rows = executable.profile(given.arrays, repeat=repeat)
     if trace is not None:
         write_file(trace, lambda path: path.write_text(chrome_trace_text(rows, compiled)))
-    with other_load() as load:
-        peak = fma_peak(executable.threads, seconds=0.3)
-    for seconds in _AGAIN:
-        if not any(is_impossible(row, peak) for row in rows):
-            break
-        peak = max(peak, fma_peak(executable.threads, seconds))
-    total = sum(row.seconds for row in rows)
-    expected = sum(predicted_seconds(row, executable.threads) for row in rows)
-    click.echo(
-        f"{len(rows)} kernel calls, {total * 1e3:.3f} ms in all, predicted {expected * 1e3:.3f} ms, "
-        f"{executable.threads} threads"
-    )
-    click.echo(f"measured multiply-add peak: {peak:.1f} GFLOP/s")
-    if load.note:
-        click.echo(f"note: {load.note}")
-    if any(is_impossible(row, peak) for row in rows):
-        click.echo(f"note: {_IMPOSSIBLE}")
-    slowest = sorted(rows, key=lambda r: -r.seconds)[:top]
-    lines = [_COLUMNS, *(kernel_line(row, total, peak, executable.threads) for row in slowest)]
-    print_table(
-        PROFILE_COLUMNS, [kernel_cells(row, total, peak, executable.threads) for row in slowest], lines, PROFILE_SPARE
-    )
+    table = device_table(executable, rows) if executable.device_facts else processor_table(executable, rows)
+    for line in table.heading:
+        click.echo(line)
+    order = sorted(range(len(rows)), key=lambda index: -rows[index].seconds)[:top]
+    slowest = [table.cells[index] for index in order]
+    print_table(table.columns, slowest, [table.head, *map(table.line, slowest)], table.spare)
     if report is not None:
-        cells = [kernel_cells(row, total, peak, executable.threads) for row in rows]
-        page = profile_page(model, executable, rows, cells, peak, compiled)
+        page = profile_page(model, executable, rows, table.cells, table.columns, "; ".join(table.heading), compiled)
         write_file(report, lambda path: path.write_text(page, encoding="utf-8"))
 
 
-def kernel_line(row: KernelTime, total: float, peak: float, threads: int) -> str:
-    """One line of the table; `total` is in seconds, `peak` in GFLOP/s."""
-    time, expected, share, speed, of_peak, bound, kernel, schedule, source = kernel_cells(row, total, peak, threads)
+def processor_table(model: Model, rows: Sequence[KernelTime]) -> ProfileTable:
+    """Beside the multiply-add peak, which is measured."""
+    # only when it runs: `tilewright --help` reads this module
+    from tilewright.cli.peak import fma_peak
+
+    threads = model.threads
+    with other_load() as load:
+        peak = fma_peak(threads, seconds=0.3)
+    for seconds in _AGAIN:
+        if not any(is_impossible(row, peak) for row in rows):
+            break
+        peak = max(peak, fma_peak(threads, seconds))
+    total = sum(row.seconds for row in rows)
+    expected = sum(predicted_seconds(row, threads) for row in rows)
+    heading = [
+        f"{len(rows)} kernel calls, {total * 1e3:.3f} ms in all, predicted {expected * 1e3:.3f} ms, {threads} threads",
+        f"measured multiply-add peak: {peak:.1f} GFLOP/s",
+        *([f"note: {load.note}"] if load.note else []),
+        *([f"note: {_IMPOSSIBLE}"] if any(is_impossible(row, peak) for row in rows) else []),
+    ]
+    cells = [kernel_cells(row, total, peak, threads) for row in rows]
+    return ProfileTable(heading, PROFILE_COLUMNS, PROFILE_SPARE, cells, _COLUMNS, _line)
+
+
+def _line(cells: Sequence[str]) -> str:
+    time, expected, share, speed, of_peak, bound, kernel, schedule, source = cells
     figures = f"{time:>12} {expected:>12} {share:>7} {speed:>8} {of_peak:>8}"
     return f"{figures}  {bound:<10}  {kernel}  ({schedule})  {source}"
 
@@ -131,13 +139,3 @@ def is_impossible(row: KernelTime, peak: float) -> bool:
 def predicted_seconds(row: KernelTime, threads: int) -> float:
     """The cost model's time of a kernel on one thread, or on all cores; 0 for a copy, which has no schedule."""
     return float(row.choice.get("alone" if threads == 1 else "microseconds", 0.0)) * 1e-6
-
-
-def schedule_text(row: KernelTime) -> str:
-    """The template of a kernel and its configuration, "conv2d_NCHWc tile_rows=1 tile_blocks=2 tile_columns=14"."""
-    from tilewright.topi.schedule.choice import Choice
-
-    if not row.choice:
-        return "copy"
-    choice = Choice.from_json(row.choice)
-    return f"{choice.template} {choice.config_text()}".strip()

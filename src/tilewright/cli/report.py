@@ -54,19 +54,24 @@ def bench_page(
 
 
 def profile_page(
-    path: str, model: Model, rows: Sequence[KernelTime], lines: Sequence[Sequence[str]], peak: float, compiled: Report
+    path: str,
+    model: Model,
+    rows: Sequence[KernelTime],
+    lines: Sequence[Sequence[str]],
+    columns: Sequence[str],
+    heading: str,
+    compiled: Report,
 ) -> str:
     """The report of `profile` as HTML: `lines` are the cells of the table, one for each kernel call of `rows`.
 
-    `peak` is the measured multiply-add peak in GFLOP/s, `compiled` what the compilation took.
+    `heading` has the sum of the times and the peaks, `compiled` what the compilation took.
     """
     page = _begun("Kernels", path, model)
-    total = sum(row.seconds for row in rows) or 1.0
-    page.text(f"{len(rows)} kernel calls, {total * 1e3:.3f} ms in all; measured multiply-add peak {peak:.1f} GFLOP/s")
+    page.text(heading)
     order = sorted(range(len(rows)), key=lambda index: -rows[index].seconds)
     longest = max((row.seconds for row in rows), default=1.0)
     page.table(
-        [PROFILE_COLUMNS[0], "", *PROFILE_COLUMNS[1:]],
+        [columns[0], "", *columns[1:]],
         [(lines[index][0], Bar(rows[index].seconds / longest), *lines[index][1:]) for index in order],
     )
     if compiled.spans:

@@ -88,6 +88,16 @@ class Graph(ABC):
         return []
 
 
+#: What engines of some formats run.
+_OTHERS = {
+    "torch": "programs of torch.export, .pt2",
+    "torch-gpu": "programs of torch.export, .pt2",
+    "onnxruntime": "ONNX files",
+    "onnxruntime-gpu": "ONNX files",
+    "openvino": "ONNX files",
+}
+
+
 class Reference(ABC):
     """One model as its framework's engines see it. Raises `EnvironmentError_` where an engine is not installed."""
 
@@ -101,7 +111,9 @@ class Reference(ABC):
     def check(self, engine: str) -> None:
         """Raise `UnsupportedError` with the known names unless `engine` is one of them."""
         if engine not in self.engines:
-            raise UnsupportedError(f"there is no engine {engine!r} to compare with; known: {', '.join(self.engines)}")
+            runs = f" for this file ({engine} runs {_OTHERS[engine]})" if engine in _OTHERS else ""
+            known = ", ".join(self.engines)
+            raise UnsupportedError(f"there is no engine {engine!r} to compare with{runs}; known: {known}")
 
     @abstractmethod
     def open(self, engine: str, inputs: Arrays, threads: int, exact: bool = True) -> Engine:

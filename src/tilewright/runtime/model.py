@@ -22,7 +22,7 @@ from tilewright.runtime.module import failure_text
 from tilewright.runtime.native import PoolCode, native
 from tilewright.runtime.overlap import apart
 from tilewright.runtime.profile import KernelTime
-from tilewright.runtime.program import program_class
+from tilewright.runtime.program import Transfers, program_class
 from tilewright.runtime.signature import TensorSpec, by_name, by_position, describe
 from tilewright.runtime.types import Result, Value, Weights
 from tilewright.support.forks import held_here, own_lock
@@ -103,6 +103,16 @@ class Model(ABC):
         Raises `UnsupportedError` for a model that works in the host's memory.
         """
         return self._program.on_device(value)
+
+    @property
+    def transfers(self) -> Transfers:
+        """Copies between the host and a device in the last run of a program of the virtual machine."""
+        return self._program.transfers
+
+    @property
+    def device_facts(self) -> Mapping[str, Any]:
+        """Figures of the device beside the host that the model runs on, as its driver says them; empty without one."""
+        return self._program.facts()
 
     @abstractmethod
     def time(self, inputs: Mapping[str, Value], repeat: int = 10, warmup: int = 1) -> list[float]:

@@ -21,7 +21,8 @@ class KernelTime:
     `flops` and `nbytes` are the operations of its mathematics and the bytes of inputs, weights and outputs; `choice`
     is what the manifest tells of its schedule. They are 0 and empty where the manifest does not say. `shares` are the
     begin and end of each worker in one further run, in seconds of `time.perf_counter`, (0, 0) for one that had none;
-    empty where the compiler, which makes the code that looks at the clock, is not in this process.
+    empty where the compiler, which makes the code that looks at the clock, is not in this process. `occupancy` is the
+    share of a GPU's threads that are resident, None where that is not known.
     """
 
     kernel: str
@@ -31,6 +32,7 @@ class KernelTime:
     nbytes: int = 0
     choice: Mapping[str, Any] = field(default_factory=dict)
     shares: tuple[tuple[float, float], ...] = ()
+    occupancy: float | None = None
 
 
 @dataclass(frozen=True)

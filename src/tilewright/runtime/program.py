@@ -86,6 +86,10 @@ class Program(ABC):
         """The same, as an array in the host's memory."""
         return bind(value, spec, specs)
 
+    def facts(self) -> Mapping[str, Any]:
+        """Figures of the device beside the host, as its driver says them; nothing of the host."""
+        return {}
+
     def begin(self) -> None:  # noqa: B027 (most devices have nothing to do)
         """Begin a run of a program of the virtual machine, whose values are those of this run alone."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from tests.runtime.gpu.emulating_driver import EmulatingDevice, EmulatingDriver
 from tilewright import relay
 from tilewright.backend import backend_of
 from tilewright.errors import EnvironmentError_, InputError, TargetError, UserError
-from tilewright.runtime.gpu import program
+from tilewright.runtime.gpu import cuda, program
+from tilewright.runtime.gpu.cuda_driver import Driver
 from tilewright.target import Target
 
 X = np.ones((4, 64), np.float32)
@@ -66,6 +68,48 @@ def test_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     for spec in ("opencl:99", "vulkan:99", "webgpu:99"):
         if backend_of(Target(spec.partition(":")[0])).is_here:
             assert not backend_of(Target(spec)).is_here
+
+
+def test_an_artifact_for_a_device_that_is_not_here(tmp_path: Path) -> None:
+    if backend_of(Target("cuda")).is_here:
+        pytest.skip("this machine has an NVIDIA GPU")
+    tw.compile(_module(), target="cuda -arch=sm_80", cache=False).save(tmp_path / "m.tw")
+    with pytest.raises(EnvironmentError_, match=r"needs an NVIDIA GPU and its driver \(libcuda.so.1 was not found\)"):
+        tw.load(tmp_path / "m.tw")
+    assert "libcuda.so.1 was not found" in backend_of(Target("cuda")).obstacle()
+
+
+def test_a_driver_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = fake_driver.FakeDriver(missing="cuGraphInstantiateWithFlags")
+    monkeypatch.setattr(cuda, "_OPENED", {})
+    monkeypatch.setattr(cuda, "driver", lambda: Driver(old))
+    model = tw.compile(_module(), target="cuda -arch=sm_80", cache=False)
+    with pytest.raises(TargetError, match="cannot run"):
+        model(X)
+    assert (
+        "the NVIDIA driver is too old: it has no cuGraphInstantiateWithFlags" in backend_of(Target("cuda")).obstacle()
+    )
+
+
+def test_memory_that_does_not_suffice_within_a_program(
+    device: EmulatingDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = relay.var("x", shape=(4, 64))
+    inner = relay.on_device(relay.exp(relay.on_device(relay.sqrt(x), "cuda")), "cpu")
+    mod = relay.IRModule.from_expr(relay.Function([x], relay.on_device(relay.negative(inner), "cuda")))
+    model = tw.compile(mod, target="cuda -emulate=1", cache=False)
+    wanted = -np.exp(np.sqrt(X))
+    np.testing.assert_allclose(model(X), wanted, rtol=1e-5)
+    gc.collect()
+    before = device.fake.used
+    monkeypatch.setattr(fake_driver, "MEMORY", before + X.nbytes)  # not enough for an input and a result
+    for _ in range(2):
+        with pytest.raises(EnvironmentError_, match="out of device memory: 1,024 bytes requested"):
+            model(X)
+    monkeypatch.setattr(fake_driver, "MEMORY", 1 << 20)
+    np.testing.assert_allclose(model(X), wanted, rtol=1e-5)
+    gc.collect()
+    assert device.fake.used == before
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("webgpu", "float64"), ("metal -emulate=1", "float64")])

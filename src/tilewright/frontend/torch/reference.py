@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tilewright.errors import TilewrightError, UnsupportedError
+from tilewright.errors import EnvironmentError_, TilewrightError, UnsupportedError
 from tilewright.frontend.interpreter_reference import InterpreterReference, RelayGraph, Shapes
 from tilewright.frontend.reference import Array, Arrays, Engine, Graph
 from tilewright.frontend.torch.decompose import decomposed
@@ -19,7 +19,7 @@ from tilewright.relay.ir.module import IRModule
 class TorchReference(InterpreterReference):
     """`model` is a program of `torch.export`, or the path of one; `convert` returns its module for shapes."""
 
-    engines: tuple[str, ...] = ("torch", "interpreter")
+    engines: tuple[str, ...] = ("torch", "torch-gpu", "interpreter")
     engines_with_values: tuple[str, ...] = ("torch", "interpreter")
 
     def __init__(self, model: Any, convert: Callable[[Shapes | None], IRModule]) -> None:
@@ -27,8 +27,10 @@ class TorchReference(InterpreterReference):
         self._program = decomposed(load_program(model))
 
     def open(self, engine: str, inputs: Arrays, threads: int, exact: bool = True) -> Engine:
-        """PyTorch in eager mode, with as many threads."""
+        """PyTorch in eager mode, with as many threads, or on an NVIDIA GPU with inputs and outputs on the host."""
         self.check(engine)
+        if engine == "torch-gpu":
+            return _on_gpu(self._program, inputs)
         if engine != "torch":
             return super().open(engine, inputs, threads, exact)
         feed = dict(inputs)
@@ -43,6 +45,24 @@ class TorchReference(InterpreterReference):
         """The module for these shapes, whose values PyTorch computes where that is the engine."""
         module = self._convert({name: np.shape(array) for name, array in inputs.items()})
         return TorchGraph(module, self._program) if engine == "torch" else RelayGraph(module)
+
+
+def _on_gpu(program: Any, inputs: Arrays) -> Engine:
+    """The program on PyTorch's current GPU. Raises `EnvironmentError_` where PyTorch has none."""
+    if not torch.cuda.is_available():
+        raise EnvironmentError_(
+            f"torch-gpu needs an NVIDIA GPU and a CUDA build of PyTorch; this is {torch.__version__}, without one"
+        )
+    module, names = program.module().to("cuda"), program.graph_signature.user_inputs
+    feed = dict(inputs)
+
+    def run() -> list[Array]:
+        with torch.no_grad():
+            made = module(*[torch.from_numpy(np.array(feed[name], order="C")).to("cuda") for name in names])
+        leaves = torch.utils._pytree.tree_leaves(made)
+        return [_array(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    return Engine("PyTorch on a GPU", torch.__version__, run, feed.update)
 
 
 class TorchGraph(RelayGraph):

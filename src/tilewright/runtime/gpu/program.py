@@ -25,6 +25,7 @@ from tilewright.runtime.gpu.code import DeviceCode, load_best
 from tilewright.runtime.gpu.devices import open_device, ordinal_of
 from tilewright.runtime.gpu.exchange import RunOrder, bind_outputs, bind_value
 from tilewright.runtime.gpu.module import DeviceFunctionInfo
+from tilewright.runtime.gpu.occupancy import occupancy
 from tilewright.runtime.gpu.resident import ResidentArray, Uploads
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.manifest import Manifest
@@ -105,6 +106,7 @@ class Recorded:
     inputs: list[Buffer]
     outputs: list[Buffer]
     recording: Recording
+    steps: list[Launch | Copy]
     calls: list[int]
 
 
@@ -143,7 +145,7 @@ class Segment:
             outputs = buffers[len(arrays) :]
             inputs = [array.buffer if _is_fixed(array) else buffer for array, buffer in zip(arrays, buffers)]
             steps, calls = self.steps(inputs, outputs, run)
-            self._recorded[key] = Recorded(inputs, outputs, self.api.record(steps), calls)
+            self._recorded[key] = Recorded(inputs, outputs, self.api.record(steps), steps, calls)
             while len(self._recorded) > _KEPT:
                 self._recorded.popitem(last=False)
         self._recorded.move_to_end(key)
@@ -323,6 +325,11 @@ class Program(AnyProgram):
             self._order.done(results)
         return results
 
+    def facts(self) -> Mapping[str, Any]:
+        """What the driver says of the device."""
+        found: Mapping[str, Any] = getattr(self.api, "facts", dict)()
+        return {"name": self.api.name, **found}
+
     def begin(self) -> None:
         """Forget what was copied in the run before."""
         self._transfers = Transfers()
@@ -392,7 +399,7 @@ class Program(AnyProgram):
     ) -> list[KernelTime]:
         """The time of each call's launches, by the device's clock."""
         segment = self.segments[number]
-        least = [math.inf] * len(segment.plan.kernels)
+        least, shares = [math.inf] * len(segment.plan.kernels), list[float | None]()
         with self._order.turn(arrays):
             recorded, _ = segment.prepared(arrays)
             for _ in range(max(1, repeat)):
@@ -400,7 +407,16 @@ class Program(AnyProgram):
                 for call, seconds in zip(recorded.calls, recorded.recording.times(), strict=True):
                     spent[call] += seconds
                 least = [min(pair) for pair in zip(least, spent)]
+            shares = [self._occupancy(recorded, call) for call in range(len(least))]
         return [
-            KernelTime(call.name, call.source_text, seconds, call.flops or 0, call.bytes or 0, call.choice)
-            for call, seconds in zip(segment.plan.kernels, least)
+            KernelTime(
+                call.name, call.source_text, seconds, call.flops or 0, call.bytes or 0, call.choice, occupancy=share
+            )
+            for call, seconds, share in zip(segment.plan.kernels, least, shares)
         ]
+
+    def _occupancy(self, recorded: Recorded, number: int) -> float | None:
+        """The least of a call's launches."""
+        steps = [step for step, call in zip(recorded.steps, recorded.calls) if call == number]
+        found = [occupancy(self.api, step) for step in steps if isinstance(step, Launch)]
+        return min((share for share in found if share is not None), default=None)

@@ -6,7 +6,7 @@ them; a device that queues its work computes while the host goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from tilewright.errors import ArtifactError
@@ -89,6 +89,10 @@ class Program(AnyProgram):
     def returned(self, values: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         """Results as the device returns them."""
         return self.device.returned(values, given)
+
+    def facts(self) -> Mapping[str, Any]:
+        """Figures of the device."""
+        return self.device.facts()
 
     def begin(self) -> None:
         """A new run."""

@@ -23,7 +23,7 @@ from tilewright.runtime.memory import Array
 from tilewright.runtime.model import Model
 from tilewright.runtime.overlap import fresh
 from tilewright.runtime.profile import KernelTime
-from tilewright.runtime.program import Caller, Transfers
+from tilewright.runtime.program import Caller
 from tilewright.runtime.signature import TensorSpec, by_name
 from tilewright.runtime.types import Value, Weights
 from tilewright.runtime.vm.hot import HotFunctions
@@ -101,11 +101,6 @@ class VirtualMachine(Model):
         """An array where it is: on the host, or on a device whose programs keep their values there."""
         bind = self._program.bind if self._program.keeps_values else self._program.bind_on_host
         return bind(value, spec, specs)
-
-    @property
-    def transfers(self) -> Transfers:
-        """Copies between the host and a device with a memory of its own in the last run."""
-        return self._program.transfers
 
     def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
         with self._turn():

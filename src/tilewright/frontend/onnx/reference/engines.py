@@ -7,21 +7,38 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import ShapeError, TilewrightError, UnsupportedError
+from tilewright.errors import EnvironmentError_, ShapeError, TilewrightError, UnsupportedError
 from tilewright.frontend.reference import Arrays, Engine, import_engine
 
 
 def onnxruntime_engine(path: str, inputs: Arrays, threads: int) -> Engine:
     """onnxruntime on the CPU with all graph optimizations."""
+    return _onnxruntime("onnxruntime", "CPUExecutionProvider", path, inputs, threads)
+
+
+def onnxruntime_gpu_engine(path: str, inputs: Arrays, threads: int) -> Engine:
+    """onnxruntime's CUDA provider, inputs and outputs in the host's memory."""
+    ort, provider = import_engine("onnxruntime", "onnxruntime-gpu"), "CUDAExecutionProvider"
+    if provider not in ort.get_available_providers():
+        raise EnvironmentError_(
+            f"onnxruntime-gpu needs an NVIDIA GPU and `pip install onnxruntime-gpu`; the onnxruntime here has "
+            f"{', '.join(ort.get_available_providers())}"
+        )
+    return _onnxruntime("onnxruntime-gpu", provider, path, inputs, threads)
+
+
+def _onnxruntime(name: str, provider: str, path: str, inputs: Arrays, threads: int) -> Engine:
     ort = import_engine("onnxruntime")
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(path, options, providers=[provider])
+    if provider not in session.get_providers():  # it falls back to the processor without an error
+        raise EnvironmentError_(f"onnxruntime has no GPU here for its {provider}: it would run on the processor")
     feed = dict(inputs)
     names = [output.name for output in session.get_outputs()]
-    return Engine("onnxruntime", ort.__version__, lambda: session.run(names, feed), feed.update)
+    return Engine(name, ort.__version__, lambda: session.run(names, feed), feed.update)
 
 
 def openvino_engine(path: str, inputs: Arrays, threads: int) -> Engine:
@@ -76,6 +93,7 @@ def _port_name(port: Any, inputs: Arrays) -> str:
 
 ENGINES: dict[str, Callable[[str, Arrays, int], Engine]] = {
     "onnxruntime": onnxruntime_engine,
+    "onnxruntime-gpu": onnxruntime_gpu_engine,
     "openvino": openvino_engine,
     "reference": reference_engine,
 }
