@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from tilewright.driver.build import finished
+from tilewright.driver.build_device_source import write_device_source
 from tilewright.driver.build_parts import build_segments
 from tilewright.driver.build_source import source_backend, write_source
 from tilewright.driver.model.build import optimized_graphs
@@ -126,14 +127,16 @@ def export_source(
 ) -> list[Path]:
     """Write `model` as C99 source for one thread to `path` (.c), its header and weights beside it; the files.
 
-    The code runs wherever a C compiler makes it run; `target` chooses its tiles; `exact_rounding` as in `compile`.
-    Raises as `compile` does, and `UnsupportedError` for a target that is no processor.
+    The code runs wherever a C compiler makes it run; `target` chooses its tiles; `exact_rounding` as in `compile`. For
+    the target "opencl" it launches the model's kernels. Raises as `compile` does, and `UnsupportedError` for other
+    targets that are no processor.
     """
     request = Request.of(
         model, target, input_shapes, cache=False, signature=signature, outputs=outputs, exact_rounding=exact_rounding
     )
-    target, backend = request.target, source_backend(request.target)
+    target = request.target
     mod = expand_calls(lower_external(request.imported()))
+    if target.kind == "opencl":
+        return write_device_source(mod, target, partial(optimize, target=target), Path(path), name)
+    backend = source_backend(target)
     if needs_machine(mod):
-        return write_program_source(mod, backend, partial(optimize, target=target), Path(path), name)
-    return write_source(optimize(mod, target), backend, Path(path), name)

@@ -75,16 +75,21 @@ def write_source(mod: IRModule, backend: SourceBackend, path: Path, name: str | 
     return write_files(path, name, built, manifest, CModel(interface, "", run))
 
 
-def write_files(path: Path, name: str, built: BuiltSegments, manifest: Manifest, model: CModel) -> list[Path]:
-    """Write the text of a model, its header, and its weights where they are large; the files."""
+def write_files(
+    path: Path, name: str, built: BuiltSegments, manifest: Manifest, model: CModel, head: Sequence[str] | None = None
+) -> list[Path]:
+    """Write the text of a model, its header, and its weights where they are large; the files.
+
+    `head` are the texts before the weights: by default what C kernels need, and these.
+    """
     weights = [constant.data for constant in built.constants]
     large = weights_bytes(manifest, weights) > MOST_WEIGHTS_IN_SOURCE
     stored = path.with_name(f"{name}.weights")
-    kernels = [text.decode() for text in split_objects(built.code)]
+    if head is None:
+        top = _TOP.format(name=name, version=manifest.tilewright_version, semantics=" ".join(SEMANTICS))
+        head = [top, c_prelude(one_worker=True), *[text.decode() for text in split_objects(built.code)]]
     parts = [
-        _TOP.format(name=name, version=manifest.tilewright_version, semantics=" ".join(SEMANTICS)),
-        c_prelude(one_worker=True),
-        *kernels,
+        *head,
         _GIVEN_WEIGHTS.format(name=name) if large else _weights_text(manifest, weights),
         model.before,
         functions_text(name, model.interface, model.run, given_weights=large),
