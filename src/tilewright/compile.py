@@ -140,3 +140,5 @@ def export_source(
         return write_device_source(mod, target, partial(optimize, target=target), Path(path), name)
     backend = source_backend(target)
     if needs_machine(mod):
+        return write_program_source(mod, backend, partial(optimize, target=target), Path(path), name)
+    return write_source(optimize(mod, target), backend, Path(path), name)

@@ -63,9 +63,7 @@ def test_a_c_program_launches_the_kernels(tmp_path: Path) -> None:
 def test_what_is_refused(tmp_path: Path) -> None:
     x = normal(2, 3)
     branch = module(lambda v: relay.If(relay.less(relay.sum(v), relay.const(np.float32(0))), v, relay.exp(v)), x)
-    with pytest.raises(
-        UnsupportedError, match="straight graphs, and this model needs the virtual machine for a branch"
-    ):
+    with pytest.raises(UnsupportedError, match=r"straight graphs, and this model needs .* for a branch"):
         export_source(branch, tmp_path / "model.c", target="opencl")
     with pytest.raises(UnsupportedError, match="and the target is cuda"):
         export_source(module(relay.exp, x), tmp_path / "model.c", target="cuda")

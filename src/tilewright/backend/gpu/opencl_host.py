@@ -29,9 +29,9 @@ def opencl_host_text(plan: ExecutionPlan, noted: NotedSteps, sources: Sequence[s
     """The C text of a plan of fixed sizes with so many bytes of weights, and the text of each group of kernels."""
     specs = (*plan.inputs, *plan.outputs)
     sizes = [weights, plan.arena_bytes, *(int(np.prod(s.static_shape)) * s.dtype.itemsize for s in specs)]
-    places = ["weights", "arena", *(f"input {i}" for i in range(len(plan.inputs)))]
-    places += [f"output {i}" for i in range(len(plan.outputs))]
-    table = _Tables({name: number for number, name in enumerate(places)}, sources)
+    names = ["weights", "arena", *(f"input {i}" for i in range(len(plan.inputs)))]
+    names += [f"output {i}" for i in range(len(plan.outputs))]
+    table = _Tables({name: number for number, name in enumerate(names)}, sources)
     for step in noted.steps:
         table.add(step)
     return _TEXT % {
@@ -51,10 +51,10 @@ def opencl_host_text(plan: ExecutionPlan, noted: NotedSteps, sources: Sequence[s
 class _Tables:
     """The rows of both tables, as C."""
 
-    def __init__(self, places: dict[str, int], sources: Sequence[str]) -> None:
+    def __init__(self, names: dict[str, int], sources: Sequence[str]) -> None:
         self.args: list[str] = []
         self.steps: list[str] = []
-        self._places, self._sources = places, sources
+        self._numbers, self._sources = names, sources
 
     def add(self, step: Launch | Copy) -> None:
         """Add a launch, or a copy between two buffers."""
@@ -73,7 +73,7 @@ class _Tables:
 
     def _arg(self, arg: Any) -> str:
         if isinstance(arg, Range):
-            return f"{{{self._places[arg.space]}, {arg.offset}u, {max(1, arg.nbytes)}u, {{0}}}}"
+            return f"{{{self._numbers[arg.space]}, {arg.offset}u, {max(1, arg.nbytes)}u, {{0}}}}"
         value = np.asarray(arg)
         listed = ", ".join(str(byte) for byte in value.tobytes())
         return f"{{-1, 0, {value.itemsize}u, {{{listed}}}}}"

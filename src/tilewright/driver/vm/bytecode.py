@@ -75,7 +75,7 @@ class _Writer:
     def __init__(self, builder: ProgramBuilder, function: Function, captured: Sequence[Var]) -> None:
         self.builder = builder
         self.function = function
-        placement = None if builder.place is None else builder.place(function)
+        placement = None if builder.placement is None else builder.placement(function)
         self.cut = cut_segments(function, builder.one_by_one, placement)
         self.code: list[list[int]] = []
         self.count = 0

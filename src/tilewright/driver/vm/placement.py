@@ -5,7 +5,7 @@
 What is least is the sum of the operators' times, by the figures of both machines, and of the copies between them, each
 value once in a direction: a minimum cut. Operators move to the host only in scopes in which some of its operators
 stand, or where `on_device` or `device_copy` says so; these two are no operators of a program. Products stay on the
-device that was asked for unless they are marked.
+device of the target unless they are marked.
 """
 
 from __future__ import annotations

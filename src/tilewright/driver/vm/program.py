@@ -22,15 +22,15 @@ from tilewright.runtime.manifest import Packed
 class ProgramBuilder:
     """Collects what the functions of a module need: see the attributes, all in the order of their numbers.
 
-    With `one_by_one` every operator is a segment of its own; `place` makes the placement of a function's operators.
+    With `one_by_one` every operator is a segment of its own; `placement` divides a function's operators.
     """
 
     def __init__(
-        self, mod: IRModule, one_by_one: bool = False, place: Callable[[Function], Placement] | None = None
+        self, mod: IRModule, one_by_one: bool = False, placement: Callable[[Function], Placement] | None = None
     ) -> None:
         self.mod = mod
         self.one_by_one = one_by_one
-        self.place = place
+        self.placement = placement
         self.segments: list[Function] = []
         #: Numbers of the segments that the host computes beside a device.
         self.on_host: list[int] = []

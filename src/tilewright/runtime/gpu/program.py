@@ -326,7 +326,7 @@ class Program(AnyProgram):
         return results
 
     def facts(self) -> Mapping[str, Any]:
-        """What the driver says of the device."""
+        """Figures of the device by its driver."""
         found: Mapping[str, Any] = getattr(self.api, "facts", dict)()
         return {"name": self.api.name, **found}
 
