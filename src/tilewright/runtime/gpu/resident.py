@@ -28,7 +28,7 @@ class ResidentArray(DeviceArray):
         self._noted: Callable[[], None] | None = None
 
     def noted(self, read: Callable[[], None]) -> ResidentArray:
-        """The array itself, which calls `read` when the host asks for its elements."""
+        """The array itself, which calls `read` when its elements are first copied to the host."""
         self._noted = read
         return self
 
