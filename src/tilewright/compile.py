@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from tilewright.driver.build import finished
-from tilewright.driver.build_device_source import write_device_source
+from tilewright.driver.build_device_source import refuse_program, write_device_source
 from tilewright.driver.build_parts import build_segments
 from tilewright.driver.build_source import source_backend, write_source
 from tilewright.driver.model.build import optimized_graphs
@@ -137,7 +137,8 @@ def export_source(
     target = request.target
     mod = expand_calls(lower_external(request.imported()))
     if target.kind == "opencl":
-        return write_device_source(mod, target, partial(optimize, target=target), Path(path), name)
+        refuse_program(needs_machine(mod), target)
+        return write_device_source(optimize(mod, target), target, Path(path), name)
     backend = source_backend(target)
     if needs_machine(mod):
         return write_program_source(mod, backend, partial(optimize, target=target), Path(path), name)

@@ -14,7 +14,6 @@ from tilewright.backend.gpu.opencl_host import ERRORS, opencl_host_text
 from tilewright.driver.build import compile_segments, plan_segments
 from tilewright.driver.build_source import write_files
 from tilewright.driver.plan import model_manifest
-from tilewright.driver.vm.build import Optimize, needs_machine
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.artifact import weights_bytes
@@ -42,21 +41,20 @@ static int tilewright_run(void **slots) {{
 """
 
 
-def write_device_source(
-    mod: IRModule, target: Target, optimize: Optimize, path: Path, name: str | None = None
-) -> list[Path]:
-    """Write the C source of a module as imported to `path` (.c) and beside it; the files.
-
-    `optimize` are the graph passes of the target, OpenCL. Raises `UnsupportedError` for a program of the virtual
-    machine and for symbolic sizes.
-    """
-    obstacle = needs_machine(mod)
+def refuse_program(obstacle: str, target: Target) -> None:
+    """Raise `UnsupportedError` where an `obstacle` has a model run on the virtual machine."""
     if obstacle:
         raise UnsupportedError(
             f"C source for {target.kind} launches the kernels of straight graphs, and this model needs the virtual "
             f"machine for {obstacle}: save an artifact (.tw), or write C source for a processor"
         )
-    mod = optimize(mod)
+
+
+def write_device_source(mod: IRModule, target: Target, path: Path, name: str | None = None) -> list[Path]:
+    """Write the C source of a module that went through the graph passes to `path` (.c) and beside it; the files.
+
+    Raises `UnsupportedError` for symbolic sizes.
+    """
     name, backend = c_name(path, name), backend_of(target)
     built = compile_segments(plan_segments([("main", mod)], backend), backend)
     manifest = model_manifest(built.plans[0], mod["main"], backend, built.constants)
