@@ -147,6 +147,8 @@ ALLOWED = {
         "runtime/gpu/webgpu.py:_NAMES_KEPT",
     ),
     "the shapes of a device's matrix instructions and its copies, by its instruction set": (
+        "runtime/gpu/occupancy.py:_PARTS",
+        "runtime/gpu/occupancy.py:_UNIT",
         "backend/gpu/schedule/tensor_core.py:_WITH_COPIES",
         "backend/gpu/schedule/attention_cost.py:_EXPONENTIALS",
         "backend/gpu/schedule/attention_cost.py:_LANES",
