@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.tir.expr import BufferLoad, IntImm, Ramp
+from tilewright.tir import op
+from tilewright.tir.expr import BufferLoad, Expr, IntImm, Ramp
 from tilewright.tir.stmt import Allocate, BufferStore
 from tilewright.tir.visitor import collect
 
@@ -17,8 +18,13 @@ def register_lanes(stmt: Allocate) -> int:
         return 0
     accesses: list[BufferLoad | BufferStore] = [*collect(stmt.body, BufferLoad), *collect(stmt.body, BufferStore)]
     indices = {x.indices[0] if len(x.indices) == 1 else None for x in accesses if x.buffer is buffer}
-    lanes = {index.lanes if isinstance(index, Ramp) and isinstance(index.base, IntImm) else 0 for index in indices}
+    lanes = {_aligned_lanes(index) for index in indices}
     (width,) = lanes if len(lanes) == 1 else (0,)
-    if not width or size % width or any(index.base.value % width for index in indices):  # type: ignore[union-attr]
+    return width if width and size % width == 0 else 0
+
+
+def _aligned_lanes(index: Expr | None) -> int:
+    """The lanes of neighbours that start at a known multiple of their number; 0 for other indices."""
+    if not isinstance(index, Ramp) or not isinstance(index.base, IntImm) or not op.is_const(index.stride, 1):
         return 0
-    return width if all(index.stride.value == 1 for index in indices) else 0  # type: ignore[union-attr]
+    return 0 if index.base.value % index.lanes else index.lanes
