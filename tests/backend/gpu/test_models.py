@@ -275,6 +275,23 @@ def test_symbolic_sizes_are_recorded_for_each_size_run() -> None:
         np.testing.assert_allclose(ours(x), share / share.sum(-1, keepdims=True), rtol=1e-4, atol=1e-6)
 
 
+def test_an_input_of_texts_that_only_has_a_shape() -> None:
+    pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    graph = helper.make_graph(
+        [helper.make_node("Size", ["names"], ["count"]), helper.make_node("Neg", ["x"], ["y"])], "g",
+        [helper.make_tensor_value_info("names", TensorProto.STRING, [3, 2]),
+         helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+        [helper.make_tensor_value_info("count", TensorProto.INT64, []),
+         helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])],
+    )  # fmt: skip
+    onnx_model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    x = normal(4)
+    count, y = tw.compile(onnx_model, target=EMULATED, cache=False)(np.full((3, 2), "a", object), x)
+    assert count == 6 and np.array_equal(y, -x)
+
+
 def test_sizes_computed_of_symbolic_ones() -> None:
     """A tile has twice the rows, which no parameter of a kernel is: in the arena, and as an output."""
     x = relay.var("x", shape=(SizeVar("n"), 8))

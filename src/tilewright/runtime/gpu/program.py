@@ -154,7 +154,7 @@ class Segment:
             if array.nbytes and isinstance(array, DeviceArray):
                 if buffer is not array.buffer:
                     self.api.copy(array.buffer, buffer, array.nbytes)
-            elif array.nbytes:
+            elif array.nbytes and not array.dtype.hasobject:  # no kernel reads texts
                 self.api.write(buffer, np.ascontiguousarray(array))
         return recorded, [tuple(shape) for shape in shapes]
 
