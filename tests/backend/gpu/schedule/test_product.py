@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import numpy as np
@@ -11,7 +12,7 @@ import tilewright as tw
 from tilewright import relay
 from tilewright.autotvm.task.extract import extract_from_program
 from tilewright.autotvm.task.task import KernelTask
-from tilewright.codegen.build_device import device_programs
+from tilewright.codegen.build_device import device_programs, emit_device
 from tilewright.driver.lower import lower_function
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
@@ -68,3 +69,14 @@ def test_the_last_block_adds_up_the_same_bits_in_every_run() -> None:
     for results in found.values():
         for other in results[1:]:
             np.testing.assert_array_equal(results[0], other)
+
+
+def test_a_thread_adds_up_its_own_elements_only() -> None:
+    """Of an image whose rows are no multiple of its elements it took whole rows, in an array of local memory."""
+    target = Target("cuda -arch=sm_80")
+    x, weight = relay.var("x", shape=(1, 32, 20, 20)), relay.var("w", shape=(64, 32, 4, 4))
+    body = relay.nn.relu(relay.nn.conv2d(x, weight, strides=(2, 2)))
+    (task,) = extract_from_program(relay.IRModule.from_expr(relay.Function([x, weight], body)), target)
+    source, _ = emit_device([_lowered(task, target, 1)], target)
+    sizes = [int(size) for size in re.findall(r"float conv2d_nchw\[(\d+)\]", source)]
+    assert sizes == [1]

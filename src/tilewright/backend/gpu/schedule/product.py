@@ -229,7 +229,7 @@ def _bind_last(
     """The parts added up in tiles like those of the sums, by the last block of each (`join_parts`)."""
     parts = s.cache_write(out, "local") if anchor.op is out.op else anchor
     thread = _bind_result(s, out, groups, config)
-    s[parts].compute_at(s[out], thread)
+    s[parts].compute_at(s[out], s[out].leaf_iter_vars[-1])  # an element: of fused axes more would be whole rows
     s[parts].set_scope("local")
     s[out].pragma(thread, PARTS, config["parts"])
 
