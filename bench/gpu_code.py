@@ -177,7 +177,7 @@ class Text:
 
 
 class Assembler:
-    """What the assembler makes of kernels, found once for each text and architecture."""
+    """Assembled kernels and their statistics, found once for each text and architecture."""
 
     def __init__(self, cache: Path | None) -> None:
         self.cache = cache

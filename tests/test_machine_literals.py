@@ -136,6 +136,7 @@ ALLOWED = {
         "backend/gpu/schedule/tensor_core_cost.py:_WARPGROUP_TILES",
         "tir/transform/bind_loose_loops.py:_THREADS",
         "tir/transform/lower_thread_reduction.py:_MOST_WARPS",
+        "tir/transform/bind_shares.py:_SHARES",
     ),
     "a buffer between the host and a device, or what stands for a device's memory": (
         "runtime/gpu/cuda_context.py:_NAMES_KEPT",
@@ -321,6 +322,7 @@ ALLOWED = {
         "tir/transform/block_sums.py:_MOST_ELEMENTS",
         "tir/transform/block_sums.py:_SPLITS_OF_SYMBOLIC",
     ),
+    "lengths of vectors that a language defines": ("codegen/source/opencl_vectors.py:_LANES",),
     "sizes of blocks for which rounds of shuffles are written": ("tir/transform/transpose_registers.py:_SIZES",),
 }
 

@@ -80,10 +80,8 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatingDevice]:
     monkeypatch.setattr(program, "open_device", lambda *_: made)
     monkeypatch.setattr(devices, "cuda_device", lambda _: made)
     monkeypatch.setattr(torch_backend, "gpu_target", lambda _: "cuda -emulate=1")
-    for module in (torch_backend, devices):
-        monkeypatch.setattr(module, "current_stream", lambda _: STREAM)
-    monkeypatch.setattr(exchange, "current_stream", lambda *_: STREAM)
-    monkeypatch.setattr(cuda_dlpack, "current_stream", lambda *_: STREAM)
+    for module in (torch_backend, exchange, cuda_dlpack):
+        monkeypatch.setattr(module, "current_stream", lambda *_: STREAM)
     monkeypatch.setattr(torch, "from_dlpack", _of_device)
     yield made
 

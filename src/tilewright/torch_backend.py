@@ -18,10 +18,11 @@ from typing import Any
 from tilewright.compile import compile as compile_model
 from tilewright.errors import EnvironmentError_, UnsupportedError
 from tilewright.frontend.torch.coverage import GraphRecord, TorchReport, announce, entered, ran, torch_report
-from tilewright.frontend.torch.devices import FixedTensors, current_stream, gpu_target
+from tilewright.frontend.torch.devices import FixedTensors, gpu_target
 from tilewright.frontend.torch.graph import ConvertedGraph, convert_graph, without_converter
 from tilewright.frontend.torch.tensors import array_of_memory, random_key
 from tilewright.frontend.torch.weights import Snapshot, backward_positions, static_positions
+from tilewright.runtime.gpu.cuda_dlpack import current_stream
 
 __all__ = ["CompiledGraph", "FallbackWarning", "TorchReport", "tilewright", "torch_report"]
 
@@ -280,7 +281,7 @@ def _reader(converted: ConvertedGraph, fixed: Sequence[int]) -> Callable[[Sequen
     number, kept = converted.gpu, FixedTensors(converted.gpu, fixed)
 
     def read(args: Sequence[Any]) -> list[Any]:
-        stream = current_stream(number)
+        stream = current_stream(next(iter(args), None), number) or 0
         tensors = [(position, array_of_memory(args[position], orders.get(position))) for position in positions]
         return [kept.array(position, tensor, stream) for position, tensor in tensors]
 

@@ -28,8 +28,10 @@ def convert_slice(node: CaffeNode) -> list[Expr]:
     param = node.layer.slice_param
     axis = node.axis(int(param.slice_dim) if param.has("slice_dim") else param.axis)
     points = [int(point) for point in param.slice_point]
-    sizes = np.diff([0, *points, node.shape()[axis]]).tolist() if points else len(node.tops)
-    if points and (len(sizes) != len(node.tops) or min(sizes) < 1):
+    if not points:
+        return split_axis(node, node[0], axis, len(node.tops))
+    sizes = np.diff([0, *points, node.shape()[axis]]).tolist()
+    if len(sizes) != len(node.tops) or min(sizes) < 1:
         node.bad(f"slice points {points} of {node.shape()[axis]} elements for {len(node.tops)} results")
     return split_axis(node, node[0], axis, sizes)
 

@@ -214,9 +214,10 @@ def convert_blocks(item: Operation, x: Expr, block_size: int, data_format: str =
 
 
 # ------------------------------------------------------------------------------------------------------------- signals
-def _parts(x: Any) -> list[Expr]:
+def _parts(x: Any) -> tuple[Expr, Expr]:
     """The real and the imaginary part that a complex operand is."""
-    return tensors(*x, at_least_float=True)
+    real, imaginary = tensors(*x, at_least_float=True)
+    return real, imaginary
 
 
 operations("Any", {"FFT": lambda x: list(complex_transform(*_parts(x)))})

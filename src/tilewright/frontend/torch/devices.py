@@ -48,14 +48,6 @@ def gpu_target(number: int) -> str:
     return f"cuda:{number} -arch={cuda_device(number).own_architecture}"
 
 
-def current_stream(number: int) -> int:
-    """PyTorch's current stream of a GPU."""
-    # torch is optional
-    import torch
-
-    return int(torch.cuda.current_stream(number).cuda_stream)
-
-
 class FixedTensors:
     """Parameters of a graph on a GPU, at the positions of its inputs, as arrays that recordings read in place."""
 

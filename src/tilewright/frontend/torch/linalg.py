@@ -9,18 +9,7 @@ import numpy as np
 
 from tilewright.frontend.builders.elements import diagonals
 from tilewright.frontend.builders.product import matmul
-from tilewright.frontend.idioms import (
-    broadcast_to,
-    cast,
-    constant,
-    full,
-    like,
-    rank_of,
-    reshape,
-    shape_of,
-    slice_axis,
-    swap_axes,
-)
+from tilewright.frontend.idioms import broadcast_to, cast, full, like, rank_of, reshape, shape_of, slice_axis, swap_axes
 from tilewright.frontend.torch.build import element_type
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.reduce import p_norm
@@ -275,7 +264,7 @@ def convert_slogdet(node: TorchNode) -> Expr | list[Expr]:
     data = _matrix(node)
     found = linalg.slogdet(data)
     if "aten.logdet" in node.target:
-        return op.where(found[0] < 0, constant(np.nan, node.dtype), found[1])
+        return op.where(found[0] < 0, math.nan, found[1])
     results: list[Expr] = [found[0], found[1]]
     if "_linalg" in node.target:
         parts = _factors_for_gradient(node, data)

@@ -171,7 +171,7 @@ def _as_bytes(factor: Expr, depth: set[Var]) -> Centred | None:
 
 
 def _inlined(value: Expr) -> Expr:
-    """What is computed for an element of a stage, or of a stage that this reads as it is."""
+    """The value computed for an element of a stage, or of a stage that this reads as it is."""
     while isinstance(value, ProducerLoad) and isinstance(value.producer.op, te.ComputeOp):
         op = value.producer.op
         if op.is_reduction or len(op.body) != 1:
@@ -238,7 +238,7 @@ def split_product(
 
 
 def _correction(of_row: Expr | None, of_column: Expr | None, sides: tuple[Centred, Centred], depth: Expr) -> Expr:
-    """What numbers subtracted from bytes change, by the totals of a row and of a column.
+    """The correction for numbers subtracted from bytes, by the totals of a row and of a column.
 
     sum (a - p) (b - q) = sum a b - q sum a - p sum b + K p q
     """
