@@ -81,7 +81,9 @@ OPEN: dict[str, tuple[list[dict[str, tuple[int, ...]]], float]] = {
 }
 
 
-@pytest.mark.parametrize("name", OPEN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name == "ppocrv4_det" else []) for name in OPEN]
+)
 def test_a_trained_model_of_open_sizes(name: str) -> None:
     """Compiled once without any size, run at several."""
     paths = sorted((MODELS / "real" / "onnx" / name).glob("*.onnx"))

@@ -17,6 +17,7 @@ from tilewright.backend.cpu.functions import CpuFunctions
 from tilewright.backend.cpu.rules import CpuRules
 from tilewright.backend.cpu.schedules import CpuSchedules
 from tilewright.backend.gpu.backend import GpuBackend
+from tilewright.backend.gpu.processor import ProcessorBackend
 from tilewright.backend.kinds import BACKENDS
 from tilewright.backend.vta.backend import VtaBackend
 from tilewright.driver.optimize import optimize_stages
@@ -37,13 +38,16 @@ def _model() -> relay.IRModule:
 
 def test_every_kind_of_target_has_a_backend() -> None:
     kinds = {"llvm": CpuBackend, "c": CBackend, "vta": VtaBackend, **dict.fromkeys(DeviceTarget.KINDS, GpuBackend)}
-    assert {kind: type(backend_of(Target(kind))) for kind in kinds} == kinds and kinds.keys() == BACKENDS.keys()
+    assert {kind: type(backend_of(Target(kind))) for kind in kinds} == kinds
+    assert type(backend_of(Target("opencl -device=cpu"))) is ProcessorBackend
+    assert {*kinds, "opencl cpu"} == BACKENDS.keys()
 
 
 def test_processors_answer_what_layouts_and_schedules_ask() -> None:
     asked = {name for name in (*vars(GraphBackend), *vars(Backend)) if not name.startswith("_")}
     shared = {"target", "has_target", "offload", "device", "alignment", "gathers_operands"}
     shared |= {"lowers", "own_stages", "own_texts", "seconds"}
+    shared |= {"asked", "obstacle", "part_alignment", "has_own_memory", "copy_seconds"}  # of devices beside the host
     assert asked - shared <= {
         name for part in (CpuBackend, CpuRules, CpuSchedules, CpuFunctions) for name in vars(part)
     }

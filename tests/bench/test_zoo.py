@@ -37,6 +37,7 @@ def test_the_set_is_wide(networks: dict[str, Any]) -> None:
     assert all(build.__doc__ for build in networks.values())
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("weightless")
 def test_each_network_is_valid_and_of_the_shapes_that_it_says(networks: dict[str, Any]) -> None:
     import onnx

@@ -246,7 +246,10 @@ def test_the_output_may_not_be_the_model(refused: Refused, model: Path) -> None:
 @pytest.mark.parametrize(("verb", "option"), [("bench", "--compare"), ("verify", "--against")])
 def test_an_unknown_engine(verb: str, option: str, refused: Refused, model: Path) -> None:
     message = refused(verb, model, option, "abacus")
-    assert message == "there is no engine 'abacus' to compare with; known: onnxruntime, openvino, reference"
+    assert (
+        message
+        == "there is no engine 'abacus' to compare with; known: onnxruntime, onnxruntime-gpu, openvino, reference"
+    )
 
 
 def test_a_missing_engine(refused: Refused, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
