@@ -36,7 +36,7 @@ from tilewright.backend.gpu.schedule.machine import GpuMachine, machine_of
 from tilewright.backend.kernels import Task
 from tilewright.backend.lower import lower_task
 from tilewright.codegen.build_device import device_programs, emit_programs
-from tilewright.driver.build import extract_tasks
+from tilewright.driver.build import extract_tasks, memory_plan
 from tilewright.driver.optimize import optimize
 from tilewright.frontend.formats.import_model import import_model
 from tilewright.relay.ir.expr import Call
@@ -44,7 +44,6 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.structural import structural_hash
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.visitor import calls
-from tilewright.relay.transform.memory.plan_memory import plan_memory
 from tilewright.relay.transform.quantize.to_mixed_precision import to_mixed_precision
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
 from tilewright.runtime.gpu.nvrtc import compile_cubin
@@ -128,7 +127,7 @@ def imported(path: Path, dtype: str, folder: Path | None) -> IRModule:
 def tasks_of(mod: IRModule, target: Target) -> tuple[list[tuple[Task, int]], int, int]:
     """The distinct kernels with how often each is called, the number of calls, and of those that multiply 32 bits."""
     backend = backend_of(target)
-    planned = plan_memory(optimize(mod, target), backend.alignment, backend.part_alignment)
+    planned = memory_plan(optimize(mod, target), backend)
     tasks, numbers = extract_tasks(planned.order)
     counts = Counter(numbers.values())
     wide = sum(counts[task.name] for task in tasks if multiplies_wide(task))

@@ -124,7 +124,7 @@ def fired(mod: Any) -> Counter[str]:
     """The rules that fire while a module is compiled as far as the loop IR, with how often each does."""
     target = Target(TARGET)
     with counted() as counts:
-        for task, _ in chosen_kernels(optimize(mod, target), None):
+        for task, _ in chosen_kernels(optimize(mod, target), None, target):
             lower_function(task.function, task.name, target)
     return +counts
 

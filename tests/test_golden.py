@@ -54,7 +54,7 @@ def test_a_kernel_as_llvm_ir(check_golden: CheckGolden) -> None:
 
 def test_a_graph_as_an_execution_plan(check_golden: CheckGolden) -> None:
     check_golden(
-        "convolution_plan.txt", "\n".join(plan_lines(optimize(import_model(convolution(), None), TARGET), None))
+        "convolution_plan.txt", "\n".join(plan_lines(optimize(import_model(convolution(), None), TARGET), None, TARGET))
     )
 
 

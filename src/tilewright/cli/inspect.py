@@ -150,7 +150,7 @@ def _plan(mod: IRModule, target: Target, kernel: str | None, records: str | None
         yield from program_lines(graphs)
     if not graphs.runs_bytecode or kernel is not None:
         for _, segment in graphs.segments:
-            yield from plan_lines(segment, kernel)
+            yield from plan_lines(segment, kernel, target)
 
 
 def _optimized(mod: IRModule, target: Target, records: str | None) -> IRModule:
@@ -161,12 +161,12 @@ def _optimized(mod: IRModule, target: Target, records: str | None) -> IRModule:
     return optimize(mod, target, open_records(records) if records else None)
 
 
-def plan_lines(fused: IRModule, kernel: str | None) -> Iterator[str]:
+def plan_lines(fused: IRModule, kernel: str | None, target: Target) -> Iterator[str]:
     """The memory plan: each kernel call with the positions of its arguments."""
-    from tilewright.driver.build import extract_tasks
-    from tilewright.relay.transform.memory.plan_memory import plan_memory
+    from tilewright.backend import backend_of
+    from tilewright.driver.build import extract_tasks, memory_plan
 
-    plan = plan_memory(fused)
+    plan = memory_plan(fused, backend_of(target))
     _, names = extract_tasks(plan.order)
     steps = dict(enumerate(plan.order))
     if kernel is not None:
@@ -186,7 +186,7 @@ def kernel_texts(
     from tilewright.backend import backend_of
 
     backend = backend_of(target)
-    for task, sources in chosen_kernels(fused, kernel):
+    for task, sources in chosen_kernels(fused, kernel, target):
         yield f"# {task.name}: {'; '.join(sources)}"
         if not backend.lowers(task.function):
             yield f"  no loops: see {', '.join(backend.own_stages())}"
@@ -196,12 +196,12 @@ def kernel_texts(
             yield f"  {measured_share(task, target)}"
 
 
-def chosen_kernels(fused: IRModule, kernel: str | None) -> list[tuple[Task, list[str]]]:
+def chosen_kernels(fused: IRModule, kernel: str | None, target: Target) -> list[tuple[Task, list[str]]]:
     """The kernels whose name or source node contains `kernel`, each with its source nodes; all of them for None."""
-    from tilewright.driver.build import extract_tasks
-    from tilewright.relay.transform.memory.plan_memory import plan_memory
+    from tilewright.backend import backend_of
+    from tilewright.driver.build import extract_tasks, memory_plan
 
-    tasks, names = extract_tasks(plan_memory(fused).order)
+    tasks, names = extract_tasks(memory_plan(fused, backend_of(target)).order)
     sources: dict[str, list[str]] = {}
     for call, name in names.items():
         sources.setdefault(name, []).append(call.span)
@@ -232,7 +232,7 @@ def draw_kernels(
         )
     check_writable(path, model)
     target = Target(target_name)
-    chosen = chosen_kernels(_optimized(import_model(model, parse_shapes(shapes)), target, records), kernel)
+    chosen = chosen_kernels(_optimized(import_model(model, parse_shapes(shapes)), target, records), kernel, target)
     if kind == ".svg" and len(chosen) != 1:
         names = ", ".join(task.name for task, _ in chosen) or "none"
         raise UnsupportedError(f"an .svg holds one kernel; choose it by --kernel, or write .html; chosen: {names}")

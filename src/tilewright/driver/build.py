@@ -104,10 +104,15 @@ def finished(
         return backend.load(manifest, code, weights, threads)
 
 
+def memory_plan(mod: IRModule, backend: Backend) -> MemoryPlan:
+    """The memory plan of a module after the graph passes, in the alignment of a backend's device."""
+    return plan_memory(mod, backend.alignment, backend.part_alignment)
+
+
 def plan_segments(modules: Sequence[tuple[str, IRModule]], backend: Backend) -> PlannedSegments:
     """Plan the memory of the `main` of several modules, each with the name of its entry, and share equal kernels."""
     with trace.span("plan memory"):
-        memories = [plan_memory(mod, backend.alignment, backend.part_alignment) for _, mod in modules]
+        memories = [memory_plan(mod, backend) for _, mod in modules]
     for (name, mod), memory in zip(modules, memories, strict=True):
         if backend.is_here:  # another machine may be larger
             _require_memory(name, mod["main"], memory)

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tilewright.autotvm.task.task import INPUT, WEIGHT, KernelTask
+from tilewright.backend import backend_of
 from tilewright.driver.apply_records import sketch_key_of, task_key_of
-from tilewright.driver.build import extract_tasks
+from tilewright.driver.build import extract_tasks, memory_plan
 from tilewright.driver.optimize import optimize
 from tilewright.driver.vm.build import needs_machine, segment_modules
 from tilewright.records.database import Database
@@ -23,7 +24,6 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.symbolic import close_dims
 from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.op.cost import flops
-from tilewright.relay.transform.memory.plan_memory import plan_memory
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
 from tilewright.target import Target
@@ -43,7 +43,8 @@ def network_calls(mod: IRModule, target: Target, records: Database | None = None
     """The kernel calls of a module's straight parts, compiled with `records`."""
     mod = expand_calls(lower_external(mod))
     modules = segment_modules(mod) if needs_machine(mod) else [mod]
-    return [call for module in modules for call in plan_memory(optimize(module, target, records)).order]
+    backend = backend_of(target)
+    return [call for module in modules for call in memory_plan(optimize(module, target, records), backend).order]
 
 
 def weight_bytes(calls: Sequence[Call]) -> int:

@@ -88,20 +88,9 @@ class LocalBuilder(ProgramBuilder):
     """Processes of this machine."""
 
 
-class ProgramRunner:
-    """Runs what was built, for `timeout` seconds each at most."""
-
-    timeout: float = 10
-
-    def run(self, measure_inputs: Sequence[Any], build_results: Sequence[Any], verbose: int = 1) -> list[MeasureResult]:
-        """A result for each input."""
-        raise NotImplementedError
-
-
 @dataclass(eq=False)
-class LocalRunner(ProgramRunner):
-    """A process of this machine. How often code is run is decided as it is compared with the best so far: `number`,
-    `repeat` and `min_repeat_ms` are taken as a wish for more. `cooldown_interval` and `device` make no difference."""
+class ProgramRunner:
+    """Runs what was built, for `timeout` seconds each at most, by the settings that all runners have."""
 
     timeout: float = 10
     number: int = 3
@@ -110,6 +99,15 @@ class LocalRunner(ProgramRunner):
     cooldown_interval: float = 0.0
     enable_cpu_cache_flush: bool = False
     device: int = 0
+
+    def run(self, measure_inputs: Sequence[Any], build_results: Sequence[Any], verbose: int = 1) -> list[MeasureResult]:
+        """A result for each input."""
+        raise NotImplementedError
+
+
+class LocalRunner(ProgramRunner):
+    """A process of this machine. How often code is run is decided as it is compared with the best so far: `number`,
+    `repeat` and `min_repeat_ms` are taken as a wish for more. `cooldown_interval` and `device` make no difference."""
 
     def run(self, measure_inputs: Sequence[Any], build_results: Sequence[Any], verbose: int = 1) -> list[MeasureResult]:
         """The results of inputs of one task or several."""
@@ -120,21 +118,19 @@ class LocalRunner(ProgramRunner):
 
 
 @dataclass(eq=False)
-class RPCRunner(ProgramRunner):
-    """Devices of the kind `key` of a tracker's."""
+class _Tracked:
+    """The tracker of a runner's devices, whose parameters come before those of all runners."""
 
     key: str
     host: str
     port: int
     priority: int = 1
     n_parallel: int = 1
-    timeout: float = 10
-    number: int = 3
-    repeat: int = 1
-    min_repeat_ms: float = 100
-    cooldown_interval: float = 0.0
-    enable_cpu_cache_flush: bool = False
-    device: int = 0
+
+
+@dataclass(eq=False)
+class RPCRunner(ProgramRunner, _Tracked):
+    """Devices of the kind `key` of a tracker's."""
 
     def __post_init__(self) -> None:
         self._devices = Devices(**{name: value for name, value in vars(self).items() if name != "device"})

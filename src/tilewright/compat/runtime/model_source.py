@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from tilewright.backend import backend_of
 from tilewright.backend.lower import lower_task
-from tilewright.driver.build import extract_tasks
+from tilewright.driver.build import extract_tasks, memory_plan
 from tilewright.driver.optimize import optimize
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.transform.memory.plan_memory import plan_memory
 from tilewright.target import Target
 
 #: The stage of the backend that a classic format names.
@@ -25,5 +24,5 @@ def model_source(mod: IRModule, target: Target, fmt: str) -> str:
     stage = _STAGES.get(fmt) if fmt else stages[0]
     if stage not in stages:
         raise UnsupportedError(f"get_source({fmt!r}): the formats of a model are ll and asm")
-    tasks, _ = extract_tasks(plan_memory(optimize(mod, target)).order)
+    tasks, _ = extract_tasks(memory_plan(optimize(mod, target), backend).order)
     return "\n".join(backend.code_text([lower_task(one.function, one.name, backend)], stage) for one in tasks)

@@ -1,7 +1,7 @@
 // Threads of a block as fibers that take turns at barriers, blocks shared out among the host's processors (see
-// emulation.py). Between barriers the threads of every other block run from the last to the first, so that of two accesses
-// that a barrier should keep apart each comes first in some block. A fiber is begun as a context, and left and taken up again by jumps: switching contexts asks the system
-// for the mask of signals each time.
+// emulation.py). Between barriers the threads of every other block run from the last to the first, so that of two
+// accesses that a barrier should keep apart each comes first in some block. A fiber is begun as a context, and left and
+// taken up again by jumps: switching contexts asks the system for the mask of signals each time.
 #include <math.h>
 #include <setjmp.h>
 #include <stdint.h>
