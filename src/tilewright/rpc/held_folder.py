@@ -8,25 +8,33 @@ from __future__ import annotations
 
 import fcntl
 from pathlib import Path
-from typing import IO
 
 from tilewright.errors import EnvironmentError_, InputError
 
 
-def hold_folder(folder: Path) -> IO[str]:
-    """Make the folder if there is none and lock it: return the open file that holds the lock until it is closed.
+class HeldFolder:
+    """A folder, made if there is none and locked until `close`.
 
     Raises `InputError` where another process (or another server of this one) holds the folder, `EnvironmentError_`
     where it cannot be made.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = open(folder / "lock", "a")  # noqa: SIM115  # held until the caller closes it
-    except OSError as error:
-        raise EnvironmentError_(f"cannot use the folder {folder}: {error.strerror or error}") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        handle.close()
-        raise InputError(f"the folder {folder} is used by another server or tracker; choose one by --folder") from None
-    return handle
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = open(folder / "lock", "a")  # noqa: SIM115  # held until `close`
+        except OSError as error:
+            raise EnvironmentError_(f"cannot use the folder {folder}: {error.strerror or error}") from None
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise InputError(
+                f"the folder {folder} is used by another server or tracker; choose one by --folder"
+            ) from None
+
+    def close(self) -> None:
+        """Release the folder, also where a process that is just being started still shares the open file."""
+        if not self._file.closed:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+            self._file.close()

@@ -23,7 +23,7 @@ from tilewright.errors import EnvironmentError_, UserError
 from tilewright.rpc.capability import capability
 from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost
 from tilewright.rpc.functions import Functions, Offered
-from tilewright.rpc.held_folder import hold_folder
+from tilewright.rpc.held_folder import HeldFolder
 from tilewright.rpc.identity import Bundle, Peer
 from tilewright.rpc.leases import Leases
 from tilewright.rpc.listener import Listener
@@ -86,7 +86,7 @@ class Server:
         # workers have folders of their own as working directories, and receive paths
         self.settings = settings = replace(settings, folder=settings.folder.absolute())
         self.leases = leases or Leases(required=False)
-        self._held = hold_folder(settings.folder)
+        self._held = HeldFolder(settings.folder)
         settings.folder.chmod(0o755)
         self.store = Store(settings.folder / "store", settings.store_bytes)
         self._sessions_folder = settings.folder / "sessions"

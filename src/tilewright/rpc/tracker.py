@@ -21,7 +21,7 @@ from typing import Any
 
 from tilewright.rpc.failures import Failures
 from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost
-from tilewright.rpc.held_folder import hold_folder
+from tilewright.rpc.held_folder import HeldFolder
 from tilewright.rpc.identity import Bundle, Peer
 from tilewright.rpc.journal import Journal
 from tilewright.rpc.listener import Listener
@@ -68,7 +68,7 @@ class Tracker:
     def __init__(self, settings: TrackerSettings) -> None:
         self.settings = settings
         self.scheduler = Scheduler(settings.quota, settings.quotas)
-        self._held = hold_folder(settings.folder)
+        self._held = HeldFolder(settings.folder)
         self.journal = Journal(settings.folder / "journal.jsonl")
         self.started = time.monotonic()
         self.expired = self.lost = 0
