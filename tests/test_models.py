@@ -82,7 +82,11 @@ OPEN: dict[str, tuple[list[dict[str, tuple[int, ...]]], float]] = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] if name == "ppocrv4_det" else []) for name in OPEN]
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in ("ppocrv4_det", "smart_turn_v3_int8") else [])
+        for name in OPEN
+    ],
 )
 def test_a_trained_model_of_open_sizes(name: str) -> None:
     """Compiled once without any size, run at several."""

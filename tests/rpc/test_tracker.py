@@ -284,7 +284,7 @@ def test_tuners_go_on_while_a_device_dies_again_and_again(fleet_of, library, sta
 
     def tune(user):
         fleet = connect_tracker(*tracker.address, user=user)
-        outcomes = fleet.run("pi", range(4), lambda remote, job: doubled(remote, library, job), at_once=3, tries=9)
+        outcomes = fleet.run("pi", range(2), lambda remote, job: doubled(remote, library, job), at_once=2, tries=9)
         results[user] = list(outcomes)
 
     tuners = [threading.Thread(target=tune, args=(user,)) for user in ("anna", "bert")]
@@ -296,7 +296,7 @@ def test_tuners_go_on_while_a_device_dies_again_and_again(fleet_of, library, sta
     dying.join(30)
     for user in ("anna", "bert"):
         assert sorted((int(o.job), o.result) for o in results[user] if o.error is None) == [
-            (i, 2.0 * i) for i in range(4)
+            (i, 2.0 * i) for i in range(2)
         ], results[user]
     until(lambda: states(tracker) == {"d0": "free"}, 60)
     assert not servers[0]._sessions and tracker.status()["leases"] == 0

@@ -73,6 +73,7 @@ def test_code_that_the_devices_cannot_run_is_refused_before_any_is_built(fleet_o
         Fleet(fleet.tracker, "rpi9", wait_seconds=0.3).describe()
 
 
+@pytest.mark.long
 def test_devices_that_die_again_and_again_end_no_tuning(fleet_of, start) -> None:
     """Two tuners, three devices, of which one dies every second in the midst of what it measures."""
     tracker, _, _ = fleet_of(2)

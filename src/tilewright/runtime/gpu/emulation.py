@@ -165,7 +165,7 @@ def cpp_compiler() -> str:
 
 # the check of jumps, which some compilers bring by default, knows one stack only
 _OPTIONS = [
-    *("-std=c++17", "-O2", "-ftree-vectorize", "-march=native", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE"),
+    *("-std=c++17", "-O1", "-march=native", "-fno-strict-aliasing", "-U_FORTIFY_SOURCE"),
     *("-fPIC", "-fwrapv", "-pthread", "-w"),
 ]
 #: Folders of precompiled headers, which end with the process.
