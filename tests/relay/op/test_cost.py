@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.onnx_models import convolution
-from tilewright import relay
+from tilewright import relay, te
 from tilewright.driver.optimize import optimize
 from tilewright.frontend.formats.import_model import import_model
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Var
@@ -71,6 +71,15 @@ def test_elementwise_reducing_and_moving() -> None:
     assert cost(relay.add(x, Constant(np.ones((4,), np.float32))), x) == 24
     assert cost(relay.op.sum(x, axis=2), x) == 24
     assert cost(relay.op.reshape(x, (6, 4)), x) == 0
+
+
+def test_symbolic_sizes_are_compared_by_their_hints() -> None:
+    """As `max` would, which has no truth value of two expressions."""
+    n, m = te.size_var("n", "int32"), te.size_var("m", "int32")
+    data = Var("x", TensorType((n, m)))
+    gamma, beta = Var("gamma", TensorType((m,))), Var("beta", TensorType((m,)))
+    body = relay.op.nn.layer_norm(data, gamma, beta)
+    assert str(cost(body, data, gamma, beta)) == str(n * m)
 
 
 def test_a_fused_kernel_adds_up_its_operators_and_its_traffic() -> None:

@@ -11,6 +11,7 @@ from tilewright.relay.ir.expr import Call, Function
 from tilewright.relay.ir.registry import Op, OpPattern
 from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.visitor import calls
+from tilewright.tir.size_hint import size_hint
 
 
 def flops(call: Call) -> int:
@@ -32,7 +33,7 @@ def flops(call: Call) -> int:
         return result.size if inputs else 0
     if call.op.pattern is OpPattern.INJECTIVE or not inputs:
         return 0
-    return max(t.size for t in inputs)
+    return max((t.size for t in inputs), key=size_hint)
 
 
 def moved_bytes(call: Call) -> int:
