@@ -117,6 +117,16 @@ def test_stacks_agree_with_numpy(config: dict[str, int]) -> None:
     np.testing.assert_allclose(run(args, [x, y], **config), expected, rtol=2e-3, atol=2e-2)
 
 
+def test_the_last_block_adds_up_parts_in_their_order() -> None:
+    """A convolution of ragged sizes in one launch and in two: the same bits, and again in a second run."""
+    args, rng = convolution((1, 7, 7, 64), 40, 3, 1, 1), np.random.default_rng(7)
+    values = [(rng.standard_normal(shape(t)) / 4).astype("float16") for t in args[:-1]]
+    found = [run(args, values, rows=32, columns=32, parts=3, joined=joined) for joined in (0, 1, 1)]
+    np.testing.assert_allclose(found[0], convolved(args, values, 1, 1), rtol=2e-3, atol=2e-3)
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0], other)
+
+
 def test_symbolic_rows_are_any_number_at_run_time() -> None:
     """The grid follows the array's size; the last tile is cut."""
     a, b = te.placeholder((te.size_var("n"), 64), "float16", "a"), te.placeholder((48, 64), "float16", "b")

@@ -24,10 +24,10 @@ from tilewright.backend.gpu.schedule.implicit_product import (
     tiles_in_order,
 )
 from tilewright.backend.gpu.schedule.machine import ENOUGH_BLOCKS, GpuMachine, machine_of
+from tilewright.backend.gpu.schedule.parts import add_up_last, note_parts, parts_cycles
 from tilewright.backend.gpu.schedule.reduce import schedule_alone
 from tilewright.target import DeviceTarget
 from tilewright.tir.expr import IntImm
-from tilewright.tir.transform.join_parts import PARTS
 from tilewright.topi.schedule.access import producer_reads, stride
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cost import Cost
@@ -52,8 +52,6 @@ _LEAST = 4
 _PIECE = 4
 #: Parts that the terms may be divided into, and steps over terms that a part has at least.
 _PARTS, _LEAST_STEPS = (1, 2, 4, 8, 16, 32), 4
-#: Answers of memory that the last block waits for: of its stores, of the counter, of the parts.
-_ANSWERS = 3
 #: Elements that a load of neighbours from shared memory brings.
 _LANES_OF_LOAD = 4
 
@@ -161,12 +159,8 @@ def cost(facts: ProductWorkload, config: Config, target: DeviceTarget) -> Cost:
     )
     cycles = waves * (steps * max(alone, together) + machine.latency * machine.clock)
     if config["parts"] > 1:
-        moved = 4 * (config["parts"] + 1) * facts.batch * facts.rows * facts.columns
-        tile = 4 * config["parts"] * config["rows"] * config["columns"]
-        if config["joined"]:
-            cycles += (_ANSWERS * machine.latency + tile / (machine.l2_bytes / machine.multiprocessors)) * machine.clock
-        else:
-            cycles += (machine.launch + machine.latency + moved / machine.l2_bytes) * machine.clock
+        sums, tile = facts.batch * facts.rows * facts.columns, config["rows"] * config["columns"]
+        cycles += parts_cycles(machine, config["parts"], bool(config["joined"]), sums, tile)
     return Cost(arithmetic=cycles, fixed=machine.launch * machine.clock)
 
 
@@ -207,8 +201,9 @@ def schedule_product(s: te.Schedule, anchor: te.Tensor, out: te.Tensor, target: 
         if tensor.op is not out.op and not (tensor.op is anchor.op and config["parts"] > 1):
             s[tensor].compute_inline()
     if config["parts"] > 1:
-        if config["joined"]:
-            _bind_last(s, anchor, out, groups, config)
+        if config["joined"]:  # in tiles like those of the sums
+            held = add_up_last(s, anchor, out)
+            note_parts(s, held, out, _bind_result(s, out, groups, config), config["parts"])
         else:
             schedule_alone(s, out, [anchor], target)
         sums, result = s.cache_write(product.sums, "local"), product.sums
@@ -221,17 +216,6 @@ def schedule_product(s: te.Schedule, anchor: te.Tensor, out: te.Tensor, target: 
     _schedule_sums(s, product, sums, result, thread, config)
     for operand, along in zip((product.left, product.right), contiguous, strict=True):
         _bring(s, operand, along, config)
-
-
-def _bind_last(
-    s: te.Schedule, anchor: te.Tensor, out: te.Tensor, groups: tuple[list[te.IterVar], ...], config: Config
-) -> None:
-    """The parts added up in tiles like those of the sums, by the last block of each (`join_parts`)."""
-    parts = s.cache_write(out, "local") if anchor.op is out.op else anchor
-    thread = _bind_result(s, out, groups, config)
-    s[parts].compute_at(s[out], s[out].leaf_iter_vars[-1])  # an element: of fused axes more would be whole rows
-    s[parts].set_scope("local")
-    s[out].pragma(thread, PARTS, config["parts"])
 
 
 def _bind_result(s: te.Schedule, out: te.Tensor, groups: tuple[list[te.IterVar], ...], config: Config) -> te.IterVar:

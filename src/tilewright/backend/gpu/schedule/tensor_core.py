@@ -12,8 +12,16 @@ from __future__ import annotations
 import math
 
 from tilewright import te
-from tilewright.backend.gpu.schedule.implicit_product import Factors, centred, factors_of, loops_of, split_product
+from tilewright.backend.gpu.schedule.implicit_product import (
+    Factors,
+    centred,
+    factors_of,
+    loops_of,
+    split_product,
+    tiles_in_order,
+)
 from tilewright.backend.gpu.schedule.machine import machine_of
+from tilewright.backend.gpu.schedule.parts import add_up_last, note_parts
 from tilewright.backend.gpu.schedule.reduce import schedule_alone
 from tilewright.backend.gpu.schedule.tensor_core_cost import (
     TensorCoreWorkload,
@@ -75,8 +83,8 @@ def workload(anchor: te.Tensor, out: te.Tensor) -> TensorCoreWorkload:
     """The sizes of the product that `anchor` computes, and what its epilogue moves."""
     factors = factors_of(anchor, out)
     assert factors is not None
-    dtype = _dtype_of(factors)
-    assert dtype is not None
+    dtype, groups = _dtype_of(factors), loops_of(out, anchor, factors)
+    assert dtype is not None and groups is not None
     batch, rows, columns, depth = factors.sizes()
     others = {t for made in computes([out]) if made.op is not anchor.op for t in made.op.input_tensors}
     elements = math.prod(extent_of(iv) for iv in out.op.axis)
@@ -89,7 +97,8 @@ def workload(anchor: te.Tensor, out: te.Tensor) -> TensorCoreWorkload:
     )
     along = all(_along_depth(anchor, factors.depth, own) for own in (factors.rows, factors.columns))
     numbers = any(side.zero for side in centred(factors))
-    return TensorCoreWorkload(batch, rows, columns, depth, dtype, out.dtype.itemsize, extra, along, numbers)
+    return TensorCoreWorkload(batch, rows, columns, depth, dtype, out.dtype.itemsize, extra, along, numbers,
+                              tiles_in_order(out, anchor, factors, groups))  # fmt: skip
 
 
 def _along_depth(anchor: te.Tensor, depth: tuple[te.IterVar, ...], own: tuple[te.IterVar, ...]) -> bool:
@@ -116,11 +125,15 @@ def schedule_tensor_core(
             s[tensor].compute_inline()
     for operand in (product.left, product.right):
         s[operand].compute_inline()
-    if config["parts"] > 1:  # sums of each part in memory, which another kernel adds up
+    if config["parts"] > 1:  # sums of each part in memory
+        if config["joined"]:
+            held = add_up_last(s, anchor, out)
+            note_parts(s, held, out, _bind_result(s, out, groups, config, tiling.threads, 1), config["parts"])
+        else:
+            schedule_alone(s, out, [anchor], target)
         sums, result = s.cache_write(product.sums, "shared"), product.sums
         batch, row, column = s[result].op.axis
         groups = [batch], [row], [column]
-        schedule_alone(s, out, [anchor], target)
     else:
         sums, result = product.sums, out
         s[sums].set_scope("shared")
@@ -140,9 +153,17 @@ def _add_up(s: te.Schedule, totals: te.Tensor, result: te.Tensor, block: te.Iter
 
 
 def _bind_result(
-    s: te.Schedule, out: te.Tensor, groups: tuple[list[te.IterVar], ...], config: Config, threads: int
+    s: te.Schedule,
+    out: te.Tensor,
+    groups: tuple[list[te.IterVar], ...],
+    config: Config,
+    threads: int,
+    lanes: int | None = None,
 ) -> te.IterVar:
-    """Tiles of the result to blocks, pieces of them to threads; returns the axis of the blocks."""
+    """Tiles of the result to blocks, pieces of `lanes` elements to threads; returns the axis of the blocks.
+
+    Of sums that are joined, products are counted along blockIdx.z, as `join_parts` expects them.
+    """
     batch, rows, columns = groups
     stage = s[out]
     stage.reorder(*batch, *rows, *columns)
@@ -154,11 +175,15 @@ def _bind_result(
     group = max(n for n in range(1, _GROUP + 1) if row_tiles % n == 0) if known else 1
     outer, inner = stage.split(row_block, factor=group)
     stage.reorder(*batch, outer, column_block, inner, row, column)
+    if config["joined"] and batch:
+        product = stage.fuse(*batch) if len(batch) > 1 else batch[0]
+        stage.bind(product, te.thread_axis("blockIdx.z"))
+        batch = []
     block = stage.fuse(*batch, outer, column_block, inner)
-    lanes = max(1, _PIECE // max(1, out.dtype.itemsize))
-    piece, lane = stage.split(stage.fuse(row, column), factor=lanes)
+    piece, lane = stage.split(stage.fuse(row, column), factor=lanes or max(1, _PIECE // max(1, out.dtype.itemsize)))
     _, thread = stage.split(piece, factor=threads)
-    stage.vectorize(lane)
+    if lanes != 1:
+        stage.vectorize(lane)
     stage.bind(block, te.thread_axis("blockIdx.x"))
     stage.bind(thread, te.thread_axis("threadIdx.x"))
     return block

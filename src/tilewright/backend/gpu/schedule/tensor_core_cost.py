@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright.backend.gpu.schedule.machine import ENOUGH_BLOCKS, GpuMachine, machine_of
+from tilewright.backend.gpu.schedule.parts import COUNT_BYTES, parts_cycles
 from tilewright.target import DeviceTarget
 from tilewright.tir.tensor_core import INSTRUCTIONS, Tiling, shared_bytes
 from tilewright.topi.schedule.config import Config
@@ -42,9 +43,6 @@ _OTHER_REGISTERS = 40
 #: Warps from which on a multiprocessor always finds one that can go on.
 _ENOUGH_WARPS = 8
 
-#: Trips to global memory that adding up parts takes: the parts are read, the sums written.
-_TRIPS = 2
-
 
 @dataclass(frozen=True)
 class TensorCoreWorkload:
@@ -52,7 +50,8 @@ class TensorCoreWorkload:
 
     `extra_bytes` are those that the epilogue reads for an element of the result. `along_depth`: neighbours along the
     depth are neighbours in memory, of both operands. `centred`: numbers are subtracted from bytes, which takes sums of
-    all terms of a row.
+    all terms of a row. `in_order` where tiles of the result are tiles of the sums: their axes have the same order, of
+    known sizes.
     """
 
     batch: int
@@ -64,6 +63,7 @@ class TensorCoreWorkload:
     extra_bytes: int = 0
     along_depth: bool = False
     centred: bool = False
+    in_order: bool = True
 
     @property
     def itemsize(self) -> int:
@@ -97,6 +97,8 @@ def tensor_core_space(facts: TensorCoreWorkload, target: DeviceTarget) -> Config
     found.define_knob("stages", _STAGES)
     found.define_knob("parts", _PARTS)
     found.require(lambda config: config["parts"] == 1 or (not facts.centred and _divides_terms(config, facts, machine)))
+    found.define_knob("joined", (0, 1) if facts.in_order else (0,), absent=0)
+    found.require(lambda config: not config["joined"] or config["parts"] > 1)
     found.require(lambda config: _shared(config, facts) <= target.max_dynamic_shared_memory)
     found.require(lambda config: config["stages"] <= max(_WARPGROUP_STAGES, _steps(config, facts) + 1))
     found.require(
@@ -126,7 +128,7 @@ def _threads(config: Mapping[str, int]) -> int:
 
 def _shared(config: Mapping[str, int], facts: TensorCoreWorkload) -> int:
     totals = _WIDE * (config["rows"] + config["columns"]) if facts.centred else 0
-    return shared_bytes(tiling_of(config, facts.itemsize), facts.itemsize) + totals
+    return shared_bytes(tiling_of(config, facts.itemsize), facts.itemsize) + totals + COUNT_BYTES * config["joined"]
 
 
 def registers_of(config: Mapping[str, int]) -> int:
@@ -168,8 +170,8 @@ def tensor_core_cost(facts: TensorCoreWorkload, config: Config, target: DeviceTa
     results = facts.batch * facts.rows * facts.columns * (facts.out_bytes + facts.extra_bytes)
     memory = (operands + results) / machine.dram_bytes * machine.clock
     if config["parts"] > 1:
-        moved = 4 * (config["parts"] + 1) * facts.batch * facts.rows * facts.columns
-        cycles += (machine.launch + _TRIPS * machine.latency + moved / machine.l2_bytes) * machine.clock
+        sums, tile = facts.batch * facts.rows * facts.columns, config["rows"] * config["columns"]
+        cycles += parts_cycles(machine, config["parts"], bool(config["joined"]), sums, tile)
     return Cost(arithmetic=cycles, memory=memory, fixed=machine.launch * machine.clock)
 
 
