@@ -284,7 +284,7 @@ def test_tuners_go_on_while_a_device_dies_again_and_again(fleet_of, library, sta
 
     def tune(user):
         fleet = connect_tracker(*tracker.address, user=user)
-        outcomes = fleet.run("pi", range(2), lambda remote, job: doubled(remote, library, job), at_once=2, tries=9)
+        outcomes = fleet.run("pi", range(2), lambda remote, job: doubled(remote, library, job), at_once=2, tries=99)
         results[user] = list(outcomes)
 
     tuners = [threading.Thread(target=tune, args=(user,)) for user in ("anna", "bert")]
