@@ -174,7 +174,8 @@ def _known_bytes(type_: Type) -> int:
 
 def compile_tasks(tasks: Sequence[Task], backend: Backend, jobs: int) -> list[CompiledKernels]:
     """Compile tasks in groups in `jobs` processes; one object per group, in the order of the tasks."""
-    size = max(1, min(_KERNELS_PER_OBJECT, len(tasks) // (3 * jobs)))
+    turns = 3 * jobs if jobs > 1 else 1  # several for each process, so that all of them end together
+    size = max(1, min(_KERNELS_PER_OBJECT, len(tasks) // turns))
     groups = [tasks[i : i + size] for i in range(0, len(tasks), size)]
     done: dict[int, CompiledKernels] = {}
     for index, compiled in fork_map(
