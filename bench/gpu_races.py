@@ -68,6 +68,15 @@ def convolution(x: Expr) -> Expr:
     return relay.nn.relu(relay.nn.conv2d(x, weight(12, 8, 3, 3), padding=(1, 1)))
 
 
+def winograd(x: Expr) -> Expr:
+    """The same by Winograd, in three launches."""
+    transformed = relay.nn.contrib_conv2d_winograd_weight_transform(
+        weight(32, x.type_annotation.shape[1], 3, 3), 4, block=32
+    )
+    y = relay.nn.contrib_conv2d_winograd_without_weight_transform(x, transformed, 4, (1, 1), "NCHW")
+    return relay.nn.relu(relay.nn.bias_add(y, weight(32)))
+
+
 def transposed(x: Expr) -> Expr:
     """A transposed convolution."""
     return relay.nn.conv2d_transpose(x, weight(8, 4, 3, 3), strides=(2, 2))
@@ -98,6 +107,7 @@ MODELS: dict[str, tuple[Callable[..., Expr], tuple[np.ndarray[Any, Any], ...]]] 
     "pooling": (pooled, (normal(1, 6, 12, 12),)),
     "depthwise": (depthwise, (normal(1, 8, 9, 9),)),
     "convolution": (convolution, (normal(1, 8, 10, 10),)),
+    "winograd convolution": (winograd, (normal(1, 8, 12, 12),)),
     "transposed convolution": (transposed, (normal(1, 8, 5, 5),)),
     "elements": (elements, (normal(33, 40),)),
     "loops": (loops, (normal(5, 70),)),
@@ -160,6 +170,7 @@ SPACES: dict[str, tuple[Callable[..., Expr], tuple[np.ndarray[Any, Any], ...]]] 
         lambda x, w: relay.nn.relu(relay.nn.conv2d(x, w, padding=(1, 1), strides=(2, 2))),
         (normal(1, 6, 9, 9), normal(20, 6, 3, 3)),
     ),
+    "winograd, each": (winograd, (normal(2, 5, 18, 30),)),
 }
 
 

@@ -11,6 +11,7 @@ from tilewright.backend.gpu.architectures import ArchitectureKernels, side_by_si
 from tilewright.backend.gpu.functions import GpuFunctions
 from tilewright.backend.gpu.schedule.attention_cost import has_attention_kernel
 from tilewright.backend.gpu.schedule.dispatch import choice_of, schedule, space_of, template_of
+from tilewright.backend.gpu.schedule.layout import conv2d_ways
 from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.backend.kernels import CompiledKernels, Task, Workspace
 from tilewright.backend.lower import lower_task
@@ -20,6 +21,7 @@ from tilewright.errors import EnvironmentError_, TargetError
 from tilewright.records.entry import TaskKey
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
+from tilewright.relay.transform.layout.alter_layout import alter_layout
 from tilewright.relay.transform.layout.channels_last import channels_last
 from tilewright.relay.transform.manager.graph_pass import GraphPass
 from tilewright.relay.transform.passes import PLAIN_PIPELINE
@@ -37,6 +39,7 @@ from tilewright.tir.transform.bind_loose_loops import bind_loose_loops
 from tilewright.tir.transform.split_host_device import DeviceProgram
 from tilewright.topi.schedule.choice import Choice
 from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 
 
 class GpuBackend(GpuFunctions):
@@ -74,7 +77,11 @@ class GpuBackend(GpuFunctions):
         """Plain layouts, or channels last for tensor cores; 16-bit floats stay what they are in memory."""
         passes = [one for one in PLAIN_PIPELINE if one.name != "compute_in_float32"]
         before = next(i for i, one in enumerate(passes) if one.name == "dead_code")
-        passes.insert(before, GraphPass("fuse_attention", 3, "", fuse_attention))
+        passes[before:before] = [
+            GraphPass("fuse_attention", 3, "", fuse_attention),
+            GraphPass("alter_layout", 3, "AlterOpLayout", alter_layout),
+            GraphPass("fold_packed_weights", 2, "", fold_constant),
+        ]
         after = next(i for i, one in enumerate(passes) if one.name == "fold_scale_axis") + 1
         if self.target.kind == "cuda":
             passes.insert(after, GraphPass("channels_last", 3, "", channels_last))
@@ -84,6 +91,20 @@ class GpuBackend(GpuFunctions):
     def gathers_operands(self) -> bool:
         """True: tiles of operands are brought to shared memory from wherever their elements are."""
         return True
+
+    def channel_block(self, channels: int) -> int | None:
+        """None: images stay plain."""
+        return None
+
+    def conv2d_layouts(
+        self, conv: Conv2DWorkload, arriving_block: int | None, winograd: bool
+    ) -> Sequence[Conv2DLayouts]:
+        """Plain images, by Winograd where that is expected to take less time."""
+        return conv2d_ways(conv, self.target, winograd)
+
+    def tile_group(self, conv: Conv2DWorkload, unknown: tuple[bool, bool]) -> tuple[int, int]:
+        """Single tiles."""
+        return 1, 1
 
     def fuses_attention(self, rows: int, depth: int, width: int, dtype: str) -> bool:
         """True where a block has room for rows and keys of such lengths."""

@@ -21,6 +21,10 @@ from tilewright.runtime.gpu.module import DeviceFunctionInfo
 from tilewright.runtime.plan import ExecutionPlan, KernelCall
 
 
+#: Times that Winograd multiplies less than the definition, whose operations are counted: F(4x4, 3x3), 36 for 144.
+_FEWER_OPERATIONS = 4
+
+
 @dataclass(frozen=True)
 class KernelRow:
     """One call of a kernel: bytes `moved` by its launches, each array once a launch; `least` those of its arguments.
@@ -53,8 +57,7 @@ class KernelTable:
         """The time of one run by the roofline of a GPU, with what its launches take unless these are hidden."""
         near = machine.l2_bytes if self.arena <= machine.l2 else machine.dram_bytes
         return sum(
-            max(row.flops / _rate(row, machine), (row.moved - row.far) / near + row.far / machine.dram_bytes)
-            + (row.launches * machine.launch if with_launches else 0.0)
+            _seconds(row, machine, near) + (row.launches * machine.launch if with_launches else 0.0)
             for row in self.rows
         )
 
@@ -99,6 +102,13 @@ def _row(
         call.name, call.source_text, template, dtype, len(steps) - len(copies), call.flops or 0, moved, far, least,
         len(copies),
     )  # fmt: skip
+
+
+def _seconds(row: KernelRow, machine: GpuMachine, near: float) -> float:
+    """The roofline of a call; Winograd's transforms, which only move, stand before and behind its products."""
+    moving = (row.moved - row.far) / near + row.far / machine.dram_bytes
+    computing = row.flops / _rate(row, machine)
+    return moving + computing / _FEWER_OPERATIONS if row.template == "winograd" else max(computing, moving)
 
 
 def _rate(row: KernelRow, machine: GpuMachine) -> float:

@@ -132,7 +132,7 @@ def _winograd(
     Images of symbolic sizes are taken to have those of their hints; the grid of tiles then has whole groups (`group`).
     """
     window = {"tile_size": way.tile_size, "strides": workload.strides}
-    block = channel_block(way.out)
+    block = channel_block(way.out) or workload.out_channels
     facts: dict[str, Any] = {**window, "padding": attrs.padding, "data_layout": way.data}
     facts |= {"kernel_size": workload.kernel_size, **({"schedule": chosen} if chosen else {})}
     if not types[0].is_static and backend.has_target:

@@ -7,7 +7,11 @@ from tilewright.topi.nn.conv2d_blocked import conv2d_first_NCHWc, conv2d_NCHWc, 
 from tilewright.topi.nn.conv2d_grouped import grouped_conv2d_NCHWc
 from tilewright.topi.nn.conv2d_nhwc import conv2d_nhwc
 from tilewright.topi.nn.conv2d_transpose import conv2d_transpose_nchw, conv2d_transpose_NCHWc, dilate
-from tilewright.topi.nn.conv2d_winograd import conv2d_winograd_NCHWc, conv2d_winograd_weight_transform
+from tilewright.topi.nn.conv2d_winograd import (
+    conv2d_winograd_nchw,
+    conv2d_winograd_NCHWc,
+    conv2d_winograd_weight_transform,
+)
 from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
 from tilewright.topi.nn.dot_product import batch_matmul_dot, conv2d_dot_NCHWc, dense_dot
 from tilewright.topi.nn.normalization import batch_norm, group_norm, layer_norm, lrn
@@ -32,6 +36,7 @@ __all__ = [
     "conv2d_transpose_NCHWc",
     "conv2d_transpose_nchw",
     "conv2d_winograd_NCHWc",
+    "conv2d_winograd_nchw",
     "conv2d_winograd_weight_transform",
     "dense",
     "dense_dot",

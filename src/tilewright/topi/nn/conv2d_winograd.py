@@ -73,6 +73,77 @@ def conv2d_winograd_NCHWc(
     return _outputs(product, out, facts, *along)
 
 
+def conv2d_winograd_nchw(
+    data: Tensor,
+    weight: Tensor,
+    padding: Sequence[int],
+    tile_size: int,
+    kernel_size: Sequence[int] = (3, 3),
+    strides: Sequence[int] = (1, 1),
+) -> Tensor:
+    """`data` [N, C, H, W] with transformed weights [1, P, Q, C, O] to [N, O, OH, OW].
+
+    The tiles of all images are one axis, the innermost of the products, so that neighbouring threads of a GPU have
+    neighbouring tiles. Those at the end of an image hang over and read zeros.
+
+    Stages: input_patch (the d of a tile), input_rows (B^T d), input_tile (B^T d B: [P, Q, C, tiles]), tile_product
+    ([P, Q, O, tiles], reduced over the channels), output_rows (A^T M), output_tile (A^T M A), conv2d_winograd.
+    """
+    down, across = filters_of(tile_size, kernel_size, strides)
+    (batch, channels, *sizes), filters = extents(data), constant_shape(weight)[4]
+    out = [
+        conv_output(size, f.taps, f.stride, padding[i], padding[i + 2], 1)
+        for i, (f, size) in enumerate(zip((down, across), sizes, strict=True))
+    ]
+    rows, columns = (
+        simplified((size + f.outputs - 1) // f.outputs) for f, size in zip((down, across), out, strict=True)
+    )
+    count = simplified(batch * rows * columns)
+
+    def element(c: Any, tile: Any, i: Any, j: Any) -> Any:
+        y = tile // columns % rows * down.step + i - padding[0]
+        x = tile % columns * across.step + j - padding[1]
+        inside = tir.all(y >= 0, y < sizes[0], x >= 0, x < sizes[1])
+        return tir.if_then_else(inside, data(tile // (rows * columns), c, y, x), tir.const(0, data.dtype))
+
+    patch = te.compute((channels, count, down.inputs, across.inputs), element, name="input_patch")
+    partial = te.compute(
+        (channels, count, down.points, across.inputs),
+        lambda c, t, i, j: _pick(i, down.to_points([patch(c, t, k, j) for k in range(down.inputs)])),
+        name="input_rows",
+    )
+    tiles = te.compute(
+        (down.points, across.points, channels, count),
+        lambda i, j, c, t: _pick(j, across.to_points([partial(c, t, i, k) for k in range(across.inputs)])),
+        name="input_tile",
+    )
+    term = te.reduce_axis((0, channels), name="ic")
+    product = te.compute(
+        (down.points, across.points, filters, count),
+        lambda i, j, o, t: te.sum(weight(0, i, j, term, o) * tiles(i, j, term, t), axis=term),
+        name="tile_product",
+    )
+    half = te.compute(
+        (filters, count, down.outputs, across.points),
+        lambda o, t, i, j: _pick(i, down.from_points([product(k, j, o, t) for k in range(down.points)])),
+        name="output_rows",
+    )
+    whole = te.compute(
+        (filters, count, down.outputs, across.outputs),
+        lambda o, t, i, j: _pick(j, across.from_points([half(o, t, i, k) for k in range(across.points)])),
+        name="output_tile",
+    )
+
+    def untiled(b: Any, o: Any, y: Any, x: Any) -> Any:
+        (tile_row, row), (tile_column, column) = _in_tile(y, down), _in_tile(x, across)
+        return whole(o, (b * rows + tile_row) * columns + tile_column, row, column)
+
+    facts = {"filters": (down, across)}
+    return te.compute(
+        (batch, filters, *out), untiled, name="conv2d_winograd", tag=tag.CONV2D_WINOGRAD_NCHW, attrs=facts
+    )
+
+
 def conv2d_winograd_weight_transform(
     kernel: Tensor, tile_size: int, kernel_layout: str, block: int, strides: Sequence[int] = (1, 1)
 ) -> Tensor:

@@ -21,6 +21,7 @@ from tilewright.backend.gpu.schedule.reduction import fits_reduction, reduction_
 from tilewright.backend.gpu.schedule.running import RUNNING, fits_running
 from tilewright.backend.gpu.schedule.sort import SORT, fits_sort
 from tilewright.backend.gpu.schedule.tensor_core import TENSOR_CORE, fits_tensor_core
+from tilewright.backend.gpu.schedule.winograd import WINOGRAD, fits_winograd
 from tilewright.errors import ScheduleError
 from tilewright.target import DeviceTarget
 from tilewright.topi.schedule.choice import Choice
@@ -74,6 +75,9 @@ def template_of(outs: list[te.Tensor], target: DeviceTarget) -> tuple[Template, 
     attention = fits_attention(outs, target)
     if attention is not None:
         return ATTENTION, attention.product
+    convolution = fits_winograd(outs)
+    if convolution is not None:
+        return WINOGRAD, convolution
     reductions = [t for t in stages if is_reduction(t)]
     if len(reductions) == 1 and fits_tensor_core(reductions[0], outs[0], target):
         return TENSOR_CORE, reductions[0]

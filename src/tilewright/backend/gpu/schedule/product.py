@@ -12,7 +12,7 @@ neighbouring threads read neighbours in shared memory, which do not collide in i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright import te
@@ -86,11 +86,11 @@ def workload(anchor: te.Tensor, out: te.Tensor) -> ProductWorkload:
                            tiles_in_order(out, anchor, factors, groups))  # fmt: skip
 
 
-def space(facts: ProductWorkload, target: DeviceTarget) -> ConfigSpace:
+def product_space(facts: ProductWorkload, target: DeviceTarget) -> ConfigSpace:
     """Tiles of a block and of its threads that fit the target, and parts that the terms are divided into."""
     machine = machine_of(target)
     found = ConfigSpace()
-    found.define_joint(_KNOBS, _tiles(facts, target))
+    found.define_joint(_KNOBS, product_tiles(facts, target))
     found.define_knob("parts", _PARTS)
     found.require(lambda c: c["parts"] == 1 or _divides_terms(c, facts, machine))
     joined = target.kind == "cuda" and facts.in_order  # others have no fence for all blocks
@@ -99,7 +99,8 @@ def space(facts: ProductWorkload, target: DeviceTarget) -> ConfigSpace:
     return found
 
 
-def _tiles(facts: ProductWorkload, target: DeviceTarget) -> list[tuple[int, ...]]:
+def product_tiles(facts: ProductWorkload, target: DeviceTarget) -> list[tuple[int, ...]]:
+    """The tiles of a block and its threads that fit; empty for a product that is too small for any."""
     return [tile for tile in _TILES if _fits_target(dict(zip(_KNOBS, tile)), facts, target)]
 
 
@@ -140,7 +141,7 @@ def _threads(config: Mapping[str, int]) -> int:
     return config["rows"] // config["thread_rows"] * (config["columns"] // config["thread_columns"])
 
 
-def cost(facts: ProductWorkload, config: Config, target: DeviceTarget) -> Cost:
+def product_cost(facts: ProductWorkload, config: Config, target: DeviceTarget) -> Cost:
     """Cycles: waves of blocks over the multiprocessors, each step as long as its arithmetic, its reads or its waits."""
     machine = machine_of(target)
     blocks, threads = _blocks(config, facts) * config["parts"], _threads(config)
@@ -186,18 +187,25 @@ def fits(anchor: te.Tensor, out: te.Tensor, target: DeviceTarget) -> bool:
     alone = [t for t in computes([out]) if is_reduction(t)]
     if min(rows, columns, depth) < _LEAST or alone != [anchor]:
         return False
-    return bool(_tiles(workload(anchor, out), target))
+    return bool(product_tiles(workload(anchor, out), target))
 
 
-def schedule_product(s: te.Schedule, anchor: te.Tensor, out: te.Tensor, target: DeviceTarget, config: Config) -> None:
-    """Apply a configuration of `space`."""
+def schedule_product(
+    s: te.Schedule,
+    anchor: te.Tensor,
+    out: te.Tensor,
+    target: DeviceTarget,
+    config: Config,
+    fused: Sequence[te.Tensor] | None = None,
+) -> None:
+    """Apply a configuration of `product_space`; `fused` are the stages computed within it, by default all."""
     factors = factors_of(anchor, out)
     assert factors is not None
     groups = loops_of(out, anchor, factors)
     assert groups is not None
     contiguous = [_along_depth(anchor, factors.depth, own) for own in (factors.rows, factors.columns)]
     product = split_product(s, anchor, factors, (config["rows"], config["columns"], config["terms"]), config["parts"])
-    for tensor in computes([out]):
+    for tensor in computes([out]) if fused is None else fused:
         if tensor.op is not out.op and not (tensor.op is anchor.op and config["parts"] > 1):
             s[tensor].compute_inline()
     if config["parts"] > 1:
@@ -281,4 +289,4 @@ def _along_depth(tensor: te.Tensor, depth: tuple[te.IterVar, ...], own: tuple[te
     return False
 
 
-PRODUCT = Template("product", workload, space, cost, schedule_product)  # type: ignore[arg-type]
+PRODUCT = Template("product", workload, product_space, product_cost, schedule_product)  # type: ignore[arg-type]

@@ -86,7 +86,9 @@ def contrib_conv2d_winograd_weight_transform(
 def _winograd_type(types: Types, attrs: Attrs) -> Type:
     data, weight = tensors(types)
     require_same_dtype(data, weight)
-    require(parse_layout(attrs["data_layout"]).is_blocked, f"data_layout {attrs['data_layout']}; NCHW16c is needed")
+    plain = attrs["data_layout"] == "NCHW"
+    blocked = parse_layout(attrs["data_layout"]).is_blocked
+    require(plain or blocked, f"data_layout {attrs['data_layout']}; NCHW or one such as NCHW16c is needed")
     n, c, h, w = transform_shape(data.shape, attrs["data_layout"], "NCHW")
     kernel_size = attrs["kernel_size"]
     points = tuple([f.points for f in _filters(attrs, kernel_size)])
@@ -97,21 +99,19 @@ def _winograd_type(types: Types, attrs: Attrs) -> Type:
     require((rows, columns) == points, f"the weights {weight.shape} are not of tile_size {attrs['tile_size']}")
     require(same_dim(inputs, c), f"the weights {weight.shape} take {inputs} channels, the data has {c}")
     oh, ow = windows_along((h, w), kernel_size, attrs, (1, 1))
+    if plain:
+        require(
+            outer == 1, f"the weights {weight.shape} are in {outer} blocks of filters; of plain data they are in one"
+        )
+        return TensorType((n, block, oh, ow), data.dtype)
     return TensorType((n, outer, oh, ow, block), data.dtype)
 
 
 def _winograd_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
-    return [
-        topi.nn.conv2d_winograd_NCHWc(
-            inputs[0],
-            inputs[1],
-            padding=attrs["padding"],
-            tile_size=attrs["tile_size"],
-            kernel_size=attrs["kernel_size"],
-            strides=attrs["strides"],
-            group=attrs["group"],
-        )
-    ]
+    facts = {name: attrs[name] for name in ("padding", "tile_size", "kernel_size", "strides")}
+    if attrs["data_layout"] == "NCHW":
+        return [topi.nn.conv2d_winograd_nchw(*inputs, **facts)]
+    return [topi.nn.conv2d_winograd_NCHWc(*inputs, **facts, group=attrs["group"])]
 
 
 register(
@@ -126,7 +126,7 @@ register(
         attrs["padding"],
         attrs["tile_size"],
         attrs["data_layout"],
-        f"NCHW{weight.shape[-1]}c",
+        "NCHW" if attrs["data_layout"] == "NCHW" else f"NCHW{weight.shape[-1]}c",
         attrs["kernel_size"],
         attrs["strides"],
     ),
@@ -152,7 +152,10 @@ def contrib_conv2d_winograd_without_weight_transform(
     kernel_size: Sequence[int] = (3, 3),
     strides: Sequence[int] = (1, 1),
 ) -> Call:
-    """Convolution of blocked `data` with transformed weights [O/b, P, Q, I, b] (P, Q the points), blocked by b."""
+    """Convolution of blocked `data` with transformed weights [O/b, P, Q, I, b] (P, Q the points), blocked by b.
+
+    Of plain `data` (NCHW) the weights are one block, [1, P, Q, I, O], and the result is plain.
+    """
     return call(
         "nn.contrib_conv2d_winograd_without_weight_transform",
         data,
