@@ -27,7 +27,8 @@ class Dialect:
     orders its accesses among the threads of a block. `effects` maps calls that are statements of this language alone to
     what writes them, given the builder and the call; `arrays` maps storage scopes of this language alone to what
     declares a buffer. `shift` is the text of a shift. `vector_type`, of a language with vectors, names one of {lanes}
-    of a {type}; `vector_load` and `vector_store` move one between registers and neighbours in memory from {index} on.
+    of a {type}; `vector_load` and `vector_store` move one between registers and neighbours in memory from {index} on,
+    by an address of a {space}, of which `spaces` has the words by storage scope.
     `unroll` asks the compiler to write out the loop that follows, with a 1 behind it to leave it as it is. `position`
     tells a compiler of what line of which file the next line was made.
     """
@@ -61,6 +62,7 @@ class Dialect:
     vector_type: str = ""
     vector_load: str = ""
     vector_store: str = ""
+    spaces: Mapping[str, str] = field(default_factory=dict)
     effects: Mapping[str, Callable[[Any, Any], None]] = field(default_factory=dict)
     arrays: Mapping[str, Callable[[Any, Any], str]] = field(default_factory=dict)
 

@@ -133,7 +133,8 @@ def _load(b: SourceBuilder, x: e.BufferLoad) -> str:
     if isinstance(index, e.Ramp):
         if x.buffer in b.registers:
             return register_name(b, x.buffer, index)
-        return b.dialect.vector_load.format(lanes=x.dtype.lanes, name=b.name(x.buffer), index=b.value(index.base))
+        parts = {"name": b.name(x.buffer), "index": b.value(index.base), "space": b.dialect.spaces[x.buffer.scope]}
+        return b.dialect.vector_load.format(lanes=x.dtype.lanes, **parts)
     if x.buffer.scope == "global" and entry(x.dtype) in b.dialect.loads:
         return b.dialect.loads[entry(x.dtype)].format(name=b.name(x.buffer), index=atom(b, index))
     return from_memory(b, x.dtype, f"{b.name(x.buffer)}[{b.value(index)}]")

@@ -8,7 +8,8 @@ from tilewright.codegen.source.dialect import Dialect, float_names
 from tilewright.codegen.source.gpu import NATIVE, Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, division_functions
-from tilewright.codegen.source.opencl_vectors import has_vector
+from tilewright.codegen.source.opencl_vectors import LANES, has_vector
+from tilewright.tir.expr import BufferLoad, Call
 from tilewright.tir.transform.split_host_device import Launch
 
 _SIGNED = {"int8": "char", "int16": "short", "int32": "int", "int64": "long"}
@@ -29,8 +30,19 @@ OPENCL_WORDS = (
     "complex",
     "imaginary",
     "event_t",
+    "prefetch_line",
+    *(f"floats{lanes}" for lanes in LANES),
     *C_KEYWORDS,
 )
+
+
+def _prefetch(b: SourceBuilder, call: Call) -> None:
+    """A hint that memory will be used soon: all levels of cache get it, or those that the third argument leaves."""
+    load, *hints = call.args
+    if isinstance(load, BufferLoad):
+        level = b.value(hints[-1]) if hints else "3"
+        b.line(f"prefetch_line({b.name(load.buffer)} + {b.value(load.indices[0])}, {level});")
+
 
 OPENCL = Dialect(
     name="OpenCL",
@@ -47,9 +59,27 @@ OPENCL = Dialect(
     scopes={"local": "", "shared": "__local "},
     reinterpret="as_{target}({value})",
     vector_type="{type}{lanes}",
-    vector_load="vload{lanes}(0, {name} + {index})",
-    vector_store="vstore{lanes}({value}, 0, {name} + {index});",
+    # not `vload`: where a driver's library is made for another processor than the kernel, as PoCL's may be, that is a
+    # call for each vector, before which all others go to memory
+    vector_load="((const {space} floats{lanes}*)({name} + {index}))->v",
+    vector_store="(({space} floats{lanes}*)({name} + {index}))->v = {value};",
+    array="{scope}{type} {name}[{size}] __attribute__((aligned(64)));",  # of the longest vector
+    effects={"prefetch": _prefetch},
+    spaces={"global": "__global", "shared": "__local", "local": "__private"},
 )  # fmt: skip
+
+#: Vectors as they lie in memory, at the alignment of their elements (OpenCL 1.2, section 6.11.1).
+_VECTORS_IN_MEMORY = "\n".join(
+    f"typedef struct __attribute__((packed, aligned(4))) {{ float{lanes} v; }} floats{lanes};" for lanes in LANES
+)
+
+#: OpenCL's own `prefetch` is a function, with what calls of such cost on PoCL.
+_PREFETCH = """\
+#ifdef __clang__
+#define prefetch_line(address, level) __builtin_prefetch((const void*)(size_t)(address), 0, level)
+#else
+#define prefetch_line(address, level)
+#endif"""
 
 
 def _head(launch: Launch, b: SourceBuilder) -> str:
@@ -64,6 +94,8 @@ OPENCL_C = Language(
     prelude="\n".join(
         [
             "#pragma OPENCL FP_CONTRACT ON",
+            _VECTORS_IN_MEMORY,
+            _PREFETCH,
             half_functions("", "ushort", "uint", "as_float", "as_uint"),
             division_functions("", _INTEGERS),
         ]

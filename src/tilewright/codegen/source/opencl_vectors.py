@@ -10,7 +10,7 @@ from tilewright.tir.stmt import BufferStore
 from tilewright.tir.visitor import children
 
 #: Lengths of the language's vectors.
-_LANES = (2, 4, 8, 16)
+LANES = (2, 4, 8, 16)
 _ARITHMETIC = (e.Add, e.Sub, e.Mul, e.Div, e.Min, e.Max)
 #: Functions of the language that take vectors, and that no pass writes out in other terms.
 _FUNCTIONS = {"fma", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "fabs", "floor", "ceil", "round", "trunc"}
@@ -18,7 +18,7 @@ _FUNCTIONS = {"fma", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "fabs", "floo
 
 def has_vector(store: BufferStore) -> bool:
     """True for a store of a vector of float32 whose value is arithmetic on such vectors and on numbers."""
-    return store.value.dtype.lanes in _LANES and _is_run(store.indices) and _is_vector(store.value)
+    return store.value.dtype.lanes in LANES and _is_run(store.indices) and _is_vector(store.value)
 
 
 def _is_run(indices: tuple[Expr, ...]) -> bool:

@@ -48,7 +48,8 @@ def _store(b: SourceBuilder, stmt: s.BufferStore) -> None:
             b.line(f"{register_name(b, stmt.buffer, index)} = {b.value(stmt.value)};")
             return
         parts = {"name": b.name(stmt.buffer), "index": b.value(index.base), "value": b.value(stmt.value)}
-        b.line(b.dialect.vector_store.format(lanes=stmt.value.dtype.lanes, **parts))
+        space, lanes = b.dialect.spaces[stmt.buffer.scope], stmt.value.dtype.lanes
+        b.line(b.dialect.vector_store.format(lanes=lanes, space=space, **parts))
         return
     value = to_memory(b, stmt.value.dtype, b.value(stmt.value))
     b.line(f"{b.name(stmt.buffer)}[{b.value(index)}] = {value};")

@@ -172,6 +172,7 @@ PROCESSOR_DEVICE = Pipeline(
     stages(
         rolling_buffer,
         double_buffer,
+        Stage("inject_prefetch", lambda func, target: inject_prefetch(func, *_lines(target))),
         simplify,
         shrink_loops,
         shift_last_tile,

@@ -12,7 +12,7 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.dot_product import GROUP
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
-from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, For, ForKind, LetStmt, PrimFunc, Stmt, seq
+from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, LetStmt, PrimFunc, Stmt, seq
 from tilewright.tir.transform.folding import FoldingRewriter, fold_add
 from tilewright.tir.visitor import collect, substitute
 
@@ -45,11 +45,6 @@ class _Scalarizer(FoldingRewriter):
         super().__init__()
         self.kept = kept
         self.arrays: dict[Var, Buffer] = {}  # what holds the lanes of a vector variable
-
-    def visit_Evaluate(self, stmt: Evaluate) -> Stmt:
-        """A call; prefetches are left out."""
-        prefetch = isinstance(stmt.value, Call) and stmt.value.op == "prefetch"
-        return seq() if prefetch else self.rebuild(stmt)
 
     def visit_BufferStore(self, stmt: BufferStore) -> Stmt:
         """A store; of a vector, lane by lane."""
