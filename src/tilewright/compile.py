@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from tilewright.driver.build import finished
-from tilewright.driver.build_device_source import refuse_program, write_device_source
+from tilewright.driver.build_device_source import has_device_source, refuse_program, write_device_source
 from tilewright.driver.build_parts import build_segments
 from tilewright.driver.build_source import source_backend, write_source
 from tilewright.driver.model.build import optimized_graphs
@@ -128,15 +128,15 @@ def export_source(
     """Write `model` as C99 source for one thread to `path` (.c), its header and weights beside it; the files.
 
     The code runs wherever a C compiler makes it run; `target` chooses its tiles; `exact_rounding` as in `compile`. For
-    the target "opencl" it launches the model's kernels. Raises as `compile` does, and `UnsupportedError` for other
-    targets that are no processor.
+    the targets "opencl" and "cuda" it launches the model's kernels. Raises as `compile` does, `UnsupportedError` for
+    other targets that are no processor, and `EnvironmentError_` for "cuda" where NVRTC is not installed.
     """
     request = Request.of(
         model, target, input_shapes, cache=False, signature=signature, outputs=outputs, exact_rounding=exact_rounding
     )
     target = request.target
     mod = expand_calls(lower_external(request.imported()))
-    if target.kind == "opencl":
+    if has_device_source(target):
         refuse_program(needs_machine(mod), target)
         return write_device_source(optimize(mod, target), target, Path(path), name)
     backend = source_backend(target)

@@ -29,6 +29,12 @@ def test_objects_of_a_bundle_see_each_other() -> None:
     assert linked.find("seven") and linked.find("nine") is None
 
 
+def test_a_bundle_within_a_bundle() -> None:
+    inner = bundle_objects([b"one", b"other"])
+    assert split_objects(bundle_objects([inner])) == [inner]
+    assert split_objects(bundle_objects([inner, b"third"])) == [inner, b"third"]
+
+
 def test_two_libraries_may_define_one_symbol() -> None:
     first, second = link(compile_text(CALLEE), ["seven"]), link(compile_text(CALLEE.replace("7", "9")), ["seven"])
     results = [ctypes.CFUNCTYPE(ctypes.c_int32)(one.addresses["seven"])() for one in (first, second)]

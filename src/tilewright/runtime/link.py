@@ -42,8 +42,11 @@ _BUNDLE = b"TWOBJS\x00\x01"
 
 
 def bundle_objects(objects: Sequence[bytes]) -> bytes:
-    """Several objects that refer to each other as one string of bytes: a mark, then each with its length before it."""
-    if len(objects) == 1:
+    """Several objects that refer to each other as one string of bytes: a mark, then each with its length before it.
+
+    A single object is its own bundle; one that is a bundle itself is put into another, so that splitting finds it.
+    """
+    if len(objects) == 1 and not objects[0].startswith(_BUNDLE):
         return objects[0]
     return b"".join([_BUNDLE, *(part for code in objects for part in (len(code).to_bytes(8, "little"), code))])
 

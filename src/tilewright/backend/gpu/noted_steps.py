@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,11 +38,14 @@ class NotedSteps:
     allocations: int
 
 
-def noted_steps(plan: ExecutionPlan, code: bytes, weights: int) -> NotedSteps:
-    """The steps of a plan with so many bytes of weights. Raises `UnsupportedError` for symbolic sizes."""
+def noted_steps(plan: ExecutionPlan, code: bytes, weights: int, binary: str = "") -> NotedSteps:
+    """The steps of a plan with so many bytes of weights, of the code that `codes_for` finds.
+
+    Raises `UnsupportedError` for symbolic sizes.
+    """
     if plan.dynamic is not None:
         raise UnsupportedError("the kernels of symbolic sizes have no sizes to show: fix them, as by --input-shapes")
-    functions = {info.name: info for one in first_codes(code) for info in one.functions}
+    functions = {info.name: info for one in codes_for(code, binary) for info in one.functions}
     kernels: dict[str, Any] = {
         step["kernel"]: _Named(step["kernel"]) for info in functions.values() for step in info.launches
     }
@@ -64,10 +67,10 @@ def noted_steps(plan: ExecutionPlan, code: bytes, weights: int) -> NotedSteps:
     return NotedSteps(steps, calls, functions, device.allocations)
 
 
-def first_codes(code: bytes) -> Iterator[DeviceCode]:
-    """A model's code, of each group of kernels that for its first architecture."""
-    for group in split_objects(code):
-        yield DeviceCode.decode(split_objects(group)[0])
+def codes_for(code: bytes, binary: str = "") -> list[DeviceCode]:
+    """A model's code: of each group of kernels that with machine code of this name, by default its first."""
+    groups = [[DeviceCode.decode(one) for one in split_objects(group)] for group in split_objects(code)]
+    return [next(one for one in group if not binary or binary in one.binaries) for group in groups]
 
 
 class _Named:

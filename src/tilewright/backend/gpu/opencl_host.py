@@ -7,13 +7,10 @@ of a run at once. It is for C99 and POSIX's `dlopen`; OpenCL's own headers are n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-import numpy as np
-
-from tilewright.backend.gpu.noted_steps import NotedSteps, Range
-from tilewright.runtime.gpu.api import Copy, Launch
+from tilewright.backend.gpu.host_text import AFTER, BEFORE, HostTables, host_fields
+from tilewright.backend.gpu.noted_steps import codes_for, noted_steps
 from tilewright.runtime.plan import ExecutionPlan
 
 #: What may go wrong beside the model's own checks, in the order of the codes of `tilewright_device`.
@@ -25,62 +22,13 @@ ERRORS = (
 )
 
 
-def opencl_host_text(plan: ExecutionPlan, noted: NotedSteps, sources: Sequence[str], weights: int) -> str:
-    """The C text of a plan of fixed sizes with so many bytes of weights, and the text of each group of kernels."""
-    specs = (*plan.inputs, *plan.outputs)
-    sizes = [weights, plan.arena_bytes, *(int(np.prod(s.static_shape)) * s.dtype.itemsize for s in specs)]
-    names = ["weights", "arena", *(f"input {i}" for i in range(len(plan.inputs)))]
-    names += [f"output {i}" for i in range(len(plan.outputs))]
-    table = _Tables({name: number for number, name in enumerate(names)}, sources)
-    for step in noted.steps:
-        table.add(step)
-    return _TEXT % {
-        "sources": ",\n".join(_literal(source) for source in sources),
-        "programs": len(sources),
-        "sizes": ", ".join(f"{max(1, size)}u" for size in sizes),
-        "buffers": len(sizes),
-        "inputs": len(plan.inputs),
-        "outputs": len(plan.outputs),
-        "args": _rows(table.args),
-        "steps": _rows(table.steps),
-        "count": len(table.steps),
-        "most": max((len(step.args) for step in noted.steps if isinstance(step, Launch)), default=1),
-    }
-
-
-class _Tables:
-    """The rows of both tables, as C."""
-
-    def __init__(self, names: dict[str, int], sources: Sequence[str]) -> None:
-        self.args: list[str] = []
-        self.steps: list[str] = []
-        self._numbers, self._sources = names, sources
-
-    def add(self, step: Launch | Copy) -> None:
-        """Add a launch, or a copy between two buffers."""
-        first = len(self.args)
-        if isinstance(step, Copy):
-            self.args += [self._arg(step.source), self._arg(step.target)]
-            self.steps.append(f'{{-1, "", {{{step.nbytes}u, 1, 1}}, {{1, 1, 1}}, {first}, 2, 0}}')
-            return
-        self.args += [self._arg(arg) for arg in step.args]
-        name = step.kernel.name
-        program = next(i for i, source in enumerate(self._sources) if f" {name}(" in source)
-        size = ", ".join(f"{g * b}u" for g, b in zip(step.grid, step.block))
-        block = ", ".join(f"{b}u" for b in step.block)
-        count = f"{first}, {len(step.args)}, {step.shared_bytes}u"
-        self.steps.append(f'{{{program}, "{name}", {{{size}}}, {{{block}}}, {count}}}')
-
-    def _arg(self, arg: Any) -> str:
-        if isinstance(arg, Range):
-            return f"{{{self._numbers[arg.space]}, {arg.offset}u, {max(1, arg.nbytes)}u, {{0}}}}"
-        value = np.asarray(arg)
-        listed = ", ".join(str(byte) for byte in value.tobytes())
-        return f"{{-1, 0, {value.itemsize}u, {{{listed}}}}}"
-
-
-def _rows(rows: Sequence[str]) -> str:
-    return ",\n".join(f"  {row}" for row in rows) or "  {0}"
+def opencl_host_text(plan: ExecutionPlan, code: bytes, weights: int) -> str:
+    """The C text of a plan of fixed sizes, with the code of its kernels and so many bytes of weights."""
+    sources, tables = [one.source for one in codes_for(code)], HostTables(plan)
+    tables.add(noted_steps(plan, code, weights), sources)
+    fields = host_fields(plan, weights, tables)
+    fields |= {"sources": ",\n".join(_literal(source) for source in sources), "programs": len(sources)}
+    return (BEFORE + _TEXT + AFTER) % fields
 
 
 def _literal(text: str) -> str:
@@ -93,28 +41,8 @@ def _escaped(text: str) -> Iterator[str]:
 
 
 _TEXT = """\
-#include <dlfcn.h>
-#include <stddef.h>
-#include <stdlib.h>
-
-struct tilewright_arg { int buffer; size_t offset, bytes; unsigned char value[8]; };
-struct tilewright_step {
-  int program;
-  const char *kernel;
-  size_t global[3], local[3];
-  int first, count;
-  size_t shared;
-};
-
 static const char *const tilewright_sources[] = {
 %(sources)s
-};
-static const size_t tilewright_sizes[] = {%(sizes)s}; /* of the weights, the arena, inputs and outputs */
-static const struct tilewright_arg tilewright_args[] = {
-%(args)s
-};
-static const struct tilewright_step tilewright_steps[] = {
-%(steps)s
 };
 
 /* The part of OpenCL 1.2 that is used, with the types of its specification. */
@@ -142,16 +70,6 @@ static const char *const tilewright_names[] = {
   "clEnqueueReadBuffer", "clEnqueueCopyBuffer", "clEnqueueNDRangeKernel"
 };
 static cl_object tilewright_queue, tilewright_buffers[%(buffers)d], tilewright_kernels[%(count)d + 1];
-
-static int tilewright_library(void) {
-  const char *path = getenv("TILEWRIGHT_OPENCL_LIBRARY");
-  void *library = dlopen(path ? path : "libOpenCL.so.1", RTLD_NOW), **slot = (void **)&tilewright_cl;
-  size_t i;
-  if (!library) return 1;
-  for (i = 0; i < sizeof tilewright_names / sizeof *tilewright_names; i++)
-    if (!(slot[i] = dlsym(library, tilewright_names[i]))) return 1;
-  return 0;
-}
 
 static cl_object tilewright_find_device(void) {
   cl_object platforms[16], device = 0;
@@ -193,7 +111,9 @@ static int tilewright_open(const void *weights) {
   cl_object device, context, programs[%(programs)d];
   int32_t error;
   int i;
-  if (tilewright_library()) return 1;
+  if (tilewright_library("TILEWRIGHT_OPENCL_LIBRARY", "libOpenCL.so.1", tilewright_names,
+                         sizeof tilewright_names / sizeof *tilewright_names, (void **)&tilewright_cl))
+    return 1;
   if (!(device = tilewright_find_device())) return 2;
   context = tilewright_cl.context(0, 1, &device, 0, 0, &error);
   if (error) return 2;
@@ -219,15 +139,21 @@ static int tilewright_open(const void *weights) {
   return 0;
 }
 
-static int tilewright_device(void **slots) {
-  static int opened, failed;
+static int tilewright_write(int buffer, const void *data) {
+  return tilewright_cl.write(tilewright_queue, tilewright_buffers[buffer], 0, 0, tilewright_sizes[buffer], data, 0, 0,
+                             0)
+             ? 4
+             : 0;
+}
+
+static int tilewright_read(int buffer, void *data) {
+  return tilewright_cl.read(tilewright_queue, tilewright_buffers[buffer], 1, 0, tilewright_sizes[buffer], data, 0, 0, 0)
+             ? 4
+             : 0;
+}
+
+static int tilewright_launch(void) {
   int i;
-  if (!opened) opened = 1, failed = tilewright_open(slots[%(inputs)d + %(outputs)d]);
-  if (failed) return failed;
-  for (i = 0; i < %(inputs)d; i++)
-    if (tilewright_cl.write(tilewright_queue, tilewright_buffers[2 + i], 0, 0, tilewright_sizes[2 + i], slots[i], 0, 0,
-                            0))
-      return 4;
   for (i = 0; i < %(count)d; i++) {
     const struct tilewright_step *step = tilewright_steps + i;
     const struct tilewright_arg *args = tilewright_args + step->first;
@@ -238,10 +164,6 @@ static int tilewright_device(void **slots) {
             : tilewright_cl.launch(tilewright_queue, tilewright_kernels[i], 3, 0, step->global, step->local, 0, 0, 0))
       return 4;
   }
-  for (i = %(inputs)d; i < %(inputs)d + %(outputs)d; i++)
-    if (tilewright_cl.read(tilewright_queue, tilewright_buffers[2 + i], 1, 0, tilewright_sizes[2 + i], slots[i], 0, 0,
-                           0))
-      return 4;
   return 0;
 }
 """

@@ -139,14 +139,10 @@ class CudaDevice(CudaContext):
         """
         ranked = []
         for name in architectures:
-            kind, _, number = name.partition("_")
-            exact, digits = number.endswith(("a", "f")), number.rstrip("af")
-            if kind not in ("sm", "compute") or not digits.isdigit():
-                continue
-            made = divmod(int(digits), 10)
-            fits = made <= self.capability and (kind == "compute" or made[0] == self.capability[0])
-            if fits if not exact else made == self.capability:
-                ranked.append((kind == "sm", exact, made, name))
+            is_cubin, exact, made = architecture_of(name)
+            fits = made <= self.capability and (not is_cubin or made[0] == self.capability[0])
+            if made[0] and (fits if not exact else made == self.capability):
+                ranked.append((is_cubin, exact, made, name))
         return [name for *_, name in sorted(ranked, reverse=True)]
 
     def load(self, binary: bytes, kernels: Sequence[str]) -> dict[str, Kernel]:
@@ -161,6 +157,17 @@ class CudaDevice(CudaContext):
     def record(self, steps: Sequence[Launch | Copy]) -> CudaRecording:
         """The steps as a graph."""
         return CudaRecording(self, steps)
+
+
+def architecture_of(name: str) -> tuple[bool, bool, tuple[int, int]]:
+    """True for a cubin ("sm_80") and False for PTX ("compute_80"), True for one GPU only ("sm_90a"), and its numbers.
+
+    Of code that runs on a GPU the greatest is the best. The numbers are (0, 0) for names that are none of these.
+    """
+    kind, _, number = name.partition("_")
+    digits = number.rstrip("af")
+    known = kind in ("sm", "compute") and digits.isdigit()
+    return kind == "sm", number != digits, divmod(int(digits), 10) if known else (0, 0)
 
 
 class _Module:
