@@ -1,0 +1,332 @@
+"""`tw.quantize(model, data)`: calibrate, choose what is in integers, measure the loss on samples held out.
+
+result = tw.quantize("model.onnx", "images.npz", max_loss=0.005)
+result.compile().save("model.tw"); result.save_onnx("model_int8.onnx"); result.recipe.save("recipe.json")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tilewright.compile import compile
+from tilewright.errors import InputError, UnsupportedError
+from tilewright.frontend.formats.import_model import Entry, import_model
+from tilewright.frontend.formats.table import ModelSource, frontend_for
+from tilewright.quantize.calibrate import Calibration
+from tilewright.quantize.data import DataSource, Sample, Split, inputs_of, read_labels, read_samples, split
+from tilewright.quantize.layers import layers, prepared
+from tilewright.quantize.loss import MEASURES, Loss, default_measure
+from tilewright.quantize.ranges import CODES, METHODS, weight_scales
+from tilewright.quantize.recipe import Choice, Recipe, read_recipe
+from tilewright.quantize.rewrite import rewrite
+from tilewright.quantize.search import Effect, Trial, fewest_in_float
+from tilewright.quantize.simulation import Simulation
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.visitor import calls
+from tilewright.runtime.model import Model
+from tilewright.support.open_sizes import Shapes
+
+Array = np.ndarray[Any, Any]
+#: The method that tries all others, and keeps the one with the least error on the samples for the search.
+BEST = "best"
+#: Samples that corrections are means over at most: a dense layer has one number a channel in each.
+_CORRECTED = 32
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The wishes of a user, as arguments of `quantize`."""
+
+    method: str = "mse"
+    max_loss: float | None = None
+    measure: str | None = None
+    activations: str = "uint8"
+    correct_bias: bool = False
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `InputError` for a value that there is not."""
+        for name, known in (
+            ("method", (*METHODS, BEST)),
+            ("activations", tuple(CODES)),
+            ("measure", (None, *MEASURES)),
+        ):
+            if getattr(self, name) not in known:
+                listed = ", ".join(one for one in known if one)
+                raise InputError(f"{name} is one of {listed}; got {getattr(self, name)!r}")
+        if self.max_loss is not None and not 0.0 <= self.max_loss < 1.0:
+            raise InputError(f"max_loss is a share of one, such as 0.005; got {self.max_loss}")
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A model with layers in integers: `module` for the compiler, the recipe, and the effect of each layer, by name."""
+
+    module: IRModule
+    recipe: Recipe
+    effects: Mapping[str, Effect] = field(default_factory=dict)
+    #: The ONNX model that the recipe can be written into; None for other formats.
+    source: Any = None
+
+    def compile(self, **options: Any) -> Model:
+        """The compiled model; `options` are those of `tilewright.compile`."""
+        return compile(self.module, **options)
+
+    def to_onnx(self) -> Any:
+        """The `onnx.ModelProto` with QuantizeLinear and DequantizeLinear nodes. Raises `UnsupportedError`."""
+        if self.source is None:
+            raise UnsupportedError(
+                "the model is not of ONNX, and only ONNX models are written as ONNX; write an artifact (.tw)"
+            )
+        # the onnx package is optional
+        from tilewright.quantize.onnx_file import with_recipe
+
+        return with_recipe(self.source, self.recipe)
+
+    def save_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_onnx()` to a file."""
+        from onnx import save
+
+        save(self.to_onnx(), os.fspath(path))
+
+
+def quantize(
+    model: ModelSource,
+    data: DataSource | None = None,
+    *,
+    method: str = "mse",
+    max_loss: float | None = None,
+    measure: str | None = None,
+    labels: Any = None,
+    recipe: Recipe | str | os.PathLike[str] | None = None,
+    activations: str = "uint8",
+    correct_bias: bool = False,
+    for_onnx: bool = False,
+    input_shapes: Shapes | None = None,
+    signature: str | None = None,
+    outputs: str | Sequence[str] | None = None,
+    threads: int | None = None,
+) -> Quantized:
+    """Quantize `model` to 8 bits after samples of its inputs.
+
+    `data` is the path of an .npz file or a folder of them, arrays by the names of inputs with a leading axis of
+    samples, or a sequence of mappings. Half of the samples find the ranges, a quarter the layers that stay in float, a
+    quarter is held out to measure the loss. `method` is "minmax", "percentile", "mse", "entropy", or "best" of these.
+    Convolutions and dense layers with constant weights get int8 weights of a scale a channel, and data of the type
+    `activations` ("uint8" or "int8") with a zero point. With `max_loss`, a share such as 0.005, layers are left in
+    float, those that lose most first, until the loss in `measure` holds: "accuracy" (the default with `labels`, a class
+    a sample), "argmax" (for one row of classes) or "relative". `correct_bias` adds to each layer's channels what
+    integers lose of them on average, if that lowers the error. `recipe`, one of an earlier run or its file, needs no
+    data and makes the same model again. `for_onnx` leaves in float what ONNX has no quantized form of. The others are
+    as in `tilewright.compile`.
+
+    Raises a `UserError` for data that does not fit, and where no layer in integers keeps to `max_loss`.
+    """
+    settings = Settings(method, max_loss, measure, activations, correct_bias, threads)
+    source = Source.of(model, input_shapes, Entry.of(signature, outputs), for_onnx)
+    if recipe is not None:
+        found = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
+        return source.quantized(found)
+    inputs = inputs_of(source.module["main"].params)
+    samples = read_samples(data, inputs)
+    fixed = source.of_shapes({name: array.shape for name, array in samples[0].items()})
+    run = _Run(fixed, samples, read_labels(labels, len(samples)), settings)
+    chosen, effects = run.recipe()
+    return replace(source.quantized(chosen), effects=effects)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A float model ready to be quantized: `module` is prepared, `proto` its ONNX model."""
+
+    module: IRModule
+    model: ModelSource
+    entry: Entry
+    proto: Any
+    for_onnx: bool
+
+    @staticmethod
+    def of(model: ModelSource, shapes: Shapes | None, entry: Entry, for_onnx: bool) -> Source:
+        """The model in any of the forms `compile` takes. Raises `UnsupportedError` where it is quantized already."""
+        proto = None
+        if not isinstance(model, IRModule) and frontend_for(model, entry.signature).name == "onnx":
+            # the onnx package is optional
+            from tilewright.quantize.onnx_file import read_for_recipe
+
+            model = proto = read_for_recipe(model, for_onnx)
+        elif for_onnx:
+            raise UnsupportedError(
+                "only ONNX models are written as ONNX; write an artifact (.tw) of models of other formats"
+            )
+        mod = import_model(model, shapes, entry)
+        if any(str(getattr(call.op, "name", "")).startswith("qnn.") for call in calls(mod["main"].body)):
+            raise UnsupportedError("the model is quantized already; pass the float model that it was made of")
+        return Source(prepared(mod, fold_scales=proto is None), model, entry, proto, for_onnx)
+
+    def of_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> Source:
+        """The same model with inputs of these shapes."""
+        inputs = inputs_of(self.module["main"].params)
+        if all(one.shape == shapes[one.name] for one in inputs):
+            return self
+        mod = import_model(self.model, shapes, self.entry)
+        return replace(self, module=prepared(mod, fold_scales=self.proto is None))
+
+    def obstacles(self) -> dict[str, str]:
+        """The reasons of layers that stay in float whatever they lose, by name."""
+        if not self.for_onnx:
+            return {}
+        # the onnx package is optional
+        from tilewright.quantize.onnx_file import quantizable
+
+        reasons = quantizable(self.proto)
+        names = [layer.name for layer in layers(self.module["main"])]
+        found = {name: reasons.get(name, "no node of ONNX by itself") for name in names}
+        return {name: why for name, why in found.items() if why}
+
+    def quantized(self, recipe: Recipe) -> Quantized:
+        """The model by `recipe`."""
+        return Quantized(rewrite(self.module, layers(self.module["main"]), recipe), recipe, {}, self.proto)
+
+
+class _Run:
+    """One run of `quantize` over samples."""
+
+    def __init__(self, source: Source, samples: Sequence[Sample], labels: Array | None, settings: Settings) -> None:
+        self.source, self.samples, self.labels, self.settings = source, samples, labels, settings
+        self.parts: Split = split(len(samples))
+        self.found = layers(source.module["main"])
+        self.blocked = source.obstacles()
+        self.free = [layer for layer in self.found if layer.name not in self.blocked]
+        if not self.free:
+            raise InputError(
+                "the model has no convolution or dense layer with constant weights that could be in integers"
+            )
+        self.trial = Trial(Simulation(source.module, self.free, settings.threads), samples, labels)
+        shapes = [value.shape for value in self.trial.exact(self.parts.search[0])]
+        self.measure = settings.measure or default_measure(shapes, labels)
+
+    def recipe(self) -> tuple[Recipe, dict[str, Effect]]:
+        """The recipe with its losses, and the effect of each layer in integers beside the others."""
+        method, choices = self._calibrated()
+        names = list(choices)
+        reasons: dict[str, str] = dict(self.blocked)
+        budget = self.settings.max_loss
+        if self.settings.correct_bias:
+            choices = self._corrected(choices)
+        alone = {} if budget is None else self.trial.alone(choices, self.parts.search)
+        on, confirmed = names, True
+        if budget is not None:
+            on, confirmed = self._within(budget, choices, alone)
+            for name in names:
+                if name not in on:
+                    reasons[name] = f"alone it costs {alone[name].model_error:.3%} of the result"
+        made = self._made(choices, reasons)
+        loss = self._measured(made)
+        made = replace(
+            made,
+            settings=self._settings(method, any(one.correction for one in choices.values()), confirmed),
+            losses=loss.summary(),
+        )
+        return made, self.trial.effects(choices, on, self.parts.search)
+
+    # ------------------------------------------------------------------------------------------------- calibration
+    def _calibrated(self) -> tuple[str, dict[str, Choice]]:
+        """The method and what it chooses for each layer."""
+        wanted = self.settings.method
+        calibration = Calibration(self.source.module, self.free)
+        chosen = [self.samples[number] for number in self.parts.calibration]
+        calibration.run(chosen, wanted == "minmax", self.settings.threads)
+        tried = {one: self._choices(calibration, one) for one in (METHODS if wanted == BEST else (wanted,))}
+        if len(tried) == 1:
+            return wanted, tried[wanted]
+        numbers = self.parts.search
+        best = min(tried, key=lambda one: self.trial.loss(tried[one], list(tried[one]), numbers).relative)
+        return best, tried[best]
+
+    def _choices(self, calibration: Calibration, method: str) -> dict[str, Choice]:
+        codes = calibration.codes(method, self.settings.activations)
+        return {
+            layer.name: Choice(
+                layer.operator, layer.tensor, codes[layer.tensor], _float32(weight_scales(layer.weight, method))
+            )
+            for layer in self.free
+        }
+
+    def _corrected(self, choices: Mapping[str, Choice]) -> dict[str, Choice]:
+        """The choices with corrections by the samples for ranges, if these lower the error on those for the search."""
+        alone = self.trial.alone(choices, self.parts.calibration, most=_CORRECTED)
+        made = {name: replace(choice, correction=_float32(alone[name].shift)) for name, choice in choices.items()}
+        errors = [self.trial.loss(one, list(choices), self.parts.search).relative for one in (made, choices)]
+        return made if errors[0] < errors[1] else dict(choices)
+
+    # ------------------------------------------------------------------------------------------------------ budget
+    def _within(
+        self, budget: float, choices: Mapping[str, Choice], alone: Mapping[str, Effect]
+    ) -> tuple[list[str], bool]:
+        """The layers that stay in integers within the budget; False if the samples held out served the search too."""
+        order = sorted(choices, key=lambda name: -alone[name].model_error)
+
+        def kept(count: int) -> list[str]:
+            out = set(order[:count])
+            return [name for name in choices if name not in out]
+
+        def holds(numbers: Sequence[int], count: int) -> bool:
+            return self._loss(choices, kept(count), numbers) <= budget
+
+        numbers, least, confirmed = self.parts.search, 0, True
+        while True:
+            count = self._fewest(order, partial(holds, numbers), least, budget)
+            made = self._made(choices, dict.fromkeys([*self.blocked, *order[:count]], "budget"))
+            if self._measured(made).by(self.measure) <= budget:
+                return kept(count), confirmed
+            numbers, least, confirmed = (*self.parts.search, *self.parts.held_out), count + 1, False
+
+    def _fewest(self, order: Sequence[str], holds: Any, least: int, budget: float) -> int:
+        found = fewest_in_float(order, holds, least) if least < len(order) else len(order)
+        if found == len(order):
+            raise InputError(
+                f"max_loss {budget:g} ({self.measure}) is out of reach: it does not hold with a single layer in "
+                "integers; allow more, add samples, or try method='best'"
+            )
+        return found
+
+    def _loss(self, choices: Mapping[str, Choice], on: Sequence[str], numbers: Sequence[int]) -> float:
+        return self.trial.loss(choices, on, numbers).by(self.measure)
+
+    # ----------------------------------------------------------------------------------------------------- results
+    def _made(self, choices: Mapping[str, Choice], reasons: Mapping[str, str]) -> Recipe:
+        made = {}
+        for layer in self.found:
+            if layer.name in choices:
+                made[layer.name] = replace(choices[layer.name], in_float=reasons.get(layer.name, ""))
+        return Recipe(made)
+
+    def _measured(self, recipe: Recipe) -> Loss:
+        """The loss of the compiled integer model on the samples held out."""
+        integer = compile(self.source.quantized(recipe).module, threads=self.settings.threads)
+        found = Loss()
+        for number in self.parts.held_out:
+            sample = self.samples[number]
+            ours = integer.run({spec.name: sample[spec.name] for spec in integer.inputs})
+            label = None if self.labels is None else int(self.labels[number])
+            found.add(self.trial.exact(number), [np.asarray(value) for value in ours], label)
+        return found
+
+    def _settings(self, method: str, corrected: bool, confirmed: bool) -> dict[str, Any]:
+        parts = {name: len(getattr(self.parts, name)) for name in ("calibration", "search", "held_out")}
+        return {
+            "method": method, "activations": self.settings.activations, "measure": self.measure,
+            "bias_corrected": corrected, "max_loss": self.settings.max_loss, "samples": parts,
+            "held_out_served_the_search": not confirmed, "blocked": dict(self.blocked),
+        }  # fmt: skip
+
+
+def _float32(values: Array) -> tuple[float, ...]:
+    """Numbers as float32 has them: written as text they are read back as the same ones."""
+    return tuple(float(value) for value in np.asarray(values, np.float32))

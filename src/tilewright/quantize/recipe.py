@@ -1,0 +1,86 @@
+"""A recipe: everything that quantization chose, in JSON; the same recipe makes the same model again, bit by bit.
+
+Scales are float32 numbers, written such that reading them yields the same ones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import InputError
+from tilewright.quantize.ranges import CODES, Codes
+
+FORMAT, VERSION = "tilewright quantization recipe", 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The choice for one layer: the codes of its data, a scale a channel of its weights; `in_float` says why not."""
+
+    operator: str
+    tensor: str
+    data: Codes
+    weight_scales: tuple[float, ...]
+    in_float: str = ""
+    #: What is added to each channel of the result: what integers lose of it on average.
+    correction: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The choices by layer, in order of computation; `settings` are those of the run, `losses` what it measured."""
+
+    choices: Mapping[str, Choice]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    losses: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def quantized(self) -> list[str]:
+        """The names of layers in integers."""
+        return [name for name, choice in self.choices.items() if not choice.in_float]
+
+    def text(self) -> str:
+        """The recipe as JSON, a line a layer."""
+        layers = [f"  {json.dumps(name)}: {json.dumps(asdict(one))}" for name, one in self.choices.items()]
+        heads = {"format": FORMAT, "version": VERSION, "settings": dict(self.settings), "losses": dict(self.losses)}
+        lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in heads.items()]
+        return ",\n".join(["{\n" + lines[0], *lines[1:], ' "layers": {\n' + ",\n".join(layers)]) + "\n }\n}\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the recipe to a file."""
+        Path(path).write_text(self.text(), encoding="utf-8")
+
+
+def read_recipe(path: str | os.PathLike[str]) -> Recipe:
+    """The recipe in a file. Raises `InputError` where there is none, or one that is malformed."""
+    try:
+        return parse_recipe(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the recipe {path}: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is no recipe of `tilewright quantize`: {error}") from None
+
+
+def parse_recipe(text: str) -> Recipe:
+    """The recipe of `Recipe.text`. Raises ValueError, KeyError, TypeError or AttributeError where it is none."""
+    whole = json.loads(text)
+    if (whole["format"], whole["version"]) != (FORMAT, VERSION):
+        raise ValueError(f"its format is {whole['format']!r} {whole['version']}, not {FORMAT!r} {VERSION}")
+    choices = {name: _choice(entry) for name, entry in whole["layers"].items()}
+    return Recipe(choices, whole["settings"], whole["losses"])
+
+
+def _choice(entry: Mapping[str, Any]) -> Choice:
+    codes = Codes(float(entry["data"]["scale"]), int(entry["data"]["zero_point"]), entry["data"]["dtype"])
+    if codes.dtype not in CODES:
+        raise ValueError(f"codes are {' or '.join(CODES)}, not {codes.dtype!r}")
+    scales = tuple(float(scale) for scale in entry["weight_scales"])
+    if not codes.scale > 0.0 or any(not scale > 0.0 for scale in scales):
+        raise ValueError("scales are above zero")
+    correction = tuple(float(value) for value in entry["correction"])
+    return Choice(entry["operator"], entry["tensor"], codes, scales, entry["in_float"], correction)

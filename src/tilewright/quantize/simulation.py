@@ -1,0 +1,123 @@
+"""One compiled model that is the float model and every choice of layers in integers.
+
+Before: nn.dense(%x, w)
+After:  nn.dense(where(%on, (clip(round(%x / %scale) + %zero, %least, %most) - %zero) * %scale, %x),
+                 where(%on, clip(round(w / %scales), -127, 127) * %scales, w))
+
+What is in integers, and by which codes, are inputs: ranges, methods and layers are compared without compiling again.
+The codes are those of the integer model, its sums are rounded as floats are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.quantize.calibrate import compiled
+from tilewright.quantize.data import Sample
+from tilewright.quantize.layers import Layer, along_channels
+from tilewright.quantize.ranges import CODES, WEIGHT_CODES
+from tilewright.quantize.recipe import Choice
+from tilewright.relay.ir.expr import Call, Expr, Function, Tuple, Var
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.visitor import children, post_order, rebuild
+from tilewright.relay.op.tensor import add, clip, divide, maximum, minimum, multiply, round, subtract, where
+from tilewright.relay.op.transform import reshape
+
+Array = np.ndarray[Any, Any]
+#: The inputs of a layer's choice behind its name, with their types: `zero` and the bounds hold whole numbers.
+_SCALARS = ("on", "scale", "zero", "least", "most")
+
+
+class Simulation:
+    """The float model with `layers` that can be switched to the codes of their choices."""
+
+    def __init__(self, mod: IRModule, layers: Sequence[Layer], threads: int | None = None) -> None:
+        self.layers = {layer.name: layer for layer in layers}
+        results, made = _results(mod["main"]), _Switched(layers)
+        body = [made.of(one) for one in results]
+        self.outputs = len(body)
+        params = [*mod["main"].params, *made.params]
+        switched = mod.with_function("main", Function(params, Tuple(body)))
+        inner = [made.done[layer.call] for layer in layers]
+        self._model = compiled(infer_type(switched), [*body, *inner], threads=threads)
+        self._off = {param.name_hint: _zeros(param) for param in made.params}
+
+    def run(
+        self, sample: Sample, choices: Mapping[str, Choice], on: Collection[str]
+    ) -> tuple[list[Array], dict[str, Array]]:
+        """The results on `sample` with the layers `on` in integers, and what each layer computes before its bias."""
+        switches = dict(self._off)
+        for name in on:
+            switches |= self._switches(name, choices[name])
+        given = {
+            spec.name: switches[spec.name] if spec.name in switches else sample[spec.name]
+            for spec in self._model.inputs
+        }
+        values = [np.asarray(value) for value in self._model.run(given)]
+        return values[: self.outputs], dict(zip(self.layers, values[self.outputs :], strict=True))
+
+    def _switches(self, name: str, choice: Choice) -> dict[str, Array]:
+        least, most = CODES[choice.data.dtype]
+        values = (1, choice.data.scale, choice.data.zero_point, least, most)
+        made = {f"{name}:{part}": np.asarray(value, np.float32) for part, value in zip(_SCALARS, values, strict=True)}
+        made[f"{name}:on"] = np.asarray(True)
+        made[f"{name}:scales"] = np.asarray(choice.weight_scales, np.float32)
+        if choice.correction:
+            made[f"{name}:correction"] = np.asarray(choice.correction, np.float32)
+        return made
+
+
+class _Switched:
+    """Expressions with switches at their layers, each made once."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self.layers = {layer.call: layer for layer in layers}
+        self.done: dict[Expr, Expr] = {}
+        self.params: list[Var] = []
+
+    def of(self, root: Expr) -> Expr:
+        """`root` with its layers switched."""
+        for node in post_order(root, operands=lambda node: () if node in self.done else children(node)):
+            if node in self.done:
+                continue
+            fresh = rebuild(node, tuple(self.done[kid] for kid in children(node)))
+            layer = self.layers.get(node) if isinstance(node, Call) else None
+            self.done[node] = fresh if layer is None else self._layer(layer, fresh)
+        return self.done[root]
+
+    def _layer(self, layer: Layer, call: Expr) -> Expr:
+        assert isinstance(call, Call)
+        on, scale, zero, least, most = (
+            self._param(f"{layer.name}:{part}", (), "bool" if part == "on" else "float32") for part in _SCALARS
+        )
+        scales = self._param(f"{layer.name}:scales", (len(layer.weight),), "float32")
+        data, weight = call.args
+        code = minimum(maximum(add(round(divide(data, scale)), zero), least), most)
+        coded = where(on, multiply(subtract(code, zero), scale), data)
+        column = reshape(scales, (-1, *(1,) * (layer.weight.ndim - 1)))
+        whole = clip(round(divide(weight, column)), *map(float, WEIGHT_CODES))
+        correction = self._param(f"{layer.name}:correction", (len(layer.weight),), "float32")
+        product = Call(call.op, [coded, where(on, multiply(whole, column), weight)], call.attrs, call.span)
+        return along_channels(add, product, correction, layer)
+
+    def _param(self, name: str, shape: tuple[int, ...], dtype: str) -> Var:
+        self.params.append(Var(name, TensorType(shape, dtype)))
+        return self.params[-1]
+
+
+def _zeros(param: Var) -> Array:
+    """A value that switches nothing."""
+    type_ = param.type_annotation
+    assert isinstance(type_, TensorType)
+    off = 0 if param.name_hint.endswith((":on", ":correction")) else 1
+    return np.full(type_.shape, off, type_.dtype.numpy)
+
+
+def _results(main: Function) -> list[Expr]:
+    """The results of a function, one by one."""
+    return list(main.body.fields) if isinstance(main.body, Tuple) else [main.body]
