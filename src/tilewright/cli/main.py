@@ -41,6 +41,7 @@ VERBS = {
     "verify": ("tilewright.cli.verify", "verify_command"),
     "bisect": ("tilewright.cli.bisect", "bisect_command"),
     "inspect": ("tilewright.cli.inspect", "inspect_command"),
+    "quantize": ("tilewright.cli.quantize", "quantize_command"),
     "tune": ("tilewright.cli.tune", "tune_command"),
     "records": ("tilewright.cli.records", "records_command"),
     "profile": ("tilewright.cli.profile", "profile_command"),

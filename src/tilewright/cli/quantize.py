@@ -1,0 +1,138 @@
+"""`tilewright quantize MODEL --data FILE -o OUT`: a float model in 8-bit integers, and its loss, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tilewright.cli.options import ModelOptions, model_options, parse_shapes, require_model
+from tilewright.cli.outputs import check_writable, write_file
+from tilewright.cli.tables import print_table
+from tilewright.errors import InputError
+
+if TYPE_CHECKING:
+    from tilewright.quantize import Quantized
+
+_COLUMNS = ("layer", "operator", "SQNR", "error", "codes of its data", "in float")
+
+
+class Share(click.ParamType[float]):
+    """A share of one, as a number or in percent: `0.005`, `0.5%`."""
+
+    name = "share"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; a usage error for another text."""
+        text = str(value).strip()
+        try:
+            found = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+        except ValueError:
+            found = -1.0
+        if not 0.0 <= found < 1.0:
+            self.fail(f"{text!r} is no share; write 0.5% or 0.005", param, ctx)
+        return found
+
+
+@click.command("quantize")
+@click.argument("model")
+@click.option("--data", metavar="FILE|DIR", help="typical inputs: .npz, by name, with a leading axis of samples")
+@click.option("-o", "--output", required=True, help="artifact (.tw), or ONNX with QuantizeLinear nodes (.onnx)")
+@click.option("--method", default="mse", help="minmax, percentile, mse, entropy or best  [default: mse]")
+@click.option("--max-loss", type=Share(), help="leave layers in float until the loss is no more, e.g. 0.5%")
+@click.option("--loss", "measure", help="relative, argmax or accuracy  [default: by labels and results]")
+@click.option("--labels", metavar="FILE", help="the class of each sample, .npy, to measure accuracy")
+@click.option("--activations", default="uint8", help="the type of data: uint8 or int8  [default: uint8]")
+@click.option("--correct-bias", is_flag=True, help="add to each channel what integers lose of it on average")
+@click.option("--recipe", metavar="FILE", help="written with --data; without, the model is made by it again")
+@model_options
+def quantize_command(
+    model: str,
+    data: str | None,
+    output: str,
+    method: str,
+    max_loss: float | None,
+    measure: str | None,
+    labels: str | None,
+    activations: str,
+    correct_bias: bool,
+    recipe: str | None,
+    options: ModelOptions,
+) -> None:
+    """Quantize MODEL to 8 bits after samples of its inputs, and write it to OUTPUT."""
+    require_model(model, "quantize")
+    to_onnx = _kind(output) == ".onnx"
+    check_writable(output, model)
+    if recipe is not None and data is not None:
+        check_writable(recipe, model)
+    # only when it runs: `tilewright --help` reads this module
+    from tilewright.cli.progress import progress
+    from tilewright.quantize import quantize
+
+    with progress():
+        found = quantize(
+            model, data, method=method, max_loss=max_loss, measure=measure, labels=labels,
+            recipe=recipe if data is None else None, activations=activations, correct_bias=correct_bias,
+            for_onnx=to_onnx, input_shapes=parse_shapes(options.shapes), signature=options.signature,
+            outputs=options.chosen, threads=options.threads,
+        )  # fmt: skip
+        _write(found, output, options)
+    if recipe is not None and data is not None:
+        write_file(recipe, found.recipe.save)
+    if data is not None:
+        _print_layers(found)
+    for line in _summary(found, output):
+        click.echo(line)
+
+
+def _kind(output: str) -> str:
+    """The ending of the output's name. Raises InputError for a format that is not written."""
+    kind = Path(output).suffix
+    if kind not in (".tw", ".onnx"):
+        raise InputError(f"{output}: quantized models are written as artifacts (.tw) and as ONNX (.onnx); name it so")
+    return kind
+
+
+def _write(found: Quantized, output: str, options: ModelOptions) -> None:
+    if _kind(output) == ".onnx":
+        write_file(output, found.save_onnx)
+        return
+    made = found.compile(
+        target=options.target or "cpu", threads=options.threads, cache=not options.no_cache, records=options.records
+    )
+    made.save(output)
+
+
+def _print_layers(found: Quantized) -> None:
+    """One row a layer: its effect on its own result, its codes, and why it stays in float."""
+    rows = []
+    for name, choice in found.recipe.choices.items():
+        effect = found.effects.get(name)
+        figures = ("", "") if effect is None else (f"{effect.decibels:.1f} dB", f"{effect.error:.2%}")
+        codes = (
+            "" if choice.in_float else f"{choice.data.dtype}, {choice.data.scale:.4g} x (q - {choice.data.zero_point})"
+        )
+        rows.append((name, choice.operator, *figures, codes, choice.in_float))
+    rows += [(name, "", "", "", "", why) for name, why in found.recipe.settings["blocked"].items()]
+    widths = [max(map(len, cells)) for cells in zip(_COLUMNS, *rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in (_COLUMNS, *rows))
+    print_table(_COLUMNS, rows, lines, ("operator", "codes of its data"))
+
+
+def _summary(found: Quantized, output: str) -> Iterator[str]:
+    settings, losses = found.recipe.settings, found.recipe.losses
+    whole = len(found.recipe.choices) + len(settings.get("blocked", ()))
+    yield f"{output}: {len(found.recipe.quantized)} of {whole} layers in integers, ranges by {settings['method']}"
+    parts = settings["samples"]
+    yield (
+        f"samples  {parts['calibration']} for ranges, {parts['search']} to choose layers, {parts['held_out']} held out"
+    )
+    accuracy = ""
+    if "accuracy" in losses:
+        accuracy = f", accuracy {losses['accuracy']:.2%} (float {losses['accuracy_float']:.2%})"
+    yield f"loss     relative error {losses['relative']:.3%}, argmax differs in {losses['argmax']:.2%}{accuracy}"
+    if settings["max_loss"] is not None:
+        note = "; they served the search too" if settings["held_out_served_the_search"] else ""
+        yield f"budget   {settings['max_loss']:.3%} ({settings['measure']}): holds on the samples held out{note}"

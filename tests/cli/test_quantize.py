@@ -1,0 +1,85 @@
+"""`tilewright quantize`: what it prints and writes, and its errors."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+
+import tilewright as tw
+from tests.quantize.models import perceptron, rows
+from tilewright.cli.main import cli, guarded
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with a model and its data."""
+    folder = tmp_path_factory.mktemp("quantize")
+    onnx.save(perceptron(), folder / "model.onnx")
+    np.savez(folder / "rows.npz", **rows())
+    return folder
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli, ["quantize", *map(str, arguments)])
+
+
+def test_it_prints_layers_and_loss_and_writes_model_and_recipe(files):
+    made = run(files / "model.onnx", "--data", files / "rows.npz", "-o", files / "q.tw", "--recipe", files / "r.json",
+               "--max-loss", "5%", "--loss", "relative")  # fmt: skip
+    assert made.exit_code == 0, made.output
+    lines = made.stdout.splitlines()
+    assert lines[0].split()[:3] == ["layer", "operator", "SQNR"]
+    assert [line.split()[:2] for line in lines[1:3]] == [["inner", "nn.dense"], ["outer", "nn.dense"]]
+    assert "2 of 2 layers in integers, ranges by mse" in lines[3]
+    assert lines[4] == "samples  100 for ranges, 50 to choose layers, 50 held out"
+    assert lines[5].startswith("loss     relative error ")
+    assert lines[6] == "budget   5.000% (relative): holds on the samples held out"
+    recipe = json.loads((files / "r.json").read_text())
+    assert list(recipe["layers"]) == ["inner", "outer"]
+    again = run(files / "model.onnx", "-o", files / "again.tw", "--recipe", files / "r.json")
+    assert again.exit_code == 0, again.output
+    assert (files / "again.tw").read_bytes() == (files / "q.tw").read_bytes()
+    x = rows()["x"][:1]
+    exact = tw.compile(perceptron())(x)
+    assert np.abs(tw.load(files / "q.tw")(x) - exact).max() < 0.1 * np.abs(exact).max()
+
+
+def test_it_writes_onnx(files):
+    made = run(files / "model.onnx", "--data", files / "rows.npz", "-o", files / "q.onnx", "--method", "minmax")
+    assert made.exit_code == 0, made.output
+    kinds = [node.op_type for node in onnx.load(files / "q.onnx").graph.node]
+    assert kinds.count("QuantizeLinear") == 2
+    assert kinds.count("DequantizeLinear") == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "q.tw"], "error: there is no data to calibrate on; pass --data FILE.npz"),
+        (["-o", "q.tflite"], "quantized models are written as artifacts (.tw) and as ONNX (.onnx)"),
+        (["-o", "q.tw", "--data", "rows.npz", "--max-loss", "0.00001%", "--loss", "relative"], "is out of reach"),
+        (["-o", "q.tw", "--data", "nan.npz"], "x holds NaN or infinity"),
+        (["-o", "q.tw", "--data", "narrow.npz"], "a sample of x has shape [1, 7]; the input is x: float32[1, 8]"),
+        (["-o", "q.tw", "--data", "other.npz"], "has no array for the input x: float32[1, 8]; it has: y"),
+        (["-o", "q.tw", "--data", "rows.npz", "--method", "guess"], "method is one of minmax"),
+        (["-o", "q.tw", "--recipe", "none.json"], "cannot read the recipe"),
+    ],
+)
+def test_errors_are_one_message(files, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(files)
+    np.savez("nan.npz", x=np.full((4, 8), np.nan))
+    np.savez("narrow.npz", x=np.zeros((4, 7)))
+    np.savez("other.npz", y=np.zeros((4, 8)))
+    status = guarded(lambda: cli.main(["quantize", "model.onnx", *arguments], standalone_mode=False))
+    assert status == 2
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.count("error:") == 1
+
+
+def test_a_share_is_a_number_or_a_percentage(files):
+    made = run(files / "model.onnx", "-o", files / "q.tw", "--max-loss", "much")
+    assert made.exit_code == 2
+    assert "'much' is no share; write 0.5% or 0.005" in made.output
