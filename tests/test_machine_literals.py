@@ -169,6 +169,7 @@ ALLOWED = {
         "tir/transform/widen_accesses.py:_LEAST",
     ),
     "a range of integers or floats": (
+        "backend/cpu/schedule/dense_blockwise.py:_BYTE_BITS",
         "relay/transform/memory/minimum_cut.py:UNCUT",
         "backend/gpu/schedule/attention_plain.py:_LOWEST",
         "backend/gpu/schedule/attention_tensor_core.py:_LOWEST",
@@ -275,6 +276,8 @@ ALLOWED = {
         "backend/cpu/schedule/grouped_conv2d.py:_LEAST_PIECE",
         "backend/cpu/schedule/fused_depthwise.py:_BLOCKS",
         "backend/cpu/schedule/fused_depthwise.py:_POSITIONS",
+        "backend/cpu/schedule/dense_blockwise_cost.py:_TILE_ROWS",
+        "backend/cpu/schedule/dense_blockwise_cost.py:_VECTORS",
         "backend/cpu/schedule/product_spaces.py:_DEPTH_BLOCKS",
         "backend/cpu/schedule/product_spaces.py:_TILE_ROWS",
         "backend/cpu/schedule/product_spaces.py:_VECTORS",
@@ -314,6 +317,9 @@ ALLOWED = {
     "instructions that an algorithm takes, which are the same on every processor": (
         "backend/cpu/schedule/conv2d_cost.py:SHUFFLES",
         "backend/cpu/schedule/conv2d_cost.py:_ASKING",
+        "backend/cpu/schedule/dense_blockwise_cost.py:_JOINING",
+        "backend/cpu/schedule/dense_blockwise_cost.py:_PRODUCTS",
+        "backend/cpu/schedule/dense_blockwise_cost.py:_UNPACKING",
         "backend/cpu/schedule/product.py:_CLEARED",
         "backend/cpu/schedule/product.py:_PRODUCTS_OF_STEP",
         "backend/gpu/schedule/attention_cost.py:_TRIPS",

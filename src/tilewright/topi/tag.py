@@ -33,6 +33,11 @@ BATCH_MATMUL = "batch_matmul"
 #: Sums of dot products of four bytes: of matrices in panels, of images.
 DENSE_DOT = "dense_dot"
 CONV2D_DOT = "conv2d_dot_NCHWc"
+#: Products with weights of a few bits: the result, its sums of integers, the integers of a block, their range.
+DENSE_BLOCKWISE = "dense_blockwise"
+BLOCKWISE_SUMS = "blockwise_sums"
+BLOCK_CODES = "block_codes"
+BLOCK_RANGE = "block_range"
 MATMUL = "matmul"
 SOFTMAX = "softmax_output"
 LOG_SOFTMAX = "log_softmax_output"

@@ -8,6 +8,7 @@ from typing import Self
 from tilewright.backend.backend import Backend
 from tilewright.backend.cpu.schedule import layout
 from tilewright.backend.cpu.schedule.channel_padding import padded_channels
+from tilewright.backend.cpu.schedule.dense_blockwise_cost import blockwise_panel
 from tilewright.backend.cpu.schedule.fused_depthwise import fuses_depthwise
 from tilewright.backend.cpu.schedule.grouped_conv2d import groups_to_join
 from tilewright.backend.cpu.schedule.product_spaces import dense_block, dot_block
@@ -57,6 +58,10 @@ class CpuRules(Backend):
     def dot_block(self, units: int, depth: int, rows: int) -> int:
         """The same with dot products of bytes."""
         return dot_block(units, depth, rows, self.target)
+
+    def blockwise_panel(self, units: int) -> int:
+        """A few vectors, where there are units for them."""
+        return blockwise_panel(units, self.target)
 
     def dot_operands(self) -> tuple[str, str] | None:
         """x86-64 and the i8mm extension multiply unsigned by signed bytes, NEON's dot products signed by signed."""

@@ -14,10 +14,11 @@ from tilewright.frontend.idioms import cast, concatenate, constant, index_axis, 
 from tilewright.frontend.onnx.in_float32 import in_float32
 from tilewright.frontend.onnx.nn import matmul
 from tilewright.frontend.onnx.node import OnnxNode, reshape, transpose
-from tilewright.frontend.onnx.quantize import code_bits, integer_product
+from tilewright.frontend.onnx.quantize import integer_product
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.topi.reference.blockwise import code_bits
 
 
 def heads_first(node: OnnxNode, x: Expr, heads: int) -> Expr:
@@ -338,7 +339,7 @@ def _unpacked(node: OnnxNode, index: int, bits: int) -> Expr:
     packed, scales = node.static(index, "weights"), node.static(index + 1, "scales")
     if bits not in (4, 8):
         node.unsupported(f"attribute expert_weight_bits={bits}; supported: 4, 8")
-    codes = code_bits(packed.reshape(-1, packed.shape[-1]), bits).reshape(*packed.shape[:-1], -1)
+    codes = code_bits(packed, bits)
     values = (codes.astype(np.float32) - float(1 << (bits - 1))) * scales.astype(np.float32)[..., None]
     return constant(values, node.dtype())
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from tilewright.errors import ModelError
 from tilewright.frontend import idioms
 from tilewright.frontend.idioms import cast, constant
 from tilewright.frontend.onnx.dims import is_static
@@ -18,9 +17,11 @@ from tilewright.frontend.onnx.tensors import dtype_of
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr, Tuple
 from tilewright.relay.op import qnn
+from tilewright.relay.op.nn.coded_weights import dense_of_codes, take_of_codes
 from tilewright.relay.op.qnn.quantize import limited
 from tilewright.support.dtype import DType
 from tilewright.topi.narrow import FLOATS
+from tilewright.topi.reference.blockwise import BITS, code_bits
 
 
 def zero_point_of(node: OnnxNode, index: int, dtype: str | DType = "int32") -> Expr:
@@ -267,49 +268,20 @@ def convert_qgemm(node: OnnxNode) -> Expr:
 
 
 @converts("MatMulNBits", domain=MICROSOFT)
-def convert_matmul_ncode_bits(node: OnnxNode, N: int, K: int, block_size: int, bits: int = 4) -> Expr:
-    """A product with weights of 2, 4 or 8 bits in blocks of one scale each, unpacked at compile time.
-
-    Weights [N, blocks, block bytes]; scales and zero points by block; the zero point is the middle where none is given.
-    """
-    node.ignore("accuracy_level")
-    packed = node.static(1, "weights")
-    blocks = -(-K // block_size)
-    codes = code_bits(packed.reshape(N, -1), bits).reshape(N, blocks, -1)[:, :, :block_size].astype(np.float32)
-    scales = node.static(2, "scales").reshape(N, blocks, 1)
-    weights = _weights(node, codes, _zero_points(node, N, blocks, bits), scales.astype(np.float32))
-    weights = weights.reshape(N, blocks * block_size)[:, :K]
-    result = matmul_with(node, node[0], constant(weights, node.dtype()))
+def convert_matmul_nbits(
+    node: OnnxNode, N: int, K: int, block_size: int, bits: int = 4, accuracy_level: int = 0
+) -> Expr:
+    """A product with weights [N, blocks, block bytes] of 2, 4 or 8 bits, and scales and zero points by block."""
+    blocks, supported = -(-K // block_size), node.choice("bits", 4, BITS)
+    codes = code_bits(node.static(1, "weights").reshape(N, blocks, -1), supported)
+    scales = node.static(2, "scales").reshape(N, blocks)
+    zeros = node.static(3, "zero points") if node.has(3) else None
+    if zeros is not None:
+        zeros = zeros.reshape(N, -1) if zeros.dtype != np.uint8 else code_bits(zeros.reshape(N, -1), bits)[:, :blocks]
+    groups = node.static(4, "g_idx").reshape(-1)[:K] if node.has(4) else None
+    data = sized(node, node[0], -1, K)
+    result = dense_of_codes(data, codes[..., :block_size], scales, zeros, bits, groups, accuracy_level)
     return result + node[5] if node.has(5) else result
-
-
-def _weights(node: OnnxNode, codes: np.ndarray, zeros: np.ndarray | float, scales: np.ndarray) -> np.ndarray:
-    """(code - zero point) * scale by block; with `g_idx` each element names the block whose numbers it takes."""
-    if not node.has(4):
-        return (codes - zeros) * scales
-    group = node.static(4, "g_idx").reshape(-1)
-    columns, blocks, block = codes.shape
-    group = np.pad(group, (0, blocks * block - len(group)))
-    flat = codes.reshape(columns, -1)
-    own = zeros if isinstance(zeros, float) else zeros[:, group, 0]
-    return (flat - own) * scales[:, group, 0]
-
-
-def _zero_points(node: OnnxNode, columns: int, blocks: int, bits: int) -> np.ndarray | float:
-    if not node.has(3):
-        return float(1 << (bits - 1))
-    given = node.static(3, "zero points")
-    if given.dtype != np.uint8:
-        return given.reshape(columns, blocks, 1).astype(np.float32)
-    return code_bits(given.reshape(columns, -1), bits)[:, :blocks].reshape(columns, blocks, 1).astype(np.float32)
-
-
-def code_bits(packed: np.ndarray, bits: int) -> np.ndarray:
-    """The numbers of `bits` bits in each row of bytes, lowest bits first."""
-    if bits not in (2, 4, 8):
-        raise ModelError(f"weights of {bits} bits; 2, 4 and 8 are supported")
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    return ((packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)).reshape(packed.shape[0], -1)
 
 
 # -------------------------------------------------------------------------------------------------------- casts
@@ -373,30 +345,18 @@ converts.functions({
 def convert_gather_block_quantized(
     node: OnnxNode, quantize_axis: int = 1, block_size: int = 128, bits: int = 4, gather_axis: int = 0
 ) -> Expr:
-    """Rows of a table of 4 or 8 bits with a scale for each block along an axis; unpacked when compiling."""
-    axis = quantize_axis
-    packed = node.static(0, "data")
-    if packed.dtype == np.uint8 and bits == 4:
-        codes = code_bits(packed.reshape(-1, packed.shape[-1]), 4).reshape(*packed.shape[:-1], -1)
-        middle = 8
-    else:
-        codes, middle = packed, 128 if packed.dtype == np.uint8 else 0
-    axis = node.axis(axis, codes.ndim)
-    scales = node.static(2, "scales")
-    groups = np.arange(codes.shape[axis]) // block_size
-    zeros = np.float32(middle) if not node.has(3) else _table_zeros(node, scales.shape, bits, packed.dtype)
-    zeros = zeros if zeros.ndim == 0 else np.take(zeros, groups, axis)
-    table = (codes.astype(np.float32) - zeros) * np.take(scales, groups, axis).astype(np.float32)
-    gathered = node.axis(gather_axis, table.ndim)
-    return op.take(constant(table, node.dtype(2)), node[1], axis=gathered, mode="wrap")
-
-
-def _table_zeros(node: OnnxNode, shape: Sequence[int], bits: int, dtype: np.dtype) -> np.ndarray:
-    given = node.static(3, "zero points")
-    if dtype != np.uint8 or bits != 4:
-        return given.astype(np.float32).reshape(shape)
-    rows = code_bits(given.reshape(-1, given.shape[-1]), 4)
-    return rows[:, : shape[-1]].astype(np.float32).reshape(shape)
+    """Slices of a table of 2, 4 or 8 bits with a scale for each block along an axis."""
+    table, scales = node.static(0, "data"), node.static(2, "scales")
+    zeros = node.static(3, "zero points") if node.has(3) else None
+    if table.dtype == np.uint8:
+        zeros = np.array(1 << (bits - 1)) if zeros is None else code_bits(zeros, bits)[..., : scales.shape[-1]]
+        table = code_bits(table, bits)
+    elif str(table.dtype) in ("int4", "uint4"):
+        least, bits = (-8 if str(table.dtype) == "int4" else 0), 4
+        table = (table.astype(np.int8) - least).astype(np.uint8)
+        zeros = np.array(-least) if zeros is None else zeros.astype(np.float32) - least
+    axes = node.axis(gather_axis, table.ndim), node.axis(quantize_axis, table.ndim)
+    return take_of_codes(table, node[1], scales, zeros, bits, block_size, axes)
 
 
 #: The sixteen numbers that a code of 4 bits stands for: FP4, and NF4 (QLoRA, Dettmers et al. 2023, appendix E).

@@ -60,6 +60,10 @@ class GraphBackend(Protocol):
         """The same for weights of bytes."""
         ...
 
+    def blockwise_panel(self, units: int) -> int:
+        """Rows of a panel in which weights of a few bits are packed; 0 where they stay plain."""
+        ...
+
     def dot_operands(self) -> tuple[str, str] | None:
         """The types of data and weights that the dot product of bytes takes; None where there is none worth using."""
         ...

@@ -36,6 +36,7 @@ from tilewright.relay.transform.layout.batch_products import batch_products
 from tilewright.relay.transform.layout.channels_first import channels_first
 from tilewright.relay.transform.layout.convert_layout import convert_layout
 from tilewright.relay.transform.layout.dense_to_sparse import dense_to_sparse
+from tilewright.relay.transform.layout.pack_blockwise import pack_blockwise
 from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.layout.pad_channels import pad_channels
@@ -111,6 +112,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     GraphPass("batch_products", 3, "", batch_products),
     GraphPass("row_products", 3, "", row_products),
     GraphPass("pack_dense", 3, "", pack_dense),
+    GraphPass("pack_blockwise", 3, "", pack_blockwise),
     GraphPass("pack_recurrent", 3, "", pack_recurrent),
     GraphPass("share_packed_weights", 3, "", eliminate_common_subexpr),
     GraphPass("fold_packed_weights", 2, "", fold_constant),
@@ -122,7 +124,7 @@ PIPELINE: tuple[GraphPass, ...] = (
 #: Those that choose layouts, pack weights and rewrite products by the rules of a processor (`GraphBackend`).
 _BY_RULES = {
     "dot_products", "fuse_attention", "pad_channels", "widen_groups", "alter_layout", "batch_products", "row_products",
-    "pack_dense", "pack_recurrent", "share_packed_weights", "fold_packed_weights",
+    "pack_dense", "pack_blockwise", "pack_recurrent", "share_packed_weights", "fold_packed_weights",
 }  # fmt: skip
 
 #: The pipeline of a device whose kernels read plain layouts.

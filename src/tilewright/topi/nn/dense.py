@@ -61,7 +61,7 @@ def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "", units: int | N
     def body(*i: Any) -> Any:
         column = i[len(rows)] * vector + i[-1] if cropped else i[-1]
         panel = weight(column // block, k, column % block)
-        row = _unflattened(i[0], leading) if flat else i[: len(rows)]
+        row = unflattened(i[0], leading) if flat else i[: len(rows)]
         return te.sum(data(*row, k).astype(wide) * panel.astype(wide), axis=k)
 
     columns = (panels * block // vector, vector) if cropped else (panels * block,)
@@ -70,7 +70,7 @@ def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "", units: int | N
         product = out
 
         def element(*i: Any) -> Any:
-            row = [_flattened(i[:-1], leading)] if flat else i[:-1]
+            row = [flattened(i[:-1], leading)] if flat else i[:-1]
             return product(*row, i[-1] // vector, i[-1] % vector) if cropped else product(*row, i[-1])
 
         out = te.compute(
@@ -79,7 +79,7 @@ def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "", units: int | N
     return finish(out, data, out_dtype)
 
 
-def _flattened(position: Sequence[Any], sizes: Sequence[int]) -> Any:
+def flattened(position: Sequence[Any], sizes: Sequence[int]) -> Any:
     """The number of the element at `position` of an array of `sizes`."""
     found = position[0]
     for index, size in zip(position[1:], sizes[1:], strict=True):
@@ -87,7 +87,7 @@ def _flattened(position: Sequence[Any], sizes: Sequence[int]) -> Any:
     return found
 
 
-def _unflattened(number: Any, sizes: Sequence[int]) -> list[Any]:
+def unflattened(number: Any, sizes: Sequence[int]) -> list[Any]:
     """The position of the element with this number."""
     found: list[Any] = []
     for size in reversed(sizes[1:]):

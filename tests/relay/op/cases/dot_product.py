@@ -1,14 +1,20 @@
-"""Cases of products of bytes."""
+"""Cases of products of bytes, and of weights of a few bits."""
 
 from __future__ import annotations
 
-from tests.relay.op.cases.values import byte
+from tests.relay.op.cases.values import byte, f
 from tilewright.relay import op
 
 CASES = {
     "nn.contrib_dense_int8": [
         op.nn.contrib_dense_int8(byte(5, 24), byte(2, 6, 16, 4, dtype="int8"), "NC16n4c"),
         op.nn.contrib_dense_int8(byte(2, 3, 8, dtype="int8"), byte(1, 2, 8, 4, dtype="int8"), "NC8n4c"),
+    ],
+    "nn.dense_blockwise": [
+        op.nn.dense_blockwise(f(3, 40), byte(6, 3, 8), f(6, 3)),
+        op.nn.dense_blockwise(f(2, 1, 40), byte(2, 3, 2, 16, 4), f(2, 3, 16), byte(2, 3, 16), units=27),
+        op.nn.dense_blockwise(f(2, 40), byte(1, 3, 4, 16, 4), f(1, 3, 16), f(1, 3, 16), bits=8),
+        op.nn.dense_blockwise(f(2, 40), byte(1, 3, 1, 16, 4), f(1, 3, 16), bits=2),
     ],
     "nn.contrib_batch_matmul_int8": [
         op.nn.contrib_batch_matmul_int8(byte(2, 5, 12), byte(2, 3, 3, 8, 4, dtype="int8"), "BNC8n4c"),

@@ -9,6 +9,7 @@ from tilewright import te
 from tilewright.backend.cpu.schedule.attention import ATTENTION
 from tilewright.backend.cpu.schedule.conv2d import CONV2D, CONV2D_TRANSPOSE
 from tilewright.backend.cpu.schedule.conv2d_nchw import CONV2D_1X1_NCHW, CONV2D_NCHW, schedule_conv2d_transpose_nchw
+from tilewright.backend.cpu.schedule.dense_blockwise import DENSE_BLOCKWISE
 from tilewright.backend.cpu.schedule.depthwise_conv2d import DEPTHWISE_CONV2D
 from tilewright.backend.cpu.schedule.depthwise_conv2d_nchw import DEPTHWISE_CONV2D_NCHW
 from tilewright.backend.cpu.schedule.fused_depthwise import DEPTHWISE_PAIR
@@ -47,6 +48,7 @@ _TEMPLATES = (
     DENSE,
     BATCH_MATMUL,
     DENSE_DOT,
+    DENSE_BLOCKWISE,
     CONV2D_DOT,
     ATTENTION,
     _without_choices("pool", schedule_pool),

@@ -40,6 +40,7 @@ from tilewright.relay.op.nn.dense import (
     dense,
     matmul,
 )
+from tilewright.relay.op.nn.dense_blockwise import dense_blockwise
 from tilewright.relay.op.nn.displaced import correlation, deformable_conv2d
 from tilewright.relay.op.nn.dot_product import (
     contrib_batch_matmul_int8,
@@ -144,6 +145,7 @@ __all__ = [
     "cross_entropy_with_logits",
     "deformable_conv2d",
     "dense",
+    "dense_blockwise",
     "depth_to_space",
     "dilate",
     "dropout",

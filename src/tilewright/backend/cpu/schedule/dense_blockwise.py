@@ -1,0 +1,150 @@
+"""Products with weights of a few bits: a tile of rows by a panel, with sums of integers for each block of the depth.
+
+    quantize the blocks of all rows                              block_peak, block_codes, block_total
+    parallel panels
+      for each tile of rows
+        y[rows, vectors] = 0
+        for each block of the depth
+          sums[rows, digits, vectors] = 0
+          for each step of the block
+            sums += dot(four inputs, broadcast, four codes a lane)        for each field of a vector of bytes
+          y += (sums as a float - zero * total) * scale
+        epilogue and store
+
+A byte of the weights is read once for all rows of a tile; its codes are taken apart in registers.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from tilewright import te, tir
+from tilewright.backend.cpu.schedule.common import parallel_outer, power_of_two_lanes, vectorize_lanes
+from tilewright.backend.cpu.schedule.dense_blockwise_cost import blockwise_cost, blockwise_space, blockwise_workload
+from tilewright.backend.cpu.schedule.lanes import reduce_along
+from tilewright.support.dtype import DType
+from tilewright.target import Target
+from tilewright.tir import op
+from tilewright.tir.dot_product import GROUP, dot4
+from tilewright.topi import tag
+from tilewright.topi.nn.dense_blockwise import products_of_fields
+from tilewright.topi.schedule.config import Config
+from tilewright.topi.schedule.stages import computes, has_tag, inline_between, shape_of, terms_of
+from tilewright.topi.schedule.template import Template
+
+_BYTE_BITS = 8
+
+
+def schedule_dense_blockwise(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
+    """Schedule `dense` (tag dense_blockwise: [rows, N/b, b]) and its epilogue `out` [..., N]."""
+    panel, bits = shape_of(dense)[-1], dense.op.attrs["bits"]
+    _schedule_integers(s, dense, target)
+    accumulator = inline_between(s, dense, out)
+    *others, column = s[out].op.axis
+    row = s[out].fuse(*others) if len(others) > 1 else others[0]
+    panels, lane = s[out].split(column, factor=panel)
+    tiles, row = s[out].split(row, factor=config["tile_rows"])
+    s[out].reorder(panels, tiles, row, lane)
+    s[out].unroll(row)
+    vectorize_lanes(s, out, lane, panel, target)
+    parallel_outer(s, out, [panels], target, terms_of(dense) * dense.op.attrs["block"])
+
+    s[accumulator].compute_at(s[out], tiles)
+    row, panel_axis, lane = s[accumulator].op.axis
+    (block,) = s[accumulator].op.reduce_axis
+    s[accumulator].reorder(panel_axis, block, row, lane)
+    s[accumulator].unroll(row)
+    vectorize_lanes(s, accumulator, lane, panel, target)
+    (sums,) = (t for t in computes([dense]) if has_tag(t, tag.BLOCKWISE_SUMS))
+    _schedule_sums(s, sums, panel, bits, target)
+    s[sums].compute_at(s[accumulator], block)
+
+
+def _schedule_sums(s: te.Schedule, sums: te.Tensor, panel: int, bits: int, target: Target) -> None:
+    """The integer sums of one block: steps outermost, then vectors, so that each is taken apart once for all rows."""
+    s[sums].set_scope("local")
+    row, panel_axis, block, digit, lane = s[sums].op.axis
+    step, byte = s[sums].op.reduce_axis
+    lanes = power_of_two_lanes(panel, target)
+    vectors, vector = s[sums].split(lane, factor=lanes)
+    s[sums].reorder(panel_axis, block, step, vectors, row, digit, vector, byte)
+    for axis in (vectors, row, digit):
+        s[sums].unroll(axis)
+    unsigned = bits == _BYTE_BITS or target.architecture == "x86_64"
+    s[sums].tensorize(vector, code_dot(lanes, bits, _in_pairs(bits), unsigned))
+
+
+def _in_pairs(bits: int) -> bool:
+    """True if the sum of two products of a code and a byte fits 16 bits."""
+    (_, code), (byte, _), (_, most) = (DType(name).limits() for name in (f"uint{bits}", "int8", "int16"))
+    return 2 * code * -byte <= most
+
+
+def _schedule_integers(s: te.Schedule, dense: te.Tensor, target: Target) -> None:
+    """The integers of all blocks, before the product: a few passes over the rows."""
+    for tensor in computes([dense]):
+        axes = list(s[tensor].op.axis) if tensor.op is not dense.op else []
+        if has_tag(tensor, tag.BLOCK_RANGE):
+            parallel_outer(s, tensor, axes[:2], target, terms_of(tensor))
+            reduce_along(s, tensor, target)
+        elif has_tag(tensor, tag.BLOCK_CODES):
+            row, block, digit, *inner = axes
+            run = s[tensor].fuse(*inner)
+            lanes = min(target.machine.lanes(), shape_of(tensor)[-1] * shape_of(tensor)[-2] * shape_of(tensor)[-3])
+            vectors, lane = s[tensor].split(run, factor=lanes)
+            s[tensor].reorder(row, block, vectors, digit, lane)
+            s[tensor].unroll(digit)
+            s[tensor].vectorize(lane)
+            parallel_outer(s, tensor, [row, block], target)
+
+
+@functools.cache
+def code_dot(lanes: int, bits: int, in_pairs: bool, unsigned: bool = True) -> te.TensorIntrin:
+    """c[i] += sum over f, k of data[f][k] * field f of weight[i, k], for `lanes` values of i, in int32.
+
+    A byte of `weight` [lanes, 4] has 8 / `bits` fields, lowest bits first, each with four bytes of data. Codes of
+    fewer than eight bits may be multiplied as signed bytes, where `unsigned` is false.
+    """
+    data = [te.placeholder((GROUP,), "int8", name=f"data{field}") for field in range(_BYTE_BITS // bits)]
+    weight = te.placeholder((lanes, GROUP), "uint8", name="weight")
+    k = te.reduce_axis((0, GROUP), "k")
+
+    def term(i: te.IterVar) -> te.Tensor:
+        return te.sum(products_of_fields(weight[i, k], [four[k] for four in data]), axis=k)
+
+    c = te.compute((lanes,), term, name="dot")
+    many = f"uint8x{GROUP * lanes}"
+
+    def statements(ins: list[tir.Buffer], outs: list[tir.Buffer]) -> tuple[tir.Stmt, tir.Stmt, tir.Stmt]:
+        by_name, (sums,) = {buffer.name: buffer for buffer in ins}, outs
+        panel = by_name["weight"]
+        lane = tir.Ramp(op.const(0), op.const(1), lanes)
+        bytes_ = tir.BufferLoad(panel, (op.const(0), tir.Ramp(op.const(0), op.const(1), GROUP * lanes)))
+
+        def store(total: tir.Expr) -> tir.Stmt:
+            for field in range(_BYTE_BITS // bits):
+                four = tir.BufferLoad(by_name[f"data{field}"], (tir.Ramp(op.const(0), op.const(1), GROUP),))
+                word = op.call_intrin("int32", "reinterpret", four)
+                spread = op.call_intrin(f"int8x{GROUP * lanes}", "reinterpret", tir.Broadcast(word, lanes))
+                code = _field(bytes_, field, bits, many)
+                code = code if unsigned else op.call_intrin(f"int8x{GROUP * lanes}", "reinterpret", code)
+                total = dot4(total, code, spread, in_pairs)
+            return tir.BufferStore(sums, total, (lane,))
+
+        zero = tir.Broadcast(op.const(0), lanes)
+        return store(zero), tir.BufferStore(sums, zero, (lane,)), store(tir.BufferLoad(sums, (lane,)))
+
+    return te.decl_tensor_intrin(c.op, statements, name=f"code_dot_{lanes}_{bits}_{in_pairs}_{unsigned}")
+
+
+def _field(bytes_: tir.Expr, field: int, bits: int, dtype: str) -> tir.Expr:
+    if bits == _BYTE_BITS:
+        return bytes_
+    shifted = op.call_intrin(dtype, "shift_right", bytes_, op.const(field * bits, dtype)) if field else bytes_
+    last = field == _BYTE_BITS // bits - 1
+    return shifted if last else op.call_intrin(dtype, "bitwise_and", shifted, op.const((1 << bits) - 1, dtype))
+
+
+DENSE_BLOCKWISE = Template(
+    "dense_blockwise", blockwise_workload, blockwise_space, blockwise_cost, schedule_dense_blockwise
+)

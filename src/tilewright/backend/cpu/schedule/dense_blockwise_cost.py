@@ -1,0 +1,109 @@
+"""Products with weights of a few bits as a workload: the tiles that fit the registers, and what each costs.
+
+A tile of rows reads a panel of bytes, takes their codes apart once, and spends a dot product of bytes for each digit of
+each row. One row is bound by the bytes, many rows by the dot products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilewright import te
+from tilewright.backend.cpu.schedule.common import power_of_two_lanes
+from tilewright.machine import Bandwidth
+from tilewright.target import Target
+from tilewright.tir.dot_product import GROUP
+from tilewright.topi.schedule.cost import Cost
+from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.stages import shape_of, terms_of
+
+#: Vectors of a panel: two keep enough independent sums for one row of three digits, and leave registers for more rows.
+_VECTORS = 2
+
+#: Rows of a register tile, at most.
+_TILE_ROWS = 12
+
+#: Operations that take a code of fewer than eight bits out of its byte, on average: a shift and a mask, or one of them.
+_UNPACKING = 1.5
+
+#: Operations that add the sums of a block to the result, beside one for each digit: joined, scaled, added.
+_JOINING = 4
+
+#: Multiply-adds of a dot product that takes several instructions, in each lane.
+_PRODUCTS = 4
+
+
+@dataclass(frozen=True)
+class BlockwiseWorkload:
+    """[rows, depth] by [depth, columns] in panels; codes of `bits` in blocks of `block`, activations of `digits`."""
+
+    rows: int
+    columns: int
+    depth: int
+    block: int
+    panel: int
+    bits: int
+    digits: int
+
+    @property
+    def panel_bytes(self) -> int:
+        """The bytes of a panel, with a float32 scale for each block and column."""
+        return self.panel * (self.depth * self.bits // 8 + 4 * (self.depth // self.block))
+
+
+def blockwise_workload(dense: te.Tensor, out: te.Tensor) -> BlockwiseWorkload:
+    """The workload of `dense` (tag dense_blockwise: [rows, N/b, b])."""
+    rows, panels, panel = shape_of(dense)
+    bits, digits, block = (dense.op.attrs[name] for name in ("bits", "digits", "block"))
+    return BlockwiseWorkload(max(rows, 1), panels * panel, terms_of(dense) * block, block, panel, bits, digits)
+
+
+def blockwise_space(workload: BlockwiseWorkload, target: Target) -> ConfigSpace:
+    """Rows of the register tile; a single one may always be tried."""
+    vectors = workload.panel // power_of_two_lanes(workload.panel, target)
+    most = min(workload.rows, _TILE_ROWS)
+    fitting = [rows for rows in range(most, 1, -1) if _registers(workload, rows, vectors) <= target.vector_registers]
+    space = ConfigSpace()
+    space.define_knob("tile_rows", [*fitting, 1])
+    return space
+
+
+def _registers(workload: BlockwiseWorkload, rows: int, vectors: int) -> int:
+    """Sums of each digit and their total, a byte vector with its fields, the mask, and a value that is broadcast."""
+    return rows * vectors * (workload.digits + 1) + 4
+
+
+def blockwise_cost(workload: BlockwiseWorkload, config: Mapping[str, int], target: Target) -> Cost:
+    """The cost for the busiest worker."""
+    machine, rows = target.machine, min(config["tile_rows"], workload.rows)
+    vectors = workload.panel // power_of_two_lanes(workload.panel, target)
+    panels = -(-workload.columns // workload.panel)
+    workers = min(machine.cores, panels)
+    mine = -(-panels // workers)
+    steps, blocks = workload.depth / GROUP, workload.depth / workload.block
+    dots = vectors * workload.digits * steps / (machine.dot_per_cycle or machine.fma_per_cycle / _PRODUCTS)
+    joined = vectors * blocks * (workload.digits + _JOINING) / machine.fma_per_cycle
+    unpacked = vectors * steps * (_UNPACKING if workload.bits < 8 else 0.0) / machine.fma_per_cycle
+    tiles = -(-workload.rows // rows)
+    broadcasts = workload.rows * workload.digits * steps / machine.broadcast_loads
+    loads = tiles * vectors * steps * workload.bits / 8 / machine.vector_loads
+    bytes_ = workload.panel_bytes * panels
+    far = machine.read_l3 if bytes_ <= machine.l3.size else machine.read_memory
+    return Cost(
+        arithmetic=mine * (workload.rows * (dots + joined) + tiles * unpacked),
+        load_ports=mine * (broadcasts + loads),
+        l2=mine * tiles * workload.panel_bytes / _rate(machine.read_l2, workers),
+        memory=mine * workload.panel_bytes / _rate(far, workers),
+        fixed=machine.kernel_start + (machine.barrier if workers > 1 else 0.0),
+    )
+
+
+def _rate(level: Bandwidth, workers: int) -> float:
+    return min(level.one, level.all / workers)
+
+
+def blockwise_panel(units: int, target: Target) -> int:
+    """Columns of a panel: a few vectors; 0 where `units` do not fill one."""
+    lanes = target.machine.lanes()
+    return min(_VECTORS, units // lanes) * lanes

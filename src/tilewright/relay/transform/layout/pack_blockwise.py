@@ -1,0 +1,49 @@
+"""Repack constant weights of a few bits into panels, in the order in which the CPU kernel reads them.
+
+Before: nn.dense_blockwise(%x, %w, %s)                %w: [N, blocks, bytes], %s: [N, blocks]
+After:  nn.dense_blockwise(%x, packed, scales, units=N)        packed: [N / 32, blocks, steps, 32, 4], scales: [N / 32,
+            blocks, 32]
+
+Their size stays: only rows of zeros are put behind the last one where the panels do not divide N.
+"""
+
+from __future__ import annotations
+
+from tilewright.relay.ir.backend import GraphBackend
+from tilewright.relay.ir.expr import Call, Constant, Expr
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import get
+from tilewright.relay.ir.visitor import rewrite
+from tilewright.tir.dot_product import GROUP
+from tilewright.topi.reference.blockwise import pack_rows, pack_weight
+
+
+def pack_blockwise(mod: IRModule, backend: GraphBackend) -> IRModule:
+    """The module with every `nn.dense_blockwise` of constant weights reading packed ones."""
+    dense = get("nn.dense_blockwise")
+    made: dict[tuple[Constant, int, int], Constant] = {}
+
+    def constant(old: Constant, bits: int, panel: int) -> Constant:
+        if (old, bits, panel) not in made:
+            data = pack_weight(old.data, bits, panel) if bits else pack_rows(old.data, panel)
+            made[old, bits, panel] = Constant(data)
+        return made[old, bits, panel]
+
+    def pack(node: Expr) -> Expr | None:
+        if not isinstance(node, Call) or node.op is not dense:
+            return None
+        data, *operands = node.args
+        constants = [x for x in operands if isinstance(x, Constant)]
+        if len(constants) != len(operands):
+            return None
+        weight, bits = constants[0].data, node.attrs["bits"]
+        if weight.ndim != 3 or weight.shape[2] % GROUP:
+            return None
+        panel = backend.blockwise_panel(len(weight))
+        if not panel:
+            return None
+        packed = [constant(x, 0 if position else bits, panel) for position, x in enumerate(constants)]
+        return Call(dense, [data, *packed], node.attrs.replace(units=len(weight)), node.span)
+
+    return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, pack))))

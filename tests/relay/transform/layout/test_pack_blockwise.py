@@ -1,0 +1,82 @@
+"""Weights of a few bits are packed in panels: as many bytes as before, the same product, at every level of accuracy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.relay.helpers import module
+from tilewright import relay
+from tilewright.backend import backend_of
+from tilewright.driver.model.build import build_model
+from tilewright.relay.ir.visitor import post_order
+from tilewright.relay.transform.layout.pack_blockwise import pack_blockwise
+from tilewright.target import Target
+from tilewright.topi.reference.blockwise import code_bits, dense_blockwise, pack_weight, unpack_weight
+
+TARGET = Target("llvm -mcpu=skylake-avx512 -cores=1")
+RNG = np.random.default_rng(31)
+
+#: The error of each level, of the largest result: float32, 16 bits of the largest of a block, 8 bits of it.
+ERRORS = {0: 1e-6, 1: 1e-6, 2: 1e-4, 3: 1e-4, 4: 3e-2}
+
+
+def _operands(bits, block, units, depth, zeros):
+    blocks = -(-depth // block)
+    weight = RNG.integers(0, 256, (units, blocks, block * bits // 8)).astype(np.uint8)
+    scales = RNG.standard_normal((units, blocks)).astype(np.float32)
+    points = RNG.integers(0, 1 << bits, (units, blocks)).astype(np.uint8) if zeros else None
+    return [x for x in (weight, scales, points) if x is not None]
+
+
+def _product(x, operands, **attrs):
+    return module(relay.nn.relu(relay.nn.dense_blockwise(x, *map(relay.const, operands), **attrs)))
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_packing_is_undone_by_unpacking(bits):
+    weight = RNG.integers(0, 256, (37, 3, 4 * bits)).astype(np.uint8)
+    packed = pack_weight(weight, bits, 32)
+    assert packed.shape == (2, 3, bits, 32, 4)
+    codes = unpack_weight(packed, bits)
+    np.testing.assert_array_equal(codes[:37], code_bits(weight, bits))
+    assert not codes[37:].any()
+
+
+def test_packed_weights_are_as_large_as_before():
+    operands = _operands(4, 32, 64, 96, True)
+    mod = pack_blockwise(_product(relay.var("x", shape=(1, 96)), operands), backend_of(TARGET))
+    packed = [node.data for node in post_order(mod["main"].body) if isinstance(node, relay.Constant)]
+    assert sorted(x.nbytes for x in packed) == sorted(x.nbytes for x in operands)
+    assert {x.shape for x in packed} == {(2, 3, 4, 32, 4), (2, 3, 32)}
+
+
+@pytest.mark.parametrize(
+    ("bits", "block", "units", "shape", "zeros", "level"),
+    [
+        (4, 32, 80, (1, 100), False, 0),
+        (4, 16, 33, (2, 3, 40), True, 1),
+        (2, 64, 64, (5, 130), True, 2),
+        (8, 256, 49, (3, 300), False, 0),
+        (8, 32, 17, (4, 7), True, 3),
+        (4, 128, 32, (35, 128), False, 4),
+        (4, 32, 5, (2, 50), True, 0),
+    ],
+)
+def test_products_agree_with_float64(bits, block, units, shape, zeros, level):
+    operands = _operands(bits, block, units, shape[-1], zeros)
+    mod = _product(relay.var("x", shape=shape), operands, bits=bits, accuracy_level=level)
+    x = RNG.standard_normal(shape).astype(np.float32)
+    x[0, ..., 1] *= 1000  # an outlier must not cost the others their bits
+    wanted = np.maximum(dense_blockwise(x.astype(np.float64), *operands, bits=bits), 0)
+    got = build_model(mod, Target("cpu"), threads=2)(x)
+    assert np.abs(got - wanted).max() <= ERRORS[level] * np.abs(wanted).max()
+
+
+def test_what_is_no_number_stays_none():
+    operands = _operands(4, 32, 32, 64, False)
+    model = build_model(_product(relay.var("x", shape=(3, 64)), operands), Target("cpu"), threads=1)
+    x = np.zeros((3, 64), np.float32)
+    x[1, 40], x[2, 3] = np.nan, 1e-38
+    got = model(x)
+    assert not got[0].any() and np.isnan(got[1]).all() and np.abs(got[2]).max() < 1e-36
