@@ -20,7 +20,6 @@ from tilewright.runtime.gpu.api import Copy, Launch
 from tilewright.runtime.gpu.module import DeviceFunctionInfo
 from tilewright.runtime.plan import ExecutionPlan, KernelCall
 
-
 #: Times that Winograd multiplies less than the definition, whose operations are counted: F(4x4, 3x3), 36 for 144.
 _FEWER_OPERATIONS = 4
 
