@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.frontend.formats.table import metadata as metadata
     from tilewright.frontend.torch.coverage import torch_report as torch_report
     from tilewright.load import load as load
-    from tilewright.quantize import quantize as quantize
+    from tilewright.quantize.quantize import quantize as quantize
     from tilewright.runtime.executor import Executable as Executable
     from tilewright.target import Target as Target
     from tilewright.tir import arith as arith
