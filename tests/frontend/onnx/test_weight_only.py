@@ -84,7 +84,7 @@ def test_widths_that_do_not_divide_a_byte_are_refused() -> None:
 
 
 def test_the_artifact_is_as_large_as_the_model(tmp_path: Path) -> None:
-    model, _, _ = _product(4, 32, 256, 2048, zeros=RNG.integers(0, 256, (256, 32)).astype(np.uint8))
+    model, _, _ = _product(4, 32, 512, 4096, zeros=RNG.integers(0, 256, (512, 64)).astype(np.uint8))
     exe = compile_model(model)
     exe.save(tmp_path / "m.tw")
     assert (tmp_path / "m.tw").stat().st_size <= 1.05 * len(model.SerializeToString())
