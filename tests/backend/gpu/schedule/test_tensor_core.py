@@ -182,6 +182,16 @@ def test_choices_follow_the_machine() -> None:
     assert (512 // small["rows"]) * (512 // small["columns"]) >= 64
 
 
+@pytest.mark.parametrize(("arch", "has"), [("sm_80", False), ("sm_90a", True), ("sm_100a", False), ("sm_120a", False)])
+def test_only_hopper_multiplies_by_warpgroups(arch: str, has: bool) -> None:
+    """The assembler refuses `wgmma` for every other architecture, newer ones among them."""
+    a, b = (te.placeholder((512, 512), "float16", name) for name in "ab")
+    out = nn.dense(a, b)
+    (anchor,) = [t for t in computes([out]) if is_reduction(t)]
+    space = TENSOR_CORE.space(workload(anchor, out), device(arch))
+    assert any(config["warpgroups"] for config in space) == has
+
+
 # --------------------------------------------------------------------------------------------- the vendor's assembler
 def cuobjdump() -> str:
     """The disassembler. Skips the test where it is missing."""

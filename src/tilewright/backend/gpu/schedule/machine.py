@@ -133,10 +133,11 @@ _T4 = GpuMachine(
     threads=1024, blocks=16,
 )  # fmt: skip
 
-#: Without figures of how near warps come to its tensor cores' rate: those of the H100 stand for them.
+#: Without figures of how near warps come to its tensor cores' rate: that of the H100 stands for them. It has no wgmma,
+#: which is Hopper's alone, and for its successor there is no template.
 _B200 = replace(
     _H100, name="b200", multiprocessors=148, clock=1.85e9, l2=126 * _MIB, dram_bytes=8.0e12, l2_bytes=7.0e12,
-    tensor_float16=4096, tensor_int8=8192,
+    tensor_float16=4096, tensor_int8=8192, wgmma=0.0,
 )  # fmt: skip
 
 #: A small device of which nothing is known: the limits that every one since compute capability 7.5 keeps.

@@ -25,6 +25,8 @@ _TILES = (
     (128, 32, 4, 1), (32, 128, 1, 4), (64, 32, 2, 2), (32, 64, 2, 2), (32, 32, 2, 2), (16, 128, 1, 4), (16, 64, 1, 4),
     (64, 16, 4, 1),
 )  # fmt: skip
+#: The architecture that has products of warpgroups: none after it does.
+_WITH_WARPGROUPS = "sm_90a"
 #: The same of warpgroups: four warps of neighbouring rows multiply together.
 _WARPGROUP_TILES = (
     (256, 128, 16, 1), (128, 256, 8, 2), (128, 256, 8, 1), (256, 128, 8, 1), (128, 128, 8, 1), (64, 256, 4, 2),
@@ -90,7 +92,7 @@ def tensor_core_space(facts: TensorCoreWorkload, target: DeviceTarget) -> Config
     found, machine = ConfigSpace(), machine_of(target)
     fitting = [tile for tile in _TILES if 32 * tile[2] * tile[3] <= target.max_threads_per_block]
     rows = [(*tile, 0) for tile in fitting]
-    if machine.wgmma and target.arch.endswith("a") and facts.along_depth:
+    if machine.wgmma and target.arch == _WITH_WARPGROUPS and facts.along_depth:
         rows = [(*tile, 1) for tile in _WARPGROUP_TILES] + rows
     found.define_joint(("rows", "columns", "warps_rows", "warps_columns", "warpgroups"), rows)
     found.define_knob("depth_bytes", _DEPTHS)
