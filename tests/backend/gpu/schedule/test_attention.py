@@ -142,6 +142,16 @@ def test_instructions_of_the_main_loop(arch: str) -> None:
         pytest.skip(str(error))
 
 
+@pytest.mark.parametrize(("keys", "fits"), [(197, False), (256, True)])
+def test_keys_that_steps_do_not_divide_need_registers_for_addresses(keys: int, fits: bool) -> None:
+    """ViT's 197 keys by this block spilled eight bytes on sm_80."""
+    target = Target("cuda -arch=sm_80")
+    space = space_of([nn.attention(*tensors((1, 12, 12, keys, keys, 64, 64), "float16"))], target)
+    assert space is not None
+    block = {"warps_rows": 2, "row_tiles": 1, "warps_keys": 4, "keys": 32}
+    assert any(all(config[k] == v for k, v in block.items()) for _, config in space.ranked) == fits
+
+
 def test_what_has_no_room_is_left_as_it_was() -> None:
     """A block of WebGPU has 16 KiB of shared memory."""
     assert has_attention_kernel(64, 64, "float32", Target("webgpu"))

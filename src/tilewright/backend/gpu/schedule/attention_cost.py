@@ -16,7 +16,7 @@ from tilewright.backend.gpu.schedule.machine import GpuMachine, machine_of
 from tilewright.backend.gpu.schedule.tensor_core import has_tensor_cores
 from tilewright.support.dtype import DType
 from tilewright.target import DeviceTarget
-from tilewright.tir.tensor_core import COLUMNS, ROWS
+from tilewright.tir.tensor_core import CHUNK, COLUMNS, ROWS
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.cost import Cost
 from tilewright.topi.schedule.space import ConfigSpace
@@ -36,6 +36,8 @@ _PLAIN_BLOCKS = (
 )  # fmt: skip
 #: Registers of a thread beside those of its fragments, sums and exponentials: addresses and counters.
 _OTHER_REGISTERS = 44
+#: Registers of an address.
+_ADDRESS = 2
 #: Bytes of a sum; a multiprocessor has at least one of so many parts of its threads in use.
 _WIDE, _SHARE = 4, 4
 #: Waves of blocks from which on keys are not divided, and trips to memory of the kernel that adds parts up.
@@ -174,7 +176,15 @@ def _registers(config: Mapping[str, int], facts: AttentionWorkload) -> int:
     """Registers that a thread on tensor cores is expected to need."""
     tiles, sums = config["row_tiles"], padded(facts.width) // COLUMNS * 4
     held = padded(facts.depth) // ROWS if facts.depth <= _HELD_DEPTH else 1
-    return _OTHER_REGISTERS + tiles * (sums + config["keys"] // COLUMNS * 4 + held * 4)
+    found = _OTHER_REGISTERS + tiles * (sums + config["keys"] // COLUMNS * 4 + held * 4)
+    whole = facts.fixed_columns and facts.columns % (config["keys"] * config["warps_keys"]) == 0
+    return found if whole else found + _ADDRESS * _copies(config, facts)
+
+
+def _copies(config: Mapping[str, int], facts: AttentionWorkload) -> int:
+    """Copies of a thread for a step; those beyond the last key wrap around, so that each has an address of its own."""
+    nbytes = config["keys"] * config["warps_keys"] * (padded(facts.depth) + padded(facts.width)) * facts.itemsize
+    return -(-nbytes // (CHUNK * 32 * config["warps_rows"] * config["warps_keys"]))
 
 
 def _shared(config: Mapping[str, int], facts: AttentionWorkload) -> int:
