@@ -26,6 +26,7 @@ from tilewright.relay.transform.layout.channels_last import channels_last
 from tilewright.relay.transform.manager.graph_pass import GraphPass
 from tilewright.relay.transform.passes import PLAIN_PIPELINE
 from tilewright.relay.transform.quantize.int8_products import int8_products
+from tilewright.relay.transform.quantize.whole_rows import whole_rows
 from tilewright.relay.transform.simplify.fold_constant import fold_constant
 from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.gpu.code import DeviceCode
@@ -183,7 +184,7 @@ class GpuBackend(GpuFunctions):
 
 def _int8_products(mod: IRModule) -> IRModule:
     """Products of bytes as such, of which tensor cores do twice as many, once their weights are known."""
-    return int8_products(fold_constant(mod))
+    return whole_rows(int8_products(fold_constant(mod)))
 
 
 def _workspace(program: DeviceProgram, alignment: int) -> Workspace:
