@@ -14,6 +14,8 @@ from tilewright.autotvm.task.extract import extract_from_program
 from tilewright.autotvm.task.task import KernelTask
 from tilewright.codegen.build_device import device_programs, emit_device
 from tilewright.driver.lower import lower_function
+from tilewright.errors import EnvironmentError_
+from tilewright.runtime.gpu.nvrtc import compile_ptx
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
 
@@ -80,3 +82,19 @@ def test_a_thread_adds_up_its_own_elements_only() -> None:
     source, _ = emit_device([_lowered(task, target, 1)], target)
     sizes = [int(size) for size in re.findall(r"float conv2d_nchw\[(\d+)\]", source)]
     assert sizes == [1]
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+def test_parts_are_read_behind_the_fences(arch: str) -> None:
+    """Stores, a fence, a barrier, the count, a barrier, a fence, and loads that no read-only cache answers."""
+    target = Target(f"cuda -arch={arch}")
+    source, _ = emit_device([_lowered(_task(target), target, 1)], target)
+    try:
+        ptx = compile_ptx(source, arch).decode()
+    except EnvironmentError_ as error:
+        pytest.skip(str(error))
+    steps = re.findall(r"\b(st\.global|membar|fence\.|atom|bar\.sync|barrier\.sync|ld\.global(?:\.nc)?)", ptx)
+    count = steps.index("atom")
+    kinds = ["fence" if step.startswith(("membar", "fence")) else step[:3] for step in steps]
+    assert kinds[count - 3 : count + 3] == ["st.", "fence", "bar", "ato", "bar", "fence"]
+    assert steps[count + 3 : count + 7] == ["ld.global"] * 4
