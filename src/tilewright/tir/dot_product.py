@@ -2,9 +2,12 @@
 
 `dot4(acc, a, b)` is a call that the code generator spells by the target's instruction; `expand_dot4` is the same in
 plain arithmetic. Both are exact: nothing saturates, sums wrap around in 32 bits as any int32 addition does.
+`dp4a(acc, a, b)` is the same of GPUs, whose four bytes are a word: int32 where these have a sign, else uint32.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from tilewright.errors import InternalError
 from tilewright.tir import op
@@ -44,3 +47,25 @@ def _byte(bytes_: Expr, like: Expr, position: int) -> Expr:
         return op.call_intrin(like.dtype, "shift_right", raised, op.const(bits - 8, like.dtype))
     low = op.call_intrin(like.dtype, "shift_right", word, op.const(8 * position, like.dtype))
     return op.call_intrin(like.dtype, "bitwise_and", low, op.const(255, like.dtype))
+
+
+def dp4a(acc: Expr, a: Expr, b: Expr) -> Call:
+    """The sum acc + sum over g < 4 of a's byte g * b's byte g."""
+    return Call("int32", "dp4a", (acc, a, b))
+
+
+def word_of(bytes_: Sequence[Expr]) -> Expr:
+    """Four bytes as a word, the first one lowest."""
+    signed = bytes_[0].dtype.code == "int"
+    word = op.const(0, "uint32")
+    for position, byte in enumerate(bytes_):
+        bits = (op.reinterpret("uint8", byte) if signed else byte).astype("uint32")
+        raised = op.call_intrin("uint32", "shift_left", bits, op.const(8 * position, "uint32")) if position else bits
+        word = op.call_intrin("uint32", "bitwise_or", word, raised) if position else raised
+    return op.reinterpret("int32", word) if signed else word
+
+
+def word_of_number(number: int, dtype: str) -> Expr:
+    """A word of four times the same byte, of a type."""
+    word = int.from_bytes(bytes([number & 255] * GROUP), "little", signed=dtype == "int8")
+    return op.const(word, "int32" if dtype == "int8" else "uint32")

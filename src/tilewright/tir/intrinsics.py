@@ -85,6 +85,12 @@ def _dot(call: Call) -> str | None:
     return None if fits else f"adds products of bytes to int32 lanes; {call.dtype} of {acc.dtype}, {a.dtype}, {b.dtype}"
 
 
+def _dot_of_words(call: Call) -> str | None:
+    fits = call.dtype == "int32" and call.args[0].dtype == "int32"
+    fits = fits and all(x.dtype in ("int32", "uint32") for x in call.args[1:])
+    return None if fits else f"adds products of the bytes of two words to an int32; got {[x.dtype for x in call.args]}"
+
+
 def _int32(call: Call) -> str | None:
     return None if call.dtype == "int32" else f"returns int32, not {call.dtype}"
 
@@ -124,6 +130,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("vector_reduce_add vector_reduce_mul vector_reduce_max vector_reduce_min", 1, _fold, "all lanes into one"),
     **_group("any_lane", 1, _some, "true if a condition holds in some lane: whether a rare case is worth a branch"),
     **_group("dot4 dot4_in_pairs", 3, _dot, "sums and dot products of four bytes for each lane (tir/dot_product.py)"),
+    **_group("dp4a", 3, _dot_of_words, "a sum and the dot product of the four bytes of two words (tir/dot_product.py)"),
     **_group("worker_id num_workers", 0, _int32, "this worker's number, and how many there are"),
     **_group("region_id", 0, _int32, "the number of the kernel of a run loop that is to be called"),
     **_group("address_of", None, _handle, "the address of the element a load names; with 'r', for reading only"),

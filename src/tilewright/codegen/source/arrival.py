@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tilewright.codegen.source.builder import SourceBuilder
+from tilewright.codegen.source.dot_product import dot_product_functions
 from tilewright.codegen.source.expressions import flat_index
 from tilewright.codegen.source.tensor_core import tensor_core_functions
 from tilewright.tir.expr import BufferLoad, Call, Expr
@@ -32,7 +33,7 @@ def called_functions(calls: Iterable[Call]) -> str:
     """The functions that `calls` become; empty where none of them needs any."""
     calls = list(calls)
     counts = [_ARRIVE] if any(call.op == "arrive" for call in calls) else []
-    return "\n\n".join(part for part in (tensor_core_functions(calls), *counts) if part)
+    return "\n\n".join(part for part in (tensor_core_functions(calls), dot_product_functions(calls), *counts) if part)
 
 
 def arrive(b: SourceBuilder, call: Call) -> None:

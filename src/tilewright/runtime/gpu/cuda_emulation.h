@@ -36,6 +36,14 @@ template <class T> T __shfl_xor_sync(unsigned, T value, int mask) {
 static float __int_as_float(int x) { float f; memcpy(&f, &x, 4); return f; }
 static float __uint_as_float(unsigned x) { float f; memcpy(&f, &x, 4); return f; }
 static unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
+// The bytes of a word have a sign where its type has one.
+static int tilewright_byte(int word, int i) { return (signed char)(word >> 8 * i); }
+static int tilewright_byte(unsigned word, int i) { return (unsigned char)(word >> 8 * i); }
+template <class A, class B> int tilewright_dp4a(int sum, A a, B b) {
+  unsigned total = (unsigned)sum;
+  for (int i = 0; i < 4; ++i) total += (unsigned)(tilewright_byte(a, i) * tilewright_byte(b, i));
+  return (int)total;
+}
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 static int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 static float rsqrtf(float x) { return 1.0f / sqrtf(x); }

@@ -24,6 +24,8 @@ def fold_add(a: Expr, b: Expr) -> Expr:
     """a + b of one dtype, integer constants merged and kept on the right."""
     if not a.dtype.is_int:
         return op.add(a, b)
+    if isinstance(b, e.Call) and b.op == "dp4a":  # adds as it multiplies
+        return e.Call(b.dtype, b.op, (fold_add(a, b.args[0]), *b.args[1:]))
     if isinstance(a, e.IntImm) and not isinstance(b, e.IntImm):
         a, b = b, a
     if isinstance(a, e.Add) and isinstance(a.b, e.IntImm):

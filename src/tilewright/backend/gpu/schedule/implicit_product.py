@@ -24,6 +24,8 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.te.cache import replace_op
 from tilewright.te.rewrite import BodyRewriter
+from tilewright.tir import op as tir_op
+from tilewright.tir.dot_product import GROUP, dp4a, word_of, word_of_number
 from tilewright.tir.expr import Add, Call, Cast, Expr, IntImm, Mul, ProducerLoad, Reduce, Sub, Var
 from tilewright.tir.visitor import collect_vars
 from tilewright.topi.schedule.access import producer_reads, reads_through, stride
@@ -170,6 +172,18 @@ def _as_bytes(factor: Expr, depth: set[Var]) -> Centred | None:
     return Centred(byte, zero, tuple(inside))
 
 
+def in_words(factors: Factors) -> tuple[Centred, Centred] | None:
+    """Both factors, where they are bytes less numbers that are bytes too, so that words hold four terms."""
+    sides = centred(factors)
+    for side in sides:
+        dtype = str(side.value.dtype)
+        if dtype not in ("int8", "uint8") or (side.zero and side.inside):
+            return None
+        if tir_op.wrap(side.zero, side.value.dtype) != side.zero:
+            return None
+    return sides
+
+
 def _inlined(value: Expr) -> Expr:
     """The value computed for an element of a stage, or of a stage that this reads as it is."""
     while isinstance(value, ProducerLoad) and isinstance(value.producer.op, te.ComputeOp):
@@ -187,12 +201,13 @@ def split_product(
     tile: tuple[int, int, int],
     parts: int = 1,
     sides: tuple[Centred, Centred] | None = None,
+    words: bool = False,
 ) -> Product:
     """Put the product's stages before that of `tensor`, which then reads the sums; sizes are multiples of `tile`.
 
     `tile` are rows, columns and terms. With several `parts` the terms are divided among them, so that there are sums
     of each, as of so many products more, and `tensor` adds them up (split-K). `sides` are the factors where these come
-    apart into bytes and numbers.
+    apart into bytes and numbers. With `words` terms are words of four bytes each, and `tile` counts those.
     """
     sides = sides or (Centred(factors.left), Centred(factors.right))
     op = tensor.op
@@ -200,17 +215,22 @@ def split_product(
     groups = (factors.batch, factors.rows, factors.columns, factors.depth)
     one = tir.const(1, te.index_dtype())
     batch, rows, columns, depth = (math.prod([_extent(iv) for iv in axes], start=one) for axes in groups)
-    steps = (tile[0], tile[1], tile[2] * parts)
-    m, n, k = (_rounded(size, step) for size, step in zip((rows, columns, depth), steps))
+    group = GROUP if words else 1
+    steps = (tile[0], tile[1], tile[2] * parts * group)
+    m, n, terms = (_rounded(size, step) for size, step in zip((rows, columns, depth), steps))
+    k = tir.const(terms.value // group, terms.dtype)
 
     def operand(source: Expr, own: Sequence[te.IterVar], size: Any, padded: Any, name: str) -> te.Tensor:
         def element(b: Any, term: Any, position: Any) -> Any:
             values = {**_values(factors.batch, b), **_values(own, position), **_values(factors.depth, term)}
             value = BodyRewriter(values)(_stored(source))
-            inside = [i < whole for i, whole, up in ((term, depth, k), (position, size, padded)) if up is not whole]
+            inside = [i < whole for i, whole, up in ((term, depth, terms), (position, size, padded)) if up is not whole]
             return tir.if_then_else(tir.all(*inside), value, tir.const(0, value.dtype)) if inside else value
 
-        return te.compute((batch, k, padded), element, name=name)
+        def word(b: Any, term: Any, position: Any) -> Any:
+            return word_of([element(b, term * group + i, position) for i in range(group)])
+
+        return te.compute((batch, k, padded), word if words else element, name=name)
 
     left = operand(sides[0].value, factors.rows, rows, m, f"{op.name}.left")
     right = operand(sides[1].value, factors.columns, columns, n, f"{op.name}.right")
@@ -218,14 +238,17 @@ def split_product(
 
     def sum_of_products(z: Any, i: Any, j: Any) -> Any:
         b, first = (z // parts, z % parts * own) if parts > 1 else (z, 0)
-        return te.sum(left(b, first + term, i).astype(wide) * right(b, first + term, j).astype(wide), axis=term)
+        factors = left(b, first + term, i), right(b, first + term, j)
+        product = _of_words(factors, sides) if words else factors[0].astype(wide) * factors[1].astype(wide)
+        return te.sum(product, axis=term)
 
     sums = te.compute((batch * parts, m, n), sum_of_products, name=f"{op.name}.sums")
     product, row, column = (_flat(group) for group in groups[:3])
     stage, part = s[tensor], te.reduce_axis((0, parts), "part")
     whole = te.sum(sums(product * parts + part, row, column), axis=part) if parts > 1 else sums(product, row, column)
-    totals = {side: _totals(side, wide) for side, other in ((left, sides[1]), (right, sides[0])) if other.zero}
-    if totals:
+    with_totals = [(side, other) for side, other in ((left, sides[1]), (right, sides[0])) if other.zero and not words]
+    totals = {side: _totals(side, wide) for side, _ in with_totals}
+    if totals or (words and sides[0].zero and sides[1].zero):
         read = {side: totals[side](product, at) for side, at in ((left, row), (right, column)) if side in totals}
         whole = whole + _correction(read.get(left), read.get(right), sides, depth.astype(wide))
     position = s.stages.index(s[tensor])
@@ -235,6 +258,17 @@ def split_product(
     stage.relations, stage.attrs = [], {}
     replace_op(s, stage, te.ComputeOp(op.name, op.axis, [whole], "", {}, op.position))
     return Product(left, right, sums, tuple(totals.values()))
+
+
+def _of_words(factors: tuple[Expr, Expr], sides: tuple[Centred, Centred]) -> Expr:
+    """The products of four terms; what is subtracted from the bytes of a side counts as often as the other's bytes.
+
+    sum (a - p) (b - q) = sum a b - sum a q - sum p b + K p q, of which the last is added to all sums at once
+    """
+    (a, b), (p, q) = factors, (word_of_number(side.zero, str(side.value.dtype)) for side in sides)
+    zero = tir.const(0, "int32")
+    less = [dp4a(zero, x, y) for x, y, side in ((a, q, sides[1]), (p, b, sides[0])) if side.zero]
+    return dp4a(tir.const(0, "int32") - sum(less[1:], start=less[0]) if less else zero, a, b)
 
 
 def _correction(of_row: Expr | None, of_column: Expr | None, sides: tuple[Centred, Centred], depth: Expr) -> Expr:

@@ -5,20 +5,22 @@
         for k_inner:                              products of a column of the one and a row of the other
 
 Where the terms are divided among blocks, the last of a tile's blocks adds up what all of them have, or a second launch
-does. A thread's part is spread: virtual threads take pieces as far apart as all threads' pieces are wide, so that
-neighbouring threads read neighbours in shared memory, which do not collide in its banks.
+does. Of bytes, words of four terms lie in shared memory where the GPU multiplies those (dp4a). A thread's
+part is spread: virtual threads take pieces as far apart as all threads' pieces are wide, so that neighbouring threads
+read neighbours in shared memory, which do not collide in its banks.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilewright import te
 from tilewright.backend.gpu.schedule.implicit_product import (
     Product,
     factors_of,
+    in_words,
     loops_of,
     split_product,
     tiles_in_order,
@@ -27,6 +29,7 @@ from tilewright.backend.gpu.schedule.machine import ENOUGH_BLOCKS, GpuMachine, m
 from tilewright.backend.gpu.schedule.parts import add_up_last, note_parts, parts_cycles
 from tilewright.backend.gpu.schedule.reduce import schedule_alone
 from tilewright.target import DeviceTarget
+from tilewright.tir.dot_product import GROUP
 from tilewright.tir.expr import IntImm
 from tilewright.topi.schedule.access import producer_reads, stride
 from tilewright.topi.schedule.config import Config
@@ -43,6 +46,8 @@ _TILES = (
     (32, 128, 16, 4, 8), (128, 32, 16, 8, 4), (16, 128, 16, 2, 8), (8, 128, 16, 1, 8), (8, 64, 16, 1, 4),
     (4, 128, 16, 1, 4), (64, 8, 16, 4, 1), (128, 4, 16, 4, 1), (16, 16, 16, 1, 2), (8, 8, 16, 1, 1), (4, 4, 16, 1, 1),
 )  # fmt: skip
+#: Further ones for words of bytes, whose threads have two rows and columns as sizes that tiles do not divide need.
+_RAGGED_TILES = ((16, 16, 16, 2, 2), (8, 8, 16, 2, 2))
 
 #: Registers of a thread beside those of its sums and of one row and column.
 _OTHER_REGISTERS = 40
@@ -55,12 +60,16 @@ _PARTS, _LEAST_STEPS = (1, 2, 4, 8, 16, 32), 4
 #: Elements that a load of neighbours from shared memory brings.
 _LANES_OF_LOAD = 4
 
+#: The compute capability, times ten, that brought products of four bytes.
+_WITH_DP4A = 61
+
 
 @dataclass(frozen=True)
 class ProductWorkload:
     """So many products of [rows, depth] by [depth, columns], of elements of `itemsize` bytes.
 
     `in_order` where tiles of the result are tiles of the sums: their axes have the same order, of known sizes.
+    `of_bytes` where both factors are bytes, less a number or not.
     """
 
     batch: int
@@ -71,6 +80,7 @@ class ProductWorkload:
     fixed_rows: bool = True
     fixed_columns: bool = True
     in_order: bool = True
+    of_bytes: bool = False
 
 
 def workload(anchor: te.Tensor, out: te.Tensor) -> ProductWorkload:
@@ -83,12 +93,25 @@ def workload(anchor: te.Tensor, out: te.Tensor) -> ProductWorkload:
     batch, _, _, depth = factors.sizes()
     rows, columns = (math.prod(extent_of(iv) for iv in axes) for axes in groups[1:])
     return ProductWorkload(batch, rows, columns, depth, max(1, factors.left.dtype.itemsize), fixed[0], fixed[1],
-                           tiles_in_order(out, anchor, factors, groups))  # fmt: skip
+                           tiles_in_order(out, anchor, factors, groups), in_words(factors) is not None)  # fmt: skip
+
+
+def _stored(facts: ProductWorkload, target: DeviceTarget) -> ProductWorkload:
+    """The product in the terms that lie in shared memory: words of bytes where the target multiplies those."""
+    if not (facts.of_bytes and multiplies_words(target)):
+        return facts
+    return replace(facts, depth=-(-facts.depth // GROUP), itemsize=GROUP)
+
+
+def multiplies_words(target: DeviceTarget) -> bool:
+    """True where one instruction multiplies four bytes by four (dp4a)."""
+    number = target.arch.removeprefix("sm_").rstrip("af")
+    return target.kind == "cuda" and number.isdigit() and int(number) >= _WITH_DP4A
 
 
 def product_space(facts: ProductWorkload, target: DeviceTarget) -> ConfigSpace:
     """Tiles of a block and of its threads that fit the target, and parts that the terms are divided into."""
-    machine = machine_of(target)
+    facts, machine = _stored(facts, target), machine_of(target)
     found = ConfigSpace()
     found.define_joint(_KNOBS, product_tiles(facts, target))
     found.define_knob("parts", _PARTS)
@@ -101,7 +124,8 @@ def product_space(facts: ProductWorkload, target: DeviceTarget) -> ConfigSpace:
 
 def product_tiles(facts: ProductWorkload, target: DeviceTarget) -> list[tuple[int, ...]]:
     """The tiles of a block and its threads that fit; empty for a product that is too small for any."""
-    return [tile for tile in _TILES if _fits_target(dict(zip(_KNOBS, tile)), facts, target)]
+    tiles = (*_TILES, *_RAGGED_TILES) if facts.of_bytes and multiplies_words(target) else _TILES
+    return [tile for tile in tiles if _fits_target(dict(zip(_KNOBS, tile)), facts, target)]
 
 
 def _fits_target(config: Mapping[str, int], facts: ProductWorkload, target: DeviceTarget) -> bool:
@@ -143,7 +167,7 @@ def _threads(config: Mapping[str, int]) -> int:
 
 def product_cost(facts: ProductWorkload, config: Config, target: DeviceTarget) -> Cost:
     """Cycles: waves of blocks over the multiprocessors, each step as long as its arithmetic, its reads or its waits."""
-    machine = machine_of(target)
+    facts, machine = _stored(facts, target), machine_of(target)
     blocks, threads = _blocks(config, facts) * config["parts"], _threads(config)
     resident = max(1, min(_resident(config, facts, machine), -(-blocks // machine.multiprocessors)))
     waves = -(-blocks // (machine.multiprocessors * resident))
@@ -187,7 +211,7 @@ def fits(anchor: te.Tensor, out: te.Tensor, target: DeviceTarget) -> bool:
     alone = [t for t in computes([out]) if is_reduction(t)]
     if min(rows, columns, depth) < _LEAST or alone != [anchor]:
         return False
-    return bool(product_tiles(workload(anchor, out), target))
+    return bool(product_tiles(_stored(workload(anchor, out), target), target))
 
 
 def schedule_product(
@@ -204,7 +228,9 @@ def schedule_product(
     groups = loops_of(out, anchor, factors)
     assert groups is not None
     contiguous = [_along_depth(anchor, factors.depth, own) for own in (factors.rows, factors.columns)]
-    product = split_product(s, anchor, factors, (config["rows"], config["columns"], config["terms"]), config["parts"])
+    tile = (config["rows"], config["columns"], config["terms"])
+    sides = in_words(factors) if multiplies_words(target) else None
+    product = split_product(s, anchor, factors, tile, config["parts"], sides, words=sides is not None)
     for tensor in computes([out]) if fused is None else fused:
         if tensor.op is not out.op and not (tensor.op is anchor.op and config["parts"] > 1):
             s[tensor].compute_inline()
