@@ -71,10 +71,10 @@ def convolution(x: Expr) -> Expr:
 def winograd(x: Expr) -> Expr:
     """The same by Winograd, in three launches."""
     transformed = relay.nn.contrib_conv2d_winograd_weight_transform(
-        weight(32, x.type_annotation.shape[1], 3, 3), 4, block=32
+        weight(16, x.type_annotation.shape[1], 3, 3), 4, block=16
     )
     y = relay.nn.contrib_conv2d_winograd_without_weight_transform(x, transformed, 4, (1, 1), "NCHW")
-    return relay.nn.relu(relay.nn.bias_add(y, weight(32)))
+    return relay.nn.relu(relay.nn.bias_add(y, weight(16)))
 
 
 def transposed(x: Expr) -> Expr:
@@ -170,7 +170,7 @@ SPACES: dict[str, tuple[Callable[..., Expr], tuple[np.ndarray[Any, Any], ...]]] 
         lambda x, w: relay.nn.relu(relay.nn.conv2d(x, w, padding=(1, 1), strides=(2, 2))),
         (normal(1, 6, 9, 9), normal(20, 6, 3, 3)),
     ),
-    "winograd, each": (winograd, (normal(2, 5, 18, 30),)),
+    "winograd, each": (winograd, (normal(2, 3, 10, 14),)),
 }
 
 

@@ -325,6 +325,8 @@ ALLOWED = {
         "backend/gpu/schedule/attention_cost.py:_TRIPS",
         "backend/gpu/schedule/parts.py:_ANSWERS",
         "backend/gpu/schedule/parts.py:_TRIPS",
+        "backend/gpu/schedule/winograd_cost.py:_TRANSFORMS",
+        "backend/gpu/schedule/winograd_cost.py:_TRIPS",
     ),
     "the narrowest vector of any processor, and blocks of as many elements": (
         "backend/cpu/schedule/transpose.py:_LEAST",

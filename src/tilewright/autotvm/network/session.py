@@ -95,7 +95,7 @@ class Session:
         """The record of other layouts that are faster, found in `seconds` (default: a share of all) where that is
         enough to measure some and this machine runs the module straight; None where the compiler's own stay."""
         seconds = _LAYOUTS_SHARE * (self.options.seconds or 0.0) if seconds is None else seconds
-        here = type(self.site) is Here and self.target.is_processor  # devices have no choice of layouts
+        here = type(self.site) is Here and self.target.is_processor  # devices choose by cost
         straight = here and not needs_machine(expand_calls(lower_external(self.mod)))
         if seconds < _LEAST_LAYOUTS or not straight:
             return None

@@ -78,7 +78,7 @@ def test_results_are_those_of_the_definition(
 def test_emulated_cuda_computes_the_same() -> None:
     if not any(shutil.which(name) for name in ("c++", "g++", "clang++")):
         pytest.skip("emulation needs a C++ compiler")
-    _check("cuda -emulate=1", (2, 5, 18, 13), (32, 5, 3, 3), 4, (1, 1), 1, False)
+    _check("cuda -emulate=1", (1, 3, 9, 13), (8, 3, 3, 3), 4, (1, 1), 1, False)
 
 
 def test_a_convolution_is_three_launches_of_tuned_tiles() -> None:

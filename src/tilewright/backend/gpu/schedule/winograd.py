@@ -96,9 +96,11 @@ def _schedule_output(s: te.Schedule, conv: te.Tensor, out: te.Tensor, before: li
     tile_column, column = s[out].split(x, factor=across.outputs)
     s[out].reorder(batch, channel, tile_row, tile_column, row, column)
     thread = _bind(s, out, [batch, channel, tile_row, tile_column], config)
-    whole = isinstance(x.dom.extent, IntImm) and x.dom.extent.value % across.outputs == 0
     _unroll(s, out, [row])
-    s[out].vectorize(column) if whole else s[out].unroll(column)
+    if isinstance(out.shape[3], IntImm) and shape_of(out)[3] % across.outputs == 0:
+        s[out].vectorize(column)
+    else:
+        s[out].unroll(column)
     _compute_at(s, before, out, thread)
 
 

@@ -13,6 +13,8 @@ from tilewright.topi.schedule.space import ConfigSpace
 
 #: Threads of a block of the transforms.
 _THREADS = (128, 64, 256)
+#: Launches beside that of the products, and trips to memory of each: to read and to write.
+_TRANSFORMS, _TRIPS = 2, 2
 #: Bytes of an element.
 FLOAT = 4
 
@@ -54,7 +56,7 @@ def winograd_cost(facts: WinogradWorkload, config: Config, target: DeviceTarget)
     weights = FLOAT * facts.points * facts.filters * facts.channels
     near = near_rate(before + after, machine)
     moved = FLOAT * (facts.image + facts.result) + before + after
-    transforms = moved / near + 2 * (machine.launch + 2 * machine.latency)
+    transforms = moved / near + _TRANSFORMS * (machine.launch + _TRIPS * machine.latency)
     streamed = (before + after) / near + weights / machine.dram_bytes
     products = product_cost(facts.product, config, target).arithmetic if "rows" in config else 0.0
     cycles = max(products, streamed * machine.clock) + transforms * machine.clock

@@ -108,10 +108,11 @@ def _winograd_type(types: Types, attrs: Attrs) -> Type:
 
 
 def _winograd_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
+    data, weight = inputs
     facts = {name: attrs[name] for name in ("padding", "tile_size", "kernel_size", "strides")}
     if attrs["data_layout"] == "NCHW":
-        return [topi.nn.conv2d_winograd_nchw(*inputs, **facts)]
-    return [topi.nn.conv2d_winograd_NCHWc(*inputs, **facts, group=attrs["group"])]
+        return [topi.nn.conv2d_winograd_nchw(data, weight, **facts)]
+    return [topi.nn.conv2d_winograd_NCHWc(data, weight, **facts, group=attrs["group"])]
 
 
 register(
