@@ -328,7 +328,7 @@ def test_errors_say_what_to_do() -> None:
         tvm.nd.array(x, tvm.rocm(0))
     with pytest.raises(InputError, match="there is no device type 'tpu'"):
         tvm.device("tpu")
-    with pytest.raises(UnsupportedError, match="one target, not for 2"):
+    with pytest.raises(UnsupportedError, match="one target, or a device and its host, not for llvm, llvm"):
         relay.build(func, ["llvm", "llvm"])
     with pytest.raises(InputError, match="InferType is a pass over modules"):
         relay.transform.InferType()(func)

@@ -17,10 +17,6 @@ from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.support.named import named
 
 
-def _shape(expr: Expr) -> tuple[Any, ...]:
-    return tensor_type_of(expr).shape
-
-
 def einsum(subscripts: str, *operand: Expr) -> Expr:
     """The sum of products that `subscripts` spells, as of `numpy.einsum`."""
     return op.einsum(list(operand), subscripts)
@@ -28,7 +24,7 @@ def einsum(subscripts: str, *operand: Expr) -> Expr:
 
 def tensordot(a: Expr, b: Expr, axes: Any) -> Expr:
     """The sum of products over pairs of axes: the last n of `a` with the first n of `b`, or those listed."""
-    ranks = len(_shape(a)), len(_shape(b))
+    ranks = tensor_type_of(a).ndim, tensor_type_of(b).ndim
     if isinstance(axes, int):
         pairs = [(ranks[0] - axes + i, i) for i in range(axes)]
     elif isinstance(axes[0], int):
@@ -56,7 +52,7 @@ def unravel_index(indices: Expr, shape: Any) -> Expr:
 
 def shape(array: Expr, dtype: str = "int32") -> Expr:
     """The sizes of the dimensions, as a constant."""
-    return _stacked(_shape(array), dtype)
+    return _stacked(tensor_type_of(array).shape, dtype)
 
 
 def _stacked(sizes: Sequence[Any], dtype: str) -> Expr:
@@ -67,10 +63,10 @@ def _stacked(sizes: Sequence[Any], dtype: str) -> Expr:
 
 def expand_like(a: Expr, shape_like: Expr, axis: Any) -> Expr:
     """`a` repeated along the axes `axis`, which it lacks, to the shape of `shape_like`."""
-    axes = sorted(d % len(_shape(shape_like)) for d in spread(axis, 1))
+    axes = sorted(d % tensor_type_of(shape_like).ndim for d in spread(axis, 1))
     for d in axes:
         a = op.expand_dims(a, axis=d)
-    return op.broadcast_to(a, _shape(shape_like))
+    return op.broadcast_to(a, tensor_type_of(shape_like).shape)
 
 
 def topk(
@@ -132,7 +128,8 @@ def _scaled(letters: str, default_layout: str) -> Any:
         coordinate_transformation_mode: str = "align_corners",
     ) -> Expr:
         factors = scale if isinstance(scale, list | tuple) else (scale,) * len(letters)
-        size = [int(_shape(data)[layout.index(axis)] * factor) for axis, factor in zip(letters, factors, strict=True)]
+        shape = tensor_type_of(data).shape
+        size = [int(shape[layout.index(axis)] * factor) for axis, factor in zip(letters, factors, strict=True)]
         rounding = rounding_of(method, coordinate_transformation_mode, "")
         return own(data, size, layout, _KINDS.get(method, method), coordinate_transformation_mode, rounding)
 

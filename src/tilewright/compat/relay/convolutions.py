@@ -59,13 +59,9 @@ def window_sizes(shape: Sequence[Any], layout: str) -> list[Any]:
     return [size for size, (letter, _) in zip(shape, parse_layout(layout).axes, strict=True) if letter in "DHW"]
 
 
-def _shape(expr: Expr) -> tuple[Any, ...]:
-    return tensor_type_of(expr).shape
-
-
 def _window(kernel: Expr, layout: str, dilation: Sequence[int]) -> list[int]:
     axes = [position for position, letter in enumerate(layout) if letter in "DHW"]
-    sizes = [_shape(kernel)[position] for position in axes]
+    sizes = [tensor_type_of(kernel).shape[position] for position in axes]
     return [(size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)]
 
 
@@ -185,7 +181,7 @@ def depthwise_conv2d_nchw(
     Input: Expr, Filter: Expr, stride: Any, padding: Any, dilation: Any = 1, out_dtype: Any = None
 ) -> Expr:
     """Each channel of [N, C, H, W] with its own M kernels of [C, M, KH, KW]."""
-    channels, factor, *window = _shape(Filter)
+    channels, factor, *window = tensor_type_of(Filter).shape
     kernel = op.reshape(Filter, (channels * factor, 1, *window))
     return group_conv2d_nchw(Input, kernel, stride, padding, dilation, channels, out_dtype)
 
@@ -202,7 +198,7 @@ def depthwise_conv2d_nhwc(
     """Each channel of [N, H, W, C] with its own M kernels of [KH, KW, C, M]."""
     if kernel_layout != "HWOI":
         raise InputError(f"topi.nn.depthwise_conv2d_nhwc: the kernel's layout is HWOI, not {kernel_layout}")
-    rows, columns, channels, factor = _shape(Filter)
+    rows, columns, channels, factor = tensor_type_of(Filter).shape
     kernel = op.reshape(Filter, (rows, columns, 1, channels * factor))
     return group_conv2d_nhwc(Input, kernel, stride, padding, dilation, channels, out_dtype)
 

@@ -35,7 +35,7 @@ from tilewright.errors import ArtifactError, InputError, TargetError, Unsupporte
 from tilewright.load import load
 from tilewright.relay.transform.simplify.legalize import legalize
 from tilewright.runtime.model import Model
-from tilewright.target import Target
+from tilewright.target import CpuTarget, Target
 from tilewright.vta.te import ScheduledProgram
 
 
@@ -53,6 +53,7 @@ def build(
     """Compile a module or function for `target`; `params` become constants of the compiled model.
 
     For a processor that this machine cannot stand for, the result has source and assembly, and running it is refused.
+    `target` may be a mapping or list of a device and its host, whose operators are placed by marks and else by cost.
 
     `executor`, `runtime` and the memory pools of the classic signature make no difference here.
     """
@@ -61,7 +62,8 @@ def build(
         params, executor = executor, None
     mod = with_params(IRModule.of(altered(legalize(as_module(ir_mod)))), params)
     chosen = single_target(target)
-    model = compile_model(mod, chosen) if chosen.is_host else None
+    has_host = isinstance(target, Mapping | list | tuple) and len(target) > 1
+    model = compile_model(mod, chosen) if chosen.is_host or has_host else None
     return ExecutorFactory(model, mod, params, mod_name, chosen)
 
 
@@ -73,13 +75,18 @@ def optimize(
 
 
 def single_target(target: Any) -> Target:
-    """The one target of a classic argument: a string, a `Target`, or a mapping or list of one; the CPU if None."""
+    """The target of a classic argument: a string, a `Target`, or a mapping or list of one; the CPU if None.
+
+    Of a device and its host it is the device. Raises `UnsupportedError` for other targets together.
+    """
     if isinstance(target, Mapping):
         target = list(target.values())
     if isinstance(target, list | tuple):
-        if len(target) != 1:
-            raise UnsupportedError(f"a model is compiled for one target, not for {len(target)}")
-        target = target[0]
+        made = [CurrentTarget(one) for one in target]
+        target, *more = [one for one in made if not isinstance(one, CpuTarget)] or made
+        if more:
+            kinds = ", ".join(one.kind for one in made)
+            raise UnsupportedError(f"a model is compiled for one target, or a device and its host, not for {kinds}")
     return CurrentTarget(CurrentTarget.current() or "llvm" if target is None else target)
 
 
@@ -142,14 +149,18 @@ class ExecutorFactory(Timed, Exported):
             raise InputError(f"the compiled model has no function {name!r}; it has {self.libmod_name!r}")
 
         def put_on(*devices: Any) -> ExecutorFactory:
-            _ = self.executable
-            for one in devices:
-                require_cpu(None if isinstance(one, str) else one)
+            self.require(devices)
             made = copy.copy(self)
             made._running = GraphModule(self)
             return made
 
         return put_on
+
+    def require(self, device: Any) -> None:
+        """Raise `InputError` for a device, or one among several, other than the host and the model's own."""
+        for one in device if isinstance(device, list | tuple) else [device]:
+            if getattr(one, "kind", None) != getattr(self.target, "kind", ""):
+                require_cpu(None if isinstance(one, str) else one)
 
     def get_function(self, name: str, query_imports: bool = False) -> Callable[..., Any]:
         """The function called `name`, as `factory[name]` returns it; `query_imports` changes nothing."""
@@ -165,13 +176,12 @@ class ExecutorFactory(Timed, Exported):
 
     def _timed(self, func_name: str, dev: Any, f_preproc: str, runs: Runs) -> Callable[..., BenchmarkResult]:
         """Of a function of the executor. Raises `UnsupportedError` for those that no executor has put there."""
-        require_cpu(dev)
+        self.require(dev)
         function = self._entry(func_name)
-        before = get_global_func(f_preproc) if f_preproc else None
+        before = get_global_func(f_preproc) if f_preproc else lambda: None
 
         def call(*args: Any) -> None:
-            if before is not None:
-                before()
+            before()
             function(*args)
 
         return lambda *args: measure(lambda: call(*args), *runs)
@@ -245,11 +255,12 @@ class ExecutorFactory(Timed, Exported):
 
     def _export(self, path: str | os.PathLike[str]) -> None:
         """A library has the graph of the model's kernels, these, and the weights; programs with control flow or sizes
-        of a run are there in our own form alone."""
-        if not is_library(path):
+        of a run, or of a device, are there in our own form alone."""
+        target = self.target or Target.host()
+        if not is_library(path) or not target.is_host:
             self.executable.save(path)
             return
-        target, own = self.target or Target.host(), saved(self.executable)
+        own = saved(self.executable)
         optimized = self.optimized_graph()
         funcs = kernels_of(optimized, target) if optimized is not None else []
         if optimized is not None and funcs:
@@ -410,7 +421,7 @@ def create(graph_json_str: Any, libmod: Any, device: Any = None) -> GraphModule:
     Where `libmod` is a module of functions, as `tvm.build` returns it, the graph says which of them is called on what.
     """
     if isinstance(libmod, ExecutorFactory):
-        require_cpu(device)
+        libmod.require(device)
         return GraphModule(libmod.with_graph(graph_json_str))
     program: Any = GraphProgram(graph_json_str, libmod, device)
     return GraphModule(ExecutorFactory(program, None, None))

@@ -129,6 +129,16 @@ layer_norm, instance_norm, group_norm = (
     _affine(own) for own in (relay.nn.layer_norm, relay.nn.instance_norm, relay.nn.group_norm)
 )
 
+get_valid_counts = tuple_valued(relay.vision.get_valid_counts, fields(3))
+multibox_transform_loc = tuple_valued(relay.vision.multibox_transform_loc, fields(2))
+non_max_suppression = tuple_valued(
+    relay.vision.non_max_suppression, lambda return_indices, **_: 2 if return_indices else 1
+)
+#: In the formats of ONNX (2 results) and TensorFlow (3).
+all_class_non_max_suppression = tuple_valued(
+    relay.vision.all_class_non_max_suppression, lambda output_format, **_: 2 if output_format == "onnx" else 3
+)
+
 
 def bind(expr: relay.Expr, binds: Mapping[relay.Var, Any]) -> relay.Expr:
     """`expr` with variables replaced; bound parameters of a function are no longer among its parameters."""
@@ -142,11 +152,11 @@ def bind(expr: relay.Expr, binds: Mapping[relay.Var, Any]) -> relay.Expr:
 def bind_params_by_name(func: relay.Function, params: Mapping[str, Any]) -> relay.Function:
     """`func` with the parameters that `params` names replaced by constants."""
     by_name = {param.name: param for param in func.params}
-    twice = {param.name for param in func.params if by_name[param.name] is not param}
-    if twice & set(params):
+    twice = {param.name for param in func.params if by_name[param.name] is not param} & set(params)
+    if twice:
+        names = ", ".join(sorted(twice))
         raise InputError(
-            f"several parameters of the function are called {', '.join(sorted(twice & set(params)))}; "
-            "bind them by the variable: relay.bind"
+            f"several parameters of the function are called {names}; bind them by the variable: relay.bind"
         )
     bound = bind(func, {by_name[name]: value for name, value in params.items() if name in by_name})
     assert isinstance(bound, relay.Function)

@@ -11,7 +11,7 @@ from tilewright import relay
 from tilewright.compat.relay.bytecode_machine import BytecodeProgram
 from tilewright.compat.relay.evaluation import unflatten
 from tilewright.compat.relay.executor import ExecutorFactory
-from tilewright.compat.runtime.array import require_cpu, to_numpy
+from tilewright.compat.runtime.array import to_numpy
 from tilewright.compat.runtime.benchmark import BenchmarkResult
 from tilewright.compat.runtime.values import to_classic
 from tilewright.errors import InputError, UnsupportedError
@@ -23,8 +23,8 @@ class VirtualMachine:
     """A compiled model with the methods of the classic virtual machine."""
 
     def __init__(self, exe: ExecutorFactory, device: Any = None, memory_cfg: Any = None) -> None:
-        self.init(device)
         self._exe = exe.with_entries(invoke=self.invoke)
+        self.init(device)
         self._model: Any = exe.executable
         self._type = _result_type(exe)
         self._inputs: dict[str, list[Any]] = {}
@@ -32,7 +32,7 @@ class VirtualMachine:
 
     def init(self, device: Any) -> None:
         """Say which device to run on, as v0.6 and v0.7 do after making the machine."""
-        require_cpu(device if not isinstance(device, list | tuple) else device[0])
+        self._exe.require(device)
 
     def set_input(self, func_name: str, *args: Any, **named: Any) -> None:
         """Set the inputs that the next run without arguments takes."""

@@ -109,5 +109,5 @@ def vm_compile(
     mod: Any, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
 ) -> Executable:
     """Compile a module for the virtual machine: control flow, shapes that vary, data types."""
-    bound = with_params(as_module(mod), params)
-    return Executable(compile_model(bound, single_target(target), executor="vm"), bound, params)
+    bound, chosen = with_params(as_module(mod), params), single_target(target)
+    return Executable(compile_model(bound, chosen, executor="vm"), bound, params, target=chosen)
