@@ -27,12 +27,13 @@ def test_the_table_has_a_row_for_every_processor() -> None:
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda machine: machine.name)
 def test_figures_are_possible(machine: Machine) -> None:
+    absent = ("dot_per_cycle", "pair_dot_per_cycle", "tile_product", "step")
     for field in dataclasses.fields(machine):
         value = getattr(machine, field.name)
         if isinstance(value, Bandwidth):
             assert 0 < value.one <= value.all, field.name
         elif isinstance(value, int | float):
-            assert value > 0 or (value == 0 and field.name in ("dot_per_cycle", "step")), field.name
+            assert value > 0 or (value == 0 and field.name in absent), field.name
     assert machine.l1.size < machine.l2.size <= machine.l3.size
     assert machine.read_l2.one > machine.read_l3.one > machine.read_memory.one
     assert machine.half_fma_per_cycle >= machine.fma_per_cycle
@@ -49,6 +50,8 @@ def test_the_features_of_a_processor_fit_its_row(architecture: str, cpu: str, fe
     target = Target(f"llvm -mtriple={architecture}-linux-gnu -mcpu={cpu}")
     assert target.machine.vector_bits == target.vector_bits <= machine.vector_bits
     assert (machine.dot_per_cycle > 0) == any(f in features for f in ("avx512vnni", "avxvnni", "dotprod"))
+    assert (machine.pair_dot_per_cycle > 0) == ("avx512bf16" in features)
+    assert (machine.tile_product > 0) == ("amx-tile" in features)
 
 
 def test_features_decide_where_a_name_is_unknown() -> None:

@@ -37,7 +37,8 @@ class Machine:
 
     Arithmetic: `fma_per_cycle` multiply-adds in vectors of `vector_bits` (of half that width: `half_fma_per_cycle`),
     each ready after `fma_latency` cycles; `vector_registers` hold operands. `dot_per_cycle` is the same of dot products
-    of bytes (0 without the instruction).
+    of bytes (0 without the instruction), `pair_dot_per_cycle` of pairs of bfloat16; `tile_product` are the cycles of a
+    product of two matrix registers of 16 rows of 64 bytes (0 without them).
 
     Load ports: `vector_loads` whole vectors and `broadcast_loads` single floats spread over one, a cycle, from L1, as
     loops keep it up; `stores` vectors a cycle. `load_latency` cycles from L1 to a register.
@@ -112,6 +113,8 @@ class Machine:
     panels_l1: float = 0.75
     panels_l2: float = 0.55
     plain_rate: float = 0.64
+    pair_dot_per_cycle: float = 0.0
+    tile_product: float = 0.0
 
     def lanes(self, bits: int = 32) -> int:
         """Elements of `bits` bits in one vector register, at least one."""
@@ -140,9 +143,11 @@ class Machine:
         if bits >= self.vector_bits:
             return self
         share = bits / self.vector_bits
-        dots = self.dot_per_cycle * self.half_fma_per_cycle / self.fma_per_cycle
+        narrow = self.half_fma_per_cycle / self.fma_per_cycle
+        dots, pairs = self.dot_per_cycle * narrow, self.pair_dot_per_cycle * narrow
         return replace(
             self, vector_bits=bits, fma_per_cycle=self.half_fma_per_cycle, dot_per_cycle=dots,
+            pair_dot_per_cycle=pairs,
             vector_loads=max(self.vector_loads, self.broadcast_loads), stores=max(self.stores, 1.0),
             gather=self.gather * share, division=self.division * share, exp=self.exp * self.fma_per_cycle
             / self.half_fma_per_cycle,
@@ -189,7 +194,7 @@ _ICE_LAKE_SP = replace(
 _SAPPHIRE_RAPIDS = replace(
     _ICE_LAKE_SP, name="sapphirerapids", ghz=3.78, vector_loads=1.7, broadcast_loads=1.5, l2=Cache(2 * _MIB, 16),
     l3=Cache(60 * _MIB, 15), read_l2=Bandwidth(49, 98), read_l3=Bandwidth(7.9, 15.8), read_memory=Bandwidth(4.4, 8.6),
-    window=512, step=1.5,
+    window=512, step=1.5, pair_dot_per_cycle=0.5, tile_product=16,
 )  # fmt: skip
 
 #: Client cores join two ports of 256 bits for one vector of 512; a ring instead of a mesh makes their L3 near.
@@ -254,13 +259,13 @@ _ZEN4 = Machine(
     vector_loads=1, broadcast_loads=2, stores=0.5, load_latency=7,
     l1=Cache(32 * _KIB, 8), l2=Cache(_MIB, 8), l3=Cache(32 * _MIB, 16),
     read_l2=Bandwidth(31, 64), read_l3=Bandwidth(21, 54), read_memory=Bandwidth(9, 10.3), division=7, exp=16,
-    window=320,
+    window=320, pair_dot_per_cycle=1,
 )  # fmt: skip
 
 _ZEN5 = replace(
     _ZEN4, name="znver5", ghz=4.1, fma_per_cycle=2, dot_per_cycle=2, vector_loads=2, stores=1, l1=Cache(48 * _KIB, 12),
     l2=Cache(_MIB, 16), read_l2=Bandwidth(55, 220), read_l3=Bandwidth(24, 90), read_memory=Bandwidth(9, 14), exp=8,
-    window=448,
+    window=448, pair_dot_per_cycle=2,
 )  # fmt: skip
 
 # ------------------------------------------------------------------------------------------------------ AArch64
@@ -334,7 +339,7 @@ _ROWS = (
     _RISC_V, _SIFIVE_U74,
     replace(_HASWELL, name="broadwell", division=8),
     replace(_SANDY_BRIDGE, name="ivybridge", division=14),
-    replace(_CASCADE_LAKE, name="cooperlake", ghz=2.9),
+    replace(_CASCADE_LAKE, name="cooperlake", ghz=2.9, pair_dot_per_cycle=2),
     replace(_ICE_LAKE, name="rocketlake", ghz=4.6, l3=Cache(16 * _MIB, 16)),
     replace(_ICE_LAKE, name="tigerlake", ghz=4.2, l2=Cache(1280 * _KIB, 20), l3=Cache(12 * _MIB, 12)),
     replace(_SAPPHIRE_RAPIDS, name="emeraldrapids", l3=Cache(160 * _MIB, 16)),
@@ -371,4 +376,9 @@ def machine_of(cpu: str, features: Collection[str] = ()) -> Machine:
     if not features:
         return known
     dots = known.dot_per_cycle or known.fma_per_cycle
-    return replace(known, dot_per_cycle=dots if any(f in features for f in _DOT_FEATURES) else 0.0)
+    return replace(
+        known,
+        dot_per_cycle=dots if any(f in features for f in _DOT_FEATURES) else 0.0,
+        pair_dot_per_cycle=(known.pair_dot_per_cycle or known.fma_per_cycle) if "avx512bf16" in features else 0.0,
+        tile_product=known.tile_product if "amx-tile" in features else 0.0,
+    )

@@ -23,7 +23,7 @@ from tilewright.support.cache import DiskCache, digest, open_cache
 
 _KIND = "machine"
 #: Raised when the fields of `Machine` change their meaning, so that older measurements are not read.
-_VERSION = "3"
+_VERSION = "4"
 _KEY_LENGTH = 12
 
 _NESTED: dict[str, type[Cache | Bandwidth]] = {

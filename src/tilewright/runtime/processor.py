@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import sys
@@ -20,6 +21,10 @@ _ARM_NAMES = {
 }  # fmt: skip
 
 
+#: Number of the system call arch_prctl on x86-64, its ARCH_REQ_XCOMP_PERM, and the state component of AMX's registers.
+ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18
+
+
 @functools.cache
 def host_architecture() -> str:
     """``"x86_64"`` or ``"aarch64"``; raises `EnvironmentError_` where compiled models cannot run."""
@@ -33,8 +38,21 @@ def host_architecture() -> str:
 
 @functools.cache
 def host_features() -> frozenset[str]:
-    """The processor features of this machine, by LLVM's names (``"avx2"``, ``"avx512f"``...)."""
-    return features_of(Path("/proc/cpuinfo"), host_architecture())
+    """The processor features of this machine that programs may use, by LLVM's names (``"avx2"``, ``"avx512f"``...)."""
+    found = features_of(Path("/proc/cpuinfo"), host_architecture())
+    return found if may_use_tiles() else frozenset(name for name in found if not name.startswith("amx-"))
+
+
+@functools.cache
+def may_use_tiles() -> bool:
+    """True if the kernel grants this process, all its threads, the matrix registers of AMX; it is asked once.
+
+    A kernel before 5.16 grants none, nor does one whose sandbox refuses the call.
+    """
+    if host_architecture() != "x86_64":
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(libc.syscall(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA) == 0)
 
 
 def features_of(cpuinfo: Path, machine: str) -> frozenset[str]:

@@ -26,6 +26,7 @@ from pathlib import Path
 from tilewright.errors import TargetError
 from tilewright.machine import Machine, l3_share, machine_of
 from tilewright.machine_store import stored, stored_key
+from tilewright.runtime.processor import may_use_tiles
 from tilewright.runtime.threads import available_processors
 from tilewright.support import knobs
 from tilewright.support.forks import between_forks
@@ -293,6 +294,8 @@ def _host_cpu() -> tuple[str, dict[str, bool]]:
     architecture = _architecture(_host_triple())
     name = str(llvm.get_host_cpu_name())
     found = dict(llvm.get_host_cpu_features())
+    if any(name.startswith("amx-") and has for name, has in found.items()) and not may_use_tiles():
+        found = {name: has and not name.startswith("amx-") for name, has in found.items()}
     if name not in PROCESSORS[architecture] and not found:
         name = _DEFAULT_CPU[architecture]
     base = PROCESSORS[architecture].get(name, ())

@@ -1,8 +1,11 @@
-"""Dot products of four bytes, added to 32-bit sums: what AVX-512 VNNI and NEON have an instruction for.
+"""Dot products of four bytes or two bfloat16, added to 32-bit sums: instructions of AVX-512 VNNI and BF16, and NEON.
 
 `dot4(acc, a, b)` is a call that the code generator spells by the target's instruction; `expand_dot4` is the same in
 plain arithmetic. Both are exact: nothing saturates, sums wrap around in 32 bits as any int32 addition does.
 `dp4a(acc, a, b)` is the same of GPUs, whose four bytes are a word: int32 where these have a sign, else uint32.
+
+`dot2(acc, a, b)` is the same of two bfloat16 and sums in float32. Products are exact in float32, so only sums are
+rounded; AVX512-BF16 takes denormal numbers for 0, `expand_dot2` keeps them.
 """
 
 from __future__ import annotations
@@ -10,11 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.errors import InternalError
+from tilewright.support.dtype import DType
 from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr
 
 #: Bytes that one lane of a sum combines.
 GROUP = 4
+
+#: By the element type of both operands: the elements that one lane of a sum combines, and the type of the sum.
+SUMS = {"int8": (GROUP, "int32"), "uint8": (GROUP, "int32"), "bfloat16": (2, "float32")}
 
 
 def dot4(acc: Expr, a: Expr, b: Expr, in_pairs: bool = False) -> Call:
@@ -27,6 +34,33 @@ def dot4(acc: Expr, a: Expr, b: Expr, in_pairs: bool = False) -> Call:
         if bytes_.dtype.bits != 8 or bytes_.dtype.lanes != GROUP * acc.dtype.lanes or acc.dtype.element != "int32":
             raise InternalError(f"dot4 takes {GROUP} bytes for each int32 lane, not {bytes_.dtype} for {acc.dtype}")
     return Call(acc.dtype, "dot4_in_pairs" if in_pairs else "dot4", (acc, a, b))
+
+
+def dot2(acc: Expr, a: Expr, b: Expr) -> Call:
+    """Lane i: acc[i] + a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1], of float32 lanes and twice as many bfloat16."""
+    for pairs in (a, b):
+        if pairs.dtype.element != "bfloat16" or pairs.dtype.lanes != 2 * acc.dtype.lanes:
+            raise InternalError(f"dot2 takes 2 bfloat16 for each float32 lane, not {pairs.dtype} for {acc.dtype}")
+    return Call(acc.dtype, "dot2", (acc, a, b))
+
+
+def expand_dot2(call: Call) -> Expr:
+    """The value of a `dot2` in float32, whose upper half a bfloat16 is."""
+    total, a, b = call.args
+    for upper in (False, True):
+        total = op.call_intrin(total.dtype, "fma", _half(a, total, upper), _half(b, total, upper), total)
+    return total
+
+
+def _half(pairs: Expr, like: Expr, upper: bool) -> Expr:
+    """The first or the second of each pair of bfloat16, as float32."""
+    words = DType("int32").with_lanes(like.dtype.lanes)
+    word = op.call_intrin(words, "reinterpret", pairs)
+    if upper:
+        bits = op.call_intrin(words, "bitwise_and", word, op.const(-(1 << 16), words))
+    else:
+        bits = op.call_intrin(words, "shift_left", word, op.const(16, words))
+    return op.call_intrin(like.dtype, "reinterpret", bits)
 
 
 def expand_dot4(call: Call) -> Expr:

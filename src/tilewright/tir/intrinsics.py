@@ -91,6 +91,13 @@ def _dot_of_words(call: Call) -> str | None:
     return None if fits else f"adds products of the bytes of two words to an int32; got {[x.dtype for x in call.args]}"
 
 
+def _dot_of_pairs(call: Call) -> str | None:
+    acc, a, b = call.args
+    pairs = all(x.dtype.element == "bfloat16" and x.dtype.lanes == 2 * acc.dtype.lanes for x in (a, b))
+    fits = call.dtype is acc.dtype and acc.dtype.element == "float32" and pairs
+    return None if fits else f"adds products of bfloat16 to float32; {call.dtype} of {acc.dtype}, {a.dtype}, {b.dtype}"
+
+
 def _int32(call: Call) -> str | None:
     return None if call.dtype == "int32" else f"returns int32, not {call.dtype}"
 
@@ -131,6 +138,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("any_lane", 1, _some, "true if a condition holds in some lane: whether a rare case is worth a branch"),
     **_group("dot4 dot4_in_pairs", 3, _dot, "sums and dot products of four bytes for each lane (tir/dot_product.py)"),
     **_group("dp4a", 3, _dot_of_words, "a sum and the dot product of the four bytes of two words (tir/dot_product.py)"),
+    **_group("dot2", 3, _dot_of_pairs, "sums and dot products of two bfloat16 for each lane (tir/dot_product.py)"),
     **_group("worker_id num_workers", 0, _int32, "this worker's number, and how many there are"),
     **_group("region_id", 0, _int32, "the number of the kernel of a run loop that is to be called"),
     **_group("address_of", None, _handle, "the address of the element a load names; with 'r', for reading only"),
@@ -156,6 +164,9 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("ptx_commit_group", 0, _int32, "a group of the copies since the last one", pure=False),
     **_group("ptx_wait_group", 1, _int32, "waits until at most so many groups are on the way", pure=False),
     **_group("copy_vector", 3, _int32, "so many bytes from one aligned position to another", pure=False),
+    **_group("tile_zero", 2, _int32, "a matrix register of sums of 0 (tir/matrix_tiles.py)", pure=False),
+    **_group("tile_load tile_store", 4, _int32, "rows of a matrix register from and to memory", pure=False),
+    **_group("tile_product", 4, _int32, "a product of matrix registers added to another", pure=False),
     **_group("prefetch", None, _anything, "a hint that an address will be read", pure=False),
     **_group("call_extern", None, _named, "a C function, taken as pure when its value is used", pure=False),
     **_group("call_packed", None, _named, "a Python function by its registered name", pure=False),

@@ -19,6 +19,10 @@ class CBackend(CpuBackend):
         """None: C has no dot products of bytes."""
         return None
 
+    def multiplies_pairs(self) -> bool:
+        """False: C has none of bfloat16."""
+        return False
+
     def emit(self, funcs: Sequence[PrimFunc], lines: bool | None = None) -> EmittedSource:
         """C99."""
         return emit_c(for_c(funcs, self.target))

@@ -27,6 +27,10 @@ from tilewright.topi.schedule.space import ConfigSpace
 class _Processor(CpuBackend):
     """This machine's processor as far as OpenCL reaches it."""
 
+    def multiplies_pairs(self) -> bool:
+        """False: nor does it multiply pairs of bfloat16."""
+        return False
+
     def dot_operands(self) -> tuple[str, str] | None:
         """None: OpenCL C 1.2 has no dot products of bytes."""
         return None

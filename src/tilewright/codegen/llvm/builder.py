@@ -97,6 +97,7 @@ class Module:
         self.messages: list[str] = []
         self.metadata: list[str] = []
         self.needs_loop_passes = False
+        self.helpers: dict[str, str] = {}  # functions of the module's own that its kernels call, by what they are for
         self.debug: DebugInfo | None = None
 
     def declare(self, name: str, result: str, arguments: str, attributes: str = "") -> str:
@@ -145,6 +146,7 @@ class FunctionBuilder:
         self.nonnegative: dict[Expr, bool] = {}
         self.writes: dict[Any, frozenset[Any]] = {}
         self.count = 0
+        self.tile_rows: dict[int, int] = {}  # of the matrix registers in use
         self.lines: FunctionLines | None = None
         self.location = ""  # the debug attachment of the statement at hand
         self._branches: list[int] = [0]

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from tilewright.codegen.llvm.arithmetic import FLOAT32, convert, gather_lanes
 from tilewright.codegen.llvm.builder import LIBM, Block, FunctionBuilder, Value, symbol_of
-from tilewright.codegen.llvm.dot_product import dot4
+from tilewright.codegen.llvm.dot_product import dot2, dot4
+from tilewright.codegen.llvm.matrix_tiles import tile_load, tile_product, tile_store, tile_zero
 from tilewright.codegen.llvm.memory import address, flat_index, wide
 from tilewright.codegen.llvm.types import is_small_float, memory_type, register_type, splat
 from tilewright.errors import InternalError, UnsupportedError
@@ -340,6 +341,7 @@ _CALLS: dict[str, Callable[[FunctionBuilder, Call], Value]] = {
     "if_then_else": _if_then_else,
     **dict.fromkeys(_COMBINE, _vector_reduce),
     "any_lane": _any_lane,
+    "dot2": dot2,
     "dot4": dot4,
     "dot4_in_pairs": dot4,
     "worker_id": _context(0),
@@ -355,4 +357,8 @@ _EFFECTS: dict[str, Callable[[FunctionBuilder, Call], None]] = {
     "call_function": _call_function,
     "prefetch": _prefetch,
     "call_extern": _extern_effect,
+    "tile_zero": tile_zero,
+    "tile_load": tile_load,
+    "tile_product": tile_product,
+    "tile_store": tile_store,
 }

@@ -9,6 +9,8 @@ other x86                                the even and the odd bytes as 16-bit nu
 anything else                            32-bit multiplications
 ======================================== ==========================================================
 
+`dot2`, of two bfloat16 and sums in float32, is vdpbf16ps with AVX512-BF16, else multiply-adds in float32.
+
 pmaddubsw saturates to 16 bits, so 255 * 127 + 255 * 127 would come out wrong: it is used where the weights are known
 to be so small that no pair of products can (`dot4_in_pairs`).
 """
@@ -19,7 +21,7 @@ from tilewright.codegen.llvm.builder import FunctionBuilder, Value
 from tilewright.codegen.llvm.types import register_type, splat
 from tilewright.support.dtype import DType
 from tilewright.target import Target
-from tilewright.tir.dot_product import expand_dot4
+from tilewright.tir.dot_product import expand_dot2, expand_dot4
 from tilewright.tir.expr import Call, Expr
 
 #: pmaddwd by the number of 32-bit lanes it yields: LLVM's name and the feature it takes.
@@ -56,6 +58,29 @@ def dot4(b: FunctionBuilder, call: Call) -> Value:
     if _has(target, _PMADDWD, lanes):
         return _by_pmaddwd(b, call)
     return b.value(expand_dot4(call))
+
+
+def has_vdpbf16ps(target: Target, lanes: int) -> bool:
+    """True if the target multiplies pairs of bfloat16 into `lanes` sums in one instruction."""
+    if lanes not in (4, 8, 16) or 32 * lanes > target.vector_bits:
+        return False
+    return target.supports("avx512bf16") and (lanes == 16 or target.supports("avx512vl"))
+
+
+def dot2(b: FunctionBuilder, call: Call) -> Value:
+    """The value of a `dot2`."""
+    lanes, kind = call.dtype.lanes, register_type(call.dtype)
+    if not has_vdpbf16ps(b.target, lanes):
+        return b.value(expand_dot2(call))
+    pairs = f"<{2 * lanes} x bfloat>"
+    acc = b.value(call.args[0])
+    operands = []
+    for argument in call.args[1:]:
+        value = b.value(argument)
+        operands.append(b.defined_once(f"bitcast {register_type(argument.dtype)} {value.text} to {pairs}", value))
+    x, y = operands
+    callee = b.module.declare(f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}", kind, f"{kind}, {pairs}, {pairs}")
+    return b.define(f"call {kind} {callee}({kind} {acc.text}, {pairs} {x.text}, {pairs} {y.text})", acc, x, y)
 
 
 def _has(target: Target, instruction: dict[int, tuple[str, str]], lanes: int) -> bool:

@@ -16,6 +16,7 @@ from tilewright.codegen.llvm.builder import LOOPS, FunctionBuilder, Module, Valu
 from tilewright.codegen.llvm.debug import DebugInfo
 from tilewright.codegen.llvm.emitter import EXPRESSIONS
 from tilewright.codegen.llvm.imports import imports_of, with_imports
+from tilewright.codegen.llvm.matrix_tiles import begin_tiles, release_tiles
 from tilewright.codegen.llvm.statements import fact, statement
 from tilewright.codegen.llvm.types import memory_type
 from tilewright.errors import InternalError
@@ -70,7 +71,14 @@ def emit_module(funcs: Sequence[PrimFunc], target: Target, lines: bool | None = 
     attributes = f'attributes #0 = {{ nounwind noinline "no-builtins" {widths} }}'
     named = module.debug.named() if module.debug is not None else []
     tail = "\n".join([*named, *metadata])
-    sections = [f'target triple = "{target.triple}"', *parts, "\n".join(declarations), attributes, tail]
+    sections = [
+        f'target triple = "{target.triple}"',
+        *module.helpers.values(),
+        *parts,
+        "\n".join(declarations),
+        attributes,
+        tail,
+    ]
     mark = LOOPS if module.needs_loop_passes else ""
     text, imports = "\n\n".join(x for x in sections if x) + "\n", imports_of(funcs)
     return EmittedModule(mark + (with_imports(text, imports) if imports else text), tuple(module.messages))
@@ -96,10 +104,16 @@ def emit_function(func: PrimFunc, module: Module) -> str:
     if b.lines is not None:
         b.location = b.lines.attachment(b.lines.first)
     statement(b, func.body)
+    if b.tile_rows:
+        release_tiles(b)
     b.block.terminator = "ret i32 0"
-    b.blocks[0].lines[:0] = b.allocas
+    first = begin_tiles(b, symbol_of(func.name)) if b.tile_rows else []
+    b.blocks[0].lines[:0] = [] if first else b.allocas
     subprogram = f" !dbg {b.lines.subprogram}" if b.lines is not None else ""
-    lines = [f"define i32 @{symbol_of(func.name)}({', '.join([*parameters, 'ptr noalias %ctx'])}) #0{subprogram} {{"]
+    lines = [
+        f"define i32 @{symbol_of(func.name)}({', '.join([*parameters, 'ptr noalias %ctx'])}) #0{subprogram} {{",
+        *first,
+    ]
     for block in b.blocks:
         if not block.terminator:
             raise InternalError(f"block {block.label} of {func.name} has no terminator")

@@ -55,7 +55,13 @@ def written(b: FunctionBuilder, stmt: s.Stmt | None) -> frozenset[Any]:
 
 
 def _effects(value: Expr) -> frozenset[Any]:
-    harmless = not isinstance(value, Call) or value.op in ("prefetch", "likely")
+    harmless = not isinstance(value, Call) or value.op in (
+        "prefetch",
+        "likely",
+        "tile_zero",
+        "tile_load",
+        "tile_product",
+    )
     return NOTHING if harmless else frozenset((EVERYTHING,))
 
 

@@ -44,7 +44,7 @@ def _legal(x: Expr) -> Expr:
         return made if isinstance(x, e.CompareExpr) else e.Cast(x.dtype, made)
     if is_fragment_call(x) or is_tensor_core_call(x):
         return x  # its arguments are positions
-    if isinstance(x, Call) and x.op not in ("if_then_else", "likely", "reinterpret") and _has_small(x):
+    if isinstance(x, Call) and x.op not in ("if_then_else", "likely", "reinterpret", "dot2") and _has_small(x):
         arguments = tuple(_wide(a) if _is_small(a.dtype) else a for a in x.args)
         if _is_small(x.dtype):
             return e.Cast(x.dtype, Call(FLOAT32.with_lanes(x.dtype.lanes), x.op, arguments))

@@ -10,7 +10,7 @@ from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.dot_product import GROUP
+from tilewright.tir.dot_product import SUMS
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, LetStmt, PrimFunc, Stmt, seq
 from tilewright.tir.transform.folding import FoldingRewriter, fold_add
@@ -137,27 +137,28 @@ class _Scalarizer(FoldingRewriter):
         raise UnsupportedError(f"a shuffle names a lane that its vectors lack: {x!r}")
 
     def _call(self, x: Call, i: Expr) -> Expr:
-        if x.op in ("dot4", "dot4_in_pairs"):
-            return self._dot4(x, i)
+        if x.op in ("dot2", "dot4", "dot4_in_pairs"):
+            return self._dot(x, i)
         arguments = [a if isinstance(a, e.StringImm) else self.lane(a, i) for a in x.args]
         return Call(x.dtype.element, x.op, tuple(arguments))
 
-    def _dot4(self, x: Call, i: Expr) -> Expr:
-        """One lane's sum and its four products."""
+    def _dot(self, x: Call, i: Expr) -> Expr:
+        """One lane's sum and the products of its group."""
         acc, *factors = x.args
+        group, sums = SUMS[str(factors[0].dtype.element)]
         total = self.lane(acc, i)
-        for position in range(GROUP):
-            a, b = (self._byte(factor, i, position).astype("int32") for factor in factors)
+        for position in range(group):
+            a, b = (self._member(factor, i, position, group).astype(sums) for factor in factors)
             total = total + a * b
         return total
 
-    def _byte(self, x: Expr, i: Expr, position: int) -> Expr:
-        """Byte `position` of group `i` of a vector, which may be one group spread to all."""
+    def _member(self, x: Expr, i: Expr, position: int, group: int) -> Expr:
+        """Element `position` of group `i` of a vector, which may be one group spread to all."""
         word = x.args[0] if isinstance(x, Call) and x.op == "reinterpret" else None
         one = word.value if isinstance(word, e.Broadcast) else None
         if isinstance(one, Call) and one.op == "reinterpret":
             return self.lane(one.args[0], op.const(position))
-        return self.lane(x, i * GROUP + position)
+        return self.lane(x, i * group + position)
 
 
 _LANES: dict[type, Callable[[_Scalarizer, Any, Expr], Expr]] = {

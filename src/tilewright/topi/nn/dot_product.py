@@ -1,5 +1,7 @@
 """Products of bytes summed in int32, laid out for dot products of four: weights hold four inputs side by side.
 
+Those of bfloat16, in pairs and summed in float32, are laid out alike.
+
 A processor with such an instruction (AVX-512 VNNI, NEON sdot) multiplies sixteen to sixty-four bytes by as many at once
 and adds groups of four of the products to 32-bit sums. So the depth is the innermost axis of weights, in groups of
 four; data are read four neighbours at a time, which lie together as they are.
@@ -12,38 +14,47 @@ from typing import Any
 
 from tilewright import te
 from tilewright.te import Tensor
-from tilewright.tir.dot_product import GROUP
+from tilewright.tir.dot_product import SUMS
 from tilewright.topi import tag
 from tilewright.topi.nn.conv2d import output_size, workload
-from tilewright.topi.nn.dense import rows_in_different_sets
+from tilewright.topi.nn.dense import flattened, rows_in_different_sets
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.util import extents
 
-_SUM = "int32"
 
-
-def dense_dot(data: Tensor, weight: Tensor, in_pairs: bool = False) -> Tensor:
+def dense_dot(
+    data: Tensor, weight: Tensor, in_pairs: bool = False, leading: Sequence[int] = (), units: int = 0
+) -> Tensor:
     """`data` [..., K] times the transpose of a weight in panels of b rows, [N/b, K/4, b, 4]: int32 [..., N].
+
+    Of bfloat16 [N/b, K/2, b, 2] and float32. The result has the first `units` columns (0: all) and, in axes
+    `leading`, as many of the first rows of data [R, K].
 
     `in_pairs` says that sums of two neighbouring products fit 16 bits (`tir/dot_product.py`).
 
     Stages: data_pad (where rows of data would share sets of the cache), dense_dot [..., N/b, b] with the reduction axes
     k_outer and k_inner, dense_units.
     """
-    panels, groups, block, _ = extents(weight)
+    panels, groups, block, size = extents(weight)
+    wide = SUMS[str(data.dtype)][1]
     data = rows_in_different_sets(data)
-    outer, inner = te.reduce_axis((0, groups), name="k_outer"), te.reduce_axis((0, GROUP), name="k_inner")
+    outer, inner = te.reduce_axis((0, groups), name="k_outer"), te.reduce_axis((0, size), name="k_inner")
 
     def body(*i: Any) -> Any:
         *row, panel, lane = i
-        value = data(*row, outer * GROUP + inner).astype(_SUM)
-        return te.sum(value * weight(panel, outer, lane, inner).astype(_SUM), axis=[outer, inner])
+        value = data(*row, outer * size + inner).astype(wide)
+        return te.sum(value * weight(panel, outer, lane, inner).astype(wide), axis=[outer, inner])
 
-    facts = {"block": block, **({"in_pairs": True} if in_pairs else {})}
+    facts: dict[str, Any] = {"block": block, **({"in_pairs": True} if in_pairs else {})}
     sums = te.compute((*data.shape[:-1], panels, block), body, name="dense_dot", tag=tag.DENSE_DOT, attrs=facts)
+
+    def element(*i: Any) -> Any:
+        rows = [flattened(i[:-1], leading)] if leading else i[:-1]
+        return sums(*rows, i[-1] // block, i[-1] % block)
+
     return te.compute(
-        (*data.shape[:-1], panels * block),
-        lambda *i: sums(*i[:-1], i[-1] // block, i[-1] % block),
+        (*(leading or data.shape[:-1]), units or panels * block),
+        element,
         name="dense_units",
         tag=tag.INJECTIVE,
     )
@@ -56,13 +67,14 @@ def batch_matmul_dot(a: Tensor, b: Tensor) -> Tensor:
     Stages: batch_matmul_dot [B, M, N/b, b] with the reduction axes k_outer and k_inner, matmul_columns.
     """
     batch_a, rows, _ = extents(a)
-    batch_b, panels, groups, block, _ = extents(b)
-    outer, inner = te.reduce_axis((0, groups), name="k_outer"), te.reduce_axis((0, GROUP), name="k_inner")
+    batch_b, panels, groups, block, size = extents(b)
+    wide = SUMS[str(a.dtype)][1]
+    outer, inner = te.reduce_axis((0, groups), name="k_outer"), te.reduce_axis((0, size), name="k_inner")
 
     def body(n: Any, i: Any, panel: Any, lane: Any) -> Any:
         n_a, n_b = (0 if batch_a == 1 else n), (0 if batch_b == 1 else n)
-        value = a(n_a, i, outer * GROUP + inner).astype(_SUM)
-        return te.sum(value * b(n_b, panel, outer, lane, inner).astype(_SUM), axis=[outer, inner])
+        value = a(n_a, i, outer * size + inner).astype(wide)
+        return te.sum(value * b(n_b, panel, outer, lane, inner).astype(wide), axis=[outer, inner])
 
     batch = batch_b if batch_a == 1 else batch_a
     sums = te.compute(
@@ -96,16 +108,19 @@ def conv2d_dot_NCHWc(
     ic_outer, kh, kw, ic_group, ic_inner.
     """
     n, ico, h, w, _ = extents(data)
-    oco, _, kh, kw, groups, ob, _ = extents(kernel)
+    oco, _, kh, kw, groups, ob, size = extents(kernel)
+    wide = SUMS[str(data.dtype)][1]
     oh, ow = output_size((h, w), (kh, kw), strides, padding, dilation)
     padded = pad(data, (0, 0, padding[0], padding[1], 0), (0, 0, padding[2], padding[3], 0), pad_value)
-    outer, ry, rx = (te.reduce_axis((0, size), name=name) for size, name in ((ico, "ic_outer"), (kh, "kh"), (kw, "kw")))
-    group, inner = te.reduce_axis((0, groups), name="ic_group"), te.reduce_axis((0, GROUP), name="ic_inner")
+    outer, ry, rx = (
+        te.reduce_axis((0, extent), name=name) for extent, name in ((ico, "ic_outer"), (kh, "kh"), (kw, "kw"))
+    )
+    group, inner = te.reduce_axis((0, groups), name="ic_group"), te.reduce_axis((0, size), name="ic_inner")
 
     def body(b: Any, oc: Any, y: Any, x: Any, block: Any) -> Any:
         row, column = y * strides[0] + ry * dilation[0], x * strides[1] + rx * dilation[1]
-        value = padded(b, outer, row, column, group * GROUP + inner).astype(_SUM)
-        weight = kernel(oc, outer, ry, rx, group, block, inner).astype(_SUM)
+        value = padded(b, outer, row, column, group * size + inner).astype(wide)
+        weight = kernel(oc, outer, ry, rx, group, block, inner).astype(wide)
         return te.sum(value * weight, axis=[outer, ry, rx, group, inner])
 
     return te.compute(

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tilewright.topi.nn.conv2d_grouped import parts_of_block
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.winograd import Filter, find_filters
+
+
+class DotShape(NamedTuple):
+    """A product as dot products take it: columns of a panel of packed weights, the rows and the depth with zeros."""
+
+    block: int
+    rows: int
+    depth: int
 
 
 @dataclass(frozen=True)

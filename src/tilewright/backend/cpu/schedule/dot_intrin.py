@@ -1,4 +1,4 @@
-"""The tensor intrinsic of int8 kernels: a vector of sums takes dot products of four bytes with a panel of weights."""
+"""The tensor intrinsic of int8 and bfloat16 kernels: a vector of sums takes dot products with a panel of weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import functools
 
 from tilewright import te, tir
 from tilewright.tir import op
-from tilewright.tir.dot_product import GROUP, dot4
+from tilewright.tir.dot_product import SUMS, dot2, dot4
+from tilewright.tir.matrix_tiles import PRODUCTS, ROW_BYTES, ROWS, tile_load, tile_product, tile_store, tile_zero
 
 
 @functools.cache
@@ -21,29 +22,82 @@ def dot_intrin(
 ) -> te.TensorIntrin:
     """c[i] += sum over k < 4 of data[k] * weight[i, k], for `lanes` values of i, in int32.
 
-    The four elements of `data` lie side by side, as do the bytes of `weight`, [lanes, 4]; `c` is one vector.
-    `in_pairs` says that sums of two neighbouring products fit 16 bits.
+    Of bfloat16 k < 2, in float32. The elements of `data` lie side by side, as do those of `weight`, [lanes, 4]; `c` is
+    one vector. `in_pairs` says that sums of two neighbouring products fit 16 bits.
     """
-    data = te.placeholder((GROUP,), data_dtype, name="data")
-    weight = te.placeholder((lanes, GROUP), weight_dtype, name="weight")
-    k = te.reduce_axis((0, GROUP), "k")
-    c = te.compute(
-        (lanes,), lambda i: te.sum(data[k].astype("int32") * weight[i, k].astype("int32"), axis=k), name="dot"
-    )
+    size, wide = SUMS[data_dtype]
+    data = te.placeholder((size,), data_dtype, name="data")
+    weight = te.placeholder((lanes, size), weight_dtype, name="weight")
+    k = te.reduce_axis((0, size), "k")
+    c = te.compute((lanes,), lambda i: te.sum(data[k].astype(wide) * weight[i, k].astype(wide), axis=k), name="dot")
 
     def statements(ins: list[tir.Buffer], outs: list[tir.Buffer]) -> tuple[tir.Stmt, tir.Stmt, tir.Stmt]:
-        (four, panel), (sums,) = ins, outs
+        (few, panel), (sums,) = ins, outs
         lane = tir.Ramp(op.const(0), op.const(1), lanes)
-        group = tir.Ramp(op.const(0), op.const(1), GROUP)
-        word = op.call_intrin("int32", "reinterpret", tir.BufferLoad(four, (group,)))
-        spread = op.call_intrin(f"{data_dtype}x{GROUP * lanes}", "reinterpret", tir.Broadcast(word, lanes))
-        weights = tir.BufferLoad(panel, (op.const(0), tir.Ramp(op.const(0), op.const(1), GROUP * lanes)))
-        zero = tir.Broadcast(op.const(0), lanes)
+        group = tir.Ramp(op.const(0), op.const(1), size)
+        word = op.call_intrin("int32", "reinterpret", tir.BufferLoad(few, (group,)))
+        spread = op.call_intrin(f"{data_dtype}x{size * lanes}", "reinterpret", tir.Broadcast(word, lanes))
+        weights = tir.BufferLoad(panel, (op.const(0), tir.Ramp(op.const(0), op.const(1), size * lanes)))
+        zero = tir.Broadcast(op.const(0, wide), lanes)
 
         def store(start: tir.Expr) -> tir.Stmt:
-            return tir.BufferStore(sums, dot4(start, spread, weights, in_pairs), (lane,))
+            added = dot2(start, spread, weights) if size == 2 else dot4(start, spread, weights, in_pairs)
+            return tir.BufferStore(sums, added, (lane,))
 
         return store(zero), tir.BufferStore(sums, zero, (lane,)), store(tir.BufferLoad(sums, (lane,)))
 
-    name = f"dot_{lanes}x1x{lanes}_{data_dtype}_{weight_dtype}_int32" + ("_in_pairs" if in_pairs else "")
+    name = f"dot_{lanes}x1x{lanes}_{data_dtype}_{weight_dtype}_{wide}" + ("_in_pairs" if in_pairs else "")
     return te.decl_tensor_intrin(c.op, statements, name=name)
+
+
+def tile_intrin(rows: int, columns: int, depth: int, data_dtype: str, weight_dtype: str) -> te.TensorIntrin:
+    """c[i, j] = sum over k < `depth` of data[i, k] * weight[k / g, j, k % g] in matrix registers (AMX).
+
+    `rows` are up to 16, or up to 32 and even, `columns` 16 or 32, a row of `depth` whole lines of 64 bytes; g elements
+    have 4 bytes.
+    """
+    size, wide = SUMS[data_dtype]
+    data = te.placeholder((rows, depth), data_dtype, name="data")
+    weight = te.placeholder((depth // size, columns, size), weight_dtype, name="weight")
+    outer, inner = te.reduce_axis((0, depth // size), "outer"), te.reduce_axis((0, size), "inner")
+
+    def element(i: tir.Expr, j: tir.Expr) -> tir.Expr:
+        return te.sum(
+            data[i, outer * size + inner].astype(wide) * weight[outer, j, inner].astype(wide), axis=[outer, inner]
+        )
+
+    c = te.compute((rows, columns), element, name="tile")
+
+    def statements(ins: list[tir.Buffer], outs: list[tir.Buffer]) -> tuple[tir.Stmt, None, None]:
+        return _tile_statements(*ins, *outs, PRODUCTS[data_dtype, weight_dtype]), None, None
+
+    return te.decl_tensor_intrin(c.op, statements, name=f"tile_{rows}x{columns}x{depth}_{data_dtype}_{weight_dtype}")
+
+
+def _tile_statements(data: tir.Buffer, weight: tir.Buffer, sums: tir.Buffer, kind: str) -> tir.Stmt:
+    """Registers of sums, then of data and of weights; a step of the depth is one row of a register."""
+    rows, columns = (int(n.value) for n in sums.shape)
+    down, across = range(-(-rows // ROWS)), range(columns // ROWS)
+    high = rows // len(down)
+    left, right = len(down) * len(across), len(down) * (len(across) + 1)
+    step, k = ROW_BYTES // data.dtype.itemsize, tir.Var("k", "int32")
+
+    def sum_of(i: int, j: int) -> int:
+        return i * len(across) + j
+
+    def corner(i: int, j: int) -> tuple[tir.BufferLoad, tir.BufferLoad]:
+        first, second = (
+            tir.BufferLoad(sums, (op.const(high * i + min(d, rows - 1)), op.const(ROWS * j))) for d in (0, 1)
+        )
+        return first, second
+
+    loads = [tile_load(left + i, high, *(data[high * i + min(d, rows - 1), k * step] for d in (0, 1))) for i in down]
+    loads += [tile_load(right + j, ROWS, *(weight[k * ROWS + d, ROWS * j, 0] for d in (0, 1))) for j in across]
+    products = [tile_product(sum_of(i, j), left + i, right + j, kind) for i in down for j in across]
+    steps = int(data.shape[1].value) // step
+    loop = tir.For(k, op.const(0), op.const(steps), tir.ForKind.SERIAL, tir.seq(*loads, *products))
+    return tir.seq(
+        *(tile_zero(sum_of(i, j), high) for i in down for j in across),
+        loop,
+        *(tile_store(sum_of(i, j), high, *corner(i, j)) for i in down for j in across),
+    )

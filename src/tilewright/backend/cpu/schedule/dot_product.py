@@ -1,4 +1,5 @@
-"""Int8 products and convolutions: register tiles like those of floats, whose step is a tensorized dot product of four.
+"""Int8 and bfloat16 products and convolutions: register tiles like those of floats, whose step is a tensorized dot
+product of four or two.
 
 parallel panels
   tiles of rows
@@ -6,13 +7,15 @@ parallel panels
     for each group of four of the depth
       sums[rows, vectors] += dot(four bytes of data, broadcast, four weights a lane)
     epilogue (zero points, scales, rounding) and store
+
+Products with matrix registers (AMX) have a whole tile, over all of the depth, as their tensorized step.
 """
 
 from __future__ import annotations
 
 from tilewright import te
 from tilewright.backend.cpu.schedule.common import parallel_outer, power_of_two_lanes, vectorize_lanes
-from tilewright.backend.cpu.schedule.dot_intrin import dot_intrin
+from tilewright.backend.cpu.schedule.dot_intrin import dot_intrin, tile_intrin
 from tilewright.backend.cpu.schedule.pad import schedule_at_root
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
@@ -27,17 +30,20 @@ def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target:
 
     The panel is outside the rows: it stays in the level-2 cache while all rows pass by.
     """
-    *leading, columns = shape_of(out)
+    columns, (*leading, _, panel) = shape_of(out)[-1], shape_of(dense)
     rows_at = dense.op.attrs.get("row_axis", max(range(len(leading)), key=lambda i: leading[i]))
     _schedule_operands(s, dense, target)
-    panel = dense.op.attrs["block"]
     accumulator = inline_between(s, dense, out)
     *others, column = s[out].op.axis
+    if len(leading) < len(others):
+        others = [s[out].fuse(*others)]
     panels, lane = s[out].split(column, factor=panel)
     tiles, position = s[out].split(others.pop(rows_at), factor=config["tile_rows"])
     s[out].reorder(*others, panels, tiles, position, lane)
     vectorize_lanes(s, out, lane, panel, target)
-    s[out].unroll(position)
+    matrix = bool(config.get("matrix", 0))
+    if not matrix:  # sums that are in memory need no names
+        s[out].unroll(position)
     few_panels = columns // panel < _FEW_PANELS and not others
     work = s[out].fuse(panels, tiles) if few_panels else panels
     parallel_outer(s, out, [*others, work], target, terms_of(dense))
@@ -45,7 +51,10 @@ def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target:
     s[accumulator].compute_at(s[out], work if few_panels else tiles)
     *outer, panel_axis, lane = s[accumulator].op.axis
     row = outer.pop(rows_at)
-    _accumulate(s, accumulator, [*outer, panel_axis], [row], lane, panel, target)
+    if matrix:
+        _multiply_tile(s, accumulator, [*outer, panel_axis], row, lane, (config["tile_rows"], panel))
+    else:
+        _accumulate(s, accumulator, [*outer, panel_axis], [row], lane, panel, target)
 
 
 def schedule_conv2d_dot(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
@@ -73,6 +82,15 @@ def _schedule_operands(s: te.Schedule, product: te.Tensor, target: Target) -> No
     data = product.op.input_tensors[0]
     if isinstance(data.op, te.ComputeOp):
         schedule_at_root(s, data, target)
+
+
+def _multiply_tile(
+    s: te.Schedule, sums: te.Tensor, outer: list[te.IterVar], row: te.IterVar, lane: te.IterVar, tile: tuple[int, int]
+) -> None:
+    """The sums of a tile in matrix registers."""
+    data, weight = sums.op.input_tensors
+    s[sums].reorder(*outer, row, lane, *s[sums].op.reduce_axis)
+    s[sums].tensorize(row, tile_intrin(*tile, terms_of(sums), str(data.dtype), str(weight.dtype)))
 
 
 def _accumulate(

@@ -22,14 +22,15 @@ from tilewright.backend.cpu.schedule.common import power_of_two_lanes
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
+from tilewright.tir.matrix_tiles import ROW_BYTES, ROWS
 from tilewright.topi.schedule.cost import Cost, looked_ahead
 from tilewright.topi.schedule.stages import shape_of, terms_of
 
 #: Cycles in which a core clears a vector of sums: two a cycle, whatever they are added on.
 _CLEARED = 0.5
 
-#: Products of bytes that a dot product adds up in each lane, which is as wide as four of them.
-_PRODUCTS_OF_STEP = 4
+#: Bytes of each operand whose products a dot product adds up in a lane: four bytes, or two bfloat16.
+_BYTES_OF_STEP = 4
 
 #: Of symbolic rows, as many count like a run of a single row: that takes this long where it reads weights from memory.
 _ROWS_OF_ONE = 32
@@ -42,7 +43,8 @@ _SHORT_RUNS = (32, 64, 128)
 class ProductWorkload:
     """`batch` products of [rows, depth] by [depth, columns], in panels of `panel` columns (0: the template's choice).
 
-    `itemsize` is that of both operands in bytes; products of bytes are `dots`, four at a time. `constant` weights come
+    `itemsize` is that of both operands in bytes; those of bytes and bfloat16 are `dots`, four or two at a time, and may
+    be of a depth of whole matrix registers (`tiled`). `constant` weights come
     packed; others are packed by the kernel, once for each matrix. Of symbolic `rows` there is one block. Of `cropped`
     columns the last are zeros that nobody reads. A size of 0 counts as 1: what computes nothing is priced, too.
     """
@@ -55,6 +57,7 @@ class ProductWorkload:
     itemsize: int = 4
     constant: bool = True
     dots: bool = False
+    tiled: bool = False
     symbolic: bool = False
     cropped: bool = False
 
@@ -69,6 +72,7 @@ class Blocking(NamedTuple):
     `panel` is the width of a panel; `block_tiles` tiles of rows pass by a panel before the next comes (0: all);
     `group` panels are one worker's (0: all); while one is in use, that `ahead` of it is brought to the level-2 cache.
     A share does all its tiles for each of `depth_blocks` parts of the depth, and adds them up in memory of its own.
+    A tile of `matrix` is in matrix registers, one or two of them high.
     """
 
     panel: int
@@ -77,6 +81,7 @@ class Blocking(NamedTuple):
     group: int = 1
     ahead: int = 0
     depth_blocks: int = 1
+    matrix: int = 0
 
     @staticmethod
     def of(workload: ProductWorkload, config: Mapping[str, int]) -> Blocking:
@@ -159,9 +164,10 @@ def blocking_cost(workload: ProductWorkload, blocking: Blocking, target: Target,
     panel, rows = blocking.panel, min(blocking.tile_rows, workload.rows)
     shares = _shares(workload, blocking, cores)
     tiles, last = divmod(workload.rows, rows)
-    arithmetic, ports = _steps(workload, rows, panel, target)
+    steps = _matrix_steps if blocking.matrix else _steps
+    arithmetic, ports = steps(workload, rows, panel, target)
     if last:
-        tail_arithmetic, tail_ports = _steps(workload, last, panel, target)
+        tail_arithmetic, tail_ports = steps(workload, last, panel, target)
         arithmetic = (tiles * arithmetic + tail_arithmetic) / (tiles + 1)
         ports = (tiles * ports + tail_ports) / (tiles + 1)
     vectors = panel // power_of_two_lanes(panel, target)
@@ -199,12 +205,22 @@ def _steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> 
     lanes = power_of_two_lanes(panel, target)
     vectors = panel // lanes
     rate = machine.fma_per_cycle if lanes == machine.lanes() else machine.half_fma_per_cycle
-    steps = workload.depth / _PRODUCTS_OF_STEP if workload.dots else workload.depth
+    steps: float = workload.depth
     if workload.dots:
-        rate = machine.dot_per_cycle or machine.fma_per_cycle / _PRODUCTS_OF_STEP
+        products = _BYTES_OF_STEP // workload.itemsize
+        steps /= products
+        rate = (machine.dot_per_cycle if workload.itemsize == 1 else machine.pair_dot_per_cycle) or rate / products
     arithmetic = max(rows * vectors / rate, float(machine.fma_latency))
     ports = vectors / machine.vector_loads + rows / machine.broadcast_loads
     return steps * arithmetic, steps * ports
+
+
+def _matrix_steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> tuple[float, float]:
+    """The same of a tile in matrix registers, each of which is loaded row by row."""
+    machine = target.machine
+    steps = workload.depth * workload.itemsize / ROW_BYTES
+    across = panel // ROWS
+    return steps * across * machine.tile_product * rows / ROWS, steps * (rows + panel) / machine.vector_loads
 
 
 class _Bytes(NamedTuple):

@@ -20,14 +20,19 @@ from tilewright.backend.cpu.schedule.product import (
     fits_registers,
     product_cost,
 )
+from tilewright.support.dtype import DType
 from tilewright.target import Target
+from tilewright.tir.matrix_tiles import ROW_BYTES, ROWS
 from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.stages import shape_of, terms_of
 from tilewright.topi.schedule.template import Template
-from tilewright.topi.schedule.workload import Conv2DWorkload
+from tilewright.topi.schedule.workload import Conv2DWorkload, DotShape
 
 #: Rows of a register tile, at most.
 _TILE_ROWS = 28
+
+#: Rows of a tile in matrix registers, at least, where there are as many: a row of an image of 7 x 7.
+_LOWEST = 7
 
 #: Parts of the depth, at most.
 _DEPTH_BLOCKS = 16
@@ -38,13 +43,19 @@ _VECTORS, _WIDEST = (4, 3, 2, 1), 6
 #: Columns of zeros are added if the product is expected to take at most this share of its time without them.
 _WORTH_FILLING = 0.9
 
+#: Operands are rounded if the product is expected to take at most this share of its time without.
+_WORTH_ROUNDING = 0.9
+
 
 def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
-    """A product of bytes with packed panels."""
-    *leading, columns = shape_of(out)
+    """A product of bytes or bfloat16 with packed panels; rows that the data are filled up with are computed, too."""
+    *leading, panels, block = shape_of(dense)
     rows = leading[dense.op.attrs["row_axis"]] if "row_axis" in dense.op.attrs else max(leading)
+    data, depth = dense.op.input_tensors[0], terms_of(dense)
+    size = data.dtype.itemsize
+    tiled = leading.index(rows) == len(leading) - 1 and depth * size % ROW_BYTES == 0
     batch = math.prod(leading) // rows
-    return ProductWorkload(rows, columns, terms_of(dense), dense.op.attrs["block"], batch, itemsize=1, dots=True)
+    return ProductWorkload(rows, panels * block, depth, block, batch, itemsize=size, dots=True, tiled=tiled)
 
 
 def batch_matmul_workload(product: te.Tensor, out: te.Tensor) -> ProductWorkload:
@@ -57,7 +68,7 @@ def dense_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
     """All of `Blocking` but the width of a panel, which is in the layout of the weights."""
     space = ConfigSpace()
     names = ("tile_rows", "block_tiles", "group", "ahead", "depth_blocks")
-    space.define_joint(names, [blocking[1:] for blocking in _blockings(workload, target)])
+    space.define_joint(names, [blocking[1 : 1 + len(names)] for blocking in _blockings(workload, target)])
     return space
 
 
@@ -73,10 +84,26 @@ def batch_matmul_space(workload: ProductWorkload, target: Target) -> ConfigSpace
 
 
 def dense_dot_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
-    """Rows of the register tile of a product of bytes."""
+    """Rows of the register tile of a product of bytes or bfloat16, in vector registers or in matrix registers."""
     space = ConfigSpace()
-    space.define_knob("tile_rows", _tile_rows(workload, workload.panel, target))
+    rows = _tile_rows(workload, workload.panel, target)
+    if not multiplies_tiles(workload.itemsize, target):
+        space.define_knob("tile_rows", rows)
+        return space
+    tiles = [(high * n, n) for n in (2, 1) for high in range(ROWS, 0, -1) if workload.rows % (high * n) == 0]
+    tiles = [tile for tile in tiles if tile[0] >= min(workload.rows, _LOWEST)]
+    fits = workload.tiled and workload.panel in (2 * ROWS, ROWS)
+    space.define_joint(("tile_rows", "matrix"), [*(tiles if fits else []), *((r, 0) for r in rows)])
     return space
+
+
+def multiplies_tiles(itemsize: int, target: Target) -> bool:
+    """True if the target has matrix registers for operands of so many bytes."""
+    return (
+        bool(target.machine.tile_product)
+        and target.kind != "c"
+        and target.supports("amx-int8" if itemsize == 1 else "amx-bf16")
+    )
 
 
 def conv2d_dot_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
@@ -152,7 +179,33 @@ def dense_block(units: int, depth: int, rows: int, target: Target) -> int:
 
 def dot_block(units: int, depth: int, rows: int, target: Target) -> int:
     """As `dense_block`, for weights of bytes."""
-    return _panel(ProductWorkload(rows, units, depth, itemsize=1, dots=True), target)
+    product = ProductWorkload(rows, units, depth, itemsize=1, dots=True, tiled=depth % ROW_BYTES == 0)
+    return _panel(product, target)
+
+
+def pair_shape(units: int, depth: int, rows: int, target: Target) -> DotShape | None:
+    """The shape in which a product by a constant weight takes least time with operands in bfloat16.
+
+    None where it is not expected to be worth it beside float32: the operands are rounded in a kernel before it, whose
+    time counts. With matrix registers rows and depth are whole ones.
+    """
+    machine, size = target.machine, DType("bfloat16").itemsize
+    plain = _cycles(ProductWorkload(rows, units, depth), _panel(ProductWorkload(rows, units, depth), target), target)
+    shapes = []
+    if machine.pair_dot_per_cycle:
+        shapes.append((rows, depth + depth % 2, range(machine.lanes(), _WIDEST * machine.lanes() + 1, machine.lanes())))
+    if multiplies_tiles(size, target):
+        high = rows if rows <= ROWS else -(-rows // ROWS) * ROWS
+        shapes.append((high, -(-depth * size // ROW_BYTES) * ROW_BYTES // size, (2 * ROWS, ROWS)))
+    found = []
+    for high, deep, widths in shapes:
+        for block in widths:
+            wide = -(-units // block) * block
+            product = ProductWorkload(high, wide, deep, itemsize=size, dots=True, tiled=deep * size % ROW_BYTES == 0)
+            found.append((_cycles(product, block, target), DotShape(block, high, deep)))
+    cycles, shape = min(found)
+    rounding = rows * depth * (4 + size * (1 + machine.write_factor)) / machine.read_l2.one + machine.kernel_start
+    return shape if cycles + rounding < _WORTH_ROUNDING * plain else None
 
 
 @functools.lru_cache(maxsize=4096)
