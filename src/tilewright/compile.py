@@ -52,6 +52,7 @@ def compile(
     records: Records | None = None,
     tune_seconds: float = 0.0,
     exact_rounding: bool = False,
+    precision: str = "float32",
 ) -> Model:
     """Compile `model` for `target` into an executable.
 
@@ -76,7 +77,9 @@ def compile(
     of processors that were measured. With `tune_seconds`, schedules are looked for by measuring the most promising ones
     of each kernel for about so long first (`tilewright tune` does it thoroughly). With `exact_rounding`, float16
     and bfloat16 are rounded after each operator of the model, as frameworks do that run one after the other; without it
-    what they hand on to each other is in float32 (docs/numerics.md).
+    what they hand on to each other is in float32 (docs/numerics.md). With `precision="bf16"`, products of float32 with
+    weights read operands rounded to bfloat16 where the processor gains by it; sums and all else stay in float32
+    (docs/numerics.md states the loss).
 
     A model for another machine (`target="llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"`) is compiled as well: it
     can be saved and exported, and runs there; `tilewright.rpc` brings it there.
@@ -89,7 +92,7 @@ def compile(
     request = Request.of(
         model, target, input_shapes, example_inputs, threads, cache, signature=signature, outputs=outputs,
         executor=executor, check=check, records=records, tune_seconds=tune_seconds, exact_rounding=exact_rounding,
-        runs_here=bool(specialize or tune_seconds),
+        precision=precision, runs_here=bool(specialize or tune_seconds),
     )  # fmt: skip
     executable = _compiled(request)
     if specialize:

@@ -10,6 +10,7 @@ from typing import Self
 
 from tilewright.backend import backend_of
 from tilewright.driver.model.cache_entry import CacheEntry
+from tilewright.errors import InputError, TargetError
 from tilewright.frontend.formats.import_model import Entry, import_model
 from tilewright.frontend.formats.table import ModelSource, frontend_for, frontend_of, load_all_plugins
 from tilewright.records.context import records_in_force
@@ -17,16 +18,24 @@ from tilewright.records.database import Database
 from tilewright.records.tophub import open_records
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.manager.pass_manager import PassContext
+from tilewright.relay.transform.quantize.bfloat16_products import BFLOAT16, PRECISION
 from tilewright.relay.transform.quantize.compute_in_float32 import compute_in_float32
 from tilewright.relay.transform.simplify.check_indices import check_indices
 from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
 from tilewright.support.fingerprint import compiler_fingerprint, contents_digest, model_digest
 from tilewright.support.open_sizes import Shapes, as_mapping
-from tilewright.target import Target
+from tilewright.support.suggestion import nearest
+from tilewright.target import PROCESSORS, Target
 
 #: Records of tuning: a file of them, or as read.
 Records = str | os.PathLike[str] | Database
+
+#: Precisions of the operands of products: as the model has them, or rounded to bfloat16.
+FLOAT32, BF16 = "float32", "bf16"
+
+#: Features of processors, one of which products of bfloat16 take.
+_MULTIPLY_BFLOAT16 = ("avx512bf16", "amx-bf16")
 
 #: Arguments that a program of PyTorch is exported with, in order or by name: whatever the program takes.
 ExampleInputs = Sequence[object] | Mapping[str, object]
@@ -45,6 +54,7 @@ class Request:
     records: Database | None
     tune_seconds: float
     exact_rounding: bool
+    precision: str
     cache: bool
     threads: int | None = None
     jobs: int | None = None
@@ -66,15 +76,18 @@ class Request:
         records: Records | None = None,
         tune_seconds: float = 0.0,
         exact_rounding: bool = False,
+        precision: str = "float32",
         runs_here: bool = False,
     ) -> Self:
         """The request of these arguments; with `runs_here` the model must run in this process as well.
 
-        Raises a `UserError` where the target takes no whole models, or a program cannot be exported.
+        Raises a `UserError` where the target takes no whole models or lacks the precision, or a program cannot be
+        exported.
         """
         target = Target(target)
         backend = backend_of(target)
         backend.check(measured=runs_here)
+        _check_precision(precision, target)
         input_shapes = as_mapping(input_shapes)
         if example_inputs is not None:
             model = frontend_for(model, signature).by_example(model, example_inputs, input_shapes)
@@ -82,7 +95,7 @@ class Request:
         tuned = open_records(records) if isinstance(records, str | os.PathLike) else records or records_in_force()
         return cls(
             model, target, input_shapes, Entry.of(signature, outputs), executor, check, tuned, tune_seconds,
-            exact_rounding, cache and backend.is_here, threads,
+            exact_rounding, precision, cache and backend.is_here, threads,
         )  # fmt: skip
 
     def imported(self) -> IRModule:
@@ -91,7 +104,8 @@ class Request:
             mod = import_model(self.model, self.input_shapes, self.entry)
         if self.check:
             mod = check_indices(mod)
-        return compute_in_float32(mod, exact=True) if self.exact_rounding else mod
+        mod = compute_in_float32(mod, exact=True) if self.exact_rounding else mod
+        return mod if self.precision == FLOAT32 else mod.map_functions(lambda f: f.with_attr(PRECISION, BFLOAT16))
 
     def records_for(self, mod: IRModule) -> Database | None:
         """The records to compile the module with: those of the request, and what tuning for its seconds adds."""
@@ -120,6 +134,24 @@ class Request:
             contents = digest(contents, *(part for path in beside for part in (path.name, model_digest(path, store))))
         shapes = repr(sorted((str(name), dims) for name, dims in (as_mapping(self.input_shapes) or {}).items()))
         records = "" if self.records is None else self.records.digest()
-        options = f"{self.entry} {self.executor} {self.check} {records} {self.tune_seconds} {self.exact_rounding}"
+        rounding = f"{self.exact_rounding} {self.precision}"
+        options = f"{self.entry} {self.executor} {self.check} {records} {self.tune_seconds} {rounding}"
         spelling = PassContext.current().spelling
         return digest(contents, str(self.target), shapes, options, spelling, compiler_fingerprint(), registered)
+
+
+def _check_precision(precision: str, target: Target) -> None:
+    """Raise `InputError` for an unknown precision, `TargetError` for one that the target's code has no products of."""
+    if precision not in (FLOAT32, BF16):
+        raise InputError(
+            f"precision {precision!r} is unknown{nearest(precision, (FLOAT32, BF16))}; known: {FLOAT32}, {BF16}"
+        )
+    if precision == FLOAT32:
+        return
+    if target.kind != "llvm" or not any(map(target.supports, _MULTIPLY_BFLOAT16)):
+        table = PROCESSORS["x86_64"]
+        able = [cpu for cpu, features in table.items() if not {*features}.isdisjoint(_MULTIPLY_BFLOAT16)]
+        raise TargetError(
+            f"precision {precision!r}: code for {target} has no products of bfloat16; processors with AVX512-BF16 or "
+            f"AMX have ({', '.join(able)}). Leave out the precision, or choose another target"
+        )

@@ -30,13 +30,15 @@ EXACT = Bound(0.0, 0.0)
 STEP = Bound(0.0, 1.0)
 #: From fine to coarse. Sums of thousands of numbers lose some 800 units in the last place of float32 and float64; the
 #: narrower types are widened for sums, but rounded between operators: some ten units. Where values are rounded to codes
-#: of 8 bits, right engines differ by some steps of 1/255: smart_turn_v3_int8 by 2.5e-3 of its largest output. What is
-#: left of numbers near 1 that cancel is the floor: eight units of float32, and less than one of the narrow types.
+#: of 8 bits, right engines differ by some steps of 1/255: smart_turn_v3_int8 by 2.5e-3 of its largest output. Rounding
+#: operands to bfloat16 (bf16) adds errors of up to 2^-9 of each: ViT's largest output is off by 7e-3. What is left of
+#: numbers near 1 that cancel is the floor: eight units of float32, and less than one of the narrow types.
 _KINDS = {
     "float64": Bound(1e-9, 1e-12),
     "float32": Bound(1e-4, 1e-6),
     "float16": Bound(1e-2, 1e-4),
     "codes": Bound(2e-2, 1e-6),
+    "bf16": Bound(2e-2, 1e-4),
     "bfloat16": Bound(8e-2, 1e-3),
     "float8": Bound(0.5, 0.1),
     "float4": Bound(1.0, 0.5),
@@ -70,7 +72,8 @@ def float_kind(name: str) -> str | None:
     return next((kind for kind in _ORDER if name == kind or name.startswith(f"{kind}_")), None)
 
 
-def bounds_of(path: str, rtol: float | None, atol: float | None) -> Bounds:
-    """The bounds of the model at `path`, by the floats that it computes in, and codes where it quantizes."""
-    kinds = [float_kind(name) for name in reference_of(path).number_kinds()]
+def bounds_of(path: str, rtol: float | None, atol: float | None, precision: str | None = None) -> Bounds:
+    """The bounds of the model at `path`, by the floats that it computes in, codes where it quantizes, and the precision
+    that it is compiled with."""
+    kinds = [float_kind(name) for name in (*reference_of(path).number_kinds(), precision or "")]
     return Bounds(max((kind for kind in kinds if kind is not None), key=_ORDER.index, default="float64"), rtol, atol)

@@ -98,6 +98,7 @@ class ModelOptions:
     specialize: int = 0
     signature: str | None = None
     outputs: str | None = None
+    precision: str | None = None
 
     @property
     def target_text(self) -> str:
@@ -143,6 +144,7 @@ class ModelOptions:
         with trace.span("import the compiler"):
             from tilewright.backend import backend_of
             from tilewright.compile import compile
+            from tilewright.request import FLOAT32
             from tilewright.target import Target
 
         if runs and self.target and not backend_of(Target(self.target)).is_here:
@@ -161,6 +163,7 @@ class ModelOptions:
                 check=check,
                 records=self.records,
                 exact_rounding=exact_rounding,
+                precision=self.precision or FLOAT32,
                 specialize=self.specialize,
             )
 
@@ -169,6 +172,8 @@ class ModelOptions:
         require_file(path)
         if is_artifact(path):
             raise InputError(f"{path} is a compiled artifact, which has no C source; name the model itself")
+        if self.precision is not None:
+            raise InputError("C source has no products of bfloat16; leave out --precision")
         from tilewright.cli.progress import progress
         from tilewright.compile import export_source
 
@@ -189,6 +194,7 @@ class ModelOptions:
             "--target": self.target,
             "--input-shapes": self.shapes,
             "--records": self.records,
+            "--precision": self.precision,
             "--exact-rounding": exact_rounding,
             "--signature": self.signature,
             "--outputs": self.outputs,
@@ -213,9 +219,12 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
         records: str | None,
         signature: str | None,
         outputs: str | None,
+        precision: str | None,
         **rest: Any,
     ) -> Any:
-        given = ModelOptions(target, shapes, threads, no_cache, records, signature=signature, outputs=outputs)
+        given = ModelOptions(
+            target, shapes, threads, no_cache, records, signature=signature, outputs=outputs, precision=precision
+        )
         return command(options=given, **rest)
 
     decorated: Callable[..., Any] = gathered
@@ -232,6 +241,7 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--threads", type=click.IntRange(min=1), help="worker threads  [default: what the process may use]"
             ),
+            click.option("--precision", metavar="NAME", help="bf16: round operands of products to bfloat16"),
             click.option("--records", metavar="FILE", help='schedules from what `tilewright tune` found, or "tophub"'),
             click.option("--no-cache", is_flag=True, help="compile afresh and do not write to the cache"),
         )

@@ -64,7 +64,9 @@ def verify_command(
                 f"in {against}; nodes that have them: {len(doubtful)}, the first {doubtful[0]}"
             )
         found = []
-        for one in _compare_engines(executable, path, model, against, inputs, bounds_of(path, rtol, atol)):
+        for one in _compare_engines(
+            executable, path, model, against, inputs, bounds_of(path, rtol, atol, options.precision)
+        ):
             click.echo(one.line())
             found.append(one)
     wrong = [one for one in found if not one.passed]

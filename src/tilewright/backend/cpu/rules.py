@@ -11,10 +11,10 @@ from tilewright.backend.cpu.schedule.channel_padding import padded_channels
 from tilewright.backend.cpu.schedule.dense_blockwise_cost import blockwise_panel
 from tilewright.backend.cpu.schedule.fused_depthwise import fuses_depthwise
 from tilewright.backend.cpu.schedule.grouped_conv2d import groups_to_join
-from tilewright.backend.cpu.schedule.product_spaces import dense_block, dot_block
+from tilewright.backend.cpu.schedule.product_spaces import dense_block, dot_block, multiplies_tiles, pair_shape
 from tilewright.backend.cpu.schedule.recurrent_cost import unit_block
 from tilewright.backend.cpu.schedule.winograd_cost import choose_group
-from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
+from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload, DotShape
 
 
 class CpuRules(Backend):
@@ -68,6 +68,14 @@ class CpuRules(Backend):
         if self.target.architecture == "x86_64" or self.target.supports("i8mm"):
             return "uint8", "int8"
         return ("int8", "int8") if self.target.supports("dotprod") else None
+
+    def multiplies_pairs(self) -> bool:
+        """AVX512-BF16 or matrix registers for bfloat16."""
+        return self.has_target and (bool(self.target.machine.pair_dot_per_cycle) or multiplies_tiles(2, self.target))
+
+    def pair_product(self, units: int, depth: int, rows: int) -> DotShape | None:
+        """By vectors or matrix registers, whichever costs less."""
+        return pair_shape(units, depth, rows, self.target)
 
     def dots_in_pairs(self) -> bool:
         """x86-64 with pmaddubsw and without an instruction for all four."""

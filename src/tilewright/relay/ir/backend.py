@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from tilewright.target import Target
-from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
+from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload, DotShape
 
 
 class GraphBackend(Protocol):
@@ -66,6 +66,14 @@ class GraphBackend(Protocol):
 
     def dot_operands(self) -> tuple[str, str] | None:
         """The types of data and weights that the dot product of bytes takes; None where there is none worth using."""
+        ...
+
+    def multiplies_pairs(self) -> bool:
+        """True if there are instructions that multiply bfloat16 and add to float32."""
+        ...
+
+    def pair_product(self, units: int, depth: int, rows: int) -> DotShape | None:
+        """The shape of a product of bfloat16 by a constant weight [units, depth]; None where float32 is as fast."""
         ...
 
     def dots_in_pairs(self) -> bool:

@@ -52,6 +52,7 @@ from tilewright.relay.transform.partition.annotate_target import annotate_target
 from tilewright.relay.transform.partition.merge_compiler_regions import merge_compiler_regions
 from tilewright.relay.transform.partition.merge_composite import merge_composite
 from tilewright.relay.transform.partition.partition_graph import partition_graph
+from tilewright.relay.transform.quantize.bfloat16_products import bfloat16_products
 from tilewright.relay.transform.quantize.compute_in_float32 import compute_in_float32
 from tilewright.relay.transform.quantize.dequantized_products import dequantized_products
 from tilewright.relay.transform.quantize.dot_products import dot_products
@@ -105,6 +106,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     GraphPass("trim_windows", 2, "", trim_windows),
     GraphPass("eliminate_common_subexpr", 3, "EliminateCommonSubexpr", eliminate_common_subexpr),
     GraphPass("dot_products", 3, "", dot_products),
+    GraphPass("bfloat16_products", 3, "", bfloat16_products),
     GraphPass("fuse_attention", 3, "", fuse_attention),
     GraphPass("pad_channels", 3, "", pad_channels),
     GraphPass("widen_groups", 3, "", widen_groups),
@@ -123,8 +125,9 @@ PIPELINE: tuple[GraphPass, ...] = (
 
 #: Those that choose layouts, pack weights and rewrite products by the rules of a processor (`GraphBackend`).
 _BY_RULES = {
-    "dot_products", "fuse_attention", "pad_channels", "widen_groups", "alter_layout", "batch_products", "row_products",
-    "pack_dense", "pack_blockwise", "pack_recurrent", "share_packed_weights", "fold_packed_weights",
+    "dot_products", "bfloat16_products", "fuse_attention", "pad_channels", "widen_groups", "alter_layout",
+    "batch_products", "row_products", "pack_dense", "pack_blockwise", "pack_recurrent", "share_packed_weights",
+    "fold_packed_weights",
 }  # fmt: skip
 
 #: The pipeline of a device whose kernels read plain layouts.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.relay.op.cases.values import byte, f
+from tests.relay.op.cases.values import bf, byte, f
 from tilewright.relay import op
 
 CASES = {
@@ -15,6 +15,10 @@ CASES = {
         op.nn.dense_blockwise(f(2, 1, 40), byte(2, 3, 2, 16, 4), f(2, 3, 16), byte(2, 3, 16), units=27),
         op.nn.dense_blockwise(f(2, 40), byte(1, 3, 4, 16, 4), f(1, 3, 16), f(1, 3, 16), bits=8),
         op.nn.dense_blockwise(f(2, 40), byte(1, 3, 1, 16, 4), f(1, 3, 16), bits=2),
+    ],
+    "nn.contrib_dense_bfloat16": [
+        op.nn.contrib_dense_bfloat16(bf(8, 24), bf(2, 12, 16, 2), "NC16n2c"),
+        op.nn.contrib_dense_bfloat16(bf(8, 24), bf(2, 12, 16, 2), "NC16n2c", leading=(2, 3), units=20),
     ],
     "nn.contrib_batch_matmul_int8": [
         op.nn.contrib_batch_matmul_int8(byte(2, 5, 12), byte(2, 3, 3, 8, 4, dtype="int8"), "BNC8n4c"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from ml_dtypes import bfloat16
 
 from tilewright.relay.ir.expr import Constant, const
 
@@ -13,6 +14,11 @@ _BYTES = np.random.default_rng(18)
 def f(*shape: int, low: float = -2.0, high: float = 2.0) -> Constant:
     """Floats between `low` and `high`."""
     return const(RNG.uniform(low, high, shape).astype("float32"))
+
+
+def bf(*shape: int) -> Constant:
+    """Numbers in bfloat16."""
+    return const(_BYTES.uniform(-2, 2, shape).astype(bfloat16))
 
 
 def i(*shape: int, low: int = 0, high: int = 5, dtype: str = "int64") -> Constant:

@@ -45,6 +45,7 @@ from tilewright.relay.op.nn.displaced import correlation, deformable_conv2d
 from tilewright.relay.op.nn.dot_product import (
     contrib_batch_matmul_int8,
     contrib_conv2d_int8,
+    contrib_dense_bfloat16,
     contrib_dense_int8,
 )
 from tilewright.relay.op.nn.loss import cross_entropy, cross_entropy_with_logits, nll_loss
@@ -130,6 +131,7 @@ __all__ = [
     "contrib_conv2d_winograd_without_weight_transform",
     "contrib_conv3d_winograd_weight_transform",
     "contrib_conv3d_winograd_without_weight_transform",
+    "contrib_dense_bfloat16",
     "contrib_dense_int8",
     "contrib_dense_pack",
     "contrib_depthwise_conv2d_NCHWc",

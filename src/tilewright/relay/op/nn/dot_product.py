@@ -1,11 +1,13 @@
 """Products of bytes with sums in int32, as `transform.dot_products` writes them for processors that have them.
 
-Data are uint8 or int8 and weights the other or int8, as the processor's instruction wants; weights hold four inputs
-side by side (`topi/nn/dot_product.py`). Zero points are no part of these operators.
+Those of bfloat16, which `transform.bfloat16_products` writes, have sums in float32 and two inputs side by side. Others
+are uint8 or int8 and weights the other or int8, as the processor's instruction wants; weights hold four inputs side by
+side (`topi/nn/dot_product.py`). Zero points are no part of these operators.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,13 +21,25 @@ from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, same_dim, tensors, windows_along
 from tilewright.relay.op.layout_rules import conv2d_int8_layout
+from tilewright.tir.dot_product import SUMS
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import conv as conv_ref
 from tilewright.topi.reference import nn as ref
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.util import four_sided, pair
 
-_BYTES = ("int8", "uint8")
+_BYTES, BFLOAT16 = ("int8", "uint8"), "bfloat16"
+
+
+def _sums_of(*types: TensorType) -> str:
+    """The type of the sums of products of these types."""
+    kinds = [str(type_.dtype) for type_ in types]
+    if BFLOAT16 not in kinds:
+        _check_bytes(*types)
+    require(
+        BFLOAT16 not in kinds or set(kinds) == {BFLOAT16}, f"it multiplies two of bfloat16, not {' and '.join(kinds)}"
+    )
+    return SUMS[kinds[0]][1]
 
 
 def _check_bytes(*types: TensorType) -> None:
@@ -36,33 +50,59 @@ def _check_bytes(*types: TensorType) -> None:
 # ------------------------------------------------------------------------------------------------------ matrices
 def _dense_type(types: Types, attrs: Attrs) -> Type:
     data, weight = tensors(types)
-    _check_bytes(data, weight)
+    sums = _sums_of(data, weight)
     units, depth = transform_shape(weight.shape, attrs["weight_layout"], "NC")
     require(data.ndim >= 2, "the data needs at least two dimensions; reshape a vector to one row")
     fits = same_dim(data.shape[-1], depth)
     require(fits, f"the data has {data.shape[-1]} columns, the weight {weight.shape} takes {depth}")
-    return TensorType((*data.shape[:-1], units), "int32")
+    leading = attrs["leading"] or data.shape[:-1]
+    return TensorType((*leading, attrs["units"] or units), sums)
+
+
+def _dense_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
+    return [topi.nn.dense_dot(*inputs, attrs["in_pairs"], attrs["leading"], attrs["units"])]
 
 
 def _dense_reference(attrs: Attrs, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    return ref.dense(data, layout_transform(weight, attrs["weight_layout"], "NC"), out_dtype="int32")
+    sums = SUMS[str(data.dtype)][1]
+    whole = ref.dense(data, layout_transform(weight, attrs["weight_layout"], "NC"), out_dtype=sums)
+    if not attrs["leading"]:
+        return whole[..., : attrs["units"] or None]
+    return whole[: math.prod(attrs["leading"]), : attrs["units"] or None].reshape(*attrs["leading"], -1)
 
 
-register(
-    "nn.contrib_dense_int8",
-    num_inputs=2,
-    type_rule=_dense_type,
-    compute=lambda attrs, inputs, _out: [topi.nn.dense_dot(inputs[0], inputs[1], attrs["in_pairs"])],
-    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    reference=_dense_reference,
-    flops=work.product,
-    attributes={"weight_layout": attr.text(), "in_pairs": attr.flag(False)},
-)
+for _kind in ("int8", BFLOAT16):
+    register(
+        f"nn.contrib_dense_{_kind}",
+        num_inputs=2,
+        type_rule=_dense_type,
+        compute=_dense_compute,
+        pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        reference=_dense_reference,
+        flops=work.product,
+        attributes={
+            "weight_layout": attr.text(),
+            "in_pairs": attr.flag(False),
+            "leading": attr.integers(default=()),
+            "units": attr.integer(0),
+        },
+    )
 
 
 def contrib_dense_int8(data: Expr, weight: Expr, weight_layout: str, in_pairs: bool = False) -> Call:
     """`data` [..., K] times the transpose of `weight`, [N/b, K/4, b, 4] in layout ``"NC{b}n4c"``: int32 [..., N]."""
     return call("nn.contrib_dense_int8", data, weight, weight_layout=weight_layout, in_pairs=in_pairs)
+
+
+def contrib_dense_bfloat16(
+    data: Expr, weight: Expr, weight_layout: str, leading: Sequence[int] = (), units: int = 0
+) -> Call:
+    """The same of bfloat16, [N/b, K/2, b, 2] in layout ``"NC{b}n2c"``: float32, the first `units` columns (0: all).
+
+    With `leading` axes the result has these instead of those of `data` [R, K], whose first rows they are.
+    """
+    name = "nn.contrib_dense_bfloat16"
+    return call(name, data, weight, weight_layout=weight_layout, leading=tuple(leading), units=units)
 
 
 def _batch_matmul_type(types: Types, attrs: Attrs) -> Type:

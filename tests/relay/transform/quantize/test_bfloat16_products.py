@@ -1,0 +1,95 @@
+"""Products of bfloat16: those of models that have such operands, and of float32 whose operands are rounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.relay.helpers import module, op_names
+from tilewright import relay
+from tilewright.backend import backend_of
+from tilewright.errors import InputError, TargetError
+from tilewright.relay import op
+from tilewright.relay.transform.quantize.bfloat16_products import BFLOAT16, PRECISION, bfloat16_products
+from tilewright.target import Target
+
+RNG = np.random.default_rng(5)
+ABLE = [Target("llvm -mcpu=sapphirerapids"), Target("llvm -mcpu=znver4")]
+UNABLE = [Target("llvm -mcpu=haswell"), Target("c"), Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1")]
+
+
+def _rounded(x: np.ndarray) -> np.ndarray:
+    return x.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def _layer(rows: tuple[int, ...], depth: int, units: int) -> tuple[relay.Expr, np.ndarray, np.ndarray]:
+    x = relay.var("x", shape=(*rows, depth), dtype="float32")
+    weight = RNG.standard_normal((units, depth)).astype("float32")
+    return op.nn.relu(op.nn.dense(x, relay.const(weight))), RNG.standard_normal((*rows, depth)).astype("f4"), weight
+
+
+def _marked(expr: relay.Expr) -> Any:
+    return module(expr).map_functions(lambda func: func.with_attr(PRECISION, BFLOAT16))
+
+
+@pytest.mark.parametrize("target", ABLE, ids=lambda target: target.cpu)
+@pytest.mark.parametrize(("rows", "depth", "units"), [((1, 197), 768, 256), ((64, 1), 250, 100), ((3, 40), 512, 40)])
+def test_operands_are_rounded_and_nothing_else(target: Target, rows: tuple[int, ...], depth: int, units: int) -> None:
+    body, x, weight = _layer(rows, depth, units)
+    after = bfloat16_products(_marked(body), backend_of(target))
+    assert "nn.contrib_dense_bfloat16" in op_names(after)
+    expected = np.maximum(_rounded(x).astype("f8") @ _rounded(weight).astype("f8").T, 0)
+    found = relay.interpret(after, [x])[0]
+    assert found.shape == (*rows, units) and found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=0, atol=depth * 2.0**-24 * np.abs(weight).max() * depth)
+    assert "nn.contrib_dense_bfloat16" not in op_names(bfloat16_products(module(body), backend_of(target)))
+
+
+@pytest.mark.parametrize("target", UNABLE, ids=lambda target: f"{target.kind} {target.cpu}")
+def test_other_processors_keep_float32(target: Target) -> None:
+    body, *_ = _layer((64,), 256, 256)
+    assert "nn.dense" in op_names(bfloat16_products(_marked(body), backend_of(target)))
+
+
+def test_products_that_do_not_gain_stay_in_float32() -> None:
+    for rows, depth, units in (((2,), 8, 8), ((1,), 16, 4)):
+        body, *_ = _layer(rows, depth, units)
+        assert "nn.dense" in op_names(bfloat16_products(_marked(body), backend_of(ABLE[0])))
+
+
+@pytest.mark.parametrize("target", ABLE, ids=lambda target: target.cpu)
+def test_operands_that_are_bfloat16_need_no_rounding(target: Target) -> None:
+    x = relay.var("x", shape=(2, 64, 256), dtype="bfloat16")
+    weight = _rounded(RNG.standard_normal((256, 256)))
+    body = op.nn.dense(op.reshape(op.cast(x, "float32"), (128, 256)), relay.const(weight))
+    after = bfloat16_products(module(body), backend_of(target))
+    assert "nn.contrib_dense_bfloat16" in op_names(after) and op_names(after).count("cast") == 0
+    other = op.nn.dense(op.reshape(op.cast(x, "float32"), (128, 256)), relay.const(weight + np.float32(2.0**-20)))
+    assert "nn.dense" in op_names(bfloat16_products(module(other), backend_of(target)))
+
+
+def test_compiled_with_a_precision() -> None:
+    """Against exact sums of rounded operands where the processor has such products."""
+    if not any(map(Target("cpu").supports, ("avx512bf16", "amx-bf16"))):
+        pytest.skip("this processor has no products of bfloat16")
+    body, x, weight = _layer((1, 197), 768, 250)
+    (found,) = tw.compile(module(body), precision="bf16", cache=False).run({"x": x})
+    plain, exact = x.astype("f8") @ weight.T.astype("f8"), _rounded(x).astype("f8") @ _rounded(weight).T.astype("f8")
+    size = np.abs(_rounded(x)).astype("f8") @ np.abs(_rounded(weight)).T.astype("f8")
+    errors = np.abs(found - np.maximum(exact, 0)), np.abs(found - np.maximum(plain, 0))
+    assert np.all(errors[0] <= 769 * 2.0**-24 * size) or Target("cpu").machine.tile_product == 0
+    assert np.all(errors[1] <= (2.0**-8 + 2.0**-16 + 769 * 2.0**-24) * size)
+
+
+def test_unknown_precisions_and_targets_without() -> None:
+    body, *_ = _layer((4,), 8, 8)
+    with pytest.raises(InputError, match=r"precision 'bf61' is unknown.*known: float32, bf16"):
+        tw.compile(module(body), precision="bf61")
+    with pytest.raises(TargetError, match=r"no products of bfloat16; processors with .*znver4"):
+        tw.compile(module(body), precision="bf16", target="llvm -mcpu=haswell")
+    with pytest.raises(TargetError, match="no products of bfloat16"):
+        tw.compile(module(body), precision="bf16", target="c")
