@@ -56,6 +56,9 @@ CASES = {
         op.nn.contrib_conv2d_winograd_without_weight_transform(
             f(1, 2, 9, 11, 8, low=-0.1, high=0.1), f(2, 6, 6, 16, 8), 4, (1, 0, 2, 3), "NCHW8c"
         ),
+        op.nn.contrib_conv2d_winograd_without_weight_transform(
+            f(2, 5, 9, 7, low=-0.1, high=0.1), f(1, 6, 6, 5, 12), 4, 1, "NCHW"
+        ),
     ],
     "nn.dense": [
         op.nn.dense(f(1, 37), f(19, 37)),
