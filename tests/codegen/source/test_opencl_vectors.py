@@ -11,7 +11,7 @@ from tilewright.codegen.source.opencl_vectors import has_vector
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Broadcast, BufferLoad, Call, Ramp, Var
-from tilewright.tir.stmt import Allocate, BufferStore, PrimFunc, seq
+from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, PrimFunc, seq
 from tilewright.tir.transform.split_host_device import Launch
 
 A, B = Buffer("a", [64], "float32"), Buffer("b", [64], "float32")
@@ -65,3 +65,10 @@ def test_copies_of_a_tile_that_is_used_otherwise_are_arrays() -> None:
         and "float sums[32] __attribute__" in text
         and "((const __private floats16*)(sums + 8))->v" in text
     )
+
+
+@pytest.mark.parametrize(("hints", "level"), [((), 3), ((op.const(0), op.const(2)), 2)])
+def test_prefetches_are_of_an_address(hints: tuple[tir.Expr, ...], level: int) -> None:
+    hint = Evaluate(Call("int32", "prefetch", (BufferLoad(A, [op.const(16)]), *hints)))
+    assert f"prefetch_line(a + 16, {level});" in _text(hint)
+    assert "#define prefetch_line(address, level) __builtin_prefetch(" in OPENCL_C.prelude
