@@ -87,7 +87,8 @@ class _Scalarizer(FoldingRewriter):
         if collect(parts, e.Shuffle):
             return seq(*[body(op.const(i)) for i in range(lanes)])
         lane = Var("lane")
-        return For(lane, op.const(0), op.const(lanes), ForKind.SERIAL, body(lane))
+        # written out, so that arrays of lanes are registers: a compiler that leaves the loop keeps them in memory
+        return For(lane, op.const(0), op.const(lanes), ForKind.SERIAL, body(lane), "", {"unroll_hint": True})
 
     # ---------------------------------------------------------------------------------------------- expressions
     def visit_Shuffle(self, x: e.Shuffle) -> Expr:
