@@ -109,6 +109,10 @@ class Backend:
         """True if products read operands element by element, so that transposing them costs nothing."""
         return False
 
+    def finishes_rows(self) -> bool:
+        """True if softmax and normalizations of rows take what follows them elementwise into their kernel."""
+        return False
+
     def fuses_depthwise(self, channels: int, filters: int, height: int, width: int) -> bool:
         """True if a depthwise convolution with such a result is fused into the 1x1 one to `filters` that reads it."""
         return False

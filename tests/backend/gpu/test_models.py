@@ -104,6 +104,19 @@ def test_attention_softmax_and_normalization(target: str) -> None:
     check(net, normal(1, 20, 32), target=target)
 
 
+@pytest.mark.parametrize("target", _targets())
+def test_what_follows_rows_joins_their_kernel(target: str) -> None:
+    x, y = normal(33, 40), normal(33, 40)
+
+    def network(x: Expr, y: Expr) -> Expr:
+        normalized = relay.add(relay.nn.layer_norm(x, weights(40), weights(40)), y)
+        return relay.multiply(relay.nn.softmax(relay.nn.relu(normalized)), weights(40))
+
+    model = same(module(network, x, y), x, y, target=target)
+    names = [kernel.name for kernel in model.manifest.kernels]  # type: ignore[attr-defined]
+    assert names == ["fused_nn_layer_norm_add_nn_relu", "fused_nn_softmax_multiply"]
+
+
 @pytest.mark.parametrize(("dtype", "zero"), [("int8", -3), ("uint8", 7)])
 def test_convolutions_of_bytes_are_exact_on_tensor_cores(dtype: str, zero: int) -> None:
     """With padding that stands for zero, a bias and the result as bytes again, in one kernel."""

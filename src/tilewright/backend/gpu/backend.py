@@ -93,6 +93,10 @@ class GpuBackend(GpuFunctions):
         """True: tiles of operands are brought to shared memory from wherever their elements are."""
         return True
 
+    def finishes_rows(self) -> bool:
+        """True: a block has whole rows, and stores them once they are done."""
+        return True
+
     def channel_block(self, channels: int) -> int | None:
         """None: images stay plain."""
         return None

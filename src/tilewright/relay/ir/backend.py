@@ -96,6 +96,10 @@ class GraphBackend(Protocol):
         """True if products read operands element by element, so that transposing them costs nothing."""
         ...
 
+    def finishes_rows(self) -> bool:
+        """True if softmax and normalizations of rows take what follows them elementwise into their kernel."""
+        ...
+
     def fuses_depthwise(self, channels: int, filters: int, height: int, width: int) -> bool:
         """True if a depthwise convolution is computed within the 1x1 one to `filters` that reads it."""
         ...

@@ -16,7 +16,8 @@ Where a backend gathers the operands of products, transposes that one product al
 widens bytes and subtracts a number of them.
 
 Beyond them a blocked depthwise convolution, with what follows it elementwise, joins the 1x1 convolution that alone
-reads it where that pays (see `depthwise_pair`).
+reads it where that pays (see `depthwise_pair`). Where a backend finishes rows in one kernel, softmax and layer
+normalization are followed as products are.
 
 Calls that move no bytes (see `views`) stay out where they can: concatenations that `plan_memory` gets for nothing do
 not fuse, and reshapes and slices at the rim of a group are taken out of it.
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var, merge_spans
@@ -43,6 +44,8 @@ from tilewright.support.recursion import nested
 
 #: Calls of a group, and values from outside that it reads, at most.
 MAX_GROUP, MAX_READS = 256, 128
+#: Operators whose elements share reductions of their row.
+_ROWS = ("nn.softmax", "nn.log_softmax", "nn.layer_norm")
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ def fuse_ops(
     Without a backend no two convolutions join.
     """
     mod, form = infer_type(mod), form or FusionForm()
+    if backend is not None and backend.finishes_rows():
+        form = replace(form, patterns=dict.fromkeys(_ROWS, OpPattern.OUT_ELEMWISE_FUSABLE) | form.patterns)
     main = mod["main"]
     nodes = post_order(main.body)
     flow = build_flow(nodes, main.body, form.patterns)
