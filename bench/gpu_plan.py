@@ -6,8 +6,7 @@
 Kernels are lowered, scheduled and planned for the target; the table (`backend/gpu/kernel_table.py`) is of the steps
 that the runtime would record; int8 is the network as onnxruntime's quantizer makes it. "Least" are the bytes of inputs,
 weights and outputs of the fused calls, each once a call. A GPU's time is a roofline, without and with what launches
-take; it is no measurement. PyTorch's Inductor plans kernels for CUDA only with a CUDA build of PyTorch and a GPU, so
-that it is not counted here: `bench/gpu_networks.py` runs both.
+take; it is no measurement. `gpu_peer_plans.py` has the launches of other compilers' plans beside these.
 """
 
 from __future__ import annotations
