@@ -73,7 +73,7 @@ def fuse_ops(
     """
     mod, form = infer_type(mod), form or FusionForm()
     if backend is not None and backend.finishes_rows():
-        form = replace(form, patterns=dict.fromkeys(_ROWS, OpPattern.OUT_ELEMWISE_FUSABLE) | form.patterns)
+        form = replace(form, patterns={**dict.fromkeys(_ROWS, OpPattern.OUT_ELEMWISE_FUSABLE), **form.patterns})
     main = mod["main"]
     nodes = post_order(main.body)
     flow = build_flow(nodes, main.body, form.patterns)
