@@ -15,7 +15,8 @@ from tilewright.errors import InputError
 from tilewright.quantize.data import Sample
 from tilewright.quantize.layers import Layer
 from tilewright.quantize.ranges import Codes, Histogram, codes_of, range_of
-from tilewright.relay.ir.expr import Expr, Function, Tuple, Var
+from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var
+from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.op.reduce import max as largest_of
 from tilewright.relay.op.reduce import min as least_of
@@ -30,6 +31,12 @@ def compiled(mod: IRModule, results: Sequence[Expr], target: Any = "cpu", thread
     main = mod["main"]
     probe = Function(main.params, Tuple(list(results)))
     return compile(mod.with_function("main", probe), target=target, threads=threads)
+
+
+def run_compiled(func: Function, dataset: Iterable[Mapping[str, Any]]) -> list[list[np.ndarray[Any, Any]]]:
+    """The results of a function, compiled once, on each of several inputs by name."""
+    model = compile(infer_type(IRModule({GlobalVar("main"): func})))
+    return [[np.asarray(value) for value in model.run(_used(model, batch))] for batch in dataset]
 
 
 class Calibration:

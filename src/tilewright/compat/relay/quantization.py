@@ -10,13 +10,15 @@ from typing import Any
 from tilewright.compat.ir.module import IRModule, as_module
 from tilewright.compat.runtime.array import to_numpy
 from tilewright.errors import UnsupportedError
+from tilewright.quantize.calibrate import run_compiled
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.transform.quantize import QConfig
 from tilewright.relay.transform.quantize import qconfig as own_qconfig
 from tilewright.relay.transform.quantize import quantize as own_quantize
 from tilewright.relay.transform.quantize.qconfig import current_qconfig
 
-_EIGHT = {"nbit_input": 8, "nbit_weight": 8, "nbit_activation": 32}
+_EIGHT = {"nbit_input": 8, "nbit_weight": 8, "nbit_activation": 32,
+          "dtype_input": "int8", "dtype_weight": "int8", "dtype_activation": "int32"}  # fmt: skip
 #: Options that have one value here: scales are floats, so nothing is rounded to a shift and nothing simulated.
 _ONLY = {
     "do_simulation": (False, 0),
@@ -24,7 +26,6 @@ _ONLY = {
     "debug_enabled_ops": (None,),
     "rounding": ("UPWARD",),
 }
-_TYPES = {"dtype_input": "int8", "dtype_weight": "int8", "dtype_activation": "int32"}
 
 
 def qconfig(**options: Any) -> QConfig:
@@ -33,11 +34,9 @@ def qconfig(**options: Any) -> QConfig:
 
     `calibrate_chunk_by`, over how many processes the data set is spread, changes no result: batches run one by one.
     """
-    for name, only in (_EIGHT | _TYPES).items():
+    for name, only in _EIGHT.items():
         if options.pop(name, only) != only:
-            raise UnsupportedError(
-                f"relay.quantize.qconfig: {name} is {only} here: layers compute in int8, sums in int32"
-            )
+            raise UnsupportedError(f"relay.quantize.qconfig: {name} is {only} here: int8 layers, sums in int32")
     for name, allowed in _ONLY.items():
         if (given := options.pop(name, allowed[0])) not in allowed:
             raise UnsupportedError(f"relay.quantize.qconfig: {name} is {allowed[0]!r} here, not {given!r}")
@@ -70,7 +69,7 @@ def quantize(
 
     batches = None if dataset is None else [{name: fed(name, x) for name, x in batch.items()} for batch in dataset]
     try:
-        return IRModule.of(own_quantize(subject, values, batches))
+        return IRModule.of(own_quantize(subject, values, batches, run_compiled))
     except UnsupportedError as error:
         if current_qconfig().partition_conversions != "fully_integral":
             raise

@@ -9,7 +9,7 @@ Sums are exact in 32 bits; what stands between the layers is computed in floats.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,18 +32,29 @@ from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.relay.transform.simplify.simplify_inference import simplify_inference
 
+#: The results of a function on each of several inputs by name.
+Run = Callable[[Function, Iterable[Mapping[str, Any]]], Iterable[Sequence[np.ndarray[Any, Any]]]]
+
 _LEVELS = 128
 #: How a calibration by a data set finds the magnitude that values are cut off at.
 _THRESHOLDS = {"kl_divergence": kl_threshold, "percentile": percentile_threshold}
 
 
+def _interpreted(func: Function, dataset: Iterable[Mapping[str, Any]]) -> Iterable[Sequence[np.ndarray[Any, Any]]]:
+    return [interpret(func, dict(batch)) for batch in dataset]
+
+
 def quantize(
-    mod: IRModule, params: Mapping[str, Any] | None = None, dataset: Iterable[Mapping[str, Any]] | None = None
+    mod: IRModule,
+    params: Mapping[str, Any] | None = None,
+    dataset: Iterable[Mapping[str, Any]] | None = None,
+    run: Run = _interpreted,
 ) -> IRModule:
     """The module with the layers that the current `qconfig` chooses in integers.
 
     `params` are values of parameters by name, `dataset` inputs by name: some tens of typical ones, which the
-    calibrations "kl_divergence" and "percentile" run the model on in NumPy. Raises `InputError` where it is missing.
+    calibrations "kl_divergence" and "percentile" run the model on, by `run`: in NumPy, unless the caller can compile.
+    Raises `InputError` where it is missing.
     """
     config = current_qconfig()
     main = mod["main"]
@@ -54,7 +65,7 @@ def quantize(
     mod = mod.with_function("main", main)
     for prepare in (simplify_inference, fold_scale_axis, fold_constant):
         mod = infer_type(prepare(infer_type(mod)))
-    ranges = _ranges(mod["main"], _layers(mod["main"], config), config, dataset)
+    ranges = _ranges(mod["main"], _layers(mod["main"], config), config, dataset, run)
     mod = infer_type(mod.with_function("main", mod["main"].with_body(_replaced(mod["main"].body, ranges, config))))
     if config.partition_conversions == "disabled":
         return mod
@@ -105,7 +116,7 @@ def _layers(main: Function, config: QConfig) -> list[Call]:
 
 
 def _ranges(
-    main: Function, layers: Sequence[Call], config: QConfig, dataset: Iterable[Mapping[str, Any]] | None
+    main: Function, layers: Sequence[Call], config: QConfig, dataset: Iterable[Mapping[str, Any]] | None, run: Run
 ) -> dict[Expr, float]:
     """The magnitude at which the input of each layer is cut off."""
     if config.calibrate_mode == "global_scale":
@@ -113,7 +124,7 @@ def _ranges(
     if dataset is None:
         raise InputError(f'quantize with calibrate_mode="{config.calibrate_mode}" needs a dataset= of inputs by name')
     probe = Function(main.params, Tuple([layer.args[0] for layer in layers]))
-    seen = [interpret(probe, dict(batch)) for batch in dataset]
+    seen = list(run(probe, dataset))
     if not seen:
         raise InputError("quantize: the dataset is empty; pass some tens of typical inputs")
     joined = [np.concatenate([np.ravel(values[i]) for values in seen]) for i in range(len(layers))]
