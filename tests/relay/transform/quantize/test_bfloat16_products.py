@@ -14,7 +14,9 @@ from tilewright import relay
 from tilewright.backend import backend_of
 from tilewright.errors import InputError, TargetError
 from tilewright.relay import op
+from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.transform.quantize.bfloat16_products import BFLOAT16, PRECISION, bfloat16_products
+from tilewright.relay.transform.quantize.compute_in_float32 import compute_in_float32
 from tilewright.target import Target
 
 RNG = np.random.default_rng(5)
@@ -70,6 +72,19 @@ def test_operands_that_are_bfloat16_need_no_rounding(target: Target) -> None:
     assert "nn.contrib_dense_bfloat16" in op_names(after) and op_names(after).count("cast") == 0
     other = op.nn.dense(op.reshape(op.cast(x, "float32"), (128, 256)), relay.const(weight + np.float32(2.0**-20)))
     assert "nn.dense" in op_names(bfloat16_products(module(other), backend_of(target)))
+
+
+@pytest.mark.parametrize("target", [*ABLE, UNABLE[0]], ids=lambda target: target.cpu)
+def test_models_in_bfloat16_round_what_products_read(target: Target) -> None:
+    """Two layers: the second reads 16 bits where that is multiplied, and what the first computed elsewhere."""
+    x = relay.var("x", shape=(64, 256), dtype="bfloat16")
+    weights = [relay.const(_rounded(RNG.standard_normal((256, 256))).astype(ml_dtypes.bfloat16)) for _ in range(2)]
+    body = op.nn.dense(op.nn.relu(op.nn.dense(x, weights[0])), weights[1])
+    backend = backend_of(target)
+    after = bfloat16_products(compute_in_float32(infer_type(module(body)), backend=backend), backend)
+    able = target is not UNABLE[0]
+    assert op_names(after).count("nn.contrib_dense_bfloat16") == (2 if able else 0)
+    assert op_names(after).count("cast") == 2  # of what the first returns, or the input, and of the result
 
 
 def test_compiled_with_a_precision() -> None:

@@ -8,6 +8,7 @@ from tilewright import te, tir
 from tilewright.tir import op
 from tilewright.tir.dot_product import SUMS, dot2, dot4
 from tilewright.tir.matrix_tiles import PRODUCTS, ROW_BYTES, ROWS, tile_load, tile_product, tile_store, tile_zero
+from tilewright.tir.tensor_core import integer
 
 
 @functools.cache
@@ -69,14 +70,15 @@ def tile_intrin(rows: int, columns: int, depth: int, data_dtype: str, weight_dty
     c = te.compute((rows, columns), element, name="tile")
 
     def statements(ins: list[tir.Buffer], outs: list[tir.Buffer]) -> tuple[tir.Stmt, None, None]:
-        return _tile_statements(*ins, *outs, PRODUCTS[data_dtype, weight_dtype]), None, None
+        (data, weight), (sums,) = ins, outs
+        return _tile_statements(data, weight, sums, PRODUCTS[data_dtype, weight_dtype]), None, None
 
     return te.decl_tensor_intrin(c.op, statements, name=f"tile_{rows}x{columns}x{depth}_{data_dtype}_{weight_dtype}")
 
 
 def _tile_statements(data: tir.Buffer, weight: tir.Buffer, sums: tir.Buffer, kind: str) -> tir.Stmt:
     """Registers of sums, then of data and of weights; a step of the depth is one row of a register."""
-    rows, columns = (int(n.value) for n in sums.shape)
+    rows, columns = map(integer, sums.shape)
     down, across = range(-(-rows // ROWS)), range(columns // ROWS)
     high = rows // len(down)
     left, right = len(down) * len(across), len(down) * (len(across) + 1)
@@ -85,16 +87,19 @@ def _tile_statements(data: tir.Buffer, weight: tir.Buffer, sums: tir.Buffer, kin
     def sum_of(i: int, j: int) -> int:
         return i * len(across) + j
 
-    def corner(i: int, j: int) -> tuple[tir.BufferLoad, tir.BufferLoad]:
-        first, second = (
-            tir.BufferLoad(sums, (op.const(high * i + min(d, rows - 1)), op.const(ROWS * j))) for d in (0, 1)
-        )
-        return first, second
+    def first_two(buffer: tir.Buffer, row: tir.Expr, *others: tir.Expr) -> tuple[tir.BufferLoad, tir.BufferLoad]:
+        """The elements that a register's rows begin with, of the first row and of the second if there is one."""
+        following = row + op.const(min(1, rows - 1)) if buffer is not weight else row + op.const(1)
+        return tir.BufferLoad(buffer, (row, *others)), tir.BufferLoad(buffer, (following, *others))
 
-    loads = [tile_load(left + i, high, *(data[high * i + min(d, rows - 1), k * step] for d in (0, 1))) for i in down]
-    loads += [tile_load(right + j, ROWS, *(weight[k * ROWS + d, ROWS * j, 0] for d in (0, 1))) for j in across]
+    def corner(i: int, j: int) -> tuple[tir.BufferLoad, tir.BufferLoad]:
+        return first_two(sums, op.const(high * i), op.const(ROWS * j))
+
+    zero = op.const(0)
+    loads = [tile_load(left + i, high, *first_two(data, op.const(high * i), k * step)) for i in down]
+    loads += [tile_load(right + j, ROWS, *first_two(weight, k * ROWS, op.const(ROWS * j), zero)) for j in across]
     products = [tile_product(sum_of(i, j), left + i, right + j, kind) for i in down for j in across]
-    steps = int(data.shape[1].value) // step
+    steps = integer(data.shape[1]) // step
     loop = tir.For(k, op.const(0), op.const(steps), tir.ForKind.SERIAL, tir.seq(*loads, *products))
     return tir.seq(
         *(tile_zero(sum_of(i, j), high) for i in down for j in across),

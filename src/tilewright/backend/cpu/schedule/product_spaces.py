@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright import te
@@ -191,7 +192,7 @@ def pair_shape(units: int, depth: int, rows: int, target: Target) -> DotShape | 
     """
     machine, size = target.machine, DType("bfloat16").itemsize
     plain = _cycles(ProductWorkload(rows, units, depth), _panel(ProductWorkload(rows, units, depth), target), target)
-    shapes = []
+    shapes: list[tuple[int, int, Sequence[int]]] = []
     if machine.pair_dot_per_cycle:
         shapes.append((rows, depth + depth % 2, range(machine.lanes(), _WIDEST * machine.lanes() + 1, machine.lanes())))
     if multiplies_tiles(size, target):

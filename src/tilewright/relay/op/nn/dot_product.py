@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,18 +29,7 @@ from tilewright.topi.reference import nn as ref
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.util import four_sided, pair
 
-_BYTES, BFLOAT16 = ("int8", "uint8"), "bfloat16"
-
-
-def _sums_of(*types: TensorType) -> str:
-    """The type of the sums of products of these types."""
-    kinds = [str(type_.dtype) for type_ in types]
-    if BFLOAT16 not in kinds:
-        _check_bytes(*types)
-    require(
-        BFLOAT16 not in kinds or set(kinds) == {BFLOAT16}, f"it multiplies two of bfloat16, not {' and '.join(kinds)}"
-    )
-    return SUMS[kinds[0]][1]
+_BYTES = ("int8", "uint8")
 
 
 def _check_bytes(*types: TensorType) -> None:
@@ -48,19 +38,21 @@ def _check_bytes(*types: TensorType) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------ matrices
-def _dense_type(types: Types, attrs: Attrs) -> Type:
+def _dense_type(types: Types, attrs: Attrs, kinds: tuple[str, ...]) -> Type:
     data, weight = tensors(types)
-    sums = _sums_of(data, weight)
+    for type_ in (data, weight):
+        require(str(type_.dtype) in kinds, f"it multiplies {' and '.join(kinds)}, not {type_.dtype}")
     units, depth = transform_shape(weight.shape, attrs["weight_layout"], "NC")
     require(data.ndim >= 2, "the data needs at least two dimensions; reshape a vector to one row")
     fits = same_dim(data.shape[-1], depth)
     require(fits, f"the data has {data.shape[-1]} columns, the weight {weight.shape} takes {depth}")
     leading = attrs["leading"] or data.shape[:-1]
-    return TensorType((*leading, attrs["units"] or units), sums)
+    return TensorType((*leading, attrs["units"] or units), SUMS[kinds[0]][1])
 
 
 def _dense_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
-    return [topi.nn.dense_dot(*inputs, attrs["in_pairs"], attrs["leading"], attrs["units"])]
+    data, weight = inputs
+    return [topi.nn.dense_dot(data, weight, attrs["in_pairs"], attrs["leading"], attrs["units"])]
 
 
 def _dense_reference(attrs: Attrs, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -71,11 +63,11 @@ def _dense_reference(attrs: Attrs, data: np.ndarray, weight: np.ndarray) -> np.n
     return whole[: math.prod(attrs["leading"]), : attrs["units"] or None].reshape(*attrs["leading"], -1)
 
 
-for _kind in ("int8", BFLOAT16):
+for _name, _kinds in (("int8", _BYTES), ("bfloat16", ("bfloat16",))):
     register(
-        f"nn.contrib_dense_{_kind}",
+        f"nn.contrib_dense_{_name}",
         num_inputs=2,
-        type_rule=_dense_type,
+        type_rule=partial(_dense_type, kinds=_kinds),
         compute=_dense_compute,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         reference=_dense_reference,

@@ -92,7 +92,7 @@ def _narrow(expr: Expr, rounds: bool) -> Expr | None:
     if is_call(expr, "cast"):
         (source,) = expr.args  # type: ignore[attr-defined]
         if str(tensor_type_of(source).dtype) == BFLOAT16:
-            return source  # type: ignore[no-any-return]
+            return source
     if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.rearranges:
         found = _narrow(expr.args[0], rounds=False)
         if found is not None:

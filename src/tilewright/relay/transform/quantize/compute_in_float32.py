@@ -10,10 +10,16 @@ rounded as before; so is what the program itself casts to 16 bits. What only mov
 have. With `exact`, what goes from one operator of the source model to another is rounded, too:
 
 After:  cast(nn.relu(cast(cast(nn.conv2d(cast(%x, "float32"), w32), "float16"), "float32")), "float16")
+
+Where the processor multiplies bfloat16, what such products read is rounded to the type that the model gives it, so that
+`bfloat16_products` finds operands of 16 bits:
+
+After:  %0 = nn.relu(nn.dense(cast(%x, "float32"), v32)); cast(nn.dense(cast(cast(%0, "bfloat16"), "float32"), w32), …)
 """
 
 from __future__ import annotations
 
+from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -29,13 +35,14 @@ _HALVES = ("float16", "bfloat16")
 _WIDE = "float32"
 
 
-def compute_in_float32(mod: IRModule, exact: bool = False) -> IRModule:
+def compute_in_float32(mod: IRModule, exact: bool = False, backend: GraphBackend | None = None) -> IRModule:
     """Compute what is of 16-bit floats in float32, with `exact` rounded after each operator; see the module."""
+    pairs = backend is not None and backend.multiplies_pairs()
 
     def transform(root: Expr) -> Expr:
         nodes = post_order(root)
         halves = any(_has_half(type_of(node)) for node in nodes if isinstance(node, Call) and isinstance(node.op, Op))
-        return _Widener(exact).run(nodes) if halves else root
+        return _Widener(exact, pairs).run(nodes) if halves else root
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(transform(func.body))))
 
@@ -43,8 +50,8 @@ def compute_in_float32(mod: IRModule, exact: bool = False) -> IRModule:
 class _Widener:
     """The rewriting of one function: each old node maps to its new one, in the old types, in float32, or in both."""
 
-    def __init__(self, exact: bool) -> None:
-        self._exact = exact
+    def __init__(self, exact: bool, pairs: bool) -> None:
+        self._exact, self._pairs = exact, pairs
         self._narrow: dict[Expr, Expr] = {}
         self._wide: dict[Expr, Expr] = {}  # of what is computed in float32
         self._casts: dict[tuple[Expr, str], Expr] = {}  # of the rest, by the source of who reads them
@@ -64,7 +71,8 @@ class _Widener:
     def _call(self, node: Call, op: Op) -> None:
         if self._computes_wide(node, op):
             attrs = {name: _WIDE for name, value in node.attrs.items() if name in _TYPE_ATTRS and value in _HALVES}
-            wide = Call(op, [self.wide(arg, node.span) for arg in node.args], node.attrs.replace(**attrs), node.span)
+            operand = self._rounded if self._pairs and is_call(node, "nn.dense") else self.wide
+            wide = Call(op, [operand(arg, node.span) for arg in node.args], node.attrs.replace(**attrs), node.span)
             if type_of(wide) == _widened(type_of(node)):
                 self._wide[node] = wide
                 return
@@ -112,6 +120,16 @@ class _Widener:
                 self._casts[key] = TupleGetItem(self.wide(node.tuple_value, reader), node.index)
             else:
                 self._casts[key] = _as(self.narrow(node), _widened(type_of(node)))
+        return self._casts[key]
+
+    def _rounded(self, node: Expr, reader: str) -> Expr:
+        """As `wide`, a bfloat16 rounded to it first."""
+        type_ = type_of(node)
+        if node not in self._wide or not isinstance(type_, TensorType) or str(type_.dtype) != "bfloat16":
+            return self.wide(node, reader)
+        key = (node, "rounded")
+        if key not in self._casts:
+            self._casts[key] = _as(self.narrow(node), _widened(type_))
         return self._casts[key]
 
     def _rounds(self, node: Expr, reader: str) -> bool:
