@@ -75,6 +75,7 @@ ALLOWED = {
     ),
     "the form of a kernel on a device, in threads, pieces and steps of which any device has enough": (
         "backend/gpu/schedule/attention_cost.py:MOST_DEPTH",
+        "backend/gpu/schedule/attention_cost.py:_ADDRESS",
         "backend/gpu/schedule/attention_cost.py:_BLOCKS",
         "backend/gpu/schedule/attention_cost.py:_ENOUGH_WARPS",
         "backend/gpu/schedule/attention_cost.py:_HELD_DEPTH",
@@ -100,6 +101,7 @@ ALLOWED = {
         "backend/gpu/schedule/product.py:_OTHER_REGISTERS",
         "backend/gpu/schedule/product.py:_PARTS",
         "backend/gpu/schedule/product.py:_PIECE",
+        "backend/gpu/schedule/product.py:_RAGGED_TILES",
         "backend/gpu/schedule/product.py:_TILES",
         "backend/gpu/schedule/recurrent.py:_BARRIER",
         "backend/gpu/schedule/recurrent.py:_PARTS",
@@ -154,6 +156,7 @@ ALLOWED = {
     "the shapes of a device's matrix instructions and its copies, by its instruction set": (
         "runtime/gpu/occupancy.py:_PARTS",
         "runtime/gpu/occupancy.py:_UNIT",
+        "backend/gpu/schedule/product.py:_WITH_DP4A",
         "backend/gpu/schedule/tensor_core.py:_WITH_COPIES",
         "backend/gpu/schedule/attention_cost.py:_EXPONENTIALS",
         "backend/gpu/schedule/attention_cost.py:_LANES",
@@ -169,6 +172,7 @@ ALLOWED = {
         "tir/transform/widen_accesses.py:_LEAST",
     ),
     "a range of integers or floats": (
+        "relay/transform/quantize/bfloat16_products.py:_LOWER_HALF",
         "backend/cpu/schedule/dense_blockwise.py:_BYTE_BITS",
         "relay/transform/memory/minimum_cut.py:UNCUT",
         "backend/gpu/schedule/attention_plain.py:_LOWEST",
@@ -279,6 +283,7 @@ ALLOWED = {
         "backend/cpu/schedule/dense_blockwise_cost.py:_TILE_ROWS",
         "backend/cpu/schedule/dense_blockwise_cost.py:_VECTORS",
         "backend/cpu/schedule/product_spaces.py:_DEPTH_BLOCKS",
+        "backend/cpu/schedule/product_spaces.py:_LOWEST",
         "backend/cpu/schedule/product_spaces.py:_TILE_ROWS",
         "backend/cpu/schedule/product_spaces.py:_VECTORS",
         "backend/cpu/schedule/product_spaces.py:_WIDEST",
@@ -296,6 +301,7 @@ ALLOWED = {
         "relay/transform/layout/layout_plan.py:_MARGIN",
         "relay/transform/layout/layout_plan.py:_TOGETHER",
         "backend/cpu/schedule/channel_padding.py:_WORTH",
+        "backend/cpu/schedule/product_spaces.py:_WORTH_ROUNDING",
         "backend/cpu/schedule/grouped_conv2d.py:_LEAST_OF_USE",
         "backend/cpu/schedule/layout.py:_MARGIN",
         "backend/gpu/schedule/layout.py:_MARGIN",
@@ -321,7 +327,7 @@ ALLOWED = {
         "backend/cpu/schedule/dense_blockwise_cost.py:_PRODUCTS",
         "backend/cpu/schedule/dense_blockwise_cost.py:_UNPACKING",
         "backend/cpu/schedule/product.py:_CLEARED",
-        "backend/cpu/schedule/product.py:_PRODUCTS_OF_STEP",
+        "backend/cpu/schedule/product.py:_BYTES_OF_STEP",
         "backend/gpu/schedule/attention_cost.py:_TRIPS",
         "backend/gpu/schedule/parts.py:_ANSWERS",
         "backend/gpu/schedule/parts.py:_TRIPS",
@@ -336,7 +342,12 @@ ALLOWED = {
         "tir/transform/block_sums.py:_MOST_ELEMENTS",
         "tir/transform/block_sums.py:_SPLITS_OF_SYMBOLIC",
     ),
-    "lengths of vectors that a language defines": ("codegen/source/opencl_vectors.py:_LANES",),
+    "lengths of vectors that a language defines": ("codegen/source/opencl_vectors.py:LANES",),
+    "calls and components of the operating system": (
+        "runtime/processor.py:ARCH_PRCTL",
+        "runtime/processor.py:REQUEST_PERMISSION",
+        "runtime/processor.py:TILE_DATA",
+    ),
     "sizes of blocks for which rounds of shuffles are written": ("tir/transform/transpose_registers.py:_SIZES",),
 }
 

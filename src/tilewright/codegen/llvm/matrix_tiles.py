@@ -64,7 +64,7 @@ def begin_tiles(b: FunctionBuilder, symbol: str) -> list[str]:
 
 
 def release_tiles(b: FunctionBuilder) -> None:
-    """Give the registers back at the end of a function."""
+    """Release the registers at the end of a function."""
     b.line(f"call void {b.module.declare('llvm.x86.tilerelease', 'void', '')}()")
 
 

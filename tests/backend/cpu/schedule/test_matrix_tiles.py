@@ -150,7 +150,7 @@ def test_bytes_take_matrix_registers_where_they_fill_them(batch: int) -> None:
 
 
 def test_the_choice_rests_on_the_processor() -> None:
-    """Where vdpbf16ps is a quarter as fast as a multiply-add, only matrix registers are worth rounding for."""
+    """Only matrix registers are worth rounding for with a vdpbf16ps a quarter as fast as a multiply-add."""
     zen, intel = Target("llvm -mcpu=znver4"), Target("llvm -mcpu=sapphirerapids -mattr=-amx-tile,-amx-bf16,-amx-int8")
     assert pair_shape(1024, 1024, 1024, intel) is None
     vectors, tiles = pair_shape(1024, 1000, 1021, zen), pair_shape(1024, 1000, 1021, AMX)

@@ -11,7 +11,7 @@ have. With `exact`, what goes from one operator of the source model to another i
 
 After:  cast(nn.relu(cast(cast(nn.conv2d(cast(%x, "float32"), w32), "float16"), "float32")), "float16")
 
-Where the processor multiplies bfloat16, what such products read is rounded to the type that the model gives it, so that
+Where the processor multiplies bfloat16, what such products read is rounded to its type in the model, so that
 `bfloat16_products` finds operands of 16 bits:
 
 After:  %0 = nn.relu(nn.dense(cast(%x, "float32"), v32)); cast(nn.dense(cast(cast(%0, "bfloat16"), "float32"), w32), …)
