@@ -105,7 +105,7 @@ def test_two_models_link_into_one_program(tmp_path: Path) -> None:
     subprocess.run([str(tmp_path / "program")], check=True)
 
 
-@pytest.mark.parametrize("target", ["vta", "vta -log_block=5", "cuda"])
+@pytest.mark.parametrize("target", ["vta", "vta -log_block=5", "webgpu"])
 def test_no_source_for_a_device(target: str, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=f"for one thread of a processor, and the target is {target}[ :]"):
         export_source(perceptron(), tmp_path / "m.c", target=target)

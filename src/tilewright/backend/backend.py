@@ -113,6 +113,10 @@ class Backend:
         """True if softmax and normalizations of rows take what follows them elementwise into their kernel."""
         return False
 
+    def multiplies_pairs(self) -> bool:
+        """True if there are instructions that multiply bfloat16 and add to float32."""
+        return False
+
     def fuses_depthwise(self, channels: int, filters: int, height: int, width: int) -> bool:
         """True if a depthwise convolution with such a result is fused into the 1x1 one to `filters` that reads it."""
         return False

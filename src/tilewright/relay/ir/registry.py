@@ -183,6 +183,8 @@ class Op(Operator):
     costly: bool = False
     """too costly to compute an element of several times within one kernel"""
     precision: Precision | None = None
+    by_rows: bool = False
+    """its elements follow from reductions of their row, which one kernel may finish together"""
     # what it expects of its operands
     always_folded: bool = False
     """its value for constants is stored however large it is: what reads it reads nothing else"""

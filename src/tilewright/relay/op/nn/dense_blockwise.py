@@ -13,7 +13,7 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import work
-from tilewright.relay.op.common import Types, call, require, tensors
+from tilewright.relay.op.common import Types, call, known_size, require, same_dims, tensors
 from tilewright.topi.reference import blockwise as ref
 
 #: Levels of accuracy as ONNX's MatMulNBits has them, to the bytes of an activation: float32, float16, bfloat16, int8.
@@ -29,14 +29,14 @@ def _type(types: Types, attrs: Attrs) -> Type:
     floats = data.dtype.is_float and scales.dtype.is_float
     require(floats, f"data and scales are floats, not {data.dtype} and {scales.dtype}")
     require(weight.dtype == "uint8" and weight.ndim in (3, 5), f"weights are bytes [N, blocks, bytes], not {weight}")
-    rows, panel = weight.shape[0], weight.shape[3] if weight.ndim == 5 else 0
-    wanted = (*weight.shape[:2], panel) if panel else weight.shape[:2]
+    rows, blocks, *inner = (known_size(size, "each size of the weight") for size in weight.shape)
+    panel = inner[1] if len(inner) == 3 else 0
+    wanted = (rows, blocks, panel) if panel else (rows, blocks)
     for name, numbers in (("scales", scales), *(("zero points", z) for z in zeros)):
-        require(numbers.shape == wanted, f"{name} of shape {wanted} are needed, not {numbers.shape}")
+        require(same_dims(numbers.shape, wanted), f"{name} of shape {wanted} are needed, not {numbers.shape}")
     held = rows * panel if panel else rows
     require(units is None or 0 <= held - units < max(panel, 1), f"units={units}, but the weight makes {held}")
-    block = math.prod(weight.shape[2:]) // (panel or 1) * 8 // bits
-    blocks, depth = weight.shape[1], data.shape[-1]
+    block, depth = math.prod(inner) // (panel or 1) * 8 // bits, data.shape[-1]
     fits = not isinstance(depth, int) or blocks == -(-depth // block)
     require(fits, f"the data has {depth} columns, the weight {blocks} blocks of {block}")
     return TensorType((*data.shape[:-1], held if units is None else units), data.dtype)

@@ -44,8 +44,6 @@ from tilewright.support.recursion import nested
 
 #: Calls of a group, and values from outside that it reads, at most.
 MAX_GROUP, MAX_READS = 256, 128
-#: Operators whose elements share reductions of their row.
-_ROWS = ("nn.softmax", "nn.log_softmax", "nn.layer_norm")
 
 
 @dataclass(frozen=True)
@@ -72,10 +70,13 @@ def fuse_ops(
     Without a backend no two convolutions join.
     """
     mod, form = infer_type(mod), form or FusionForm()
-    if backend is not None and backend.finishes_rows():
-        form = replace(form, patterns={**dict.fromkeys(_ROWS, OpPattern.OUT_ELEMWISE_FUSABLE), **form.patterns})
     main = mod["main"]
     nodes = post_order(main.body)
+    if backend is not None and backend.finishes_rows():
+        rows = {
+            node.op.name for node in nodes if isinstance(node, Call) and isinstance(node.op, Op) and node.op.by_rows
+        }
+        form = replace(form, patterns={**dict.fromkeys(rows, OpPattern.OUT_ELEMWISE_FUSABLE), **form.patterns})
     flow = build_flow(nodes, main.body, form.patterns)
     results = main.body.fields if isinstance(main.body, Tuple) else (main.body,)
     alone = free_concatenations(flow.order, results) if form.views_apart else set()
