@@ -314,6 +314,13 @@ def test_sizes_computed_of_symbolic_ones() -> None:
         same(relay.IRModule.from_expr(relay.Function([x], body)), normal(rows, 8))
 
 
+def test_convolution_of_rows_of_symbolic_batch_and_length() -> None:
+    x = relay.var("x", shape=(SizeVar("n"), 16, 1, SizeVar("w")))
+    body = relay.nn.conv2d(x, weights(4, 16, 1, 2), kernel_size=(1, 2), channels=4)
+    for batch, length in ((3, 40), (1, 2)):
+        same(relay.IRModule.from_expr(relay.Function([x], body)), normal(batch, 16, 1, length))
+
+
 def test_recurrent_layers_launch_their_steps() -> None:
     pytest.importorskip("onnx")
     from onnx import TensorProto, helper

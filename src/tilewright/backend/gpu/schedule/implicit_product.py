@@ -318,7 +318,8 @@ def _flat(axes: Sequence[te.IterVar]) -> Any:
     """The number of the element at a position along `axes`."""
     found: Any = tir.const(0, te.index_dtype())
     for iv in axes:
-        found = found * _extent(iv) + iv.var
+        if not tir_op.is_const(_extent(iv), 1):  # else its position is 0, and bounds of fused symbolic axes are found
+            found = found * _extent(iv) + iv.var
     return found
 
 
