@@ -5,7 +5,7 @@ For "minmax" the compiled model reduces each tensor to two numbers; the other me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,6 @@ from tilewright.relay.op.reduce import max as largest_of
 from tilewright.relay.op.reduce import min as least_of
 from tilewright.runtime.model import Model
 from tilewright.support import trace
-
-Compile = Callable[[IRModule], Model]
 
 
 def compiled(mod: IRModule, results: Sequence[Expr], target: Any = "cpu", threads: int | None = None) -> Model:

@@ -55,34 +55,56 @@ class Trial:
         self, choices: Mapping[str, Choice], on: Collection[str], numbers: Sequence[int], most: int = _TRIED
     ) -> dict[str, Effect]:
         """The effect on each layer of `on`, with all of them in integers, on `most` of the samples `numbers`."""
-        numbers = numbers[:most]
-        sums = {name: np.zeros(2) for name in on}
-        shifts: dict[str, list[Array]] = {name: [] for name in on}
-        model = Loss()
-        for number in numbers:
-            exact, inner = self.simulation.run(self.samples[number], choices, ())
-            ours, coded = self.simulation.run(self.samples[number], choices, on)
-            model.add(exact, ours)
-            for name in on:
-                difference = inner[name].astype(np.float64) - coded[name]
-                sums[name] += np.sum(inner[name].astype(np.float64) ** 2), np.sum(difference**2)
-                axis = self.simulation.layers[name].channel_axis
-                shifts[name].append(difference.mean(axis=tuple(i for i in range(difference.ndim) if i != axis)))
-        return {
-            name: Effect(
-                signal_to_noise(*sums[name]), float((error / max(exact, 1e-300)) ** 0.5), model.relative,
-                np.mean(shifts[name], axis=0),
-            )
-            for name, (exact, error) in sums.items()
-        }  # fmt: skip
+        return self._effects(choices, [on], numbers[:most])
 
     def alone(self, choices: Mapping[str, Choice], numbers: Sequence[int], most: int = _TRIED) -> dict[str, Effect]:
         """The effect of each layer as the only one in integers."""
-        found: dict[str, Effect] = {}
-        for done, name in enumerate(choices):
-            trace.progress("try layers alone", done, len(choices))
-            found |= self.effects(choices, [name], numbers, most)
-        return found
+        return self._effects(choices, [[name] for name in choices], numbers[:most])
+
+    def _effects(
+        self, choices: Mapping[str, Choice], trials: Sequence[Collection[str]], numbers: Sequence[int]
+    ) -> dict[str, Effect]:
+        """The effects on the layers of each trial, which no two share; the float model runs once a sample."""
+        gathered = [_Gathered(self.simulation, on) for on in trials]
+        for done, number in enumerate(numbers):
+            exact, inner = self.simulation.run(self.samples[number], choices, ())
+            for position, one in enumerate(gathered):
+                if len(gathered) > 1:
+                    trace.progress("try layers alone", done * len(gathered) + position, len(numbers) * len(gathered))
+                one.add(exact, inner, *self.simulation.run(self.samples[number], choices, one.on))
+        return {name: effect for one in gathered for name, effect in one.effects().items()}
+
+
+class _Gathered:
+    """The differences that integers in the layers `on` make, sample by sample."""
+
+    def __init__(self, simulation: Simulation, on: Collection[str]) -> None:
+        self.simulation, self.on = simulation, on
+        self.sums = {name: np.zeros(2) for name in on}
+        self.shifts: dict[str, list[Array]] = {name: [] for name in on}
+        self.model = Loss()
+
+    def add(
+        self, exact: list[Array], inner: Mapping[str, Array], ours: list[Array], coded: Mapping[str, Array]
+    ) -> None:
+        """Compare results, and what the layers compute, of one sample."""
+        self.model.add(exact, ours)
+        for name in self.on:
+            wide = inner[name].astype(np.float64)
+            difference = wide - coded[name]
+            self.sums[name] += np.sum(wide**2), np.sum(difference**2)
+            axis = self.simulation.layers[name].channel_axis
+            self.shifts[name].append(difference.mean(axis=tuple(i for i in range(difference.ndim) if i != axis)))
+
+    def effects(self) -> dict[str, Effect]:
+        """The effect on each layer."""
+        return {
+            name: Effect(
+                signal_to_noise(exact, error), float((error / max(exact, 1e-300)) ** 0.5), self.model.relative,
+                np.mean(self.shifts[name], axis=0),
+            )
+            for name, (exact, error) in self.sums.items()
+        }  # fmt: skip
 
 
 def fewest_in_float(order: Sequence[str], holds: Callable[[int], bool], least: int = 0) -> int:
