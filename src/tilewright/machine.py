@@ -30,6 +30,10 @@ class Bandwidth:
     one: float
     all: float
 
+    def share(self, workers: int) -> float:
+        """Bytes a cycle of one of `workers` cores that read at once."""
+        return min(self.one, self.all / workers)
+
 
 @dataclass(frozen=True)
 class Machine:

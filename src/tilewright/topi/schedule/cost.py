@@ -122,7 +122,7 @@ class Traffic:
         self.add(count, apart)
         if apart > machine.kept_l2 * machine.l2.size:
             level = machine.read_l3 if apart <= machine.l3.size else machine.read_memory
-            self.streamed += count / min(level.one, level.all / self.workers)
+            self.streamed += count / level.share(self.workers)
 
     def gather(self, count: float, piece: float, streams: float) -> None:
         """`count` bytes which all workers have written are read in pieces of `piece` bytes, out of `streams` positions.
@@ -155,7 +155,7 @@ class Traffic:
         machine = self.machine
         beyond = self.l3 + self.memory
         levels = ((self.l2 + beyond, machine.read_l2), (beyond, machine.read_l3), (self.memory, machine.read_memory))
-        l2, l3, memory = (count / min(level.one, level.all / self.workers) for count, level in levels)
+        l2, l3, memory = (count / level.share(self.workers) for count, level in levels)
         within = _mean((arithmetic, load_ports), _WITHIN)
         near = _mean((within, l2), _NEAR)
         stalls = max(near - _mean((arithmetic, load_ports, l2), _WITHIN), 0.0)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.backend.cpu.schedule.common import power_of_two_lanes
-from tilewright.machine import Bandwidth
 from tilewright.target import Target
 from tilewright.tir.dot_product import GROUP
 from tilewright.topi.schedule.cost import Cost
@@ -93,14 +92,10 @@ def blockwise_cost(workload: BlockwiseWorkload, config: Mapping[str, int], targe
     return Cost(
         arithmetic=mine * (workload.rows * (dots + joined) + tiles * unpacked),
         load_ports=mine * (broadcasts + loads),
-        l2=mine * tiles * workload.panel_bytes / _rate(machine.read_l2, workers),
-        memory=mine * workload.panel_bytes / _rate(far, workers),
+        l2=mine * tiles * workload.panel_bytes / machine.read_l2.share(workers),
+        memory=mine * workload.panel_bytes / far.share(workers),
         fixed=machine.kernel_start + (machine.barrier if workers > 1 else 0.0),
     )
-
-
-def _rate(level: Bandwidth, workers: int) -> float:
-    return min(level.one, level.all / workers)
 
 
 def blockwise_panel(units: int, target: Target) -> int:

@@ -262,9 +262,7 @@ def _with_traffic(
     moved = _bytes(workload, blocking, shares, machine)
     operands = workload.batch * workload.itemsize * (workload.columns + workload.rows) * workload.depth
     whole = operands + workload.batch * workload.rows * workload.columns * 4
-    rates = [
-        min(level.one, level.all / shares.workers) for level in (machine.read_l2, machine.read_l3, machine.read_memory)
-    ]
+    rates = [level.share(shares.workers) for level in (machine.read_l2, machine.read_l3, machine.read_memory)]
     l2_cycles = (moved.near + moved.written) / rates[0]
     cost = replace(cost, l2=l2_cycles, stalls=machine.l2_stall * l2_cycles)
     if whole <= machine.panels_l2 * machine.l2.size * shares.workers:
