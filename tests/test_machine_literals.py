@@ -172,6 +172,7 @@ ALLOWED = {
         "tir/transform/widen_accesses.py:_LEAST",
     ),
     "a range of integers or floats": (
+        "codegen/llvm/byte_lookup.py:ENTRIES",
         "relay/transform/quantize/bfloat16_products.py:_LOWER_HALF",
         "backend/cpu/schedule/dense_blockwise.py:_BYTE_BITS",
         "relay/transform/memory/minimum_cut.py:UNCUT",
@@ -321,6 +322,9 @@ ALLOWED = {
         "backend/cpu/schedule/winograd_cost.py:_LIKELY_SCALES",
     ),
     "instructions that an algorithm takes, which are the same on every processor": (
+        "backend/cpu/rules.py:_LOOKUP",
+        "relay/transform/quantize/lookup_tables.py:_DIVISION",
+        "relay/transform/quantize/lookup_tables.py:_FUNCTION",
         "backend/cpu/schedule/conv2d_cost.py:SHUFFLES",
         "backend/cpu/schedule/conv2d_cost.py:_ASKING",
         "backend/cpu/schedule/dense_blockwise_cost.py:_JOINING",

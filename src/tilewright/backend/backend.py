@@ -117,6 +117,10 @@ class Backend:
         """True if there are instructions that multiply bfloat16 and add to float32."""
         return False
 
+    def lookup_cost(self) -> int | None:
+        """Vector instructions that look up a vector of bytes in a table of 256; None where tables are not wanted."""
+        return None
+
     def fuses_depthwise(self, channels: int, filters: int, height: int, width: int) -> bool:
         """True if a depthwise convolution with such a result is fused into the 1x1 one to `filters` that reads it."""
         return False

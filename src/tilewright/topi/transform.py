@@ -238,6 +238,15 @@ def take(x: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
     return injective([*x.shape[:at], *indices.shape, *x.shape[at + 1 :]], body, "take")
 
 
+#: How many bytes there are.
+BYTES = 1 << 8
+
+
+def lookup_byte(x: Tensor, table: Tensor) -> Tensor:
+    """Elements of `table`, one of 256, by the bytes of x read as unsigned."""
+    return te.compute(x.shape, lambda *i: table(x(*i).astype("uint8").astype("int32")), "T_lookup_byte", tag.ELEMWISE)
+
+
 def gather(x: Tensor, axis: int, indices: Tensor) -> Tensor:
     """out[i, j, …] = x[i, …, indices[i, j, …], …] with the index on `axis`."""
     at = normalize_axis(axis, x.ndim)

@@ -14,7 +14,12 @@ from tilewright.backend.cpu.schedule.grouped_conv2d import groups_to_join
 from tilewright.backend.cpu.schedule.product_spaces import dense_block, dot_block, multiplies_tiles, pair_shape
 from tilewright.backend.cpu.schedule.recurrent_cost import unit_block
 from tilewright.backend.cpu.schedule.winograd_cost import choose_group
+from tilewright.codegen.llvm.byte_lookup import lookup_lanes
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload, DotShape
+
+#: Instructions that look up a vector of bytes out of registers: permutations of parts of the table, and one that
+#: picks among them.
+_LOOKUP = 6
 
 
 class CpuRules(Backend):
@@ -82,6 +87,10 @@ class CpuRules(Backend):
         target = self.target
         one_instruction = target.supports("avx512vnni") or target.supports("avxvnni")
         return target.architecture == "x86_64" and target.supports("ssse3") and not one_instruction
+
+    def lookup_cost(self) -> int | None:
+        """By the instructions that pick bytes out of vectors, else two for each byte: one out and one in."""
+        return 2 * self.target.machine.lanes() if lookup_lanes(self.target) is None else _LOOKUP
 
     def lanes(self) -> int:
         """Of the widest vectors."""

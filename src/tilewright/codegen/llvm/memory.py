@@ -12,6 +12,7 @@ from typing import Any
 
 from tilewright.codegen.llvm.arithmetic import broadcast_value, gather_lanes, permute
 from tilewright.codegen.llvm.builder import FunctionBuilder, Value
+from tilewright.codegen.llvm.byte_lookup import ENTRIES, byte_index, lookup, lookup_lanes
 from tilewright.codegen.llvm.facts import constant_lane, nonnegative
 from tilewright.codegen.llvm.types import check_lanes, memory_type, register_type
 from tilewright.errors import InternalError
@@ -222,6 +223,11 @@ def load(b: FunctionBuilder, expr: e.BufferLoad) -> Value:
         low, high = _move_in(b, buffer, base, 0, lanes), _move_in(b, buffer, base, lanes - 1, lanes)
         picks = [2 * i if 2 * i < lanes else 2 * i + 1 for i in range(lanes)]
         return permute(b, low, high.text, register_type(expr.dtype), picks, low, high)
+    bytes_ = byte_index(b, buffer, index)
+    if bytes_ is not None:
+        width = lookup_lanes(b.target) or ENTRIES
+        table = [_move_in(b, buffer, IntImm("int32", 0), first, width) for first in range(0, ENTRIES, width)]
+        return lookup(b, table, bytes_)
     return _gather(b, expr, _lane_positions(b, index))
 
 

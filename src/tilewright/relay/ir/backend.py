@@ -80,6 +80,10 @@ class GraphBackend(Protocol):
         """True if a dot product of bytes is cheaper where sums of two products are known to fit 16 bits."""
         ...
 
+    def lookup_cost(self) -> int | None:
+        """Vector instructions that look up a vector of bytes in a table of 256; None where tables are not wanted."""
+        ...
+
     def lanes(self) -> int:
         """Elements of 32 bits in a vector."""
         ...

@@ -19,6 +19,7 @@ from tilewright.relay.op.data_dependent import argwhere, segment_sum, sparse_fil
 from tilewright.relay.op.gather import (
     gather,
     gather_nd,
+    lookup_byte,
     one_hot,
     take,
 )
@@ -241,6 +242,7 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "lookup_byte",
     "matrix_set_diag",
     "max",
     "maximum",

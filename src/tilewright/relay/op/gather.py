@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tilewright import topi
 from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, const
@@ -22,7 +24,9 @@ from tilewright.relay.op.common import (
     tensors,
     with_attrs,
 )
+from tilewright.relay.op.layout_rules import follow_first_input
 from tilewright.topi.reference import transform as ref
+from tilewright.topi.transform import BYTES
 
 
 def _indexed(types: Types) -> tuple[TensorType, TensorType]:
@@ -67,6 +71,30 @@ def take(data: Expr, indices: Any, axis: int | None = None, mode: str = "clip") 
     back in the modes ``"from_back"``, which clips the others, and ``"wrap"``; ``"clip"`` takes the first slice there.
     """
     return call("take", data, indices if isinstance(indices, Expr) else const(indices), axis=axis, mode=mode)
+
+
+def _lookup_type(types: Types, _attrs: Attrs) -> Type:
+    data, table = tensors(types)
+    require(data.dtype in ("int8", "uint8"), f"the data must be bytes, not {data.dtype}")
+    require(table.shape == (BYTES,), f"the table has {BYTES} elements, not the shape {table.shape}")
+    return TensorType(data.shape, table.dtype)
+
+
+register(
+    "lookup_byte",
+    num_inputs=2,
+    type_rule=_lookup_type,
+    compute=lambda _attrs, inputs, _out: [topi.lookup_byte(*inputs)],
+    pattern=OpPattern.ELEMWISE,
+    reference=lambda _attrs, x, table: table[x.view(np.uint8)],
+    layout=follow_first_input,
+    precision=Precision.NEVER,
+)
+
+
+def lookup_byte(data: Expr, table: Expr) -> Call:
+    """Elements of `table`, one of 256, by the bytes of `data` read as unsigned: a function of a byte by its values."""
+    return call("lookup_byte", data, table)
 
 
 def _gather_type(types: Types, attrs: Attrs) -> Type:

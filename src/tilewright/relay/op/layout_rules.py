@@ -44,6 +44,12 @@ def follow_input(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBac
     return LayoutChoice((layouts[0],), layouts[0], attrs)
 
 
+def follow_first_input(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
+    """The same of operators whose other operands have no channels."""
+    choice = follow_input(attrs, layouts, types, backend)
+    return choice and replace(choice, inputs=(*choice.inputs, *(None for _ in types[1:])))
+
+
 def follow_broadcast(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
     """Broadcasting operators: the largest blocked operand decides, the others are blocked like it."""
     sized = [(size_hint(t.size), layout) for t, layout in zip(types, layouts)]
