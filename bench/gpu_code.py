@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from quantized import quantized
 
 from tilewright.backend import backend_of
 from tilewright.backend.gpu.schedule.machine import GpuMachine, machine_of
@@ -132,36 +133,6 @@ def tasks_of(mod: IRModule, target: Target) -> tuple[list[tuple[Task, int]], int
     counts = Counter(numbers.values())
     wide = sum(counts[task.name] for task in tasks if multiplies_wide(task))
     return [(task, counts[task.name]) for task in tasks], len(numbers), wide
-
-
-def quantized(path: Path, folder: Path) -> Path:
-    """The network in `folder`, as QDQ with int8 activations and weights, calibrated on two random inputs."""
-    made = folder / path.name
-    if made.exists():
-        return made
-    # an optional package, which takes seconds to import
-    import onnx
-    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-
-    inputs = list(onnx.load(str(path)).graph.input)
-    rng = np.random.default_rng(0)
-
-    def values(info: Any) -> np.ndarray:
-        shape = [d.dim_value or 1 for d in info.type.tensor_type.shape.dim]
-        kind = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
-        return (rng.standard_normal(shape) if kind.kind == "f" else np.ones(shape)).astype(kind)
-
-    class Reader(CalibrationDataReader):  # type: ignore[misc]
-        left = 2
-
-        def get_next(self) -> dict[str, Any] | None:
-            self.left -= 1
-            return {info.name: values(info) for info in inputs} if self.left >= 0 else None
-
-    folder.mkdir(parents=True, exist_ok=True)
-    quantize_static(str(path), str(made), Reader(), quant_format=QuantFormat.QDQ, activation_type=QuantType.QInt8,
-                    weight_type=QuantType.QInt8, per_channel=True)  # fmt: skip
-    return made
 
 
 @dataclass

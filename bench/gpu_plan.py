@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gpu_code import quantized
 from networks import NETWORKS, model_file
+from quantized import quantized
 
 from tilewright.backend.gpu import architectures
 from tilewright.backend.gpu.kernel_table import kernel_table

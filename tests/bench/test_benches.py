@@ -99,6 +99,23 @@ def test_the_table_of_networks() -> None:
     assert networks.markdown(records, 1).count("net") == 0
 
 
+def test_a_network_in_bytes_by_all_kinds_of_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], peers: str
+) -> None:
+    saved(convolution(), tmp_path / "net.onnx")
+    out = tmp_path / "out.json"
+    arguments = ["--one", "net", "--activations", "uint8", "--seconds", 0.01, "--compare", peers, "--folder", tmp_path]
+    int8 = importlib.import_module("int8")
+    monkeypatch.setattr(sys, "argv", ["int8.py", *map(str, arguments), "--threads", "1", "--json", str(out)])
+    assert int8.main() == 0
+    record = json.loads(capsys.readouterr().out)
+    assert {"native", "float32", peers} <= record["times"].keys() and (tmp_path / "uint8" / "net.onnx").exists()
+    assert int8.over_peers(record, "native") == record["times"][peers][0] / record["times"]["native"][0]
+    times = {"native": [1.0, 2.0], "AVX2": [2.0, 3.0], "float32": [4.0, 5.0], "onnxruntime": [3.0, 3.0]}
+    text = int8.markdown([{"model": "net", "activations": "int8", "times": times}])
+    assert "| 1.00 / 2.00 |" in text and "| geometric mean |" in text and "4.00" in text.splitlines()[-1]
+
+
 def test_a_checkout_beside_itself(tmp_path: Path) -> None:
     """Three processes in turns; the interval holds the median, and ends are of the turns measured."""
     checkouts = importlib.import_module("checkouts")
