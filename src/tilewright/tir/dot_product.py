@@ -1,11 +1,12 @@
-"""Dot products of four bytes or two bfloat16, added to 32-bit sums: instructions of AVX-512 VNNI and BF16, and NEON.
+"""Dot products of four bytes or of two numbers of 16 bits, added to 32-bit sums: instructions of x86 and NEON.
 
 `dot4(acc, a, b)` is a call that the code generator spells by the target's instruction; `expand_dot4` is the same in
 plain arithmetic. Both are exact: nothing saturates, sums wrap around in 32 bits as any int32 addition does.
 `dp4a(acc, a, b)` is the same of GPUs, whose four bytes are a word: int32 where these have a sign, else uint32.
 
 `dot2(acc, a, b)` is the same of two bfloat16 and sums in float32. Products are exact in float32, so only sums are
-rounded; AVX512-BF16 takes denormal numbers for 0, `expand_dot2` keeps them.
+rounded; AVX512-BF16 takes denormal numbers for 0, `expand_dot2` keeps them. Of int16 the sums are int32, exact modulo
+2**32.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tilewright.tir.expr import Call, Expr
 GROUP = 4
 
 #: By the element type of both operands: the elements that one lane of a sum combines, and the type of the sum.
-SUMS = {"int8": (GROUP, "int32"), "uint8": (GROUP, "int32"), "bfloat16": (2, "float32")}
+SUMS = {"int8": (GROUP, "int32"), "uint8": (GROUP, "int32"), "int16": (2, "int32"), "bfloat16": (2, "float32")}
 
 
 def dot4(acc: Expr, a: Expr, b: Expr, in_pairs: bool = False) -> Call:
@@ -37,17 +38,21 @@ def dot4(acc: Expr, a: Expr, b: Expr, in_pairs: bool = False) -> Call:
 
 
 def dot2(acc: Expr, a: Expr, b: Expr) -> Call:
-    """Lane i: acc[i] + a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1], of float32 lanes and twice as many bfloat16."""
+    """Lane i: acc[i] + a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1], of twice as many bfloat16 or int16 as lanes."""
     for pairs in (a, b):
-        if pairs.dtype.element != "bfloat16" or pairs.dtype.lanes != 2 * acc.dtype.lanes:
-            raise InternalError(f"dot2 takes 2 bfloat16 for each float32 lane, not {pairs.dtype} for {acc.dtype}")
+        sums = (2, str(acc.dtype.element))
+        if SUMS.get(str(pairs.dtype.element)) != sums or pairs.dtype.lanes != 2 * acc.dtype.lanes:
+            raise InternalError(f"dot2 takes 2 bfloat16 or int16 for each lane, not {pairs.dtype} for {acc.dtype}")
     return Call(acc.dtype, "dot2", (acc, a, b))
 
 
 def expand_dot2(call: Call) -> Expr:
-    """The value of a `dot2` in float32, whose upper half a bfloat16 is."""
+    """The value of a `dot2` by operations on 32-bit lanes: a bfloat16 is the upper half of a float32."""
     total, a, b = call.args
     for upper in (False, True):
+        if total.dtype.element == "int32":
+            total = total + _short(a, total, upper) * _short(b, total, upper)
+            continue
         total = op.call_intrin(total.dtype, "fma", _half(a, total, upper), _half(b, total, upper), total)
     return total
 
@@ -61,6 +66,13 @@ def _half(pairs: Expr, like: Expr, upper: bool) -> Expr:
     else:
         bits = op.call_intrin(words, "shift_left", word, op.const(16, words))
     return op.call_intrin(like.dtype, "reinterpret", bits)
+
+
+def _short(pairs: Expr, like: Expr, upper: bool) -> Expr:
+    """The first or the second of each pair of int16, as int32."""
+    word, half = op.call_intrin(like.dtype, "reinterpret", pairs), op.const(16, like.dtype)
+    word = word if upper else op.call_intrin(like.dtype, "shift_left", word, half)
+    return op.call_intrin(like.dtype, "shift_right", word, half)
 
 
 def expand_dot4(call: Call) -> Expr:

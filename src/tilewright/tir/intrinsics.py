@@ -93,9 +93,13 @@ def _dot_of_words(call: Call) -> str | None:
 
 def _dot_of_pairs(call: Call) -> str | None:
     acc, a, b = call.args
-    pairs = all(x.dtype.element == "bfloat16" and x.dtype.lanes == 2 * acc.dtype.lanes for x in (a, b))
-    fits = call.dtype is acc.dtype and acc.dtype.element == "float32" and pairs
-    return None if fits else f"adds products of bfloat16 to float32; {call.dtype} of {acc.dtype}, {a.dtype}, {b.dtype}"
+    kinds = {"float32": "bfloat16", "int32": "int16"}
+    wanted = kinds.get(str(acc.dtype.element))
+    pairs = all(x.dtype.element == wanted and x.dtype.lanes == 2 * acc.dtype.lanes for x in (a, b))
+    if call.dtype is acc.dtype and wanted and pairs:
+        return None
+    found = f"{call.dtype} of {acc.dtype}, {a.dtype}, {b.dtype}"
+    return f"adds products of bfloat16 to float32, or of int16 to int32; {found}"
 
 
 def _int32(call: Call) -> str | None:
@@ -138,7 +142,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("any_lane", 1, _some, "true if a condition holds in some lane: whether a rare case is worth a branch"),
     **_group("dot4 dot4_in_pairs", 3, _dot, "sums and dot products of four bytes for each lane (tir/dot_product.py)"),
     **_group("dp4a", 3, _dot_of_words, "a sum and the dot product of the four bytes of two words (tir/dot_product.py)"),
-    **_group("dot2", 3, _dot_of_pairs, "sums and dot products of two bfloat16 for each lane (tir/dot_product.py)"),
+    **_group("dot2", 3, _dot_of_pairs, "sums and dot products of two bfloat16 or int16 a lane (tir/dot_product.py)"),
     **_group("worker_id num_workers", 0, _int32, "this worker's number, and how many there are"),
     **_group("region_id", 0, _int32, "the number of the kernel of a run loop that is to be called"),
     **_group("address_of", None, _handle, "the address of the element a load names; with 'r', for reading only"),

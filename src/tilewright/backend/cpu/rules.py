@@ -69,7 +69,10 @@ class CpuRules(Backend):
         return blockwise_panel(units, self.target)
 
     def dot_operands(self) -> tuple[str, str] | None:
-        """x86-64 and the i8mm extension multiply unsigned by signed bytes, NEON's dot products signed by signed."""
+        """VNNI and the i8mm extension multiply unsigned by signed bytes, NEON's dot products signed by signed; other
+        x86-64 16-bit numbers (pmaddwd)."""
+        if self.target.architecture == "x86_64" and not self._multiplies_bytes():
+            return "int16", "int8"
         if self.target.architecture == "x86_64" or self.target.supports("i8mm"):
             return "uint8", "int8"
         return ("int8", "int8") if self.target.supports("dotprod") else None
@@ -85,8 +88,11 @@ class CpuRules(Backend):
     def dots_in_pairs(self) -> bool:
         """x86-64 with pmaddubsw and without an instruction for all four."""
         target = self.target
-        one_instruction = target.supports("avx512vnni") or target.supports("avxvnni")
-        return target.architecture == "x86_64" and target.supports("ssse3") and not one_instruction
+        return target.architecture == "x86_64" and target.supports("ssse3") and not self._multiplies_bytes()
+
+    def _multiplies_bytes(self) -> bool:
+        """True for x86 with an instruction that adds four products of bytes."""
+        return self.target.supports("avx512vnni") or self.target.supports("avxvnni")
 
     def lookup_cost(self) -> int | None:
         """By the instructions that pick bytes out of vectors, else two for each byte: one out and one in."""

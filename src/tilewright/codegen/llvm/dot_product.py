@@ -9,7 +9,8 @@ other x86                                the even and the odd bytes as 16-bit nu
 anything else                            32-bit multiplications
 ======================================== ==========================================================
 
-`dot2`, of two bfloat16 and sums in float32, is vdpbf16ps with AVX512-BF16, else multiply-adds in float32.
+`dot2`, of two bfloat16 and sums in float32, is vdpbf16ps with AVX512-BF16, else multiply-adds in float32; of two int16
+and sums in int32 it is pmaddwd and an addition.
 
 pmaddubsw saturates to 16 bits, so 255 * 127 + 255 * 127 would come out wrong: it is used where the weights are known
 to be so small that no pair of products can (`dot4_in_pairs`).
@@ -70,7 +71,10 @@ def has_vdpbf16ps(target: Target, lanes: int) -> bool:
 def dot2(b: FunctionBuilder, call: Call) -> Value:
     """The value of a `dot2`."""
     lanes, kind = call.dtype.lanes, register_type(call.dtype)
-    if not has_vdpbf16ps(b.target, lanes):
+    if call.dtype.element == "int32" and _has(b.target, _PMADDWD, lanes):
+        total, x, y = map(b.value, call.args)
+        return _add_pmaddwd(b, call, total, x, y)
+    if call.dtype.element == "int32" or not has_vdpbf16ps(b.target, lanes):
         return b.value(expand_dot2(call))
     pairs = f"<{2 * lanes} x bfloat>"
     acc = b.value(call.args[0])
@@ -144,15 +148,20 @@ def _by_pmaddwd(b: FunctionBuilder, call: Call) -> Value:
 
     pmaddwd multiplies signed 16-bit numbers and adds neighbours in 32 bits: bytes of either sign fit, exactly.
     """
-    lanes = call.dtype.lanes
     total = b.value(call.args[0])
-    kind, halves = register_type(call.dtype), register_type(DType("int16").with_lanes(2 * lanes))
-    callee = b.module.declare(f"llvm.x86.{_PMADDWD[lanes][0]}", kind, f"{halves}, {halves}")
     for odd in (False, True):
         x, y = (_halves(b, bytes_, odd) for bytes_ in call.args[1:])
-        pair = b.define(f"call {kind} {callee}({halves} {x.text}, {halves} {y.text})", x, y)
-        total = b.define(f"add {kind} {total.text}, {pair.text}", total, pair)
+        total = _add_pmaddwd(b, call, total, x, y)
     return total
+
+
+def _add_pmaddwd(b: FunctionBuilder, call: Call, total: Value, x: Value, y: Value) -> Value:
+    """`total`, as `call` is typed, and the products of two vectors of int16, neighbours added."""
+    lanes = call.dtype.lanes
+    kind, halves = register_type(call.dtype), register_type(DType("int16").with_lanes(2 * lanes))
+    callee = b.module.declare(f"llvm.x86.{_PMADDWD[lanes][0]}", kind, f"{halves}, {halves}")
+    pair = b.define(f"call {kind} {callee}({halves} {x.text}, {halves} {y.text})", x, y)
+    return b.define(f"add {kind} {total.text}, {pair.text}", total, pair)
 
 
 def _halves(b: FunctionBuilder, bytes_: Expr, odd: bool) -> Value:

@@ -17,6 +17,7 @@ from tilewright.relay.ir.attributes import complete
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import LayoutChoice, get
 from tilewright.relay.ir.type import TensorType
+from tilewright.tir.dot_product import SUMS
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 from tilewright.topi.shapes import conv_output
@@ -158,12 +159,13 @@ def _winograd(
 
 
 def conv2d_int8_layout(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
-    """`nn.contrib_conv2d_int8` is blocked on both sides, with four input channels innermost in the kernel."""
+    """`nn.contrib_conv2d_int8` is blocked on both sides, four input channels (of int16 two) innermost in the kernel."""
+    group = SUMS[str(types[0].dtype)][0]
     out_block = backend.channel_block(types[1].shape[0])
     in_block = channel_block(layouts[0]) or backend.channel_block(types[0].shape[1])
     if attrs.data_layout != "NCHW" or out_block is None or in_block is None or in_block % 4:
         return None
-    data, kernel = f"NCHW{in_block}c", f"OIHW{in_block // 4}i{out_block}o4i"
+    data, kernel = f"NCHW{in_block}c", f"OIHW{in_block // group}i{out_block}o{group}i"
     out = f"NCHW{out_block}c"
     return LayoutChoice((data, kernel), out, attrs.replace(data_layout=data, kernel_layout=kernel, out_layout=out))
 

@@ -112,6 +112,21 @@ def test_weights_of_seven_bits_are_summed_in_pairs(name: str, lanes: int, instru
     np.testing.assert_array_equal(out, _reference(a, w))
 
 
+def test_pairs_without_an_instruction_for_so_many_lanes() -> None:
+    a, w = te.placeholder((2,), "int16", name="A"), te.placeholder((16, 2), "int8", name="W")
+    k = te.reduce_axis((0, 2), "k")
+    out = te.compute((16,), lambda i: te.sum(a[k].astype("int32") * w[i, k].astype("int32"), axis=k), name="C")
+    s = te.create_schedule(out)
+    s[out].tensorize(s[out].op.axis[0], dot_intrin(16, "int16", "int8"))
+    func, target = te.lower(s, [a, w, out]), Target("llvm -mcpu=haswell")
+    assert "mul <16 x i32>" in emit_module([func], target).text
+    if not target.is_host:
+        pytest.skip("this machine cannot run code for haswell")
+    x, weight, result = np.array([-32768, 32767], "int16"), _bytes("int8", 16, 2), np.zeros(16, "int32")
+    build(func, target=target)["main"](x, weight, result)
+    np.testing.assert_array_equal(result, weight.astype("int32") @ x.astype("int32"))
+
+
 @pytest.mark.parametrize(("data", "weight"), [("int8", "uint8"), ("int8", "int8"), ("uint8", "uint8")])
 def test_bytes_of_any_sign(data: str, weight: str) -> None:
     s, args = _product(4, 1, 8, 3, data, weight, 2)
@@ -178,10 +193,31 @@ def test_a_dense_layer_of_bytes_is_exact_by_the_best_and_worst_configuration(
         np.testing.assert_array_equal(result, x.astype("int32") @ weight.T.astype("int32"))
 
 
-def test_a_processor_without_the_instruction_gets_smaller_tiles() -> None:
-    a, w = te.placeholder((64, 64), "uint8"), te.placeholder((2, 16, 16, 4), "int8")
+@pytest.mark.parametrize(
+    ("name", "lanes", "instruction"),
+    [
+        ("llvm -mcpu=skylake-avx512", 16, "avx512.pmaddw.d.512"),
+        ("llvm -mcpu=haswell", 8, "avx2.pmadd.wd"),
+        ("llvm -mcpu=nehalem", 4, "sse2.pmadd.wd"),
+        ("c", 8, ""),
+    ],
+)
+def test_data_of_16_bits_meet_bytes_in_pairs(name: str, lanes: int, instruction: str) -> None:
+    target = Target(name)
+    if name == "c":
+        try:
+            find_compiler()
+        except EnvironmentError_ as error:
+            pytest.skip(str(error))
+    a, w = te.placeholder((6, 20), "int16", name="A"), te.placeholder((2, 10, lanes, 2), "int8", name="W")
     out = topi.nn.dense_dot(a, w)
-    rows = [
-        max(c["tile_rows"] for c in space_of([out], Target(f"llvm -mcpu={cpu}"))) for cpu in ("alderlake", "haswell")
-    ]
-    assert rows == [6, 4]
+    func = te.lower(schedule([out], target), [a, w, out])
+    if name != "c":
+        assert instruction in emit_module([func], target).text
+        if not target.is_host:
+            pytest.skip(f"this machine cannot run code for {name}")
+    x = RNG.choice(np.array([-32768, -255, 255, 32767], "int16"), (6, 20))
+    weight = _bytes("int8", 2 * lanes, 20)
+    result = np.zeros((6, 2 * lanes), "int32")
+    build(func, target=target)["main"](x, layout_transform(weight, "NC", f"NC{lanes}n2c"), result)
+    np.testing.assert_array_equal(result, x.astype("int32") @ weight.T.astype("int32"))

@@ -9,6 +9,7 @@ CASES = {
     "nn.contrib_dense_int8": [
         op.nn.contrib_dense_int8(byte(5, 24), byte(2, 6, 16, 4, dtype="int8"), "NC16n4c"),
         op.nn.contrib_dense_int8(byte(2, 3, 8, dtype="int8"), byte(1, 2, 8, 4, dtype="int8"), "NC8n4c"),
+        op.nn.contrib_dense_int8(byte(5, 24, dtype="int16"), byte(2, 12, 16, 2, dtype="int8"), "NC16n2c"),
     ],
     "nn.dense_blockwise": [
         op.nn.dense_blockwise(f(3, 40), byte(6, 3, 8), f(6, 3)),

@@ -23,6 +23,7 @@ X86, ARM = (
     Target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4"),
     Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1"),
 )
+HASWELL = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")
 
 
 def _bytes(dtype: str, *shape: int) -> np.ndarray:
@@ -31,14 +32,15 @@ def _bytes(dtype: str, *shape: int) -> np.ndarray:
 
 
 def _check(expr: relay.Expr, *inputs: np.ndarray, run: bool = True) -> list[str]:
-    """The rewritten graph gives the same integers, interpreted for two instruction sets and compiled for this one."""
+    """The rewritten graph has the same integers, interpreted for three instruction sets and compiled for those here."""
     mod = expand_operators(module(expr))
     (expected,) = relay.interpret(mod, list(inputs))
-    for target in (X86, ARM):
+    for target in (X86, ARM, HASWELL):
         after = dot_products(mod, backend_of(target))
         np.testing.assert_array_equal(relay.interpret(after, list(inputs))[0], expected)
-    if run:
-        np.testing.assert_array_equal(np.asarray(tw.compile(module(expr), cache=False)(*inputs)), expected)
+    for target in filter(lambda target: run and target.is_host, (Target("cpu"), HASWELL)):
+        executable = tw.compile(module(expr), target=target, cache=False)
+        np.testing.assert_array_equal(np.asarray(executable(*inputs)), expected)
     return op_names(dot_products(mod, backend_of(X86)))
 
 
@@ -48,7 +50,7 @@ def _scales() -> tuple[Any, Any]:
 
 def test_which_operands_a_target_takes() -> None:
     assert backend_of(X86).dot_operands() == ("uint8", "int8")
-    assert backend_of(Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")).dot_operands() == ("uint8", "int8")
+    assert backend_of(HASWELL).dot_operands() == ("int16", "int8")
     assert backend_of(ARM).dot_operands() == ("int8", "int8")
     assert backend_of(Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1")).dot_operands() == ("uint8", "int8")
     assert backend_of(Target("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a53")).dot_operands() is None
@@ -128,9 +130,6 @@ def test_depthwise_convolutions_multiply_16_bits() -> None:
     after = dot_products(expand_operators(module(sums)), backend_of(X86))
     (conv,) = (call for call in calls(after["main"].body) if call.op.name == "nn.conv2d")
     assert [tensor_type_of(arg).dtype for arg in conv.args] == ["int16", "int16"]
-
-
-HASWELL = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")
 
 
 @pytest.mark.parametrize(

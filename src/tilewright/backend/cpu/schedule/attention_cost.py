@@ -61,7 +61,7 @@ def attention_space(workload: AttentionWorkload, target: Target) -> ConfigSpace:
         for r in rows
         for s in scores
         for p in panels
-        if fits_registers(r, s, False, target) and fits_registers(r, p, False, target)
+        if fits_registers(r, s, target) and fits_registers(r, p, target)
     ]
     space.define_joint(("block_rows", "score_panel", "panel"), found)
     space.define_knob("by_head", (1, 0))

@@ -23,8 +23,9 @@ def dot_intrin(
 ) -> te.TensorIntrin:
     """c[i] += sum over k < 4 of data[k] * weight[i, k], for `lanes` values of i, in int32.
 
-    Of bfloat16 k < 2, in float32. The elements of `data` lie side by side, as do those of `weight`, [lanes, 4]; `c` is
-    one vector. `in_pairs` says that sums of two neighbouring products fit 16 bits.
+    Of bfloat16 k < 2, in float32; of data of int16 too, whose weights are widened. The elements of `data` lie side by
+    side, as do those of `weight`, [lanes, 4]; `c` is one vector. `in_pairs` says that sums of two neighbouring products
+    fit 16 bits.
     """
     size, wide = SUMS[data_dtype]
     data = te.placeholder((size,), data_dtype, name="data")
@@ -42,7 +43,10 @@ def dot_intrin(
         zero = tir.Broadcast(op.const(0, wide), lanes)
 
         def store(start: tir.Expr) -> tir.Stmt:
-            added = dot2(start, spread, weights) if size == 2 else dot4(start, spread, weights, in_pairs)
+            if size == 2:
+                added = dot2(start, spread, weights.astype(f"{data_dtype}x{size * lanes}"))
+            else:
+                added = dot4(start, spread, weights, in_pairs)
             return tir.BufferStore(sums, added, (lane,))
 
         return store(zero), tir.BufferStore(sums, zero, (lane,)), store(tir.BufferLoad(sums, (lane,)))

@@ -125,12 +125,9 @@ def dense_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
     return ProductWorkload(rows, columns, terms_of(dense), block, batch, symbolic=symbolic, cropped=cropped)
 
 
-def fits_registers(rows: int, panel: int, dots: bool, target: Target) -> bool:
+def fits_registers(rows: int, panel: int, target: Target) -> bool:
     """True if a tile of `rows` by a panel fits the vector registers; one of a single row may always be tried."""
-    vectors = panel // power_of_two_lanes(panel, target)
-    if dots and not tile.dot_fits(rows, vectors, target):
-        return False
-    return rows == 1 or tile.fits(rows, vectors, target)
+    return rows == 1 or tile.fits(rows, panel // power_of_two_lanes(panel, target), target)
 
 
 def product_cost(workload: ProductWorkload, config: Mapping[str, int], target: Target) -> Cost:

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright import te
-from tilewright.backend.cpu.schedule import tile
-from tilewright.backend.cpu.schedule.common import power_of_two_lanes
 from tilewright.backend.cpu.schedule.conv2d_cost import direct_cost, direct_space
 from tilewright.backend.cpu.schedule.conv2d_workload import workload_of
 from tilewright.backend.cpu.schedule.dense import schedule_batch_matmul, schedule_dense
@@ -27,7 +25,7 @@ from tilewright.tir.matrix_tiles import ROW_BYTES, ROWS
 from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.stages import shape_of, terms_of
 from tilewright.topi.schedule.template import Template
-from tilewright.topi.schedule.workload import Conv2DWorkload, DotShape
+from tilewright.topi.schedule.workload import DotShape
 
 #: Rows of a register tile, at most.
 _TILE_ROWS = 28
@@ -107,18 +105,10 @@ def multiplies_tiles(itemsize: int, target: Target) -> bool:
     )
 
 
-def conv2d_dot_space(workload: Conv2DWorkload, target: Target) -> ConfigSpace:
-    """A convolution of bytes, blocked by channels: as that of floats, where its sums fit."""
-    vectors = workload.out_block // power_of_two_lanes(workload.out_block, target)
-    space = direct_space(workload, target)
-    space.require(lambda c: tile.dot_fits(c["tile_rows"] * c["tile_columns"], c["tile_blocks"] * vectors, target))
-    return space
-
-
 def _tile_rows(workload: ProductWorkload, panel: int, target: Target) -> list[int]:
     """Rows of the tiles that fit the registers, the most first."""
     most = min(workload.rows, _TILE_ROWS)
-    return [rows for rows in range(most, 0, -1) if fits_registers(rows, panel, workload.dots, target)]
+    return [rows for rows in range(most, 0, -1) if fits_registers(rows, panel, target)]
 
 
 def _blockings(workload: ProductWorkload, target: Target) -> list[Blocking]:
@@ -233,4 +223,4 @@ def _filled_cycles(product: ProductWorkload, panel: int, target: Target) -> floa
 DENSE = Template("dense_pack", dense_workload, dense_space, product_cost, schedule_dense)
 BATCH_MATMUL = Template("batch_matmul", batch_matmul_workload, batch_matmul_space, product_cost, schedule_batch_matmul)
 DENSE_DOT = Template("dense_dot", dense_dot_workload, dense_dot_space, product_cost, schedule_dense_dot)
-CONV2D_DOT = Template("conv2d_dot_NCHWc", workload_of, conv2d_dot_space, direct_cost, schedule_conv2d_dot)
+CONV2D_DOT = Template("conv2d_dot_NCHWc", workload_of, direct_space, direct_cost, schedule_conv2d_dot)

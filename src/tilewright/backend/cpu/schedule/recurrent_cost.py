@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilewright import te
+from tilewright.backend.cpu.schedule import tile
+from tilewright.backend.cpu.schedule.common import power_of_two_lanes
 from tilewright.backend.cpu.schedule.product import Blocking, ProductWorkload, blocking_cost, fits_registers
 from tilewright.target import Target
 from tilewright.te.scan import ScanOp
@@ -64,7 +66,10 @@ def recurrent_space(workload: RecurrentWorkload, target: Target) -> ConfigSpace:
     """Rows of the batch in a register tile, and whether the workers share the blocks of units."""
     panel = max(gates for gates, _ in workload.products) * workload.block
     most = min(_TILE_ROWS, workload.batch)
-    rows = [r for r in range(most, 0, -1) if fits_registers(r, panel, workload.dots, target)]
+    rows = [r for r in range(most, 0, -1) if fits_registers(r, panel, target)]
+    if workload.dots:
+        vectors = panel // power_of_two_lanes(panel, target)
+        rows = [r for r in rows if tile.dot_fits(r, vectors, target)]
     space = ConfigSpace()
     space.define_knob("tile_rows", (_SYMBOLIC_ROWS,) if workload.symbolic else rows)
     space.define_knob("shared", (0, 1))

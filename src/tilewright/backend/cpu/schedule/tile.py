@@ -39,7 +39,7 @@ def step_cycles(rows: int, vectors: int, target: Target) -> float:
 
 
 def dot_fits(rows: int, vectors: int, target: Target) -> bool:
-    """True if a tile of `rows` by `vectors` sums of dot products of bytes fits the registers.
+    """True if a tile of `rows` by `vectors` sums of dot products of any bytes fits the registers.
 
     Without an instruction for them, even and odd bytes of both operands are held apart, and their products apart.
     """

@@ -2,7 +2,7 @@
 
 Those of bfloat16, which `transform.bfloat16_products` writes, have sums in float32 and two inputs side by side. Others
 are uint8 or int8 and weights the other or int8, as the processor's instruction wants; weights hold four inputs side by
-side (`topi/nn/dot_product.py`). Zero points are no part of these operators.
+side (`topi/nn/dot_product.py`). Of data in int16 they hold two. Zero points are no part of these operators.
 """
 
 from __future__ import annotations
@@ -31,23 +31,28 @@ from tilewright.topi.util import four_sided, pair
 
 _BYTES = ("int8", "uint8")
 
+#: Types of data that are multiplied by bytes.
+_DATA = (*_BYTES, "int16")
 
-def _check_bytes(*types: TensorType) -> None:
-    for type_ in types:
-        require(str(type_.dtype) in _BYTES, f"it multiplies int8 and uint8, not {type_.dtype}")
+
+def _check_bytes(data: TensorType, weight: TensorType) -> None:
+    for type_, known in ((data, _DATA), (weight, _BYTES)):
+        require(str(type_.dtype) in known, f"it multiplies {', '.join(_DATA)} by int8 and uint8, not {type_.dtype}")
 
 
 # ------------------------------------------------------------------------------------------------------ matrices
-def _dense_type(types: Types, attrs: Attrs, kinds: tuple[str, ...]) -> Type:
+def _dense_type(types: Types, attrs: Attrs, sums: str) -> Type:
     data, weight = tensors(types)
-    for type_ in (data, weight):
-        require(str(type_.dtype) in kinds, f"it multiplies {' and '.join(kinds)}, not {type_.dtype}")
+    if sums == "int32":
+        _check_bytes(data, weight)
+    else:
+        require({str(data.dtype), str(weight.dtype)} == {"bfloat16"}, f"it multiplies bfloat16, not {data.dtype}")
     units, depth = transform_shape(weight.shape, attrs["weight_layout"], "NC")
     require(data.ndim >= 2, "the data needs at least two dimensions; reshape a vector to one row")
     fits = same_dim(data.shape[-1], depth)
     require(fits, f"the data has {data.shape[-1]} columns, the weight {weight.shape} takes {depth}")
     leading = attrs["leading"] or data.shape[:-1]
-    return TensorType((*leading, attrs["units"] or units), SUMS[kinds[0]][1])
+    return TensorType((*leading, attrs["units"] or units), sums)
 
 
 def _dense_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
@@ -63,11 +68,11 @@ def _dense_reference(attrs: Attrs, data: np.ndarray, weight: np.ndarray) -> np.n
     return whole[: math.prod(attrs["leading"]), : attrs["units"] or None].reshape(*attrs["leading"], -1)
 
 
-for _name, _kinds in (("int8", _BYTES), ("bfloat16", ("bfloat16",))):
+for _name in ("int8", "bfloat16"):
     register(
         f"nn.contrib_dense_{_name}",
         num_inputs=2,
-        type_rule=partial(_dense_type, kinds=_kinds),
+        type_rule=partial(_dense_type, sums=SUMS[_name][1]),
         compute=_dense_compute,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         reference=_dense_reference,
@@ -192,8 +197,8 @@ def contrib_conv2d_int8(
     in_pairs: bool = False,
 ) -> Call:
     """Convolution of bytes with sums in int32, `pad_value` around the image; layouts as `nn.conv2d`, the kernel
-    ``OIHW4i16o4i`` where the data are blocked. `in_pairs` says that the weights of channels 2 j and 2 j + 1 are so
-    small that the sum of their two products fits 16 bits."""
+    ``OIHW4i16o4i`` where the data are blocked (of int16 ``OIHW8i16o2i``). `in_pairs` says that the weights of
+    channels 2 j and 2 j + 1 are so small that the sum of their two products fits 16 bits."""
     return call(
         "nn.contrib_conv2d_int8",
         data,

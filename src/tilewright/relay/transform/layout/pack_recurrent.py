@@ -28,6 +28,7 @@ def pack_recurrent(mod: IRModule, backend: GraphBackend) -> IRModule:
     kinds = {get(f"nn.{kind}"): (count, 4 if kind == "lstm" else 3) for kind, count in GATES.items()}
     done: dict[Constant, Constant] = {}
     data_type = (backend.dot_operands() or ("uint8", "int8"))[0]
+    data_type = data_type if data_type != "int16" else "uint8"  # states are bytes everywhere
 
     def pack(node: Expr) -> Expr | None:
         if not isinstance(node, Call) or node.op not in kinds:

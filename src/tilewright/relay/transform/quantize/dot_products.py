@@ -6,7 +6,8 @@ After:  %0 = nn.contrib_dense_int8(%x, layout_transform(cast(w, "int8"), "NC", "
 
 The sums are the same numbers: sum (x - p) (w - q) = sum x w - p sum w - q sum x + K p q, in integers that wrap around
 alike. What depends on weights alone is computed at compile time; p may be known at run time only. Signs are changed
-where the instruction of the target wants others (`Backend.dot_operands`): x - p is (x ^ 128) - (p - 128).
+where the instruction of the target wants others (`Backend.dot_operands`): x - p is (x ^ 128) - (p - 128). One that
+multiplies 16-bit numbers gets x - p itself, which the kernel that computes x writes so.
 
 Convolutions keep their padding, with the zero point around the image; input channels are padded to groups of four,
 filters to blocks. A
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from tilewright.relay.op.transform import layout_transform, reshape, strided_sli
 from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.relay.transform.simplify.rule_index import RuleIndex
-from tilewright.tir.dot_product import GROUP
+from tilewright.tir.dot_product import GROUP, SUMS
 from tilewright.tir.size_hint import size_hint
 
 
@@ -59,11 +60,29 @@ def dot_products(mod: IRModule, backend: GraphBackend) -> IRModule:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """The backend and the operand types of its dot product."""
+    """The backend and the operand types of its dot product; with `in_pairs` sums of two products fit 16 bits."""
 
     backend: GraphBackend
     data: str
     weight: str
+    in_pairs: bool = False
+
+    @property
+    def group(self) -> int:
+        """Elements that lie side by side in weights."""
+        return SUMS[self.data][0]
+
+    def of(self, weights: np.ndarray, axis: int) -> _Wanted:
+        """The operands that meet constant bytes: unsigned ones where the target gains by sums of two neighbours along
+        `axis` in 16 bits, and none of them can exceed these. With weights of 7 bits none can, whatever they meet.
+        """
+        if not self.backend.dots_in_pairs():
+            return self
+        wide = np.moveaxis(weights, axis, -1).astype(np.int32)
+        limits = np.iinfo(np.int16)
+        above, below = (255 * (part[..., ::2] + part[..., 1::2]) for part in (wide.clip(min=0), wide.clip(max=0)))
+        fits = above.max(initial=0) <= limits.max and below.min(initial=0) >= limits.min
+        return replace(self, data="uint8", in_pairs=True) if fits else self
 
 
 _Rule = Callable[[Call, "Bytes", "Bytes", _Wanted], Expr | None]
@@ -72,14 +91,17 @@ rule_of: RuleIndex[_Rule] = RuleIndex()
 
 @dataclass(frozen=True)
 class Bytes:
-    """Bytes `expr` that stand for expr - zero, which is one number, known now or (an int32 scalar) at run time."""
+    """Bytes `expr` that stand for expr - zero, which is one number, known now or (an int32 scalar) at run time.
+
+    Or 16-bit numbers, whose zero is 0.
+    """
 
     expr: Expr
     zero: int | Expr = 0
 
     @property
     def dtype(self) -> str:
-        """int8 or uint8."""
+        """int8, uint8 or int16."""
         return str(tensor_type_of(self.expr).dtype)
 
     def through(self, function: Callable[[Expr], Expr]) -> Bytes:
@@ -87,9 +109,11 @@ class Bytes:
         return Bytes(_folded(function(self.expr)), self.zero)
 
     def as_type(self, dtype: str) -> Bytes:
-        """The same numbers as bytes of the other sign."""
+        """The same numbers as bytes of the other sign, or in 16 bits."""
         if self.dtype == dtype:
             return self
+        if dtype == "int16":
+            return Bytes(_short(self))
         step = 128 if dtype == "uint8" else -128
         moved = add(cast(self.expr, "int16"), Constant(np.asarray(step, "int16")))
         zero = self.zero + step if isinstance(self.zero, int) else add(self.zero, _int32(step))
@@ -169,7 +193,7 @@ def _int32(value: int | np.ndarray) -> Constant:
 def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | None:
     if not isinstance(weight.expr, Constant) or not isinstance(weight.zero, int):
         return None
-    data, weight = data.as_type(wanted.data), weight.as_type(wanted.weight)
+    weight = weight.as_type(wanted.weight)
     assert isinstance(weight.expr, Constant)
     units, depth = weight.expr.data.shape
     rows = size_hint(math.prod(tensor_type_of(data.expr).shape[:-1]))
@@ -177,10 +201,12 @@ def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | No
         return None
     values = _extended(weight.expr.data, (_missing(units, wanted.backend), -depth % GROUP))
     width, deep = values.shape
-    layout = f"NC{wanted.backend.dot_block(width, deep, rows)}n{GROUP}c"
+    wanted = wanted.of(values, 1)
+    data = data.as_type(wanted.data)
+    layout = f"NC{wanted.backend.dot_block(width, deep, rows)}n{wanted.group}c"
     packed = layout_transform(Constant(values), "NC", layout)
     rows_of_bytes = _lengthened(data.expr, -1, -depth % GROUP)
-    product: Expr = nn.contrib_dense_int8(rows_of_bytes, packed, layout, _in_pairs(values, 1, wanted))
+    product: Expr = nn.contrib_dense_int8(rows_of_bytes, packed, layout, wanted.in_pairs)
     product = _cut(product, units)
     columns = weight.expr.data.sum(axis=1, dtype=np.int64)
     assert isinstance(weight.zero, int)
@@ -199,7 +225,7 @@ def _batch_matmul(call: Call, a: Bytes, b: Bytes, wanted: _Wanted) -> Expr | Non
         return None
     a, b = a.as_type(wanted.data), b.as_type(wanted.weight)
     extra, deeper = _missing(units, wanted.backend), -depth % GROUP
-    panels = f"BNC{wanted.backend.dot_block(units + extra, depth + deeper, rows)}n{GROUP}c"
+    panels = f"BNC{wanted.backend.dot_block(units + extra, depth + deeper, rows)}n{wanted.group}c"
     whole = _lengthened(_lengthened(b.expr, layout.index("N"), extra), layout.index("C"), deeper)
     packed = layout_transform(whole, layout, panels)
     product = _cut(nn.contrib_batch_matmul_int8(_lengthened(a.expr, -1, deeper), packed, panels), units)
@@ -238,19 +264,6 @@ def _less_rows(product: Expr, data: Bytes, zero: int | Expr) -> Expr:
 def _fewest_columns(backend: GraphBackend) -> int:
     """Columns that are worth vectors: a quarter of one."""
     return max(2, backend.lanes() // 4)
-
-
-def _in_pairs(weights: np.ndarray, axis: int, wanted: _Wanted) -> bool:
-    """True if the target gains by sums of two neighbours along `axis` in 16 bits, and none of them can exceed these.
-
-    With weights of 7 bits none can, whatever bytes they meet.
-    """
-    if not wanted.backend.dots_in_pairs() or (wanted.data, wanted.weight) != ("uint8", "int8"):
-        return False
-    wide = np.moveaxis(weights, axis, -1).astype(np.int32)
-    limits = np.iinfo(np.int16)
-    above, below = (255 * (part[..., ::2] + part[..., 1::2]) for part in (wide.clip(min=0), wide.clip(max=0)))
-    return bool(above.max(initial=0) <= limits.max and below.min(initial=0) >= limits.min)
 
 
 def _missing(units: int, backend: GraphBackend) -> int:
@@ -296,17 +309,19 @@ def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | N
         return None
     if attrs["groups"] > 1:
         return _depthwise(call, data, kernel)
-    data, kernel = data.as_type(wanted.data), kernel.as_type(wanted.weight)
+    kernel = kernel.as_type(wanted.weight)
     assert isinstance(kernel.expr, Constant)
     filters = kernel.expr.data.shape[0]
     extra = _missing_filters(filters, wanted.backend)
     if wanted.backend.channel_block(filters + extra) is None:
         return None
+    more = -kernel.expr.data.shape[1] % GROUP
+    weights = Constant(_extended(kernel.expr.data, (extra, more, 0, 0)))
+    wanted = wanted.of(weights.data, 1)
+    data = data.as_type(wanted.data)
     padding, image = tuple(attrs["padding"]), data.expr
     if not isinstance(data.zero, int) and any(padding):
         image, padding = _surrounded(data, padding), (0, 0, 0, 0)
-    more = -kernel.expr.data.shape[1] % GROUP
-    weights = Constant(_extended(kernel.expr.data, (extra, more, 0, 0)))
     product: Expr = nn.contrib_conv2d_int8(
         _lengthened(image, 1, more),
         weights,
@@ -314,7 +329,7 @@ def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | N
         padding,
         attrs["dilation"],
         pad_value=data.zero if isinstance(data.zero, int) else 0,
-        in_pairs=_in_pairs(weights.data, 1, wanted),
+        in_pairs=wanted.in_pairs,
     )
     product = _cut(product, filters, axis=1)
     channels = kernel.expr.data.sum(axis=(1, 2, 3), dtype=np.int64).reshape(-1, 1, 1)
@@ -348,9 +363,12 @@ def _surrounded(data: Bytes, padding: tuple[int, ...]) -> Expr:
 
 def _depthwise(call: Call, data: Bytes, kernel: Bytes) -> Expr | None:
     """The convolution of 16-bit integers, half as much memory as 32, with sums in 32."""
-    operands = []
-    for operand in (data, kernel):
-        wide, zero = cast(operand.expr, "int16"), operand.zero
-        short = Constant(np.asarray(zero, "int16")) if isinstance(zero, int) else cast(zero, "int16")
-        operands.append(_folded(wide if zero == 0 else subtract(wide, short)))
+    operands = [_short(operand) for operand in (data, kernel)]
     return Call(call.op, operands, call.attrs.replace(out_dtype="int32"), call.span)
+
+
+def _short(operand: Bytes) -> Expr:
+    """The numbers themselves in 16 bits, the zero point taken off."""
+    wide, zero = cast(operand.expr, "int16"), operand.zero
+    short = Constant(np.asarray(zero, "int16")) if isinstance(zero, int) else cast(zero, "int16")
+    return _folded(wide if zero == 0 else subtract(wide, short))
