@@ -17,6 +17,11 @@ dimensions that is 1.44 times fewer for m = 2 and 1.78 times fewer for m = 4.
 Longer kernels take more points: F(2x2, 5x5) has those of F(4x4, 3x3), and 2.8 times fewer multiplications. F(4, 7),
 for kernels of one row or column, takes 0, ±1/2, ±4/5, ±5/4, ±2, and 2.8 times fewer.
 
+Integers stay exact (`INTEGERS`): the points are 0, ±1, ±2 and infinity, B^T has whole numbers, G is multiplied by what
+makes it whole, and A^T has powers of two. Data of 9 bits become 16 bits, as do kernels of 8. Sums may wrap around in 32
+bits: what comes out is a multiple of all that was multiplied by, exactly, and is divided by it modulo 2**32
+(`exact_quotient`).
+
 The functions of a `Filter` take a list of values (expressions or NumPy arrays) and return a list, with what the rows of
 a matrix have in common computed once.
 """
@@ -27,7 +32,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +51,8 @@ class Filter:
     """One dimension of a Winograd convolution: `outputs` results of `taps` taps at `stride` at a time.
 
     `kernel_matrix` is G [points, taps]; `to_points` is B^T, from `inputs` values; `from_points` is A^T. The costs are
-    the additions and multiplications of both, a product that is added counted once.
+    the additions and multiplications of both, a product that is added counted once. What comes out is `scale` times the
+    results.
     """
 
     outputs: int
@@ -57,6 +63,7 @@ class Filter:
     from_points: Transform
     to_cost: int
     from_cost: int
+    scale: int = 1
 
     @property
     def points(self) -> int:
@@ -99,6 +106,17 @@ def _from_6_points(m: Sequence[Any]) -> list[Any]:
     ]
 
 
+def _to_6_integer_points(d: Sequence[Any]) -> list[Any]:
+    even, odd, even2, odd2 = d[4] - d[2] * 4, d[3] - d[1] * 4, d[4] - d[2], (d[3] - d[1]) * 2
+    first, last = d[0] * 4 - d[2] * 5 + d[4], d[1] * 4 - d[3] * 5 + d[5]
+    return [first, even + odd, even - odd, even2 + odd2, even2 - odd2, last]
+
+
+def _from_6_integer_points(m: Sequence[Any]) -> list[Any]:
+    plus, minus, plus2, minus2 = m[1] + m[2], m[1] - m[2], m[3] + m[4], m[3] - m[4]
+    return [m[0] + plus + plus2, minus + minus2 * 2, plus + plus2 * 4, minus + (minus2 * 2 + m[5]) * 4]
+
+
 def _to_5_strided_points(d: Sequence[Any]) -> list[Any]:
     return [d[0] - d[2], d[2], d[4] - d[2], d[1], d[3]]
 
@@ -137,6 +155,7 @@ _F43 = [
     [1 / 6, -1 / 6 * _FAR, 1 / 3],
     [0, 0, 1],
 ]
+_F43_INTEGERS = [[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 6]]
 _F23_STRIDED = [[1, 0, 0], [1, 0, 1], [0, 0, 1], [0, 1, 0], [0, 1, 0]]
 _F43_STRIDED = [
     [1 / 2, 0, 0],
@@ -211,20 +230,29 @@ LONGEST_SQUARE = 5
 #: (outputs, taps, stride) -> filter.
 FILTERS: dict[tuple[int, int, int], Filter] = {(f.outputs, f.taps, f.stride): f for f in _FILTERS}
 
+#: The same of integers; kernels of one row or column have the filter of one tap across.
+INTEGERS: dict[tuple[int, int, int], Filter] = {
+    (1, 1, 1): _FILTERS[0],
+    (2, 3, 1): Filter(2, 3, 1, 2 * np.array(_F23), _to_4_points, _from_4_points, 4, 4, scale=2),
+    (4, 3, 1): Filter(4, 3, 1, np.array(_F43_INTEGERS), _to_6_integer_points, _from_6_integer_points, 14, 12, scale=24),
+    (2, 3, 2): FILTERS[2, 3, 2],  # whole as it is
+    (4, 3, 2): replace(FILTERS[4, 3, 2], kernel_matrix=np.rint(6 * np.array(_F43_STRIDED)), scale=6),
+}
+
 #: Outputs of a tile that there are filters for.
 TILE_SIZES = (2, 4)
 
 
-def find_filter(tile_size: int, taps: int, stride: int = 1) -> Filter | None:
+def find_filter(tile_size: int, taps: int, stride: int = 1, integers: bool = False) -> Filter | None:
     """The filter of `tile_size` outputs, for one tap that of one output; None if there is none."""
-    return FILTERS.get((tile_size if taps > 1 else 1, taps, stride))
+    return (INTEGERS if integers else FILTERS).get((tile_size if taps > 1 else 1, taps, stride))
 
 
 def find_filters(
-    tile_size: int, kernel_size: Sequence[int], strides: Sequence[int] = (1, 1)
+    tile_size: int, kernel_size: Sequence[int], strides: Sequence[int] = (1, 1), integers: bool = False
 ) -> tuple[Filter, Filter] | None:
     """The filters of rows and columns; None where there are none, they would round too much or save nothing."""
-    rows, columns = (find_filter(tile_size, *axis) for axis in zip(kernel_size, strides, strict=True))
+    rows, columns = (find_filter(tile_size, *axis, integers) for axis in zip(kernel_size, strides, strict=True))
     square = min(kernel_size) > 1 and max(kernel_size) > LONGEST_SQUARE
     return None if rows is None or columns is None or square or max(kernel_size) == 1 else (rows, columns)
 
@@ -233,3 +261,21 @@ def transform_kernel(taps: np.ndarray, rows: Filter, columns: Filter) -> np.ndar
     """G g G^T of kernels `taps` [KH, KW, ...], as [points, points, ...], in double precision."""
     half = np.tensordot(rows.kernel_matrix, taps, axes=(1, 0))
     return np.tensordot(columns.kernel_matrix, half.swapaxes(0, 1), axes=(1, 0)).swapaxes(0, 1)
+
+
+def exact_quotient(multiple: Any, divisor: int, shift_right: Callable[[Any, int], Any]) -> Any:
+    """`multiple` / `divisor` in int32, where it is whole, known modulo 2**32 and below 2**31 over the power of two.
+
+    The odd part is divided by multiplying with its inverse modulo 2**32.
+    """
+    zeros = (divisor & -divisor).bit_length() - 1
+    inverse = pow(divisor >> zeros, -1, 2**32)
+    signed = inverse - 2**32 if inverse >= 2**31 else inverse
+    return shift_right(multiple * signed if signed != 1 else multiple, zeros)
+
+
+def exact_below(kernel_size: Sequence[int], strides: Sequence[int]) -> int:
+    """The magnitude below which results of a Winograd convolution of integers are exact; 0 where there is none."""
+    found = [find_filters(size, kernel_size, strides, integers=True) for size in TILE_SIZES]
+    scales = [rows.scale * columns.scale for rows, columns in filter(None, found)]
+    return min((2**31 // (scale & -scale) for scale in scales), default=0)

@@ -13,7 +13,7 @@ from tilewright.target import Target
 from tilewright.topi.reference.conv import conv2d_nchw
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.reference.winograd import conv2d_winograd, winograd_weight_transform
-from tilewright.topi.winograd import FILTERS
+from tilewright.topi.winograd import FILTERS, INTEGERS, exact_below
 
 RNG = np.random.default_rng(5)
 
@@ -34,6 +34,50 @@ def test_the_transforms_of_one_dimension_are_exact(along):
     products = [a * b for a, b in zip(along.to_points(list(data)), along.kernel_matrix @ taps, strict=True)]
     expected = [taps @ data[i * along.stride :][: along.taps] for i in range(along.outputs)]
     np.testing.assert_allclose(along.from_points(products), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("along", [pytest.param(f, id=f"F({m}, {r}) s{s}") for (m, r, s), f in INTEGERS.items()])
+def test_transforms_of_integers_are_whole_and_fit_16_bits(along):
+    data, taps = RNG.choice([-255, 254, 255], along.inputs), RNG.choice([-128, 127], along.taps)
+    weights = along.kernel_matrix @ taps
+    products = [a * int(b) for a, b in zip(along.to_points(list(data)), weights, strict=True)]
+    expected = [along.scale * (taps @ data[i * along.stride :][: along.taps]) for i in range(along.outputs)]
+    assert along.from_points(products) == expected and (weights == np.rint(weights)).all()
+    to_points = np.array([along.to_points(list(row)) for row in np.eye(along.inputs, dtype=int)])
+    assert 255 * np.abs(to_points).sum(axis=0).max() ** 2 < 2**15
+    assert 128 * np.abs(along.kernel_matrix).sum(axis=1).max() ** 2 < 2**15
+
+
+@pytest.mark.parametrize(
+    ("tile_size", "kernel_size", "strides", "cpu"),
+    [
+        (4, (3, 3), (1, 1), "haswell"),
+        (2, (3, 3), (1, 1), "haswell"),
+        (4, (3, 3), (2, 2), "haswell"),
+        (2, (3, 3), (2, 1), "haswell"),
+        (4, (1, 3), (1, 1), "haswell"),
+        (2, (3, 1), (1, 1), "nehalem"),
+        (4, (3, 3), (1, 1), "skylake-avx512"),
+    ],
+)
+def test_convolutions_of_integers_are_exact(tile_size, kernel_size, strides, cpu):
+    target = Target(f"llvm -mcpu={cpu}")
+    if not target.is_host:
+        pytest.skip(f"this machine cannot run code for {cpu}")
+    data = RNG.choice(np.array([-255, 0, 255], "int16"), (1, 48, 9, 11))
+    kernel = RNG.choice(np.array([-128, 127], "int8"), (16, 48, *kernel_size))
+    weight = winograd_weight_transform(kernel, tile_size, "OIHW", 16, strides)
+    packed, padding = layout_transform(data, "NCHW", "NCHW16c"), (kernel_size[0] // 2, kernel_size[1] // 2) * 2
+    places = [te.placeholder(array.shape, str(array.dtype)) for array in (packed, weight)]
+    out = topi.nn.conv2d_winograd_NCHWc(*places, padding, tile_size, kernel_size, strides)
+    func = te.lower(schedule([out], target), [*places, out])
+    expected = conv2d_nchw(data.astype("int32"), kernel.astype("int32"), strides, padding)
+    assert np.abs(expected).max() < exact_below(kernel_size, strides)
+    result = np.zeros([int(n) for n in out.shape], "int32")
+    build(func, target=target)["main"](packed, weight, result)
+    np.testing.assert_array_equal(layout_transform(result, "NCHW16c", "NCHW"), expected)
+    reference = conv2d_winograd(data, weight, padding, tile_size, "NCHW", "NCHW", kernel_size, strides)
+    np.testing.assert_array_equal(reference, expected)
 
 
 @pytest.mark.parametrize("tile_size", [2, 4])

@@ -21,6 +21,7 @@ from tilewright.tir.dot_product import SUMS
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 from tilewright.topi.shapes import conv_output
+from tilewright.topi.winograd import find_filters
 
 if TYPE_CHECKING:
     from tilewright.relay.ir.backend import GraphBackend
@@ -159,7 +160,10 @@ def _winograd(
 
 
 def conv2d_int8_layout(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
-    """`nn.contrib_conv2d_int8` is blocked on both sides, four input channels (of int16 two) innermost in the kernel."""
+    """`nn.contrib_conv2d_int8` is blocked on both sides, four input channels (of int16 two) innermost in the kernel.
+
+    Of int16 whose sums are small, by Winograd where that costs less.
+    """
     group = SUMS[str(types[0].dtype)][0]
     out_block = backend.channel_block(types[1].shape[0])
     in_block = channel_block(layouts[0]) or backend.channel_block(types[0].shape[1])
@@ -167,6 +171,11 @@ def conv2d_int8_layout(attrs: Attrs, layouts: Layouts, types: Types, backend: Gr
         return None
     data, kernel = f"NCHW{in_block}c", f"OIHW{in_block // group}i{out_block}o{group}i"
     out = f"NCHW{out_block}c"
+    if attrs.small_sums and types[0].is_static:
+        workload = conv2d_workload(attrs, types)
+        for way in backend.conv2d_layouts(workload, channel_block(layouts[0]) or None, True):
+            if find_filters(way.tile_size, workload.kernel_size, workload.strides, integers=True):
+                return _winograd(way, workload, attrs, types, backend, ())
     return LayoutChoice((data, kernel), out, attrs.replace(data_layout=data, kernel_layout=kernel, out_layout=out))
 
 
@@ -186,7 +195,7 @@ def conv2d_workload(attrs: Attrs, types: Types) -> Conv2DWorkload:
         kernel_size=(kh, kw),
         strides=(strides[0], strides[1]),
         dilation=(dilation[0], dilation[1]),
-        groups=attrs.groups,
+        groups=attrs.get("groups", 1),
         joined=attrs.get("joined", 1),
         padded=any(pads),
     )

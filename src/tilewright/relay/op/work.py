@@ -32,8 +32,8 @@ def _transposed(attrs: Attrs, types: Types, result: TensorType) -> int:
 
 
 def _winograd(attrs: Attrs, types: Types, _result: TensorType) -> int:
-    """Those of the convolution it stands for; the kernel is [O/ob, P, Q, C, ob]."""
-    return math.prod(attrs["kernel_size"]) * types[1].shape[3]
+    """Those of the convolution it stands for; the kernel is [O/ob, P, Q, C, ob], of int16 [O/ob, P, Q, C/2, ob, 2]."""
+    return math.prod(attrs["kernel_size"]) * types[1].shape[3] * math.prod(types[1].shape[5:])
 
 
 def _product(attrs: Attrs, types: Types, _result: TensorType) -> int:

@@ -10,17 +10,20 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.errors import InternalError
 from tilewright.te import Tensor
+from tilewright.tir.dot_product import SUMS
 from tilewright.topi import tag
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.shapes import conv_output, simplified
 from tilewright.topi.transform import layout_transform
 from tilewright.topi.util import constant_shape, extents
-from tilewright.topi.winograd import Filter, find_filters
+from tilewright.topi.winograd import Filter, exact_quotient, find_filters
 
 
-def filters_of(tile_size: int, kernel_size: Sequence[int], strides: Sequence[int] = (1, 1)) -> tuple[Filter, Filter]:
+def filters_of(
+    tile_size: int, kernel_size: Sequence[int], strides: Sequence[int] = (1, 1), integers: bool = False
+) -> tuple[Filter, Filter]:
     """The filters of rows and of columns; raises InternalError where there are none."""
-    found = find_filters(tile_size, kernel_size, strides)
+    found = find_filters(tile_size, kernel_size, strides, integers)
     if found is None:
         raise InternalError(f"no Winograd transform of tile_size {tile_size} by {kernel_size} at strides {strides}")
     return found
@@ -40,12 +43,12 @@ def conv2d_winograd_NCHWc(
     P and Q are the points of the filters of rows and columns for `tile_size`; `padding` is top, left, bottom, right.
     The image is covered by a grid of tiles; where they do not divide the output, those at the end hang over and read
     zeros. The grid has whole groups of `group` rows by columns, so that no tile of a group needs a guard where the
-    sizes of the image are symbolic.
+    sizes of the image are symbolic. Of int16, weights [O/ob, P, Q, C/2, ob, 2], the result is int32.
 
     Stages: data_pad, input_rows (B^T d), input_tile (B^T d B), tile_product (the matrix product of every one of the
     P * Q points, reduced over ic_outer and ic_inner), output_rows (A^T M), conv2d_winograd (A^T M A, un-tiled).
     """
-    along = filters_of(tile_size, kernel_size, strides)
+    along = filters_of(tile_size, kernel_size, strides, data.dtype == "int16")
     sizes = extents(data)[2:4]
     out = [
         conv_output(size, along[i].taps, along[i].stride, padding[i], padding[i + 2], 1) for i, size in enumerate(sizes)
@@ -147,13 +150,18 @@ def conv2d_winograd_nchw(
 def conv2d_winograd_weight_transform(
     kernel: Tensor, tile_size: int, kernel_layout: str, block: int, strides: Sequence[int] = (1, 1)
 ) -> Tensor:
-    """G g G^T of `kernel` (O, I, KH, KW in the order of `kernel_layout`): [O/block, P, Q, I, block]."""
+    """G g G^T of `kernel` (O, I, KH, KW in the order of `kernel_layout`): [O/block, P, Q, I, block].
+
+    Of int8 they are int16, pairs of channels side by side: [O/block, P, Q, I/2, block, 2].
+    """
     plain = kernel if kernel_layout == "OIHW" else layout_transform(kernel, kernel_layout, "OIHW")
     filters, channels, kh, kw = constant_shape(plain)
-    rows, columns = filters_of(tile_size, (kh, kw), strides)
+    integers = plain.dtype == "int8"
+    rows, columns = filters_of(tile_size, (kh, kw), strides, integers)
 
     def combine(taps: Sequence[Any], by: Filter) -> list[Any]:
-        products = [[tap * float(factor) for tap, factor in zip(taps, row) if factor] for row in by.kernel_matrix]
+        taps, number = ([tap.astype("int16") for tap in taps], int) if integers else (taps, float)
+        products = [[tap * number(factor) for tap, factor in zip(taps, row) if factor] for row in by.kernel_matrix]
         return [functools.reduce(operator.add, row) for row in products]
 
     partial = te.compute(
@@ -162,9 +170,12 @@ def conv2d_winograd_weight_transform(
         name="kernel_rows",
         tag=tag.INJECTIVE,
     )
+    pair = SUMS["int16"][0] if integers else 1
     return te.compute(
-        (filters // block, rows.points, columns.points, channels, block),
-        lambda o, i, j, c, lane: _pick(j, combine([partial(o * block + lane, c, i, x) for x in range(kw)], columns)),
+        (filters // block, rows.points, columns.points, channels // pair, block, *([pair] if integers else [])),
+        lambda o, i, j, c, lane, *one: _pick(
+            j, combine([partial(o * block + lane, c * pair + sum(one), i, x) for x in range(kw)], columns)
+        ),
         name="winograd_weight",
         tag=tag.INJECTIVE,
     )
@@ -198,8 +209,18 @@ def _input_tiles(padded: Tensor, grid: Sequence[Any], along_rows: Filter, along:
 def _products(tiles: Tensor, weight: Tensor) -> Tensor:
     """The tiles' products with the weights, summed over the channels: [N, O/ob, P, Q, rows, columns, ob]."""
     n, ico, rows, p, q, columns, ib = extents(tiles)
-    oco, _, _, _, ob = constant_shape(weight)
+    oco, _, _, _, ob = constant_shape(weight)[:5]
     outer, inner = te.reduce_axis((0, ico), name="ic_outer"), te.reduce_axis((0, ib), name="ic_inner")
+    if tiles.dtype == "int16":
+        size, wide = SUMS["int16"]
+        group, inner = te.reduce_axis((0, ib // size), name="ic_group"), te.reduce_axis((0, size), name="ic_inner")
+
+        def body(b: Any, oc: Any, i: Any, j: Any, y: Any, x: Any, lane: Any) -> Any:
+            value = tiles(b, outer, y, i, j, x, group * size + inner).astype(wide)
+            factor = weight(oc, i, j, outer * (ib // size) + group, lane, inner).astype(wide)
+            return te.sum(value * factor, axis=[outer, group, inner])
+
+        return te.compute((n, oco, p, q, rows, columns, ob), body, name="tile_product", tag=tag.WINOGRAD_PRODUCT)
     return te.compute(
         (n, oco, p, q, rows, columns, ob),
         lambda b, oc, i, j, y, x, lane: te.sum(
@@ -225,7 +246,14 @@ def _outputs(product: Tensor, out: Sequence[Any], facts: dict[str, Any], rows: F
     def untiled(b: Any, oc: Any, y: Any, x: Any, lane: Any) -> Any:
         (tile_row, row), (tile_column, column) = _in_tile(y, rows), _in_tile(x, columns)
         values = [partial(b, oc, tile_row, tile_column, row, k, lane) for k in range(columns.points)]
-        return _pick(column, columns.from_points(values))
+        return quotient(_pick(column, columns.from_points(values)))
+
+    scale = rows.scale * columns.scale
+
+    def quotient(multiple: Any) -> Any:
+        if scale == 1:
+            return multiple
+        return exact_quotient(multiple, scale, lambda x, bits: tir.call_intrin(x.dtype, "shift_right", x, bits))
 
     return te.compute((n, oco, *out, ob), untiled, name="conv2d_winograd", tag=tag.CONV2D_WINOGRAD, attrs=facts)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 import numpy as np
 
 from tilewright.topi.reference.layout import layout_transform
-from tilewright.topi.winograd import FILTERS, transform_kernel
+from tilewright.topi.winograd import Filter, exact_quotient, find_filter, transform_kernel
 
 
 def winograd_weight_transform(
@@ -15,15 +16,27 @@ def winograd_weight_transform(
 ) -> np.ndarray:
     """`kernel` in `kernel_layout` (O, I, KH, KW in some order) to [O/block, P, Q, I, block], P and Q the points.
 
-    One block of output channels at a time, so that the double precision in between needs little memory.
+    One block of output channels at a time, so that the double precision in between needs little memory. Of int8 they
+    are int16, [O/block, P, Q, I/2, block, 2].
     """
     plain = layout_transform(kernel, kernel_layout, "OIHW")
-    along = [FILTERS[tile_size if taps > 1 else 1, taps, s] for taps, s in zip(plain.shape[2:], strides, strict=True)]
+    integers = plain.dtype == np.int8
+    along = _filters(tile_size, plain.shape[2:], strides, integers)
     points = [f.points for f in along]
-    result = np.empty((plain.shape[0] // block, *points, plain.shape[1], block), kernel.dtype)
+    dtype = np.dtype("int16") if integers else kernel.dtype
+    result = np.empty((plain.shape[0] // block, *points, plain.shape[1], block), dtype)
     for index, filters in enumerate(plain.reshape(-1, block, *plain.shape[1:])):
         result[index] = transform_kernel(filters.transpose(2, 3, 1, 0), *along)
-    return result
+    if not integers:
+        return result
+    pairs = result.reshape(*result.shape[:3], -1, 2, block)
+    return np.ascontiguousarray(pairs.swapaxes(-1, -2))
+
+
+def _filters(tile_size: int, kernel_size: Sequence[int], strides: Sequence[int], integers: bool) -> list[Filter]:
+    """The filters of rows and columns, which there are."""
+    found = (find_filter(tile_size, taps, s, integers) for taps, s in zip(kernel_size, strides, strict=True))
+    return [one for one in found if one is not None]
 
 
 def conv2d_winograd(
@@ -36,9 +49,16 @@ def conv2d_winograd(
     kernel_size: Sequence[int] = (3, 3),
     strides: Sequence[int] = (1, 1),
 ) -> np.ndarray:
-    """`data` in `data_layout` convolved with transformed weights [O/b, P, Q, I, b]; the result in `out_layout`."""
+    """`data` in `data_layout` convolved with transformed weights [O/b, P, Q, I, b]; the result in `out_layout`.
+
+    Of int16, weights [O/b, P, Q, I/2, b, 2], it is int32.
+    """
     plain = layout_transform(data, data_layout, "NCHW")
-    along = [FILTERS[tile_size if taps > 1 else 1, taps, s] for taps, s in zip(kernel_size, strides, strict=True)]
+    integers = plain.dtype == np.int16
+    along = _filters(tile_size, kernel_size, strides, integers)
+    if integers:
+        plain = plain.astype(np.int32)
+        weight = weight.swapaxes(-1, -2).reshape(*weight.shape[:3], -1, weight.shape[-2]).astype(np.int32)
     down, across = along
     sizes = [
         (size + padding[i] + padding[i + 2] - f.taps) // f.stride + 1
@@ -61,9 +81,11 @@ def conv2d_winograd(
         for i in range(down.points)
     ]
     half = [down.from_points([row[j] for row in products]) for j in range(across.points)]
-    out = np.empty((plain.shape[0], filters.shape[2], rows, down.outputs, columns, across.outputs), data.dtype)
+    out = np.empty((plain.shape[0], filters.shape[2], rows, down.outputs, columns, across.outputs), plain.dtype)
     for y in range(down.outputs):
         for x, result in enumerate(across.from_points([column[y] for column in half])):
             out[:, :, :, y, :, x] = result
+    if integers:
+        out = exact_quotient(out, down.scale * across.scale, operator.rshift)
     whole = out.reshape(*out.shape[:2], rows * down.outputs, -1)[:, :, : sizes[0], : sizes[1]]
     return layout_transform(np.ascontiguousarray(whole), "NCHW", out_layout)

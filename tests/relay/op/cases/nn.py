@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.relay.op.cases.values import f
+from tests.relay.op.cases.values import f, short
 from tilewright.relay import op
 
 CASES = {
@@ -53,6 +53,9 @@ CASES = {
     ],
     "nn.contrib_conv2d_winograd_without_weight_transform": [
         op.nn.contrib_conv2d_winograd_without_weight_transform(f(2, 2, 9, 6, 16), f(3, 4, 4, 32, 16), 2, 1),
+        op.nn.contrib_conv2d_winograd_without_weight_transform(
+            short(2, 2, 9, 6, 16), short(3, 4, 4, 16, 16, 2), 2, 1
+        ),
         op.nn.contrib_conv2d_winograd_without_weight_transform(
             f(1, 2, 9, 11, 8, low=-0.1, high=0.1), f(2, 6, 6, 16, 8), 4, (1, 0, 2, 3), "NCHW8c"
         ),

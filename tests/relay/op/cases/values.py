@@ -31,6 +31,11 @@ def b(*shape: int) -> Constant:
     return const(RNG.random(shape) < 0.5)
 
 
+def short(*shape: int) -> Constant:
+    """Bytes in 16 bits, less 128."""
+    return const(byte(*shape).data.astype("int16") - np.int16(128))
+
+
 def byte(*shape: int, dtype: str = "uint8") -> Constant:
     """Bytes of the whole range."""
     return const(_BYTES.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, shape).astype(dtype))

@@ -175,6 +175,23 @@ def test_pairs_of_the_greatest_bytes_are_exact() -> None:
     np.testing.assert_array_equal(np.asarray(executable(data)), expected)
 
 
+@pytest.mark.parametrize(
+    ("weight", "data", "zero", "expected"),
+    [
+        (127, "uint8", 0, True),  # 9 * 512 * 127 * 255 are too many; of one sign in half of the channels they are not
+        (127, "int8", 0, True),
+        (127, "uint8", 300, False),
+    ],
+)
+def test_convolutions_whose_sums_winograd_keeps(weight: int, data: str, zero: int, expected: bool) -> None:
+    kernel = np.full((16, 64, 3, 3), weight, "int8")
+    x = relay.subtract(relay.cast(relay.var("x", shape=(1, 64, 9, 9), dtype=data), "int32"), relay.const(zero))
+    mod = module(relay.nn.conv2d(x, relay.const(kernel.astype("int32")), padding=(1, 1), out_dtype="int32"))
+    after = dot_products(mod, backend_of(HASWELL))
+    (product,) = (call for call in calls(after["main"].body) if "small_sums" in call.attrs)
+    assert product.attrs["small_sums"] is expected
+
+
 def test_what_is_left_alone() -> None:
     x, w = relay.var("x", shape=(2, 8), dtype="int32"), relay.const(_bytes("int8", 8, 8).astype("int32"))
     wide = module(relay.nn.dense(x, w))

@@ -54,7 +54,7 @@ def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target:
     if matrix:
         _multiply_tile(s, accumulator, [*outer, panel_axis], row, lane, (config["tile_rows"], panel))
     else:
-        _accumulate(s, accumulator, [*outer, panel_axis], [row], lane, panel, target)
+        accumulate_dots(s, accumulator, [*outer, panel_axis], [row], lane, panel, target)
 
 
 def schedule_conv2d_dot(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
@@ -74,7 +74,7 @@ def schedule_conv2d_dot(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target:
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, column, lane = s[accumulator].op.axis
-    _accumulate(s, accumulator, [batch], [row, column, channel], lane, block, target)
+    accumulate_dots(s, accumulator, [batch], [row, column, channel], lane, block, target)
 
 
 def _schedule_operands(s: te.Schedule, product: te.Tensor, target: Target) -> None:
@@ -93,7 +93,7 @@ def _multiply_tile(
     s[sums].tensorize(row, tile_intrin(*tile, terms_of(sums), str(data.dtype), str(weight.dtype)))
 
 
-def _accumulate(
+def accumulate_dots(
     s: te.Schedule,
     sums: te.Tensor,
     outer: list[te.IterVar],

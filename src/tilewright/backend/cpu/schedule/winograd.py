@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from tilewright import te
 from tilewright.backend.cpu.schedule.common import fetch_ahead, parallel_outer, vectorize_lanes
 from tilewright.backend.cpu.schedule.conv2d_workload import winograd_workload
+from tilewright.backend.cpu.schedule.dot_product import accumulate_dots
 from tilewright.backend.cpu.schedule.pad import schedule_pad_at
 from tilewright.backend.cpu.schedule.winograd_cost import winograd_cost, winograd_least, winograd_space
 from tilewright.target import Target
@@ -95,7 +96,10 @@ def _schedule_output(
 def _schedule_product(
     s: te.Schedule, product: te.Tensor, accumulator: te.Tensor, config: Config, target: Target
 ) -> None:
-    """One register tile after another, of one point after another; within one, the reduction is outermost."""
+    """One register tile after another, of one point after another; within one, the reduction is outermost.
+
+    Of integers a step is a dot product of pairs.
+    """
     block = shape_of(product)[-1]
     batch, channel, i, j, row, column, lane = s[product].op.axis
     row_tiles, row = s[product].split(row, factor=config["tile_rows"])
@@ -107,6 +111,8 @@ def _schedule_product(
 
     s[accumulator].compute_at(s[product], column_tiles)
     batch, channel, i, j, row, column, lane = s[accumulator].op.axis
+    if product.dtype == "int32":
+        return accumulate_dots(s, accumulator, [batch, i, j], [row, column, channel], lane, block, target)
     s[accumulator].reorder(batch, i, j, *s[accumulator].op.reduce_axis, row, column, channel, lane)
     if config.get("ahead"):
         fetch_ahead(s, accumulator, *product.op.input_tensors)

@@ -180,6 +180,7 @@ register(
         "kernel_layout": attr.text("OIHW"),
         "out_layout": attr.text(""),
         "in_pairs": attr.flag(False),
+        "small_sums": attr.flag(False),
     },
 )
 
@@ -195,10 +196,12 @@ def contrib_conv2d_int8(
     kernel_layout: str = "OIHW",
     out_layout: str = "",
     in_pairs: bool = False,
+    small_sums: bool = False,
 ) -> Call:
     """Convolution of bytes with sums in int32, `pad_value` around the image; layouts as `nn.conv2d`, the kernel
     ``OIHW4i16o4i`` where the data are blocked (of int16 ``OIHW8i16o2i``). `in_pairs` says that the weights of
-    channels 2 j and 2 j + 1 are so small that the sum of their two products fits 16 bits."""
+    channels 2 j and 2 j + 1 are so small that the sum of their two products fits 16 bits. `small_sums` says that
+    the data have 9 bits and no result as much as what Winograd is exact below (`topi.winograd.exact_below`)."""
     return call(
         "nn.contrib_conv2d_int8",
         data,
@@ -211,4 +214,5 @@ def contrib_conv2d_int8(
         kernel_layout=kernel_layout,
         out_layout=out_layout,
         in_pairs=in_pairs,
+        small_sums=small_sums,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,17 +24,18 @@ from tilewright.relay.op.common import (
     windows_along,
     with_attrs,
 )
+from tilewright.tir.dot_product import SUMS
 from tilewright.topi.layout import parse_layout, transform_shape
 from tilewright.topi.reference import winograd as ref
 from tilewright.topi.util import four_sided
 from tilewright.topi.winograd import TILE_SIZES, Filter, find_filters
 
 
-def _filters(attrs: Attrs, kernel_size: Sequence[int]) -> tuple[Filter, Filter]:
+def _filters(attrs: Attrs, kernel_size: Sequence[int], integers: bool) -> tuple[Filter, Filter]:
     """The filters of rows and columns."""
     size, strides = attrs["tile_size"], attrs["strides"]
     require(size in TILE_SIZES, f"tile_size={size}; there are {' and '.join(map(str, TILE_SIZES))}")
-    found = find_filters(size, kernel_size, strides)
+    found = find_filters(size, kernel_size, strides, integers)
     given = f"the kernel is {kernel_size[0]}x{kernel_size[1]} at strides {tuple(strides)}, tile_size {size}"
     require(found is not None, f"{given}; 3x3 at strides 1 and 2, 5x5, 1x3, 1x7 and the like have this form")
     assert found is not None
@@ -44,8 +46,13 @@ def _filters(attrs: Attrs, kernel_size: Sequence[int]) -> tuple[Filter, Filter]:
 def _weight_type(types: Types, attrs: Attrs) -> Type:
     kernel = tensor(types[0])
     outputs, inputs, kh, kw = transform_shape(kernel.shape, attrs["kernel_layout"], "OIHW")
-    (rows, columns), block = _filters(attrs, (kh, kw)), attrs["block"]
+    integers = kernel.dtype == "int8"
+    (rows, columns), block = _filters(attrs, (kh, kw), integers), attrs["block"]
     require(block >= 1 and divides(outputs, block), f"{outputs} output channels do not divide into blocks of {block}")
+    if integers:
+        pair = SUMS["int16"][0]
+        require(divides(inputs, pair), f"{inputs} input channels of int8 are no pairs")
+        return TensorType((outputs // block, rows.points, columns.points, inputs // pair, block, pair), "int16")
     return TensorType((outputs // block, rows.points, columns.points, inputs, block), kernel.dtype)
 
 
@@ -71,7 +78,10 @@ register(
 def contrib_conv2d_winograd_weight_transform(
     weight: Expr, tile_size: int, kernel_layout: str = "OIHW", block: int = 1, strides: Sequence[int] = (1, 1)
 ) -> Call:
-    """G g G^T of constant kernels, [O/block, P, Q, I, block] for the points of `tile_size`; mostly folded."""
+    """G g G^T of constant kernels, [O/block, P, Q, I, block] for the points of `tile_size`; mostly folded.
+
+    Of int8 they are int16, [O/block, P, Q, I/2, block, 2].
+    """
     return call(
         "nn.contrib_conv2d_winograd_weight_transform",
         weight,
@@ -91,11 +101,13 @@ def _winograd_type(types: Types, attrs: Attrs) -> Type:
     require(plain or blocked, f"data_layout {attrs['data_layout']}; NCHW or one such as NCHW16c is needed")
     n, c, h, w = transform_shape(data.shape, attrs["data_layout"], "NCHW")
     kernel_size = attrs["kernel_size"]
-    points = tuple([f.points for f in _filters(attrs, kernel_size)])
-    require(
-        weight.ndim == 5, f"transformed weights [O/b, {points[0]}, {points[1]}, I, b] are needed, not {weight.shape}"
-    )
-    outer, rows, columns, inputs, block = weight.shape
+    integers = data.dtype == "int16"
+    require(blocked or not integers, f"data of int16 are needed in blocks, not in {attrs['data_layout']}")
+    points = tuple([f.points for f in _filters(attrs, kernel_size, integers)])
+    wanted = f"[O/b, {points[0]}, {points[1]}, I{'/2' * integers}, b{', 2' * integers}]"
+    require(weight.ndim == 5 + integers, f"transformed weights {wanted} are needed, not {weight.shape}")
+    outer, rows, columns, inputs, block, *pair = weight.shape
+    inputs *= math.prod(pair)
     require((rows, columns) == points, f"the weights {weight.shape} are not of tile_size {attrs['tile_size']}")
     require(same_dim(inputs, c), f"the weights {weight.shape} take {inputs} channels, the data has {c}")
     oh, ow = windows_along((h, w), kernel_size, attrs, (1, 1))
@@ -104,7 +116,7 @@ def _winograd_type(types: Types, attrs: Attrs) -> Type:
             outer == 1, f"the weights {weight.shape} are in {outer} blocks of filters; of plain data they are in one"
         )
         return TensorType((n, block, oh, ow), data.dtype)
-    return TensorType((n, outer, oh, ow, block), data.dtype)
+    return TensorType((n, outer, oh, ow, block), "int32" if integers else data.dtype)
 
 
 def _winograd_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
@@ -127,7 +139,7 @@ register(
         attrs["padding"],
         attrs["tile_size"],
         attrs["data_layout"],
-        "NCHW" if attrs["data_layout"] == "NCHW" else f"NCHW{weight.shape[-1]}c",
+        "NCHW" if attrs["data_layout"] == "NCHW" else f"NCHW{weight.shape[4]}c",
         attrs["kernel_size"],
         attrs["strides"],
     ),
@@ -155,7 +167,8 @@ def contrib_conv2d_winograd_without_weight_transform(
 ) -> Call:
     """Convolution of blocked `data` with transformed weights [O/b, P, Q, I, b] (P, Q the points), blocked by b.
 
-    Of plain `data` (NCHW) the weights are one block, [1, P, Q, I, O], and the result is plain.
+    Of plain `data` (NCHW) the weights are one block, [1, P, Q, I, O], and the result is plain. Of int16 they are
+    [O/b, P, Q, I/2, b, 2], and the result is int32.
     """
     return call(
         "nn.contrib_conv2d_winograd_without_weight_transform",

@@ -17,7 +17,7 @@ depthwise convolution, whose products do not meet in sums, becomes one of 16-bit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,6 +38,7 @@ from tilewright.relay.transform.simplify.make import is_call
 from tilewright.relay.transform.simplify.rule_index import RuleIndex
 from tilewright.tir.dot_product import GROUP, SUMS
 from tilewright.tir.size_hint import size_hint
+from tilewright.topi.winograd import exact_below
 
 
 def dot_products(mod: IRModule, backend: GraphBackend) -> IRModule:
@@ -318,6 +319,7 @@ def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | N
     more = -kernel.expr.data.shape[1] % GROUP
     weights = Constant(_extended(kernel.expr.data, (extra, more, 0, 0)))
     wanted = wanted.of(weights.data, 1)
+    small_sums = wanted.data == "int16" and _small_sums(data, weights.data, attrs["strides"])
     data = data.as_type(wanted.data)
     padding, image = tuple(attrs["padding"]), data.expr
     if not isinstance(data.zero, int) and any(padding):
@@ -330,6 +332,7 @@ def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | N
         attrs["dilation"],
         pad_value=data.zero if isinstance(data.zero, int) else 0,
         in_pairs=wanted.in_pairs,
+        small_sums=small_sums,
     )
     product = _cut(product, filters, axis=1)
     channels = kernel.expr.data.sum(axis=(1, 2, 3), dtype=np.int64).reshape(-1, 1, 1)
@@ -338,6 +341,17 @@ def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | N
     if kernel.zero == 0:
         return product
     return subtract(product, multiply(_int32(kernel.zero), _window_sums(call, image, data.zero, padding)))
+
+
+def _small_sums(data: Bytes, weights: np.ndarray, strides: Sequence[int]) -> bool:
+    """True if no sum of products of the data with a filter exceeds what Winograd is exact below, whatever the bytes."""
+    if not isinstance(data.zero, int):
+        return False
+    info = np.iinfo(data.dtype)
+    low, high = info.min - data.zero, info.max - data.zero
+    above, below = (part.sum(axis=(1, 2, 3), dtype=np.int64) for part in (weights.clip(min=0), weights.clip(max=0)))
+    largest = max(int((above * high + below * low).max()), -int((above * low + below * high).min()))
+    return -256 < low <= 0 <= high < 256 and largest < exact_below(weights.shape[2:], strides)
 
 
 def _window_sums(call: Call, image: Expr, zero: int | Expr, padding: tuple[int, ...]) -> Expr:
