@@ -175,6 +175,7 @@ ALLOWED = {
         "codegen/llvm/byte_lookup.py:ENTRIES",
         "relay/transform/quantize/bfloat16_products.py:_LOWER_HALF",
         "backend/cpu/schedule/dense_blockwise.py:_BYTE_BITS",
+        "relay/transform/layout/pack_blockwise.py:_BYTE_BITS",
         "relay/transform/memory/minimum_cut.py:UNCUT",
         "backend/gpu/schedule/attention_plain.py:_LOWEST",
         "backend/gpu/schedule/attention_tensor_core.py:_LOWEST",

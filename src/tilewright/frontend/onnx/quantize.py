@@ -21,7 +21,7 @@ from tilewright.relay.op.nn.coded_weights import dense_of_codes, take_of_codes
 from tilewright.relay.op.qnn.quantize import limited
 from tilewright.support.dtype import DType
 from tilewright.topi.narrow import FLOATS
-from tilewright.topi.reference.blockwise import BITS, code_bits
+from tilewright.topi.reference.blockwise import WHOLE, code_bits
 
 
 def zero_point_of(node: OnnxNode, index: int, dtype: str | DType = "int32") -> Expr:
@@ -272,7 +272,7 @@ def convert_matmul_nbits(
     node: OnnxNode, N: int, K: int, block_size: int, bits: int = 4, accuracy_level: int = 0
 ) -> Expr:
     """A product with weights [N, blocks, block bytes] of 2, 4 or 8 bits, and scales and zero points by block."""
-    blocks, supported = -(-K // block_size), node.choice("bits", 4, BITS)
+    blocks, supported = -(-K // block_size), node.choice("bits", 4, WHOLE[1:])
     codes = code_bits(node.static(1, "weights").reshape(N, blocks, -1), supported)
     scales = node.static(2, "scales").reshape(N, blocks)
     zeros = node.static(3, "zero points") if node.has(3) else None

@@ -14,7 +14,7 @@ Two have 16 bits, and one is what onnxruntime computes at accuracy level 4.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te, tir
@@ -23,6 +23,7 @@ from tilewright.tir import op
 from tilewright.tir.dot_product import GROUP
 from tilewright.topi import tag
 from tilewright.topi.nn.dense import flattened, unflattened
+from tilewright.topi.reference.blockwise import planes_of, step_of
 from tilewright.topi.util import extents
 
 _SUM, _REAL = "int32", "float32"
@@ -39,13 +40,21 @@ _NOTHING = 2.0**-100
 
 
 def _code(weight: Tensor, n: Any, k: Any, bits: int, block: int) -> Any:
-    """Code `k` of row `n` of weights [N, blocks, bytes of a block], lowest bits first, as a float32."""
-    position = k % block * bits
-    byte = weight(n, k // block, position // _BYTE_BITS)
-    if bits == _BYTE_BITS:
-        return byte.astype(_REAL)
-    shifted = op.call_intrin("uint8", "shift_right", byte, (position % _BYTE_BITS).astype("uint8"))
-    return op.call_intrin("uint8", "bitwise_and", shifted, op.const((1 << bits) - 1, "uint8")).astype(_REAL)
+    """Code `k` of row `n` of weights [N, blocks, bytes of a block], as a float32."""
+    code, first, below = None, 0, 0
+    for width in planes_of(bits):
+        position = k % block * width
+        byte = weight(n, k // block, first + position // _BYTE_BITS)
+        part = byte if width == _BYTE_BITS else _bits_at(byte, (position % _BYTE_BITS).astype("uint8"), width)
+        code = part if code is None else code + op.call_intrin("uint8", "shift_left", part, op.const(below, "uint8"))
+        first, below = first + block * width // _BYTE_BITS, below + width
+    return code.astype(_REAL)
+
+
+def _bits_at(byte: Any, position: Any, width: int) -> Any:
+    """The `width` bits of a byte from `position` on."""
+    shifted = op.call_intrin("uint8", "shift_right", byte, position)
+    return op.call_intrin("uint8", "bitwise_and", shifted, op.const((1 << width) - 1, "uint8"))
 
 
 def dense_blockwise(data: Tensor, weight: Tensor, scales: Tensor, zeros: Tensor | None, bits: int) -> Tensor:
@@ -70,24 +79,27 @@ def dense_blockwise(data: Tensor, weight: Tensor, scales: Tensor, zeros: Tensor 
 def dense_blockwise_pack(
     data: Tensor, weight: Tensor, scales: Tensor, zeros: Tensor | None, units: int, bits: int, digits: int
 ) -> Tensor:
-    """`data` [..., K] times the transpose of packed weights [N/b, blocks, steps, b, 4], as the kernels read them.
+    """`data` [..., K] times the transpose of packed weights [N/b, blocks, steps * B, b, 4], as the kernels read them.
 
-    Byte i of step t of a column has one code in each of its fields, lowest bits first: of the inputs 4 (F t + f) + i of
-    the block, f being the field and F their number. Scales and zeros are [N/b, blocks, b]; `units` columns count.
+    The bytes i of step t of a column, one in each of B rows, hold F codes, plane after plane with the lowest bits first
+    (`topi/reference/blockwise.py`): of the inputs 4 (F t + f) + i of the block. Scales and zeros are [N/b, blocks, b];
+    `units` columns count.
 
     Stages: block_peak, block_codes [rows, blocks, digits, steps, F, 4], block_total [rows, blocks];
     dense_blockwise_sums [rows, N/b, blocks, digits, b] in int32; dense_blockwise [rows, N/b, b]; blockwise_units.
     """
-    panels, blocks, steps, panel, _ = extents(weight)
+    panels, blocks, rows_of_weight, panel, _ = extents(weight)
     *leading, _ = extents(data)
-    fields, rows = _BYTE_BITS // bits, math.prod(leading)
+    (held, fields), rows = step_of(bits), math.prod(leading)
+    steps = rows_of_weight // held
     numbers = _Integers(data, rows, leading, blocks, (steps, fields), digits)
 
     step, byte = te.reduce_axis((0, steps), name="t"), te.reduce_axis((0, GROUP), name="i")
 
     def term(m: Any, p: Any, b: Any, d: Any, lane: Any) -> Any:
         inputs = [numbers.codes(m, b, d, step, field, byte) for field in range(fields)]
-        return te.sum(products_of_fields(weight(p, b, step, lane, byte), inputs), axis=[step, byte])
+        stored = [weight(p, b, step * held + row, lane, byte) for row in range(held)]
+        return te.sum(products_of_fields(stored, inputs, bits), axis=[step, byte])
 
     sums = te.compute((rows, panels, blocks, digits, panel), term, name="dense_blockwise_sums", tag=tag.BLOCKWISE_SUMS)
     b = te.reduce_axis((0, blocks), name="b")
@@ -158,17 +170,38 @@ def _digit(whole: Any, d: Any, digits: int) -> Any:
     return found
 
 
-def products_of_fields(byte: Any, inputs: list[Any]) -> Any:
-    """The int32 sum of the products of the codes in `byte`, lowest bits first, and one of `inputs` each."""
-    total, bits = None, _BYTE_BITS // len(inputs)
-    for field, value in enumerate(inputs):
-        code = byte
-        if len(inputs) > 1:
-            shifted = op.call_intrin("uint8", "shift_right", byte, op.const(field * bits, "uint8"))
-            code = op.call_intrin("uint8", "bitwise_and", shifted, op.const((1 << bits) - 1, "uint8"))
+def products_of_fields(stored: list[Any], inputs: list[Any], bits: int) -> Any:
+    """The int32 sum of the products of the codes in the bytes `stored` and one of `inputs` each."""
+    total = None
+    for code, value in zip(codes_of_step(stored, bits), inputs):
         product = value.astype(_SUM) * code.astype(_SUM)
         total = product if total is None else total + product
     return total
+
+
+def codes_of_step(stored: Sequence[Any], bits: int) -> list[Any]:
+    """The codes in the bytes of a step (`step_of`), or in vectors of such bytes, field by field."""
+    _, fields = step_of(bits)
+    codes, first, below = [None] * fields, 0, 0
+    for width in planes_of(bits):
+        for field in range(fields):
+            row, position = divmod(field * width, _BYTE_BITS)
+            part = _raised_bits(stored[first + row], position, width, below)
+            known = codes[field]
+            codes[field] = part if known is None else op.call_intrin(part.dtype, "bitwise_or", known, part)
+        first, below = first + fields * width // _BYTE_BITS, below + width
+    return codes
+
+
+def _raised_bits(byte: Any, position: int, width: int, below: int) -> Any:
+    """The `width` bits of a byte, or of a vector of bytes, from `position` on, moved to begin at `below`."""
+    if width == _BYTE_BITS:
+        return byte
+    name, distance = ("shift_right", position - below) if position >= below else ("shift_left", below - position)
+    shifted = op.call_intrin(byte.dtype, name, byte, op.const(distance, byte.dtype)) if distance else byte
+    if not below and position + width == _BYTE_BITS:
+        return shifted
+    return op.call_intrin(byte.dtype, "bitwise_and", shifted, op.const(((1 << width) - 1) << below, byte.dtype))
 
 
 def _joined(sums: list[Any]) -> Any:

@@ -15,12 +15,17 @@ RNG = np.random.default_rng(29)
 
 def _weights(bits, block, units=6, blocks=3):
     codes = RNG.integers(0, 1 << bits, (units, blocks, block)).astype(np.uint8)
-    fields = codes.reshape(units, blocks, -1, 8 // bits) << np.arange(0, 8, bits, dtype=np.uint8)
+    planes, below = [], 0
+    for width in (8, 4, 2, 1):  # plane after plane, the lowest bits of the codes in the widest
+        if bits & width:
+            part = (codes >> below & ((1 << width) - 1)).reshape(units, blocks, -1, 8 // width)
+            planes.append(np.bitwise_or.reduce(part << np.arange(0, 8, width), axis=-1).astype(np.uint8))
+            below += width
     scales = RNG.standard_normal((units, blocks)).astype(np.float32)
-    return codes.astype(np.float64), np.bitwise_or.reduce(fields, axis=-1), scales
+    return codes.astype(np.float64), np.concatenate(planes, axis=-1), scales
 
 
-@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("bits", range(1, 9))
 @pytest.mark.parametrize("zero", ["middle", "codes", "floats"])
 def test_codes_stand_for_scaled_differences(check, bits, zero):
     codes, packed, scales = _weights(bits, 16)
@@ -36,7 +41,8 @@ def test_codes_stand_for_scaled_differences(check, bits, zero):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bits": 3}, "codes of 3 bits; 2, 4, 8 are supported"),
+        ({"bits": 9}, "codes of 9 bits; 1, 2, 3, 4, 5, 6, 7, 8 are supported"),
+        ({"bits": 3}, "8 bytes of a block hold no multiple of 8 codes"),
         ({"accuracy_level": 5}, "accuracy_level=5; it is one of 0 to 4"),
         ({"units": 7}, "units=7, but the weight makes 6"),
         ({"scales": np.ones((6, 2), np.float32)}, r"scales of shape \(6, 3\) are needed, not \(6, 2\)"),

@@ -12,7 +12,13 @@ from tilewright.driver.model.build import build_model
 from tilewright.relay.ir.visitor import post_order
 from tilewright.relay.transform.layout.pack_blockwise import pack_blockwise
 from tilewright.target import Target
-from tilewright.topi.reference.blockwise import code_bits, dense_blockwise, pack_weight, unpack_weight
+from tilewright.topi.reference.blockwise import (
+    code_bits,
+    dense_blockwise,
+    pack_weight,
+    packed_codes,
+    unpack_weight,
+)
 
 TARGET = Target("llvm -mcpu=skylake-avx512 -cores=1")
 RNG = np.random.default_rng(31)
@@ -33,11 +39,12 @@ def _product(x, operands, **attrs):
     return module(relay.nn.relu(relay.nn.dense_blockwise(x, *map(relay.const, operands), **attrs)))
 
 
-@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("bits", range(1, 9))
 def test_packing_is_undone_by_unpacking(bits):
-    weight = RNG.integers(0, 256, (37, 3, 4 * bits)).astype(np.uint8)
+    weight = RNG.integers(0, 256, (37, 3, 4 * bits)).astype(np.uint8)  # 32 codes a block
     packed = pack_weight(weight, bits, 32)
     assert packed.shape == (2, 3, bits, 32, 4)
+    np.testing.assert_array_equal(packed_codes(code_bits(weight, bits), bits), weight)
     codes = unpack_weight(packed, bits)
     np.testing.assert_array_equal(codes[:37], code_bits(weight, bits))
     assert not codes[37:].any()
@@ -61,6 +68,13 @@ def test_packed_weights_are_as_large_as_before():
         (8, 32, 17, (4, 7), True, 3),
         (4, 128, 32, (35, 128), False, 4),
         (4, 32, 5, (2, 50), True, 0),
+        (3, 32, 65, (3, 100), True, 0),
+        (3, 128, 48, (5, 256), False, 0),
+        (3, 16, 40, (2, 64), False, 0),
+        (6, 16, 64, (4, 96), True, 1),
+        (5, 32, 33, (1, 96), False, 0),
+        (7, 64, 32, (2, 64), True, 2),
+        (1, 32, 64, (3, 96), True, 0),
     ],
 )
 def test_products_agree_with_float64(bits, block, units, shape, zeros, level):

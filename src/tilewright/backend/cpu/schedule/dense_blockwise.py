@@ -27,7 +27,8 @@ from tilewright.target import Target
 from tilewright.tir import op
 from tilewright.tir.dot_product import GROUP, dot4
 from tilewright.topi import tag
-from tilewright.topi.nn.dense_blockwise import products_of_fields
+from tilewright.topi.nn.dense_blockwise import codes_of_step, products_of_fields
+from tilewright.topi.reference.blockwise import step_of
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.stages import computes, has_tag, inline_between, shape_of, terms_of
 from tilewright.topi.schedule.template import Template
@@ -76,8 +77,8 @@ def _schedule_sums(s: te.Schedule, sums: te.Tensor, panel: int, bits: int, targe
 
 def _in_pairs(bits: int) -> bool:
     """True if the sum of two products of a code and a byte fits 16 bits."""
-    (_, code), (byte, _), (_, most) = (DType(name).limits() for name in (f"uint{bits}", "int8", "int16"))
-    return 2 * code * -byte <= most
+    (byte, _), (_, most) = (DType(name).limits() for name in ("int8", "int16"))
+    return 2 * ((1 << bits) - 1) * -byte <= most
 
 
 def _schedule_integers(s: te.Schedule, dense: te.Tensor, target: Target) -> None:
@@ -102,31 +103,31 @@ def _schedule_integers(s: te.Schedule, dense: te.Tensor, target: Target) -> None
 def code_dot(lanes: int, bits: int, in_pairs: bool, unsigned: bool = True) -> te.TensorIntrin:
     """c[i] += sum over f, k of data[f][k] * field f of weight[i, k], for `lanes` values of i, in int32.
 
-    A byte of `weight` [lanes, 4] has 8 / `bits` fields, lowest bits first, each with four bytes of data. Codes of
-    fewer than eight bits may be multiplied as signed bytes, where `unsigned` is false.
+    Row by row `weight` [lanes, 4] holds the bytes of a step, and a step F codes (`codes_of_step`), each of which
+    meets four bytes of data. Codes of fewer than eight bits may be multiplied as signed bytes, where `unsigned` is
+    false.
     """
-    data = [te.placeholder((GROUP,), "int8", name=f"data{field}") for field in range(_BYTE_BITS // bits)]
-    weight = te.placeholder((lanes, GROUP), "uint8", name="weight")
+    rows, fields = step_of(bits)
+    data = [te.placeholder((GROUP,), "int8", name=f"data{field}") for field in range(fields)]
+    weights = [te.placeholder((lanes, GROUP), "uint8", name=f"weight{row}") for row in range(rows)]
     k = te.reduce_axis((0, GROUP), "k")
 
     def term(i: te.IterVar) -> te.Tensor:
-        return te.sum(products_of_fields(weight[i, k], [four[k] for four in data]), axis=k)
+        return te.sum(products_of_fields([w[i, k] for w in weights], [four[k] for four in data], bits), axis=k)
 
     c = te.compute((lanes,), term, name="dot")
-    many = f"uint8x{GROUP * lanes}"
 
     def statements(ins: list[tir.Buffer], outs: list[tir.Buffer]) -> tuple[tir.Stmt, tir.Stmt, tir.Stmt]:
         by_name, (sums,) = {buffer.name: buffer for buffer in ins}, outs
-        panel = by_name["weight"]
         lane = tir.Ramp(op.const(0), op.const(1), lanes)
-        bytes_ = tir.BufferLoad(panel, (op.const(0), tir.Ramp(op.const(0), op.const(1), GROUP * lanes)))
+        many = op.const(0), tir.Ramp(op.const(0), op.const(1), GROUP * lanes)
+        stored = [tir.BufferLoad(by_name[f"weight{row}"], many) for row in range(rows)]
 
         def store(total: tir.Expr) -> tir.Stmt:
-            for field in range(_BYTE_BITS // bits):
+            for field, code in enumerate(codes_of_step(stored, bits)):
                 four = tir.BufferLoad(by_name[f"data{field}"], (tir.Ramp(op.const(0), op.const(1), GROUP),))
                 word = op.call_intrin("int32", "reinterpret", four)
                 spread = op.call_intrin(f"int8x{GROUP * lanes}", "reinterpret", tir.Broadcast(word, lanes))
-                code = _field(bytes_, field, bits, many)
                 code = code if unsigned else op.call_intrin(f"int8x{GROUP * lanes}", "reinterpret", code)
                 total = dot4(total, code, spread, in_pairs)
             return tir.BufferStore(sums, total, (lane,))
@@ -135,14 +136,6 @@ def code_dot(lanes: int, bits: int, in_pairs: bool, unsigned: bool = True) -> te
         return store(zero), tir.BufferStore(sums, zero, (lane,)), store(tir.BufferLoad(sums, (lane,)))
 
     return te.decl_tensor_intrin(c.op, statements, name=f"code_dot_{lanes}_{bits}_{in_pairs}_{unsigned}")
-
-
-def _field(bytes_: tir.Expr, field: int, bits: int, dtype: str) -> tir.Expr:
-    if bits == _BYTE_BITS:
-        return bytes_
-    shifted = op.call_intrin(dtype, "shift_right", bytes_, op.const(field * bits, dtype)) if field else bytes_
-    last = field == _BYTE_BITS // bits - 1
-    return shifted if last else op.call_intrin(dtype, "bitwise_and", shifted, op.const((1 << bits) - 1, dtype))
 
 
 DENSE_BLOCKWISE = Template(

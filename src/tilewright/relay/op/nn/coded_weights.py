@@ -13,7 +13,7 @@ from tilewright.relay.op import tensor, transform
 from tilewright.relay.op.gather import take
 from tilewright.relay.op.nn.activation import pad
 from tilewright.relay.op.nn.dense_blockwise import dense_blockwise
-from tilewright.topi.reference.blockwise import packed_codes
+from tilewright.topi.reference.blockwise import WHOLE, packed_codes
 
 Array = np.ndarray
 
@@ -77,7 +77,7 @@ def take_of_codes(
     Only what a run picks becomes floats: codes are packed along the last axis, if that is another one.
     """
     gathered, blocked = axes
-    packs = bits < 8 and gathered != table.ndim - 1 and table.shape[-1] % (8 // bits) == 0
+    packs = bits in WHOLE[:-1] and gathered != table.ndim - 1 and table.shape[-1] % (8 // bits) == 0
     dtype, position = str(scales.dtype), blocked + (tensor_type_of(indices).ndim - 1) * (blocked > gathered)
     block_of = Constant((np.arange(table.shape[blocked]) // block).astype(np.int32))
 

@@ -14,6 +14,7 @@ from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, known_size, require, same_dims, tensors
+from tilewright.tir.dot_product import GROUP
 from tilewright.topi.reference import blockwise as ref
 
 #: Levels of accuracy as ONNX's MatMulNBits has them, to the bytes of an activation: float32, float16, bfloat16, int8.
@@ -36,7 +37,9 @@ def _type(types: Types, attrs: Attrs) -> Type:
         require(same_dims(numbers.shape, wanted), f"{name} of shape {wanted} are needed, not {numbers.shape}")
     held = rows * panel if panel else rows
     require(units is None or 0 <= held - units < max(panel, 1), f"units={units}, but the weight makes {held}")
-    block, depth = math.prod(inner) // (panel or 1) * 8 // bits, data.shape[-1]
+    size, depth = math.prod(inner) // (panel or 1), data.shape[-1]
+    block, whole = size * 8 // bits, GROUP * ref.step_of(bits)[1] if panel else 8 // min(ref.planes_of(bits))
+    require(size * 8 % bits == 0 and block % whole == 0, f"{size} bytes of a block hold no multiple of {whole} codes")
     fits = not isinstance(depth, int) or blocks == -(-depth // block)
     require(fits, f"the data has {depth} columns, the weight {blocks} blocks of {block}")
     return TensorType((*data.shape[:-1], held if units is None else units), data.dtype)
@@ -85,10 +88,11 @@ def dense_blockwise(
 ) -> Call:
     """`data` [..., K] times the transpose of weights (code - zero point) * scale with a scale for each block of K.
 
-    `weight` [N, blocks, bytes of a block] holds codes of 2, 4 or 8 bits, lowest bits first; `scales` and `zero_points`
-    are [N, blocks]; without zero points each is the middle, 2 ** (bits - 1). The last block may be longer than what is
-    left of K. `accuracy_level` is ONNX's: 0 and 1 are as exact as float32, 2 and 3 round activations to 16 bits of the
-    largest of a block, 4 to 8. Packed for a kernel (`pack_blockwise`) all have a panel of `units` as a further axis.
+    `weight` [N, blocks, bytes of a block] holds codes of 1 to 8 bits, lowest bits first, those of 3, 5, 6 and 7 bits in
+    planes (`topi/reference/blockwise.py`); `scales` and `zero_points` are [N, blocks]; without zero points each is the
+    middle, 2 ** (bits - 1). The last block may be longer than what is left of K. `accuracy_level` is ONNX's: 0 and 1
+    are as exact as float32, 2 and 3 round activations to 16 bits of the largest of a block, 4 to 8. Packed for a
+    kernel (`pack_blockwise`) all have a panel of `units` as a further axis.
     """
     numbers = [scales] if zero_points is None else [scales, zero_points]
     attrs = {"bits": bits, "units": units, "accuracy_level": accuracy_level}

@@ -1,7 +1,7 @@
 """Repack constant weights of a few bits into panels, in the order in which the CPU kernel reads them.
 
 Before: nn.dense_blockwise(%x, %w, %s)                %w: [N, blocks, bytes], %s: [N, blocks]
-After:  nn.dense_blockwise(%x, packed, scales, units=N)        packed: [N / 32, blocks, steps, 32, 4], scales: [N / 32,
+After:  nn.dense_blockwise(%x, packed, scales, units=N)        packed: [N / 32, blocks, rows, 32, 4], scales: [N / 32,
             blocks, 32]
 
 Their size stays: only rows of zeros are put behind the last one where the panels do not divide N.
@@ -16,7 +16,9 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.tir.dot_product import GROUP
-from tilewright.topi.reference.blockwise import pack_rows, pack_weight
+from tilewright.topi.reference.blockwise import pack_rows, pack_weight, step_of
+
+_BYTE_BITS = 8
 
 
 def pack_blockwise(mod: IRModule, backend: GraphBackend) -> IRModule:
@@ -38,7 +40,7 @@ def pack_blockwise(mod: IRModule, backend: GraphBackend) -> IRModule:
         if len(constants) != len(operands):
             return None
         weight, bits = constants[0].data, node.attrs["bits"]
-        if weight.ndim != 3 or weight.shape[2] % GROUP:
+        if weight.ndim != 3 or weight.shape[2] * _BYTE_BITS // bits % (GROUP * step_of(bits)[1]):
             return None
         panel = backend.blockwise_panel(len(weight))
         if not panel:
