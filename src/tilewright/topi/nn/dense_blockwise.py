@@ -41,7 +41,8 @@ _NOTHING = 2.0**-100
 
 def _code(weight: Tensor, n: Any, k: Any, bits: int, block: int) -> Any:
     """Code `k` of row `n` of weights [N, blocks, bytes of a block], as a float32."""
-    code, first, below = None, 0, 0
+    code: Any = None
+    first, below = 0, 0
     for width in planes_of(bits):
         position = k % block * width
         byte = weight(n, k // block, first + position // _BYTE_BITS)
