@@ -85,6 +85,13 @@ def _dot(call: Call) -> str | None:
     return None if fits else f"adds products of bytes to int32 lanes; {call.dtype} of {acc.dtype}, {a.dtype}, {b.dtype}"
 
 
+def _looked_up(call: Call) -> str | None:
+    index, *numbers = call.args
+    fits = index.dtype.element == "int32" and all(x.dtype.element == "float32" for x in numbers)
+    fits = fits and call.dtype is DType("float32").with_lanes(index.dtype.lanes)
+    return None if fits else f"looks int32 up in float32; {call.dtype} of {index.dtype} in {numbers[0].dtype}"
+
+
 def _dot_of_words(call: Call) -> str | None:
     fits = call.dtype == "int32" and call.args[0].dtype == "int32"
     fits = fits and all(x.dtype in ("int32", "uint32") for x in call.args[1:])
@@ -141,6 +148,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("vector_reduce_add vector_reduce_mul vector_reduce_max vector_reduce_min", 1, _fold, "all lanes into one"),
     **_group("any_lane", 1, _some, "true if a condition holds in some lane: whether a rare case is worth a branch"),
     **_group("dot4 dot4_in_pairs", 3, _dot, "sums and dot products of four bytes for each lane (tir/dot_product.py)"),
+    **_group("look_up", 17, _looked_up, "numbers of a table by the lowest four bits of each lane (tir/look_up.py)"),
     **_group("dp4a", 3, _dot_of_words, "a sum and the dot product of the four bytes of two words (tir/dot_product.py)"),
     **_group("dot2", 3, _dot_of_pairs, "sums and dot products of two bfloat16 or int16 a lane (tir/dot_product.py)"),
     **_group("worker_id num_workers", 0, _int32, "this worker's number, and how many there are"),

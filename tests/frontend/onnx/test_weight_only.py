@@ -130,3 +130,19 @@ def test_the_reference_of_products_is_exact() -> None:
     weight, scales = (np.frombuffer(t.raw_data, t_type) for t, t_type in zip(model.graph.initializer, ("u1", "f4")))
     got = dense_blockwise(data.astype(np.float64), weight.reshape(8, 2, 16), scales.reshape(8, 2))
     np.testing.assert_allclose(got, exact, rtol=1e-12)
+
+
+@pytest.mark.parametrize("block", [16, 64])
+def test_numbers_of_a_table_stay_codes(tmp_path: Path, block: int) -> None:
+    """MatMulBnb4, with blocks that end within rows and with blocks that do not."""
+    units, depth = 512, 1056
+    codes, scales = RNG.integers(0, 256, units * depth // 2).astype(np.uint8), RNG.random(units * depth // block)
+    data = RNG.standard_normal((3, depth)).astype(np.float32)
+    attrs = {"K": depth, "N": units, "block_size": block, "quant_type": 1}
+    node = helper.make_node("MatMulBnb4", ["x", "w", "s"], ["y"], domain="com.microsoft", **attrs)
+    stored = {"w": codes, "s": scales.astype(np.float32)}
+    model = build_model([node], {"x": data}, ["y"], 17, stored, MS)
+    exe = compile_model(model)
+    np.testing.assert_allclose(exe(data), reference_outputs(model, {"x": data})[0], rtol=1e-4, atol=1e-4)
+    exe.save(tmp_path / "m.tw")
+    assert (tmp_path / "m.tw").stat().st_size <= 1.3 * len(model.SerializeToString())

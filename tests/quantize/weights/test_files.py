@@ -22,6 +22,7 @@ RNG = np.random.default_rng(59)
 _HALVES = {
     "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0],
     "Q2_K": [80, 82], "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
+    "IQ4_NL": [0], "IQ4_XS": [0], "MXFP4": [],
 }  # fmt: skip
 
 
@@ -32,7 +33,10 @@ def _stored(kind: str, units: int, depth: int) -> np.ndarray:
     for at in _HALVES[kind]:
         numbers = RNG.uniform(-0.1, 0.1, blocks.shape[:2]).astype(np.float16)
         blocks[..., at : at + 2] = numbers[..., None].view(np.uint8)
-    blocks[0, 0, _HALVES[kind][0] : _HALVES[kind][0] + 2] = 0  # a scale of 0 leaves the offset
+    for at in _HALVES[kind][:1]:
+        blocks[0, 0, at : at + 2] = 0  # a scale of 0 leaves the offset
+    if kind == "MXFP4":
+        blocks[..., 0] = 120 + blocks[..., 0] % 16
     return blocks.reshape(units, -1)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tilewright.codegen.llvm.arithmetic import FLOAT32, convert, gather_lanes
 from tilewright.codegen.llvm.builder import LIBM, Block, FunctionBuilder, Value, symbol_of
 from tilewright.codegen.llvm.dot_product import dot2, dot4
+from tilewright.codegen.llvm.look_up import look_up
 from tilewright.codegen.llvm.matrix_tiles import tile_load, tile_product, tile_store, tile_zero
 from tilewright.codegen.llvm.memory import address, flat_index, wide
 from tilewright.codegen.llvm.types import is_small_float, memory_type, register_type, splat
@@ -344,6 +345,7 @@ _CALLS: dict[str, Callable[[FunctionBuilder, Call], Value]] = {
     "dot2": dot2,
     "dot4": dot4,
     "dot4_in_pairs": dot4,
+    "look_up": look_up,
     "worker_id": _context(0),
     "num_workers": _context(4),
     "region_id": _context(16),

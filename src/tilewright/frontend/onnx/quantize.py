@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from tilewright.frontend import idioms
 from tilewright.frontend.idioms import cast, constant
 from tilewright.frontend.onnx.dims import is_static
-from tilewright.frontend.onnx.nn import convolve, matmul, matmul_with
+from tilewright.frontend.onnx.nn import convolve, matmul
 from tilewright.frontend.onnx.node import OnnxNode, reshape, sized, transpose
 from tilewright.frontend.onnx.pooling import average_pool, max_pool, windows
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
@@ -361,7 +362,10 @@ def convert_gather_block_quantized(
 
 #: The sixteen numbers that a code of 4 bits stands for: FP4, and NF4 (QLoRA, Dettmers et al. 2023, appendix E).
 _CODES = {
-    0: (0.0, 0.00520833, 0.66666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25),
+    0: (
+        0.0, 0.00520833, 0.66666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25,
+        -0.0, -0.00520833, -0.66666667, -1.0, -0.33333333, -0.5, -0.16666667, -0.25,
+    ),
     1: (
         -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
         -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
@@ -372,15 +376,13 @@ _CODES = {
 
 @converts("MatMulBnb4", domain=MICROSOFT)
 def convert_matmul_bnb4(node: OnnxNode) -> Expr:
-    """A product with weights of 4 bits: numbers of a table times the largest of the block, unpacked when compiling."""
+    """A product with weights of 4 bits: numbers of a table times the largest of the block."""
     columns, depth, block = (int(node.require(name)) for name in ("N", "K", "block_size"))
     kind = node.choice("quant_type", 1, (0, 1))
     node.ignore("training_mode")
     node.choice("transB", 1, (1,))
-    table = np.array(_CODES[kind], np.float32)
-    table = table if len(table) == 16 else np.concatenate([table, -table])
-    packed = node.static(1, "weights").reshape(-1)
+    packed, part = node.static(1, "weights").reshape(-1), math.gcd(block, depth)  # a block may end in another row
     codes = np.stack([packed >> 4, packed & 15], axis=1).reshape(-1)[: columns * depth]
-    scales = node.static(2, "absmax").reshape(-1).astype(np.float32)
-    weights = table[codes] * np.repeat(scales, block)[: columns * depth]
-    return matmul_with(node, node[0], constant(weights.reshape(columns, depth), node.dtype()))
+    scales = np.repeat(node.static(2, "absmax").reshape(-1), block // part)[: columns * depth // part]
+    parts = codes.reshape(columns, -1, part), scales.reshape(columns, -1)
+    return dense_of_codes(sized(node, node[0], -1, depth), *parts, table=_CODES[kind])

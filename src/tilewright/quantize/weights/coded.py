@@ -25,6 +25,8 @@ _MOST, _LEAST, _WHOLE = 256, 8, 32
 class CodedWeights:
     """Weights [N, K] as (code - zero) * scale, with a scale and a zero point for each block of the depth.
 
+    With a `table` they are table[code] * scale.
+
     `packed` [N, blocks, bytes] are codes of `bits` bits as `nn.dense_blockwise` has them, `scales` [N, G] and `zeros`
     [N, G] floats or bytes; without zeros each is 2 ** (bits - 1). Element k of the depth has their column `groups[k]`,
     without groups that of its block.
@@ -36,6 +38,7 @@ class CodedWeights:
     zeros: Array | None
     depth: int
     groups: Array | None = None
+    table: tuple[float, ...] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -61,15 +64,19 @@ class CodedWeights:
         if found != self.depth:
             raise ShapeError(f"a product with weights {list(self.shape)} takes data [..., {self.depth}], not {found}")
         codes = code_bits(self.packed, self.bits)
-        result = dense_of_codes(data, codes, self.scales, self.zeros, self.bits, self.groups, accuracy_level)
+        result = dense_of_codes(
+            data, codes, self.scales, self.zeros, self.bits, self.groups, accuracy_level, self.table
+        )
         if bias is None:
             return result
         return result + (bias if isinstance(bias, Expr) else Constant(np.asarray(bias)))
 
     def take(self, indices: Expr) -> Expr:
         """Rows of the weights, a table of embeddings, in the type of the scales: [..., K] for `indices` [...]."""
-        if self.groups is not None:
-            raise UnsupportedError("rows of weights in act-order cannot be picked; use their product `dense`")
+        if self.groups is not None or self.table is not None:
+            raise UnsupportedError(
+                "rows of weights in act-order or of a table cannot be picked, only multiplied: `dense`"
+            )
         codes = code_bits(self.packed, self.bits).reshape(len(self.packed), -1)[:, : self.depth]
         zeros = np.array(1 << (self.bits - 1)) if self.zeros is None else self.zeros
         return take_of_codes(codes, indices, self.scales, zeros, self.bits, self.block, (0, 1))
@@ -79,10 +86,18 @@ class CodedWeights:
         codes = code_bits(self.packed, self.bits).reshape(len(self.packed), -1)[:, : self.depth]
         group = np.arange(self.depth) // self.block if self.groups is None else self.groups
         zeros = float(1 << (self.bits - 1)) if self.zeros is None else self.zeros.astype(np.float64)[:, group]
-        return (codes - zeros) * self.scales.astype(np.float64)[:, group]
+        meant = codes - zeros if self.table is None else np.array(self.table)[codes]
+        return meant * self.scales.astype(np.float64)[:, group]
 
 
-def coded(codes: Array, bits: int, scales: Array, zeros: Array | None, group: int) -> CodedWeights:
+def coded(
+    codes: Array,
+    bits: int,
+    scales: Array,
+    zeros: Array | None,
+    group: int,
+    table: tuple[float, ...] | None = None,
+) -> CodedWeights:
     """Weights of `codes` [N, K], one a byte, whose groups of `group` along the depth have a column of scales each.
 
     Groups that are longer than a kernel's blocks become several blocks with the same scale.
@@ -105,7 +120,7 @@ def coded(codes: Array, bits: int, scales: Array, zeros: Array | None, group: in
         zeros = None
     filled = np.pad(codes, ((0, 0), (0, blocks * block - depth))).reshape(units, blocks, block)
     scales, zeros = np.ascontiguousarray(scales), None if zeros is None else np.ascontiguousarray(zeros)
-    return CodedWeights(packed_codes(filled, bits), bits, scales, zeros, depth)
+    return CodedWeights(packed_codes(filled, bits), bits, scales, zeros, depth, table=table)
 
 
 def affine(codes: Array, bits: int, scales: Array, offsets: Array, group: int) -> CodedWeights:

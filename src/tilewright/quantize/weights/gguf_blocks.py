@@ -1,4 +1,5 @@
-"""GGUF's blocks as `CodedWeights`: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, and of the K-quants Q2_K to Q6_K.
+"""GGUF's blocks as `CodedWeights`: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, the K-quants Q2_K to Q6_K, and those of a table of 16
+numbers, IQ4_NL, IQ4_XS and MXFP4.
 
 Layouts of blocks are those of ggml (ggml-common.h): numbers in float16 before or behind the codes, whose halves or
 quarters share bytes. K-quants have 256 weights with two numbers of 16 bits, and one of 4 to 8 bits for each sub-block;
@@ -115,6 +116,30 @@ def _q6_k(blocks: _Blocks) -> CodedWeights:
     return coded(_flat(low | high << 4), 6, _product(blocks.half(), small), None, 16)
 
 
+#: The numbers that codes of IQ4_NL and IQ4_XS stand for, and those of MXFP4 (OCP's E2M1).
+_UNEVEN = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
+_E2M1 = tuple(sign * x for sign in (1, -1) for x in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0))
+
+
+def _iq4_nl(blocks: _Blocks) -> CodedWeights:
+    scales = blocks.half()
+    return coded(_flat(blocks.fields(16, 4, 16)), 4, scales, None, 32, _UNEVEN)
+
+
+def _iq4_xs(blocks: _Blocks) -> CodedWeights:
+    scale, high = blocks.half(), np.ascontiguousarray(blocks.bytes_(2)).view(np.uint16)
+    low = blocks.bytes_(4)[..., None] >> np.array([0, 4], np.uint8) & np.uint8(15)
+    upper = (high >> np.arange(0, 16, 2, dtype=np.uint16) & np.uint16(3)).astype(np.uint8)
+    small = (low.reshape(upper.shape) | upper << 4).astype(np.int8) - np.int8(32)
+    return coded(_flat(blocks.fields(128, 4, 16)), 4, _product(scale, small), None, 32, _UNEVEN)
+
+
+def _mxfp4(blocks: _Blocks) -> CodedWeights:
+    """A power of two for each block of 32: the exponent of a float32."""
+    scales = np.ldexp(np.float32(1), blocks.bytes_(1)[..., 0].astype(np.int32) - 127)
+    return coded(_flat(blocks.fields(16, 4, 16)), 4, scales, None, 32, _E2M1)
+
+
 #: By ggml's name of a type: weights and bytes of a block, and its reader.
 GGUF_TYPES: dict[str, tuple[int, int, Callable[[_Blocks], CodedWeights]]] = {
     "Q4_0": (32, 18, _legacy(4, False)),
@@ -127,6 +152,9 @@ GGUF_TYPES: dict[str, tuple[int, int, Callable[[_Blocks], CodedWeights]]] = {
     "Q4_K": (256, 144, _q4_k),
     "Q5_K": (256, 176, _q5_k),
     "Q6_K": (256, 210, _q6_k),
+    "IQ4_NL": (32, 18, _iq4_nl),
+    "IQ4_XS": (256, 136, _iq4_xs),
+    "MXFP4": (32, 17, _mxfp4),
 }
 
 

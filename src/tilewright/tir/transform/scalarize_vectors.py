@@ -12,6 +12,7 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.dot_product import SUMS
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
+from tilewright.tir.look_up import expand_look_up
 from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, LetStmt, PrimFunc, Stmt, seq
 from tilewright.tir.transform.folding import FoldingRewriter, fold_add
 from tilewright.tir.visitor import collect, substitute
@@ -140,6 +141,8 @@ class _Scalarizer(FoldingRewriter):
     def _call(self, x: Call, i: Expr) -> Expr:
         if x.op in ("dot2", "dot4", "dot4_in_pairs"):
             return self._dot(x, i)
+        if x.op == "look_up":
+            return self.lane(expand_look_up(x), i)
         arguments = [a if isinstance(a, e.StringImm) else self.lane(a, i) for a in x.args]
         return Call(x.dtype.element, x.op, tuple(arguments))
 

@@ -13,7 +13,7 @@ from tilewright.topi.nn.conv2d_winograd import (
     conv2d_winograd_weight_transform,
 )
 from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
-from tilewright.topi.nn.dense_blockwise import dense_blockwise, dense_blockwise_pack
+from tilewright.topi.nn.dense_blockwise import dense_blockwise, dense_blockwise_pack, dense_of_table_pack
 from tilewright.topi.nn.dot_product import batch_matmul_dot, conv2d_dot_NCHWc, dense_dot
 from tilewright.topi.nn.normalization import batch_norm, group_norm, layer_norm, lrn
 from tilewright.topi.nn.pad import mirror_pad, pad
@@ -43,6 +43,7 @@ __all__ = [
     "dense_blockwise",
     "dense_blockwise_pack",
     "dense_dot",
+    "dense_of_table_pack",
     "dense_pack",
     "depthwise_conv2d_NCHWc",
     "depthwise_conv2d_nchw",

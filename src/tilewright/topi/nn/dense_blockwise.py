@@ -21,6 +21,7 @@ from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.tir import op
 from tilewright.tir.dot_product import GROUP
+from tilewright.tir.look_up import expand_look_up, look_up
 from tilewright.topi import tag
 from tilewright.topi.nn.dense import flattened, unflattened
 from tilewright.topi.reference.blockwise import planes_of, step_of
@@ -40,7 +41,7 @@ _NOTHING = 2.0**-100
 
 
 def _code(weight: Tensor, n: Any, k: Any, bits: int, block: int) -> Any:
-    """Code `k` of row `n` of weights [N, blocks, bytes of a block], as a float32."""
+    """Code `k` of row `n` of weights [N, blocks, bytes of a block]."""
     code: Any = None
     first, below = 0, 0
     for width in planes_of(bits):
@@ -49,7 +50,7 @@ def _code(weight: Tensor, n: Any, k: Any, bits: int, block: int) -> Any:
         part = byte if width == _BYTE_BITS else _bits_at(byte, (position % _BYTE_BITS).astype("uint8"), width)
         code = part if code is None else code + op.call_intrin("uint8", "shift_left", part, op.const(below, "uint8"))
         first, below = first + block * width // _BYTE_BITS, below + width
-    return code.astype(_REAL)
+    return code
 
 
 def _bits_at(byte: Any, position: Any, width: int) -> Any:
@@ -58,17 +59,30 @@ def _bits_at(byte: Any, position: Any, width: int) -> Any:
     return op.call_intrin("uint8", "bitwise_and", shifted, op.const((1 << width) - 1, "uint8"))
 
 
-def dense_blockwise(data: Tensor, weight: Tensor, scales: Tensor, zeros: Tensor | None, bits: int) -> Tensor:
+def dense_blockwise(
+    data: Tensor,
+    weight: Tensor,
+    scales: Tensor,
+    zeros: Tensor | None,
+    bits: int,
+    table: Sequence[float] | None = None,
+) -> Tensor:
     """`data` [..., K] times the transpose of weights [N, blocks, block * bits / 8] as they come: [..., N].
 
-    `scales` and `zeros` are [N, blocks]; without zeros each is the middle of the range.
+    `scales` and `zeros` are [N, blocks]; without zeros each is the middle of the range. With a `table` codes stand for
+    its numbers, and there are no zeros.
     """
     k = te.reduce_axis((0, extents(data)[-1]), name="k")
     block = extents(weight)[-1] * _BYTE_BITS // bits
 
     def body(*i: Any) -> Any:
-        zero = op.const(float(1 << (bits - 1)), _REAL) if zeros is None else zeros(i[-1], k // block).astype(_REAL)
-        real = (_code(weight, i[-1], k, bits, block) - zero) * scales(i[-1], k // block).astype(_REAL)
+        code = _code(weight, i[-1], k, bits, block)
+        if table is not None:
+            meant = expand_look_up(look_up(code.astype(_SUM), table))
+        else:
+            middle = op.const(float(1 << (bits - 1)), _REAL)
+            meant = code.astype(_REAL) - (middle if zeros is None else zeros(i[-1], k // block).astype(_REAL))
+        real = meant * scales(i[-1], k // block).astype(_REAL)
         return te.sum(data(*i[:-1], k).astype(_REAL) * real, axis=k)
 
     out = te.compute((*data.shape[:-1], weight.shape[0]), body, name="dense_blockwise", tag=tag.DENSE)
@@ -117,6 +131,57 @@ def dense_blockwise_pack(
         return out(flattened(i[:-1], leading), i[-1] // panel, i[-1] % panel).astype(data.dtype)
 
     return te.compute((*leading, units), unit, name="blockwise_units", tag=tag.INJECTIVE)
+
+
+def dense_of_table_pack(
+    data: Tensor, weight: Tensor, scales: Tensor, units: int, bits: int, table: Sequence[float]
+) -> Tensor:
+    """`dense_blockwise_pack` of codes of 1, 2 or 4 bits that stand for the numbers of a table: products in float32.
+
+    Stages: block_codes, the data in the order of a kernel's steps; dense_blockwise_sums, each with one digit.
+    """
+    panels, blocks, steps, panel, _ = extents(weight)
+    *leading, depth = extents(data)
+    _, fields = step_of(bits)
+    rows, block = math.prod(leading), steps * fields * GROUP
+
+    def element(m: Any, b: Any, _d: Any, t: Any, f: Any, i: Any) -> Any:
+        at = b * block + (t * fields + f) * GROUP + i
+        value = data(*unflattened(m, leading), at).astype(_REAL)
+        return value if depth == blocks * block else op.if_then_else(at < depth, value, op.const(0.0, _REAL))
+
+    inputs = te.compute((rows, blocks, 1, steps, fields, GROUP), element, "block_codes", tag.BLOCK_CODES)
+    step, byte = te.reduce_axis((0, steps), name="t"), te.reduce_axis((0, GROUP), name="i")
+
+    def term(m: Any, p: Any, b: Any, d: Any, lane: Any) -> Any:
+        values = [inputs(m, b, d, step, field, byte) for field in range(fields)]
+        return te.sum(products_of_table(weight(p, b, step, lane, byte), values, bits, table), axis=[step, byte])
+
+    sums = te.compute((rows, panels, blocks, 1, panel), term, name="dense_blockwise_sums", tag=tag.BLOCKWISE_SUMS)
+    b = te.reduce_axis((0, blocks), name="b")
+    facts = {"bits": bits, "digits": 1, "block": block, "table": tuple(table)}
+    out = te.compute(
+        (rows, panels, panel),
+        lambda m, p, lane: te.sum(sums(m, p, b, 0, lane) * scales(p, b, lane).astype(_REAL), axis=b),
+        "dense_blockwise",
+        tag.DENSE_BLOCKWISE,
+        facts,
+    )
+    return te.compute(
+        (*leading, units),
+        lambda *i: out(flattened(i[:-1], leading), i[-1] // panel, i[-1] % panel).astype(data.dtype),
+        name="blockwise_units",
+        tag=tag.INJECTIVE,
+    )
+
+
+def products_of_table(byte: Any, inputs: list[Any], bits: int, table: Sequence[float]) -> Any:
+    """The float32 sum of the products of the numbers that the codes in a byte stand for and one of `inputs` each."""
+    total = None
+    for code, value in zip(codes_of_step([byte], bits), inputs):
+        product = value * look_up(code.astype(_SUM), table)
+        total = product if total is None else total + product
+    return total
 
 
 class _Integers:

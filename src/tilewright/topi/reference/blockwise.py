@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tilewright.errors import UnsupportedError
@@ -97,10 +99,12 @@ def dense_blockwise(
     zeros: np.ndarray | None = None,
     bits: int = 4,
     units: int | None = None,
+    table: Sequence[float] | None = None,
 ) -> np.ndarray:
     """`data` [..., K] times the transpose of the weights that codes, scales and zero points stand for, in float64.
 
-    Weights and their numbers are plain, [N, blocks, bytes] and [N, blocks], or in panels.
+    Weights and their numbers are plain, [N, blocks, bytes] and [N, blocks], or in panels. Codes stand for the numbers
+    of a table if there is one.
     """
     if weight.ndim == 5:
         codes = unpack_weight(weight, bits)
@@ -109,6 +113,7 @@ def dense_blockwise(
     else:
         codes = code_bits(weight, bits)
     middle = np.float64(1 << (bits - 1)) if zeros is None else zeros.astype(np.float64)[..., None]
-    real = (codes - middle) * scales.astype(np.float64)[..., None]
+    meant = codes - middle if table is None else np.array(table, np.float32).astype(np.float64)[codes]
+    real = meant * scales.astype(np.float64)[..., None]
     flat = real.reshape(len(codes), -1)[:units, : data.shape[-1]]
     return (data.astype(np.float64) @ flat.T).astype(data.dtype)

@@ -17,6 +17,8 @@ CASES = {
         op.nn.dense_blockwise(f(2, 40), byte(1, 3, 4, 16, 4), f(1, 3, 16), f(1, 3, 16), bits=8),
         op.nn.dense_blockwise(f(2, 40), byte(1, 3, 1, 16, 4), f(1, 3, 16), bits=2),
         op.nn.dense_blockwise(f(2, 40), byte(1, 2, 3, 16, 4), f(1, 2, 16), bits=3),
+        op.nn.dense_blockwise(f(3, 40), byte(6, 3, 8), f(6, 3), table=range(-5, 11)),
+        op.nn.dense_blockwise(f(2, 40), byte(1, 3, 2, 16, 4), f(1, 3, 16), table=range(16)),
     ],
     "nn.contrib_dense_bfloat16": [
         op.nn.contrib_dense_bfloat16(bf(8, 24), bf(2, 12, 16, 2), "NC16n2c"),

@@ -43,6 +43,7 @@ def test_codes_stand_for_scaled_differences(check, bits, zero):
     [
         ({"bits": 9}, "codes of 9 bits; 1, 2, 3, 4, 5, 6, 7, 8 are supported"),
         ({"bits": 3}, "8 bytes of a block hold no multiple of 8 codes"),
+        ({"table": (1.0,) * 8}, "a table has 2 \\*\\* bits numbers, of 1, 2 or 4 bits, and no zero points; not 8"),
         ({"accuracy_level": 5}, "accuracy_level=5; it is one of 0 to 4"),
         ({"units": 7}, "units=7, but the weight makes 6"),
         ({"scales": np.ones((6, 2), np.float32)}, r"scales of shape \(6, 3\) are needed, not \(6, 2\)"),

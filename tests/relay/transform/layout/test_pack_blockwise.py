@@ -87,6 +87,17 @@ def test_products_agree_with_float64(bits, block, units, shape, zeros, level):
     assert np.abs(got - wanted).max() <= ERRORS[level] * np.abs(wanted).max()
 
 
+@pytest.mark.parametrize("target", ["cpu", "llvm -mcpu=haswell", "llvm -mcpu=x86-64-v2"])
+@pytest.mark.parametrize(("bits", "units", "depth"), [(4, 80, 128), (4, 33, 200), (2, 64, 96), (4, 5, 64)])
+def test_codes_stand_for_numbers_of_a_table(target, bits, units, depth):
+    operands, table = _operands(bits, 64, units, depth, False), RNG.standard_normal(1 << bits).astype(np.float32)
+    mod = _product(relay.var("x", shape=(4, depth)), operands, bits=bits, table=table)
+    x = RNG.standard_normal((4, depth)).astype(np.float32)
+    wanted = np.maximum(dense_blockwise(x.astype(np.float64), *operands, bits=bits, table=table), 0)
+    got = build_model(mod, Target(target), threads=1)(x)
+    assert np.abs(got - wanted).max() <= 1e-6 * np.abs(wanted).max()
+
+
 def test_what_is_no_number_stays_none():
     operands = _operands(4, 32, 32, 64, False)
     model = build_model(_product(relay.var("x", shape=(3, 64)), operands), Target("cpu"), threads=1)

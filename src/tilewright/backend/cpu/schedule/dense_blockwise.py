@@ -26,8 +26,9 @@ from tilewright.support.dtype import DType
 from tilewright.target import Target
 from tilewright.tir import op
 from tilewright.tir.dot_product import GROUP, dot4
+from tilewright.tir.look_up import look_up
 from tilewright.topi import tag
-from tilewright.topi.nn.dense_blockwise import codes_of_step, products_of_fields
+from tilewright.topi.nn.dense_blockwise import codes_of_step, products_of_fields, products_of_table
 from tilewright.topi.reference.blockwise import step_of
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.stages import computes, has_tag, inline_between, shape_of, terms_of
@@ -38,7 +39,7 @@ _BYTE_BITS = 8
 
 def schedule_dense_blockwise(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `dense` (tag dense_blockwise: [rows, N/b, b]) and its epilogue `out` [..., N]."""
-    panel, bits = shape_of(dense)[-1], dense.op.attrs["bits"]
+    panel = shape_of(dense)[-1]
     _schedule_integers(s, dense, target)
     accumulator = inline_between(s, dense, out)
     *others, column = s[out].op.axis
@@ -57,12 +58,13 @@ def schedule_dense_blockwise(s: te.Schedule, dense: te.Tensor, out: te.Tensor, t
     s[accumulator].unroll(row)
     vectorize_lanes(s, accumulator, lane, panel, target)
     (sums,) = (t for t in computes([dense]) if has_tag(t, tag.BLOCKWISE_SUMS))
-    _schedule_sums(s, sums, panel, bits, target)
+    _schedule_sums(s, sums, dense, target)
     s[sums].compute_at(s[accumulator], block)
 
 
-def _schedule_sums(s: te.Schedule, sums: te.Tensor, panel: int, bits: int, target: Target) -> None:
-    """The integer sums of one block: steps outermost, then vectors, so that each is taken apart once for all rows."""
+def _schedule_sums(s: te.Schedule, sums: te.Tensor, dense: te.Tensor, target: Target) -> None:
+    """The sums of one block: steps outermost, then vectors, so that each is taken apart once for all rows."""
+    panel, bits = shape_of(dense)[-1], dense.op.attrs["bits"]
     s[sums].set_scope("local")
     row, panel_axis, block, digit, lane = s[sums].op.axis
     step, byte = s[sums].op.reduce_axis
@@ -72,7 +74,9 @@ def _schedule_sums(s: te.Schedule, sums: te.Tensor, panel: int, bits: int, targe
     for axis in (vectors, row, digit):
         s[sums].unroll(axis)
     unsigned = bits == _BYTE_BITS or target.architecture == "x86_64"
-    s[sums].tensorize(vector, code_dot(lanes, bits, _in_pairs(bits), unsigned))
+    table = dense.op.attrs.get("table")
+    step = code_dot(lanes, bits, _in_pairs(bits), unsigned) if table is None else code_look_up(lanes, bits, table)
+    s[sums].tensorize(vector, step)
 
 
 def _in_pairs(bits: int) -> bool:
@@ -136,6 +140,45 @@ def code_dot(lanes: int, bits: int, in_pairs: bool, unsigned: bool = True) -> te
         return store(zero), tir.BufferStore(sums, zero, (lane,)), store(tir.BufferLoad(sums, (lane,)))
 
     return te.decl_tensor_intrin(c.op, statements, name=f"code_dot_{lanes}_{bits}_{in_pairs}_{unsigned}")
+
+
+@functools.cache
+def code_look_up(lanes: int, bits: int, table: tuple[float, ...]) -> te.TensorIntrin:
+    """c[i] += sum over f, k of data[f][k] * table[field f of weight[i, k]], for `lanes` values of i, in float32.
+
+    Two sums, of every other field, are added at the end: they do not wait for each other.
+    """
+    _, fields = step_of(bits)
+    data = [te.placeholder((GROUP,), "float32", name=f"data{field}") for field in range(fields)]
+    weight = te.placeholder((lanes, GROUP), "uint8", name="weight")
+    k = te.reduce_axis((0, GROUP), "k")
+
+    def term(i: te.IterVar) -> te.Tensor:
+        return te.sum(products_of_table(weight[i, k], [four[k] for four in data], bits, table), axis=k)
+
+    c = te.compute((lanes,), term, name="looked_up")
+    words, reals = DType("int32").with_lanes(lanes), DType("float32").with_lanes(lanes)
+
+    def statements(ins: list[tir.Buffer], outs: list[tir.Buffer]) -> tuple[tir.Stmt, tir.Stmt, tir.Stmt]:
+        by_name, (sums,) = {buffer.name: buffer for buffer in ins}, outs
+        lane = tir.Ramp(op.const(0), op.const(1), lanes)
+        stored = tir.BufferLoad(by_name["weight"], (op.const(0), tir.Ramp(op.const(0), op.const(1), GROUP * lanes)))
+        word = op.call_intrin(words, "reinterpret", stored)
+        zero = tir.Broadcast(op.const(0.0), lanes)
+
+        def store(total: tir.Expr) -> tir.Stmt:
+            parts = [total, zero]
+            for position in range(GROUP * fields):
+                byte, field = divmod(position, fields)
+                distance = op.const(position * bits, words)
+                number = look_up(op.call_intrin(words, "shift_right", word, distance) if position else word, table)
+                value = tir.Broadcast(tir.BufferLoad(by_name[f"data{field}"], (op.const(byte),)), lanes)
+                parts[position % 2] = op.call_intrin(reals, "fma", value, number, parts[position % 2])
+            return tir.BufferStore(sums, parts[0] + parts[1], (lane,))
+
+        return store(zero), tir.BufferStore(sums, zero, (lane,)), store(tir.BufferLoad(sums, (lane,)))
+
+    return te.decl_tensor_intrin(c.op, statements, name=f"code_look_up_{lanes}_{bits}_{hash(table) & 0xFFFFFFFF:x}")
 
 
 DENSE_BLOCKWISE = Template(

@@ -5,6 +5,8 @@ The formats differ in how they pack codes and order the depth; here they come as
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tilewright.relay.ir.expr import Constant, Expr
@@ -26,11 +28,13 @@ def dense_of_codes(
     bits: int = 4,
     groups: Array | None = None,
     accuracy_level: int = 0,
+    table: Sequence[float] | None = None,
 ) -> Expr:
     """`data` [..., K] times the transpose of weights (code - zero point) * scale, for `codes` [N, blocks, block].
 
     `scales` and `zeros` are [N, blocks]. With `groups` [K] element k has the numbers of column `groups[k]` (act-order):
-    the depth is then put in the order of these, in the weights here and in the data by a run.
+    the depth is then put in the order of these, in the weights here and in the data by a run. With a `table` codes
+    stand for its numbers, without zero points.
     """
     columns, _, block = codes.shape
     depth = int(tensor_type_of(data).shape[-1])
@@ -43,7 +47,7 @@ def dense_of_codes(
             data = pad(data, [(0, 0)] * (tensor_type_of(data).ndim - 1) + [(0, 1)])
         data = take(data, Constant(order.astype(np.int32)), axis=-1, mode="clip")
     weight, points = Constant(packed_codes(codes, bits)), None if zeros is None else Constant(zeros)
-    return dense_blockwise(data, weight, Constant(scales), points, bits=bits, accuracy_level=accuracy_level)
+    return dense_blockwise(data, weight, Constant(scales), points, bits, None, accuracy_level, table)
 
 
 def _in_order_of_groups(groups: Array, block: int) -> tuple[Array, Array]:
