@@ -283,6 +283,7 @@ ALLOWED = {
         "backend/cpu/schedule/fused_depthwise.py:_BLOCKS",
         "backend/cpu/schedule/fused_depthwise.py:_POSITIONS",
         "backend/cpu/schedule/dense_blockwise_cost.py:_TILE_ROWS",
+        "backend/cpu/schedule/dense_blockwise_cost.py:_LOWEST",
         "backend/cpu/schedule/dense_blockwise_cost.py:_VECTORS",
         "backend/cpu/schedule/product_spaces.py:_DEPTH_BLOCKS",
         "backend/cpu/schedule/product_spaces.py:_LOWEST",

@@ -4,12 +4,12 @@ A register holds up to 16 rows of 64 bytes: 16 sums of 32 bits a row, rows of da
 are groups of 4 bytes (or 2 bfloat16) of the depth for each column, as dot products take them (`tir/dot_product.py`).
 
     tile_zero(c, rows)                       sums of 0
-    tile_load(r, rows, first, second)        from memory: the addresses of the first and the second row
+    tile_load(r, rows, first, second, bytes) from memory: the addresses of the first and the second row, bytes of each
     tile_product(c, a, b, kind)              c += a @ b; kind says the types of the operands, as in `PRODUCTS`
     tile_store(c, rows, first, second)       sums to memory
 
-Registers are numbers, each of as many rows all through a function. Functions with such calls begin by setting up the
-registers, which the code generator sees to.
+Registers are numbers, each of as many rows, of as many bytes, all through a function. Functions with such calls begin
+by setting up the registers, which the code generator sees to.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ def tile_zero(register: int, rows: int) -> Stmt:
     return _effect("tile_zero", op.const(register), op.const(rows))
 
 
-def tile_load(register: int, rows: int, first: BufferLoad, second: BufferLoad) -> Stmt:
-    """Load rows of 64 bytes; `first` and `second` are the elements that the first two rows begin with."""
-    return _effect("tile_load", op.const(register), op.const(rows), _address(first, True), _address(second, True))
+def tile_load(register: int, rows: int, first: BufferLoad, second: BufferLoad, row_bytes: int = ROW_BYTES) -> Stmt:
+    """Load rows of 64 or fewer bytes; `first` and `second` are the elements that the first two rows begin with."""
+    ends = _address(first, True), _address(second, True)
+    return _effect("tile_load", op.const(register), op.const(rows), *ends, op.const(row_bytes))
 
 
 def tile_product(sums: int, data: int, weights: int, kind: str) -> Stmt:

@@ -37,7 +37,7 @@ def test_registers_are_set_up_first_and_released_last() -> None:
 
 
 def test_a_register_has_one_number_of_rows() -> None:
-    with pytest.raises(InternalError, match="two numbers of rows"):
+    with pytest.raises(InternalError, match="two numbers of rows or of their bytes"):
         emit_module([_zeros(7, 8)], AMX)
 
 

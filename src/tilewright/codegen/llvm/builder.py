@@ -146,7 +146,7 @@ class FunctionBuilder:
         self.nonnegative: dict[Expr, bool] = {}
         self.writes: dict[Any, frozenset[Any]] = {}
         self.count = 0
-        self.tile_rows: dict[int, int] = {}  # of the matrix registers in use
+        self.tile_rows: dict[int, tuple[int, int]] = {}  # of the matrix registers in use, and the bytes of a row
         self.lines: FunctionLines | None = None
         self.location = ""  # the debug attachment of the statement at hand
         self._branches: list[int] = [0]

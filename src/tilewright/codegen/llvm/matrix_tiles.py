@@ -44,9 +44,10 @@ refused:
 
 def begin_tiles(b: FunctionBuilder, symbol: str) -> list[str]:
     """The lines of a function's first block, before the one labelled "entry", and of the return where it cannot run."""
-    rows = [b.tile_rows.get(register, 0) for register in range(REGISTERS)]
+    shapes = [b.tile_rows.get(register, (0, 0)) for register in range(REGISTERS)]
     # palette 1, then the bytes of a row of each register from byte 16 on and their rows from byte 48 on
-    sizes = [*[part for count in rows for part in (ROW_BYTES if count else 0, 0)], *[0] * 16, *rows, *[0] * 8]
+    rows = [count for count, _ in shapes]
+    sizes = [*[part for _, width in shapes for part in (width, 0)], *[0] * 16, *rows, *[0] * 8]
     layout = ", ".join(f"i8 {byte}" for byte in [1, *[0] * 15, *sizes])
     b.module.helpers[f"tiles of {symbol}"] = f"@{symbol}__tiles = internal constant [64 x i8] [{layout}], align 64"
     b.module.declare("llvm.x86.ldtilecfg", "void", "ptr")
@@ -70,19 +71,19 @@ def release_tiles(b: FunctionBuilder) -> None:
 
 def tile_zero(b: FunctionBuilder, call: Call) -> None:
     """Sums of 0."""
-    _set_up(b, *call.args)
+    _set_up(b, *call.args, ROW_BYTES)
     callee = b.module.declare("llvm.x86.tilezero", "void", "i8 immarg")
     b.line(f"call void {callee}(i8 {_number(call.args[0])})")
 
 
 def tile_load(b: FunctionBuilder, call: Call) -> None:
     """Rows from memory."""
-    _move(b, call, "tileloadd64")
+    _move(b, call, "tileloadd64", _number(call.args[-1]))
 
 
 def tile_store(b: FunctionBuilder, call: Call) -> None:
     """Rows to memory."""
-    _move(b, call, "tilestored64")
+    _move(b, call, "tilestored64", ROW_BYTES)
     b.forget_all_reads()
 
 
@@ -94,9 +95,9 @@ def tile_product(b: FunctionBuilder, call: Call) -> None:
     b.line(f"call void {callee}({', '.join(f'i8 {_number(x)}' for x in registers)})")
 
 
-def _move(b: FunctionBuilder, call: Call, instruction: str) -> None:
-    register, rows, first, second = call.args
-    _set_up(b, register, rows)
+def _move(b: FunctionBuilder, call: Call, instruction: str, row_bytes: int) -> None:
+    register, rows, first, second = call.args[:4]
+    _set_up(b, register, rows, row_bytes)
     one, two = b.value(first), b.value(second)
     start, end = (b.defined_once(f"ptrtoint ptr {x.text} to i64", x) for x in (one, two))
     stride = b.defined_once(f"sub i64 {end.text}, {start.text}", end, start)
@@ -104,10 +105,11 @@ def _move(b: FunctionBuilder, call: Call, instruction: str) -> None:
     b.line(f"call void {callee}(i8 {_number(register)}, ptr {one.text}, i64 {stride.text})")
 
 
-def _set_up(b: FunctionBuilder, register: Expr, rows: Expr) -> None:
-    """Note the rows of a register."""
-    if b.tile_rows.setdefault(_number(register), _number(rows)) != _number(rows):
-        raise InternalError(f"matrix register {register!r} has two numbers of rows in one function")
+def _set_up(b: FunctionBuilder, register: Expr, rows: Expr, row_bytes: int) -> None:
+    """Note the rows of a register, and their bytes."""
+    shape = _number(rows), row_bytes
+    if b.tile_rows.setdefault(_number(register), shape) != shape:
+        raise InternalError(f"matrix register {register!r} has two numbers of rows or of their bytes in one function")
 
 
 def _number(x: Expr) -> int:

@@ -11,7 +11,8 @@
           y += (sums as a float - zero * total) * scale
         epilogue and store
 
-A byte of the weights is read once for all rows of a tile; its codes are taken apart in registers.
+A byte of the weights is read once for all rows of a tile; its codes are taken apart in registers. Where there are
+matrix registers, many rows have a tile of these for their sums (`code_tile.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import functools
 
 from tilewright import te, tir
+from tilewright.backend.cpu.schedule.code_tile import code_tile
 from tilewright.backend.cpu.schedule.common import parallel_outer, power_of_two_lanes, vectorize_lanes
 from tilewright.backend.cpu.schedule.dense_blockwise_cost import blockwise_cost, blockwise_space, blockwise_workload
 from tilewright.backend.cpu.schedule.lanes import reduce_along
@@ -47,7 +49,9 @@ def schedule_dense_blockwise(s: te.Schedule, dense: te.Tensor, out: te.Tensor, t
     panels, lane = s[out].split(column, factor=panel)
     tiles, row = s[out].split(row, factor=config["tile_rows"])
     s[out].reorder(panels, tiles, row, lane)
-    s[out].unroll(row)
+    matrix = bool(config.get("matrix", 0))
+    if not matrix:  # sums that are in memory need no names
+        s[out].unroll(row)
     vectorize_lanes(s, out, lane, panel, target)
     parallel_outer(s, out, [panels], target, terms_of(dense) * dense.op.attrs["block"])
 
@@ -55,11 +59,24 @@ def schedule_dense_blockwise(s: te.Schedule, dense: te.Tensor, out: te.Tensor, t
     row, panel_axis, lane = s[accumulator].op.axis
     (block,) = s[accumulator].op.reduce_axis
     s[accumulator].reorder(panel_axis, block, row, lane)
-    s[accumulator].unroll(row)
+    if not matrix:
+        s[accumulator].unroll(row)
     vectorize_lanes(s, accumulator, lane, panel, target)
     (sums,) = (t for t in computes([dense]) if has_tag(t, tag.BLOCKWISE_SUMS))
-    _schedule_sums(s, sums, dense, target)
+    if matrix:
+        _multiply_tile(s, sums, dense, config["tile_rows"])
+    else:
+        _schedule_sums(s, sums, dense, target)
     s[sums].compute_at(s[accumulator], block)
+
+
+def _multiply_tile(s: te.Schedule, sums: te.Tensor, dense: te.Tensor, rows: int) -> None:
+    """The integer sums of one block in matrix registers."""
+    row, panel_axis, block, digit, lane = s[sums].op.axis
+    s[sums].reorder(panel_axis, block, row, digit, lane, *s[sums].op.reduce_axis)
+    bits, digits = dense.op.attrs["bits"], dense.op.attrs["digits"]
+    steps = dense.op.attrs["block"] // (step_of(bits)[1] * GROUP)
+    s[sums].tensorize(row, code_tile(rows, shape_of(dense)[-1], steps, bits, digits))
 
 
 def _schedule_sums(s: te.Schedule, sums: te.Tensor, dense: te.Tensor, target: Target) -> None:
@@ -94,6 +111,9 @@ def _schedule_integers(s: te.Schedule, dense: te.Tensor, target: Target) -> None
             reduce_along(s, tensor, target)
         elif has_tag(tensor, tag.BLOCK_CODES):
             row, block, digit, *inner = axes
+            if shape_of(tensor)[0] > 1:  # an odd number of lines: rows of a tile lie in different sets of a cache
+                size = target.machine.line // tensor.dtype.itemsize
+                s[tensor].storage_align(row, 2 * size, size)
             run = s[tensor].fuse(*inner)
             lanes = min(target.machine.lanes(), shape_of(tensor)[-1] * shape_of(tensor)[-2] * shape_of(tensor)[-3])
             vectors, lane = s[tensor].split(run, factor=lanes)

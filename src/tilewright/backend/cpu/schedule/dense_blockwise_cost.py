@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilewright import te
+from tilewright.backend.cpu.schedule.code_tile import tile_heights
 from tilewright.backend.cpu.schedule.common import power_of_two_lanes
+from tilewright.backend.cpu.schedule.product_spaces import multiplies_tiles
 from tilewright.target import Target
 from tilewright.tir.dot_product import GROUP
+from tilewright.tir.matrix_tiles import ROW_BYTES, ROWS
 from tilewright.topi.schedule.cost import Cost
 from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.stages import shape_of, terms_of
@@ -22,6 +25,9 @@ _VECTORS = 2
 
 #: Rows of a register tile, at most.
 _TILE_ROWS = 12
+
+#: Rows of a tile in matrix registers, at least: its sums go through memory.
+_LOWEST = 7
 
 #: Operations that take a code of fewer than eight bits out of its byte, on average: a shift and a mask, or one of them.
 _UNPACKING = 1.5
@@ -44,6 +50,7 @@ class BlockwiseWorkload:
     panel: int
     bits: int
     digits: int
+    table: bool = False
 
     @property
     def panel_bytes(self) -> int:
@@ -55,7 +62,8 @@ def blockwise_workload(dense: te.Tensor, out: te.Tensor) -> BlockwiseWorkload:
     """The workload of `dense` (tag dense_blockwise: [rows, N/b, b])."""
     rows, panels, panel = shape_of(dense)
     bits, digits, block = (dense.op.attrs[name] for name in ("bits", "digits", "block"))
-    return BlockwiseWorkload(max(rows, 1), panels * panel, terms_of(dense) * block, block, panel, bits, digits)
+    table = "table" in dense.op.attrs
+    return BlockwiseWorkload(max(rows, 1), panels * panel, terms_of(dense) * block, block, panel, bits, digits, table)
 
 
 def blockwise_space(workload: BlockwiseWorkload, target: Target) -> ConfigSpace:
@@ -63,9 +71,21 @@ def blockwise_space(workload: BlockwiseWorkload, target: Target) -> ConfigSpace:
     vectors = workload.panel // power_of_two_lanes(workload.panel, target)
     most = min(workload.rows, _TILE_ROWS)
     fitting = [rows for rows in range(most, 1, -1) if _registers(workload, rows, vectors) <= target.vector_registers]
+    vectors_only = [(rows, 0) for rows in (*fitting, 1)]
     space = ConfigSpace()
-    space.define_knob("tile_rows", [*fitting, 1])
+    if not _multiplies_tiles(workload, target):
+        space.define_knob("tile_rows", [rows for rows, _ in vectors_only])
+        return space
+    heights = tile_heights(workload.digits, workload.panel)
+    tiles = [(high * n, n) for n in heights for high in range(ROWS, _LOWEST - 1, -1) if workload.rows % (high * n) == 0]
+    space.define_joint(("tile_rows", "matrix"), [*tiles, *vectors_only])
     return space
+
+
+def _multiplies_tiles(workload: BlockwiseWorkload, target: Target) -> bool:
+    """True if matrix registers can take the codes and digits of a block."""
+    whole = workload.block <= ROW_BYTES or workload.block % ROW_BYTES == 0
+    return whole and not workload.table and workload.panel % ROWS == 0 and multiplies_tiles(1, target)
 
 
 def _registers(workload: BlockwiseWorkload, rows: int, vectors: int) -> int:
@@ -81,7 +101,11 @@ def blockwise_cost(workload: BlockwiseWorkload, config: Mapping[str, int], targe
     workers = min(machine.cores, panels)
     mine = -(-panels // workers)
     steps, blocks = workload.depth / GROUP, workload.depth / workload.block
-    dots = vectors * workload.digits * steps / (machine.dot_per_cycle or machine.fma_per_cycle / _PRODUCTS)
+    if config.get("matrix", 0):
+        chunks = blocks * -(-workload.block // ROW_BYTES)
+        dots = vectors * workload.digits * chunks * machine.tile_product / ROWS
+    else:
+        dots = vectors * workload.digits * steps / (machine.dot_per_cycle or machine.fma_per_cycle / _PRODUCTS)
     joined = vectors * blocks * (workload.digits + _JOINING) / machine.fma_per_cycle
     unpacked = vectors * steps * (_UNPACKING if workload.bits < 8 else 0.0) / machine.fma_per_cycle
     tiles = -(-workload.rows // rows)
