@@ -124,6 +124,16 @@ def test_spans_of_a_group_are_joined() -> None:
     assert isinstance(body, relay.Call) and body.span == "a;b"
 
 
+def test_bytes_are_widened_by_the_kernel_that_reads_them() -> None:
+    x = _x(1, 4, 6, 6)
+    narrow = relay.cast(relay.round(nn.conv2d(x, weights(4, 4, 1, 1))), "int8")
+    wide = relay.multiply(relay.cast(narrow, "float32"), relay.const(np.float32(0.5)))
+    other = nn.conv2d(x, weights(4, 4, 3, 3), padding=(1, 1))
+    assert _groups(relay.add(other, wide)) == ["nn_conv2d_round_cast", "nn_conv2d_cast_multiply_add"]
+    # two readers would compute it twice
+    assert _groups(relay.Tuple([relay.exp(wide), other + wide]))[0] == "nn_conv2d_round_cast_cast_multiply"
+
+
 def test_network_computes_the_same() -> None:
     mod = small_cnn()
     assert_same(mod, fuse_ops(mod), rtol=1e-6)

@@ -19,6 +19,8 @@ Beyond them a blocked depthwise convolution, with what follows it elementwise, j
 reads it where that pays (see `depthwise_pair`). Where a backend finishes rows in one kernel, softmax and layer
 normalization are followed as products are.
 
+What widens bytes at the end of a group moves to the one that reads it elementwise: bytes are what is stored.
+
 Calls that move no bytes (see `views`) stay out where they can: concatenations that `plan_memory` gets for nothing do
 not fuse, and reshapes and slices at the rim of a group are taken out of it.
 """
@@ -129,7 +131,51 @@ def _grow_groups(
                 _merge(flow, groups, path, max_group)
     if backend is not None and backend.gathers_operands():
         _join_gathered_operands(flow, groups, max_group)
+    for call in flow.order:
+        if groups[call].members[-1] is call:
+            _widen_where_read(flow, groups, groups[call])
     return groups
+
+
+def _widen_where_read(flow: Flow, groups: dict[Call, _Group], group: _Group) -> None:
+    """Move what widens bytes at the end of a group to the only group that reads it."""
+    last, inside = group.members[-1], set(group.members)
+    if not _is_scalar_step(last):
+        return
+    chain: list[Call] = []
+    node: Expr = last
+    while isinstance(node, Call) and node in inside and (not chain or len(flow.users[node]) == 1):
+        if not _is_scalar_step(node) or tensor_type_of(node).dtype.itemsize == 1:
+            break
+        chain.append(node)
+        node = node.args[0]
+    bytes_inside = chain and node in inside and tensor_type_of(node).dtype.itemsize == 1
+    readers = {groups[user] if user is not None else None for user in flow.users[last]}
+    reader = next(iter(readers), None)
+    if not bytes_inside or len(readers) != 1 or reader is None or reader is group:
+        return
+    if not all(user is not None and _reads_once(flow, user) for user in flow.users[last]):
+        return
+    left = [call for call in group.members if call not in chain]
+    moved = sorted((*chain, *reader.members), key=flow.position.__getitem__)
+    if _reads_too_many(moved):
+        return
+    groups.update(dict.fromkeys(left, replace(group, members=left)))
+    groups.update(dict.fromkeys(moved, replace(reader, members=moved)))
+
+
+def _is_scalar_step(node: Call) -> bool:
+    """True for a conversion, or arithmetic with one constant number."""
+    if is_call(node, "cast"):
+        return True
+    number = node.args[1] if is_call(node, "subtract", "multiply") else None
+    return isinstance(number, Constant) and number.data.size == 1
+
+
+def _reads_once(flow: Flow, user: Call) -> bool:
+    """True if `user` reads each element for one result."""
+    pattern = flow.patterns[user]
+    return pattern <= OpPattern.BROADCAST or (pattern == OpPattern.COMM_REDUCE and "pool_size" not in user.attrs)
 
 
 def _join_gathered_operands(flow: Flow, groups: dict[Call, _Group], max_group: int) -> None:
