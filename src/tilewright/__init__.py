@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.frontend.formats.table import metadata as metadata
     from tilewright.frontend.torch.coverage import torch_report as torch_report
     from tilewright.load import load as load
+    from tilewright.quantize.aware import quantize_aware as quantize_aware
     from tilewright.quantize.quantize import quantize as quantize
     from tilewright.runtime.executor import Executable as Executable
     from tilewright.target import Target as Target
@@ -33,6 +34,7 @@ _PUBLIC = {
     "compile": ("tilewright.compile", "compile"),
     "load": ("tilewright.load", "load"),
     "quantize": ("tilewright.quantize", "quantize"),
+    "quantize_aware": ("tilewright.quantize", "quantize_aware"),
     "initial_states": ("tilewright.frontend.formats.table", "initial_states"),
     "metadata": ("tilewright.frontend.formats.table", "metadata"),
     "torch_report": ("tilewright.frontend.torch.coverage", "torch_report"),

@@ -27,6 +27,7 @@ from tilewright.quantize.recipe import Choice, Recipe, read_recipe
 from tilewright.quantize.rewrite import rewrite
 from tilewright.quantize.search import Effect, Trial, fewest_in_float
 from tilewright.quantize.simulation import Simulation
+from tilewright.quantize.trained import with_trained_layers
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.visitor import calls
 from tilewright.runtime.model import Model
@@ -129,9 +130,12 @@ def quantize(
     Raises a `UserError` for data that does not fit, and where no layer in integers keeps to `max_loss`.
     """
     settings = Settings(method, max_loss, measure, activations, correct_bias, threads)
+    found = read_recipe(recipe) if isinstance(recipe, str | os.PathLike) else recipe
+    if found is not None and found.trained:
+        mod = import_model(model, input_shapes, Entry.of(signature, outputs))
+        return Quantized(with_trained_layers(mod, found.trained, found.settings["batch_norms"]), found)
     source = Source.of(model, input_shapes, Entry.of(signature, outputs), for_onnx)
-    if recipe is not None:
-        found = recipe if isinstance(recipe, Recipe) else read_recipe(recipe)
+    if found is not None:
         return source.quantized(found)
     inputs = inputs_of(source.module["main"].params)
     samples = read_samples(data, inputs)

@@ -14,6 +14,7 @@ from typing import Any
 
 from tilewright.errors import InputError
 from tilewright.quantize.ranges import CODES, Codes
+from tilewright.quantize.trained import TrainedLayer, as_entries, trained_layers
 
 FORMAT, VERSION = "tilewright quantization recipe", 1
 
@@ -38,6 +39,8 @@ class Recipe:
     choices: Mapping[str, Choice]
     settings: Mapping[str, Any] = field(default_factory=dict)
     losses: Mapping[str, Any] = field(default_factory=dict)
+    #: Layers that training has changed (`quantize_aware`).
+    trained: Mapping[str, TrainedLayer] = field(default_factory=dict)
 
     @property
     def quantized(self) -> list[str]:
@@ -48,6 +51,8 @@ class Recipe:
         """The recipe as JSON, a line a layer."""
         layers = [f"  {json.dumps(name)}: {json.dumps(asdict(one))}" for name, one in self.choices.items()]
         heads = {"format": FORMAT, "version": VERSION, "settings": dict(self.settings), "losses": dict(self.losses)}
+        if self.trained:
+            heads["trained"] = as_entries(self.trained)
         lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in heads.items()]
         return ",\n".join(["{\n" + lines[0], *lines[1:], ' "layers": {\n' + ",\n".join(layers)]) + "\n }\n}\n"
 
@@ -72,7 +77,7 @@ def parse_recipe(text: str) -> Recipe:
     if (whole["format"], whole["version"]) != (FORMAT, VERSION):
         raise ValueError(f"its format is {whole['format']!r} {whole['version']}, not {FORMAT!r} {VERSION}")
     choices = {name: _choice(entry) for name, entry in whole["layers"].items()}
-    return Recipe(choices, whole["settings"], whole["losses"])
+    return Recipe(choices, whole["settings"], whole["losses"], trained_layers(whole.get("trained", {})))
 
 
 def _choice(entry: Mapping[str, Any]) -> Choice:

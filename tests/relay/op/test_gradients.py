@@ -17,11 +17,13 @@ from tilewright.relay.op.gradients.adjoint import adjoints
 STEP = 1e-6
 #: Their second argument begins with the number of an image, of which there is no half.
 REGIONS = ("vision.roi_align", "vision.roi_pool")
+#: Its gradient is an estimator, not the derivative of what it computes; `nn/test_straight_through.py` has its values.
+ESTIMATORS = ("nn.straight_through",)
 DIFFERENTIABLE = [
     name
     for name in registry.names()
-    if registry.get(name).gradient is not None
-    or (registry.get(name).expansion is not None and name not in QUANTIZED | CALLS)
+    if (registry.get(name).gradient is not None and name not in ESTIMATORS)
+    or (registry.get(name).expansion is not None and name not in (*QUANTIZED, *CALLS, *ESTIMATORS))
 ]
 
 

@@ -113,6 +113,7 @@ CASES = {
         op.nn.attention(f(2, 2, 5, 8), f(2, 2, 7, 8), f(2, 2, 7, 8), f(1, 1, 5, 7)),
     ],
     "nn.dropout": [op.nn.dropout(f(4, 19))],
+    "nn.straight_through": [op.nn.straight_through(f(4, 19), f(4, 19))],
     "nn.batch_flatten": [op.nn.batch_flatten(f(2, 3, 19))],
     "nn.depth_to_space": [op.nn.depth_to_space(f(1, 12, 3, 5), 2), op.nn.depth_to_space(f(1, 12, 3, 5), 2, "CRD")],
     "nn.space_to_depth": [op.nn.space_to_depth(f(1, 3, 4, 6), 2)],

@@ -90,6 +90,7 @@ from tilewright.relay.op.nn.spatial import (
     max_pool1d,
     max_pool3d,
 )
+from tilewright.relay.op.nn.straight_through import straight_through
 from tilewright.relay.op.nn.upsampling import upsampling, upsampling3d
 from tilewright.relay.op.nn.winograd import (
     contrib_conv2d_winograd_weight_transform,
@@ -187,6 +188,7 @@ __all__ = [
     "sparse_conv2d",
     "sparse_dense",
     "sparse_transpose",
+    "straight_through",
     "upsampling",
     "upsampling3d",
 ]
