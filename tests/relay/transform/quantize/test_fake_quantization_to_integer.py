@@ -28,6 +28,13 @@ def _weight(*shape: int, per_unit: bool = False) -> relay.Expr:
     return qnn.dequantize(relay.const(_integers(*shape, seed=1)), relay.const(scale), relay.const(zero), axis=0)
 
 
+def _bias(*shape: int, per_unit: bool = False) -> relay.Expr:
+    """Whole numbers at the scale of the sums, as quantizers store biases."""
+    scale = np.float32(0.05) * (np.linspace(0.01, 0.03, shape[0]).astype("float32") if per_unit else np.float32(0.02))
+    whole = np.random.default_rng(2).integers(-900, 900, shape[0]).astype("float32")
+    return relay.const((whole * scale).reshape(shape))
+
+
 def _output(value: relay.Expr, scale: float = 0.7) -> relay.Expr:
     return qnn.quantize(value, relay.const(scale), relay.const(11), out_dtype="uint8")
 
@@ -44,7 +51,8 @@ def _check(mod: relay.IRModule, shape: tuple[int, ...]) -> list[str]:
 
 @pytest.mark.parametrize("per_unit", [False, True])
 def test_a_dense_layer_with_bias_and_relu(per_unit: bool) -> None:
-    sums = relay.nn.bias_add(relay.nn.dense(_input(4, 16), _weight(8, 16, per_unit=per_unit)), relay.const(rand(8)))
+    product = relay.nn.dense(_input(4, 16), _weight(8, 16, per_unit=per_unit))
+    sums = relay.nn.bias_add(product, _bias(8, per_unit=per_unit))
     names = _check(module(_output(relay.nn.relu(sums))), (4, 16))
     assert names == ["qnn.dense", "nn.bias_add", "maximum", "qnn.requantize"]
 
@@ -52,10 +60,31 @@ def test_a_dense_layer_with_bias_and_relu(per_unit: bool) -> None:
 @pytest.mark.parametrize("per_unit", [False, True])
 def test_a_convolution_pooled_and_flattened(per_unit: bool) -> None:
     conv = relay.nn.conv2d(_input(1, 3, 6, 6), _weight(4, 3, 3, 3, per_unit=per_unit), padding=1)
-    summed = relay.add(conv, relay.const(rand(4, 1, 1)))
+    summed = relay.add(conv, _bias(4, 1, 1, per_unit=per_unit))
     pooled = summed if per_unit else relay.nn.batch_flatten(relay.nn.max_pool2d(summed, (2, 2), strides=(2, 2)))
     names = _check(module(_output(pooled)), (1, 3, 6, 6))
     assert names[:2] == ["qnn.conv2d", "add"] and "qnn.dequantize" not in names
+
+
+@pytest.mark.parametrize("bias", [rand(8), np.full(8, 1e7, "float32")])
+def test_a_bias_that_no_integers_stand_for_is_added_in_floats(bias: np.ndarray) -> None:
+    """Rounded to the scale of the sums, or beyond int32, it would move results by a quantum where none is due."""
+    sums = relay.nn.bias_add(relay.nn.dense(_input(4, 16), _weight(8, 16)), relay.const(bias))
+    mod = module(qnn.quantize(sums, relay.const(float(np.abs(bias).max()) / 100), relay.const(0)))
+    assert "nn.bias_add" in _names_after(mod) and "qnn.requantize" not in _names_after(mod)
+    x = _integers(4, 16, dtype="uint8")
+    np.testing.assert_array_equal(tw.compile(mod, cache=False)(x), relay.interpret(mod, [x])[0])
+
+
+def test_sums_of_16_bits_that_exceed_32_stay_floats() -> None:
+    x = relay.var("x", shape=(2, 9), dtype="uint16")
+    wide = relay.const(np.full((4, 9), -30000, "int16"))
+    weight = qnn.dequantize(wide, relay.const(2.0**-14), relay.const(0))
+    product = relay.nn.dense(qnn.dequantize(x, relay.const(2.0**-14), relay.const(0)), weight)
+    mod = module(qnn.quantize(product, relay.const(0.5), relay.const(0), out_dtype="int16"))
+    full = np.full((2, 9), 65535, "uint16")
+    (found,) = [tw.compile(mod, cache=False)(full)]
+    np.testing.assert_array_equal(found, np.full((2, 4), round(9 * -30000 * 65535 / 2.0**28 / 0.5)))
 
 
 def test_values_that_mean_the_same_are_concatenated() -> None:

@@ -8,12 +8,14 @@ After:  %0 = qnn.dense(%x, w, 3, 0, 0.5f, 0.25f); %1 = maximum(%0, 0);          
 This is how models trained with simulated quantization become integer models. From each `quantize` the calls before it
 are followed back to `dequantize`s and constants; if each operator on the way has a rule, all of them are
 replaced, otherwise none. Scales and zero points must be constants of one number, but for the scale of weights, which
-may be one for each unit. The rounding of an intermediate sum differs from that of floats: results differ by one
-quantum at most where the exact value lies between two.
+may be one for each unit. Sums that may exceed int32 stay in floats, and so does what is added to them where no integers
+stand for it. The rounding of an intermediate sum differs from that of floats: results differ by one quantum at most
+where the exact value lies between two, up to the rounding of float32.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +34,11 @@ from tilewright.relay.transform.simplify.make import along_axis, is_call
 from tilewright.relay.transform.simplify.rule_index import RuleIndex
 
 Array = np.ndarray
+
+#: Bound on sums of products, and on what is added to them: together they fit int32.
+_MOST = 1 << 30
+#: A product of two scales and a whole number in float32 is off by two halves of a unit in the last place at most.
+_ROUNDING = 2.0**-22
 
 
 @dataclass(frozen=True)
@@ -117,6 +124,8 @@ def _product(call: Call, known: Known) -> Affine | None:
     data, weight = (known.get(arg) for arg in call.args)
     if data is None or weight is None or data.scale.size != 1 or np.any(weight.zero != weight.zero.flat[0]):
         return None
+    if not _largest_sum(call, data, weight) < _MOST:
+        return None
     zero = Constant(np.asarray(weight.zero.flat[0], "int32"))
     args = [data.expr, weight.expr, Constant(data.zero), zero, Constant(data.scale), Constant(weight.scale)]
     attrs = call.attrs.replace(out_dtype="int32")
@@ -124,6 +133,21 @@ def _product(call: Call, known: Known) -> Affine | None:
     axis = 1 if call.op.spatial_axes else -1
     quantized = Call(get(call.op.quantized), args, attrs, call.span)
     return Affine(quantized, data.scale * weight.scale, np.asarray(0, "int32"), axis)
+
+
+def _largest_sum(call: Call, data: Affine, weight: Affine) -> float:
+    """A bound on the sums of the product `call`; infinite where the number of terms is symbolic."""
+    if isinstance(weight.expr, Constant):
+        outputs = 1 if is_call(call, "nn.conv2d_transpose") else 0
+        centred = np.abs(weight.expr.data.astype(np.float64) - float(weight.zero.flat[0]))
+        return _reach(data) * float(np.moveaxis(centred, outputs, 0).reshape(centred.shape[outputs], -1).sum(1).max())
+    terms = math.prod(tensor_type_of(weight.expr).shape[1:])
+    return _reach(data) * _reach(weight) * terms if isinstance(terms, int) else math.inf
+
+
+def _reach(value: Affine) -> float:
+    """The largest distance of an integer of `value` from its zero point."""
+    return max(abs(float(end) - float(value.zero.flat[0])) for end in tensor_type_of(value.expr).dtype.limits())
 
 
 @rule_of("add", "nn.bias_add")
@@ -142,18 +166,25 @@ def _add(call: Call, known: Known) -> Affine | None:
             return None
         if side is not None and not (side.means_the_same(like) and tensor_type_of(side.expr).dtype == "int32"):
             return None
-        operands.append(side.expr if side is not None else _at_scale(arg, like, axis, call))  # type: ignore[arg-type]
+        found = side.expr if side is not None else _at_scale(arg, like, axis, call)  # type: ignore[arg-type]
+        if found is None:
+            return None
+        operands.append(found)
     return like.like(Call(call.op, operands, call.attrs, call.span))
 
 
-def _at_scale(constant: Constant, like: Affine, axis: int, call: Call) -> Constant:
-    """A constant of floats as integers at the scale of `like`."""
+def _at_scale(constant: Constant, like: Affine, axis: int, call: Call) -> Constant | None:
+    """A constant of floats as integers at the scale of `like`; None where no integers stand for it."""
     scale = like.scale
     if scale.size > 1 and not is_call(call, "nn.bias_add"):
         column = along_axis(Constant(scale.reshape(-1)), axis, tensor_type_of(call).ndim)
         assert isinstance(column, Constant)
         scale = column.data
-    return Constant(np.round(constant.data / scale).astype("int32"))
+    steps = constant.data.astype(np.float64) / scale
+    whole = np.round(steps)
+    if np.any(np.abs(whole) >= _MOST) or np.any(np.abs(steps - whole) > _ROUNDING * np.abs(steps)):
+        return None
+    return Constant(whole.astype("int32"))
 
 
 @rule_of("nn.relu")
