@@ -227,6 +227,8 @@ class Op(Operator):
     """the operator that computes the same, cheaper and coarser"""
     quantized: str = ""
     """the operator that computes the same on quantized operands"""
+    joins: bool = False
+    """between quantized layers it computes few numbers of what they compute: in bytes it reads and writes less"""
     scaled_weights: ScaledWeights | None = None
     first_shape: int = 0
     static: Static | None = None

@@ -208,7 +208,7 @@ _FOLLOW: dict[str, Any] = {"precision": Precision.FOLLOW}
 _COMMUTATIVE: dict[str, Any] = {"commutative": True}
 _SYMMETRIC = {**_FOLLOW, **_COMMUTATIVE}
 
-add = _binary("add", np.add, associative=True, neutral=0, **_SYMMETRIC)
+add = _binary("add", np.add, joins=True, associative=True, neutral=0, **_SYMMETRIC)
 subtract = _binary("subtract", np.subtract, neutral=0, **_FOLLOW)
 multiply = _binary("multiply", np.multiply, associative=True, neutral=1, absorbing=0, **_SYMMETRIC)
 divide = _binary("divide", ref.trunc_divide, neutral=1, **_FOLLOW)

@@ -266,6 +266,7 @@ register(
     layout=layout_rules.follow_concatenate,
     precision=Precision.FOLLOW,
     costly=True,
+    joins=True,
     follows=following.joined,
     attrs_class="ConcatenateAttrs",
     attributes={"axis": attr.integer(0)},

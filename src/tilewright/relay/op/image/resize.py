@@ -47,6 +47,7 @@ register(
     precision=Precision.FOLLOW,
     costly=True,
     identity_on_same_type=True,
+    joins=True,
     spatial_axes=2,
     follows=following.with_layout,
     attributes={

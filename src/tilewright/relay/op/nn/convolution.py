@@ -272,6 +272,7 @@ register(
     precision=Precision.ALWAYS,
     flops=work.transposed_convolution,
     expected_operands=transposed_operands,
+    quantized="qnn.conv2d_transpose",
     scaled_weights=scale_transposed,
     attributes={
         **attr.window(2),

@@ -57,6 +57,7 @@ def _register_pool(kind: str, **more: attr.Attribute) -> None:
         precision=Precision.FOLLOW,
         homogeneous=True,
         picks=kind == "max",
+        joins=kind == "avg",
         attrs_class=f"{kind.title()}Pool2DAttrs",
         spatial_axes=2,
         follows=with_layout,
@@ -127,6 +128,7 @@ def _register_whole(kind: str) -> None:
         attrs_class="GlobalPool2DAttrs",
         precision=Precision.FOLLOW,
         spatial_axes=2,
+        joins=kind == "avg",
         follows=with_layout,
     )
     register(
@@ -142,6 +144,7 @@ def _register_whole(kind: str) -> None:
         attributes={"output_size": attr.per_axis(2, (1, 1)), "layout": attr.text("NCHW")},
         precision=Precision.FOLLOW,
         spatial_axes=2,
+        joins=kind == "avg",
         follows=with_layout,
     )
 

@@ -172,6 +172,7 @@ def _register_convolution(name: str) -> None:
         precision=Precision.ALWAYS,
         expected_operands=transposed_operands if transposed else convolution_operands,
         spatial_axes=0 if transposed else axes,
+        quantized="" if transposed else f"qnn.conv{axes}d",
         attrs_class="" if transposed else f"Conv{axes}DAttrs",
     )
 

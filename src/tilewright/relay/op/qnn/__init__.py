@@ -8,7 +8,7 @@ Rounding is to the nearest integer, ties to even, as in ONNX; `requantize` offer
 """
 
 from tilewright.relay.op.qnn.arithmetic import add, concatenate, mul, subtract
-from tilewright.relay.op.qnn.products import batch_matmul, conv2d, conv2d_transpose, dense
+from tilewright.relay.op.qnn.products import batch_matmul, conv1d, conv2d, conv2d_transpose, conv3d, dense
 from tilewright.relay.op.qnn.quantize import (
     dequantize,
     quantize,
@@ -21,8 +21,10 @@ __all__ = [
     "add",
     "batch_matmul",
     "concatenate",
+    "conv1d",
     "conv2d",
     "conv2d_transpose",
+    "conv3d",
     "dense",
     "dequantize",
     "mul",

@@ -51,7 +51,9 @@ def _register_product(name: str, plain: str, build: Callable[..., Expr], axes: t
 
 _register_product("qnn.dense", "nn.dense", nn.dense, (-1, 0))
 _register_product("qnn.batch_matmul", "nn.batch_matmul", nn.batch_matmul, (1, 1))
+_register_product("qnn.conv1d", "nn.conv1d", nn.conv1d, (1, 0))
 _register_product("qnn.conv2d", "nn.conv2d", nn.conv2d, (1, 0))
+_register_product("qnn.conv3d", "nn.conv3d", nn.conv3d, (1, 0))
 _register_product("qnn.conv2d_transpose", "nn.conv2d_transpose", nn.conv2d_transpose, (1, 1))
 
 
@@ -87,6 +89,8 @@ def _builder(name: str, plain: Callable[..., Call], doc: str) -> Callable[..., C
 _SUM = "of (data - zero point), (weight - zero point) in int32, its keywords those of"
 dense = _builder("qnn.dense", nn.dense, f"The product {_SUM} `nn.dense`.")
 batch_matmul = _builder("qnn.batch_matmul", nn.batch_matmul, f"The products {_SUM} `nn.batch_matmul`.")
+conv1d = _builder("qnn.conv1d", nn.conv1d, f"The convolution {_SUM} `nn.conv1d`.")
+conv3d = _builder("qnn.conv3d", nn.conv3d, f"The convolution {_SUM} `nn.conv3d`.")
 conv2d = _builder(
     "qnn.conv2d", nn.conv2d, f"The convolution {_SUM} `nn.conv2d`; padding stands for the real number zero."
 )

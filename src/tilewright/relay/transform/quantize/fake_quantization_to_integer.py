@@ -30,6 +30,7 @@ from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import children, post_order, rebuild, rewrite
 from tilewright.relay.op import qnn
 from tilewright.relay.op.tensor import maximum
+from tilewright.relay.transform.quantize.transposed_in_phases import transposed_in_phases
 from tilewright.relay.transform.simplify.make import along_axis, is_call
 from tilewright.relay.transform.simplify.rule_index import RuleIndex
 
@@ -150,6 +151,35 @@ def _reach(value: Affine) -> float:
     return max(abs(float(end) - float(value.zero.flat[0])) for end in tensor_type_of(value.expr).dtype.limits())
 
 
+@rule_of("nn.conv2d_transpose")
+def _transposed(call: Call, known: Known) -> Affine | None:
+    """A transposed convolution by constant weights, as a convolution: there are dot products for those."""
+    data, weight = (known.get(arg) for arg in call.args)
+    if data is None or weight is None or not isinstance(weight.expr, Constant):
+        return None
+    attrs, sizes = call.attrs, (tensor_type_of(data.expr).shape[2:], tensor_type_of(call).shape[2:])
+    plain = (attrs["data_layout"], attrs["kernel_layout"]) == ("NCHW", "IOHW")
+    if (
+        not plain
+        or (attrs["groups"], *attrs["dilation"]) != (1, 1, 1)
+        or not all(isinstance(size, int) for pair in sizes for size in pair)
+    ):
+        return None
+    if data.scale.size != 1 or (weight.axis not in (1, -3) and weight.scale.size > 1) or np.ptp(weight.zero):
+        return None
+    if not _largest_sum(call, data, weight) < _MOST:
+        return None
+    zero, source = weight.zero.flat[0], data
+
+    def convolve(filters: Array, padding: tuple[int, int, int, int]) -> Expr:
+        return qnn.conv2d(
+            source.expr, Constant(filters), Constant(source.zero), zero, Constant(source.scale), 1.0, padding=padding
+        )
+
+    found = transposed_in_phases(convolve, weight.expr.data, int(zero), attrs, *sizes)
+    return Affine(found, data.scale * weight.scale, np.asarray(0, "int32"), 1)
+
+
 @rule_of("add", "nn.bias_add")
 def _add(call: Call, known: Known) -> Affine | None:
     """A sum with a constant, or with a value at the same scale: a sum of integers, in int32."""
@@ -235,8 +265,7 @@ def _concatenated(call: Call, known: Known) -> Affine | None:
 
 def rule_for(op: Op) -> Rule | None:
     """The effect of `op` on integers that stand for its inputs; None where it is not known."""
-    if op.quantized:
+    own = next(iter(rule_of.rules(op)), None)
+    if own is None and op.quantized:
         return _product
-    if op.rearranges or op.picks:
-        return _moved
-    return next(iter(rule_of.rules(op)), None)
+    return _moved if own is None and (op.rearranges or op.picks) else own
