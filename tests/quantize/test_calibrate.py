@@ -27,11 +27,11 @@ def test_extremes_are_those_of_the_interpreter(mod, extremes_only):
     found = layers(mod["main"])
     calibration = Calibration(mod, found)
     calibration.run(samples(), extremes_only, threads=1)
-    probe = Function(mod["main"].params, Tuple([layer.data for layer in found]))
+    probe = Function(mod["main"].params, Tuple([layer.operands[0] for layer in found]))
     seen = [interpret(probe, sample) for sample in samples()]
     for index, layer in enumerate(found):
         values = np.concatenate([one[index].ravel() for one in seen])
-        histogram = calibration.histograms[layer.tensor]
+        histogram = calibration.histograms[layer.tensors[0]]
         assert histogram.least == pytest.approx(values.min(), abs=1e-5)
         assert histogram.largest == pytest.approx(values.max(), rel=1e-5)
         assert extremes_only or histogram.counts.sum() == values.size

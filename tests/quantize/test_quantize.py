@@ -43,11 +43,13 @@ def run_float(file, x):
 
 def test_every_layer_has_a_choice():
     recipe = convolutional().recipe
-    assert [choice.operator for choice in recipe.choices.values()] == ["nn.conv2d"] * 2 + ["nn.dense"] * 2
-    assert list(recipe.choices)[1:] == ["depthwise", "wide", "classes"]
+    assert [choice.operator for choice in recipe.choices.values()] == [
+        "nn.conv2d", "nn.conv2d", "add", "nn.global_avg_pool2d", "nn.dense", "nn.dense",
+    ]  # fmt: skip
+    assert list(recipe.choices)[1:] == ["depthwise", "residual", "pool", "wide", "classes"]
     assert recipe.quantized == list(recipe.choices)
     first = next(iter(recipe.choices.values()))
-    assert (first.tensor, first.data.dtype, len(first.weight_scales)) == ("x", "int8", 8)
+    assert (first.tensors, first.codes[0].dtype, len(first.weight_scales)) == (("x",), "int8", 8)
     assert recipe.settings["samples"] == {"calibration": 6, "search": 3, "held_out": 3}
 
 
@@ -58,7 +60,8 @@ def test_the_artifact_and_the_onnx_file_agree_with_onnxruntime_and_exact_arithme
     onnx.checker.check_model(file)
     kinds = [node.op_type for node in file.graph.node]
     assert "BatchNormalization" not in kinds
-    assert kinds.count("QuantizeLinear") == len(found.recipe.quantized)
+    choices = found.recipe.choices.values()
+    assert kinds.count("QuantizeLinear") == len({pair for one in choices for pair in zip(one.tensors, one.codes)})
     for x in held_out(data()):
         y = ours(x)
         exact = interpret(found.module, {"x": x})[0]

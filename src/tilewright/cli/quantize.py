@@ -111,9 +111,8 @@ def _print_layers(found: Quantized) -> None:
     for name, choice in found.recipe.choices.items():
         effect = found.effects.get(name)
         figures = ("", "") if effect is None else (f"{effect.decibels:.1f} dB", f"{effect.error:.2%}")
-        codes = (
-            "" if choice.in_float else f"{choice.data.dtype}, {choice.data.scale:.4g} x (q - {choice.data.zero_point})"
-        )
+        listed = dict.fromkeys(f"{one.dtype}, {one.scale:.4g} x (q - {one.zero_point})" for one in choice.codes)
+        codes = "" if choice.in_float else "; ".join(listed)
         rows.append((name, choice.operator, *figures, codes, choice.in_float))
     rows += [(name, "", "", "", "", why) for name, why in found.recipe.settings["blocked"].items()]
     widths = [max(map(len, cells)) for cells in zip(_COLUMNS, *rows, strict=True)]

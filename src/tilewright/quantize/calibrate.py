@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.compile import compile
 from tilewright.errors import InputError
 from tilewright.quantize.data import Sample
-from tilewright.quantize.layers import Layer
+from tilewright.quantize.layers import Layer, read_by
 from tilewright.quantize.ranges import Codes, Histogram, codes_of, range_of
 from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var
 from tilewright.relay.ir.infer_type import infer_type
@@ -42,7 +42,7 @@ class Calibration:
 
     def __init__(self, mod: IRModule, layers: Sequence[Layer]) -> None:
         self.mod = mod
-        self.tensors = {layer.tensor: layer.data for layer in layers}
+        self.tensors = {name: data for layer in layers for name, data in zip(layer.tensors, read_by(layer.call))}
         self.histograms = {name: Histogram() for name in self.tensors}
 
     def run(self, samples: Iterable[Sample], extremes_only: bool, threads: int | None = None) -> None:

@@ -1,22 +1,25 @@
-"""The layers of a module that can be in integers: convolutions and dense layers with constant weights.
+"""The layers of a module that can be in integers: products, and what joins their results.
 
+Products are convolutions and dense layers with constant weights, and products of two computed operands. Joins are sums,
+concatenations, means of windows and resizing between such layers: in integers they read and write bytes.
 prepared(mod): batch norms folded into weights, constants computed; layers(main): its layers by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Var
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, Var
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.registry import Op
-from tilewright.relay.ir.type_of import tensor_type_of
-from tilewright.relay.ir.visitor import post_order
+from tilewright.relay.ir.registry import Op, OpPattern
+from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
+from tilewright.relay.ir.visitor import consumers, post_order
 from tilewright.relay.op.transform import reshape
 from tilewright.relay.transform.simplify.fold_constant import fold_constant
 from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
@@ -28,23 +31,41 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution or dense layer: `tensor` names its data, `weight` has the output channels first."""
+    """A layer: `tensors` names the operands that it reads as codes, in their order."""
 
     name: str
     call: Call
-    tensor: str
+    tensors: tuple[str, ...]
 
     @property
-    def data(self) -> Expr:
-        """The data that it reads."""
-        return self.call.args[0]
+    def operands(self) -> tuple[Expr, ...]:
+        """The expressions that it reads as codes, without weights."""
+        return operands_of(self.call)
+
+    def with_operands(self, call: Call, operands: Sequence[Expr], weight: Expr | None = None) -> Call:
+        """`call`, this layer's or one made of it, with other operands and weights."""
+        if is_call(call, "concatenate"):
+            return Call(call.op, [Tuple(operands)], call.attrs, call.span)
+        return Call(call.op, [*operands, *(() if weight is None else (weight,))], call.attrs, call.span)
+
+    @property
+    def weight_axis(self) -> int | None:
+        """The axis of the output channels in its weights; None without constant weights."""
+        if not _is_weighted(self.call):
+            return None
+        return 1 if is_call(self.call, "nn.conv2d_transpose") else 0
 
     @property
     def weight(self) -> Array:
         """Its weights [output channels, ...]."""
-        weight = self.call.args[1]
-        assert isinstance(weight, Constant)
-        return np.asarray(weight.data)
+        weight, axis = self.call.args[1], self.weight_axis
+        assert isinstance(weight, Constant) and axis is not None
+        return np.moveaxis(np.asarray(weight.data), axis, 0)
+
+    @property
+    def channels(self) -> int:
+        """The number of output channels of its weights; 0 without."""
+        return 0 if self.weight_axis is None else len(self.weight)
 
     @property
     def operator(self) -> str:
@@ -55,7 +76,20 @@ class Layer:
     @property
     def channel_axis(self) -> int:
         """The axis of the output channels in its result."""
-        return 1 if is_call(self.call, "nn.conv2d") else tensor_type_of(self.call).ndim - 1
+        return 1 if self.operator.startswith("nn.conv") else tensor_type_of(self.call).ndim - 1
+
+
+def operands_of(call: Call) -> tuple[Expr, ...]:
+    """The operands of a layer that are no weights."""
+    if is_call(call, "concatenate"):
+        (parts,) = call.args
+        return parts.fields if isinstance(parts, Tuple) else (parts,)
+    return call.args[:1] if _is_weighted(call) else tuple(call.args)
+
+
+def _is_weighted(call: Call) -> bool:
+    quantized = isinstance(call.op, Op) and call.op.quantized
+    return bool(quantized) and not is_call(call, "nn.batch_matmul") and isinstance(call.args[1], Constant)
 
 
 def prepared(mod: IRModule, fold_scales: bool) -> IRModule:
@@ -73,27 +107,81 @@ def layers(main: Function) -> list[Layer]:
     found: list[Layer] = []
     tensors: dict[Expr, str] = {}
     taken: dict[str, int] = {}
-    for node in post_order(main.body):
-        if not isinstance(node, Call) or not _fits(node):
+    nodes = post_order(main.body)
+    joins = _joins(nodes)
+    for node in nodes:
+        if not isinstance(node, Call) or not (node in joins or _is_product(node)):
             continue
         assert isinstance(node.op, Op)
         base = str(node.span or "").split(";")[0] or node.op.name
         taken[base] = taken.get(base, 0) + 1
         name = base if taken[base] == 1 else f"{base}#{taken[base]}"
-        data = node.args[0]
-        tensor = tensors.setdefault(data, data.name_hint if isinstance(data, Var) else f"{name}:input")
-        found.append(Layer(name, node, tensor))
+        names = []
+        for number, data in enumerate(read_by(node)):
+            own = f"{name}:input{number or ''}"
+            names.append(tensors.setdefault(data, data.name_hint if isinstance(data, Var) else own))
+        found.append(Layer(name, node, tuple(names)))
     return found
 
 
-def _fits(call: Call) -> bool:
-    if not is_call(call, "nn.conv2d", "nn.dense") or not isinstance(call.args[1], Constant):
+def read_by(call: Call) -> tuple[Expr, ...]:
+    """The tensors whose codes the operands of a layer have: those of a concatenation have the codes of its result."""
+    parts = operands_of(call)
+    return (call,) * len(parts) if is_call(call, "concatenate") else parts
+
+
+def _is_product(call: Call) -> bool:
+    if is_call(call, "nn.batch_matmul"):
+        return _is_float(*call.args, call) and not any(isinstance(one, Constant) for one in call.args)
+    if not _is_weighted(call) or not _is_float(*call.args, call) or call.args[1].data.size == 0:  # type: ignore[attr-defined]
         return False
-    if is_call(call, "nn.conv2d") and (call.attrs["data_layout"], call.attrs["kernel_layout"]) != ("NCHW", "OIHW"):
+    if is_call(call, "nn.dense"):
+        return bool(call.attrs["weight_layout"] == "NC")
+    transposed = is_call(call, "nn.conv2d_transpose")
+    if transposed and (call.attrs["groups"], *call.attrs["dilation"]) != (1, 1, 1):
         return False
-    if is_call(call, "nn.dense") and call.attrs["weight_layout"] != "NC":
+    orders = (call.attrs["data_layout"][:2], call.attrs["kernel_layout"][:2])
+    return orders == ("NC", "IO" if transposed else "OI")
+
+
+def _is_float(*exprs: Expr) -> bool:
+    return all(isinstance(t := type_of(one), TensorType) and str(t.dtype) == "float32" for one in exprs)
+
+
+def _joins(nodes: Sequence[Expr]) -> set[Expr]:
+    """The joins whose operands come from layers and whose result leads to one, through activations and moves alone."""
+    coded: set[Expr] = set()  # what is made of the results of layers
+    joins: list[Call] = []
+    for node in nodes:
+        if not isinstance(node, Call):
+            continue
+        if _is_product(node):
+            coded.add(node)
+        elif (
+            isinstance(node.op, Op)
+            and node.op.joins
+            and all(part in coded for part in operands_of(node))
+            and _is_float(node)
+        ):
+            coded.add(node)
+            joins.append(node)
+        elif _is_between(node) and all(one in coded for one in node.args if not isinstance(one, Constant)):
+            coded.add(node)
+    users = consumers(nodes)
+    wanted: set[Expr] = set()
+    for node in reversed(nodes):
+        if isinstance(node, Call) and node in coded:
+            readers = [one for user in users[node] for one in (users[user] if isinstance(user, Tuple) else (user,))]
+            if any(one in wanted or (isinstance(one, Call) and _is_product(one)) for one in readers):
+                wanted.add(node)
+    return {join for join in joins if join in wanted}
+
+
+def _is_between(call: Call) -> bool:
+    """True for what is computed element by element, or moves or picks elements: kernels of layers do that as well."""
+    if not isinstance(call.op, Op) or all(isinstance(one, Constant) for one in call.args) or not _is_float(call):
         return False
-    return all(str(tensor_type_of(one).dtype) == "float32" for one in (*call.args, call)) and call.args[1].data.size > 0
+    return call.op.pattern <= OpPattern.BROADCAST or call.op.rearranges or is_call(call, "nn.max_pool2d")
 
 
 def along_channels(build: Callable[[Expr, Expr], Expr], result: Expr, vector: Expr, layer: Layer) -> Expr:

@@ -3,6 +3,8 @@
 Before: Conv(x, w, b)
 After:  Conv(DequantizeLinear(QuantizeLinear(x)), DequantizeLinear(w8), DequantizeLinear(b32))
 
+Products of computed operands, sums and other joins have such nodes before each operand.
+
 Weights are int8 codes along the output channels, biases int32 at the scale of data times weights.
 """
 
@@ -17,14 +19,14 @@ from onnx import helper, numpy_helper, version_converter
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.onnx.load import load_model
-from tilewright.quantize.ranges import bias_codes, weight_codes
+from tilewright.quantize.ranges import Codes, bias_codes, weight_codes
 from tilewright.quantize.recipe import Choice, Recipe
 
 Array = np.ndarray[Any, Any]
 #: The first version of the operators in which scales run along an axis.
 _OPSET = 13
-#: The axis of the output channels in weights of a node.
-_PRODUCTS = ("Conv", "Gemm", "MatMul")
+_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_JOINS = ("Add", "Concat", "AveragePool", "GlobalAveragePool", "Resize")
 
 
 def read_for_recipe(model: Any, to_write: bool) -> onnx.ModelProto:
@@ -131,8 +133,10 @@ def quantizable(proto: onnx.ModelProto) -> dict[str, str]:
 
 
 def _obstacle(node: onnx.NodeProto, constants: dict[str, onnx.TensorProto]) -> str:
-    if node.op_type not in _PRODUCTS or node.domain:
+    if node.op_type not in (*_PRODUCTS, *_JOINS) or node.domain:
         return f"ONNX has no quantized {node.op_type}"
+    if node.op_type in _JOINS or (node.op_type == "MatMul" and not constants.keys() & set(node.input)):
+        return ""
     weight = constants.get(node.input[1])
     if weight is None or weight.data_type != onnx.TensorProto.FLOAT:
         return f"{node.op_type} whose weights are no float32 constant"
@@ -191,19 +195,23 @@ def _coded_inputs(
     """Make the inputs of `node` dequantized codes; the nodes before it."""
     constants = {tensor.name: tensor for tensor in graph.initializer}
     found: list[onnx.NodeProto] = []
-    key = node.input[0], choice.data
-    if key not in coded:
-        pair, coded[key] = _data_codes(graph, node, choice)
-        found += pair
-    weight, axis = _channels_first(node, numpy_helper.to_array(constants[node.input[1]]))
+    for index, codes in enumerate(choice.codes):
+        key = node.input[index], codes
+        if key not in coded:
+            pair, coded[key] = _data_codes(graph, node, index, codes)
+            found += pair
+        node.input[index] = coded[key]
+    if not choice.weight_scales:
+        return found
+    axis = _channel_axis(node)
+    weight = np.moveaxis(numpy_helper.to_array(constants[node.input[1]]), axis, 0)
     scales = np.asarray(choice.weight_scales, np.float32)
-    codes = weight_codes(weight, scales)
+    codes8 = np.moveaxis(weight_codes(weight, scales), 0, axis)
     bias = numpy_helper.to_array(constants[node.input[2]]) if len(node.input) > 2 and node.input[2] else None
-    node.input[0] = coded[key]
-    found.append(_dequantized(graph, node, 1, codes.T if axis else codes, scales, axis))
+    found.append(_dequantized(graph, node, 1, codes8, scales, axis))
     if node.op_type == "MatMul" or (bias is None and not choice.correction):
         return found
-    unit = np.float32(choice.data.scale) * scales
+    unit = np.float32(choice.codes[0].scale) * scales
     whole = bias_codes(
         np.zeros(len(scales)) if bias is None else np.broadcast_to(bias, len(scales)), choice.correction, unit
     )
@@ -220,20 +228,22 @@ def _corrected(graph: onnx.GraphProto, node: onnx.NodeProto, choice: Choice) -> 
     return helper.make_node("Add", [product, f"{product}:correction"], [result], name=f"{product}:corrected")
 
 
-def _channels_first(node: onnx.NodeProto, weight: Array) -> tuple[Array, int]:
-    """The weights with their output channels first, and the axis where they are in the file."""
-    second = node.op_type == "MatMul" or (node.op_type == "Gemm" and not _attribute(node, "transB", 0))
-    return (weight.T, 1) if second else (weight, 0)
+def _channel_axis(node: onnx.NodeProto) -> int:
+    """The axis of the output channels in the weights of a node."""
+    second = node.op_type in ("MatMul", "ConvTranspose")
+    return int(second or (node.op_type == "Gemm" and not _attribute(node, "transB", 0)))
 
 
-def _data_codes(graph: onnx.GraphProto, node: onnx.NodeProto, choice: Choice) -> tuple[list[onnx.NodeProto], str]:
-    base = f"{node.input[0]}:{node.name}"
+def _data_codes(
+    graph: onnx.GraphProto, node: onnx.NodeProto, index: int, choice: Codes
+) -> tuple[list[onnx.NodeProto], str]:
+    base = f"{node.input[index]}:{node.name}:{index}"
     scale, zero = f"{base}:scale", f"{base}:zero_point"
-    graph.initializer.append(numpy_helper.from_array(np.asarray(choice.data.scale, np.float32), scale))
-    graph.initializer.append(numpy_helper.from_array(np.asarray(choice.data.zero_point, choice.data.dtype), zero))
+    graph.initializer.append(numpy_helper.from_array(np.asarray(choice.scale, np.float32), scale))
+    graph.initializer.append(numpy_helper.from_array(np.asarray(choice.zero_point, choice.dtype), zero))
     codes, result = f"{base}:codes", f"{base}:dequantized"
     pair = [
-        helper.make_node("QuantizeLinear", [node.input[0], scale, zero], [codes], name=codes),
+        helper.make_node("QuantizeLinear", [node.input[index], scale, zero], [codes], name=codes),
         helper.make_node("DequantizeLinear", [codes, scale, zero], [result], name=result),
     ]
     return pair, result

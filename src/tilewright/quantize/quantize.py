@@ -257,15 +257,19 @@ class _Run:
         codes = calibration.codes(method, self.settings.activations)
         return {
             layer.name: Choice(
-                layer.operator, layer.tensor, codes[layer.tensor], _float32(weight_scales(layer.weight, method))
+                layer.operator, layer.tensors, tuple(codes[name] for name in layer.tensors),
+                _float32(weight_scales(layer.weight, method)) if layer.channels else (),
             )
             for layer in self.free
-        }
+        }  # fmt: skip
 
     def _corrected(self, choices: Mapping[str, Choice]) -> dict[str, Choice]:
         """The choices with corrections by the samples for ranges, if these lower the error on those for the search."""
         alone = self.trial.alone(choices, self.parts.calibration, most=_CORRECTED)
-        made = {name: replace(choice, correction=_float32(alone[name].shift)) for name, choice in choices.items()}
+        made = {
+            name: replace(choice, correction=_float32(alone[name].shift)) if choice.weight_scales else choice
+            for name, choice in choices.items()
+        }
         errors = [self.trial.loss(one, list(choices), self.parts.search).relative for one in (made, choices)]
         return made if errors[0] < errors[1] else dict(choices)
 

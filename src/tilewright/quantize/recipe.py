@@ -16,17 +16,18 @@ from tilewright.errors import InputError
 from tilewright.quantize.ranges import CODES, Codes
 from tilewright.quantize.trained import TrainedLayer, as_entries, trained_layers
 
-FORMAT, VERSION = "tilewright quantization recipe", 1
+FORMAT, VERSION = "tilewright quantization recipe", 2
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The choice for one layer: the codes of its data, a scale a channel of its weights; `in_float` says why not."""
+    """The choice for one layer: codes of its operands, a scale a channel of its weights; `in_float` says why not."""
 
     operator: str
-    tensor: str
-    data: Codes
-    weight_scales: tuple[float, ...]
+    tensors: tuple[str, ...]
+    codes: tuple[Codes, ...]
+    #: Empty for a layer without weights.
+    weight_scales: tuple[float, ...] = ()
     in_float: str = ""
     #: What is added to each channel of the result: what integers lose of it on average.
     correction: tuple[float, ...] = ()
@@ -81,11 +82,11 @@ def parse_recipe(text: str) -> Recipe:
 
 
 def _choice(entry: Mapping[str, Any]) -> Choice:
-    codes = Codes(float(entry["data"]["scale"]), int(entry["data"]["zero_point"]), entry["data"]["dtype"])
-    if codes.dtype not in CODES:
-        raise ValueError(f"codes are {' or '.join(CODES)}, not {codes.dtype!r}")
+    codes = tuple(Codes(float(one["scale"]), int(one["zero_point"]), one["dtype"]) for one in entry["codes"])
+    if any(one.dtype not in CODES for one in codes):
+        raise ValueError(f"codes are {' or '.join(CODES)}, not {', '.join(one.dtype for one in codes)!r}")
     scales = tuple(float(scale) for scale in entry["weight_scales"])
-    if not codes.scale > 0.0 or any(not scale > 0.0 for scale in scales):
+    if any(not scale > 0.0 for scale in (*scales, *(one.scale for one in codes))):
         raise ValueError("scales are above zero")
     correction = tuple(float(value) for value in entry["correction"])
-    return Choice(entry["operator"], entry["tensor"], codes, scales, entry["in_float"], correction)
+    return Choice(entry["operator"], tuple(entry["tensors"]), codes, scales, entry["in_float"], correction)

@@ -14,12 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.errors import InputError
-from tilewright.quantize.layers import Layer, along_channels
+from tilewright.quantize.layers import Layer, along_channels, operands_of
 from tilewright.quantize.ranges import Codes, bias_codes, weight_codes
 from tilewright.quantize.recipe import Choice, Recipe
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
 from tilewright.relay.op import qnn
 from tilewright.relay.op.tensor import add
@@ -36,7 +37,7 @@ def rewrite(mod: IRModule, layers: Sequence[Layer], recipe: Recipe) -> IRModule:
     main = mod["main"]
     nodes = post_order(main.body)
     users = consumers(nodes)
-    biases = {bias: found for call, found in known.items() if (bias := _bias_of(call, users[call]))}
+    biases = {bias: found for call, found in known.items() if (bias := _bias_of(call, found[0], users[call]))}
     for node in nodes:
         fresh = rebuild(node, tuple([made[kid] for kid in children(node)]))
         if isinstance(node, Call) and isinstance(fresh, Call):
@@ -51,15 +52,26 @@ def rewrite(mod: IRModule, layers: Sequence[Layer], recipe: Recipe) -> IRModule:
 
 
 def _in_integers(call: Call, layer: Layer, choice: Choice, coded: dict[tuple[Expr, Codes], Expr]) -> Expr:
-    key = call.args[0], choice.data
-    if key not in coded:
-        scale, zero = Constant(np.float32(choice.data.scale)), Constant(np.int32(choice.data.zero_point))
-        codes = qnn.quantize(call.args[0], scale, zero, out_dtype=choice.data.dtype)
-        coded[key] = qnn.dequantize(codes, scale, zero)
+    axis = layer.weight_axis
+    operands = [_coded(one, codes, coded) for one, codes in zip(operands_of(call), choice.codes, strict=True)]
+    if axis is None:
+        return layer.with_operands(call, operands)
     scales = np.asarray(choice.weight_scales, np.float32)
-    codes8 = Constant(weight_codes(layer.weight, scales))
-    weight = qnn.dequantize(codes8, Constant(scales), Constant(np.zeros(len(scales), np.int32)), axis=0)
-    return Call(call.op, [coded[key], weight], call.attrs, call.span)
+    codes8 = Constant(np.ascontiguousarray(np.moveaxis(weight_codes(layer.weight, scales), 0, axis)))
+    weight = qnn.dequantize(codes8, Constant(scales), Constant(np.zeros(len(scales), np.int32)), axis=axis)
+    return layer.with_operands(call, operands, weight)
+
+
+def _coded(data: Expr, codes: Codes, coded: dict[tuple[Expr, Codes], Expr]) -> Expr:
+    """`data` through its codes, made once: of what was moved or is the largest of windows, before that was done."""
+    key = data, codes
+    if key not in coded:
+        moves = isinstance(data, Call) and isinstance(data.op, Op) and isinstance(data.args[0], Call)
+        if moves and (data.op.rearranges or is_call(data, "nn.max_pool2d")):  # type: ignore[attr-defined]
+            data = rebuild(data, (_coded(children(data)[0], codes, coded), *children(data)[1:]))
+        scale, zero = Constant(np.float32(codes.scale)), Constant(np.int32(codes.zero_point))
+        coded[key] = qnn.dequantize(qnn.quantize(data, scale, zero, out_dtype=codes.dtype), scale, zero)
+    return coded[key]
 
 
 def _corrected(product: Expr, layer: Layer, choice: Choice) -> Expr:
@@ -67,13 +79,12 @@ def _corrected(product: Expr, layer: Layer, choice: Choice) -> Expr:
     return along_channels(add, product, Constant(np.asarray(choice.correction, np.float32)), layer)
 
 
-def _bias_of(call: Call, users: Sequence[Expr]) -> Call | None:
+def _bias_of(call: Call, layer: Layer, users: Sequence[Expr]) -> Call | None:
     """The sum with the bias that is part of the model's node, as of Conv and Gemm; None where there is none."""
-    if len(users) != 1 or not is_call(users[0], "add", "nn.bias_add") or call.span is None:
+    if len(users) != 1 or not is_call(users[0], "add", "nn.bias_add") or call.span is None or not layer.channels:
         return None
-    user = users[0]
+    user, channels = users[0], layer.channels
     assert isinstance(user, Call)
-    channels = call.args[1].data.shape[0]  # type: ignore[attr-defined]
     fits = user.args[0] is call and isinstance(user.args[1], Constant) and user.args[1].data.size == channels
     return user if fits and str(user.span) == str(call.span) else None
 
@@ -82,14 +93,14 @@ def _whole_bias(call: Call, layer: Layer, choice: Choice) -> Call:
     """A bias with its correction, as whole numbers at the scale of the sums stand for it."""
     bias = call.args[1].data  # type: ignore[attr-defined]
     column = np.shape(bias)
-    unit = np.float32(choice.data.scale) * np.asarray(choice.weight_scales, np.float32)
+    unit = np.float32(choice.codes[0].scale) * np.asarray(choice.weight_scales, np.float32)
     whole = bias_codes(np.reshape(bias, -1), choice.correction, unit).astype(np.float32) * unit
     return Call(call.op, [call.args[0], Constant(whole.reshape(column))], call.attrs, call.span)
 
 
 def check_recipe(layers: Sequence[Layer], recipe: Recipe) -> None:
     """Raise `InputError` where layers of `recipe` in integers are not among `layers`, or have other channels."""
-    channels = {layer.name: len(layer.weight) for layer in layers}
+    channels = {layer.name: layer.channels for layer in layers}
     for name in recipe.quantized:
         if name not in channels:
             raise InputError(

@@ -17,20 +17,21 @@ import numpy as np
 
 from tilewright.quantize.calibrate import compiled
 from tilewright.quantize.data import Sample
-from tilewright.quantize.layers import Layer, along_channels
+from tilewright.quantize.layers import Layer, along_channels, operands_of
 from tilewright.quantize.ranges import CODES, WEIGHT_CODES
 from tilewright.quantize.recipe import Choice
 from tilewright.relay.ir.expr import Call, Expr, Function, Tuple, Var
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import children, post_order, rebuild
 from tilewright.relay.op.tensor import add, clip, divide, maximum, minimum, multiply, round, subtract, where
 from tilewright.relay.op.transform import reshape
 
 Array = np.ndarray[Any, Any]
-#: The inputs of a layer's choice behind its name, with their types: `zero` and the bounds hold whole numbers.
-_SCALARS = ("on", "scale", "zero", "least", "most")
+#: The inputs of an operand's codes behind its layer's name and its number: all but the scale hold whole numbers.
+_SCALARS = ("scale", "zero", "least", "most")
 
 
 class Simulation:
@@ -62,11 +63,13 @@ class Simulation:
         return values[: self.outputs], dict(zip(self.layers, values[self.outputs :], strict=True))
 
     def _switches(self, name: str, choice: Choice) -> dict[str, Array]:
-        least, most = CODES[choice.data.dtype]
-        values = (1, choice.data.scale, choice.data.zero_point, least, most)
-        made = {f"{name}:{part}": np.asarray(value, np.float32) for part, value in zip(_SCALARS, values, strict=True)}
-        made[f"{name}:on"] = np.asarray(True)
-        made[f"{name}:scales"] = np.asarray(choice.weight_scales, np.float32)
+        made = {f"{name}:on": np.asarray(True)}
+        for number, codes in enumerate(choice.codes):
+            values = (codes.scale, codes.zero_point, *CODES[codes.dtype])
+            for part, value in zip(_SCALARS, values, strict=True):
+                made[f"{name}:{number}:{part}"] = np.asarray(value, np.float32)
+        if choice.weight_scales:
+            made[f"{name}:scales"] = np.asarray(choice.weight_scales, np.float32)
         if choice.correction:
             made[f"{name}:correction"] = np.asarray(choice.correction, np.float32)
         return made
@@ -92,18 +95,23 @@ class _Switched:
 
     def _layer(self, layer: Layer, call: Expr) -> Expr:
         assert isinstance(call, Call)
-        on, scale, zero, least, most = (
-            self._param(f"{layer.name}:{part}", (), "bool" if part == "on" else "float32") for part in _SCALARS
-        )
-        scales = self._param(f"{layer.name}:scales", (len(layer.weight),), "float32")
-        data, weight = call.args
-        code = minimum(maximum(add(round(divide(data, scale)), zero), least), most)
-        coded = where(on, multiply(subtract(code, zero), scale), data)
-        column = reshape(scales, (-1, *(1,) * (layer.weight.ndim - 1)))
+        on = self._param(f"{layer.name}:on", (), "bool")
+        coded = [self._coded(f"{layer.name}:{number}", on, data) for number, data in enumerate(operands_of(call))]
+        if layer.weight_axis is None:
+            return layer.with_operands(call, coded)
+        weight, channels = call.args[1], layer.channels
+        scales = self._param(f"{layer.name}:scales", (channels,), "float32")
+        ndim = tensor_type_of(layer.call.args[1]).ndim
+        column = reshape(scales, (-1, *(1,) * (ndim - 1 - layer.weight_axis)))
         whole = clip(round(divide(weight, column)), *map(float, WEIGHT_CODES))
-        correction = self._param(f"{layer.name}:correction", (len(layer.weight),), "float32")
-        product = Call(call.op, [coded, where(on, multiply(whole, column), weight)], call.attrs, call.span)
+        correction = self._param(f"{layer.name}:correction", (channels,), "float32")
+        product = layer.with_operands(call, coded, where(on, multiply(whole, column), weight))
         return along_channels(add, product, correction, layer)
+
+    def _coded(self, name: str, on: Expr, data: Expr) -> Expr:
+        scale, zero, least, most = (self._param(f"{name}:{part}", (), "float32") for part in _SCALARS)
+        code = minimum(maximum(add(round(divide(data, scale)), zero), least), most)
+        return where(on, multiply(subtract(code, zero), scale), data)
 
     def _param(self, name: str, shape: tuple[int, ...], dtype: str) -> Var:
         self.params.append(Var(name, TensorType(shape, dtype)))
