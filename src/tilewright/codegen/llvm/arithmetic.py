@@ -146,7 +146,15 @@ def variable(b: FunctionBuilder, expr: e.Var) -> Value:
 
 # -------------------------------------------------------------------------------------------------- conversions
 def cast(b: FunctionBuilder, expr: e.Cast) -> Value:
-    """A conversion between element types."""
+    """A conversion between element types; x86 rounds to even numbers as it converts."""
+    value = expr.value
+    rounded = isinstance(value, e.Call) and value.op == "round" and value.dtype.element == "float32"
+    if rounded and expr.dtype.element == "int32" and b.target.architecture == "x86_64":
+        assert isinstance(value, e.Call)
+        x, kinds = b.value(value.args[0]), (register_type(expr.dtype), register_type(value.dtype))
+        lanes = f"v{expr.dtype.lanes}" if expr.dtype.lanes > 1 else ""
+        callee = b.module.declare(f"llvm.lrint.{lanes}i32.{lanes}f32", *kinds)
+        return b.define(f"call {kinds[0]} {callee}({kinds[1]} {x.text})", x)
     return convert(b, b.value(expr.value), expr.value.dtype, expr.dtype)
 
 
@@ -293,7 +301,9 @@ def shuffle(b: FunctionBuilder, expr: e.Shuffle) -> Value:
     return picked[0] if len(picked) == 1 else gather_lanes(b, picked, register_type(expr.dtype), element)
 
 
-def permute(b: FunctionBuilder, first: Value, second: str, kind: str, picks: Sequence[int], *operands: Value) -> Value:
+def permute(
+    b: FunctionBuilder, first: Value, second: str, kind: str, picks: Sequence[int | str], *operands: Value
+) -> Value:
     """Lanes `picks` of `first` and `second`, both vectors of LLVM type `kind`; `operands` are those that are values."""
     mask = vector_constant("i32", map(str, picks))
     return b.define(f"shufflevector {kind} {first.text}, {kind} {second}, <{len(picks)} x i32> {mask}", *operands)

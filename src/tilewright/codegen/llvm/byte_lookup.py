@@ -46,7 +46,7 @@ def lookup(b: FunctionBuilder, table: Sequence[Value], index: e.Expr) -> Value:
     value, kind = b.value(index), register_type(index.dtype)
     parts = []
     for first in range(0, lanes, width):
-        picks = [min(first + lane, lanes - 1) for lane in range(width)]
+        picks = [str(lane) if lane < lanes else "poison" for lane in range(first, first + width)]
         part = permute(b, value, "poison", kind, picks, value) if width != lanes else value
         parts.append(_by_vpermi2b(b, table, part) if width == 64 else _by_tbl(b, table, part))
     whole = register_type(_BYTE.with_lanes(width))

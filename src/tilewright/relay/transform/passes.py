@@ -58,6 +58,7 @@ from tilewright.relay.transform.quantize.dequantized_products import dequantized
 from tilewright.relay.transform.quantize.dot_products import dot_products
 from tilewright.relay.transform.quantize.fake_quantization_to_integer import fake_quantization_to_integer
 from tilewright.relay.transform.quantize.lookup_tables import lookup_tables
+from tilewright.relay.transform.quantize.quantized_floats import quantized_floats
 from tilewright.relay.transform.quantize.recast import recast
 from tilewright.relay.transform.quantize.to_mixed_precision import to_mixed_precision
 from tilewright.relay.transform.simplify.canonicalize_cast import canonicalize_cast
@@ -123,12 +124,13 @@ PIPELINE: tuple[GraphPass, ...] = (
     GraphPass("dead_code", 1, "DeadCodeElimination", dead_code),
     GraphPass("split_args", 1, "SplitArgs", split_args),
     GraphPass("fuse_ops", 0, "", _fused),
+    GraphPass("quantized_floats", 3, "", quantized_floats),
 )
 
 #: Those that choose layouts, pack weights and rewrite products by the rules of a processor (`GraphBackend`).
 _BY_RULES = {
-    "dot_products", "bfloat16_products", "lookup_tables", "fuse_attention", "pad_channels", "widen_groups",
-    "alter_layout", "batch_products", "row_products", "pack_dense", "pack_blockwise", "pack_recurrent",
+    "dot_products", "bfloat16_products", "lookup_tables", "quantized_floats", "fuse_attention", "pad_channels",
+    "widen_groups", "alter_layout", "batch_products", "row_products", "pack_dense", "pack_blockwise", "pack_recurrent",
     "share_packed_weights", "fold_packed_weights",
 }  # fmt: skip
 

@@ -20,6 +20,7 @@ from tilewright.tir.transform.bind_threads import bind_threads
 from tilewright.tir.transform.block_sums import PRODUCT_OF_DEVICE, block_sums
 from tilewright.tir.transform.check_bounds import check_bounds
 from tilewright.tir.transform.coproc_sync import coproc_sync
+from tilewright.tir.transform.divide_by_constants import divide_by_constants
 from tilewright.tir.transform.double_buffer import double_buffer
 from tilewright.tir.transform.flatten_buffers import flatten_buffers
 from tilewright.tir.transform.hoist_if import hoist_if
@@ -131,6 +132,7 @@ HOST = Pipeline(
         lower_parallel,  # one function that all workers run
         plan_allocations,  # knows now which memory is a worker's own
         lower_packed_call,
+        Stage("divide_by_constants", lambda func, target: divide_by_constants(func) if _fuses(target) else func),
         lower_intrinsics,
         unroll_loop,  # late, so that the passes before it walk less; copies whole vector statements
         remove_no_op,
@@ -224,6 +226,11 @@ ACCELERATOR = Pipeline(
 def pipeline_of(target: Target) -> Pipeline:
     """The pipeline of a processor or a device."""
     return DEVICE if target.has_thread_blocks else C if target.kind == "c" else HOST
+
+
+def _fuses(target: Target | None) -> bool:
+    """True for a processor that fuses multiply-adds, as far as its code generator can say so."""
+    return target is not None and target.kind == "llvm" and target.has_fma
 
 
 def _lines(target: Target | None) -> tuple[int, int]:
