@@ -1,9 +1,10 @@
-"""Products with weights of 4 bits beside onnxruntime and the rate of memory: bench/nbits.py [--rows M] [--threads T].
+"""Products with weights of few bits beside onnxruntime, ggml and the rate of memory: bench/nbits.py [--rows M].
 
 Two products one after the other, K -> N -> K, as a layer of a decoder has them. Each contender runs in turns with the
 others, and so does a pass that only reads the same bytes by as many threads; minimum and median of all turns, the error
-against float64, and the share of the rate of memory. Weights shall be larger than the last cache: `--copies` models of
-other weights are run in turn.
+against float64, and the share of the rate of memory. Beside onnxruntime runs ggml, of 4 bits in blocks of 32 (Q4_0, in
+llama.cpp's order for this processor), where the package xllamacpp is installed. Weights shall be larger than the last
+cache: `--copies` models of other weights are run in turn.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ import onnxruntime
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import tilewright as tw
-from tilewright.topi.reference.blockwise import dense_blockwise, packed_codes
+from bench.ggml_products import library, products
+from tilewright import relay
+from tilewright.relay.ir.module import IRModule
+from tilewright.topi.reference.blockwise import code_bits, dense_blockwise, packed_codes
 
 Array = np.ndarray[Any, Any]
 
@@ -31,8 +35,8 @@ def weights_of(depth: int, units: int, bits: int, block: int, seed: int) -> list
     rng, made = np.random.default_rng(seed), []
     for inside, outside in ((depth, units), (units, depth)):
         codes = rng.integers(0, 1 << bits, (outside, inside // block, block)).astype(np.uint8)
-        scales = ((rng.random((outside, inside // block)) + 0.5) / inside**0.5 / (1 << (bits - 1))).astype(np.float32)
-        made.append((packed_codes(codes, bits), scales))
+        scales = (rng.random((outside, inside // block)) + 0.5) / inside**0.5 / (1 << (bits - 1))
+        made.append((packed_codes(codes, bits), scales.astype(np.float16).astype(np.float32)))  # as ggml has them
     return made
 
 
@@ -57,6 +61,16 @@ def model_of(weights: list[tuple[Array, Array]], rows: int, bits: int, block: in
     )
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=9)
+
+
+def module_of(weights: list[tuple[Array, Array]], rows: int, bits: int, level: int) -> IRModule:
+    """The same products in Relay, which has weights of any bits."""
+    result: relay.Expr = relay.var("x", shape=(rows, weights[0][0].shape[1] * weights[0][0].shape[2] * 8 // bits))
+    data = [result]
+    for codes, scales in weights:
+        operands = relay.const(codes), relay.const(scales)
+        result = relay.nn.dense_blockwise(result, *operands, bits=bits, accuracy_level=level)
+    return IRModule.from_expr(relay.Function(data, result))
 
 
 def session(model: ModelProto, threads: int) -> Callable[[Array], Array]:
@@ -103,9 +117,15 @@ def main() -> None:
     weights = [weights_of(args.depth, args.units, args.bits, args.block, seed) for seed in range(args.copies)]
     runs: dict[str, list[Callable[[Array], Array]]] = {}
     for level in (0, 4):
-        models = [model_of(one, args.rows, args.bits, args.block, level) for one in weights]
-        runs[f"tilewright, level {level}"] = [tw.compile(model, threads=args.threads) for model in models]
-        runs[f"onnxruntime, level {level}"] = [session(model, args.threads) for model in models]
+        modules = [module_of(one, args.rows, args.bits, level) for one in weights]
+        runs[f"tilewright, level {level}"] = [tw.compile(module, threads=args.threads) for module in modules]
+        if args.bits in (2, 4, 8):
+            models = [model_of(one, args.rows, args.bits, args.block, level) for one in weights]
+            runs[f"onnxruntime, level {level}"] = [session(model, args.threads) for model in models]
+    lib = library() if (args.bits, args.block) == (4, 32) else None
+    if lib is not None:
+        parts = [[(code_bits(codes, 4), scales) for codes, scales in one] for one in weights]
+        runs["ggml, Q4_0"] = [products(lib, one, args.rows, args.threads) for one in parts]
     x = np.random.default_rng(99).standard_normal((args.rows, args.depth)).astype(np.float32)
     exact = x.astype(np.float64)
     for codes, scales in weights[0]:
