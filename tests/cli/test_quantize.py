@@ -54,9 +54,30 @@ def test_it_writes_onnx(files):
     assert kinds.count("DequantizeLinear") == 5
 
 
+def test_weights_alone_need_no_data(files):
+    made = run(
+        files / "model.onnx", "--weights", "4", "--block", "16", "-o", files / "w.tw", "--recipe", files / "w.json"
+    )
+    assert made.exit_code == 0, made.output
+    lines = made.stdout.splitlines()
+    assert lines[0].split() == ["layer", "operator", "SQNR", "error", "weights", "in", "float"]
+    assert [line.split()[0] for line in lines[1:3]] == ["inner", "outer"]
+    assert "4 bits, blocks of 16" in lines[1]
+    assert "weights of 2 of 2 layers in 4 bits, rounding nearest" in lines[3]
+    assert lines[5].startswith("loss     not measured: there was no data")
+    again = run(files / "model.onnx", "-o", files / "again.tw", "--recipe", files / "w.json")
+    assert again.exit_code == 0, again.output
+    assert (files / "again.tw").read_bytes() == (files / "w.tw").read_bytes()
+    made = run(files / "model.onnx", "--weights", "4", "--data", files / "rows.npz", "-o", files / "w.onnx")
+    assert made.exit_code == 0, made.output
+    assert "loss     relative error " in made.stdout
+    assert [node.op_type for node in onnx.load(files / "w.onnx").graph.node].count("MatMulNBits") == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["-o", "q.tw", "--weights", "4", "--block", "20"], "error: block is one of 16, 32, 64, 128, 256; got 20"),
         (["-o", "q.tw"], "error: there is no data to calibrate on; pass --data FILE.npz"),
         (["-o", "q.tflite"], "quantized models are written as artifacts (.tw) and as ONNX (.onnx)"),
         (["-o", "q.tw", "--data", "rows.npz", "--max-loss", "0.00001%", "--loss", "relative"], "is out of reach"),

@@ -10,11 +10,12 @@ import click
 
 from tilewright.cli.options import ModelOptions, model_options, parse_shapes, require_model
 from tilewright.cli.outputs import check_writable, write_file
+from tilewright.cli.quantize_weights import report_weights
 from tilewright.cli.tables import print_table
 from tilewright.errors import InputError
 
 if TYPE_CHECKING:
-    from tilewright.quantize import Quantized
+    from tilewright.quantize import Quantized, QuantizedWeights
 
 _COLUMNS = ("layer", "operator", "SQNR", "error", "codes of its data", "in float")
 
@@ -46,6 +47,13 @@ class Share(click.ParamType[float]):
 @click.option("--labels", metavar="FILE", help="the class of each sample, .npy, to measure accuracy")
 @click.option("--activations", default="uint8", help="the type of data: uint8 or int8  [default: uint8]")
 @click.option("--correct-bias", is_flag=True, help="add to each channel what integers lose of it on average")
+@click.option(
+    "--weights", type=int, help="bits of weights, 2 to 8, in blocks; all else stays float, and no data is needed"
+)
+@click.option("--block", default=32, help="elements of a block of weights with one scale: 16 to 256  [default: 32]")
+@click.option("--asymmetric", is_flag=True, help="a zero point for each block of weights too")
+@click.option("--tables", is_flag=True, help="tables that rows are picked of (embeddings) in --weights bits, too")
+@click.option("--accuracy-level", default=0, help="of products with --weights: 0 as float32 to 4  [default: 0]")
 @click.option("--recipe", metavar="FILE", help="written with --data; without, the model is made by it again")
 @model_options
 def quantize_command(
@@ -58,29 +66,39 @@ def quantize_command(
     labels: str | None,
     activations: str,
     correct_bias: bool,
+    weights: int | None,
+    block: int,
+    asymmetric: bool,
+    tables: bool,
+    accuracy_level: int,
     recipe: str | None,
     options: ModelOptions,
 ) -> None:
-    """Quantize MODEL to 8 bits after samples of its inputs, and write it to OUTPUT."""
+    """Quantize MODEL to 8 bits after samples of its inputs, or its weights alone to --weights; write it to OUTPUT."""
     require_model(model, "quantize")
     to_onnx = _kind(output) == ".onnx"
     check_writable(output, model)
-    if recipe is not None and data is not None:
+    fresh = data is not None or weights is not None
+    if recipe is not None and fresh:
         check_writable(recipe, model)
     # only when it runs: `tilewright --help` reads this module
     from tilewright.cli.progress import progress
-    from tilewright.quantize import quantize
+    from tilewright.quantize import QuantizedWeights, quantize
 
     with progress():
         found = quantize(
             model, data, method=method, max_loss=max_loss, measure=measure, labels=labels,
-            recipe=recipe if data is None else None, activations=activations, correct_bias=correct_bias,
+            recipe=None if fresh else recipe, activations=activations, correct_bias=correct_bias,
+            weights=weights, block=block, symmetric=not asymmetric, tables=tables, accuracy_level=accuracy_level,
             for_onnx=to_onnx, input_shapes=parse_shapes(options.shapes), signature=options.signature,
             outputs=options.chosen, threads=options.threads,
         )  # fmt: skip
         _write(found, output, options)
-    if recipe is not None and data is not None:
+    if recipe is not None and fresh:
         write_file(recipe, found.recipe.save)
+    if isinstance(found, QuantizedWeights):
+        report_weights(found, output, fresh)
+        return
     if data is not None:
         _print_layers(found)
     for line in _summary(found, output):
@@ -95,7 +113,7 @@ def _kind(output: str) -> str:
     return kind
 
 
-def _write(found: Quantized, output: str, options: ModelOptions) -> None:
+def _write(found: Quantized | QuantizedWeights, output: str, options: ModelOptions) -> None:
     if _kind(output) == ".onnx":
         write_file(output, found.save_onnx)
         return

@@ -46,6 +46,8 @@ def read_for_recipe(model: Any, to_write: bool) -> onnx.ModelProto:
         proto = _newer(proto, opsets[""])
     _constants_to_initializers(proto.graph)
     _read_through_identities(proto.graph)
+    if to_write:
+        _transposed_to_initializers(proto.graph)
     _fold_batch_norms(proto.graph)
     taken = {node.name for node in proto.graph.node}
     for number, node in enumerate(proto.graph.node):
@@ -85,6 +87,16 @@ def _read_through_identities(graph: onnx.GraphProto) -> None:
             node.input[index] = origin.get(name, name)
         if node.op_type == "Identity" and node.input[0] in origin:
             origin[node.output[0]] = node.input[0]
+
+
+def _transposed_to_initializers(graph: onnx.GraphProto) -> None:
+    """Transpose constant matrices here: a head whose weights are the table of the embedding reads them through that."""
+    constants = {tensor.name: tensor for tensor in graph.initializer if len(tensor.dims) == 2}
+    for node in [node for node in graph.node if node.op_type == "Transpose" and node.input[0] in constants]:
+        if list(_attribute(node, "perm", [1, 0])) == [1, 0]:
+            value = numpy_helper.to_array(constants[node.input[0]])
+            graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(value.T), node.output[0]))
+            graph.node.remove(node)
 
 
 def _fold_batch_norms(graph: onnx.GraphProto) -> None:
@@ -179,7 +191,7 @@ def with_recipe(proto: onnx.ModelProto, recipe: Recipe) -> onnx.ModelProto:
             nodes.append(_corrected(made.graph, node, choice))
     del made.graph.node[:]
     made.graph.node.extend(nodes)
-    _drop_unread(made.graph)
+    drop_unread(made.graph)
     try:
         onnx.checker.check_model(made)
     except onnx.checker.ValidationError as error:
@@ -261,7 +273,7 @@ def _dequantized(
     return helper.make_node("DequantizeLinear", names, [node.input[index]], name=node.input[index], axis=axis)
 
 
-def _drop_unread(graph: onnx.GraphProto) -> None:
+def drop_unread(graph: onnx.GraphProto) -> None:
     """Remove the constants that nothing reads any more; an older file lists constants among its inputs too."""
     read = {name for node in graph.node for name in node.input} | {output.name for output in graph.output}
     read |= {name for node in graph.node for one in node.attribute for name in _inner_reads(one)}

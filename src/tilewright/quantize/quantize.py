@@ -28,6 +28,8 @@ from tilewright.quantize.rewrite import rewrite
 from tilewright.quantize.search import Effect, Trial, fewest_in_float
 from tilewright.quantize.simulation import Simulation
 from tilewright.quantize.trained import with_trained_layers
+from tilewright.quantize.weight_only import QuantizedWeights, WeightSettings, quantize_weights, weights_by_recipe
+from tilewright.quantize.weight_recipe import WeightRecipe, read_weight_recipe
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.visitor import calls
 from tilewright.runtime.model import Model
@@ -105,15 +107,20 @@ def quantize(
     max_loss: float | None = None,
     measure: str | None = None,
     labels: Any = None,
-    recipe: Recipe | str | os.PathLike[str] | None = None,
+    recipe: Recipe | WeightRecipe | str | os.PathLike[str] | None = None,
     activations: str = "uint8",
     correct_bias: bool = False,
+    weights: int | None = None,
+    block: int = 32,
+    symmetric: bool = True,
+    tables: bool = False,
+    accuracy_level: int = 0,
     for_onnx: bool = False,
     input_shapes: Shapes | None = None,
     signature: str | None = None,
     outputs: str | Sequence[str] | None = None,
     threads: int | None = None,
-) -> Quantized:
+) -> Quantized | QuantizedWeights:
     """Quantize `model` to 8 bits after samples of its inputs.
 
     `data` is the path of an .npz file or a folder of them, arrays by the names of inputs with a leading axis of
@@ -127,16 +134,27 @@ def quantize(
     data and makes the same model again. `for_onnx` leaves in float what ONNX has no quantized form of. The others are
     as in `tilewright.compile`.
 
+    With `weights`, a number of bits, only weights get codes, in blocks of `block` along the depth with a scale (and,
+    unless `symmetric`, a zero point) each: those of dense layers, and with `tables` those of tables that rows are
+    picked of. No data is needed; with data rounding errors are made up for, and `max_loss` can be held.
+    `accuracy_level` is that of MatMulNBits.
+
     Raises a `UserError` for data that does not fit, and where no layer in integers keeps to `max_loss`.
     """
     settings = Settings(method, max_loss, measure, activations, correct_bias, threads)
-    found = read_recipe(recipe) if isinstance(recipe, str | os.PathLike) else recipe
-    if found is not None and found.trained:
+    if isinstance(recipe, str | os.PathLike):
+        recipe = read_weight_recipe(recipe) or read_recipe(recipe)
+    if isinstance(recipe, Recipe) and recipe.trained:
         mod = import_model(model, input_shapes, Entry.of(signature, outputs))
-        return Quantized(with_trained_layers(mod, found.trained, found.settings["batch_norms"]), found)
+        return Quantized(with_trained_layers(mod, recipe.trained, recipe.settings["batch_norms"]), recipe)
+    of_weights = None
+    if weights is not None:
+        of_weights = WeightSettings(weights, block, symmetric, tables, accuracy_level, max_loss, measure, threads)
     source = Source.of(model, input_shapes, Entry.of(signature, outputs), for_onnx)
-    if found is not None:
-        return source.quantized(found)
+    if recipe is not None:
+        return weights_by_recipe(source, recipe) if isinstance(recipe, WeightRecipe) else source.quantized(recipe)
+    if of_weights is not None:
+        return quantize_weights(source, data, labels, of_weights)
     inputs = inputs_of(source.module["main"].params)
     samples = read_samples(data, inputs)
     fixed = source.of_shapes({name: array.shape for name, array in samples[0].items()})
