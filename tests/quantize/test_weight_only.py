@@ -74,6 +74,16 @@ def test_artifact_and_onnx_file_agree_with_exact_arithmetic(bits, symmetric, tab
         assert np.abs(by_onnxruntime(file, ids=IDS) - expected).max() <= 3e-6 * scale
 
 
+def test_bits_that_onnx_has_not_make_artifacts():
+    model, values = decoder()
+    found = tw.quantize(model, weights=3, tables=True)
+    table, up, down, head = (found.coded[name].floats() for name in ("embedding", "up", "down", "head"))
+    expected = np.maximum(table[IDS] @ up.T, 0) @ down.T @ head.T
+    assert np.abs(found.compile(threads=1)(IDS) - expected).max() <= 3e-6 * np.abs(expected).max()
+    with pytest.raises(UnsupportedError, match="MatMulNBits has codes of 2, 4 and 8 bits, not 3"):
+        tw.quantize(model, weights=3, for_onnx=True)
+
+
 def test_a_gemm_keeps_its_bias():
     found = tw.quantize(perceptron(), weights=8, for_onnx=True, threads=1)
     x = rows()["x"][:1]
