@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.expr import Call, Constant, Expr, Tuple
 from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.symbolic import attr_exprs
 from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import children, rebuild
@@ -66,7 +67,8 @@ def fold_call(call: Call) -> Expr | None:
         values = tuple(item.data for item in fields)  # type: ignore[attr-defined]
         data.extend(values)
         arguments.append(values if isinstance(arg, Tuple) else values[0])
-    if not isinstance(call.op, Op):
+    # a range from a symbolic size on may have a static length
+    if not isinstance(call.op, Op) or next(attr_exprs(call.attrs), None) is not None:
         return None
     try:
         leaves = tensor_types(type_of(call))

@@ -134,10 +134,11 @@ def full_from(shape: Sequence[int], value: Tensor) -> Tensor:
     return te.compute(shape, lambda *_: value(*[0] * value.ndim), name="T_full", tag=tag.BROADCAST)
 
 
-def arange(start: float, count: int, step: float, dtype: str) -> Tensor:
-    """start, start + step, … of `count` elements."""
+def arange(start: Any, count: int, step: float, dtype: str) -> Tensor:
+    """start, start + step, … of `count` elements; the start may be a symbolic size."""
 
     def body(i: Any) -> Any:
-        return tir.const(start, dtype) + i.astype(dtype) * tir.const(step, dtype)
+        first = start.astype(dtype) if isinstance(start, tir.Expr) else tir.const(start, dtype)
+        return first + i.astype(dtype) * tir.const(step, dtype)
 
     return te.compute((count,), body, name="T_arange", tag=tag.INJECTIVE)

@@ -16,6 +16,7 @@ from tilewright.relay.ir.call_reference import call_reference
 from tilewright.relay.ir.expr import Call, Constant, Expr, If, Tuple, TupleGetItem
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.symbolic import attr_exprs
 from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.type_of import type_of
 from tilewright.relay.ir.visitor import rewrite
@@ -47,7 +48,8 @@ def fold_call(call: Call, limit: int = LIMIT) -> Expr | None:
     if isinstance(call.op, Op) and call.op.effects:
         return None
     values = [_constant_value(arg) for arg in call.args]
-    if any(value is None for value in values):
+    symbolic = next(attr_exprs(call.attrs), None) is not None  # a range from such a size on may have a static length
+    if symbolic or any(value is None for value in values):
         return None
     results = tensor_types(type_of(call))
     if not all(t.is_static for t in results):
