@@ -137,12 +137,18 @@ def perplexities(decoder: Decoder, model: onnx.ModelProto, texts: tuple[Array, A
         "float32": lambda: tw.compile(model, threads=1),
         "bfloat16 (precision=bf16)": lambda: tw.compile(model, threads=1, precision="bf16"),
     }
-    for bits in (8, 4, 2):
-        for name, options in {
-            "": {}, ", zero points": {"symmetric": False}, ", tables too": {"tables": True},
-            ", compensated": {"data": data}, ", blocks of 128": {"block": 128},
-        }.items():  # fmt: skip
-            runs[f"weights of {bits} bits{name}"] = lambda bits=bits, options=options: tw.quantize(
+    kinds: dict[str, dict[str, Any]] = {
+        "": {}, ", zero points": {"symmetric": False}, ", tables too": {"tables": True},
+        ", compensated": {"data": data}, ", blocks of 128": {"block": 128},
+    }  # fmt: skip
+    for bits, names in (
+        (8, ("", ", tables too")),
+        (4, tuple(kinds)),
+        (3, ("", ", compensated")),
+        (2, ("", ", compensated")),
+    ):
+        for name in names:
+            runs[f"weights of {bits} bits{name}"] = lambda bits=bits, options=kinds[name]: tw.quantize(
                 model, weights=bits, threads=1, **options
             ).compile(threads=1)
     runs["weights and activations of 8 bits"] = lambda: tw.quantize(model, data, threads=1).compile(threads=1)
@@ -171,11 +177,12 @@ def answers(decoder: Decoder, model: onnx.ModelProto, text: Array, count: int, n
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print both tables, or one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--windows", type=int, default=100)
     parser.add_argument("--tokens", type=int, default=10000)
+    parser.add_argument("--only", choices=("perplexity", "tokens"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     texts, decoder = tokens(args.folder), trained(args.folder)
@@ -184,7 +191,10 @@ def main() -> None:
         for name, one in (("as trained", decoder), ("outlier channels", with_outliers(decoder))):
             export(one, Path(folder))
             models[name] = one, onnx.load(Path(folder) / "model.onnx")
-    perplexities(*models["as trained"], texts, args.windows)
+    if args.only != "tokens":
+        perplexities(*models["as trained"], texts, args.windows)
+    if args.only == "perplexity":
+        return
     print(f"\n{args.tokens} tokens\n\n| model | bits | | wrong tokens | widest gap of those |\n|---|---|---|---|---|")
     for name, (one, model) in models.items():
         answers(one, model, texts[1], args.tokens, name)
