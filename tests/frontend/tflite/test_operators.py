@@ -389,7 +389,22 @@ def quantizations() -> Iterator[Any]:
     yield case("FAKE_QUANT", [f(999)], [f(999)], ("FakeQuantOptions", {"min": -1.3, "max": 1.1, "numBits": 8}))
 
 
-GROUPS = (unary, binary, products, pools, normalizations, reductions, shapes, quantizations)
+def found_by_fuzzing() -> Iterator[Any]:
+    """Cases of `bench.frontends.tflite_integers` that once differed, or were refused."""
+    for name in ("LOGISTIC", "TANH"):  # powers of two below 2^-12, which the kernels scale by a factor
+        for exponent in (13, 15):
+            wanted = q("int16", 9999, scale=1 / 32768)
+            yield case(name, [q("int16", 9999, scale=2.0**-exponent)], [wanted], label=f"2^-{exponent}")
+    inputs, wanted = [q("int16", 9999, scale=0.0003473666147328913)], q("int16", 9999, scale=0.0006094395066611469)
+    yield case("ABS", inputs, [wanted], label="ratio")  # of scales in float32
+    scales = [0.0014, 0.03125]  # sums of which some are shifted to the left
+    bias = T((2,), "int32", [90, -70], scale=[0.3 * scale for scale in scales], zero=0)
+    inputs = [q("int16", 1, 5, 4, 3, scale=0.3), weights("int8", (2, 1, 1, 3), scales), bias]
+    options = {"padding": 0, "strideW": 1, "strideH": 1, "quantizedBiasType": 2}
+    yield case("CONV_2D", inputs, [q("int16", 1, 5, 4, 2, scale=0.0044)], ("Conv2DOptions", options), "left")
+
+
+GROUPS = (unary, binary, products, pools, normalizations, reductions, shapes, quantizations, found_by_fuzzing)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def convert_relu(node: Node) -> Expr:
     if not node.is_quantized():
         return clamp(node[0], low, high)
     given, wanted = node.input_quantization(), node.output_quantization()
-    factor = fixed_point.rescaling(given, wanted)
+    factor = fixed_point.rescaling(given, wanted, np.float32)
     least, most = (
         1 << 20 if math.isinf(end) else wanted.zero + int(fixed_point.round_array(np.float32(end) / wanted.scale[0]))
         for end in (low, high)
@@ -91,7 +91,7 @@ def _scaled_16(node: Node, factor: float) -> tuple[int, int]:
     """(multiplier, left shift) that bring an input of 16 bits to steps of 1 / 4096 * factor."""
     scale = node.input_quantization().step
     exponent = math.log2(scale)
-    if exponent == int(exponent):
+    if exponent == int(exponent) and exponent >= -12:
         shift = (12 if factor == 3.0 else 15 - 3) + int(exponent)
         return 0, shift
     multiplier, left = float(np.float32(scale) * np.float32(4096) * np.float32(factor)), 0
@@ -144,7 +144,7 @@ def convert_leaky_relu(node: Node) -> Expr:
     if not node.is_quantized():
         return functions.leaky_relu(node[0], alpha)
     given, wanted = node.input_quantization(), node.output_quantization()
-    same = fixed_point.rescaling(given, wanted)
+    same = fixed_point.rescaling(given, wanted, np.float32)
     scaled = float(np.float32(given.step) * np.float32(alpha) / np.float32(wanted.step))
     below = fixed_point.quantize_multiplier(abs(scaled))
 
@@ -195,7 +195,7 @@ def convert_prelu(node: Node) -> Expr:
     if not node.is_quantized():
         return op.where(node[0] >= 0, node[0], node[0] * node[1])
     given, slope, wanted = node.input_quantization(), node.input_quantization(1), node.output_quantization()
-    same = fixed_point.rescaling(given, wanted)
+    same = fixed_point.rescaling(given, wanted, np.float32)
     product = float(np.float32(given.step) * np.float32(slope.step)) / wanted.step
     below = fixed_point.quantize_multiplier(product)
     x, a = fixed_point.centred(node, 0), fixed_point.centred(node, 1)

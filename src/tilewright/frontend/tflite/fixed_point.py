@@ -47,7 +47,7 @@ def multiply(x: Expr, multiplier: Any, shift: Any) -> Expr:
     m, s = np.asarray(multiplier, np.int64), np.asarray(shift, np.int64)
     left, right = np.maximum(s, 0), np.maximum(-s, 0)
     if left.any():
-        x = op.left_shift(x, left)
+        x = op.left_shift(x, constant(left, dtype_of(x)))
     wide = cast(x, "int64") * m
     high = op.right_shift(wide + (1 << 30), 31)
     return cast(divide_by_power(high, right), "int32")
@@ -151,9 +151,12 @@ def centred(node: Node, index: int, dtype: str = "int32") -> Expr:
     return value - zero if zero else value
 
 
-def rescaling(given: Quantization, wanted: Quantization) -> tuple[int, int]:
-    """The factor, as `quantize_multiplier`, from the steps of one quantization to those of another."""
-    return quantize_multiplier(given.step / wanted.step)
+def rescaling(given: Quantization, wanted: Quantization, kind: type = float) -> tuple[int, int]:
+    """The factor, as `quantize_multiplier`, from the steps of one quantization to those of another.
+
+    Some kernels divide in float32.
+    """
+    return quantize_multiplier(float(kind(given.step) / kind(wanted.step)))
 
 
 def by_table(node: Node, function: Callable[[np.ndarray], np.ndarray], index: int = 0) -> Expr:

@@ -135,7 +135,7 @@ def convert_abs(node: Node) -> Expr:
     if not node.is_quantized():
         return op.abs(node[0])
     given, wanted = node.input_quantization(), node.output_quantization()
-    factor = rescaling(given, wanted)
+    factor = rescaling(given, wanted, np.float32)
     if given.scale[0] == wanted.scale[0]:
         return centred_table(node, np.abs)
     return centred_table(node, lambda x: multiply_array(np.abs(x), *factor))
