@@ -87,6 +87,18 @@ def test_sums_of_16_bits_that_exceed_32_stay_floats() -> None:
     np.testing.assert_array_equal(found, np.full((2, 4), round(9 * -30000 * 65535 / 2.0**28 / 0.5)))
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((16,), 1), ((16, 16), -1)])
+def test_scales_along_the_depth_or_of_blocks_stay_floats(shape: tuple[int, ...], axis: int) -> None:
+    """Scales of whole rows of weights stand before a sum; others, even as many, do not."""
+    scale = np.linspace(0.01, 0.03, int(np.prod(shape))).astype("float32").reshape(shape)
+    codes = relay.const(_integers(16, 16, seed=1))
+    weight = qnn.dequantize(codes, relay.const(scale), relay.const(np.int32(0)), axis=axis)
+    mod = module(relay.nn.dense(_input(4, 16), weight))
+    x = _integers(4, 16, dtype="uint8")
+    np.testing.assert_allclose(tw.compile(mod, cache=False)(x), relay.interpret(mod, [x])[0], rtol=1e-5, atol=1e-4)
+    assert "qnn.dense" not in _names_after(module(_output(mod["main"].body)))
+
+
 def test_values_that_mean_the_same_are_concatenated() -> None:
     x = _input(2, 8)
     mod = module(_output(relay.concatenate([relay.nn.relu(x), x], axis=1), scale=0.1))

@@ -38,6 +38,8 @@ Array = np.ndarray
 
 #: Bound on sums of products, and on what is added to them: together they fit int32.
 _MOST = 1 << 30
+#: What a symbolic number of terms is taken for: so many products of bytes, as of the keys of a sequence, fit.
+_MOST_TERMS = 1 << 14
 #: A product of two scales and a whole number in float32 is off by two halves of a unit in the last place at most.
 _ROUNDING = 2.0**-22
 
@@ -115,8 +117,8 @@ def _dequantized(node: Expr) -> Affine | None:
     if not isinstance(node, Call) or not is_call(node, "qnn.dequantize"):
         return None
     data, scale, zero = node.args
-    if not isinstance(scale, Constant) or not isinstance(zero, Constant):
-        return None
+    if not isinstance(scale, Constant) or not isinstance(zero, Constant) or max(scale.data.ndim, zero.data.ndim) > 1:
+        return None  # scales of blocks run along several axes
     return Affine(data, scale.data, zero.data.astype("int32"), node.attrs.axis)
 
 
@@ -125,25 +127,39 @@ def _product(call: Call, known: Known) -> Affine | None:
     data, weight = (known.get(arg) for arg in call.args)
     if data is None or weight is None or data.scale.size != 1 or np.any(weight.zero != weight.zero.flat[0]):
         return None
-    if not _largest_sum(call, data, weight) < _MOST:
+    of_weight, of_result = _unit_axes(call)
+    alike = weight.scale.size == 1 or weight.axis % tensor_type_of(weight.expr).ndim == of_weight
+    if not alike or weight.scale.size not in (1, tensor_type_of(call).shape[of_result]):
+        return None  # products of one sum have several scales
+    if _largest_sum(call, data, weight) >= _MOST:
         return None
     zero = Constant(np.asarray(weight.zero.flat[0], "int32"))
     args = [data.expr, weight.expr, Constant(data.zero), zero, Constant(data.scale), Constant(weight.scale)]
     attrs = call.attrs.replace(out_dtype="int32")
     assert isinstance(call.op, Op)
-    axis = 1 if call.op.spatial_axes else -1
     quantized = Call(get(call.op.quantized), args, attrs, call.span)
-    return Affine(quantized, data.scale * weight.scale, np.asarray(0, "int32"), axis)
+    return Affine(quantized, data.scale * weight.scale, np.asarray(0, "int32"), of_result)
+
+
+def _unit_axes(call: Call) -> tuple[int, int]:
+    """The axes of the filters, or of a product's columns, in the weights and in the result."""
+    attrs = call.attrs
+    assert isinstance(call.op, Op)
+    if call.op.spatial_axes:
+        result = attrs.get("out_layout", "") or attrs["data_layout"]
+        return attrs["kernel_layout"].index("O"), result.index("C")
+    return (0 if is_call(call, "nn.dense") else 1 if attrs["transpose_b"] else 2), -1
 
 
 def _largest_sum(call: Call, data: Affine, weight: Affine) -> float:
-    """A bound on the sums of the product `call`; infinite where the number of terms is symbolic."""
+    """A bound on the sums of the product `call`."""
+    units, _ = _unit_axes(call)
     if isinstance(weight.expr, Constant):
-        outputs = 1 if is_call(call, "nn.conv2d_transpose") else 0
         centred = np.abs(weight.expr.data.astype(np.float64) - float(weight.zero.flat[0]))
-        return _reach(data) * float(np.moveaxis(centred, outputs, 0).reshape(centred.shape[outputs], -1).sum(1).max())
-    terms = math.prod(tensor_type_of(weight.expr).shape[1:])
-    return _reach(data) * _reach(weight) * terms if isinstance(terms, int) else math.inf
+        return _reach(data) * float(np.moveaxis(centred, units, 0).reshape(centred.shape[units], -1).sum(1).max())
+    shape = tensor_type_of(weight.expr).shape
+    terms = shape[3 - units] if is_call(call, "nn.batch_matmul") else math.prod((*shape[:units], *shape[units + 1 :]))
+    return _reach(data) * _reach(weight) * (terms if isinstance(terms, int) else _MOST_TERMS)
 
 
 def _reach(value: Affine) -> float:
