@@ -7,9 +7,11 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import tilewright as tw
 from tests.cli.conftest import Command
 from tests.onnx_models import make_model, perceptron, saved
 from tilewright.cli.bounds import EXACT, STEP, Bound, Bounds, bounds_of
@@ -134,3 +136,48 @@ def test_a_difference_fails_with_status_1(tilewright: Command, model: Path, monk
     outcome = tilewright("verify", model, "--against", "other", "--seed", 1)
     assert outcome.status == 1 and "DIFFERS  y" in outcome.out
     assert outcome.err == "the bound is 0.0001 x max|ref| + 1e-06\n"
+
+
+def test_a_budget_in_place_of_bounds(tilewright: Command, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ("--seed", 1, "--seed", 2, "--max-loss", "1%", "--loss", "relative")
+    outcome = tilewright("verify", model, *arguments)
+    assert outcome.status == 0 and re.search(r"^ok +relative loss 0\.0\d\d%, budget 1\.000%$", outcome.out, re.M)
+    ours, fed = tw.compile(model), list[dict[str, np.ndarray]]()
+    engine = Engine(
+        "other", "1", lambda: [1.02 * value for value in ours.run(fed[-1])], lambda one: fed.append({**one})
+    )
+    monkeypatch.setitem(ENGINES, "other", lambda *_: engine)
+    arguments = (*arguments, "--against", "other")
+    outcome = tilewright("verify", model, *arguments)
+    assert outcome.status == 1 and re.search(r"^DIFFERS +relative loss 1\.9\d\d%", outcome.out, re.M)
+    assert tilewright("verify", model, "--max-loss", "1%", "--loss", "argmax").status == 0  # the order is the same
+
+
+def test_the_engine_runs_the_model_that_was_quantized(tilewright: Command, model: Path, tmp_path: Path) -> None:
+    scaled = onnx.load(model)
+    for weight in scaled.graph.initializer:
+        array = onnx.numpy_helper.to_array(weight)
+        if array.dtype == np.float32:
+            weight.CopyFrom(onnx.numpy_helper.from_array(array * np.float32(1.001), weight.name))
+    other = tmp_path / "scaled.onnx"
+    onnx.save(scaled, other)
+    loss = ("--loss", "relative", "--original", model)
+    assert tilewright("verify", other, "--seed", 1, "--max-loss", "2%", *loss).status == 0
+    outcome = tilewright("verify", other, "--seed", 1, "--max-loss", "0.001%", *loss)
+    assert outcome.status == 1 and f"of {model}" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--loss", "argmax"], "add --max-loss"),
+        (["--max-loss", "1%", "--loss", "other"], "none of relative, argmax"),
+        (["--max-loss", "1%", "--original", "x.onnx", "--at", "h"], "leave one out"),
+        (["--max-loss", "200%"], "is no share"),
+    ],
+)
+def test_budgets_that_do_not_hold_together(
+    tilewright: Command, model: Path, arguments: list[str], message: str
+) -> None:
+    outcome = tilewright("verify", model, *arguments)
+    assert outcome.status == 2 and message in outcome.err

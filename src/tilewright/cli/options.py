@@ -39,6 +39,23 @@ class Number(click.FloatRange):
 BOUND, SECONDS = Number(min=0), Number(min=0, min_open=True)
 
 
+class Share(click.ParamType[float]):
+    """A share of one, as a number or in percent: `0.005`, `0.5%`."""
+
+    name = "share"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number; a usage error for another text."""
+        text = str(value).strip()
+        try:
+            found = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+        except ValueError:
+            found = -1.0
+        if not 0.0 <= found < 1.0:
+            self.fail(f"{text!r} is no share; write 0.5% or 0.005", param, ctx)
+        return found
+
+
 def _not_here(target: Target) -> str:
     """The message for a model that must run on a machine that has no device of the target, or the wrong processor."""
     # only when it runs: `tilewright --help` reads this module

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli.options import ModelOptions, model_options, parse_shapes, require_model
+from tilewright.cli.options import ModelOptions, Share, model_options, parse_shapes, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.quantize_weights import report_weights
 from tilewright.cli.tables import print_table
@@ -18,23 +18,6 @@ if TYPE_CHECKING:
     from tilewright.quantize import Quantized, QuantizedWeights
 
 _COLUMNS = ("layer", "operator", "SQNR", "error", "codes of its data", "in float")
-
-
-class Share(click.ParamType[float]):
-    """A share of one, as a number or in percent: `0.005`, `0.5%`."""
-
-    name = "share"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number; a usage error for another text."""
-        text = str(value).strip()
-        try:
-            found = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
-        except ValueError:
-            found = -1.0
-        if not 0.0 <= found < 1.0:
-            self.fail(f"{text!r} is no share; write 0.5% or 0.005", param, ctx)
-        return found
 
 
 @click.command("quantize")
