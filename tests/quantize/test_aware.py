@@ -176,12 +176,22 @@ def test_layers_have_bits_of_their_own_or_stay_in_float():
     assert [one.weight_bits for one in ends.finish().recipe.trained.values()] == [8, 8]
 
 
+def test_a_model_of_one_sample_is_trained_in_batches():
+    x = rows()["x"]
+    aware = tw.quantize_aware(perceptron(), rows(), batch=BATCH, threads=1)
+    values = aware.parameters
+    one = aware.finish(values).compile(threads=1)
+    assert aware.simulate({"x": x[:BATCH]}, values)[0].shape == (BATCH, 5)
+    ours = np.concatenate([one(row[None]) for row in x[:BATCH]])
+    np.testing.assert_array_equal(ours, aware.simulate({"x": x[:BATCH]}, values)[0])
+
+
 def test_errors_name_what_is_wrong():
     def refused(match, model=None, **options):
         with pytest.raises(InputError, match=match):
             tw.quantize_aware(model or perceptron(rows="n"), rows(), threads=1, **options)
 
-    refused("batch=4, but the model fixes its input x: float32\\[1, 8\\]", perceptron(), batch=4)
+    refused("batch=4, but the model fixes that of x: float32\\[3, 8\\]", perceptron(rows=3), batch=4)
     refused("ranges is one of learned, moving; got 'fixed'", ranges="fixed")
     refused("batch_norms is one of folded, batch; got 'none'", batch_norms="none")
     refused("the model has no layer 'third'; its layers are inner, outer", layers={"third": None})

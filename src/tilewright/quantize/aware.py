@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.compile import compile
-from tilewright.errors import InputError
+from tilewright.errors import InputError, TypeMismatchError
 from tilewright.frontend.formats.import_model import Entry, import_model
 from tilewright.frontend.formats.table import ModelSource
 from tilewright.quantize.calibrate import Calibration
@@ -30,9 +30,12 @@ from tilewright.quantize.quantize import Quantized
 from tilewright.quantize.ranges import Array, Codes
 from tilewright.quantize.recipe import Choice, Recipe
 from tilewright.quantize.trained import KERNELS, TrainedLayer, packed, serial_obstacle, with_trained_layers
-from tilewright.relay.ir.expr import Expr, Function, Tuple
+from tilewright.relay.ir.expr import Expr, Function, Tuple, Var
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type import TensorType, tensor_types
+from tilewright.relay.ir.type_of import type_of
+from tilewright.relay.ir.visitor import substitute
 from tilewright.relay.transform.gradient.training import Optimizer, Trainer, training_step
 from tilewright.runtime.model import Model
 
@@ -89,7 +92,7 @@ def quantize_aware(
     `end_bits` are those of the first and the last layer; `layers` states some by name, None for float. `ranges` are
     "learned" with the weights (LSQ) or follow a "moving" average of what is seen. Batch norms are "folded" into the
     weights before, or stay and use the statistics of each "batch", folded into the scales at the end. `batch` is the
-    number of samples a step, where the model's inputs have a symbolic one.
+    number of samples a step; the model has a symbolic batch, or one of 1 that nothing depends on.
 
     Raises a `UserError` for settings that there are not, data that does not fit, and a model without such layers.
     """
@@ -101,10 +104,6 @@ def quantize_aware(
     inputs = inputs_of(mod["main"].params)
     samples = read_samples(data, inputs)
     own = {name: array.shape for name, array in samples[0].items()}
-    for one in inputs:
-        if batch is not None and one.shape[:1] not in ((None,), (batch,)):
-            raise InputError(f"batch={batch}, but the model fixes its input {one}; export it with a symbolic batch")
-    wide = {name: shape if batch is None else (batch, *shape[1:]) for name, shape in own.items()}
     everything = Bits(weight_bits, data_bits, weight_kind, data_kind)
     calibrated = import_model(model, own, entry) if _open(inputs) else mod
     main, groups = prepared_groups(calibrated, batch_norms == "batch")
@@ -114,9 +113,33 @@ def quantize_aware(
         raise InputError("the model has no convolution or dense layer with constant weights to train in codes")
     calibration = Calibration(calibrated.with_function("main", main), [group.layer for group in groups])
     calibration.run(samples, False, threads)
-    trained = import_model(model, wide, entry) if _open(inputs) else mod
+    trained = calibrated if batch is None else _of_batch(model, mod, own, batch, entry)
     network = Network(trained, bits, calibration.histograms, ranges == "learned", batch_norms)
     return Aware(mod, network, bits, threads)
+
+
+def _of_batch(
+    model: ModelSource, mod: IRModule, own: Mapping[str, Sequence[int]], batch: int, entry: Entry
+) -> IRModule:
+    """The model for `batch` samples at a time. Raises `InputError` where its graph fixes another number."""
+    main, inputs = mod["main"], inputs_of(mod["main"].params)
+    if all(one.shape[:1] == (None,) for one in inputs):
+        return import_model(model, {name: (batch, *shape[1:]) for name, shape in own.items()}, entry)
+    fixed = InputError(
+        f"batch={batch}, but the model fixes that of {', '.join(map(str, inputs))}; export it with a symbolic batch"
+    )
+    if any(one.shape[:1] != (1,) or None in one.shape for one in inputs):
+        raise fixed
+    params = [Var(one.name, TensorType((batch, *one.shape[1:]), str(one.dtype))) for one in inputs]  # type: ignore[misc]
+    body = substitute(main.body, dict(zip(main.params, params, strict=True)))
+    try:
+        wide = infer_type(mod.with_function("main", Function(params, body)))
+    except TypeMismatchError:
+        raise fixed from None
+    types = tensor_types(type_of(wide["main"].body))
+    if any(not one.shape or one.shape[0] != batch for one in types):
+        raise fixed
+    return wide
 
 
 def _open(inputs: Sequence[Any]) -> bool:
@@ -191,7 +214,7 @@ class Aware:
         for name, group in self.network.groups.items():
             trained[name] = one = self._trained(name, group, known, kernel)
             codes = Codes(one.scale, one.zero, "int8" if one.data_grid.least < 0 else "uint8")
-            choices[name] = Choice(group.layer.operator, group.layer.tensor, codes, one.weight_scales)
+            choices[name] = Choice(group.layer.operator, group.layer.tensors, (codes,), one.weight_scales)
         settings = {"method": "trained", "batch_norms": self.network.norms}
         recipe = Recipe(choices, settings, trained=trained)
         return Quantized(with_trained_layers(self.source, trained, self.network.norms), recipe)

@@ -20,6 +20,9 @@ from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
 from tilewright.relay.transform.simplify.fold_constant import fold_constant
 from tilewright.relay.transform.simplify.make import is_call
 
+#: Layers whose codes are trained.
+_OPERATORS = "nn.conv2d", "nn.dense"
+
 
 @dataclass(frozen=True)
 class Norm:
@@ -47,7 +50,13 @@ def prepared_groups(mod: IRModule, norms_stay: bool) -> tuple[Function, list[Gro
     ready = infer_type(fold_constant(infer_type(mod))) if norms_stay else prepared(mod, fold_scales=True)
     main = ready["main"]
     users = consumers(post_order(main.body))
-    return main, [_group(layer, users) for layer in layers(main)]
+    return main, [_group(layer, users) for layer in layers(main) if layer.operator in _OPERATORS and layer.channels]
+
+
+def biases(main: Function, found: Sequence[Layer]) -> dict[str, Array]:
+    """The biases by channel of those layers that have weights, by name; zeros where there is none."""
+    users = consumers(post_order(main.body))
+    return {layer.name: _group(layer, users).bias for layer in found if layer.channels}
 
 
 def _group(layer: Layer, users: Mapping[Expr, Sequence[Expr]]) -> Group:
@@ -96,7 +105,7 @@ def rebuilt(main: Function, groups: Sequence[Group], replacement: Callable[[Grou
     roots = {group.root: group for group in groups}
 
     def operands(node: Expr) -> Sequence[Expr]:
-        return (roots[node].layer.data,) if node in roots else children(node)
+        return (roots[node].layer.operands[0],) if node in roots else children(node)
 
     made: dict[Expr, Expr] = {}
     results = list(main.body.fields) if isinstance(main.body, Tuple) else [main.body]

@@ -65,7 +65,7 @@ class Network:
         self.parameters: dict[str, Array] = {}
         self.buffers: dict[str, Array] = {}
         for name, group in self.groups.items():
-            self._enter(name, group, grids[name], histograms[group.layer.tensor])
+            self._enter(name, group, grids[name], histograms[group.layer.tensors[0]])
         self.variables = {
             name: Var(name, TensorType(value.shape, "float32"))
             for name, value in (self.parameters | self.buffers).items()
@@ -84,7 +84,7 @@ class Network:
         scale, zero = (part.reshape(column) for part in grid.fitted(weight.reshape(len(weight), -1)))
         self.weights[name] = FakeQuantized(f"{name}:weight", grid, scale, zero, self.learned)
         scale, zero = (part.reshape(()) for part in data.fitted_to(histogram))
-        tensor = f"{group.layer.tensor}:{data.kind}{data.bits}"
+        tensor = f"{group.layer.tensors[0]}:{data.kind}{data.bits}"
         self.data[name] = FakeQuantized(tensor, data, scale, zero, self.learned)
         for fake in (self.weights[name], self.data[name]):
             (self.parameters if self.learned else self.buffers).update(fake.initial())
