@@ -141,6 +141,20 @@ def test_labels_measure_accuracy():
     assert found.losses["accuracy"] == 1.0 - found.losses["argmax"]
 
 
+def test_biases_of_channels_without_weights_stay():
+    """A channel whose weights are 1e-30 has a scale that its bias fits into."""
+    model = perceptron()
+    weight = next(one for one in model.graph.initializer if one.name == "w")
+    values = onnx.numpy_helper.to_array(weight).copy()
+    values[:8] = 1e-30
+    weight.CopyFrom(onnx.numpy_helper.from_array(values, "w"))
+    x = rows()["x"][:1]
+    exact = tw.compile(model, threads=1)(x)
+    found = tw.quantize(model, rows(), threads=1)
+    assert np.linalg.norm(found.compile(threads=1)(x) - exact) < 0.02 * np.linalg.norm(exact)
+    assert np.linalg.norm(run_float(found.to_onnx(), x) - exact) < 0.02 * np.linalg.norm(exact)
+
+
 def test_symbolic_batches_stay_symbolic():
     exe = tw.quantize(perceptron(rows="n"), rows(), threads=1).compile(threads=1)
     whole = exe(rows()["x"])

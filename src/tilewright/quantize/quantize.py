@@ -20,9 +20,10 @@ from tilewright.frontend.formats.import_model import Entry, import_model
 from tilewright.frontend.formats.table import ModelSource, frontend_for
 from tilewright.quantize.calibrate import Calibration
 from tilewright.quantize.data import DataSource, Sample, Split, inputs_of, read_labels, read_samples, split
-from tilewright.quantize.layers import layers, prepared
+from tilewright.quantize.groups import biases
+from tilewright.quantize.layers import Layer, layers, prepared
 from tilewright.quantize.loss import MEASURES, Loss, default_measure
-from tilewright.quantize.ranges import CODES, METHODS, weight_scales
+from tilewright.quantize.ranges import CODES, METHODS, Codes, scales_for_bias, weight_scales
 from tilewright.quantize.recipe import Choice, Recipe, read_recipe
 from tilewright.quantize.rewrite import rewrite
 from tilewright.quantize.search import Effect, Trial, fewest_in_float
@@ -223,6 +224,7 @@ class _Run:
         self.source, self.samples, self.labels, self.settings = source, samples, labels, settings
         self.parts: Split = split(len(samples))
         self.found = layers(source.module["main"])
+        self.biases = biases(source.module["main"], self.found)
         self.blocked = source.obstacles()
         self.free = [layer for layer in self.found if layer.name not in self.blocked]
         if not self.free:
@@ -276,10 +278,13 @@ class _Run:
         return {
             layer.name: Choice(
                 layer.operator, layer.tensors, tuple(codes[name] for name in layer.tensors),
-                _float32(weight_scales(layer.weight, method)) if layer.channels else (),
+                self._weight_scales(layer, method, codes[layer.tensors[0]]) if layer.channels else (),
             )
             for layer in self.free
         }  # fmt: skip
+
+    def _weight_scales(self, layer: Layer, method: str, data: Codes) -> tuple[float, ...]:
+        return _float32(scales_for_bias(weight_scales(layer.weight, method), self.biases[layer.name], data.scale))
 
     def _corrected(self, choices: Mapping[str, Choice]) -> dict[str, Choice]:
         """The choices with corrections by the samples for ranges, if these lower the error on those for the search."""
