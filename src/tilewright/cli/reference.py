@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import InputError
@@ -33,7 +34,7 @@ def check_against(reference: Reference, engine: str | None, inner: bool = False)
     return name
 
 
-def advice(engine: str, nodes: list[str], path: str) -> str:
+def advice(engine: str, nodes: Sequence[str], path: str) -> str:
     """Advice for a result that differs from that of an engine which saturates in `nodes` of the model at `path`."""
     return (
         f"{engine} itself may be wrong from {nodes[0]} on; compare with exact integer products: "

@@ -130,7 +130,7 @@ def _of_batch(
     )
     if any(one.shape[:1] != (1,) or None in one.shape for one in inputs):
         raise fixed
-    params = [Var(one.name, TensorType((batch, *one.shape[1:]), str(one.dtype))) for one in inputs]  # type: ignore[misc]
+    params = [Var(one.name, TensorType((batch, *one.shape[1:]), str(one.dtype))) for one in inputs]
     body = substitute(main.body, dict(zip(main.params, params, strict=True)))
     try:
         wide = infer_type(mod.with_function("main", Function(params, body)))

@@ -144,8 +144,7 @@ def _product(call: Call, known: Known) -> Affine | None:
 def _unit_axes(call: Call) -> tuple[int, int]:
     """The axes of the filters, or of a product's columns, in the weights and in the result."""
     attrs = call.attrs
-    assert isinstance(call.op, Op)
-    if call.op.spatial_axes:
+    if attrs.get("kernel_layout"):
         result = attrs.get("out_layout", "") or attrs["data_layout"]
         return attrs["kernel_layout"].index("O"), result.index("C")
     return (0 if is_call(call, "nn.dense") else 1 if attrs["transpose_b"] else 2), -1
