@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
-from tilewright.cli import peak, peak_kernels
+from tilewright.cli import narrow_peak, peak, peak_kernels
 from tilewright.target import Target
 
 
@@ -38,6 +39,29 @@ def test_the_dot_products_are_all_done() -> None:
     each = 1 * 1 + 255 * -1 + 2 * 2 + 3 * 3
     steps = 3 * peak_kernels.STEPS
     np.testing.assert_array_equal(out, sum(a + each * steps for a in range(peak_kernels.ACCUMULATORS)))
+
+
+@pytest.mark.parametrize("kind", ["int8", "bfloat16"])
+def test_the_products_of_matrix_registers_are_all_done(kind: str) -> None:
+    if not Target.host().supports("amx-int8" if kind == "int8" else "amx-bf16"):
+        pytest.skip("this processor has no AMX")
+    rng = np.random.default_rng(0)
+    size, wide = (4, np.int32) if kind == "int8" else (2, np.float32)
+    numbers = rng.integers(-3, 4, (16, 16 * size))
+    data = numbers.astype(np.int8 if kind == "int8" else ml_dtypes.bfloat16)
+    left = data.view(np.uint8).astype(np.int64) if kind == "int8" else numbers
+    right = numbers.reshape(16, 16, size).transpose(0, 2, 1).reshape(16 * size, 16)
+    out = np.zeros(2 * 4 * 256, wide)
+    narrow_peak._module(kind, 2)["tile_products"](out, data.view(np.uint8).reshape(-1), 3)
+    np.testing.assert_array_equal(out.reshape(8, 16, 16), np.broadcast_to(3 * (left @ right), (8, 16, 16)))
+
+
+def test_the_products_of_pairs_are_all_done() -> None:
+    out = np.zeros(peak_kernels.lanes(), np.float32)
+    word = np.array([1.5, -2.0], ml_dtypes.bfloat16).view(np.int32)[0]
+    narrow_peak._module("pair", 1)["pair_peak"](out, 3, int(word))
+    steps = 3 * peak_kernels.STEPS
+    np.testing.assert_array_equal(out, sum(a + 6.25 * steps for a in range(peak_kernels.ACCUMULATORS)))
 
 
 @pytest.mark.parametrize("threads", [1, 2])

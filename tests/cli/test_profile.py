@@ -8,7 +8,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 from tests.cli.conftest import Command
 from tilewright.cli.profile import is_impossible
@@ -83,8 +86,29 @@ def row(flops: int, template: str = "dense_pack") -> KernelTime:
 def test_more_than_the_peak_is_impossible_but_for_kernels_that_multiply_less() -> None:
     assert not is_impossible(row(105_000_000), 100.0) and is_impossible(row(111_000_000), 100.0)
     assert not is_impossible(row(400_000_000, "conv2d_winograd"), 100.0)
-    assert not is_impossible(row(400_000_000, "conv2d_dot_NCHWc"), 100.0)
     assert is_impossible(row(450_000_000, "conv2d_winograd"), 100.0)
+
+
+def test_kernels_of_bytes_stand_beside_the_peak_of_bytes(tilewright: Command, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    weight = rng.integers(-127, 128, (64, 64)).astype(np.int8)
+    text = (
+        "g (uint8[16, 64] x) => (int32[16, 64] y, float[16, 64] z) "
+        "{ y = MatMulInteger(x, w)  f = Cast<to=1>(x)  z = MatMul(f, v) }"
+    )
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    floats = rng.standard_normal((64, 64)).astype(np.float32)
+    model.graph.initializer.extend([numpy_helper.from_array(weight, "w"), numpy_helper.from_array(floats, "v")])
+    onnx.save(model, tmp_path / "bytes.onnx")
+    outcome = tilewright("profile", tmp_path / "bytes.onnx", "--repeat", 1)
+    assert outcome.status == 0 and re.search(r"^measured peak of products of int8: \d+\.\d GOP/s$", outcome.out, re.M)
+    (rate,) = re.findall(r"products of int8: (\S+)", outcome.out)
+    (plain,) = re.findall(r"multiply-add peak: (\S+)", outcome.out)
+    shares = re.findall(r" (\d+\.\d) +(\d+\.\d) %\??  [a-z0-9 ]+ +fused_\S*(?:dense|matmul)", outcome.out)
+    assert len(shares) == 2
+    for speed, share in shares:
+        of_peaks = [100 * float(speed) / float(peak) for peak in (rate, plain)]
+        assert any(abs(float(share) - found) < 0.1 + 0.05 * found for found in of_peaks)
 
 
 def test_a_peak_that_a_kernel_passes_is_measured_again(

@@ -24,9 +24,8 @@ _COLUMNS = (
     "kernel  (schedule)  source nodes"
 )
 
-#: How many times the multiply-add peak a template may reach: Winograd F(4x4, 3x3) multiplies 36 times in place of 144,
-#: and a dot product of four bytes is one instruction.
-_FEWER_OPERATIONS = {"winograd": 4.0, "dot": 4.0}
+#: How many times the peak a template may reach: Winograd F(4x4, 3x3) multiplies 36 times in place of 144.
+_FEWER_OPERATIONS = {"winograd": 4.0}
 
 #: The clock of a processor changes: a peak measured a moment ago may be passed by so much.
 _MARGIN = 1.1
@@ -61,8 +60,9 @@ def profile_command(
 ) -> None:
     """Time every kernel of MODEL by itself and list the slowest, beside the multiply-add peak measured here.
 
-    Operations are those of the mathematics: Winograd does fewer than it counts for, and may exceed the peak. The
-    prediction is that of the cost model which chose the schedule, and the bound what it expects most time to go to.
+    Kernels that multiply bytes or bfloat16 stand beside the peak of those. Operations are those of the mathematics:
+    Winograd does fewer than it counts for, and may exceed the peak. The prediction is that of the cost model which
+    chose the schedule, and the bound what it expects most time to go to.
     """
     for path in filter(None, (trace, report)):
         check_writable(path, model)
@@ -84,26 +84,31 @@ def profile_command(
 
 
 def processor_table(model: Model, rows: Sequence[KernelTime]) -> ProfileTable:
-    """Beside the multiply-add peak, which is measured."""
+    """Beside the multiply-add peak, which is measured; kernels of bytes or bfloat16 beside that of their products."""
     # only when it runs: `tilewright --help` reads this module
+    from tilewright.cli.narrow_peak import narrow_peak
     from tilewright.cli.peak import fma_peak
 
     threads = model.threads
     with other_load() as load:
-        peak = fma_peak(threads, seconds=0.3)
+        peaks = {"": fma_peak(threads, seconds=0.3)}
+        for kind in {operands(row) for row in rows} - {""}:
+            peaks[kind] = narrow_peak(kind, threads, seconds=0.3)
     for seconds in _AGAIN:
-        if not any(is_impossible(row, peak) for row in rows):
-            break
-        peak = max(peak, fma_peak(threads, seconds))
+        for kind in {operands(row) for row in rows if is_impossible(row, peaks[operands(row)])}:
+            again = narrow_peak(kind, threads, seconds) if kind else fma_peak(threads, seconds)
+            peaks[kind] = max(peaks[kind], again)
     total = sum(row.seconds for row in rows)
     expected = sum(predicted_seconds(row, threads) for row in rows)
+    wrong = any(is_impossible(row, peaks[operands(row)]) for row in rows)
     heading = [
         f"{len(rows)} kernel calls, {total * 1e3:.3f} ms in all, predicted {expected * 1e3:.3f} ms, {threads} threads",
-        f"measured multiply-add peak: {peak:.1f} GFLOP/s",
+        f"measured multiply-add peak: {peaks['']:.1f} GFLOP/s",
+        *(f"measured peak of products of {kind}: {peak:.1f} GOP/s" for kind, peak in peaks.items() if kind),
         *([f"note: {load.note}"] if load.note else []),
-        *([f"note: {_IMPOSSIBLE}"] if any(is_impossible(row, peak) for row in rows) else []),
+        *([f"note: {_IMPOSSIBLE}"] if wrong else []),
     ]
-    cells = [kernel_cells(row, total, peak, threads) for row in rows]
+    cells = [kernel_cells(row, total, peaks[operands(row)], threads) for row in rows]
     return ProfileTable(heading, PROFILE_COLUMNS, PROFILE_SPARE, cells, _COLUMNS, _line)
 
 
@@ -127,6 +132,11 @@ def kernel_cells(row: KernelTime, total: float, peak: float, threads: int) -> tu
         schedule_text(row),
         row.source,
     )
+
+
+def operands(row: KernelTime) -> str:
+    """The narrow type that a kernel multiplies, "int8" or "bfloat16"; "" for wider ones."""
+    return str(row.choice.get("operands", ""))
 
 
 def is_impossible(row: KernelTime, peak: float) -> bool:

@@ -29,7 +29,7 @@ from tilewright.relay.ir.type import Any as AnyDim
 from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type, tensor_types
 from tilewright.relay.ir.visitor import calls, post_order
 from tilewright.relay.op.assumptions import assumptions
-from tilewright.relay.op.cost import flops, moved_bytes
+from tilewright.relay.op.cost import flops, moved_bytes, narrow_operands
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan, Storage, Where
 from tilewright.runtime.manifest import Manifest, Weight
 from tilewright.runtime.plan import (
@@ -224,6 +224,8 @@ class _Locations:
             arguments += [Location("arena", end), Location("scratch", 0)]
         cost = {} if self.table is not None else {"flops": flops(call), "bytes": moved_bytes(call)}
         choice = kernels.choices.get(name, {})
+        if choice and (narrow := narrow_operands(call)):
+            choice = {**choice, "operands": narrow}
         return KernelCall(name=name, source=call.span, args=tuple(arguments), choice=choice, **cost)
 
     def copy(self, source: Storage, output: int) -> KernelCall:

@@ -36,6 +36,25 @@ def flops(call: Call) -> int:
     return max((t.size for t in inputs), key=size_hint)
 
 
+def narrow_operands(call: Call) -> str:
+    """The type that most multiply-adds of a call are done in, "int8" or "bfloat16"; "" for wider ones, and without any.
+
+    Weights of a few bits are multiplied as bytes.
+    """
+    products = [inner for inner in _products(call) if flops(inner)]
+    if not products:
+        return ""
+    types = {str(t.dtype) for arg in max(products, key=flops).args for t in tensor_types(arg.checked_type)}
+    return "bfloat16" if "bfloat16" in types else "int8" if types & {"int8", "uint8"} else ""
+
+
+def _products(call: Call) -> list[Call]:
+    """The calls within `call` that multiply and add."""
+    if isinstance(call.op, Function):
+        return [product for inner in calls(call.op.body) for product in _products(inner)]
+    return [call] if isinstance(call.op, Op) and call.op.flops is not None else []
+
+
 def moved_bytes(call: Call) -> int:
     """Bytes of all inputs (weights among them) and outputs of one call, each tensor once."""
     read = {arg: sum(t.nbytes for t in tensor_types(arg.checked_type)) for arg in call.args}
