@@ -174,6 +174,7 @@ ALLOWED = {
     "a range of integers or floats": (
         "codegen/llvm/byte_lookup.py:ENTRIES",
         "relay/transform/quantize/fake_quantization_to_integer.py:_MOST",
+        "relay/transform/quantize/fake_quantization_to_integer.py:_MOST_TERMS",
         "relay/transform/quantize/fake_quantization_to_integer.py:_ROUNDING",
         "relay/transform/quantize/quantized_floats.py:_WHOLE",
         "tir/transform/divide_by_constants.py:_BELOW",
