@@ -37,6 +37,7 @@ _COLUMNS = ("layer", "operator", "SQNR", "error", "codes of its data", "in float
 @click.option("--asymmetric", is_flag=True, help="a zero point for each block of weights too")
 @click.option("--tables", is_flag=True, help="tables that rows are picked of (embeddings) in --weights bits, too")
 @click.option("--accuracy-level", default=0, help="of products with --weights: 0 as float32 to 4  [default: 0]")
+@click.option("--equalize", is_flag=True, help="move ranges of channels into weights where that lowers the error")
 @click.option("--recipe", metavar="FILE", help="written with --data; without, the model is made by it again")
 @model_options
 def quantize_command(
@@ -54,6 +55,7 @@ def quantize_command(
     asymmetric: bool,
     tables: bool,
     accuracy_level: int,
+    equalize: bool,
     recipe: str | None,
     options: ModelOptions,
 ) -> None:
@@ -73,7 +75,7 @@ def quantize_command(
             model, data, method=method, max_loss=max_loss, measure=measure, labels=labels,
             recipe=None if fresh else recipe, activations=activations, correct_bias=correct_bias,
             weights=weights, block=block, symmetric=not asymmetric, tables=tables, accuracy_level=accuracy_level,
-            for_onnx=to_onnx, input_shapes=parse_shapes(options.shapes), signature=options.signature,
+            equalize=equalize, for_onnx=to_onnx, input_shapes=parse_shapes(options.shapes), signature=options.signature,
             outputs=options.chosen, threads=options.threads,
         )  # fmt: skip
         _write(found, output, options)

@@ -207,6 +207,9 @@ def _coded_inputs(
     """Make the inputs of `node` dequantized codes; the nodes before it."""
     constants = {tensor.name: tensor for tensor in graph.initializer}
     found: list[onnx.NodeProto] = []
+    if choice.factors:
+        found += _divided(graph, node, choice, len(constants[node.input[1]].dims), coded)
+        constants[node.input[1]] = _multiplied(node, constants[node.input[1]], np.asarray(choice.factors, np.float32))
     for index, codes in enumerate(choice.codes):
         key = node.input[index], codes
         if key not in coded:
@@ -229,6 +232,34 @@ def _coded_inputs(
     )
     found.append(_dequantized(graph, node, 2, whole, unit, 0))
     return found
+
+
+def _divided(
+    graph: onnx.GraphProto, node: onnx.NodeProto, choice: Choice, ndim: int, made: dict[tuple[Any, ...], str]
+) -> list[onnx.NodeProto]:
+    """Make the input of `node` divided by the factors of its channels; the multiplication that does, if it is new."""
+    key = node.input[0], choice.factors
+    if key in made:
+        node.input[0] = made[key]
+        return []
+    name = made[key] = f"{node.input[0]}:{node.name}:divided"
+    inverse = 1 / np.asarray(choice.factors, np.float32)
+    if node.op_type == "Conv":
+        inverse = inverse.reshape(-1, *(1,) * (ndim - 2))
+    graph.initializer.append(numpy_helper.from_array(inverse, f"{name}:by"))
+    product = helper.make_node("Mul", [node.input[0], f"{name}:by"], [name], name=name)
+    node.input[0] = name
+    return [product]
+
+
+def _multiplied(node: onnx.NodeProto, weight: onnx.TensorProto, factors: Array) -> onnx.TensorProto:
+    """The weights of a node, their input channels multiplied by `factors`."""
+    values = numpy_helper.to_array(weight)
+    axis = 1 - _channel_axis(node)
+    if node.op_type == "Conv" and values.shape[axis] != len(factors):  # depthwise
+        axis = 0
+    column = factors.reshape([-1 if i == axis else 1 for i in range(values.ndim)])
+    return numpy_helper.from_array(values * column, weight.name)
 
 
 def _corrected(graph: onnx.GraphProto, node: onnx.NodeProto, choice: Choice) -> onnx.NodeProto:

@@ -19,12 +19,15 @@ from tilewright.errors import InputError, UnsupportedError
 from tilewright.frontend.formats.import_model import Entry, import_model
 from tilewright.frontend.formats.table import ModelSource, frontend_for
 from tilewright.quantize.calibrate import Calibration
+from tilewright.quantize.channels import Channels
 from tilewright.quantize.data import DataSource, Sample, Split, inputs_of, read_labels, read_samples, split
+from tilewright.quantize.equalize import ALPHAS, sites
+from tilewright.quantize.equalize import equalize as equalized
 from tilewright.quantize.groups import biases
 from tilewright.quantize.layers import Layer, layers, prepared
 from tilewright.quantize.loss import MEASURES, Loss, default_measure
 from tilewright.quantize.ranges import CODES, METHODS, Codes, scales_for_bias, weight_scales
-from tilewright.quantize.recipe import Choice, Recipe, read_recipe
+from tilewright.quantize.recipe import Choice, Recipe, as_float32, read_recipe
 from tilewright.quantize.rewrite import rewrite
 from tilewright.quantize.search import Effect, Trial, fewest_in_float
 from tilewright.quantize.simulation import Simulation
@@ -32,7 +35,7 @@ from tilewright.quantize.trained import with_trained_layers
 from tilewright.quantize.weight_only import QuantizedWeights, WeightSettings, quantize_weights, weights_by_recipe
 from tilewright.quantize.weight_recipe import WeightRecipe, read_weight_recipe
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.visitor import calls
+from tilewright.relay.ir.visitor import calls, post_order
 from tilewright.runtime.model import Model
 from tilewright.support.open_sizes import Shapes
 
@@ -52,6 +55,7 @@ class Settings:
     measure: str | None = None
     activations: str = "uint8"
     correct_bias: bool = False
+    equalize: bool = False
     threads: int | None = None
 
     def __post_init__(self) -> None:
@@ -116,6 +120,7 @@ def quantize(
     symmetric: bool = True,
     tables: bool = False,
     accuracy_level: int = 0,
+    equalize: bool = False,
     for_onnx: bool = False,
     input_shapes: Shapes | None = None,
     signature: str | None = None,
@@ -131,7 +136,8 @@ def quantize(
     `activations` ("uint8" or "int8") with a zero point. With `max_loss`, a share such as 0.005, layers are left in
     float, those that lose most first, until the loss in `measure` holds: "accuracy" (the default with `labels`, a class
     a sample), "argmax" (for one row of classes) or "relative". `correct_bias` adds to each layer's channels what
-    integers lose of them on average, if that lowers the error. `recipe`, one of an earlier run or its file, needs no
+    integers lose of them on average, if that lowers the error; `equalize` moves ranges of channels from data into
+    weights (cross-layer equalization, SmoothQuant), if that does. `recipe`, one of an earlier run or its file, needs no
     data and makes the same model again. `for_onnx` leaves in float what ONNX has no quantized form of. The others are
     as in `tilewright.compile`.
 
@@ -142,7 +148,7 @@ def quantize(
 
     Raises a `UserError` for data that does not fit, and where no layer in integers keeps to `max_loss`.
     """
-    settings = Settings(method, max_loss, measure, activations, correct_bias, threads)
+    settings = Settings(method, max_loss, measure, activations, correct_bias, equalize, threads)
     if isinstance(recipe, str | os.PathLike):
         recipe = read_weight_recipe(recipe) or read_recipe(recipe)
     if isinstance(recipe, Recipe) and recipe.trained:
@@ -214,7 +220,11 @@ class Source:
 
     def quantized(self, recipe: Recipe) -> Quantized:
         """The model by `recipe`."""
-        return Quantized(rewrite(self.module, layers(self.module["main"]), recipe), recipe, {}, self.proto)
+        mod, choices = self.module, dict(recipe.choices)
+        if factors := {name: one.factors for name, one in choices.items() if one.factors}:
+            mod, divided = equalized(mod, layers(mod["main"]), factors)
+            choices |= {name: choices[name].divided(by) for name, by in divided.items() if name in choices}
+        return Quantized(rewrite(mod, layers(mod["main"]), Recipe(choices)), recipe, {}, self.proto)
 
 
 class _Run:
@@ -241,6 +251,8 @@ class _Run:
         names = list(choices)
         reasons: dict[str, str] = dict(self.blocked)
         budget = self.settings.max_loss
+        if self.settings.equalize:
+            choices = self._equalized(method, choices)
         if self.settings.correct_bias:
             choices = self._corrected(choices)
         alone = {} if budget is None else self.trial.alone(choices, self.parts.search)
@@ -278,19 +290,42 @@ class _Run:
         return {
             layer.name: Choice(
                 layer.operator, layer.tensors, tuple(codes[name] for name in layer.tensors),
-                self._weight_scales(layer, method, codes[layer.tensors[0]]) if layer.channels else (),
+                self._weight_scales(layer, layer.weight, codes[layer.tensors[0]], method) if layer.channels else (),
             )
             for layer in self.free
         }  # fmt: skip
 
-    def _weight_scales(self, layer: Layer, method: str, data: Codes) -> tuple[float, ...]:
-        return _float32(scales_for_bias(weight_scales(layer.weight, method), self.biases[layer.name], data.scale))
+    def _weight_scales(self, layer: Layer, weight: Array, data: Codes, method: str) -> tuple[float, ...]:
+        return as_float32(scales_for_bias(weight_scales(weight, method), self.biases[layer.name], data.scale))
+
+    def _equalized(self, method: str, choices: Mapping[str, Choice]) -> dict[str, Choice]:
+        """The choices with factors for channels by which the results on the samples for the search err least."""
+        main = self.source.module["main"]
+        found = sites(post_order(main.body), self.free)
+        if not found:
+            return dict(choices)
+        calibration = [self.samples[number] for number in self.parts.calibration]
+        channels = Channels(self.source.module, found, calibration, self.settings.threads)
+        tried = [dict(choices)]
+        for alpha in ALPHAS:
+            tried.append(
+                channels.choices(
+                    choices, channels.factors(alpha), method, self.settings.activations, self._weight_scales
+                )
+            )
+        effects = [self.trial.effects(one, list(one), self.parts.search) for one in tried]
+        mixed = dict(choices)
+        for site in found:
+            names = [layer.name for layer in site.layers]
+            best = min(range(len(tried)), key=lambda i: sum(effects[i][name].error for name in names))
+            mixed.update({name: tried[best][name] for name in names})
+        return min([*tried, mixed], key=lambda one: self.trial.loss(one, list(one), self.parts.search).relative)
 
     def _corrected(self, choices: Mapping[str, Choice]) -> dict[str, Choice]:
         """The choices with corrections by the samples for ranges, if these lower the error on those for the search."""
         alone = self.trial.alone(choices, self.parts.calibration, most=_CORRECTED)
         made = {
-            name: replace(choice, correction=_float32(alone[name].shift)) if choice.weight_scales else choice
+            name: replace(choice, correction=as_float32(alone[name].shift)) if choice.weight_scales else choice
             for name, choice in choices.items()
         }
         errors = [self.trial.loss(one, list(choices), self.parts.search).relative for one in (made, choices)]
@@ -353,11 +388,6 @@ class _Run:
         parts = {name: len(getattr(self.parts, name)) for name in ("calibration", "search", "held_out")}
         return {
             "method": method, "activations": self.settings.activations, "measure": self.measure,
-            "bias_corrected": corrected, "max_loss": self.settings.max_loss, "samples": parts,
-            "held_out_served_the_search": not confirmed, "blocked": dict(self.blocked),
+            "bias_corrected": corrected, "equalize": self.settings.equalize, "max_loss": self.settings.max_loss,
+            "samples": parts, "held_out_served_the_search": not confirmed, "blocked": dict(self.blocked),
         }  # fmt: skip
-
-
-def _float32(values: Array) -> tuple[float, ...]:
-    """Numbers as float32 has them: written as text they are read back as the same ones."""
-    return tuple(float(value) for value in np.asarray(values, np.float32))

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.quantize.ranges import CODES, Codes
@@ -31,6 +33,21 @@ class Choice:
     in_float: str = ""
     #: What is added to each channel of the result: what integers lose of it on average.
     correction: tuple[float, ...] = ()
+    #: What its data are divided by and its weights multiplied, by channel of the data.
+    factors: tuple[float, ...] = ()
+
+    def divided(self, by: Any) -> Choice:
+        """The choice for the layer whose results are divided by a number for each channel."""
+        scales, correction = (
+            as_float32(np.asarray(values, np.float32) / by) if values else ()
+            for values in (self.weight_scales, self.correction)
+        )
+        return replace(self, weight_scales=scales, correction=correction)
+
+
+def as_float32(values: Any) -> tuple[float, ...]:
+    """Numbers as float32 has them: written as text they are read back as the same ones."""
+    return tuple(float(value) for value in np.asarray(values, np.float32))
 
 
 @dataclass(frozen=True)
@@ -89,4 +106,5 @@ def _choice(entry: Mapping[str, Any]) -> Choice:
     if any(not scale > 0.0 for scale in (*scales, *(one.scale for one in codes))):
         raise ValueError("scales are above zero")
     correction = tuple(float(value) for value in entry["correction"])
-    return Choice(entry["operator"], tuple(entry["tensors"]), codes, scales, entry["in_float"], correction)
+    factors = tuple(float(value) for value in entry["factors"])
+    return Choice(entry["operator"], tuple(entry["tensors"]), codes, scales, entry["in_float"], correction, factors)

@@ -17,6 +17,7 @@ import numpy as np
 
 from tilewright.quantize.calibrate import compiled
 from tilewright.quantize.data import Sample
+from tilewright.quantize.equalize import data_axis, input_axis
 from tilewright.quantize.layers import Layer, along_channels, operands_of
 from tilewright.quantize.ranges import CODES, WEIGHT_CODES
 from tilewright.quantize.recipe import Choice
@@ -70,6 +71,8 @@ class Simulation:
                 made[f"{name}:{number}:{part}"] = np.asarray(value, np.float32)
         if choice.weight_scales:
             made[f"{name}:scales"] = np.asarray(choice.weight_scales, np.float32)
+        if choice.factors:
+            made[f"{name}:factors"] = np.asarray(choice.factors, np.float32)
         if choice.correction:
             made[f"{name}:correction"] = np.asarray(choice.correction, np.float32)
         return made
@@ -96,21 +99,35 @@ class _Switched:
     def _layer(self, layer: Layer, call: Expr) -> Expr:
         assert isinstance(call, Call)
         on = self._param(f"{layer.name}:on", (), "bool")
-        coded = [self._coded(f"{layer.name}:{number}", on, data) for number, data in enumerate(operands_of(call))]
+        operands, axis, factors = operands_of(call), input_axis(layer), None
+        if axis is not None:
+            factors = self._param(
+                f"{layer.name}:factors", (tensor_type_of(layer.operands[0]).shape[data_axis(layer)],), "float32"
+            )
+        coded = [
+            self._coded(f"{layer.name}:{number}", on, data, layer, factors) for number, data in enumerate(operands)
+        ]
         if layer.weight_axis is None:
             return layer.with_operands(call, coded)
-        weight, channels = call.args[1], layer.channels
+        exact, channels = call.args[1], layer.channels
+        weight = exact
+        if axis is not None and factors is not None:
+            weight = multiply(exact, reshape(factors, [-1 if i == axis else 1 for i in range(layer.weight.ndim)]))
         scales = self._param(f"{layer.name}:scales", (channels,), "float32")
         ndim = tensor_type_of(layer.call.args[1]).ndim
         column = reshape(scales, (-1, *(1,) * (ndim - 1 - layer.weight_axis)))
         whole = clip(round(divide(weight, column)), *map(float, WEIGHT_CODES))
         correction = self._param(f"{layer.name}:correction", (channels,), "float32")
-        product = layer.with_operands(call, coded, where(on, multiply(whole, column), weight))
+        product = layer.with_operands(call, coded, where(on, multiply(whole, column), exact))
         return along_channels(add, product, correction, layer)
 
-    def _coded(self, name: str, on: Expr, data: Expr) -> Expr:
+    def _coded(self, name: str, on: Expr, data: Expr, layer: Layer, factors: Expr | None) -> Expr:
         scale, zero, least, most = (self._param(f"{name}:{part}", (), "float32") for part in _SCALARS)
-        code = minimum(maximum(add(round(divide(data, scale)), zero), least), most)
+        whole = data
+        if factors is not None:
+            behind = tensor_type_of(layer.operands[0]).ndim - 1 - data_axis(layer)
+            whole = divide(data, reshape(factors, (-1, *(1,) * behind)))
+        code = minimum(maximum(add(round(divide(whole, scale)), zero), least), most)
         return where(on, multiply(subtract(code, zero), scale), data)
 
     def _param(self, name: str, shape: tuple[int, ...], dtype: str) -> Var:
