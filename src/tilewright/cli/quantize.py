@@ -38,6 +38,8 @@ _COLUMNS = ("layer", "operator", "SQNR", "error", "codes of its data", "in float
 @click.option("--tables", is_flag=True, help="tables that rows are picked of (embeddings) in --weights bits, too")
 @click.option("--accuracy-level", default=0, help="of products with --weights: 0 as float32 to 4  [default: 0]")
 @click.option("--equalize", is_flag=True, help="move ranges of channels into weights where that lowers the error")
+@click.option("--objective", default="time", help="layers that cost more so stay in float: time, memory, energy, none")
+@click.option("--plot", metavar="FILE.svg", help="picture of loss against time, memory and energy, and by layer")
 @click.option("--recipe", metavar="FILE", help="written with --data; without, the model is made by it again")
 @model_options
 def quantize_command(
@@ -56,6 +58,8 @@ def quantize_command(
     tables: bool,
     accuracy_level: int,
     equalize: bool,
+    objective: str,
+    plot: str | None,
     recipe: str | None,
     options: ModelOptions,
 ) -> None:
@@ -64,8 +68,8 @@ def quantize_command(
     to_onnx = _kind(output) == ".onnx"
     check_writable(output, model)
     fresh = data is not None or weights is not None
-    if recipe is not None and fresh:
-        check_writable(recipe, model)
+    for path in filter(None, (plot, recipe if fresh else None)):
+        check_writable(path, model)
     # only when it runs: `tilewright --help` reads this module
     from tilewright.cli.progress import progress
     from tilewright.quantize import QuantizedWeights, quantize
@@ -75,7 +79,8 @@ def quantize_command(
             model, data, method=method, max_loss=max_loss, measure=measure, labels=labels,
             recipe=None if fresh else recipe, activations=activations, correct_bias=correct_bias,
             weights=weights, block=block, symmetric=not asymmetric, tables=tables, accuracy_level=accuracy_level,
-            equalize=equalize, for_onnx=to_onnx, input_shapes=parse_shapes(options.shapes), signature=options.signature,
+            equalize=equalize, objective=None if objective == "none" else objective, front=plot is not None,
+            for_onnx=to_onnx, input_shapes=parse_shapes(options.shapes), signature=options.signature,
             outputs=options.chosen, threads=options.threads,
         )  # fmt: skip
         _write(found, output, options)
@@ -84,8 +89,11 @@ def quantize_command(
     if isinstance(found, QuantizedWeights):
         report_weights(found, output, fresh)
         return
+    if plot is not None:
+        write_file(plot, lambda path: path.write_text(found.picture(), encoding="utf-8"))
     if data is not None:
         _print_layers(found)
+        _print_front(found)
     for line in _summary(found, output):
         click.echo(line)
 
@@ -123,6 +131,12 @@ def _print_layers(found: Quantized) -> None:
     print_table(_COLUMNS, rows, lines, ("operator", "codes of its data"))
 
 
+def _print_front(found: Quantized) -> None:
+    """One row a point of the front."""
+    for point in found.front:
+        click.echo(f"{point.in_float:4} layers in float: loss {point.loss:.3%}, {point.cost.text()}")
+
+
 def _summary(found: Quantized, output: str) -> Iterator[str]:
     settings, losses = found.recipe.settings, found.recipe.losses
     whole = len(found.recipe.choices) + len(settings.get("blocked", ()))
@@ -138,3 +152,5 @@ def _summary(found: Quantized, output: str) -> Iterator[str]:
     if settings["max_loss"] is not None:
         note = "; they served the search too" if settings["held_out_served_the_search"] else ""
         yield f"budget   {settings['max_loss']:.3%} ({settings['measure']}): holds on the samples held out{note}"
+    for kind, text in settings.get("costs", {}).items():
+        yield f"cost     {text} in {kind}"

@@ -20,12 +20,14 @@ from tilewright.frontend.formats.import_model import Entry, import_model
 from tilewright.frontend.formats.table import ModelSource, frontend_for
 from tilewright.quantize.calibrate import Calibration
 from tilewright.quantize.channels import Channels
+from tilewright.quantize.cost import OBJECTIVES, Cost, costs, least, total, why_costlier
 from tilewright.quantize.data import DataSource, Sample, Split, inputs_of, read_labels, read_samples, split
 from tilewright.quantize.equalize import ALPHAS, sites
 from tilewright.quantize.equalize import equalize as equalized
 from tilewright.quantize.groups import biases
 from tilewright.quantize.layers import Layer, layers, prepared
 from tilewright.quantize.loss import MEASURES, Loss, default_measure
+from tilewright.quantize.plot import picture
 from tilewright.quantize.ranges import CODES, METHODS, Codes, scales_for_bias, weight_scales
 from tilewright.quantize.recipe import Choice, Recipe, as_float32, read_recipe
 from tilewright.quantize.rewrite import rewrite
@@ -44,6 +46,10 @@ Array = np.ndarray[Any, Any]
 BEST = "best"
 #: Samples that corrections are means over at most: a dense layer has one number a channel in each.
 _CORRECTED = 32
+#: Times that layers leave for their cost and what is left is measured again: neighbours change with conversions.
+_ROUNDS = 2
+#: Points of the front between all layers in integers and all in float.
+_POINTS = 8
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,8 @@ class Settings:
     activations: str = "uint8"
     correct_bias: bool = False
     equalize: bool = False
+    objective: str | None = "time"
+    front: bool = False
     threads: int | None = None
 
     def __post_init__(self) -> None:
@@ -64,12 +72,22 @@ class Settings:
             ("method", (*METHODS, BEST)),
             ("activations", tuple(CODES)),
             ("measure", (None, *MEASURES)),
+            ("objective", (None, *OBJECTIVES)),
         ):
             if getattr(self, name) not in known:
                 listed = ", ".join(one for one in known if one)
                 raise InputError(f"{name} is one of {listed}; got {getattr(self, name)!r}")
         if self.max_loss is not None and not 0.0 <= self.max_loss < 1.0:
             raise InputError(f"max_loss is a share of one, such as 0.005; got {self.max_loss}")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A model with `in_float` of its layers in float, those that lose most: its loss, and its cost by its layers."""
+
+    in_float: int
+    loss: float
+    cost: Cost
 
 
 @dataclass(frozen=True)
@@ -81,6 +99,12 @@ class Quantized:
     effects: Mapping[str, Effect] = field(default_factory=dict)
     #: The ONNX model that the recipe can be written into; None for other formats.
     source: Any = None
+    #: Losses and costs from all layers in integers to all in float, of `quantize(..., front=True)`.
+    front: Sequence[Point] = ()
+
+    def picture(self) -> str:
+        """The front and the loss of each layer as SVG."""
+        return picture(self.front, self.effects)
 
     def compile(self, **options: Any) -> Model:
         """The compiled model; `options` are those of `tilewright.compile`."""
@@ -121,6 +145,8 @@ def quantize(
     tables: bool = False,
     accuracy_level: int = 0,
     equalize: bool = False,
+    objective: str | None = "time",
+    front: bool = False,
     for_onnx: bool = False,
     input_shapes: Shapes | None = None,
     signature: str | None = None,
@@ -137,9 +163,11 @@ def quantize(
     float, those that lose most first, until the loss in `measure` holds: "accuracy" (the default with `labels`, a class
     a sample), "argmax" (for one row of classes) or "relative". `correct_bias` adds to each layer's channels what
     integers lose of them on average, if that lowers the error; `equalize` moves ranges of channels from data into
-    weights (cross-layer equalization, SmoothQuant), if that does. `recipe`, one of an earlier run or its file, needs no
-    data and makes the same model again. `for_onnx` leaves in float what ONNX has no quantized form of. The others are
-    as in `tilewright.compile`.
+    weights (cross-layer equalization, SmoothQuant), if that does. Layers that cost more in integers stay in float, by
+    the `objective`: "time", measured on this machine, "memory", the bytes that kernels read and write, "energy",
+    estimated, or None. `front` finds losses and costs for several numbers of layers in float. `recipe`, one of an
+    earlier run or its file, needs no data and makes the same model again. `for_onnx` leaves in float what ONNX has no
+    quantized form of. The others are as in `tilewright.compile`.
 
     With `weights`, a number of bits, only weights get codes, in blocks of `block` along the depth with a scale (and,
     unless `symmetric`, a zero point) each: those of dense layers, and with `tables` those of tables that rows are
@@ -148,7 +176,7 @@ def quantize(
 
     Raises a `UserError` for data that does not fit, and where no layer in integers keeps to `max_loss`.
     """
-    settings = Settings(method, max_loss, measure, activations, correct_bias, equalize, threads)
+    settings = Settings(method, max_loss, measure, activations, correct_bias, equalize, objective, front, threads)
     if isinstance(recipe, str | os.PathLike):
         recipe = read_weight_recipe(recipe) or read_recipe(recipe)
     if isinstance(recipe, Recipe) and recipe.trained:
@@ -167,7 +195,7 @@ def quantize(
     fixed = source.of_shapes({name: array.shape for name, array in samples[0].items()})
     run = _Run(fixed, samples, read_labels(labels, len(samples)), settings)
     chosen, effects = run.recipe()
-    return replace(source.quantized(chosen), effects=effects)
+    return replace(source.quantized(chosen), effects=effects, front=run.front)
 
 
 @dataclass(frozen=True)
@@ -243,26 +271,34 @@ class _Run:
             )
         self.trial = Trial(Simulation(source.module, self.free, settings.threads), samples, labels)
         shapes = [value.shape for value in self.trial.exact(self.parts.search[0])]
+        self.front: list[Point] = []
+        self.totals: dict[str, str] = {}
+        self.in_float: dict[str, Cost] = {}
+        self.in_integers: dict[str, Cost] = {}
         self.measure = settings.measure or default_measure(shapes, labels)
 
     def recipe(self) -> tuple[Recipe, dict[str, Effect]]:
         """The recipe with its losses, and the effect of each layer in integers beside the others."""
         method, choices = self._calibrated()
-        names = list(choices)
-        reasons: dict[str, str] = dict(self.blocked)
         budget = self.settings.max_loss
         if self.settings.equalize:
             choices = self._equalized(method, choices)
         if self.settings.correct_bias:
             choices = self._corrected(choices)
-        alone = {} if budget is None else self.trial.alone(choices, self.parts.search)
-        on, confirmed = names, True
-        if budget is not None:
-            on, confirmed = self._within(budget, choices, alone)
-            for name in names:
+        every = choices
+        reasons = dict(self.blocked) | self._costlier(choices)
+        choices = {name: one for name, one in choices.items() if name not in reasons}
+        wanted = budget is not None or self.settings.front
+        alone = self.trial.alone(choices, self.parts.search) if wanted else {}
+        on, confirmed = list(choices), True
+        if self.settings.front:
+            self.front = self._front(choices, alone)
+        if budget is not None and choices:
+            on, confirmed = self._within(budget, choices, alone, reasons)
+            for name in choices:
                 if name not in on:
                     reasons[name] = f"alone it costs {alone[name].model_error:.3%} of the result"
-        made = self._made(choices, reasons)
+        made = self._made(every, reasons)
         loss = self._measured(made)
         made = replace(
             made,
@@ -331,9 +367,64 @@ class _Run:
         errors = [self.trial.loss(one, list(choices), self.parts.search).relative for one in (made, choices)]
         return made if errors[0] < errors[1] else dict(choices)
 
+    # -------------------------------------------------------------------------------------------------------- costs
+    def _costlier(self, choices: Mapping[str, Choice]) -> dict[str, str]:
+        """The reasons of the layers that cost more in integers than in float, by name; of all if the model does."""
+        objective = self.settings.objective
+        if objective is None and not self.settings.front:
+            return {}
+        out: dict[str, str] = {}
+        for _ in range(_ROUNDS):
+            recipe = self._made(choices, out)
+            self.in_float, self.in_integers = self._costs(recipe)
+            if slow := self._slower(recipe, objective):  # a busy machine: once more
+                again = self._costs(recipe)
+                self.in_float, self.in_integers = least(self.in_float, again[0]), least(self.in_integers, again[1])
+                slow = self._slower(recipe, objective)
+            if not slow:
+                break
+            out |= slow
+        if objective and len(out) < len(choices) and (why := why_costlier(*self._totals(), objective)):
+            out = dict.fromkeys(choices, f"of the whole model, {why}")
+        self.totals = {"float": self._totals()[1].text(), "integers": self._totals()[0].text()}
+        return out
+
+    def _costs(self, recipe: Recipe) -> list[dict[str, Cost]]:
+        """The costs of layers in float and by `recipe`."""
+        modules = (self.source.module, self.source.quantized(recipe).module)
+        models = [compile(mod, threads=self.settings.threads) for mod in modules]
+        return costs(models, self.samples[0], self.found, ([], recipe.quantized))
+
+    def _slower(self, recipe: Recipe, objective: str | None) -> dict[str, str]:
+        """The layers of `recipe` in integers that cost more so, with the reasons."""
+        found = {}
+        for name in recipe.quantized if objective is not None else ():
+            ours, exact = (parts.get(name, Cost()) for parts in (self.in_integers, self.in_float))
+            found[name] = why_costlier(ours, exact, objective or "")
+        return {name: why for name, why in found.items() if why}
+
+    def _totals(self) -> tuple[Cost, Cost]:
+        return total(self.in_integers), total(self.in_float)
+
+    def _front(self, choices: Mapping[str, Choice], alone: Mapping[str, Effect]) -> list[Point]:
+        """Points from no layer in float to all, those that lose most first, their costs those of layers added up."""
+        order = sorted(choices, key=lambda name: -alone[name].model_error)
+        counts = sorted({0, len(order), *(round(len(order) * i / _POINTS) for i in range(_POINTS))})
+        found = []
+        for count in counts:
+            out = set(order[:count])
+            loss = self._loss(choices, [name for name in choices if name not in out], self.parts.search)
+            left = total({name: cost for name, cost in self.in_integers.items() if name not in out})
+            found.append(Point(count, loss, left + total({name: self.in_float.get(name, Cost()) for name in out})))
+        return found
+
     # ------------------------------------------------------------------------------------------------------ budget
     def _within(
-        self, budget: float, choices: Mapping[str, Choice], alone: Mapping[str, Effect]
+        self,
+        budget: float,
+        choices: Mapping[str, Choice],
+        alone: Mapping[str, Effect],
+        reasons: Mapping[str, str],
     ) -> tuple[list[str], bool]:
         """The layers that stay in integers within the budget; False if the samples held out served the search too."""
         order = sorted(choices, key=lambda name: -alone[name].model_error)
@@ -348,7 +439,7 @@ class _Run:
         numbers, least, confirmed = self.parts.search, 0, True
         while True:
             count = self._fewest(order, partial(holds, numbers), least, budget)
-            made = self._made(choices, dict.fromkeys([*self.blocked, *order[:count]], "budget"))
+            made = self._made(choices, dict.fromkeys([*reasons, *order[:count]], "budget"))
             if self._measured(made).by(self.measure) <= budget:
                 return kept(count), confirmed
             numbers, least, confirmed = (*self.parts.search, *self.parts.held_out), count + 1, False
@@ -390,4 +481,5 @@ class _Run:
             "method": method, "activations": self.settings.activations, "measure": self.measure,
             "bias_corrected": corrected, "equalize": self.settings.equalize, "max_loss": self.settings.max_loss,
             "samples": parts, "held_out_served_the_search": not confirmed, "blocked": dict(self.blocked),
+            "objective": self.settings.objective, "costs": self.totals,
         }  # fmt: skip

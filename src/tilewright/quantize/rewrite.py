@@ -53,7 +53,7 @@ def rewrite(mod: IRModule, layers: Sequence[Layer], recipe: Recipe) -> IRModule:
 
 def _in_integers(call: Call, layer: Layer, choice: Choice, coded: dict[tuple[Expr, Codes], Expr]) -> Expr:
     axis = layer.weight_axis
-    operands = [_coded(one, codes, coded) for one, codes in zip(operands_of(call), choice.codes, strict=True)]
+    operands = [_coded(one, codes, coded, layer) for one, codes in zip(operands_of(call), choice.codes, strict=True)]
     if axis is None:
         return layer.with_operands(call, operands)
     scales = np.asarray(choice.weight_scales, np.float32)
@@ -62,16 +62,22 @@ def _in_integers(call: Call, layer: Layer, choice: Choice, coded: dict[tuple[Exp
     return layer.with_operands(call, operands, weight)
 
 
-def _coded(data: Expr, codes: Codes, coded: dict[tuple[Expr, Codes], Expr]) -> Expr:
+def _coded(data: Expr, codes: Codes, coded: dict[tuple[Expr, Codes], Expr], layer: Layer) -> Expr:
     """`data` through its codes, made once: of what was moved or is the largest of windows, before that was done."""
     key = data, codes
     if key not in coded:
         moves = isinstance(data, Call) and isinstance(data.op, Op) and isinstance(data.args[0], Call)
         if moves and (data.op.rearranges or is_call(data, "nn.max_pool2d")):  # type: ignore[attr-defined]
-            data = rebuild(data, (_coded(children(data)[0], codes, coded), *children(data)[1:]))
+            data = rebuild(data, (_coded(children(data)[0], codes, coded, layer), *children(data)[1:]))
         scale, zero = Constant(np.float32(codes.scale)), Constant(np.int32(codes.zero_point))
-        coded[key] = qnn.dequantize(qnn.quantize(data, scale, zero, out_dtype=codes.dtype), scale, zero)
+        narrow = _named(qnn.quantize(data, scale, zero, out_dtype=codes.dtype), layer)
+        coded[key] = _named(qnn.dequantize(narrow, scale, zero), layer)
     return coded[key]
+
+
+def _named(conversion: Call, layer: Layer) -> Call:
+    """A conversion with the name of the layer that it is for."""
+    return Call(conversion.op, conversion.args, conversion.attrs, layer.call.span)
 
 
 def _corrected(product: Expr, layer: Layer, choice: Choice) -> Expr:
