@@ -71,8 +71,11 @@ def pair_kernel() -> PrimFunc:
     pairs = call_intrin(f"bfloat16x{2 * lanes()}", "reinterpret", broadcast(word, lanes()))
     at = [tir.Ramp(tir.const(a * lanes(), "int32"), tir.const(1, "int32"), lanes()) for a in range(ACCUMULATORS)]
     held = tir.Var("pairs", f"bfloat16x{2 * lanes()}")
-    steps = [BufferStore(local, dot2(tir.BufferLoad(local, (p,)), held, held), (p,)) for _ in range(STEPS) for p in at]
-    total = functools.reduce(tir.add, [tir.BufferLoad(local, (p,)) for p in at])
+    steps: list[Stmt] = [
+        BufferStore(local, dot2(tir.BufferLoad(local, (p,)), held, held), (p,)) for _ in range(STEPS) for p in at
+    ]
+    accumulated: list[tir.Expr] = [tir.BufferLoad(local, (p,)) for p in at]
+    total = functools.reduce(tir.add, accumulated)
     mine = tir.Ramp(call_intrin("int32", "worker_id") * lanes(), tir.const(1, "int32"), lanes())
     body = seq(
         *(BufferStore(local, broadcast(tir.const(float(a), "float32"), lanes()), (p,)) for a, p in enumerate(at)),
@@ -90,7 +93,7 @@ def tiles_kernel(kind: str) -> PrimFunc:
     out = tir.Buffer("out", (tir.Var("length", "int32"),), wide)
     data = tir.Buffer("data", (ROWS * ROW_BYTES,), "uint8")
     rows = [tir.BufferLoad(data, (tir.const(row * ROW_BYTES, "int32"),)) for row in (0, 1)]
-    loads = [tile_load(register, ROWS, *rows) for register in range(_LEFT, _RIGHT + 2)]
+    loads = [tile_load(register, ROWS, rows[0], rows[1]) for register in range(_LEFT, _RIGHT + 2)]
     name = PRODUCTS[data_type, weight_type]
     products = [tile_product(n, _LEFT + n // 2, _RIGHT + n % 2, name) for n in range(_SUMS)]
     stores: list[Stmt] = []

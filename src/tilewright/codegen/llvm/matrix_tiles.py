@@ -71,7 +71,8 @@ def release_tiles(b: FunctionBuilder) -> None:
 
 def tile_zero(b: FunctionBuilder, call: Call) -> None:
     """Sums of 0."""
-    _set_up(b, *call.args, ROW_BYTES)
+    register, rows = call.args
+    _set_up(b, register, rows, ROW_BYTES)
     callee = b.module.declare("llvm.x86.tilezero", "void", "i8 immarg")
     b.line(f"call void {callee}(i8 {_number(call.args[0])})")
 

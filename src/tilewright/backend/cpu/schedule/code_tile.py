@@ -87,8 +87,9 @@ class _Block:
         self, data: tir.Buffer, weight: tir.Buffer, sums: tir.Buffer, rows: int, panel: int, step: int
     ) -> None:
         self.data, self.weight, self.sums, self.panel, self.step = data, weight, sums, panel, step
-        self.block = data.shape[2].value * step
-        self.down, self.across, self.digits = -(-rows // ROWS), panel // ROWS, data.shape[1].value
+        digits, runs = (int(size) for size in data.shape[1:3])  # type: ignore[call-overload]
+        self.block = runs * step
+        self.down, self.across, self.digits = -(-rows // ROWS), panel // ROWS, digits
         self.high, self.chunk = rows // self.down, min(self.block, ROW_BYTES)
 
     def products(self) -> list[tir.Stmt]:
@@ -118,10 +119,11 @@ class _Block:
         for j in range(self.across):
             start = first // GROUP * row_bytes + ROW_BYTES * j
             ends = [tir.BufferLoad(self.weight, (op.const(start + row_bytes * next_),)) for next_ in (0, 1)]
-            made.append(tile_load(right, groups, *ends))
+            made.append(tile_load(right, groups, ends[0], ends[1]))
             for i in range(self.down):
                 for d in range(self.digits):
-                    made.append(tile_load(left, self.high, *self.data_at(i, d, first), self.chunk))
+                    one, next_one = self.data_at(i, d, first)
+                    made.append(tile_load(left, self.high, one, next_one, self.chunk))
                     made.append(tile_product(self.register(i, d, j), left, right, PRODUCTS["int8", "uint8"]))
         return made
 

@@ -92,8 +92,8 @@ def _schedule_sums(s: te.Schedule, sums: te.Tensor, dense: te.Tensor, target: Ta
         s[sums].unroll(axis)
     unsigned = bits == _BYTE_BITS or target.architecture == "x86_64"
     table = dense.op.attrs.get("table")
-    step = code_dot(lanes, bits, _in_pairs(bits), unsigned) if table is None else code_look_up(lanes, bits, table)
-    s[sums].tensorize(vector, step)
+    added = code_dot(lanes, bits, _in_pairs(bits), unsigned) if table is None else code_look_up(lanes, bits, table)
+    s[sums].tensorize(vector, added)
 
 
 def _in_pairs(bits: int) -> bool:
