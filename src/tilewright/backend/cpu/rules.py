@@ -11,8 +11,9 @@ from tilewright.backend.cpu.schedule.channel_padding import padded_channels
 from tilewright.backend.cpu.schedule.dense_blockwise_cost import blockwise_panel
 from tilewright.backend.cpu.schedule.fused_depthwise import fuses_depthwise
 from tilewright.backend.cpu.schedule.grouped_conv2d import groups_to_join
-from tilewright.backend.cpu.schedule.product_spaces import dense_block, dot_block, multiplies_tiles, pair_shape
+from tilewright.backend.cpu.schedule.product_spaces import dense_block, dot_block, pair_shape
 from tilewright.backend.cpu.schedule.recurrent_cost import unit_block
+from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles
 from tilewright.backend.cpu.schedule.winograd_cost import choose_group
 from tilewright.codegen.llvm.byte_lookup import lookup_lanes
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload, DotShape
@@ -38,6 +39,12 @@ class CpuRules(Backend):
     ) -> Sequence[Conv2DLayouts]:
         """Blocked and plain, by sums or Winograd; without a target unpriced."""
         return layout.conv2d_layouts(conv, self._target, arriving_block, winograd)
+
+    def dot_conv2d_layouts(
+        self, conv: Conv2DWorkload, arriving_block: int | None, itemsize: int
+    ) -> Sequence[Conv2DLayouts]:
+        """In blocks of vectors, and where there are matrix registers of their rows; priced where there is a choice."""
+        return layout.dot_conv2d_layouts(conv, self._target, arriving_block, itemsize)
 
     def tile_group(self, conv: Conv2DWorkload, unknown: tuple[bool, bool]) -> tuple[int, int]:
         """The group that does best over the sizes that are likely."""

@@ -36,6 +36,12 @@ class GraphBackend(Protocol):
         """The layouts in which a convolution can run, the usual ones first."""
         ...
 
+    def dot_conv2d_layouts(
+        self, conv: Conv2DWorkload, arriving_block: int | None, itemsize: int
+    ) -> Sequence[Conv2DLayouts]:
+        """The same of a convolution of bytes or bfloat16 by dot products; none where its channels make no blocks."""
+        ...
+
     def tile_group(self, conv: Conv2DWorkload, unknown: tuple[bool, bool]) -> tuple[int, int]:
         """Rows and columns of tiles that grids of Winograd convolutions of symbolic sizes are made of."""
         ...

@@ -17,7 +17,6 @@ from tilewright.relay.ir.attributes import complete
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import LayoutChoice, get
 from tilewright.relay.ir.type import TensorType
-from tilewright.tir.dot_product import SUMS
 from tilewright.tir.size_hint import size_hint
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 from tilewright.topi.shapes import conv_output
@@ -159,24 +158,33 @@ def _winograd(
     return LayoutChoice((way.data, "OIHW"), way.out, altered, way.cost, rewrite, constants=(1,))
 
 
-def conv2d_int8_layout(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:
-    """`nn.contrib_conv2d_int8` is blocked on both sides, four input channels (of int16 two) innermost in the kernel.
+def dot_conv2d_layout(
+    attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend
+) -> tuple[LayoutChoice, ...] | None:
+    """`nn.contrib_conv2d_int8` is blocked on both sides, with the input channels of a dot product innermost in the
+    kernel; the backend knows the blocks, and what each costs where there are several.
 
     Of int16 whose sums are small, by Winograd where that costs less.
     """
-    group = SUMS[str(types[0].dtype)][0]
-    out_block = backend.channel_block(types[1].shape[0])
-    in_block = channel_block(layouts[0]) or backend.channel_block(types[0].shape[1])
-    if attrs.data_layout != "NCHW" or out_block is None or in_block is None or in_block % 4:
+    channels = types[0].shape[1], types[1].shape[0]
+    if attrs.data_layout != "NCHW" or None in map(backend.channel_block, channels):
         return None
-    data, kernel = f"NCHW{in_block}c", f"OIHW{in_block // group}i{out_block}o{group}i"
-    out = f"NCHW{out_block}c"
-    if attrs.small_sums and types[0].is_static:
-        workload = conv2d_workload(attrs, types)
-        for way in backend.conv2d_layouts(workload, channel_block(layouts[0]) or None, True):
+    arriving = channel_block(layouts[0]) or None
+    workload = conv2d_workload(attrs, types)
+    if attrs.get("small_sums", False) and types[0].is_static:
+        for way in backend.conv2d_layouts(workload, arriving, True):
             if find_filters(way.tile_size, workload.kernel_size, workload.strides, integers=True):
-                return _winograd(way, workload, attrs, types, backend, ())
-    return LayoutChoice((data, kernel), out, attrs.replace(data_layout=data, kernel_layout=kernel, out_layout=out))
+                return (_winograd(way, workload, attrs, types, backend, ()),)
+    ways = backend.dot_conv2d_layouts(workload, arriving, types[0].dtype.itemsize)
+    return tuple(
+        LayoutChoice(
+            (way.data, way.kernel),
+            way.out,
+            attrs.replace(data_layout=way.data, kernel_layout=way.kernel, out_layout=way.out),
+            way.cost,
+        )
+        for way in ways
+    )
 
 
 def conv2d_workload(attrs: Attrs, types: Types) -> Conv2DWorkload:

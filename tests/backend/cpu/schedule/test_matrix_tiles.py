@@ -8,8 +8,10 @@ import pytest
 
 from tilewright import build, te, topi
 from tilewright.backend.cpu.schedule.dispatch import schedule, space_of
-from tilewright.backend.cpu.schedule.dot_intrin import dot_intrin, tile_intrin
-from tilewright.backend.cpu.schedule.product_spaces import multiplies_tiles, pair_shape
+from tilewright.backend.cpu.schedule.dot_intrin import dot_intrin
+from tilewright.backend.cpu.schedule.product_spaces import pair_shape
+from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles
+from tilewright.backend.cpu.schedule.tile_intrin import tile_intrin
 from tilewright.codegen.llvm import emit_module
 from tilewright.codegen.source.compile_c import find_compiler
 from tilewright.errors import EnvironmentError_
@@ -156,4 +158,6 @@ def test_the_choice_rests_on_the_processor() -> None:
     vectors, tiles = pair_shape(1024, 1000, 1021, zen), pair_shape(1024, 1000, 1021, AMX)
     assert vectors is not None and (vectors.rows, vectors.depth) == (1021, 1000)
     assert tiles is not None and (tiles.rows, tiles.depth) == (1024, 1024) and tiles.block == 32
+    odd = pair_shape(1024, 1024, 197, AMX)
+    assert odd is not None and odd.rows == 197
     assert [multiplies_tiles(2, target) for target in (zen, intel, AMX)] == [False, False, True]

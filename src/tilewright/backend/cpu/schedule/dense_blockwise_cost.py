@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tilewright import te
 from tilewright.backend.cpu.schedule.code_tile import tile_heights
 from tilewright.backend.cpu.schedule.common import power_of_two_lanes
-from tilewright.backend.cpu.schedule.product_spaces import multiplies_tiles
+from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles
 from tilewright.target import Target
 from tilewright.tir.dot_product import GROUP
 from tilewright.tir.matrix_tiles import ROW_BYTES, ROWS

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.backend.cpu.schedule.common import parallel_outer, power_of_two_lanes, vectorize_lanes
-from tilewright.backend.cpu.schedule.dot_intrin import dot_intrin, tile_intrin
+from tilewright.backend.cpu.schedule.dot_intrin import dot_intrin
 from tilewright.backend.cpu.schedule.pad import schedule_at_root
+from tilewright.backend.cpu.schedule.tile_intrin import tile_intrin, window_intrin
+from tilewright.backend.cpu.schedule.tiled_conv2d import FLAT, dot_conv2d_workload, window_of
 from tilewright.target import Target
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.stages import inline_between, shape_of, terms_of
+from tilewright.topi.schedule.stages import inline_between, operands_of, shape_of, terms_of
 
 #: Panels that are too few to share out alone: tiles of rows are shared too.
 _FEW_PANELS = 8
@@ -58,7 +60,10 @@ def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target:
 
 
 def schedule_conv2d_dot(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
-    """Schedule `conv` (tag conv2d_dot_NCHWc: [N, O/b, H, W, b]) and its epilogue `out`, tiled as `schedule_conv2d`."""
+    """Schedule `conv` (tag conv2d_dot_NCHWc: [N, O/b, H, W, b]) and its epilogue `out`, tiled as `schedule_conv2d`.
+
+    In matrix registers a tile is of several rows' pixels and one block of channels.
+    """
     _schedule_operands(s, conv, target)
     block = shape_of(out)[-1]
     accumulator = inline_between(s, conv, out)
@@ -67,13 +72,21 @@ def schedule_conv2d_dot(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target:
     bands, row = s[out].split(row, factor=config["tile_rows"])
     tiles, column = s[out].split(column, factor=config["tile_columns"])
     s[out].reorder(batch, group, bands, tiles, inner_block, row, column, lane)
-    for axis in (inner_block, row, column):
+    matrix = config.get("matrix", 0)
+    for axis in () if matrix else (inner_block, row, column):
         s[out].unroll(axis)
     vectorize_lanes(s, out, lane, block, target)
     parallel_outer(s, out, [batch, group, bands], target, terms_of(conv))
 
     s[accumulator].compute_at(s[out], tiles)
     batch, channel, row, column, lane = s[accumulator].op.axis
+    if matrix:
+        s[accumulator].reorder(batch, channel, row, column, lane, *s[accumulator].op.reduce_axis)
+        window = window_of(dot_conv2d_workload(conv, out), config)
+        data, weight = operands_of(conv)
+        intrin = window_intrin(window, matrix == FLAT, str(data.dtype), str(weight.dtype))
+        s[accumulator].tensorize(row, intrin)
+        return
     accumulate_dots(s, accumulator, [batch], [row, column, channel], lane, block, target)
 
 

@@ -11,8 +11,12 @@ from dataclasses import replace
 
 from tilewright.backend.cpu.schedule.conv2d_cost import copy_cost
 from tilewright.backend.cpu.schedule.grouped_conv2d import grouped_blocks
+from tilewright.backend.cpu.schedule.product import BYTES_OF_STEP
 from tilewright.backend.cpu.schedule.registry import REGISTRY
+from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles
+from tilewright.backend.cpu.schedule.tiled_conv2d import DotConv2DWorkload
 from tilewright.target import Target
+from tilewright.tir.matrix_tiles import ROW_BYTES
 from tilewright.topi.nn.conv2d_blocked import copies_borders, is_product
 from tilewright.topi.schedule.stages import NARROWEST
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
@@ -62,6 +66,41 @@ def conv2d_layouts(
         first = Conv2DLayouts("NCHW", f"OIHW{out_block}o", f"NCHW{out_block}c")
         choices.append(_priced("conv2d_NCHWc", replace(conv, out_block=out_block), first, target))
     return [*choices, plain]
+
+
+def dot_conv2d_layouts(
+    conv: Conv2DWorkload, target: Target | None, arriving_block: int | None, itemsize: int
+) -> list[Conv2DLayouts]:
+    """The layouts in which `conv`, of bytes or bfloat16 in plain layouts, can run by dot products, the usual one last.
+
+    A row of a matrix register holds 64 bytes of channels, so images are blocked by as many where the target has such
+    and the channels allow it; otherwise there is one layout, without a cost.
+    """
+    group = BYTES_OF_STEP // itemsize
+    usual = arriving_block or channel_block(conv.in_channels, target), channel_block(conv.out_channels, target)
+    if target is None or not multiplies_tiles(itemsize, target):
+        pairs = [usual]
+    else:
+        wide = [_row_block(channels, itemsize) for channels in (conv.in_channels, conv.out_channels)]
+        pairs = [(i, o) for i in dict.fromkeys((arriving_block or wide[0], usual[0])) for o in (wide[1], usual[1])]
+    found = []
+    for in_block, out_block in dict.fromkeys(pairs):
+        if in_block is None or out_block is None or in_block % group:
+            continue
+        kernel = f"OIHW{in_block // group}i{out_block}o{group}i"
+        layouts = Conv2DLayouts(f"NCHW{in_block}c", kernel, f"NCHW{out_block}c")
+        if len(pairs) > 1:
+            facts = {**vars(conv), "in_block": in_block, "out_block": out_block}
+            priced = _priced("conv2d_dot_NCHWc", DotConv2DWorkload(**facts, itemsize=itemsize), layouts, target)
+            layouts = replace(priced, config=None)
+        found.append(layouts)
+    return found
+
+
+def _row_block(channels: int, itemsize: int) -> int | None:
+    """The widest block of channels that divides them and fits a row of a matrix register."""
+    widest = ROW_BYTES // itemsize
+    return next((block for block in (widest, widest // 2) if channels % block == 0), None)
 
 
 def _as_product(conv: Conv2DWorkload) -> Conv2DWorkload:

@@ -19,10 +19,12 @@ from typing import NamedTuple
 from tilewright import te
 from tilewright.backend.cpu.schedule import tile
 from tilewright.backend.cpu.schedule.common import power_of_two_lanes
+from tilewright.backend.cpu.schedule.tile_cost import tile_steps
+from tilewright.backend.cpu.schedule.tile_intrin import step_bytes, tile_starts
 from tilewright.machine import Machine
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
-from tilewright.tir.matrix_tiles import ROW_BYTES, ROWS
+from tilewright.tir.matrix_tiles import ROWS
 from tilewright.topi.schedule.cost import Cost, looked_ahead
 from tilewright.topi.schedule.stages import shape_of, terms_of
 
@@ -30,7 +32,7 @@ from tilewright.topi.schedule.stages import shape_of, terms_of
 _CLEARED = 0.5
 
 #: Bytes of each operand whose products a dot product adds up in a lane: four bytes, or two bfloat16.
-_BYTES_OF_STEP = 4
+BYTES_OF_STEP = 4
 
 #: Of symbolic rows, as many count like a run of a single row: that takes this long where it reads weights from memory.
 _ROWS_OF_ONE = 32
@@ -44,7 +46,7 @@ class ProductWorkload:
     """`batch` products of [rows, depth] by [depth, columns], in panels of `panel` columns (0: the template's choice).
 
     `itemsize` is that of both operands in bytes; those of bytes and bfloat16 are `dots`, four or two at a time, and may
-    be of a depth of whole matrix registers (`tiled`). `constant` weights come
+    be in matrix registers (`tiled`). `constant` weights come
     packed; others are packed by the kernel, once for each matrix. Of symbolic `rows` there is one block. Of `cropped`
     columns the last are zeros that nobody reads. A size of 0 counts as 1: what computes nothing is priced, too.
     """
@@ -72,7 +74,7 @@ class Blocking(NamedTuple):
     `panel` is the width of a panel; `block_tiles` tiles of rows pass by a panel before the next comes (0: all);
     `group` panels are one worker's (0: all); while one is in use, that `ahead` of it is brought to the level-2 cache.
     A share does all its tiles for each of `depth_blocks` parts of the depth, and adds them up in memory of its own.
-    A tile of `matrix` is in matrix registers, one or two of them high.
+    The rows of a tile of `matrix` pass through matrix registers, their sums through memory.
     """
 
     panel: int
@@ -204,7 +206,7 @@ def _steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> 
     rate = machine.fma_per_cycle if lanes == machine.lanes() else machine.half_fma_per_cycle
     steps: float = workload.depth
     if workload.dots:
-        products = _BYTES_OF_STEP // workload.itemsize
+        products = BYTES_OF_STEP // workload.itemsize
         steps /= products
         rate = (machine.dot_per_cycle if workload.itemsize == 1 else machine.pair_dot_per_cycle) or rate / products
     arithmetic = max(rows * vectors / rate, float(machine.fma_latency))
@@ -213,11 +215,12 @@ def _steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> 
 
 
 def _matrix_steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> tuple[float, float]:
-    """The same of a tile in matrix registers, each of which is loaded row by row."""
-    machine = target.machine
-    steps = workload.depth * workload.itemsize / ROW_BYTES
-    across = panel // ROWS
-    return steps * across * machine.tile_product * rows / ROWS, steps * (rows + panel) / machine.vector_loads
+    """The same of rows in matrix registers."""
+    high, starts = tile_starts(rows)
+    depth = workload.depth * workload.itemsize
+    step = step_bytes(depth)
+    arithmetic, ports = tile_steps(1, high, starts, panel // ROWS, step, target.machine)
+    return depth // step * arithmetic, depth // step * ports
 
 
 class _Bytes(NamedTuple):

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.conv2d_cost import direct_cost, direct_space
-from tilewright.backend.cpu.schedule.conv2d_workload import workload_of
 from tilewright.backend.cpu.schedule.dense import schedule_batch_matmul, schedule_dense
 from tilewright.backend.cpu.schedule.dot_product import schedule_conv2d_dot, schedule_dense_dot
 from tilewright.backend.cpu.schedule.product import (
@@ -19,10 +17,14 @@ from tilewright.backend.cpu.schedule.product import (
     fits_registers,
     product_cost,
 )
+from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles
+from tilewright.backend.cpu.schedule.tile_intrin import step_bytes
+from tilewright.backend.cpu.schedule.tiled_conv2d import conv2d_dot_cost, conv2d_dot_space, dot_conv2d_workload
 from tilewright.support.dtype import DType
 from tilewright.target import Target
+from tilewright.tir.expr import IntImm
 from tilewright.tir.matrix_tiles import ROW_BYTES, ROWS
-from tilewright.topi.schedule.space import ConfigSpace
+from tilewright.topi.schedule.space import ConfigSpace, divisors
 from tilewright.topi.schedule.stages import shape_of, terms_of
 from tilewright.topi.schedule.template import Template
 from tilewright.topi.schedule.workload import DotShape
@@ -30,11 +32,15 @@ from tilewright.topi.schedule.workload import DotShape
 #: Rows of a register tile, at most.
 _TILE_ROWS = 28
 
-#: Rows of a tile in matrix registers, at least, where there are as many: a row of an image of 7 x 7.
-_LOWEST = 7
+#: Rows whose sums in matrix registers are stored before the epilogue reads them: at least, where there are as many (a
+#: row of an image of 7 x 7), and at most.
+_LOWEST, _MATRIX_ROWS = 7, 512
 
 #: Parts of the depth, at most.
 _DEPTH_BLOCKS = 16
+
+#: The depth is filled up with zeros where steps would fill less of the rows of matrix registers.
+_FILLED = 0.75
 
 #: Widths of the panels of columns of a batch of products, in vectors; widest packed panel of a weight matrix.
 _VECTORS, _WIDEST = (4, 3, 2, 1), 6
@@ -47,13 +53,15 @@ _WORTH_ROUNDING = 0.9
 
 
 def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
-    """A product of bytes or bfloat16 with packed panels; rows that the data are filled up with are computed, too."""
+    """A product of bytes or bfloat16 with packed panels; rows that the data are filled up with are left out."""
     *leading, panels, block = shape_of(dense)
     rows = leading[dense.op.attrs["row_axis"]] if "row_axis" in dense.op.attrs else max(leading)
     data, depth = dense.op.input_tensors[0], terms_of(dense)
     size = data.dtype.itemsize
-    tiled = leading.index(rows) == len(leading) - 1 and depth * size % ROW_BYTES == 0
+    static = all(isinstance(extent, IntImm) for extent in (*dense.shape, *data.shape))
+    tiled = static and leading.index(rows) == len(leading) - 1
     batch = math.prod(leading) // rows
+    rows = min(rows, math.prod(shape_of(out)[:-1])) if batch == 1 else rows
     return ProductWorkload(rows, panels * block, depth, block, batch, itemsize=size, dots=True, tiled=tiled)
 
 
@@ -89,20 +97,14 @@ def dense_dot_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
     if not multiplies_tiles(workload.itemsize, target):
         space.define_knob("tile_rows", rows)
         return space
-    tiles = [(high * n, n) for n in (2, 1) for high in range(ROWS, 0, -1) if workload.rows % (high * n) == 0]
-    tiles = [tile for tile in tiles if tile[0] >= min(workload.rows, _LOWEST)]
-    fits = workload.tiled and workload.panel in (2 * ROWS, ROWS)
-    space.define_joint(("tile_rows", "matrix"), [*(tiles if fits else []), *((r, 0) for r in rows)])
+    tiles = _matrix_rows(workload.rows) if workload.tiled and workload.panel % ROWS == 0 else []
+    space.define_joint(("tile_rows", "matrix"), [*((high, 1) for high in tiles), *((r, 0) for r in rows)])
     return space
 
 
-def multiplies_tiles(itemsize: int, target: Target) -> bool:
-    """True if the target has matrix registers for operands of so many bytes."""
-    return (
-        bool(target.machine.tile_product)
-        and target.kind != "c"
-        and target.supports("amx-int8" if itemsize == 1 else "amx-bf16")
-    )
+def _matrix_rows(rows: int) -> list[int]:
+    """Equal parts of so many rows for matrix registers; none of a large prime."""
+    return [high for high in divisors(rows, _MATRIX_ROWS) if high >= min(rows, _LOWEST)]
 
 
 def _tile_rows(workload: ProductWorkload, panel: int, target: Target) -> list[int]:
@@ -170,7 +172,7 @@ def dense_block(units: int, depth: int, rows: int, target: Target) -> int:
 
 def dot_block(units: int, depth: int, rows: int, target: Target) -> int:
     """As `dense_block`, for weights of bytes."""
-    product = ProductWorkload(rows, units, depth, itemsize=1, dots=True, tiled=depth % ROW_BYTES == 0)
+    product = ProductWorkload(rows, units, depth, itemsize=1, dots=True, tiled=True)
     return _panel(product, target)
 
 
@@ -178,7 +180,7 @@ def pair_shape(units: int, depth: int, rows: int, target: Target) -> DotShape | 
     """The shape in which a product by a constant weight takes least time with operands in bfloat16.
 
     None where it is not expected to be worth it beside float32: the operands are rounded in a kernel before it, whose
-    time counts. With matrix registers rows and depth are whole ones.
+    time counts. With matrix registers rows and depth may be whole ones.
     """
     machine, size = target.machine, DType("bfloat16").itemsize
     plain = _cycles(ProductWorkload(rows, units, depth), _panel(ProductWorkload(rows, units, depth), target), target)
@@ -186,13 +188,15 @@ def pair_shape(units: int, depth: int, rows: int, target: Target) -> DotShape | 
     if machine.pair_dot_per_cycle:
         shapes.append((rows, depth + depth % 2, range(machine.lanes(), _WIDEST * machine.lanes() + 1, machine.lanes())))
     if multiplies_tiles(size, target):
-        high = rows if rows <= ROWS else -(-rows // ROWS) * ROWS
-        shapes.append((high, -(-depth * size // ROW_BYTES) * ROW_BYTES // size, (2 * ROWS, ROWS)))
+        high = rows if _matrix_rows(rows) else -(-rows // ROWS) * ROWS
+        run = (depth + depth % 2) * size
+        deep = run if step_bytes(run) >= _FILLED * ROW_BYTES else -(-run // ROW_BYTES) * ROW_BYTES
+        shapes.append((high, deep // size, (2 * ROWS, ROWS)))
     found = []
     for high, deep, widths in shapes:
         for block in widths:
             wide = -(-units // block) * block
-            product = ProductWorkload(high, wide, deep, itemsize=size, dots=True, tiled=deep * size % ROW_BYTES == 0)
+            product = ProductWorkload(high, wide, deep, itemsize=size, dots=True, tiled=True)
             found.append((_cycles(product, block, target), DotShape(block, high, deep)))
     cycles, shape = min(found)
     rounding = rows * depth * (4 + size * (1 + machine.write_factor)) / machine.read_l2.one + machine.kernel_start
@@ -223,4 +227,4 @@ def _filled_cycles(product: ProductWorkload, panel: int, target: Target) -> floa
 DENSE = Template("dense_pack", dense_workload, dense_space, product_cost, schedule_dense)
 BATCH_MATMUL = Template("batch_matmul", batch_matmul_workload, batch_matmul_space, product_cost, schedule_batch_matmul)
 DENSE_DOT = Template("dense_dot", dense_dot_workload, dense_dot_space, product_cost, schedule_dense_dot)
-CONV2D_DOT = Template("conv2d_dot_NCHWc", workload_of, direct_space, direct_cost, schedule_conv2d_dot)
+CONV2D_DOT = Template("conv2d_dot_NCHWc", dot_conv2d_workload, conv2d_dot_space, conv2d_dot_cost, schedule_conv2d_dot)

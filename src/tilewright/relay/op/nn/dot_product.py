@@ -21,7 +21,7 @@ from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import work
 from tilewright.relay.op.common import Types, call, require, same_dim, tensors, windows_along
-from tilewright.relay.op.layout_rules import conv2d_int8_layout
+from tilewright.relay.op.layout_rules import dot_conv2d_layout
 from tilewright.tir.dot_product import SUMS
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import conv as conv_ref
@@ -171,7 +171,7 @@ register(
     compute=_conv2d_compute,
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=_conv2d_reference,
-    layout=conv2d_int8_layout,
+    layout=dot_conv2d_layout,
     flops=work.convolution,
     attributes={
         **attr.window(2),
