@@ -317,7 +317,7 @@ ALLOWED = {
         "relay/transform/layout/layout_plan.py:_MARGIN",
         "relay/transform/layout/layout_plan.py:_TOGETHER",
         "backend/cpu/schedule/channel_padding.py:_WORTH",
-        "backend/cpu/schedule/product_spaces.py:_WORTH_ROUNDING",
+        "backend/cpu/schedule/product.py:WORTH_ROUNDING",
         "backend/cpu/schedule/grouped_conv2d.py:_LEAST_OF_USE",
         "backend/cpu/schedule/layout.py:_MARGIN",
         "backend/gpu/schedule/layout.py:_MARGIN",

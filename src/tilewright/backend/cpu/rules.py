@@ -92,6 +92,10 @@ class CpuRules(Backend):
         """By vectors or matrix registers, whichever costs less."""
         return pair_shape(units, depth, rows, self.target)
 
+    def pair_convolution(self, conv: Conv2DWorkload) -> bool:
+        """By vectors or matrix registers, beside the best way in float32."""
+        return layout.gains_by_bfloat16(conv, self.target)
+
     def dots_in_pairs(self) -> bool:
         """x86-64 with pmaddubsw and without an instruction for all four."""
         target = self.target

@@ -85,6 +85,10 @@ class GraphBackend(Protocol):
         """The shape of a product of bfloat16 by a constant weight [units, depth]; None where float32 is as fast."""
         ...
 
+    def pair_convolution(self, conv: Conv2DWorkload) -> bool:
+        """True if a convolution by constant weights is faster in bfloat16 than in float32, rounding included."""
+        ...
+
     def dots_in_pairs(self) -> bool:
         """True if a dot product of bytes is cheaper where sums of two products are known to fit 16 bits."""
         ...

@@ -41,4 +41,16 @@ CASES = {
             out_layout="NCHW16c",
         ),
     ],
+    "nn.contrib_conv2d_bfloat16": [
+        op.nn.contrib_conv2d_bfloat16(bf(1, 4, 7, 6), bf(8, 4, 3, 3), padding=1),
+        op.nn.contrib_conv2d_bfloat16(
+            bf(1, 2, 7, 6, 8),
+            bf(1, 2, 3, 3, 4, 16, 2),
+            strides=(2, 1),
+            padding=1,
+            data_layout="NCHW8c",
+            kernel_layout="OIHW4i16o2i",
+            out_layout="NCHW16c",
+        ),
+    ],
 }

@@ -18,9 +18,11 @@ from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.transform.quantize.bfloat16_products import BFLOAT16, PRECISION, bfloat16_products
 from tilewright.relay.transform.quantize.compute_in_float32 import compute_in_float32
 from tilewright.target import Target
+from tilewright.topi.reference.conv import conv2d_nchw
 
 RNG = np.random.default_rng(5)
 ABLE = [Target("llvm -mcpu=sapphirerapids"), Target("llvm -mcpu=znver4")]
+_AROUND = ((0, 0), (0, 0), (1, 1), (1, 1))
 UNABLE = [Target("llvm -mcpu=haswell"), Target("c"), Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1")]
 
 
@@ -85,6 +87,43 @@ def test_models_in_bfloat16_round_what_products_read(target: Target) -> None:
     able = target is not UNABLE[0]
     assert op_names(after).count("nn.contrib_dense_bfloat16") == (2 if able else 0)
     assert op_names(after).count("cast") == 2  # of what the first returns, or the input, and of the result
+
+
+def _convolution(channels: int, filters: int, groups: int = 1) -> tuple[relay.Expr, np.ndarray, np.ndarray]:
+    x = relay.var("x", shape=(1, channels, 30, 29), dtype="float32")
+    weight = RNG.standard_normal((filters, channels // groups, 3, 3)).astype("float32")
+    convolved = op.nn.conv2d(x, relay.const(weight), strides=2, padding=1, groups=groups)
+    return op.nn.relu(convolved), RNG.standard_normal((1, channels, 30, 29)).astype("f4"), weight
+
+
+@pytest.mark.parametrize("target", ABLE, ids=lambda target: target.cpu)
+def test_operands_of_convolutions_are_rounded(target: Target) -> None:
+    """Where that gains: not on a processor whose pairs are no faster than Winograd or multiply-adds."""
+    body, x, weight = _convolution(64, 128)
+    after = bfloat16_products(_marked(body), backend_of(target))
+    assert ("nn.contrib_conv2d_bfloat16" in op_names(after)) or target is not ABLE[0]
+    exact = conv2d_nchw(np.pad(_rounded(x), _AROUND).astype("f8"), _rounded(weight).astype("f8"), (2, 2))
+    if "nn.contrib_conv2d_bfloat16" in op_names(after):
+        found = relay.interpret(after, [x])[0]
+        np.testing.assert_allclose(found, np.maximum(exact, 0), rtol=0, atol=1e-3)
+    assert "nn.conv2d" in op_names(bfloat16_products(module(body), backend_of(target)))
+
+
+@pytest.mark.parametrize("facts", [(3, 64), (64, 64, 64), (64, 64, 2), (64, 60)])
+def test_convolutions_of_groups_and_of_few_channels_stay_in_float32(facts: tuple[int, ...]) -> None:
+    body, *_ = _convolution(*facts)
+    assert "nn.conv2d" in op_names(bfloat16_products(_marked(body), backend_of(ABLE[0])))
+
+
+def test_convolutions_compiled_with_a_precision() -> None:
+    """Against exact sums of rounded operands; padding, strides and layouts of blocks are in between."""
+    if not Target("cpu").supports("amx-bf16"):
+        pytest.skip("this processor has no AMX")
+    body, x, weight = _convolution(64, 96)
+    (found,) = tw.compile(module(body), precision="bf16", cache=False).run({"x": x})
+    x, weight = _rounded(np.pad(x, _AROUND)).astype("f8"), _rounded(weight).astype("f8")
+    exact, size = conv2d_nchw(x, weight, (2, 2)), conv2d_nchw(np.abs(x), np.abs(weight), (2, 2))
+    assert np.all(np.abs(found - np.maximum(exact, 0)) <= (64 * 9 + 1) * 2.0**-24 * size)
 
 
 def test_compiled_with_a_precision() -> None:

@@ -11,10 +11,11 @@ from dataclasses import replace
 
 from tilewright.backend.cpu.schedule.conv2d_cost import copy_cost
 from tilewright.backend.cpu.schedule.grouped_conv2d import grouped_blocks
-from tilewright.backend.cpu.schedule.product import BYTES_OF_STEP
+from tilewright.backend.cpu.schedule.product import BYTES_OF_STEP, WORTH_ROUNDING, rounding_cycles
 from tilewright.backend.cpu.schedule.registry import REGISTRY
 from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles
 from tilewright.backend.cpu.schedule.tiled_conv2d import DotConv2DWorkload
+from tilewright.support.dtype import DType
 from tilewright.target import Target
 from tilewright.tir.matrix_tiles import ROW_BYTES
 from tilewright.topi.nn.conv2d_blocked import copies_borders, is_product
@@ -89,12 +90,24 @@ def dot_conv2d_layouts(
             continue
         kernel = f"OIHW{in_block // group}i{out_block}o{group}i"
         layouts = Conv2DLayouts(f"NCHW{in_block}c", kernel, f"NCHW{out_block}c")
-        if len(pairs) > 1:
+        if target is not None and (len(pairs) > 1 or itemsize > 1):
             facts = {**vars(conv), "in_block": in_block, "out_block": out_block}
             priced = _priced("conv2d_dot_NCHWc", DotConv2DWorkload(**facts, itemsize=itemsize), layouts, target)
             layouts = replace(priced, config=None)
         found.append(layouts)
     return found
+
+
+def gains_by_bfloat16(conv: Conv2DWorkload, target: Target) -> bool:
+    """True if `conv`, in plain layouts, is expected to take less time with operands in bfloat16 than in float32.
+
+    The image is rounded in a kernel before it, whose time counts.
+    """
+    size = DType("bfloat16").itemsize
+    plain = min(way.cost for way in conv2d_layouts(conv, target))
+    pairs = min((way.cost for way in dot_conv2d_layouts(conv, target, None, size)), default=plain)
+    image = conv.batch * conv.in_channels * conv.in_height * conv.in_width
+    return pairs + rounding_cycles(image, size, target) < WORTH_ROUNDING * plain
 
 
 def _row_block(channels: int, itemsize: int) -> int | None:

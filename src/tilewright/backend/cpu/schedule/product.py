@@ -34,6 +34,9 @@ _CLEARED = 0.5
 #: Bytes of each operand whose products a dot product adds up in a lane: four bytes, or two bfloat16.
 BYTES_OF_STEP = 4
 
+#: Operands are rounded if the product is expected to take at most this share of its time without.
+WORTH_ROUNDING = 0.9
+
 #: Of symbolic rows, as many count like a run of a single row: that takes this long where it reads weights from memory.
 _ROWS_OF_ONE = 32
 
@@ -184,6 +187,12 @@ def blocking_cost(workload: ProductWorkload, blocking: Blocking, target: Target,
     )
     unasked = looked_ahead(vectors + rows * vectors + rows, max(1.0, 4 * panel / machine.line), machine)
     return _with_traffic(cost, workload, blocking, shares, machine, unasked)
+
+
+def rounding_cycles(elements: int, itemsize: int, target: Target) -> float:
+    """Cycles of a kernel that reads so many floats and writes them in `itemsize` bytes each, to be read again."""
+    machine = target.machine
+    return elements * (4 + itemsize * (1 + machine.write_factor)) / machine.read_l2.one + machine.kernel_start
 
 
 def _shares(workload: ProductWorkload, blocking: Blocking, cores: int) -> _Shares:

@@ -11,11 +11,13 @@ from tilewright import te
 from tilewright.backend.cpu.schedule.dense import schedule_batch_matmul, schedule_dense
 from tilewright.backend.cpu.schedule.dot_product import schedule_conv2d_dot, schedule_dense_dot
 from tilewright.backend.cpu.schedule.product import (
+    WORTH_ROUNDING,
     Blocking,
     ProductWorkload,
     dense_workload,
     fits_registers,
     product_cost,
+    rounding_cycles,
 )
 from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles
 from tilewright.backend.cpu.schedule.tile_intrin import step_bytes
@@ -47,9 +49,6 @@ _VECTORS, _WIDEST = (4, 3, 2, 1), 6
 
 #: Columns of zeros are added if the product is expected to take at most this share of its time without them.
 _WORTH_FILLING = 0.9
-
-#: Operands are rounded if the product is expected to take at most this share of its time without.
-_WORTH_ROUNDING = 0.9
 
 
 def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
@@ -199,8 +198,7 @@ def pair_shape(units: int, depth: int, rows: int, target: Target) -> DotShape | 
             product = ProductWorkload(high, wide, deep, itemsize=size, dots=True, tiled=True)
             found.append((_cycles(product, block, target), DotShape(block, high, deep)))
     cycles, shape = min(found)
-    rounding = rows * depth * (4 + size * (1 + machine.write_factor)) / machine.read_l2.one + machine.kernel_start
-    return shape if cycles + rounding < _WORTH_ROUNDING * plain else None
+    return shape if cycles + rounding_cycles(rows * depth, size, target) < WORTH_ROUNDING * plain else None
 
 
 @functools.lru_cache(maxsize=4096)

@@ -105,12 +105,15 @@ def window_of(workload: DotConv2DWorkload, config: Mapping[str, int]) -> Window:
 
 def conv2d_dot_cost(workload: DotConv2DWorkload, config: Config, target: Target) -> Cost:
     """The cost of dot products in vectors or of tiles in matrix registers."""
-    if "matrix" not in config:
-        return direct_cost(workload, config, target)
-    if config["matrix"]:
+    if config.get("matrix", 0):
         return _tiled_cost(workload, config, target)
-    plain = Config(tuple(item for item in config.items() if item[0] != "matrix"))
-    return direct_cost(workload.as_floats, plain, target)
+    if "matrix" not in config and workload.itemsize == 1:
+        return direct_cost(workload, config, target)
+    machine, plain = target.machine, Config(tuple(item for item in config.items() if item[0] != "matrix"))
+    rate = machine.dot_per_cycle if workload.itemsize == 1 else machine.pair_dot_per_cycle
+    cost = direct_cost(workload.as_floats, plain, target)
+    slower = machine.fma_per_cycle / (rate or machine.fma_per_cycle * workload.itemsize / BYTES_OF_STEP)
+    return replace(cost, arithmetic=slower * cost.arithmetic)
 
 
 def _tiled_cost(workload: DotConv2DWorkload, config: Config, target: Target) -> Cost:

@@ -44,6 +44,7 @@ from tilewright.relay.op.nn.dense_blockwise import dense_blockwise
 from tilewright.relay.op.nn.displaced import correlation, deformable_conv2d
 from tilewright.relay.op.nn.dot_product import (
     contrib_batch_matmul_int8,
+    contrib_conv2d_bfloat16,
     contrib_conv2d_int8,
     contrib_dense_bfloat16,
     contrib_dense_int8,
@@ -124,6 +125,7 @@ __all__ = [
     "bitserial_dense",
     "contrib_batch_matmul_int8",
     "contrib_conv2d_NCHWc",
+    "contrib_conv2d_bfloat16",
     "contrib_conv2d_gemm_weight_transform",
     "contrib_conv2d_gemm_without_weight_transform",
     "contrib_conv2d_int8",

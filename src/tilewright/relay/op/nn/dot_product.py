@@ -29,24 +29,25 @@ from tilewright.topi.reference import nn as ref
 from tilewright.topi.reference.layout import layout_transform
 from tilewright.topi.util import four_sided, pair
 
-_BYTES = ("int8", "uint8")
+_BYTES = ("uint8", "int8")
 
 #: Types of data that are multiplied by bytes.
 _DATA = (*_BYTES, "int16")
 
 
-def _check_bytes(data: TensorType, weight: TensorType) -> None:
-    for type_, known in ((data, _DATA), (weight, _BYTES)):
-        require(str(type_.dtype) in known, f"it multiplies {', '.join(_DATA)} by int8 and uint8, not {type_.dtype}")
+def _check_types(sums: str, data: TensorType, weight: TensorType) -> None:
+    """Refuse operands that products with sums of this type do not take."""
+    if sums == "int32":
+        for type_, known in ((data, _DATA), (weight, _BYTES)):
+            require(str(type_.dtype) in known, f"it multiplies {', '.join(_DATA)} by int8 and uint8, not {type_.dtype}")
+    else:
+        require({str(data.dtype), str(weight.dtype)} == {"bfloat16"}, f"it multiplies bfloat16, not {data.dtype}")
 
 
 # ------------------------------------------------------------------------------------------------------ matrices
 def _dense_type(types: Types, attrs: Attrs, sums: str) -> Type:
     data, weight = tensors(types)
-    if sums == "int32":
-        _check_bytes(data, weight)
-    else:
-        require({str(data.dtype), str(weight.dtype)} == {"bfloat16"}, f"it multiplies bfloat16, not {data.dtype}")
+    _check_types(sums, data, weight)
     units, depth = transform_shape(weight.shape, attrs["weight_layout"], "NC")
     require(data.ndim >= 2, "the data needs at least two dimensions; reshape a vector to one row")
     fits = same_dim(data.shape[-1], depth)
@@ -104,7 +105,7 @@ def contrib_dense_bfloat16(
 
 def _batch_matmul_type(types: Types, attrs: Attrs) -> Type:
     a, b = tensors(types)
-    _check_bytes(a, b)
+    _check_types("int32", a, b)
     batch, columns, depth = transform_shape(b.shape, attrs["layout"], "BNC")
     require(a.ndim == 3 and same_dim(a.shape[2], depth), f"stacks {a.shape} and {b.shape} do not run over equal depths")
     require(1 in (a.shape[0], batch) or same_dim(a.shape[0], batch), f"{a.shape[0]} and {batch} matrices")
@@ -133,14 +134,15 @@ def contrib_batch_matmul_int8(a: Expr, b: Expr, layout: str) -> Call:
 
 
 # -------------------------------------------------------------------------------------------------- convolutions
-def _conv2d_type(types: Types, attrs: Attrs) -> Type:
+def _conv2d_type(types: Types, attrs: Attrs, sums: str) -> Type:
     data, kernel = tensors(types)
-    _check_bytes(data, kernel)
+    _check_types(sums, data, kernel)
     n, c, h, w = transform_shape(data.shape, attrs["data_layout"], "NCHW")
     o, i, kh, kw = transform_shape(kernel.shape, attrs["kernel_layout"], "OIHW")
     require(same_dim(i, c), f"the kernel {kernel.shape} takes {i} channels, the data has {c}")
     oh, ow = windows_along((h, w), (kh, kw), attrs, attrs["dilation"])
-    return TensorType(transform_shape((n, o, oh, ow), "NCHW", attrs["out_layout"] or attrs["data_layout"]), "int32")
+    shape = transform_shape((n, o, oh, ow), "NCHW", attrs["out_layout"] or attrs["data_layout"])
+    return TensorType(shape, sums)
 
 
 def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
@@ -148,7 +150,7 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te
     data, kernel = inputs
     if attrs["data_layout"] != "NCHW":
         return [topi.nn.conv2d_dot_NCHWc(data, kernel, *(attrs[name] for name in names))]
-    wide = [topi.cast(x, "int32") for x in inputs]
+    wide = [topi.cast(x, SUMS[str(data.dtype)][1]) for x in inputs]
     pads = attrs["padding"]
     padded = topi.nn.pad(wide[0], (0, 0, *pads[:2]), (0, 0, *pads[2:]), attrs["pad_value"])
     return [topi.nn.conv2d_nchw(padded, wide[1], attrs["strides"], (0, 0, 0, 0), attrs["dilation"])]
@@ -156,33 +158,35 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te
 
 def _conv2d_reference(attrs: Attrs, data: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     top, left, bottom, right = attrs["padding"]
-    plain = layout_transform(data, attrs["data_layout"], "NCHW").astype("int32")
+    sums = SUMS[str(data.dtype)][1]
+    plain = layout_transform(data, attrs["data_layout"], "NCHW").astype(sums)
     around = ((0, 0), (0, 0), (top, bottom), (left, right))
     padded = np.pad(plain, around, constant_values=attrs["pad_value"])
-    weights = layout_transform(kernel, attrs["kernel_layout"], "OIHW").astype("int32")
+    weights = layout_transform(kernel, attrs["kernel_layout"], "OIHW").astype(sums)
     out = conv_ref.conv2d_nchw(padded, weights, attrs["strides"], dilation=attrs["dilation"])
     return layout_transform(out, "NCHW", attrs["out_layout"] or attrs["data_layout"])
 
 
-register(
-    "nn.contrib_conv2d_int8",
-    num_inputs=2,
-    type_rule=_conv2d_type,
-    compute=_conv2d_compute,
-    pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
-    reference=_conv2d_reference,
-    layout=dot_conv2d_layout,
-    flops=work.convolution,
-    attributes={
-        **attr.window(2),
-        "pad_value": attr.integer(0),
-        "data_layout": attr.text("NCHW"),
-        "kernel_layout": attr.text("OIHW"),
-        "out_layout": attr.text(""),
-        "in_pairs": attr.flag(False),
-        "small_sums": attr.flag(False),
-    },
-)
+for _name in ("int8", "bfloat16"):
+    register(
+        f"nn.contrib_conv2d_{_name}",
+        num_inputs=2,
+        type_rule=partial(_conv2d_type, sums=SUMS[_name][1]),
+        compute=_conv2d_compute,
+        pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
+        reference=_conv2d_reference,
+        layout=dot_conv2d_layout,
+        flops=work.convolution,
+        attributes={
+            **attr.window(2),
+            "pad_value": attr.integer(0),
+            "data_layout": attr.text("NCHW"),
+            "kernel_layout": attr.text("OIHW"),
+            "out_layout": attr.text(""),
+            "in_pairs": attr.flag(False),
+            "small_sums": attr.flag(False),
+        },
+    )
 
 
 def contrib_conv2d_int8(
@@ -215,4 +219,28 @@ def contrib_conv2d_int8(
         out_layout=out_layout,
         in_pairs=in_pairs,
         small_sums=small_sums,
+    )
+
+
+def contrib_conv2d_bfloat16(
+    data: Expr,
+    weight: Expr,
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    data_layout: str = "NCHW",
+    kernel_layout: str = "OIHW",
+    out_layout: str = "",
+) -> Call:
+    """The same of bfloat16 with sums in float32, zeros around the image; the kernel ``OIHW16i32o2i`` where blocked."""
+    return call(
+        "nn.contrib_conv2d_bfloat16",
+        data,
+        weight,
+        strides=pair(strides),
+        padding=four_sided(padding),
+        dilation=pair(dilation),
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=out_layout,
     )

@@ -10,7 +10,8 @@ epilogues and all other operators stay in float32:
 Before: nn.dense(%y, v)                                                               in float32
 After:  nn.contrib_dense_bfloat16(cast(%y, "bfloat16"), layout_transform(v', "NC", "NC32n2c"))
 
-Rows and depth are filled up with zeros to whole registers, which the result leaves out.
+Rows and depth are filled up with zeros to whole registers, which the result leaves out. Convolutions of all channels
+become `nn.contrib_conv2d_bfloat16` in the same way.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rebuild, rewrite
 from tilewright.relay.op import nn
+from tilewright.relay.op.layout_rules import conv2d_workload
 from tilewright.relay.op.tensor import cast
 from tilewright.relay.op.transform import layout_transform, reshape
 from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
@@ -36,6 +38,9 @@ from tilewright.tir.dot_product import SUMS
 
 #: The attribute of functions whose products may round their operands, and its value.
 PRECISION, BFLOAT16 = "precision", "bfloat16"
+
+#: Channels of which images have multiples: those of a first layer are few, and stay in float32.
+_LEAST_CHANNELS = 8
 
 #: Elements that lie side by side in weights.
 _GROUP = SUMS[BFLOAT16][0]
@@ -57,9 +62,28 @@ def bfloat16_products(mod: IRModule, backend: GraphBackend) -> IRModule:
 
 
 def _rule(node: Expr, rounds: bool, backend: GraphBackend) -> Expr | None:
-    if not is_call(node, "nn.dense") or str(tensor_type_of(node).dtype) != "float32":
+    if not isinstance(node, Call) or str(tensor_type_of(node).dtype) != "float32":
         return None
-    assert isinstance(node, Call)
+    if is_call(node, "nn.conv2d"):
+        return _conv2d(node, rounds, backend)
+    return _dense(node, rounds, backend) if is_call(node, "nn.dense") else None
+
+
+def _conv2d(node: Call, rounds: bool, backend: GraphBackend) -> Expr | None:
+    """Convolutions of all channels, whose layouts are chosen later."""
+    attrs, types = node.attrs, [tensor_type_of(arg) for arg in node.args]
+    plain = (attrs["data_layout"], attrs["kernel_layout"]) == ("NCHW", "OIHW") and attrs["out_layout"] in ("", "NCHW")
+    weight = _constant(node.args[1], rounds) if plain and attrs["groups"] == 1 and types[0].is_static else None
+    if weight is None or any(channels % _LEAST_CHANNELS for channels in weight.shape[:2]):
+        return None
+    data = _narrow(node.args[0], rounds)
+    if data is None or not backend.pair_convolution(conv2d_workload(attrs, types)):
+        return None
+    window = attrs["strides"], attrs["padding"], attrs["dilation"]
+    return nn.contrib_conv2d_bfloat16(data, Constant(weight), *window)
+
+
+def _dense(node: Call, rounds: bool, backend: GraphBackend) -> Expr | None:
     weight, shape = _constant(node.args[1], rounds), tensor_type_of(node.args[0]).shape
     if weight is None or node.attrs["weight_layout"] != "NC" or not all(isinstance(n, int) for n in shape):
         return None
