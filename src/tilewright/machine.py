@@ -42,8 +42,8 @@ class Machine:
     Arithmetic: `fma_per_cycle` multiply-adds in vectors of `vector_bits` (of half that width: `half_fma_per_cycle`),
     each ready after `fma_latency` cycles; `vector_registers` hold operands. `dot_per_cycle` is the same of dot products
     of bytes (0 without the instruction), `pair_dot_per_cycle` of pairs of bfloat16; `tile_product` are the cycles of a
-    product of two matrix registers of 16 rows of 64 bytes (0 without them), whose sums the next to the same can take
-    after `tile_latency`.
+    product of two matrix registers of 16 rows of 64 bytes (0 without them), `tile_begin` of
+    which it takes whatever its rows.
 
     Load ports: `vector_loads` whole vectors and `broadcast_loads` single floats spread over one, a cycle, from L1, as
     loops keep it up; `stores` vectors a cycle. `load_latency` cycles from L1 to a register.
@@ -120,7 +120,7 @@ class Machine:
     plain_rate: float = 0.64
     pair_dot_per_cycle: float = 0.0
     tile_product: float = 0.0
-    tile_latency: float = 0.0
+    tile_begin: float = 0.0
 
     def lanes(self, bits: int = 32) -> int:
         """Elements of `bits` bits in one vector register, at least one."""
@@ -200,7 +200,7 @@ _ICE_LAKE_SP = replace(
 _SAPPHIRE_RAPIDS = replace(
     _ICE_LAKE_SP, name="sapphirerapids", ghz=3.78, vector_loads=1.7, broadcast_loads=1.5, l2=Cache(2 * _MIB, 16),
     l3=Cache(60 * _MIB, 15), read_l2=Bandwidth(49, 98), read_l3=Bandwidth(7.9, 15.8), read_memory=Bandwidth(4.4, 8.6),
-    window=512, step=1.5, pair_dot_per_cycle=0.5, tile_product=16, tile_latency=52,
+    window=512, step=1.5, pair_dot_per_cycle=0.5, tile_product=16, tile_begin=5,
 )  # fmt: skip
 
 #: Client cores join two ports of 256 bits for one vector of 512; a ring instead of a mesh makes their L3 near.

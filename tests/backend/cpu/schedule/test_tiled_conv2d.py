@@ -140,8 +140,8 @@ def test_rows_are_cut_into_tiles_of_one_height() -> None:
     for tiles, regular, panels in ((1, 1, 1), (1, 1, 4), (3, 2, 2), (5, 5, 1), (7, 6, 4), (4, 3, 6), (8, 7, 1)):
         groups = tile_groups(tiles, regular, panels)
         assert all(group.down * group.across <= 4 and panels % group.across == 0 for group in groups)
-        assert [group.first for group in groups] == [0, groups[0].count * groups[0].down][: len(groups)]
-        assert sum(group.count * group.down for group in groups) == tiles
+        assert [group.first for group in groups] == [0, groups[0].times * groups[0].down][: len(groups)]
+        assert sum(group.times * group.down for group in groups) == tiles
 
 
 def test_tiles_of_a_window_cover_its_pixels() -> None:

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from tilewright.backend.cpu.schedule.conv2d_cost import copy_cost
 from tilewright.backend.cpu.schedule.grouped_conv2d import grouped_blocks
-from tilewright.backend.cpu.schedule.product import BYTES_OF_STEP, WORTH_ROUNDING, rounding_cycles
+from tilewright.backend.cpu.schedule.product import WORTH_ROUNDING, rounding_cycles
 from tilewright.backend.cpu.schedule.registry import REGISTRY
 from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles
 from tilewright.backend.cpu.schedule.tiled_conv2d import DotConv2DWorkload
 from tilewright.support.dtype import DType
 from tilewright.target import Target
+from tilewright.tir.dot_product import GROUP
 from tilewright.tir.matrix_tiles import ROW_BYTES
 from tilewright.topi.nn.conv2d_blocked import copies_borders, is_product
 from tilewright.topi.schedule.stages import NARROWEST
@@ -77,7 +78,7 @@ def dot_conv2d_layouts(
     A row of a matrix register holds 64 bytes of channels, so images are blocked by as many where the target has such
     and the channels allow it; otherwise there is one layout, without a cost.
     """
-    group = BYTES_OF_STEP // itemsize
+    group = GROUP // itemsize
     usual = arriving_block or channel_block(conv.in_channels, target), channel_block(conv.out_channels, target)
     if target is None or not multiplies_tiles(itemsize, target):
         pairs = [usual]

@@ -23,6 +23,7 @@ from tilewright.backend.cpu.schedule.tile_cost import tile_steps
 from tilewright.backend.cpu.schedule.tile_intrin import step_bytes, tile_starts
 from tilewright.machine import Machine
 from tilewright.target import Target
+from tilewright.tir.dot_product import GROUP
 from tilewright.tir.expr import IntImm
 from tilewright.tir.matrix_tiles import ROWS
 from tilewright.topi.schedule.cost import Cost, looked_ahead
@@ -30,9 +31,6 @@ from tilewright.topi.schedule.stages import shape_of, terms_of
 
 #: Cycles in which a core clears a vector of sums: two a cycle, whatever they are added on.
 _CLEARED = 0.5
-
-#: Bytes of each operand whose products a dot product adds up in a lane: four bytes, or two bfloat16.
-BYTES_OF_STEP = 4
 
 #: Operands are rounded if the product is expected to take at most this share of its time without.
 WORTH_ROUNDING = 0.9
@@ -215,7 +213,7 @@ def _steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> 
     rate = machine.fma_per_cycle if lanes == machine.lanes() else machine.half_fma_per_cycle
     steps: float = workload.depth
     if workload.dots:
-        products = BYTES_OF_STEP // workload.itemsize
+        products = GROUP // workload.itemsize
         steps /= products
         rate = (machine.dot_per_cycle if workload.itemsize == 1 else machine.pair_dot_per_cycle) or rate / products
     arithmetic = max(rows * vectors / rate, float(machine.fma_latency))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tilewright.backend.cpu.schedule.tile_intrin import tile_groups
 from tilewright.machine import Machine
 from tilewright.target import Target
+from tilewright.tir.dot_product import GROUP
 from tilewright.tir.matrix_tiles import ROWS
 
 
@@ -24,16 +25,16 @@ def tile_steps(
 ) -> tuple[float, float]:
     """Cycles of a step of the depth for `lines` of tiles by `panels` of 16 columns: of products, of loads.
 
-    A product takes as long as its data have rows; the next to the same sums waits for it. A register is loaded row by
-    row; a step of fewer bytes has as few rows of weights.
+    A register is loaded row by row; a step of fewer bytes has as few rows of weights.
     """
     if len(starts) == 1:
         groups, lines = tile_groups(lines, lines, panels), 1
     else:
         groups = tile_groups(len(starts), sum(start == i * high for i, start in enumerate(starts)), panels)
-    arithmetic = ports = 0.0
-    for _, count, down, across in groups:
-        times = lines * count * panels // across
-        arithmetic += times * max(down * across * machine.tile_product * high / ROWS, machine.tile_latency)
-        ports += times * (down * high + across * step / 4) / machine.vector_loads
-    return arithmetic, ports
+    product = machine.tile_begin + (machine.tile_product - machine.tile_begin) * high / ROWS
+    products = loaded = 0.0
+    for group in groups:
+        times = lines * group.times * panels // group.across
+        products += times * group.down * group.across
+        loaded += times * (group.down * high + group.across * step / GROUP)
+    return products * product, loaded / machine.vector_loads

@@ -14,15 +14,12 @@ from typing import NamedTuple
 
 from tilewright import te, tir
 from tilewright.tir import op
-from tilewright.tir.dot_product import SUMS
+from tilewright.tir.dot_product import GROUP, SUMS
 from tilewright.tir.matrix_tiles import PRODUCTS, ROW_BYTES, ROWS, tile_load, tile_product, tile_store, tile_zero
 from tilewright.tir.visitor import substitute
 
-#: Registers by what they hold: sums, data, weights. Four chains of sums hide the latency of a product.
+#: Registers by what they hold: sums, data, weights.
 _SUMS, _DATA, _WEIGHTS = range(4), (4, 5), (6, 7)
-
-#: Bytes of the depth that a lane adds up in one product.
-_LANE = 4
 
 #: An index that is known, or computed in a loop; the line and the first pixel of a tile.
 Number = tir.Expr | int
@@ -38,14 +35,14 @@ def tile_starts(rows: int) -> tuple[int, list[int]]:
 
 def step_bytes(run: int) -> int:
     """Bytes of one step of a run of so many bytes of the depth: the most of which it is a multiple."""
-    return max(size for size in range(_LANE, ROW_BYTES + 1, _LANE) if run % size == 0)
+    return max(size for size in range(GROUP, ROW_BYTES + 1, GROUP) if run % size == 0)
 
 
 class Group(NamedTuple):
-    """`count` times the sums of `down` tiles of rows by `across` panels of 16 columns, from tile `first` on."""
+    """`times` the sums of `down` tiles of rows by `across` panels of 16 columns, from tile `first` on."""
 
     first: int
-    count: int
+    times: int
     down: int
     across: int
 
@@ -58,7 +55,7 @@ def tile_groups(tiles: int, regular: int, panels: int) -> list[Group]:
     left = tiles - count * down
     wide = len(_SUMS) if left == 1 and panels % len(_SUMS) == 0 else across
     groups = Group(0, count, down, across), Group(count * down, 1, left, wide)
-    return [group for group in groups if group.count and group.down]
+    return [group for group in groups if group.times and group.down]
 
 
 def tile_intrin(rows: int, columns: int, depth: int, data_dtype: str, weight_dtype: str) -> te.TensorIntrin:
@@ -78,7 +75,7 @@ def tile_intrin(rows: int, columns: int, depth: int, data_dtype: str, weight_dty
 
     c = te.compute((rows, columns), element, name="tile")
     high, starts = tile_starts(rows)
-    step = step_bytes(depth * _LANE // size) // _LANE * size
+    step = step_bytes(depth * GROUP // size) // GROUP * size
 
     def statements(ins: list[tir.Buffer], outs: list[tir.Buffer]) -> tuple[tir.Stmt, None, None]:
         (data, weight), (sums,) = ins, outs
@@ -87,7 +84,7 @@ def tile_intrin(rows: int, columns: int, depth: int, data_dtype: str, weight_dty
             PRODUCTS[data_dtype, weight_dtype],
             high,
             columns // ROWS,
-            step // size * _LANE,
+            step // size * GROUP,
             lambda position, row, _: tir.BufferLoad(data, _index(position[1] + row, k * step)),
             lambda group, column, _: tir.BufferLoad(weight, _index(k * (step // size) + group, column, 0)),
             lambda position, row, column: tir.BufferLoad(sums, _index(position[1] + row, column)),
@@ -169,7 +166,7 @@ def _window_statements(
     (data, weight), groups = ins, window.block // size
     lines, high, starts = window.tiles(flat)
     run, runs = window.runs()
-    step = step_bytes(run * _LANE // size) // _LANE * size
+    step = step_bytes(run * GROUP // size) // GROUP * size
     block, ry, rx = (tir.Var(name, "int32") for name in ("block", "ry", "rx"))
 
     def element(position: Position, row: int, part: int) -> tir.BufferLoad:
@@ -186,7 +183,7 @@ def _window_statements(
         return tir.BufferLoad(sums, _index(position[0], position[1] + row, column))
 
     loops = [(block, window.blocks), (ry, window.kernel[0]), (rx, runs)]
-    panels, width = window.columns // ROWS, step // size * _LANE
+    panels, width = window.columns // ROWS, step // size * GROUP
     return _Product(kind, high, panels, width, element, weights, sum_of, loops, run // step).statements(lines, starts)
 
 
@@ -225,10 +222,10 @@ class _Product:
         found = []
         for group in tile_groups(tiles, regular, self.panels):
             index, panel = tir.Var("group", "int32"), tir.Var("panel", "int32")
-            first: Number = index * group.down if group.count > 1 else group.first
+            first: Number = index * group.down if group.times > 1 else group.first
             rows = [position(first + i) for i in range(group.down)]
             columns = [(panel * group.across + j) * ROWS for j in range(group.across)]
-            around = [(index, group.count), (panel, self.panels // group.across)]
+            around = [(index, group.times), (panel, self.panels // group.across)]
             found.append(_loops(around, self._sums(rows, columns)))
         return tir.seq(*found)
 
@@ -265,7 +262,7 @@ class _Product:
         return tile_load(_of(_DATA, i), self.high, first, second, self.step)
 
     def _load_weights(self, j: int, column: tir.Expr, part: int) -> tir.Stmt:
-        groups = self.step // _LANE
+        groups = self.step // GROUP
         first, second = (self.weights(group, column, part) for group in (0, min(1, groups - 1)))
         return tile_load(_of(_WEIGHTS, j), groups, first, second)
 

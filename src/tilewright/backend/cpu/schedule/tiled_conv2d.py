@@ -19,10 +19,10 @@ from tilewright.backend.cpu.schedule.conv2d_cost import (
     start,
 )
 from tilewright.backend.cpu.schedule.conv2d_workload import workload_of
-from tilewright.backend.cpu.schedule.product import BYTES_OF_STEP
 from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles, tile_steps
 from tilewright.backend.cpu.schedule.tile_intrin import Window, step_bytes
 from tilewright.target import Target
+from tilewright.tir.dot_product import GROUP
 from tilewright.tir.expr import IntImm
 from tilewright.tir.matrix_tiles import PRODUCTS, ROW_BYTES, ROWS
 from tilewright.topi.schedule.config import Config
@@ -48,12 +48,12 @@ class DotConv2DWorkload(Conv2DWorkload):
     @property
     def as_floats(self) -> DotConv2DWorkload:
         """The convolution of floats with as many vectors of data, weights and steps."""
-        group = BYTES_OF_STEP // self.itemsize
+        group = GROUP // self.itemsize
         return replace(
             self,
             in_channels=max(1, self.in_channels // group),
             in_block=max(1, self.in_block // group),
-            itemsize=BYTES_OF_STEP,
+            itemsize=GROUP,
         )
 
 
@@ -112,7 +112,7 @@ def conv2d_dot_cost(workload: DotConv2DWorkload, config: Config, target: Target)
     machine, plain = target.machine, Config(tuple(item for item in config.items() if item[0] != "matrix"))
     rate = machine.dot_per_cycle if workload.itemsize == 1 else machine.pair_dot_per_cycle
     cost = direct_cost(workload.as_floats, plain, target)
-    slower = machine.fma_per_cycle / (rate or machine.fma_per_cycle * workload.itemsize / BYTES_OF_STEP)
+    slower = machine.fma_per_cycle / (rate or machine.fma_per_cycle * workload.itemsize / GROUP)
     return replace(cost, arithmetic=slower * cost.arithmetic)
 
 
@@ -133,22 +133,20 @@ def _tiled_cost(workload: DotConv2DWorkload, config: Config, target: Target) -> 
     vectors = pixels * workload.out_block / lanes
 
     traffic, floats = Traffic(machine, workers), workload.as_floats
-    panel = BYTES_OF_STEP * floats.terms * workload.out_block
-    part = BYTES_OF_STEP * floats.in_channels * window.reach(0) * window.reach(1)
+    panel = GROUP * floats.terms * workload.out_block
+    part = GROUP * floats.in_channels * window.reach(0) * window.reach(1)
     everything = floats.weight_bytes + workload.batch * (floats.in_bytes + workload.out_bytes)
     traffic.stream(share * floats.weight_bytes, everything)
     traffic.add(scale * panel - share * floats.weight_bytes, panel + part)
     traffic.add(share * workload.batch * floats.in_bytes, everything)
     again = workload.blocks * count * part - floats.in_bytes
     traffic.add(share * workload.batch * max(0.0, again), floats.in_bytes + panel)
-    traffic.add(
-        scale * 2 * BYTES_OF_STEP * pixels * workload.out_block, BYTES_OF_STEP * pixels * workload.out_block + part
-    )
+    traffic.add(scale * 2 * GROUP * pixels * workload.out_block, GROUP * pixels * workload.out_block + part)
     traffic.add(share * workload.batch * workload.out_bytes * (1 + workload.other_inputs), everything)
     return padding_cost(floats, target).then(
         traffic.cost(
             scale * steps * arithmetic + share * epilogue_cycles(workload, lanes, machine),
             scale * (steps * ports + vectors * (1 / machine.stores + 1 / machine.vector_loads)),
-            scale * (machine.tile_start + machine.tile_latency) + start(workers, machine),
+            scale * machine.tile_start + start(workers, machine),
         )
     )
