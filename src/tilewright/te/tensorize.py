@@ -160,6 +160,8 @@ class _Match:
         """True if the stage's expression is the intrinsic's, up to which tensors are read where."""
         if isinstance(theirs, Var) and theirs in self.intrin.scalars:
             return self._same_scalar(theirs, mine)
+        if isinstance(theirs, Var):
+            return self._same_axis(theirs, mine)
         if type(theirs) is not type(mine) or theirs.dtype is not mine.dtype:
             return False
         if isinstance(theirs, ProducerLoad) and isinstance(mine, ProducerLoad):
@@ -185,6 +187,13 @@ class _Match:
             self.difference = self.difference or f": {theirs.name} cannot be {mine!r}, which changes inside"
             return False
         return self.scalars.setdefault(theirs, value) is value
+
+    def _same_axis(self, theirs: Var, mine: Expr) -> bool:
+        """True if the stage's expression counts as an axis of the intrinsic does, from 0 on."""
+        found = IndexEvaluator({var: point(value) for var, value in self.values.items()}).eval(mine)
+        if found is None or found.lo.constant:
+            return False
+        return bool(found.width == 0) and found.lo.terms == {theirs: 1}
 
     def _all_same(self, theirs: Sequence[Any], mine: Sequence[Any]) -> bool:
         kept = dict(self.pieces), dict(self.scalars)

@@ -22,6 +22,7 @@ from tilewright.tir import stmt as s
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Call, Expr, IntImm, Var
 from tilewright.tir.op import wrap
+from tilewright.tir.table_lookup import ENTRIES, NONE
 
 Env = Mapping[Any, Any]  # Var: number, Buffer (or te.Tensor): array
 
@@ -295,6 +296,11 @@ def _shift_right(v: _Evaluator, x: Call) -> Any:
     return _typed(np.asarray(v(x.args[0])) >> np.asarray(v(x.args[1])), x.dtype)
 
 
+def _lookup(v: _Evaluator, x: Call) -> Any:
+    table, index = (np.asarray(v(arg)) for arg in x.args)
+    return _typed(np.append(table, 0)[np.where(index == NONE, ENTRIES, index)], x.dtype)
+
+
 _SPECIAL: dict[str, Callable[[_Evaluator, Call], Any]] = {
     "if_then_else": _choose,
     "likely": lambda v, x: v(x.args[0]),
@@ -305,6 +311,8 @@ _SPECIAL: dict[str, Callable[[_Evaluator, Call], Any]] = {
     "num_workers": _worker,
     "barrier": _barrier,
     "prefetch": lambda v, x: 0,
+    "table_lookup": _lookup,
+    "mask_bits": lambda v, x: sum(int(lane) << i for i, lane in enumerate(v(x.args[0]))),
     "popcount": _bit_count(lambda value, bits: value.bit_count()),
     "clz": _bit_count(lambda value, bits: bits - value.bit_length()),
     "shift_left": lambda v, x: _typed(np.asarray(v(x.args[0])) << np.asarray(v(x.args[1])), x.dtype),

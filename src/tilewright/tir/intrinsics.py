@@ -109,6 +109,18 @@ def _dot_of_pairs(call: Call) -> str | None:
     return f"adds products of bfloat16 to float32, or of int16 to int32; {found}"
 
 
+def _of_table(call: Call) -> str | None:
+    table, index = call.args
+    fits = call.dtype is index.dtype and index.dtype.element == "uint8" and table.dtype == "uint8x16"
+    return None if fits else f"picks of 16 uint8 by uint8; {call.dtype} of {table.dtype} by {index.dtype}"
+
+
+def _mask(call: Call) -> str | None:
+    (x,) = call.args
+    fits = x.dtype.element.is_bool and call.dtype == f"uint{x.dtype.lanes}"
+    return None if fits else f"returns a word with a bit for each bool; {call.dtype} of {x.dtype}"
+
+
 def _int32(call: Call) -> str | None:
     return None if call.dtype == "int32" else f"returns int32, not {call.dtype}"
 
@@ -151,6 +163,8 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("look_up", 17, _looked_up, "numbers of a table by the lowest four bits of each lane (tir/look_up.py)"),
     **_group("dp4a", 3, _dot_of_words, "a sum and the dot product of the four bytes of two words (tir/dot_product.py)"),
     **_group("dot2", 3, _dot_of_pairs, "sums and dot products of two bfloat16 or int16 a lane (tir/dot_product.py)"),
+    **_group("table_lookup", 2, _of_table, "for each lane the byte of a table that it names (tir/table_lookup.py)"),
+    **_group("mask_bits", 1, _mask, "a word with a bit for each lane of bools (tir/table_lookup.py)"),
     **_group("worker_id num_workers", 0, _int32, "this worker's number, and how many there are"),
     **_group("region_id", 0, _int32, "the number of the kernel of a run loop that is to be called"),
     **_group("address_of", None, _handle, "the address of the element a load names; with 'r', for reading only"),

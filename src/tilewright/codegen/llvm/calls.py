@@ -10,6 +10,7 @@ from tilewright.codegen.llvm.dot_product import dot2, dot4
 from tilewright.codegen.llvm.look_up import look_up
 from tilewright.codegen.llvm.matrix_tiles import tile_load, tile_product, tile_store, tile_zero
 from tilewright.codegen.llvm.memory import address, flat_index, wide
+from tilewright.codegen.llvm.table_lookup import lookup, mask_bits
 from tilewright.codegen.llvm.types import is_small_float, memory_type, register_type, splat
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.support.dtype import DType
@@ -346,6 +347,8 @@ _CALLS: dict[str, Callable[[FunctionBuilder, Call], Value]] = {
     "dot4": dot4,
     "dot4_in_pairs": dot4,
     "look_up": look_up,
+    "table_lookup": lookup,
+    "mask_bits": mask_bits,
     "worker_id": _context(0),
     "num_workers": _context(4),
     "region_id": _context(16),

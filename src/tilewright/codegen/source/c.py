@@ -31,7 +31,8 @@ C99 = Dialect(
     name="C",
     types={"bool": "bool", **_INTEGERS, "float32": "float", "float64": "double", "float16": "uint16_t",
            "bfloat16": "uint16_t", "handle": "void*"},
-    functions=float_names(_LIBRARY, {"float32": "f", "float64": ""}),
+    functions={**float_names(_LIBRARY, {"float32": "f", "float64": ""}),
+               **{("popcount", dtype): "tilewright_popcount" for dtype in ("uint8", "uint32")}},
     conversions=CONVERSIONS,
     literal=c_literal,
     threads={"worker_id": "ctx->worker", "num_workers": "ctx->workers"},
@@ -58,6 +59,15 @@ extern void tilewright_barrier(const tilewright_context* ctx);
 #else
 #define TILEWRIGHT_ALIGNED
 #define TILEWRIGHT_MAYBE static inline
+#endif
+#ifdef __GNUC__
+#define tilewright_popcount(x) ((uint32_t)__builtin_popcount(x))
+#else
+TILEWRIGHT_MAYBE uint32_t tilewright_popcount(uint32_t x) {
+  x -= x >> 1 & 0x55555555u;
+  x = (x & 0x33333333u) + (x >> 2 & 0x33333333u);
+  return (x + (x >> 4) & 0x0F0F0F0Fu) * 0x01010101u >> 24;
+}
 #endif
 #ifdef FP_FAST_FMAF
 #define tilewright_fmaf(a, b, c) fmaf(a, b, c)

@@ -14,6 +14,7 @@ from tilewright.tir.dot_product import SUMS
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tilewright.tir.look_up import expand_look_up
 from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, LetStmt, PrimFunc, Stmt, seq
+from tilewright.tir.table_lookup import NONE
 from tilewright.tir.transform.folding import FoldingRewriter, fold_add
 from tilewright.tir.visitor import collect, substitute
 
@@ -98,6 +99,8 @@ class _Scalarizer(FoldingRewriter):
 
     def visit_Call(self, call: Call) -> Expr:
         """A call; a reduction over lanes is written out."""
+        if call.op == "mask_bits":
+            return self._mask(call)
         if call.op not in _FOLDS:
             return self.rebuild(call)
         vector, combine = call.args[0], _FOLDS[call.op]
@@ -107,6 +110,16 @@ class _Scalarizer(FoldingRewriter):
             rest = values[2 * half :]
             values = [combine(values[i], values[half + i]) for i in range(half)] + rest
         return values[0]
+
+    def _mask(self, call: Call) -> Expr:
+        """The word of a `mask_bits`."""
+        (lanes,) = call.args
+        word: Expr = op.const(0, call.dtype)
+        for i in range(lanes.dtype.lanes):
+            bit = self.lane(lanes, op.const(i)).astype(call.dtype)
+            raised = op.call_intrin(call.dtype, "shift_left", bit, op.const(i, call.dtype)) if i else bit
+            word = op.call_intrin(call.dtype, "bitwise_or", word, raised) if i else raised
+        return word
 
     @nested
     def lane(self, x: Expr, i: Expr) -> Expr:
@@ -143,8 +156,18 @@ class _Scalarizer(FoldingRewriter):
             return self._dot(x, i)
         if x.op == "look_up":
             return self.lane(expand_look_up(x), i)
+        if x.op == "table_lookup":
+            return self._lookup(x, i)
         arguments = [a if isinstance(a, e.StringImm) else self.lane(a, i) for a in x.args]
         return Call(x.dtype.element, x.op, tuple(arguments))
+
+    def _lookup(self, x: Call, i: Expr) -> Expr:
+        """The entry that lane `i` of the index names; 0 for none, of constant indices alone."""
+        table, index = x.args
+        at = self.lane(index, i)
+        if isinstance(at, IntImm) and at.value == NONE:
+            return op.const(0, table.dtype.element)
+        return self.lane(table, at.astype("int32"))
 
     def _dot(self, x: Call, i: Expr) -> Expr:
         """One lane's sum and the products of its group."""
