@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,13 @@ import pytest
 
 from tilewright import te, tir, topi
 from tilewright.backend.cpu.schedule.dispatch import schedule
+from tilewright.codegen.kernel_code import for_c
 from tilewright.codegen.llvm import compile_object, emit_module
+from tilewright.codegen.source.c import emit_c
 from tilewright.target import Target
+from tilewright.topi.nn.bitserial import METHODS, POPCOUNT, BitSerial
+from tilewright.topi.reference.bitserial import pack_weight
+from tilewright.topi.reference.conv import conv2d_nchw
 from tilewright.topi.reference.layout import layout_transform
 
 #: Reads all arrays from standard input, runs the kernel on one worker, writes all arrays back. System calls 63, 64 and
@@ -37,7 +43,7 @@ static long call(long number, long a, long b, long c) {
 }
 static const long sizes[] = {SIZES};
 enum { COUNT = sizeof(sizes) / sizeof(sizes[0]) };
-static char memory[COUNT][LARGEST] __attribute__((aligned(64)));
+static char memory[COUNT][LARGEST] __attribute__((aligned(64))), work[2][1 << 16] __attribute__((aligned(64)));
 static void transfer(long number, long file) {
   for (int i = 0; i < COUNT; ++i)
     for (long done = 0; done < sizes[i];) {
@@ -50,6 +56,7 @@ void _start(void) {
   void* slots[COUNT + 2];
   context ctx = {0, 1, 0};
   for (int i = 0; i < COUNT; ++i) slots[i] = memory[i];
+  for (int i = 0; i < 2; ++i) slots[COUNT + i] = work[i];
   transfer(63, 0);
   int code = f__entry(slots, &ctx);
   transfer(64, 1);
@@ -67,28 +74,33 @@ PROCESSORS = {
 def execute(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """A function that compiles a lowered function for another processor and runs it on arrays, in place."""
     emulator, triple = PROCESSORS[request.param]
-    if shutil.which(emulator) is None:
-        pytest.skip(f"needs {emulator} (Debian: apt install qemu-user)")
-    if importlib.util.find_spec("ziglang") is None:
-        pytest.skip("needs the package ziglang, which links for other processors")
     target = Target(request.param)
 
     def run(func: tir.PrimFunc, *arrays: np.ndarray) -> None:
         (tmp_path / "kernel.o").write_bytes(compile_object(emit_module([func], target).text, target))
-        (tmp_path / "driver.c").write_text(DRIVER)
-        sizes = [array.nbytes for array in arrays]
-        macros = [f"-DSIZES={','.join(map(str, sizes))}", f"-DLARGEST={-(-max(sizes) // 64) * 64}"]
-        options = ["-nostdlib", "-static", "-O1", "-fno-sanitize=all", "-fno-stack-protector", *macros]
-        compiler = [sys.executable, "-m", "ziglang", "cc", "-target", triple, *options]
-        subprocess.run([*compiler, "driver.c", "kernel.o", "-o", "program"], cwd=tmp_path, check=True)
-        given = b"".join(array.tobytes() for array in arrays)
-        done = subprocess.run([emulator, str(tmp_path / "program")], input=given, capture_output=True, check=True)
-        position = 0
-        for array in arrays:
-            array[...] = np.frombuffer(done.stdout, array.dtype, array.size, position).reshape(array.shape)
-            position += array.nbytes
+        run_there("kernel.o", emulator, triple, tmp_path, arrays)
 
     return run
+
+
+def run_there(kernel: str, emulator: str, triple: str, folder: Path, arrays: Sequence[np.ndarray]) -> None:
+    """Link the file `kernel` of `folder` with the driver, and run it on `arrays`, in place."""
+    if shutil.which(emulator) is None:
+        pytest.skip(f"needs {emulator} (Debian: apt install qemu-user)")
+    if importlib.util.find_spec("ziglang") is None:
+        pytest.skip("needs the package ziglang, which links for other processors")
+    (folder / "driver.c").write_text(DRIVER)
+    sizes = [array.nbytes for array in arrays]
+    macros = [f"-DSIZES={','.join(map(str, sizes))}", f"-DLARGEST={-(-max(sizes) // 64) * 64}"]
+    options = ["-nostdlib", "-static", "-O1", "-fno-sanitize=all", "-fno-stack-protector", "-fwrapv", "-I.", *macros]
+    compiler = [sys.executable, "-m", "ziglang", "cc", "-target", triple, *options]
+    subprocess.run([*compiler, "driver.c", kernel, "-o", "program"], cwd=folder, check=True)
+    given = b"".join(array.tobytes() for array in arrays)
+    done = subprocess.run([emulator, str(folder / "program")], input=given, capture_output=True, check=True)
+    position = 0
+    for array in arrays:
+        array[...] = np.frombuffer(done.stdout, array.dtype, array.size, position).reshape(array.shape)
+        position += array.nbytes
 
 
 def test_vectors_of_exponentials_agree_with_numpy(execute: Any) -> None:
@@ -159,3 +171,35 @@ def test_the_dot_product_of_each_processor(data: str, weight: str, cpu: str, ins
     target = Target(f"llvm -mtriple=aarch64-linux-gnu -mcpu={cpu}")
     out = topi.nn.dense_dot(a, w)
     assert instruction in emit_module([te.lower(schedule([out], target), [a, w, out])], target).text
+
+
+def _few_bits(method: str, target: Target, lanes: int) -> tuple[tir.PrimFunc, list[np.ndarray], np.ndarray]:
+    """A convolution of two bits by two, its operands and its result."""
+    rng, how = np.random.default_rng(4), BitSerial(method, 40, data_bits=2, scale=2, offset=3)
+    weight = rng.integers(0, 4, (40, 3, 3, 24))
+    packed = pack_weight(weight, 2, how.data_bits, method, lanes)
+    a, w = te.placeholder((1, 6, 7, 24), "uint8", name="A"), te.placeholder(packed.shape, str(packed.dtype), name="W")
+    out = topi.nn.bitserial_conv2d_pack(a, w, how, (1, 2), (1, 1, 1, 1))
+    x = rng.integers(0, 256, (1, 6, 7, 24)).astype("uint8")
+    kernel, images = (2 * weight - 3).transpose(0, 3, 1, 2), (x & 3).astype("int32").transpose(0, 3, 1, 2)
+    expected = conv2d_nchw(images, kernel, (1, 2), (1, 1, 1, 1)).transpose(0, 2, 3, 1)
+    return te.lower(schedule([out], target), [a, w, out], "f", target=target), [x, packed], expected
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_products_of_few_bits(execute: Any, method: str) -> None:
+    target = Target("llvm -mtriple=aarch64-linux-gnu")
+    func, operands, expected = _few_bits(method, target, 4 if method == POPCOUNT else 16)
+    found = np.zeros_like(expected)
+    execute(func, *operands, found)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_their_c_source(tmp_path: Path, method: str) -> None:
+    func, operands, expected = _few_bits(method, Target("c"), 4 if method == POPCOUNT else 16)
+    (tmp_path / "kernel.c").write_text(emit_c(for_c([func], Target("c"))).text)
+    (tmp_path / "math.h").write_text("")  # there is no library
+    found = np.zeros_like(expected)
+    run_there("kernel.c", "qemu-aarch64", "aarch64-linux-musl", tmp_path, [*operands, found])
+    np.testing.assert_array_equal(found, expected)

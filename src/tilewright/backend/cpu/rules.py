@@ -7,6 +7,7 @@ from typing import Self
 
 from tilewright.backend.backend import Backend
 from tilewright.backend.cpu.schedule import layout
+from tilewright.backend.cpu.schedule.bitserial_choice import bitserial_form
 from tilewright.backend.cpu.schedule.channel_padding import padded_channels
 from tilewright.backend.cpu.schedule.dense_blockwise_cost import blockwise_panel
 from tilewright.backend.cpu.schedule.fused_depthwise import fuses_depthwise
@@ -16,7 +17,7 @@ from tilewright.backend.cpu.schedule.recurrent_cost import unit_block
 from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles
 from tilewright.backend.cpu.schedule.winograd_cost import choose_group
 from tilewright.codegen.llvm.byte_lookup import lookup_lanes
-from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload, DotShape
+from tilewright.topi.schedule.workload import BitserialForm, BitserialProduct, Conv2DLayouts, Conv2DWorkload, DotShape
 
 #: Instructions that look up a vector of bytes out of registers: permutations of parts of the table, and one that
 #: picks among them.
@@ -74,6 +75,10 @@ class CpuRules(Backend):
     def blockwise_panel(self, units: int) -> int:
         """A few vectors, where there are units for them."""
         return blockwise_panel(units, self.target)
+
+    def bitserial_form(self, product: BitserialProduct) -> BitserialForm | None:
+        """Popcounts or lookups, where they cost less than products of bytes."""
+        return bitserial_form(product, self.target) if self.has_target else None
 
     def dot_operands(self) -> tuple[str, str] | None:
         """VNNI and the i8mm extension multiply unsigned by signed bytes, NEON's dot products signed by signed; other

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from tilewright.target import Target
-from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload, DotShape
+from tilewright.topi.schedule.workload import BitserialForm, BitserialProduct, Conv2DLayouts, Conv2DWorkload, DotShape
 
 
 class GraphBackend(Protocol):
@@ -68,6 +68,10 @@ class GraphBackend(Protocol):
 
     def blockwise_panel(self, units: int) -> int:
         """Rows of a panel in which weights of a few bits are packed; 0 where they stay plain."""
+        ...
+
+    def bitserial_form(self, product: BitserialProduct) -> BitserialForm | None:
+        """The way in which a product of few bits is computed from its bits; None where it is one of integers."""
         ...
 
     def dot_operands(self) -> tuple[str, str] | None:

@@ -53,6 +53,7 @@ from tilewright.relay.transform.partition.merge_compiler_regions import merge_co
 from tilewright.relay.transform.partition.merge_composite import merge_composite
 from tilewright.relay.transform.partition.partition_graph import partition_graph
 from tilewright.relay.transform.quantize.bfloat16_products import bfloat16_products
+from tilewright.relay.transform.quantize.bitserial_products import bitserial_products
 from tilewright.relay.transform.quantize.compute_in_float32 import compute_in_float32
 from tilewright.relay.transform.quantize.dequantized_products import dequantized_products
 from tilewright.relay.transform.quantize.dot_products import dot_products
@@ -98,6 +99,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     GraphPass("compute_in_float32", 2, "", compute_in_float32),
     GraphPass("fake_quantization_to_integer", 2, "", fake_quantization_to_integer),
     GraphPass("dequantized_products", 2, "", dequantized_products),
+    GraphPass("bitserial_products", 3, "", bitserial_products),
     GraphPass("expand_operators", 0, "", expand_operators),
     GraphPass("fold_empty", 0, "", fold_empty),
     GraphPass("simplify_inference", 0, "SimplifyInference", simplify_inference),
@@ -129,8 +131,9 @@ PIPELINE: tuple[GraphPass, ...] = (
 
 #: Those that choose layouts, pack weights and rewrite products by the rules of a processor (`GraphBackend`).
 _BY_RULES = {
-    "dot_products", "bfloat16_products", "lookup_tables", "quantized_floats", "fuse_attention", "pad_channels",
-    "widen_groups", "alter_layout", "batch_products", "row_products", "pack_dense", "pack_blockwise", "pack_recurrent",
+    "bitserial_products", "dot_products", "bfloat16_products", "lookup_tables", "quantized_floats", "fuse_attention",
+    "pad_channels", "widen_groups", "alter_layout", "batch_products", "row_products", "pack_dense", "pack_blockwise",
+    "pack_recurrent",
     "share_packed_weights", "fold_packed_weights",
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from tilewright.topi.nn.activation import bias_add, leaky_relu, prelu, relu
 from tilewright.topi.nn.attention import attention
+from tilewright.topi.nn.bitserial import bitserial_conv2d_pack, bitserial_dense_pack
 from tilewright.topi.nn.conv2d import conv2d_nchw, depthwise_conv2d_nchw
 from tilewright.topi.nn.conv2d_blocked import conv2d_first_NCHWc, conv2d_NCHWc, depthwise_conv2d_NCHWc
 from tilewright.topi.nn.conv2d_grouped import grouped_conv2d_NCHWc
@@ -29,6 +30,8 @@ __all__ = [
     "batch_matmul_dot",
     "batch_norm",
     "bias_add",
+    "bitserial_conv2d_pack",
+    "bitserial_dense_pack",
     "conv2d_NCHWc",
     "conv2d_dot_NCHWc",
     "conv2d_first_NCHWc",

@@ -141,3 +141,25 @@ class Conv2DLayouts:
     tile_size: int = 0
     config: Config | None = None
     cost: float = 0.0
+
+
+class BitserialProduct(NamedTuple):
+    """A product of few bits: images of [batch, height, width, channels] (a matrix is one row of pixels) and the window
+    of its `units` weights; `corrected` says that sums of the data are needed beside it.
+    """
+
+    image: tuple[int, int, int, int]
+    units: int
+    window: tuple[int, int]
+    strides: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    data_bits: int
+    weight_bits: int
+    corrected: bool
+
+
+class BitserialForm(NamedTuple):
+    """A way to compute such a product: a method of `topi.nn.bitserial` and the output channels of a panel."""
+
+    method: str
+    lanes: int

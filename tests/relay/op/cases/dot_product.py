@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tests.relay.op.cases.values import bf, byte, f
 from tilewright.relay import op
+from tilewright.relay.ir.expr import Constant
+from tilewright.topi.nn.bitserial import LOOKUP, POPCOUNT, POPCOUNT_BYTES, BitSerial
+from tilewright.topi.reference.bitserial import pack_weight
+
+
+def _planes(method: str, *shape: int, bits: int = 1, data_bits: int = 2, lanes: int = 16) -> Constant:
+    weight = np.random.default_rng(0).integers(0, 1 << bits, shape)
+    return Constant(pack_weight(weight, bits, data_bits, method, lanes))
+
 
 CASES = {
+    "nn.contrib_bitserial_dense": [
+        op.nn.contrib_bitserial_dense(byte(3, 40), _planes(method, 20, 1, 1, 40), BitSerial(method, 20, 2, 2, 1))
+        for method in (LOOKUP, POPCOUNT, POPCOUNT_BYTES)
+    ],
+    "nn.contrib_bitserial_conv2d": [
+        op.nn.contrib_bitserial_conv2d(
+            byte(1, 6, 5, 24), _planes(LOOKUP, 16, 3, 3, 24), BitSerial(LOOKUP, 16, 2, 2, 1), (1, 2), (1, 1, 0, 1)
+        ),
+        op.nn.contrib_bitserial_conv2d(
+            byte(1, 6, 5, 9), _planes(POPCOUNT, 5, 1, 1, 9, bits=2), BitSerial(POPCOUNT, 5, 2), (2, 1), (0, 0, 0, 0)
+        ),
+    ],
     "nn.contrib_dense_int8": [
         op.nn.contrib_dense_int8(byte(5, 24), byte(2, 6, 16, 4, dtype="int8"), "NC16n4c"),
         op.nn.contrib_dense_int8(byte(2, 3, 8, dtype="int8"), byte(1, 2, 8, 4, dtype="int8"), "NC8n4c"),

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from tilewright import te
 from tilewright.backend.cpu.schedule.attention import ATTENTION
+from tilewright.backend.cpu.schedule.bitserial import BITSERIAL
 from tilewright.backend.cpu.schedule.conv2d import CONV2D, CONV2D_TRANSPOSE
 from tilewright.backend.cpu.schedule.conv2d_nchw import CONV2D_1X1_NCHW, CONV2D_NCHW, schedule_conv2d_transpose_nchw
 from tilewright.backend.cpu.schedule.dense_blockwise import DENSE_BLOCKWISE
@@ -49,6 +50,7 @@ _TEMPLATES = (
     BATCH_MATMUL,
     DENSE_DOT,
     DENSE_BLOCKWISE,
+    BITSERIAL,
     CONV2D_DOT,
     ATTENTION,
     _without_choices("pool", schedule_pool),

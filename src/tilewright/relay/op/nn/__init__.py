@@ -18,6 +18,7 @@ from tilewright.relay.op.nn.attention import (
 )
 from tilewright.relay.op.nn.backward import avg_pool2d_grad, conv2d_backward_weight, dilate, max_pool2d_grad
 from tilewright.relay.op.nn.bits import bitpack, bitserial_conv2d, bitserial_dense
+from tilewright.relay.op.nn.bitserial import contrib_bitserial_conv2d, contrib_bitserial_dense
 from tilewright.relay.op.nn.composed import (
     batch_to_space_nd,
     contrib_conv2d_gemm_weight_transform,
@@ -124,6 +125,8 @@ __all__ = [
     "bitserial_conv2d",
     "bitserial_dense",
     "contrib_batch_matmul_int8",
+    "contrib_bitserial_conv2d",
+    "contrib_bitserial_dense",
     "contrib_conv2d_NCHWc",
     "contrib_conv2d_bfloat16",
     "contrib_conv2d_gemm_weight_transform",

@@ -83,8 +83,12 @@ def bitpack(data: Expr, bits: int = 1, pack_axis: int = 1, bit_axis: int = 2, pa
 
 # ------------------------------------------------------------------------------------------------ bit-serial products
 def _low_bits(data: Expr, bits: int, signed: bool) -> Expr:
-    """The lowest `bits` of integers as int32; with `signed` each bit counts as +1 or -1 times its position."""
-    low = tensor.cast(tensor.bitwise_and(data, (1 << bits) - 1), "int32")
+    """The lowest `bits` of integers as int32; with `signed` each bit counts as +1 or -1 times its position.
+
+    Those that fit a byte are cast to one first, which `dot_products` multiplies.
+    """
+    low = tensor.bitwise_and(data, (1 << bits) - 1)
+    low = tensor.cast(tensor.cast(low, "uint8") if bits <= 8 else low, "int32")
     return low * 2 - ((1 << bits) - 1) if signed else low
 
 

@@ -123,7 +123,7 @@ class Bytes:
 
 def centred_bytes(expr: Expr) -> Bytes | None:
     """`expr`, bytes or int32, as bytes less a zero point; None if it is no such thing."""
-    value = _value(expr)
+    value = constant_value(expr)
     if value is not None:
         return _constant_bytes(value)
     if str(tensor_type_of(expr).dtype) in ("int8", "uint8"):
@@ -136,7 +136,7 @@ def centred_bytes(expr: Expr) -> Bytes | None:
         found = centred_bytes(data)
         if found is None or tensor_type_of(zero).size != 1 or found.zero != 0:
             return None
-        known = _value(zero)
+        known = constant_value(zero)
         return Bytes(found.expr, reshape(zero, ()) if known is None else int(known.reshape(-1)[0]))
     if isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.rearranges:
         found = centred_bytes(expr.args[0])
@@ -157,7 +157,7 @@ def _constant_bytes(value: np.ndarray) -> Bytes | None:
     return Bytes(Constant((value.astype(np.int64) + zero).astype(np.uint8)), zero)
 
 
-def _value(expr: Expr) -> np.ndarray | None:
+def constant_value(expr: Expr) -> np.ndarray | None:
     """The value of an expression of constants, however large."""
     values: dict[Expr, np.ndarray] = {}
     stack = [expr]  # by hand: data comes through all layers before it
@@ -181,7 +181,7 @@ def _value(expr: Expr) -> np.ndarray | None:
 
 
 def _folded(expr: Expr) -> Expr:
-    value = _value(expr)
+    value = constant_value(expr)
     return expr if value is None else Constant(value)
 
 
