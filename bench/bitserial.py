@@ -182,7 +182,7 @@ def network(weight_bits: int, data_bits: int, options: argparse.Namespace) -> fl
 
 
 def main() -> None:
-    """The tables that the command line asks for."""
+    """Print the tables of the bits on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bits", nargs="+", default=["W1A2", "W1A1", "W2A2"], help="such as W1A2")
     parser.add_argument("--network", action="store_true", help="VGG-11 too")

@@ -1,4 +1,4 @@
-"""Products of data and weights of 1 to 4 bits, computed from their bits: by popcounts, or by lookups of partial sums.
+"""Products of data of 1 to 8 and weights of 1 to 4 bits, from their bits: by popcounts, or by lookups of partial sums.
 
 A weight is sum over planes j of 2^j times its bit, `scale` times that less `offset`. So a product needs the sums of
 data under the ones of each plane, and the sum of all data of the window where there is an offset:
@@ -9,7 +9,8 @@ data under the ones of each plane, and the sum of all data of the window where t
 `popcount` splits data into planes as well, S = sum over i of 2^i * popcount(data plane i & weight plane j), in words of
 32 channels, or in `popcount_bytes` of eight, whose counts are added in bytes and widened before they overflow. `lookup`
 keeps data whole (T-MAC, Wei et al., 2024): four bits of a plane of the weights, a nibble, name one of the 16 sums of
-four data, which are a table that one instruction looks up for all lanes.
+four data, which are a table that one instruction looks up for all lanes. Data of more than four bits are two digits of
+four with a table each.
 
 Weights are packed (`topi/reference/bitserial.py`): words [O/L, KH, KW, words, planes, L], bytes
 [O/L, KH, KW, chunks, steps, planes, L/h, h], each byte eight channels of a plane, lowest bits first. The L output
@@ -38,6 +39,9 @@ BYTE, NIBBLE = 8, 4
 #: Tables that are made at a time.
 GROUPS = 4
 
+#: Bits of a digit of the data of `lookup`: the sum of four fits a byte.
+DIGIT = 4
+
 #: Bits of a word of `popcount`.
 WORD = 32
 
@@ -47,7 +51,7 @@ METHODS = (POPCOUNT, POPCOUNT_BYTES, LOOKUP)
 
 @dataclass(frozen=True)
 class BitSerial:
-    """How a product of few bits is computed; `units` are the output channels that count, the rest of a panel is 0."""
+    """The form of a product of few bits; `units` are the output channels that count, the rest of a panel is 0."""
 
     method: str
     units: int
@@ -61,7 +65,7 @@ def steps_of_chunk(channels: int, data_bits: int, method: str) -> int:
 
     Of lookups all parts together have an even number, whose tables are made at a time.
     """
-    largest = BYTE if method == POPCOUNT_BYTES else BYTE * ((1 << data_bits) - 1)
+    largest = BYTE if method == POPCOUNT_BYTES else BYTE * ((1 << min(data_bits, DIGIT)) - 1)
     steps, most = -(-channels // BYTE), 255 // largest
     chunks = -(-steps // most)
     if method == LOOKUP and chunks % 2 and -(-steps // chunks) % 2:
@@ -79,8 +83,8 @@ def padded_channels(channels: int, data_bits: int, method: str) -> int:
 
 
 def parts_of_sum(terms: int, data_bits: int) -> int:
-    """Bytes of a word that holds the sum of so many data of few bits: 2 or 4."""
-    return 2 if terms * ((1 << data_bits) - 1) < 1 << 16 else 4
+    """Bytes of a word that holds the sum of so many digits of data of few bits: 2 or 4."""
+    return 2 if terms * ((1 << min(data_bits, DIGIT)) - 1) < 1 << 16 else 4
 
 
 def bitserial_conv2d_pack(
@@ -115,12 +119,15 @@ class _Images:
         self.strides = (1, 1) if one else strides
         size = (self.height, self.width) if one else (h + padding[0] + padding[2], w + padding[1] + padding[3])
         self.batch, self.channels, self.size = n, channels, size
+        self.digits = digits_of(how.data_bits, how.method)
         mask = op.const((1 << how.data_bits) - 1, "uint8")
 
         def code(b: Any, y: Any, x: Any, c: Any) -> Any:
             row, column = (y * strides[0], x * strides[1]) if one else (y - padding[0], x - padding[1])
+            digit, c = (c // channels, c % channels) if self.digits > 1 else (None, c)
             given = data(column, c) if self.rows else data(b, row, column, c)
             value = op.call_intrin("uint8", "bitwise_and", given.astype("uint8"), mask)
+            value = value if digit is None else _digit(value, digit)
             inside = [c < self.given] if channels > self.given else []
             inside += [row >= 0] if padding[0] and not one else []
             inside += [row < h] if padding[2] and not one else []
@@ -128,7 +135,7 @@ class _Images:
             inside += [column < w] if padding[3] and not one else []
             return op.if_then_else(op.all(*inside), value, op.const(0, "uint8")) if inside else value
 
-        self.codes = te.compute((n, *size, channels), code, name="bit_codes", tag=tag.BIT_CODES)
+        self.codes = te.compute((n, *size, self.digits * channels), code, name="bit_codes", tag=tag.BIT_CODES)
 
     @property
     def sums(self) -> tuple[int, int, int]:
@@ -171,9 +178,17 @@ def _lane(o: Any, sums: Tensor) -> list[Any]:
 def _window_sums(images: _Images) -> Tensor:
     """The sum of all data that each result sees, [N, OH, OW]."""
     c, (ry, rx) = te.reduce_axis((0, images.channels), "c"), images.taps()
+
+    def whole(b: Any, y: Any, x: Any) -> Any:
+        low = images.codes(b, y, x, c).astype(_SUM)
+        if images.digits == 1:
+            return te.sum(low, axis=c)
+        high = images.codes(b, y, x, images.channels + c).astype(_SUM)
+        return te.sum(high * (1 << DIGIT) + low, axis=c)
+
     pixels = te.compute(
         (images.batch, *images.size),
-        lambda b, y, x: te.sum(images.codes(b, y, x, c).astype(_SUM), axis=c),
+        whole,
         name="bit_pixels",
         tag=tag.BIT_PIXELS,
     )
@@ -185,6 +200,18 @@ def _window_sums(images: _Images) -> Tensor:
         name="bit_windows",
         tag=tag.BIT_WINDOWS,
     )
+
+
+def digits_of(data_bits: int, method: str) -> int:
+    """Digits that the data are taken apart into."""
+    return -(-data_bits // DIGIT) if method == LOOKUP else 1
+
+
+def _digit(value: Any, digit: Any) -> Any:
+    """Digit 0 or 1 of a byte."""
+    high = op.call_intrin("uint8", "shift_right", value, op.const(DIGIT, "uint8"))
+    low = op.call_intrin("uint8", "bitwise_and", value, op.const((1 << DIGIT) - 1, "uint8"))
+    return op.select(tir.EQ(digit, op.const(0)), low, high)
 
 
 def plane_bit(code: Any, plane: Any, lane: Any, word: int) -> Any:
@@ -261,7 +288,8 @@ def _byte_sums(images: _Images) -> tuple[Tensor, list[int], int]:
 def _lookup_sums(images: _Images) -> tuple[Tensor, list[int], int]:
     """Sums of four data by the nibbles of weights, widened after each chunk."""
     *_, steps, planes, _, _ = extents(images.weight)
-    shape = (images.batch, *images.size, images.channels // NIBBLE, ENTRIES)
+    groups = images.channels // NIBBLE
+    shape = (images.batch, *images.size, images.digits * groups, ENTRIES)
 
     def entry(b: Any, y: Any, x: Any, group: Any, m: Any) -> Any:
         return table_entry(lambda position: images.codes(b, y, x, group * NIBBLE + position), m)
@@ -271,11 +299,13 @@ def _lookup_sums(images: _Images) -> tuple[Tensor, list[int], int]:
 
     def term(b: Any, y: Any, x: Any, at: tuple[Any, ...], q: Any, lanes: tuple[Any, ...]) -> Any:
         p, ry, rx, chunk = at
-        sum_of = tables(b, *images.at(y, x, ry, rx), (chunk * steps + step) * 2 + half, m)
-        weight = images.weight(p, ry, rx, chunk, step, q, *lanes)
+        group = q // planes * groups + (chunk * steps + step) * 2 + half
+        sum_of = tables(b, *images.at(y, x, ry, rx), group, m)
+        weight = images.weight(p, ry, rx, chunk, step, q % planes, *lanes)
         return te.sum(looked_up(weight, half, m, sum_of), axis=[step, half, m])
 
-    return _widened(images, term, planes), list(range(planes)), _panel(images.weight)
+    shifts = [DIGIT * digit + plane for digit in range(images.digits) for plane in range(planes)]
+    return _widened(images, term, len(shifts)), shifts, _panel(images.weight)
 
 
 def table_entry(data: Callable[[int], Any], m: Any) -> Any:

@@ -20,9 +20,8 @@ def pack_weight(weight: np.ndarray, bits: int, data_bits: int, method: str, lane
         steps = steps_of_chunk(channels, data_bits, method)
         words = -(-words // steps) * steps
     filled = np.pad(weight, ((0, -units % lanes), (0, 0), (0, 0), (0, words * word - channels)))
-    ones = (filled[..., None, :].astype(np.int64) >> np.arange(bits)[:, None] & 1).astype(np.uint64)
-    parts = ones.reshape(-1, lanes, kh, kw, bits, words, word)
-    values = (parts << np.arange(word, dtype=np.uint64)).sum(axis=-1, dtype=np.uint64)
+    planes = [np.packbits((filled >> bit & 1).astype(bool), axis=-1, bitorder="little") for bit in range(bits)]
+    values = np.stack(planes, axis=3).view(f"<u{word // BYTE}").reshape(-1, lanes, kh, kw, bits, words)
     packed = values.astype(f"uint{word}").transpose(0, 2, 3, 5, 4, 1)
     if method == POPCOUNT:
         return np.ascontiguousarray(packed)

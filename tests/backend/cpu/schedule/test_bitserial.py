@@ -7,6 +7,7 @@ import pytest
 from tilewright import te, topi
 from tilewright.backend.cpu.schedule.bitserial_choice import bitserial_form, bitserial_forms
 from tilewright.backend.cpu.schedule.dispatch import schedule, space_of
+from tilewright.backend.cpu.schedule.task_key import task_key
 from tilewright.codegen.llvm import emit_module
 from tilewright.target import Target
 from tilewright.topi.nn.bitserial import LOOKUP, POPCOUNT, POPCOUNT_BYTES, BitSerial, padded_channels
@@ -63,5 +64,7 @@ def test_the_instruction_and_the_registers(name: str, method: str, lanes: int, i
     out = topi.nn.bitserial_conv2d_pack(x, w, BitSerial(method, lanes, 2, 2, 1), (1, 1), (1, 1, 1, 1))
     space = space_of([out], target)
     assert space is not None and max(space.knobs["tile_columns"]) * 2 <= target.vector_registers
+    key = task_key([out], target)
+    assert key is not None and key.template == "bitserial_conv2d"  # the tuner's task
     text = emit_module([te.lower(schedule([out], target), [x, w, out], "kernel", target=target)], target).text
     assert instruction in text

@@ -41,7 +41,7 @@ def _random_product(rng: np.random.Generator, least: int = 1) -> tuple[relay.Exp
 
     It has `least` output channels.
     """
-    ab, wb, unipolar = int(rng.integers(1, 5)), int(rng.integers(1, 5)), bool(rng.integers(2))
+    ab, wb, unipolar = int(rng.integers(1, 9)), int(rng.integers(1, 5)), bool(rng.integers(2))
     channels, units = int(rng.integers(1, 90)), int(rng.integers(least, 70))
     dtype = str(rng.choice(["uint8", "int8", "int32"]))
     if rng.integers(3) == 0:

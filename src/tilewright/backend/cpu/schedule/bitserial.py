@@ -29,10 +29,11 @@ from tilewright.backend.cpu.schedule.bitserial_intrin import (
     widen_intrin,
 )
 from tilewright.backend.cpu.schedule.common import parallel_outer, vectorize_lanes
+from tilewright.backend.cpu.schedule.lanes import reduce_along
 from tilewright.target import Target
 from tilewright.tir.table_lookup import ENTRIES
 from tilewright.topi import tag
-from tilewright.topi.nn.bitserial import BYTE, GROUPS, LOOKUP, NIBBLE, POPCOUNT
+from tilewright.topi.nn.bitserial import BYTE, GROUPS, LOOKUP, NIBBLE, POPCOUNT, digits_of
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.stages import computes, has_tag, inline_before, inline_between, shape_of, terms_of
 from tilewright.topi.schedule.template import Template
@@ -59,7 +60,7 @@ def schedule_bitserial(s: te.Schedule, product: te.Tensor, out: te.Tensor, targe
     vectorize_lanes(s, out, lane, panel, target)
     work = parallel_outer(s, out, outer, target, terms_of(accumulator))
     for tensor in operands:
-        _schedule_operand(s, tensor, target)
+        _schedule_operand(s, tensor, product, target)
         if others:
             s[tensor].compute_at(s[out], work)
         else:
@@ -104,7 +105,7 @@ def _schedule_bytes(s: te.Schedule, bytes_: te.Tensor, method: str) -> None:
         s[bytes_].vectorize(s[bytes_].fuse(lane, part))
 
 
-def _schedule_operand(s: te.Schedule, tensor: te.Tensor, target: Target) -> None:
+def _schedule_operand(s: te.Schedule, tensor: te.Tensor, product: te.Tensor, target: Target) -> None:
     """The loops of a stage before the product."""
     axes, lanes = list(s[tensor].op.axis), target.machine.lanes(BYTE)
     if has_tag(tensor, tag.BIT_CODES):
@@ -122,6 +123,8 @@ def _schedule_operand(s: te.Schedule, tensor: te.Tensor, target: Target) -> None
         columns, lane = s[tensor].split(axes[-1], factor=min(target.machine.lanes(), shape_of(tensor)[-1]))
         s[tensor].reorder(*axes[:2], columns, *s[tensor].op.reduce_axis, lane)
         s[tensor].vectorize(lane)
+    elif digits_of(product.op.attrs["data_bits"], product.op.attrs["method"]) > 1:
+        reduce_along(s, tensor, target)
     else:
         channels = terms_of(tensor)
         whole = pixel_intrin(channels, math.gcd(channels, max(lanes, ENTRIES)), target.architecture == "x86_64")

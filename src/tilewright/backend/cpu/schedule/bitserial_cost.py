@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.nn.bitserial import BYTE, LOOKUP, NIBBLE, POPCOUNT, WORD
+from tilewright.topi.nn.bitserial import BYTE, LOOKUP, NIBBLE, POPCOUNT, WORD, digits_of
 from tilewright.topi.schedule.cost import Cost, Traffic
 from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.stages import shape_of
@@ -59,7 +59,12 @@ class BitserialWorkload:
     @property
     def planes(self) -> int:
         """Sums that are kept apart for each pixel."""
-        return self.weight_bits * (1 if self.method == LOOKUP else self.data_bits)
+        return self.weight_bits * (self.digits if self.method == LOOKUP else self.data_bits)
+
+    @property
+    def digits(self) -> int:
+        """Digits of the data that have tables of their own."""
+        return digits_of(self.data_bits, self.method)
 
     @property
     def words(self) -> int:
@@ -74,14 +79,14 @@ class BitserialWorkload:
     @property
     def pixel_bytes(self) -> float:
         """Bytes of a pixel of the data as planes or tables."""
-        return self.channels * (4.0 if self.method == LOOKUP else self.data_bits / BYTE)
+        return self.channels * (4.0 * self.digits if self.method == LOOKUP else self.data_bits / BYTE)
 
 
 def bitserial_workload(product: te.Tensor, out: te.Tensor) -> BitserialWorkload:
     """The workload of `product` (tag bitserial_conv2d)."""
     batch, height, width, panels, planes, *lanes = shape_of(product)
     facts = dict(product.op.attrs)
-    planes //= 1 if facts["method"] == LOOKUP else facts["data_bits"]
+    planes //= digits_of(facts["data_bits"], LOOKUP) if facts["method"] == LOOKUP else facts["data_bits"]
     parts = lanes[0] if len(lanes) > 1 else 1
     sizes = (batch, height, width, panels, math.prod(lanes))
     return BitserialWorkload(facts.pop("method"), *sizes, weight_bits=planes, parts=parts, **facts)
@@ -99,7 +104,7 @@ def bitserial_space(workload: BitserialWorkload, target: Target) -> ConfigSpace:
 
 def vectors_of(workload: BitserialWorkload, target: Target) -> int:
     """Registers that a panel of bytes, or of words, takes."""
-    return max(1, workload.lanes * workload.word // target.machine.vector_bits)
+    return max(1, workload.lanes // target.machine.lanes(workload.word))
 
 
 def _registers(workload: BitserialWorkload, pixels: int, target: Target) -> int:
@@ -143,7 +148,7 @@ def _tile(workload: BitserialWorkload, pixels: int, target: Target) -> tuple[flo
     vectors, planes, words = vectors_of(workload, target), workload.planes, workload.words
     joined = pixels * planes * workload.lanes / target.machine.lanes() * _JOINING
     if workload.method == LOOKUP:
-        each, shared, loads = 4.0, 3.0 * workload.weight_bits, 2.0 * vectors
+        each, shared, loads = 4.0, 3.0 * workload.weight_bits, 2.0 * vectors * workload.digits
     else:
         broadcast = 1.0 if workload.word == BYTE and target.architecture == "x86_64" else 0.0
         each, shared = 2.0 + popcount_operations(target, workload.word), 0.0
@@ -160,7 +165,7 @@ def _pixel(workload: BitserialWorkload, target: Target) -> float:
     vectors = -(-workload.channels // lanes)
     correction = _PIXEL + vectors if workload.corrected else 0.0
     if workload.method == LOOKUP:
-        return correction + vectors * _CODES + _TABLES * workload.channels * NIBBLE / lanes
+        return correction + workload.digits * (vectors * _CODES + _TABLES * workload.channels * NIBBLE / lanes)
     word = min(lanes, workload.word)
     return correction + vectors * _CODES + _PLANE * workload.data_bits * workload.channels / word
 

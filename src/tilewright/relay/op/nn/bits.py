@@ -93,7 +93,7 @@ def _low_bits(data: Expr, bits: int, signed: bool) -> Expr:
 
 
 def _low_bits_reference(x: np.ndarray, bits: int, signed: bool) -> np.ndarray:
-    low = (x & ((1 << bits) - 1)).astype(np.int32)
+    low = (x.astype(np.int64) & ((1 << bits) - 1)).astype(np.int32)
     return 2 * low - ((1 << bits) - 1) if signed else low
 
 

@@ -28,7 +28,7 @@ def _check(types: Types, attrs: Attrs, ndim: int) -> tuple[TensorType, TensorTyp
         known_size(size, "each size of the data")
     require(attrs["method"] in METHODS, f"method {attrs['method']!r}; it is one of {', '.join(METHODS)}")
     require(data.ndim == ndim and data.dtype.is_int, f"integers of {ndim} dimensions are needed, not {data}")
-    require(1 <= attrs["data_bits"] <= 4, f"data of {attrs['data_bits']} bits; 1 to 4 are supported")
+    require(1 <= attrs["data_bits"] <= 8, f"data of {attrs['data_bits']} bits; 1 to 8 are supported")
     require(weight.ndim in (6, 8), f"packed weights have 6 or 8 dimensions, not {weight.shape}")
     panel = weight.shape[5] if weight.ndim == 6 else weight.shape[6] * weight.shape[7]
     fits = attrs["method"] == POPCOUNT or attrs["units"] >= panel
@@ -54,7 +54,7 @@ def _weights(attrs: Attrs, weight: np.ndarray, channels: int) -> np.ndarray:
 
 
 def _codes(attrs: Attrs, data: np.ndarray) -> np.ndarray:
-    return (data & ((1 << attrs["data_bits"]) - 1)).astype(np.int32)
+    return (data.astype(np.int64) & ((1 << attrs["data_bits"]) - 1)).astype(np.int32)
 
 
 def _conv2d_reference(attrs: Attrs, data: np.ndarray, weight: np.ndarray) -> np.ndarray:

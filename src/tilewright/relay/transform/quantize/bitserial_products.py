@@ -30,8 +30,8 @@ from tilewright.topi.reference.bitserial import pack_weight
 from tilewright.topi.reference.layout import layout_transform as moved
 from tilewright.topi.schedule.workload import BitserialForm, BitserialProduct
 
-#: The most bits of an operand: a sum of four data fits a byte.
-_MOST_BITS = 4
+#: The most bits of data and of weights.
+_DATA_BITS, _WEIGHT_BITS = 8, 4
 
 
 def bitserial_products(mod: IRModule, backend: GraphBackend) -> IRModule:
@@ -55,7 +55,7 @@ def _form(
 ) -> BitserialForm | None:
     """The form of the product of images of a size and weights [O, KH, KW, C]; None where it stays one of integers."""
     bits = attrs["weight_bits"]
-    if max(bits, data_bits) > _MOST_BITS or 0 in (*image, *weight.shape):
+    if data_bits > _DATA_BITS or bits > _WEIGHT_BITS or 0 in (*image, *weight.shape):
         return None
     units, kh, kw, _ = weight.shape
     n, h, w, c = image
