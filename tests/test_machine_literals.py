@@ -343,6 +343,7 @@ ALLOWED = {
         "backend/cpu/rules.py:_LOOKUP",
         "relay/transform/quantize/lookup_tables.py:_DIVISION",
         "relay/transform/quantize/lookup_tables.py:_FUNCTION",
+        "relay/transform/quantize/bfloat16_products.py:_TERMS",
         "backend/cpu/schedule/conv2d_cost.py:SHUFFLES",
         "backend/cpu/schedule/conv2d_cost.py:_ASKING",
         "backend/cpu/schedule/bitserial_cost.py:_CODES",

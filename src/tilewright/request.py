@@ -18,7 +18,7 @@ from tilewright.records.database import Database
 from tilewright.records.tophub import open_records
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.manager.pass_manager import PassContext
-from tilewright.relay.transform.quantize.bfloat16_products import BFLOAT16, PRECISION
+from tilewright.relay.transform.quantize.bfloat16_products import BFLOAT16, PRECISION, SPLIT
 from tilewright.relay.transform.quantize.compute_in_float32 import compute_in_float32
 from tilewright.relay.transform.simplify.check_indices import check_indices
 from tilewright.support import knobs, plugins, trace
@@ -31,8 +31,11 @@ from tilewright.target import PROCESSORS, Target
 #: Records of tuning: a file of them, or as read.
 Records = str | os.PathLike[str] | Database
 
-#: Precisions of the operands of products: as the model has them, or rounded to bfloat16.
-FLOAT32, BF16 = "float32", "bf16"
+#: Precisions of the operands of products: as the model has them, rounded to bfloat16, or to the sum of two.
+FLOAT32, BF16, TF32_LIKE = "float32", "bf16", "tf32-like"
+
+#: The attribute of functions for the last two (`bfloat16_products`).
+_ROUNDING = {BF16: BFLOAT16, TF32_LIKE: SPLIT}
 
 #: Features of processors, one of which products of bfloat16 take.
 _MULTIPLY_BFLOAT16 = ("avx512bf16", "amx-bf16")
@@ -105,7 +108,9 @@ class Request:
         if self.check:
             mod = check_indices(mod)
         mod = compute_in_float32(mod, exact=True) if self.exact_rounding else mod
-        return mod if self.precision == FLOAT32 else mod.map_functions(lambda f: f.with_attr(PRECISION, BFLOAT16))
+        if self.precision == FLOAT32:
+            return mod
+        return mod.map_functions(lambda func: func.with_attr(PRECISION, _ROUNDING[self.precision]))
 
     def records_for(self, mod: IRModule) -> Database | None:
         """The records to compile the module with: those of the request, and what tuning for its seconds adds."""
@@ -142,10 +147,9 @@ class Request:
 
 def _check_precision(precision: str, target: Target) -> None:
     """Raise `InputError` for an unknown precision, `TargetError` for one that the target's code has no products of."""
-    if precision not in (FLOAT32, BF16):
-        raise InputError(
-            f"precision {precision!r} is unknown{nearest(precision, (FLOAT32, BF16))}; known: {FLOAT32}, {BF16}"
-        )
+    known = (FLOAT32, BF16, TF32_LIKE)
+    if precision not in known:
+        raise InputError(f"precision {precision!r} is unknown{nearest(precision, known)}; known: {', '.join(known)}")
     if precision == FLOAT32:
         return
     if target.kind != "llvm" or not any(map(target.supports, _MULTIPLY_BFLOAT16)):

@@ -258,7 +258,11 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--threads", type=click.IntRange(min=1), help="worker threads  [default: what the process may use]"
             ),
-            click.option("--precision", metavar="NAME", help="bf16: round operands of products to bfloat16"),
+            click.option(
+                "--precision",
+                metavar="NAME",
+                help="of operands of products: bf16, or tf32-like (the sum of two bfloat16)",
+            ),
             click.option("--records", metavar="FILE", help='schedules from what `tilewright tune` found, or "tophub"'),
             click.option("--no-cache", is_flag=True, help="compile afresh and do not write to the cache"),
         )

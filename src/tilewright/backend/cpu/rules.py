@@ -93,9 +93,9 @@ class CpuRules(Backend):
         """AVX512-BF16 or matrix registers for bfloat16."""
         return self.has_target and (bool(self.target.machine.pair_dot_per_cycle) or multiplies_tiles(2, self.target))
 
-    def pair_product(self, units: int, depth: int, rows: int) -> DotShape | None:
+    def pair_product(self, units: int, depth: int, rows: int, terms: int = 1) -> DotShape | None:
         """By vectors or matrix registers, whichever costs less."""
-        return pair_shape(units, depth, rows, self.target)
+        return pair_shape(units, depth, rows, self.target, terms)
 
     def pair_convolution(self, conv: Conv2DWorkload) -> bool:
         """By vectors or matrix registers, beside the best way in float32."""

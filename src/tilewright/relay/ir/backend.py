@@ -85,8 +85,11 @@ class GraphBackend(Protocol):
         """True if there are instructions that multiply bfloat16 and add to float32."""
         ...
 
-    def pair_product(self, units: int, depth: int, rows: int) -> DotShape | None:
-        """The shape of a product of bfloat16 by a constant weight [units, depth]; None where float32 is as fast."""
+    def pair_product(self, units: int, depth: int, rows: int, terms: int = 1) -> DotShape | None:
+        """The shape of a product of bfloat16 by a constant weight [units, depth]; None where float32 is as fast.
+
+        With `terms`, so many of them side by side along the depth stand for one.
+        """
         ...
 
     def pair_convolution(self, conv: Conv2DWorkload) -> bool:

@@ -15,7 +15,7 @@ from tilewright.backend import backend_of
 from tilewright.errors import InputError, TargetError
 from tilewright.relay import op
 from tilewright.relay.ir.infer_type import infer_type
-from tilewright.relay.transform.quantize.bfloat16_products import BFLOAT16, PRECISION, bfloat16_products
+from tilewright.relay.transform.quantize.bfloat16_products import BFLOAT16, PRECISION, SPLIT, bfloat16_products
 from tilewright.relay.transform.quantize.compute_in_float32 import compute_in_float32
 from tilewright.target import Target
 from tilewright.topi.reference.conv import conv2d_nchw
@@ -51,6 +51,22 @@ def test_operands_are_rounded_and_nothing_else(target: Target, rows: tuple[int, 
     assert found.shape == (*rows, units) and found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=0, atol=depth * 2.0**-24 * np.abs(weight).max() * depth)
     assert "nn.contrib_dense_bfloat16" not in op_names(bfloat16_products(module(body), backend_of(target)))
+
+
+@pytest.mark.parametrize(("rows", "depth", "units"), [((1, 197), 768, 256), ((256,), 256, 512)])
+def test_halves_of_operands_hold_sixteen_bits(rows: tuple[int, ...], depth: int, units: int) -> None:
+    body, x, weight = _layer(rows, depth, units)
+    mod = module(body).map_functions(lambda func: func.with_attr(PRECISION, SPLIT))
+    after = bfloat16_products(mod, backend_of(ABLE[0]))
+    assert "nn.contrib_dense_bfloat16" in op_names(after)
+    x[(0,) * (x.ndim - 1)][:2] = (np.inf, 1.0)
+    with np.errstate(all="ignore"):
+        expected = np.maximum(x.astype("f8") @ weight.astype("f8").T, 0).reshape(-1, units)
+    (found,) = relay.interpret(after, [x])
+    found = found.reshape(-1, units)
+    np.testing.assert_array_equal(found[0], expected[0])
+    terms = np.abs(x.astype("f8").reshape(-1, depth)[1:]) @ np.abs(weight.astype("f8")).T
+    assert np.all(np.abs(found[1:] - expected[1:]) <= (2.0**-16 + (3 * depth + 1) * 2.0**-24) * terms)
 
 
 @pytest.mark.parametrize("target", UNABLE, ids=lambda target: f"{target.kind} {target.cpu}")

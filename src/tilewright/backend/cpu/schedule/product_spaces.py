@@ -175,14 +175,15 @@ def dot_block(units: int, depth: int, rows: int, target: Target) -> int:
     return _panel(product, target)
 
 
-def pair_shape(units: int, depth: int, rows: int, target: Target) -> DotShape | None:
+def pair_shape(units: int, depth: int, rows: int, target: Target, terms: int = 1) -> DotShape | None:
     """The shape in which a product by a constant weight takes least time with operands in bfloat16.
 
     None where it is not expected to be worth it beside float32: the operands are rounded in a kernel before it, whose
-    time counts. With matrix registers rows and depth may be whole ones.
+    time counts. With matrix registers rows and depth may be whole ones. `terms` products of the depth stand for one.
     """
     machine, size = target.machine, DType("bfloat16").itemsize
     plain = _cycles(ProductWorkload(rows, units, depth), _panel(ProductWorkload(rows, units, depth), target), target)
+    depth *= terms
     shapes: list[tuple[int, int, Sequence[int]]] = []
     if machine.pair_dot_per_cycle:
         shapes.append((rows, depth + depth % 2, range(machine.lanes(), _WIDEST * machine.lanes() + 1, machine.lanes())))

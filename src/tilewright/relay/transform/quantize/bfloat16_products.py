@@ -10,6 +10,11 @@ epilogues and all other operators stay in float32:
 Before: nn.dense(%y, v)                                                               in float32
 After:  nn.contrib_dense_bfloat16(cast(%y, "bfloat16"), layout_transform(v', "NC", "NC32n2c"))
 
+With the value `SPLIT` (`precision="tf32-like"`) each operand is the sum of two bfloat16, its upper and its lower half;
+three of their four products are added in one product of three times the depth, the least one is left out:
+
+After:  nn.contrib_dense_bfloat16(concatenate([h, h, l], -1), …)               h = cast(%y, "bfloat16"), l of %y - h
+
 Rows and depth are filled up with zeros to whole registers, which the result leaves out. Convolutions of all channels
 become `nn.contrib_conv2d_bfloat16` in the same way.
 """
@@ -30,20 +35,24 @@ from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rebuild, rewrite
 from tilewright.relay.op import nn
 from tilewright.relay.op.layout_rules import conv2d_workload
-from tilewright.relay.op.tensor import cast
-from tilewright.relay.op.transform import layout_transform, reshape
+from tilewright.relay.op.tensor import cast, isfinite, subtract, where
+from tilewright.relay.op.transform import concatenate, layout_transform, reshape
 from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
-from tilewright.relay.transform.simplify.make import is_call
+from tilewright.relay.transform.simplify.make import is_call, scalar_like
 from tilewright.tir.dot_product import SUMS
+from tilewright.topi.schedule.workload import DotShape
 
-#: The attribute of functions whose products may round their operands, and its value.
-PRECISION, BFLOAT16 = "precision", "bfloat16"
+#: The attribute of functions whose products may round their operands, and its values.
+PRECISION, BFLOAT16, SPLIT = "precision", "bfloat16", "bfloat16x3"
 
 #: Channels of which images have multiples: those of a first layer are few, and stay in float32.
 _LEAST_CHANNELS = 8
 
 #: Elements that lie side by side in weights.
 _GROUP = SUMS[BFLOAT16][0]
+
+#: Products of halves that are added up.
+_TERMS = 3
 
 #: The lower half of a float32, which is 0 where the number is a bfloat16.
 _LOWER_HALF = 0xFFFF
@@ -55,8 +64,10 @@ def bfloat16_products(mod: IRModule, backend: GraphBackend) -> IRModule:
         return mod
 
     def transform(func: Function) -> Function:
-        rounds = func.attrs.get(PRECISION) == BFLOAT16
-        return func.with_body(rewrite(func.body, lambda node: _rule(node, rounds, backend)))
+        precision = func.attrs.get(PRECISION)
+        if precision == SPLIT:
+            return func.with_body(rewrite(func.body, lambda node: _split(node, backend)))
+        return func.with_body(rewrite(func.body, lambda node: _rule(node, precision == BFLOAT16, backend)))
 
     return infer_type(infer_type(mod).map_functions(transform))
 
@@ -90,10 +101,42 @@ def _dense(node: Call, rounds: bool, backend: GraphBackend) -> Expr | None:
     data = _narrow(node.args[0], rounds)
     if data is None:
         return None
-    (units, depth), rows = weight.shape, math.prod(shape[:-1])
-    found = backend.pair_product(units, depth, rows)
+    units, depth = weight.shape
+    found = backend.pair_product(units, depth, math.prod(shape[:-1]))
+    return None if found is None else _product(data, weight, shape, found)
+
+
+def _split(node: Expr, backend: GraphBackend) -> Expr | None:
+    """A product in float32 as three of halves of its operands."""
+    if not is_call(node, "nn.dense") or str(tensor_type_of(node).dtype) != "float32":
+        return None
+    assert isinstance(node, Call)
+    data, weight = node.args
+    shape = tensor_type_of(data).shape
+    static = all(isinstance(n, int) for n in shape)
+    if not isinstance(weight, Constant) or node.attrs["weight_layout"] != "NC" or not static:
+        return None
+    units, depth = weight.data.shape
+    found = backend.pair_product(units, depth, math.prod(shape[:-1]), _TERMS)
     if found is None:
         return None
+    upper = cast(data, BFLOAT16)
+    rest = subtract(data, cast(upper, "float32"))
+    # an infinity, of which the rest is no number, meets whole weights alone: by a lower half of 0 it would be none
+    zero = scalar_like(0.0, rest)
+    lower, finite = (cast(where(isfinite(rest), one, zero), BFLOAT16) for one in (rest, cast(upper, "float32")))
+    high = weight.data.astype(ml_dtypes.bfloat16)
+    with np.errstate(invalid="ignore"):
+        remainder = weight.data - high.astype(np.float32)
+    ends = ~np.isfinite(remainder)
+    low, whole = (np.where(ends, np.zeros_like(part), part) for part in (remainder.astype(ml_dtypes.bfloat16), high))
+    joined, weights = concatenate([upper, finite, lower], -1), np.concatenate([high, low, whole], 1)
+    return _product(joined, weights, (*shape[:-1], _TERMS * shape[-1]), found)
+
+
+def _product(data: Expr, weight: np.ndarray, shape: tuple[int, ...], found: DotShape) -> Expr:
+    """The product of data of a shape in bfloat16 by packed weights."""
+    (units, depth), rows = weight.shape, math.prod(shape[:-1])
     values = np.pad(weight, ((0, -units % found.block), (0, found.depth - depth)))
     layout = f"NC{found.block}n{_GROUP}c"
     packed = layout_transform(Constant(values), "NC", layout)
