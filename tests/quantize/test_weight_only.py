@@ -75,7 +75,7 @@ def test_artifact_and_onnx_file_agree_with_exact_arithmetic(bits, symmetric, tab
 
 
 def test_bits_that_onnx_has_not_make_artifacts():
-    model, values = decoder()
+    model, _values = decoder()
     found = tw.quantize(model, weights=3, tables=True)
     table, up, down, head = (found.coded[name].floats() for name in ("embedding", "up", "down", "head"))
     expected = np.maximum(table[IDS] @ up.T, 0) @ down.T @ head.T

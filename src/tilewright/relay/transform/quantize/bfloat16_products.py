@@ -73,11 +73,11 @@ def bfloat16_products(mod: IRModule, backend: GraphBackend) -> IRModule:
 
 
 def _rule(node: Expr, rounds: bool, backend: GraphBackend) -> Expr | None:
-    if not isinstance(node, Call) or str(tensor_type_of(node).dtype) != "float32":
+    convolution = is_call(node, "nn.conv2d")
+    if not (convolution or is_call(node, "nn.dense")) or str(tensor_type_of(node).dtype) != "float32":
         return None
-    if is_call(node, "nn.conv2d"):
-        return _conv2d(node, rounds, backend)
-    return _dense(node, rounds, backend) if is_call(node, "nn.dense") else None
+    assert isinstance(node, Call)
+    return _conv2d(node, rounds, backend) if convolution else _dense(node, rounds, backend)
 
 
 def _conv2d(node: Call, rounds: bool, backend: GraphBackend) -> Expr | None:
