@@ -1,6 +1,6 @@
 """Products and networks with operands in bfloat16, beside float32, PyTorch in bfloat16 and onnxruntime in float32.
 
-    python bench/precision.py [--threads 2] [--sizes 1024,2048] [--models bert.onnx,vit.onnx,resnet50.onnx] [--seconds 5]
+    python bench/precision.py [--threads 2] [--sizes 1024,2048] [--models bert.onnx,resnet50.onnx] [--seconds 5]
                               [--cpu-time] [--json FILE]
 
 All engines of a product or network are run in turns. Reported are the minimum and the median, how many times as fast as

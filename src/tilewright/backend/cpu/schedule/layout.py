@@ -91,7 +91,7 @@ def dot_conv2d_layouts(
             continue
         kernel = f"OIHW{in_block // group}i{out_block}o{group}i"
         layouts = Conv2DLayouts(f"NCHW{in_block}c", kernel, f"NCHW{out_block}c")
-        if target is not None and (len(pairs) > 1 or itemsize > 1):
+        if target is not None and (len(pairs) > 1 or (itemsize > 1 and target.machine.pair_dot_per_cycle)):
             facts = {**vars(conv), "in_block": in_block, "out_block": out_block}
             priced = _priced("conv2d_dot_NCHWc", DotConv2DWorkload(**facts, itemsize=itemsize), layouts, target)
             layouts = replace(priced, config=None)

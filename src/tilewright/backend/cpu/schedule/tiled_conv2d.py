@@ -107,9 +107,10 @@ def conv2d_dot_cost(workload: DotConv2DWorkload, config: Config, target: Target)
     """The cost of dot products in vectors or of tiles in matrix registers."""
     if config.get("matrix", 0):
         return _tiled_cost(workload, config, target)
-    if "matrix" not in config and workload.itemsize == 1:
+    machine = target.machine
+    if "matrix" not in config and not (workload.itemsize > 1 and machine.pair_dot_per_cycle):
         return direct_cost(workload, config, target)
-    machine, plain = target.machine, Config(tuple(item for item in config.items() if item[0] != "matrix"))
+    plain = Config(tuple(item for item in config.items() if item[0] != "matrix"))
     rate = machine.dot_per_cycle if workload.itemsize == 1 else machine.pair_dot_per_cycle
     cost = direct_cost(workload.as_floats, plain, target)
     slower = machine.fma_per_cycle / (rate or machine.fma_per_cycle * workload.itemsize / GROUP)
