@@ -19,7 +19,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,8 @@ def measure_one(name: str, args: argparse.Namespace) -> dict[str, Any]:
     made = path if name in QUANTIZED else quantized(path, args.folder / form, args.activations, args.seven_bits)
     jobs = [(code, made, cpu) for code, (cpu, _) in CODE.items()]
     jobs += [(code, path, cpu) for code, cpu in FLOATS.items()] if name not in QUANTIZED else []
-    runs, inputs = {}, {}
+    runs: dict[str, Callable[[], Any]] = {}
+    inputs: dict[str, Any] = {}
     for code, file, cpu in jobs:
         target = tw.Target(f"llvm -mcpu={cpu} -cores={args.threads}" if cpu else f"cpu -cores={args.threads}")
         if not target.is_host:
