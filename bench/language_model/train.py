@@ -1,6 +1,6 @@
 """A small language model trained on the documentation that Debian's packages ship.
 
-    PYTHON_WITH_TORCH bench/language_model/train.py build/language_model [--steps 1500]
+    PYTHON_WITH_TORCH bench/language_model/train.py build/language_model [--steps 600]
 
 Needs torch, tokenizers and onnxscript. FOLDER keeps the tokens, the weights (weights.pt; a run that was stopped goes on
 from them) and the exported models. One thread; products of the training are in bfloat16.
@@ -86,7 +86,7 @@ def main() -> None:
     """Train, export, and print the perplexity of text held out."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--windows", type=int, default=100)
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
