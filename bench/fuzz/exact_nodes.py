@@ -222,8 +222,8 @@ def _qlinear_unary(rule: Rule) -> Rule:
 
 
 def _qlinear_concat(inputs: Inputs, attributes: Attributes) -> Bounded:
-    parts = [dequantized(*(_given(inputs, i),), _given(inputs, i + 1).value, _given(inputs, i + 2).value)
-             for i in range(2, len(inputs), 3)]  # fmt: skip
+    triples = [[_given(inputs, i + k) for k in range(3)] for i in range(2, len(inputs), 3)]
+    parts = [dequantized(codes, scale.value, point.value) for codes, scale, point in triples]
     zero = _given(inputs, 1)
     return quantized(_concat(parts, attributes), _given(inputs, 0).value, zero.value, zero.dtype)
 

@@ -8,11 +8,10 @@ exact to the bit.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
@@ -195,11 +194,3 @@ class Chain:
         graph = helper.make_graph(self.nodes, "chain", given, results, self.constants)
         opsets = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
-
-
-Draw = Callable[[Chain, list[Codes]], list[Codes | Named]]
-
-
-def int4(array: Array, dtype: str) -> Array:
-    """Codes of four bits in NumPy's type of them."""
-    return array.astype(getattr(ml_dtypes, dtype))

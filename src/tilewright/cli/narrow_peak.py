@@ -10,6 +10,7 @@ float32, in which the products are then computed.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -104,5 +105,5 @@ def tiles_kernel(kind: str) -> PrimFunc:
     return PrimFunc("tile_products", (out, data, rounds), body, {"spmd": True})
 
 
-def _repeated(var: tir.Var, extent: tir.Expr, steps: list[Stmt]) -> Stmt:
+def _repeated(var: tir.Var, extent: tir.Expr, steps: Sequence[Stmt]) -> Stmt:
     return For(var, tir.const(0, "int32"), extent, ForKind.SERIAL, seq(*steps))
