@@ -41,10 +41,11 @@ def narrow_operands(call: Call) -> str:
 
     Weights of a few bits are multiplied as bytes.
     """
-    products = [inner for inner in _products(call) if flops(inner)]
-    if not products:
+    counts = {inner: size_hint(flops(inner)) for inner in _products(call)}
+    most = max(counts, key=lambda inner: counts[inner], default=None)
+    if most is None or not counts[most]:
         return ""
-    types = {str(t.dtype) for arg in max(products, key=flops).args for t in tensor_types(arg.checked_type)}
+    types = {str(t.dtype) for arg in most.args for t in tensor_types(arg.checked_type)}
     return "bfloat16" if "bfloat16" in types else "int8" if types & {"int8", "uint8"} else ""
 
 
