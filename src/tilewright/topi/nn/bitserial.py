@@ -45,6 +45,9 @@ DIGIT = 4
 #: Bits of a word of `popcount`.
 WORD = 32
 
+#: The most bits of data and of weights.
+DATA_BITS, WEIGHT_BITS = 8, 4
+
 POPCOUNT, POPCOUNT_BYTES, LOOKUP = "popcount", "popcount_bytes", "lookup"
 METHODS = (POPCOUNT, POPCOUNT_BYTES, LOOKUP)
 

@@ -25,13 +25,10 @@ from tilewright.relay.op.nn.bitserial import contrib_bitserial_conv2d, contrib_b
 from tilewright.relay.op.tensor import cast
 from tilewright.relay.op.transform import layout_transform
 from tilewright.relay.transform.quantize.dot_products import constant_value
-from tilewright.topi.nn.bitserial import BitSerial
+from tilewright.topi.nn.bitserial import DATA_BITS, WEIGHT_BITS, BitSerial
 from tilewright.topi.reference.bitserial import pack_weight
 from tilewright.topi.reference.layout import layout_transform as moved
 from tilewright.topi.schedule.workload import BitserialForm, BitserialProduct
-
-#: The most bits of data and of weights.
-_DATA_BITS, _WEIGHT_BITS = 8, 4
 
 
 def bitserial_products(mod: IRModule, backend: GraphBackend) -> IRModule:
@@ -55,7 +52,7 @@ def _form(
 ) -> BitserialForm | None:
     """The form of the product of images of a size and weights [O, KH, KW, C]; None where it stays one of integers."""
     bits = attrs["weight_bits"]
-    if data_bits > _DATA_BITS or bits > _WEIGHT_BITS or 0 in (*image, *weight.shape):
+    if data_bits > DATA_BITS or bits > WEIGHT_BITS or 0 in (*image, *weight.shape):
         return None
     units, kh, kw, _ = weight.shape
     n, h, w, c = image

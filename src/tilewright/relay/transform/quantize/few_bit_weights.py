@@ -13,12 +13,9 @@ from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op.nn.bitserial import contrib_bitserial_dense
-from tilewright.topi.nn.bitserial import BitSerial
+from tilewright.topi.nn.bitserial import DATA_BITS, WEIGHT_BITS, BitSerial
 from tilewright.topi.reference.bitserial import pack_weight
 from tilewright.topi.schedule.workload import BitserialProduct
-
-#: Bits of a byte of data, and the most of a weight.
-_DATA_BITS, _WEIGHT_BITS = 8, 4
 
 
 def few_bit_dense(data: Expr, weight: np.ndarray, backend: GraphBackend) -> Expr | None:
@@ -28,14 +25,14 @@ def few_bit_dense(data: Expr, weight: np.ndarray, backend: GraphBackend) -> Expr
         return None
     least = int(weight.min())
     bits = max(1, (int(weight.max()) - least).bit_length())
-    if bits > _WEIGHT_BITS:
+    if bits > WEIGHT_BITS:
         return None
     codes = (weight.astype(np.int64) - least)[:, None, None]
     image = (1, 1, *shape)
     form = backend.bitserial_form(
-        BitserialProduct(image, len(weight), (1, 1), (1, 1), (0, 0, 0, 0), _DATA_BITS, bits, least != 0)
+        BitserialProduct(image, len(weight), (1, 1), (1, 1), (0, 0, 0, 0), DATA_BITS, bits, least != 0)
     )
     if form is None:
         return None
-    packed = Constant(pack_weight(codes, bits, _DATA_BITS, form.method, form.lanes))
-    return contrib_bitserial_dense(data, packed, BitSerial(form.method, len(weight), _DATA_BITS, 1, -least))
+    packed = Constant(pack_weight(codes, bits, DATA_BITS, form.method, form.lanes))
+    return contrib_bitserial_dense(data, packed, BitSerial(form.method, len(weight), DATA_BITS, 1, -least))
