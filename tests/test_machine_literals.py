@@ -173,10 +173,6 @@ ALLOWED = {
     ),
     "a range of integers or floats": (
         "codegen/llvm/byte_lookup.py:ENTRIES",
-        "relay/transform/quantize/bitserial_products.py:_DATA_BITS",
-        "relay/transform/quantize/bitserial_products.py:_WEIGHT_BITS",
-        "relay/transform/quantize/few_bit_weights.py:_DATA_BITS",
-        "relay/transform/quantize/few_bit_weights.py:_WEIGHT_BITS",
         "relay/transform/quantize/fake_quantization_to_integer.py:_MOST",
         "relay/transform/quantize/fake_quantization_to_integer.py:_MOST_TERMS",
         "relay/transform/quantize/fake_quantization_to_integer.py:_ROUNDING",
