@@ -123,7 +123,7 @@ def over_float32(record: Mapping[str, Any], code: str) -> float | None:
 
 
 def lines_of(record: Mapping[str, Any]) -> list[str]:
-    """What is printed of a network as soon as it is measured."""
+    """The lines printed of a network as soon as it is measured."""
     times = "  ".join(f"{code} {low:.2f}/{median:.2f}" for code, (low, median) in record["times"].items())
     return [f"{record['model']} {record['activations']}: {times} {record['load']}"]
 

@@ -40,6 +40,15 @@ class Cost:
         return f"{self.seconds * 1e3:.3f} ms, {self.nbytes / 1e6:.2f} MB read and written, {self.joules * 1e3:.3f} mJ"
 
 
+@dataclass(frozen=True)
+class Point:
+    """A model with `in_float` of its layers in float, those that lose most: its loss, and its cost by its layers."""
+
+    in_float: int
+    loss: float
+    cost: Cost
+
+
 OBJECTIVES = ("time", "memory", "energy")
 _UNITS = {"time": (1e6, "us"), "memory": (1e-3, "kB"), "energy": (1e6, "uJ")}
 

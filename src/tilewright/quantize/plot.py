@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from tilewright.quantize.cost import OBJECTIVES
+from tilewright.quantize.cost import OBJECTIVES, Point
 
 if TYPE_CHECKING:
-    from tilewright.quantize.quantize import Point
     from tilewright.quantize.search import Effect
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _LINE = 360, 240, 60, 40, 14  # pixels: of the front, of its margins, of a layer's line

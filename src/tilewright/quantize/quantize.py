@@ -20,7 +20,7 @@ from tilewright.frontend.formats.import_model import Entry, import_model
 from tilewright.frontend.formats.table import ModelSource, frontend_for
 from tilewright.quantize.calibrate import Calibration
 from tilewright.quantize.channels import Channels
-from tilewright.quantize.cost import OBJECTIVES, Cost, costs, least, total, why_costlier
+from tilewright.quantize.cost import OBJECTIVES, Cost, Point, costs, least, total, why_costlier
 from tilewright.quantize.data import DataSource, Sample, Split, inputs_of, read_labels, read_samples, split
 from tilewright.quantize.equalize import ALPHAS, sites
 from tilewright.quantize.equalize import equalize as equalized
@@ -79,15 +79,6 @@ class Settings:
                 raise InputError(f"{name} is one of {listed}; got {getattr(self, name)!r}")
         if self.max_loss is not None and not 0.0 <= self.max_loss < 1.0:
             raise InputError(f"max_loss is a share of one, such as 0.005; got {self.max_loss}")
-
-
-@dataclass(frozen=True)
-class Point:
-    """A model with `in_float` of its layers in float, those that lose most: its loss, and its cost by its layers."""
-
-    in_float: int
-    loss: float
-    cost: Cost
 
 
 @dataclass(frozen=True)

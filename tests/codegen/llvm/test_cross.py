@@ -19,7 +19,7 @@ from tilewright.codegen.kernel_code import for_c
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.source.c import emit_c
 from tilewright.target import Target
-from tilewright.topi.nn.bitserial import METHODS, POPCOUNT, BitSerial
+from tilewright.topi.bitserial_form import METHODS, POPCOUNT, BitSerial
 from tilewright.topi.reference.bitserial import pack_weight
 from tilewright.topi.reference.conv import conv2d_nchw
 from tilewright.topi.reference.layout import layout_transform

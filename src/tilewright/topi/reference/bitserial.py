@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.topi.nn.bitserial import BYTE, POPCOUNT, WORD, parts_of_sum, steps_of_chunk
+from tilewright.topi.bitserial_form import BYTE, POPCOUNT, WORD, parts_of_sum, steps_of_chunk
 
 
 def pack_weight(weight: np.ndarray, bits: int, data_bits: int, method: str, lanes: int) -> np.ndarray:

@@ -10,7 +10,7 @@ from tilewright.backend.cpu.schedule.dispatch import schedule, space_of
 from tilewright.backend.cpu.schedule.task_key import task_key
 from tilewright.codegen.llvm import emit_module
 from tilewright.target import Target
-from tilewright.topi.nn.bitserial import LOOKUP, POPCOUNT, POPCOUNT_BYTES, BitSerial, padded_channels
+from tilewright.topi.bitserial_form import LOOKUP, POPCOUNT, POPCOUNT_BYTES, BitSerial, padded_channels
 from tilewright.topi.schedule.workload import BitserialProduct
 
 ZEN4, HASWELL = "llvm -mtriple=x86_64-linux-gnu -mcpu=znver4", "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell"

@@ -7,7 +7,7 @@ import numpy as np
 from tests.relay.op.cases.values import bf, byte, f
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant
-from tilewright.topi.nn.bitserial import LOOKUP, POPCOUNT, POPCOUNT_BYTES, BitSerial
+from tilewright.topi.bitserial_form import LOOKUP, POPCOUNT, POPCOUNT_BYTES, BitSerial
 from tilewright.topi.reference.bitserial import pack_weight
 
 

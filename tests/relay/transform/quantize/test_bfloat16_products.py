@@ -114,7 +114,7 @@ def _convolution(channels: int, filters: int, groups: int = 1) -> tuple[relay.Ex
 
 @pytest.mark.parametrize("target", ABLE, ids=lambda target: target.cpu)
 def test_operands_of_convolutions_are_rounded(target: Target) -> None:
-    """Where that gains: not on a processor whose pairs are no faster than Winograd or multiply-adds."""
+    """If that gains: not on a processor whose pairs are no faster than Winograd or multiply-adds."""
     body, x, weight = _convolution(64, 128)
     after = bfloat16_products(_marked(body), backend_of(target))
     assert ("nn.contrib_conv2d_bfloat16" in op_names(after)) or target is not ABLE[0]

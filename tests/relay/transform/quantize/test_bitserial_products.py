@@ -15,7 +15,7 @@ from tilewright.backend import backend_of
 from tilewright.relay.op import nn
 from tilewright.relay.transform.quantize.bitserial_products import bitserial_products
 from tilewright.target import Target
-from tilewright.topi.nn.bitserial import METHODS
+from tilewright.topi.bitserial_form import METHODS
 from tilewright.topi.schedule.workload import BitserialForm
 
 #: With instructions for popcounts, with lookups alone, with neither.

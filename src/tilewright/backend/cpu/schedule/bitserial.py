@@ -33,7 +33,8 @@ from tilewright.backend.cpu.schedule.lanes import reduce_along
 from tilewright.target import Target
 from tilewright.tir.table_lookup import ENTRIES
 from tilewright.topi import tag
-from tilewright.topi.nn.bitserial import BYTE, GROUPS, LOOKUP, NIBBLE, POPCOUNT, digits_of
+from tilewright.topi.bitserial_form import BYTE, GROUPS, LOOKUP, NIBBLE, POPCOUNT
+from tilewright.topi.nn.bitserial import digits_of
 from tilewright.topi.schedule.config import Config
 from tilewright.topi.schedule.stages import computes, has_tag, inline_before, inline_between, shape_of, terms_of
 from tilewright.topi.schedule.template import Template

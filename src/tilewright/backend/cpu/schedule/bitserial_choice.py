@@ -15,7 +15,7 @@ from tilewright.target import Target
 from tilewright.tir.dot_product import GROUP
 from tilewright.tir.matrix_tiles import ROW_BYTES
 from tilewright.tir.table_lookup import ENTRIES
-from tilewright.topi.nn.bitserial import (
+from tilewright.topi.bitserial_form import (
     BYTE,
     LOOKUP,
     POPCOUNT,

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from tilewright import te
 from tilewright.target import Target
-from tilewright.topi.nn.bitserial import BYTE, LOOKUP, NIBBLE, POPCOUNT, WORD, digits_of
+from tilewright.topi.bitserial_form import BYTE, LOOKUP, NIBBLE, POPCOUNT, WORD
+from tilewright.topi.nn.bitserial import digits_of
 from tilewright.topi.schedule.cost import Cost, Traffic
 from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.stages import shape_of

@@ -9,7 +9,8 @@ from tilewright import te, tir
 from tilewright.tir import op
 from tilewright.tir.dot_product import GROUP, dot4
 from tilewright.tir.table_lookup import ENTRIES, NONE, lookup, mask_bits
-from tilewright.topi.nn.bitserial import GROUPS, NIBBLE, looked_up, plane_bit, table_entry
+from tilewright.topi.bitserial_form import GROUPS, NIBBLE
+from tilewright.topi.nn.bitserial import looked_up, plane_bit, table_entry
 
 _Statements = tuple[tir.Stmt, tir.Stmt | None, tir.Stmt | None]
 

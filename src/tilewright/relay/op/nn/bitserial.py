@@ -13,7 +13,7 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op.common import Types, call, known_size, require, tensors, windows_along
-from tilewright.topi.nn.bitserial import METHODS, POPCOUNT, BitSerial
+from tilewright.topi.bitserial_form import METHODS, POPCOUNT, BitSerial
 from tilewright.topi.reference import conv as conv_ref
 from tilewright.topi.reference.bitserial import unpack_weight
 

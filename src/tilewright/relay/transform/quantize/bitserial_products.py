@@ -25,7 +25,7 @@ from tilewright.relay.op.nn.bitserial import contrib_bitserial_conv2d, contrib_b
 from tilewright.relay.op.tensor import cast
 from tilewright.relay.op.transform import layout_transform
 from tilewright.relay.transform.quantize.dot_products import constant_value
-from tilewright.topi.nn.bitserial import DATA_BITS, WEIGHT_BITS, BitSerial
+from tilewright.topi.bitserial_form import DATA_BITS, WEIGHT_BITS, BitSerial
 from tilewright.topi.reference.bitserial import pack_weight
 from tilewright.topi.reference.layout import layout_transform as moved
 from tilewright.topi.schedule.workload import BitserialForm, BitserialProduct

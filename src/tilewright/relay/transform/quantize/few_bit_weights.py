@@ -13,7 +13,7 @@ from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Constant, Expr
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.op.nn.bitserial import contrib_bitserial_dense
-from tilewright.topi.nn.bitserial import DATA_BITS, WEIGHT_BITS, BitSerial
+from tilewright.topi.bitserial_form import DATA_BITS, WEIGHT_BITS, BitSerial
 from tilewright.topi.reference.bitserial import pack_weight
 from tilewright.topi.schedule.workload import BitserialProduct
 
