@@ -341,7 +341,6 @@ ALLOWED = {
     ),
     "instructions that an algorithm takes, which are the same on every processor": (
         "backend/cpu/rules.py:_LOOKUP",
-        "relay/transform/quantize/lookup_tables.py:_DIVISION",
         "relay/transform/quantize/lookup_tables.py:_FUNCTION",
         "relay/transform/quantize/bfloat16_products.py:_TERMS",
         "backend/cpu/schedule/conv2d_cost.py:SHUFFLES",

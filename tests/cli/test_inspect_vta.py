@@ -31,7 +31,7 @@ def test_programs_are_calls_of_the_plan(tilewright: Command, image_model: Path) 
 def test_what_the_processor_runs_has_the_stages_of_loops(tilewright: Command, image_model: Path) -> None:
     outcome = tilewright("inspect", str(image_model), "--target", "vta", "--stage", "tir")
     assert "no loops: see integers, partition, schedule, instructions" in outcome.out
-    assert "def fused_multiply_round_clip_cast(" in outcome.out
+    assert "def fused_multiply_clip_round_cast_cast(" in outcome.out
 
 
 def test_unknown_stages_and_layers_are_refused(tilewright: Command, image_model: Path) -> None:

@@ -82,7 +82,8 @@ def data_axis(layer: Layer) -> int:
 
 def input_axis(layer: Layer) -> int | None:
     """The axis of the weights of a layer along the channels of its data; None where there is none."""
-    if not layer.channels or layer.operator not in ("nn.dense", "nn.conv1d", "nn.conv2d"):
+    assert isinstance(layer.call.op, Op)
+    if not layer.channels or not (layer.operator == "nn.dense" or layer.call.op.spatial_axes in (1, 2)):
         return None
     if not isinstance(tensor_type_of(layer.operands[0]).shape[data_axis(layer)], int):
         return None

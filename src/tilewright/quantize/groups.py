@@ -15,13 +15,11 @@ from tilewright.quantize.ranges import Array
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
 from tilewright.relay.transform.simplify.fold_constant import fold_constant
 from tilewright.relay.transform.simplify.make import is_call
-
-#: Layers whose codes are trained.
-_OPERATORS = "nn.conv2d", "nn.dense"
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,13 @@ def prepared_groups(mod: IRModule, norms_stay: bool) -> tuple[Function, list[Gro
     ready = infer_type(fold_constant(infer_type(mod))) if norms_stay else prepared(mod, fold_scales=True)
     main = ready["main"]
     users = consumers(post_order(main.body))
-    return main, [_group(layer, users) for layer in layers(main) if layer.operator in _OPERATORS and layer.channels]
+    return main, [_group(layer, users) for layer in layers(main) if layer.channels and _is_trained(layer)]
+
+
+def _is_trained(layer: Layer) -> bool:
+    """True for convolutions of images and dense layers."""
+    assert isinstance(layer.call.op, Op)
+    return layer.operator == "nn.dense" or layer.call.op.spatial_axes == 2
 
 
 def biases(main: Function, found: Sequence[Layer]) -> dict[str, Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.relay.op.cases.values import b, f, i
+from tests.relay.op.cases.values import b, byte, f, i
 from tilewright.relay import op
 from tilewright.relay.ir.expr import const
 
@@ -72,6 +72,7 @@ CASES = {
     "tile": [op.tile(f(3, 5), (2, 3))],
     "repeat": [op.repeat(f(3, 5), 3, 1)],
     "reverse": [op.reverse(f(3, 19), 1)],
+    "lookup_byte": [op.lookup_byte(byte(3, 19), byte(256, dtype="int8"))],
     "take": [op.take(f(9, 19), i(4, 3, low=-12, high=12), 0), op.take(f(9), i(3), 0, "wrap")],
     "gather": [op.gather(f(5, 19), 0, i(3, 19))],
     "gather_nd": [op.gather_nd(f(5, 6, 19), i(2, 7))],

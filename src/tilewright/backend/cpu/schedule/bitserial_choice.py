@@ -8,8 +8,10 @@ import math
 from tilewright.backend.cpu.schedule.bitserial import BITSERIAL
 from tilewright.backend.cpu.schedule.bitserial_cost import BitserialWorkload
 from tilewright.backend.cpu.schedule.conv2d_cost import copy_cost
+from tilewright.backend.cpu.schedule.layout import dot_conv2d_layouts
 from tilewright.backend.cpu.schedule.product import ProductWorkload
 from tilewright.backend.cpu.schedule.product_spaces import DENSE_DOT
+from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles
 from tilewright.codegen.llvm.table_lookup import lookup_instruction
 from tilewright.target import Target
 from tilewright.tir.dot_product import GROUP
@@ -25,7 +27,7 @@ from tilewright.topi.bitserial_form import (
     steps_of_chunk,
 )
 from tilewright.topi.nn.conv2d import output_size
-from tilewright.topi.schedule.workload import BitserialForm, BitserialProduct
+from tilewright.topi.schedule.workload import BitserialForm, BitserialProduct, Conv2DWorkload
 
 
 @functools.lru_cache(maxsize=1024)
@@ -80,6 +82,17 @@ def _workload(product: BitserialProduct, form: BitserialForm) -> BitserialWorklo
     )
 
 
+def _convolution(product: BitserialProduct) -> Conv2DWorkload:
+    """The product as a convolution of bytes."""
+    batch, height, width, channels = product.image
+    rows, columns = output_size((height, width), product.window, product.strides, product.padding, (1, 1))
+    padded = any(product.padding)
+    return Conv2DWorkload(
+        batch, channels, product.units, height, width, rows, columns, kernel_size=product.window,
+        strides=product.strides, dilation=(1, 1), padded=padded,
+    )  # fmt: skip
+
+
 def _bytes_cycles(product: BitserialProduct, target: Target) -> float:
     """The cycles of the product in bytes, as one of matrices, or in int32 where no instruction multiplies bytes."""
     machine = target.machine
@@ -96,5 +109,9 @@ def _bytes_cycles(product: BitserialProduct, target: Target) -> float:
     best = min(DENSE_DOT.ranked(work, target).cheapest[0].cycles for work in works)
     if height == 1:
         return best
+    if multiplies_tiles(1, target):
+        best = min(
+            [best, *(one.cost for one in dot_conv2d_layouts(_convolution(product), target, None, 1) if one.cost)]
+        )
     moved = batch * height * width * channels + pixels * units * GROUP  # to blocks of channels and back
     return best + copy_cost(moved, target, machine.shuffle).cycles

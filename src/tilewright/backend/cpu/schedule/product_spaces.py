@@ -25,7 +25,7 @@ from tilewright.backend.cpu.schedule.tiled_conv2d import conv2d_dot_cost, conv2d
 from tilewright.support.dtype import DType
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
-from tilewright.tir.matrix_tiles import ROW_BYTES, ROWS
+from tilewright.tir.matrix_tiles import PRODUCTS, ROW_BYTES, ROWS
 from tilewright.topi.schedule.space import ConfigSpace, divisors
 from tilewright.topi.schedule.stages import shape_of, terms_of
 from tilewright.topi.schedule.template import Template
@@ -55,10 +55,10 @@ def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
     """A product of bytes or bfloat16 with packed panels; rows that the data are filled up with are left out."""
     *leading, panels, block = shape_of(dense)
     rows = leading[dense.op.attrs["row_axis"]] if "row_axis" in dense.op.attrs else max(leading)
-    data, depth = dense.op.input_tensors[0], terms_of(dense)
+    data, weight, depth = *dense.op.input_tensors[:2], terms_of(dense)
     size = data.dtype.itemsize
     static = all(isinstance(extent, IntImm) for extent in (*dense.shape, *data.shape))
-    tiled = static and leading.index(rows) == len(leading) - 1
+    tiled = static and leading.index(rows) == len(leading) - 1 and (str(data.dtype), str(weight.dtype)) in PRODUCTS
     batch = math.prod(leading) // rows
     rows = min(rows, math.prod(shape_of(out)[:-1])) if batch == 1 else rows
     return ProductWorkload(rows, panels * block, depth, block, batch, itemsize=size, dots=True, tiled=tiled)

@@ -123,7 +123,11 @@ def contrib_bitserial_dense(data: Expr, weight: Expr, how: BitSerial) -> Call:
 
 
 def contrib_bitserial_conv2d(
-    data: Expr, weight: Expr, how: BitSerial, strides: Sequence[int], padding: Sequence[int]
+    data: Expr,
+    weight: Expr,
+    how: BitSerial,
+    strides: Sequence[int] = (1, 1),
+    padding: Sequence[int] = (0, 0, 0, 0),
 ) -> Call:
     """The same of images [N, H, W, C] and windows; padding is top, left, bottom, right: int32 [N, OH, OW, units]."""
     window = {"strides": tuple(strides), "padding": tuple(padding)}

@@ -24,14 +24,8 @@ from tilewright.relay.op.common import same_dims
 from tilewright.relay.op.gather import lookup_byte
 from tilewright.topi.transform import BYTES
 
-#: Vector instructions of operators that take more than one: a division holds its unit for so long, other functions
-#: are polynomials.
-_DIVISION, _FUNCTION = 8, 20
-_FUNCTIONS = "exp log erf tanh sigmoid gelu gelu_tanh silu mish power sin cos"
-_COST = {
-    **dict.fromkeys(["divide", "sqrt", "rsqrt"], _DIVISION),
-    **dict.fromkeys(_FUNCTIONS.split(), _FUNCTION),
-}
+#: Vector instructions of a function that is a polynomial.
+_FUNCTION = 20
 
 
 def lookup_tables(mod: IRModule, backend: GraphBackend) -> IRModule:
@@ -105,7 +99,7 @@ def _chain(node: Expr, source: Expr) -> list[Call]:
 
 def _cost(node: Expr, source: Expr) -> int:
     """Vector instructions of a chain."""
-    return sum(_COST.get(call.op.name, 1) for call in _chain(node, source) if isinstance(call.op, Op))
+    return sum(_FUNCTION if call.op.costly else 1 for call in _chain(node, source) if isinstance(call.op, Op))
 
 
 def _values(node: Expr, source: Expr) -> tuple[np.ndarray, bool]:
