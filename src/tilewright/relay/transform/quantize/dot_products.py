@@ -160,6 +160,8 @@ def _constant_bytes(value: np.ndarray) -> Bytes | None:
 
 def constant_value(expr: Expr) -> np.ndarray | None:
     """The value of an expression of constants, however large."""
+    if not _is_constant(expr):
+        return None
     values: dict[Expr, np.ndarray] = {}
     stack = [expr]  # by hand: data comes through all layers before it
     while stack:
@@ -179,6 +181,21 @@ def constant_value(expr: Expr) -> np.ndarray | None:
             return None
         values[node] = found.data
     return values[expr]
+
+
+def _is_constant(expr: Expr) -> bool:
+    """True for an expression of calls and constants. It follows first operands, by which inputs are found soon."""
+    stack, seen = [expr], {expr}
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Constant):
+            continue
+        if not isinstance(node, Call) or not node.args:
+            return False
+        following = [arg for arg in node.args if arg not in seen]
+        seen.update(following)
+        stack += reversed(following)
+    return True
 
 
 def _folded(expr: Expr) -> Expr:
