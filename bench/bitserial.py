@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import layers
 import numpy as np
 
 import tilewright as tw
@@ -37,17 +38,9 @@ class Layer(NamedTuple):
 
 
 LAYERS = {
-    "C2": Layer(56, 64, 64, 3, 1),
-    "C3": Layer(56, 64, 64, 1, 1),
-    "C4": Layer(56, 64, 128, 3, 2),
-    "C5": Layer(56, 64, 128, 1, 2),
-    "C6": Layer(28, 128, 128, 3, 1),
-    "C7": Layer(28, 128, 256, 3, 2),
-    "C8": Layer(28, 128, 256, 1, 2),
-    "C9": Layer(14, 256, 256, 3, 1),
-    "C10": Layer(14, 256, 512, 3, 2),
-    "C11": Layer(14, 256, 512, 1, 2),
-    "C12": Layer(7, 512, 512, 3, 1),
+    name: Layer(one.size, one.inputs, one.outputs, one.kernel, one.stride)
+    for name, one in layers.LAYERS.items()
+    if name in [f"C{number}" for number in range(2, 13)]
 }
 
 #: Filters of VGG-11, and where it pools.

@@ -10,8 +10,7 @@ import click
 
 from tilewright.cli.options import ModelOptions, Share, model_options, parse_shapes, require_model
 from tilewright.cli.outputs import check_writable, write_file
-from tilewright.cli.quantize_weights import report_weights
-from tilewright.cli.tables import print_table
+from tilewright.cli.quantize_weights import effect_cells, loss_lines, print_columns, report_weights
 from tilewright.errors import InputError
 
 if TYPE_CHECKING:
@@ -120,15 +119,11 @@ def _print_layers(found: Quantized) -> None:
     """One row a layer: its effect on its own result, its codes, and why it stays in float."""
     rows = []
     for name, choice in found.recipe.choices.items():
-        effect = found.effects.get(name)
-        figures = ("", "") if effect is None else (f"{effect.decibels:.1f} dB", f"{effect.error:.2%}")
         listed = dict.fromkeys(f"{one.dtype}, {one.scale:.4g} x (q - {one.zero_point})" for one in choice.codes)
         codes = "" if choice.in_float else "; ".join(listed)
-        rows.append((name, choice.operator, *figures, codes, choice.in_float))
+        rows.append((name, choice.operator, *effect_cells(found.effects.get(name)), codes, choice.in_float))
     rows += [(name, "", "", "", "", why) for name, why in found.recipe.settings["blocked"].items()]
-    widths = [max(map(len, cells)) for cells in zip(_COLUMNS, *rows, strict=True)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in (_COLUMNS, *rows))
-    print_table(_COLUMNS, rows, lines, ("operator", "codes of its data"))
+    print_columns(_COLUMNS, rows, ("operator", "codes of its data"))
 
 
 def _print_front(found: Quantized) -> None:
@@ -145,12 +140,6 @@ def _summary(found: Quantized, output: str) -> Iterator[str]:
     yield (
         f"samples  {parts['calibration']} for ranges, {parts['search']} to choose layers, {parts['held_out']} held out"
     )
-    accuracy = ""
-    if "accuracy" in losses:
-        accuracy = f", accuracy {losses['accuracy']:.2%} (float {losses['accuracy_float']:.2%})"
-    yield f"loss     relative error {losses['relative']:.3%}, argmax differs in {losses['argmax']:.2%}{accuracy}"
-    if settings["max_loss"] is not None:
-        note = "; they served the search too" if settings["held_out_served_the_search"] else ""
-        yield f"budget   {settings['max_loss']:.3%} ({settings['measure']}): holds on the samples held out{note}"
+    yield from loss_lines(settings, losses)
     for kind, text in settings.get("costs", {}).items():
         yield f"cost     {text} in {kind}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,29 @@ if TYPE_CHECKING:
     from tilewright.quantize import QuantizedWeights
 
 _COLUMNS = ("layer", "operator", "SQNR", "error", "weights", "in float")
+
+
+def effect_cells(effect: Any) -> tuple[str, str]:
+    """The noise and the relative error of a layer; empty where they were not measured."""
+    return ("", "") if effect is None else (f"{effect.decibels:.1f} dB", f"{effect.error:.2%}")
+
+
+def print_columns(columns: Sequence[str], rows: Sequence[tuple[str, ...]], spare: Sequence[str]) -> None:
+    """Print rows of layers in columns; a narrow terminal goes without those of `spare`."""
+    widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in (columns, *rows))
+    print_table(columns, rows, lines, spare)
+
+
+def loss_lines(settings: Mapping[str, Any], losses: Mapping[str, Any]) -> Iterator[str]:
+    """The measured losses of a recipe, and whether its budget holds."""
+    accuracy = ""
+    if "accuracy" in losses:
+        accuracy = f", accuracy {losses['accuracy']:.2%} (float {losses['accuracy_float']:.2%})"
+    yield f"loss     relative error {losses['relative']:.3%}, argmax differs in {losses['argmax']:.2%}{accuracy}"
+    if settings["max_loss"] is not None:
+        note = "; they served the search too" if settings["held_out_served_the_search"] else ""
+        yield f"budget   {settings['max_loss']:.3%} ({settings['measure']}): holds on the samples held out{note}"
 
 
 def report_weights(found: QuantizedWeights, output: str, table: bool) -> None:
@@ -26,13 +49,9 @@ def report_weights(found: QuantizedWeights, output: str, table: bool) -> None:
 def _print_layers(found: QuantizedWeights) -> None:
     rows = []
     for name, choice in found.recipe.choices.items():
-        effect = found.effects.get(name)
-        figures = ("", "") if effect is None else (f"{effect.decibels:.1f} dB", f"{effect.error:.2%}")
         codes = "" if choice.in_float else f"{choice.bits} bits, blocks of {choice.block}"
-        rows.append((name, choice.operator, *figures, codes, choice.in_float))
-    widths = [max(map(len, cells)) for cells in zip(_COLUMNS, *rows, strict=True)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in (_COLUMNS, *rows))
-    print_table(_COLUMNS, rows, lines, ("operator", "weights"))
+        rows.append((name, choice.operator, *effect_cells(found.effects.get(name)), codes, choice.in_float))
+    print_columns(_COLUMNS, rows, ("operator", "weights"))
 
 
 def _summary(found: QuantizedWeights, output: str) -> Iterator[str]:
@@ -49,10 +68,4 @@ def _summary(found: QuantizedWeights, output: str) -> Iterator[str]:
     parts = settings["samples"]
     counts = f"{parts['calibration']} for rounding, {parts['search']} to choose layers, {parts['held_out']} held out"
     yield f"samples  {counts}"
-    accuracy = ""
-    if "accuracy" in losses:
-        accuracy = f", accuracy {losses['accuracy']:.2%} (float {losses['accuracy_float']:.2%})"
-    yield f"loss     relative error {losses['relative']:.3%}, argmax differs in {losses['argmax']:.2%}{accuracy}"
-    if settings["max_loss"] is not None:
-        note = "; they served the search too" if settings["held_out_served_the_search"] else ""
-        yield f"budget   {settings['max_loss']:.3%} ({settings['measure']}): holds on the samples held out{note}"
+    yield from loss_lines(settings, losses)

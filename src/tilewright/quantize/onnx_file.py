@@ -11,6 +11,7 @@ Weights are int8 codes along the output channels, biases int32 at the scale of d
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,11 @@ def with_recipe(proto: onnx.ModelProto, recipe: Recipe) -> onnx.ModelProto:
         nodes.append(node)
         if choice is not None and not choice.in_float and choice.correction and node.op_type == "MatMul":
             nodes.append(_corrected(made.graph, node, choice))
+    return with_nodes(made, nodes)
+
+
+def with_nodes(made: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
+    """`made` with other nodes and what these read alone. Raises `ModelError` where that is no valid model."""
     del made.graph.node[:]
     made.graph.node.extend(nodes)
     drop_unread(made.graph)

@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tilewright.errors import ModelError, UnsupportedError
-from tilewright.quantize.onnx_file import drop_unread, quantizable
+from tilewright.errors import UnsupportedError
+from tilewright.quantize.onnx_file import quantizable, with_nodes
 from tilewright.quantize.weight_codes import CodedWeights, block_for
 from tilewright.topi.reference.blockwise import packed_codes
 
@@ -65,18 +65,9 @@ def with_weights(proto: onnx.ModelProto, coded: Mapping[str, CodedWeights], accu
             nodes += build(made.graph, node, coded[node.name], accuracy_level)
         else:
             nodes.append(node)
-    del made.graph.node[:]
-    made.graph.node.extend(nodes)
     if all(one.domain != _DOMAIN for one in made.opset_import):
         made.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
-    drop_unread(made.graph)
-    try:
-        onnx.checker.check_model(made)
-    except onnx.checker.ValidationError as error:
-        raise ModelError(f"the quantized model is malformed: {error}") from None
-    except ValueError:
-        pass  # over two gigabytes: the checker takes no such message
-    return made
+    return with_nodes(made, nodes)
 
 
 def _product(

@@ -32,6 +32,7 @@ from tilewright.quantize.ranges import CODES, METHODS, Codes, scales_for_bias, w
 from tilewright.quantize.recipe import Choice, Recipe, as_float32, read_recipe
 from tilewright.quantize.rewrite import rewrite
 from tilewright.quantize.search import Effect, Trial, fewest_in_float
+from tilewright.quantize.settings import require_known, require_share
 from tilewright.quantize.simulation import Simulation
 from tilewright.quantize.trained import with_trained_layers
 from tilewright.quantize.weight_only import QuantizedWeights, WeightSettings, quantize_weights, weights_by_recipe
@@ -74,11 +75,8 @@ class Settings:
             ("measure", (None, *MEASURES)),
             ("objective", (None, *OBJECTIVES)),
         ):
-            if getattr(self, name) not in known:
-                listed = ", ".join(one for one in known if one)
-                raise InputError(f"{name} is one of {listed}; got {getattr(self, name)!r}")
-        if self.max_loss is not None and not 0.0 <= self.max_loss < 1.0:
-            raise InputError(f"max_loss is a share of one, such as 0.005; got {self.max_loss}")
+            require_known(name, getattr(self, name), known)
+        require_share(self.max_loss)
 
 
 @dataclass(frozen=True)

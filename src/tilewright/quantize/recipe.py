@@ -50,6 +50,13 @@ def as_float32(values: Any) -> tuple[float, ...]:
     return tuple(float(value) for value in np.asarray(values, np.float32))
 
 
+def recipe_text(heads: Mapping[str, Any], choices: Mapping[str, Any]) -> str:
+    """A recipe as JSON: a line for each of `heads`, and one for each layer, whose choice is a dataclass."""
+    layers = [f"  {json.dumps(name)}: {json.dumps(asdict(one))}" for name, one in choices.items()]
+    lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in heads.items()]
+    return ",\n".join(["{\n" + lines[0], *lines[1:], ' "layers": {\n' + ",\n".join(layers)]) + "\n }\n}\n"
+
+
 @dataclass(frozen=True)
 class Recipe:
     """The choices by layer, in order of computation; `settings` are those of the run, `losses` what it measured."""
@@ -67,12 +74,10 @@ class Recipe:
 
     def text(self) -> str:
         """The recipe as JSON, a line a layer."""
-        layers = [f"  {json.dumps(name)}: {json.dumps(asdict(one))}" for name, one in self.choices.items()]
         heads = {"format": FORMAT, "version": VERSION, "settings": dict(self.settings), "losses": dict(self.losses)}
         if self.trained:
             heads["trained"] = as_entries(self.trained)
-        lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in heads.items()]
-        return ",\n".join(["{\n" + lines[0], *lines[1:], ' "layers": {\n' + ",\n".join(layers)]) + "\n }\n}\n"
+        return recipe_text(heads, self.choices)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the recipe to a file."""

@@ -23,6 +23,7 @@ from tilewright.quantize.data import DataSource, Sample, inputs_of, read_labels,
 from tilewright.quantize.layers import Layer
 from tilewright.quantize.loss import MEASURES, Loss, default_measure, signal_to_noise
 from tilewright.quantize.search import Trial, fewest_in_float
+from tilewright.quantize.settings import require_known, require_share
 from tilewright.quantize.weight_codes import BITS, BLOCKS, CodedWeights, block_for, coded_weights, noise
 from tilewright.quantize.weight_layers import WeightSimulation, has_coded_weights, moments, weight_layers, with_codes
 from tilewright.quantize.weight_recipe import WeightChoice, WeightRecipe, digest, kept_codes
@@ -77,12 +78,8 @@ class WeightSettings:
         for name, known in (
             ("bits", BITS), ("block", BLOCKS), ("accuracy_level", _LEVELS), ("measure", (None, *MEASURES)),
         ):  # fmt: skip
-            if getattr(self, name) not in known:
-                shown = "weights" if name == "bits" else name
-                listed = ", ".join(str(one) for one in known if one is not None)
-                raise InputError(f"{shown} is one of {listed}; got {getattr(self, name)!r}")
-        if self.max_loss is not None and not 0.0 <= self.max_loss < 1.0:
-            raise InputError(f"max_loss is a share of one, such as 0.005; got {self.max_loss}")
+            require_known("weights" if name == "bits" else name, getattr(self, name), known)
+        require_share(self.max_loss)
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tilewright.errors import InputError
+from tilewright.quantize.recipe import recipe_text
 from tilewright.quantize.weight_codes import BITS, BLOCKS, CodedWeights, coded_weights
 
 Array = np.ndarray[Any, Any]
@@ -80,10 +81,8 @@ class WeightRecipe:
 
     def text(self) -> str:
         """The recipe as JSON, a line a layer."""
-        layers = [f"  {json.dumps(name)}: {json.dumps(asdict(one))}" for name, one in self.choices.items()]
         heads = {"format": FORMAT, "version": VERSION, "settings": dict(self.settings), "losses": dict(self.losses)}
-        lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in heads.items()]
-        return ",\n".join(["{\n" + lines[0], *lines[1:], ' "layers": {\n' + ",\n".join(layers)]) + "\n }\n}\n"
+        return recipe_text(heads, self.choices)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the recipe to a file."""

@@ -49,13 +49,12 @@ def lookup(b: FunctionBuilder, table: Sequence[Value], index: e.Expr) -> Value:
         picks = [str(lane) if lane < lanes else "poison" for lane in range(first, first + width)]
         part = permute(b, value, "poison", kind, picks, value) if width != lanes else value
         parts.append(_by_vpermi2b(b, table, part) if width == 64 else _by_tbl(b, table, part))
-    whole = register_type(_BYTE.with_lanes(width))
+    kind = register_type(_BYTE.with_lanes(width))
     while len(parts) > 1:  # pairs of vectors of one width
-        joined = register_type(_BYTE.with_lanes(width))
-        parts = [permute(b, x, y.text, joined, range(2 * width), x, y) for x, y in zip(parts[::2], parts[1::2])]
+        parts = [permute(b, x, y.text, kind, range(2 * width), x, y) for x, y in zip(parts[::2], parts[1::2])]
         width *= 2
-        whole = register_type(_BYTE.with_lanes(width))
-    return parts[0] if width == lanes else permute(b, parts[0], "poison", whole, range(lanes), parts[0])
+        kind = register_type(_BYTE.with_lanes(width))
+    return parts[0] if width == lanes else permute(b, parts[0], "poison", kind, range(lanes), parts[0])
 
 
 def _by_vpermi2b(b: FunctionBuilder, table: Sequence[Value], index: Value) -> Value:

@@ -33,7 +33,7 @@ from tilewright.relay.op import nn
 from tilewright.relay.op.reduce import sum as sum_of
 from tilewright.relay.op.tensor import add, cast, multiply, subtract, where
 from tilewright.relay.op.transform import layout_transform, reshape, strided_slice
-from tilewright.relay.transform.quantize.few_bit_weights import few_bit_dense
+from tilewright.relay.transform.quantize.few_bit_weights import few_bit_dense, has_few_values
 from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.relay.transform.simplify.rule_index import RuleIndex
@@ -212,7 +212,7 @@ def _int32(value: int | np.ndarray) -> Constant:
 def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | None:
     if not isinstance(weight.expr, Constant) or not isinstance(weight.zero, int):
         return None
-    few = _few_bits(data.as_type("uint8"), weight.expr.data.astype(np.int32) - weight.zero, wanted.backend)
+    few = _few_bits(data, weight.expr.data.astype(np.int32) - weight.zero, wanted.backend)
     if few is not None:
         return few
     weight = weight.as_type(wanted.weight)
@@ -238,6 +238,9 @@ def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | No
 
 def _few_bits(data: Bytes, weight: np.ndarray, backend: GraphBackend) -> Expr | None:
     """The product from the bits of weights of few values, where that costs less."""
+    if not has_few_values(weight):
+        return None
+    data = data.as_type("uint8")
     product = few_bit_dense(data.expr, weight, backend)
     columns = weight.sum(axis=1, dtype=np.int64)
     return None if product is None else _less_columns(product, columns, data.zero, 0, weight.shape[1])

@@ -182,7 +182,7 @@ def _transposed(call: Call, known: Known) -> Affine | None:
         return None
     if data.scale.size != 1 or (weight.axis not in (1, -3) and weight.scale.size > 1) or np.ptp(weight.zero):
         return None
-    if not _largest_sum(call, data, weight) < _MOST:
+    if _largest_sum(call, data, weight) >= _MOST:
         return None
     zero, source = weight.zero.flat[0], data
 

@@ -18,15 +18,21 @@ from tilewright.topi.reference.bitserial import pack_weight
 from tilewright.topi.schedule.workload import BitserialProduct
 
 
+def has_few_values(weight: np.ndarray) -> bool:
+    """True for integers within a range of so many values as codes have."""
+    return weight.size > 0 and int(weight.max()) - int(weight.min()) < 1 << WEIGHT_BITS
+
+
 def few_bit_dense(data: Expr, weight: np.ndarray, backend: GraphBackend) -> Expr | None:
-    """The int32 product of uint8 `data` [M, K] and weights [N, K]; None where it costs less in bytes, or is no such."""
+    """The int32 product of uint8 `data` [M, K] and weights [N, K]; None where it costs less in bytes.
+
+    The weights have few values (`has_few_values`).
+    """
     shape = tensor_type_of(data).shape
-    if len(shape) != 2 or not all(isinstance(size, int) for size in shape) or 0 in (*shape, *weight.shape):
+    if len(shape) != 2 or not all(isinstance(size, int) for size in shape) or 0 in shape:
         return None
     least = int(weight.min())
     bits = max(1, (int(weight.max()) - least).bit_length())
-    if bits > WEIGHT_BITS:
-        return None
     codes = (weight.astype(np.int64) - least)[:, None, None]
     image = (1, 1, *shape)
     form = backend.bitserial_form(

@@ -81,12 +81,7 @@ def _converted(node: Call, dtype: str) -> Expr | None:
 
 def _dequantized(node: Expr) -> Expr | None:
     """The float that int32 codes less a zero point are made of, moved where it is another one than theirs."""
-    zero = 0
-    if is_call(node, "subtract"):
-        number = _whole(node.args[1])  # type: ignore[attr-defined]
-        if number is None:
-            return None
-        node, zero = node.args[0], number  # type: ignore[attr-defined]
+    node, zero = _apart(node, "subtract")
     if not is_call(node, "cast") or str(tensor_type_of(node).dtype) != "int32":
         return None
     (bytes_,) = node.args  # type: ignore[attr-defined]
@@ -102,15 +97,10 @@ def _before(bytes_: Expr) -> _Codes | None:
     if not is_call(bytes_, "cast") or str(tensor_type_of(bytes_).dtype) not in ("int8", "uint8"):
         return None
     (whole,) = bytes_.args  # type: ignore[attr-defined]
-    zero = 0
-    if is_call(whole, "add"):
-        number = _whole(whole.args[1])
-        if number is None:
-            return None
-        whole, zero = whole.args[0], number
-    if not is_call(whole, "cast") or not is_call(whole.args[0], "round"):
+    whole, zero = _apart(whole, "add")
+    if not is_call(whole, "cast") or not is_call(whole.args[0], "round"):  # type: ignore[attr-defined]
         return None
-    limited = whole.args[0].args[0]
+    limited = whole.args[0].args[0]  # type: ignore[attr-defined]
     if not is_call(limited, "clip") or str(tensor_type_of(limited).dtype) != "float32":
         return None
     low, high = (int(limited.attrs[name]) + zero for name in ("a_min", "a_max"))
@@ -124,15 +114,19 @@ def _codes(node: Expr) -> _Codes | None:
         return None
     limits = [node.attrs[name] for name in ("a_min", "a_max")]  # type: ignore[attr-defined]
     (data,) = node.args  # type: ignore[attr-defined]
-    zero = 0
-    if is_call(data, "add"):
-        number = _whole(data.args[1])
-        if number is None:
-            return None
-        data, zero = data.args[0], number
+    data, zero = _apart(data, "add")
     if not is_call(data, "round") or any(limit != int(limit) or abs(limit) > _WHOLE for limit in limits):
         return None
-    return _Codes(data.args[0], zero, int(limits[0]), int(limits[1]))
+    return _Codes(data.args[0], zero, int(limits[0]), int(limits[1]))  # type: ignore[attr-defined]
+
+
+def _apart(node: Expr, name: str) -> tuple[Expr, int]:
+    """The operand of a sum or difference by a whole number, and that; the node itself and 0 where it is none."""
+    if not is_call(node, name):
+        return node, 0
+    assert isinstance(node, Call)
+    number = _whole(node.args[1])
+    return (node, 0) if number is None else (node.args[0], number)
 
 
 def _whole(expr: Expr) -> int | None:
