@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -244,6 +244,11 @@ class Source:
         return Quantized(rewrite(mod, layers(mod["main"]), Recipe(choices)), recipe, {}, self.proto)
 
 
+def _by_loss(choices: Mapping[str, Choice], alone: Mapping[str, Effect]) -> list[str]:
+    """The layers, those first that cost the model's results most alone."""
+    return sorted(choices, key=lambda name: -alone[name].model_error)
+
+
 class _Run:
     """One run of `quantize` over samples."""
 
@@ -365,9 +370,11 @@ class _Run:
         out: dict[str, str] = {}
         for _ in range(_ROUNDS):
             recipe = self._made(choices, out)
-            self.in_float, self.in_integers = self._costs(recipe)
+            integer = compile(self.source.quantized(recipe).module, threads=self.settings.threads)
+            measured = partial(costs, (self.float_model, integer), self.samples[0], self.found, ([], recipe.quantized))
+            self.in_float, self.in_integers = measured()
             if slow := self._slower(recipe, objective):  # a busy machine: once more
-                again = self._costs(recipe)
+                again = measured()
                 self.in_float, self.in_integers = least(self.in_float, again[0]), least(self.in_integers, again[1])
                 slow = self._slower(recipe, objective)
             if not slow:
@@ -378,11 +385,10 @@ class _Run:
         self.totals = {"float": self._totals()[1].text(), "integers": self._totals()[0].text()}
         return out
 
-    def _costs(self, recipe: Recipe) -> list[dict[str, Cost]]:
-        """The costs of layers in float and by `recipe`."""
-        modules = (self.source.module, self.source.quantized(recipe).module)
-        models = [compile(mod, threads=self.settings.threads) for mod in modules]
-        return costs(models, self.samples[0], self.found, ([], recipe.quantized))
+    @cached_property
+    def float_model(self) -> Model:
+        """The compiled float model, whose cost is measured beside each choice of layers."""
+        return compile(self.source.module, threads=self.settings.threads)
 
     def _slower(self, recipe: Recipe, objective: str | None) -> dict[str, str]:
         """The layers of `recipe` in integers that cost more so, with the reasons."""
@@ -397,7 +403,7 @@ class _Run:
 
     def _front(self, choices: Mapping[str, Choice], alone: Mapping[str, Effect]) -> list[Point]:
         """Points from no layer in float to all, those that lose most first, their costs those of layers added up."""
-        order = sorted(choices, key=lambda name: -alone[name].model_error)
+        order = _by_loss(choices, alone)
         counts = sorted({0, len(order), *(round(len(order) * i / _POINTS) for i in range(_POINTS))})
         found = []
         for count in counts:
@@ -416,7 +422,7 @@ class _Run:
         reasons: Mapping[str, str],
     ) -> tuple[list[str], bool]:
         """The layers that stay in integers within the budget; False if the samples held out served the search too."""
-        order = sorted(choices, key=lambda name: -alone[name].model_error)
+        order = _by_loss(choices, alone)
 
         def kept(count: int) -> list[str]:
             out = set(order[:count])
