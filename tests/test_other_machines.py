@@ -13,6 +13,8 @@ import pytest
 
 import tilewright as tw
 from tests.onnx_models import convolution, perceptron
+from tests.relay.helpers import module
+from tilewright import relay
 from tilewright.errors import ArtifactError, TargetError, UserError
 from tilewright.runtime.artifact import load_artifact
 from tilewright.runtime.foreign import ForeignModel
@@ -87,6 +89,26 @@ def test_a_model_computes_there_what_it_computes_here(make, target, tmp_path):
     inputs = {spec.name: generator.standard_normal(spec.static_shape).astype(spec.numpy) for spec in here.inputs}
     for mine, theirs in zip(here.run(inputs), run_there(there, target, inputs, tmp_path), strict=True):
         np.testing.assert_allclose(theirs, mine, rtol=1e-5, atol=1e-6)
+
+
+#: Bits, level of accuracy, and whether codes name numbers of a table.
+FEW_BITS = [(4, 4, False), (3, 4, False), (4, 0, False), (6, 0, False), (4, 0, True)]
+
+
+@pytest.mark.parametrize("target", MACHINES)
+@pytest.mark.parametrize(("bits", "level", "table"), FEW_BITS)
+def test_weights_of_few_bits_compute_there_what_they_compute_here(bits, level, table, target, tmp_path):
+    rng = np.random.default_rng(2)
+    weight, scales = rng.integers(0, 256, (40, 4, 4 * bits)).astype(np.uint8), rng.random((40, 4)).astype(np.float32)
+    attrs = {"bits": bits, "accuracy_level": level, "table": rng.standard_normal(16) if table else None}
+    call = relay.nn.dense_blockwise(
+        relay.var("x", shape=(3, 128)), relay.const(weight), relay.const(scales), None, **attrs
+    )
+    here, there = (tw.compile(module(call), target) for target in ("cpu", target))
+    inputs = {"x": rng.standard_normal((3, 128)).astype(np.float32)}
+    (mine,), (theirs,) = here.run(inputs), run_there(there, target, inputs, tmp_path)
+    # Only the order in which blocks are added differs; another code of level 4's data would change 1e-3.
+    np.testing.assert_allclose(theirs, mine, rtol=0, atol=3e-7 * np.abs(mine).max())
 
 
 REAL = {
