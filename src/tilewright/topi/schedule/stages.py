@@ -70,14 +70,14 @@ def is_reduction(tensor: te.Tensor) -> bool:
 def inline_between(s: te.Schedule, anchor: te.Tensor, out: te.Tensor) -> te.Tensor:
     """Inline the epilogue that lies between `anchor` and `out`; returns the tensor that accumulates, in local scope.
 
-    Where there is no epilogue the accumulator is a cache of `out` itself.
+    What it computes of other operands is inlined too. Where there is no epilogue the accumulator is a cache of `out`
+    itself.
     """
     if anchor.op is out.op:
         return s.cache_write(out, "local")
-    after = computes([out])
-    position = next(i for i, t in enumerate(after) if t.op is anchor.op)
-    for tensor in after[position + 1 :]:
-        if tensor.op is not out.op:
+    before = {tensor.op for tensor in computes([anchor])}
+    for tensor in computes([out]):
+        if tensor.op not in before and tensor.op is not out.op and not is_reduction(tensor):
             s[tensor].compute_inline()
     s[anchor].set_scope("local")
     return anchor
