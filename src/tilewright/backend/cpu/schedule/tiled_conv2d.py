@@ -67,7 +67,7 @@ def dot_conv2d_workload(conv: te.Tensor, out: te.Tensor) -> DotConv2DWorkload:
 
 def conv2d_dot_space(workload: DotConv2DWorkload, target: Target) -> ConfigSpace:
     """Register tiles as of a convolution of floats, and with matrix registers tiles of these."""
-    space = direct_space(workload, target)
+    space = direct_space(workload, target, exact=False)
     if not multiplies_tiles(workload.itemsize, target):
         return space
     names = ("tile_rows", "tile_blocks", "tile_columns", "matrix")
@@ -108,8 +108,6 @@ def conv2d_dot_cost(workload: DotConv2DWorkload, config: Config, target: Target)
     if config.get("matrix", 0):
         return _tiled_cost(workload, config, target)
     machine = target.machine
-    if "matrix" not in config and not (workload.itemsize > 1 and machine.pair_dot_per_cycle):
-        return direct_cost(workload, config, target)
     plain = Config(tuple(item for item in config.items() if item[0] != "matrix"))
     rate = machine.dot_per_cycle if workload.itemsize == 1 else machine.pair_dot_per_cycle
     cost = direct_cost(workload.as_floats, plain, target)
