@@ -12,6 +12,9 @@ from tilewright.frontend.torch.importer import converter_of, wants_converter
 #: Decompositions may yield operators that need decomposing themselves; this deep at most.
 _MOST_ROUNDS = 8
 
+#: Regions of the program, of which PyTorch's trace makes what they hold, with the casts of automatic precision.
+_REGIONS = ("wrap_with_autocast", "wrap_with_set_grad_enabled")
+
 
 def calls(program: Any) -> Iterator[Any]:
     """The nodes of `program` that call ATen operators (or those of other libraries)."""
@@ -26,7 +29,8 @@ def calls(program: Any) -> Iterator[Any]:
 
 def decomposed(program: Any) -> Any:
     """`program` without mutation, with what has no converter decomposed where PyTorch knows how."""
-    if any(node.target._schema.is_mutable for node in calls(program)):
+    regions = any(str(node.target) in _REGIONS for node in program.graph.nodes)
+    if regions or any(node.target._schema.is_mutable for node in calls(program)):
         program = _run(program, {})
     table: dict[Any, Any] = {}
     for _ in range(_MOST_ROUNDS):
@@ -88,14 +92,8 @@ def _decompositions(operators: set[Any]) -> dict[Any, Any]:
         return {}
     from torch._decomp import decomposition_table
 
-    composite = _composite()
-    found: dict[Any, Any] = {}
-    for operator in operators:
-        if operator in decomposition_table:
-            found[operator] = decomposition_table[operator]
-        elif operator in composite:
-            found[operator] = composite[operator]
-    return found
+    tables = _composite(), decomposition_table
+    return {operator: table[operator] for table in tables for operator in operators if operator in table}
 
 
 @cache

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.codegen.source.programs import require_target
 from tests.relay.helpers import module, op_names
 from tilewright import relay
 from tilewright.backend import backend_of
@@ -153,6 +154,18 @@ def test_compiled_with_a_precision() -> None:
     errors = np.abs(found - np.maximum(exact, 0)), np.abs(found - np.maximum(plain, 0))
     assert np.all(errors[0] <= 769 * 2.0**-24 * size) or Target("cpu").machine.tile_product == 0
     assert np.all(errors[1] <= (2.0**-8 + 2.0**-16 + 769 * 2.0**-24) * size)
+
+
+@pytest.mark.parametrize("target", ["c", "cpu"])
+def test_models_in_bfloat16_as_c_and_here(target: str) -> None:
+    """Sums of exact products in float32, rounded once, whether or not the target multiplies bfloat16."""
+    x = relay.var("x", shape=(5, 40), dtype="bfloat16")
+    weight, data = (RNG.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((12, 40), (5, 40)))
+    mod = module(op.nn.relu(op.nn.dense(x, relay.const(weight))))
+    (found,) = tw.compile(mod, require_target(target), cache=False).run({"x": data})
+    exact = np.maximum(data.astype("f8") @ weight.astype("f8").T, 0)
+    assert found.dtype == ml_dtypes.bfloat16
+    np.testing.assert_allclose(found.astype("f8"), exact, rtol=2.0**-8, atol=1e-5)
 
 
 def test_unknown_precisions_and_targets_without() -> None:
