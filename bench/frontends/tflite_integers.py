@@ -1,139 +1,212 @@
-"""Random TFLite models of one integer operator, beside LiteRT's reference kernels, bit for bit.
+"""Random TFLite operators of integers, beside LiteRT's reference kernels, bit for bit.
 
-    python -m bench.frontends.tflite_integers [--count 2000] [--seed 0] [--operators CONV_2D,ADD] [--minutes 9]
-                                              [--compiled 20] [--out FILE.json]
+    python -m bench.frontends.tflite_integers [--count 1000] [--data 10] [--seed 0] [--operators CONV_2D,ADD]
+                                              [--together 25] [--interpreted] [--minutes 9] [--out FILE.jsonl]
 
-Each case is a model of its own: types (int8, uint8, int16 with weights of 8 bits), scales, zero points, shapes,
-strides, paddings, fused activations, over data of the whole range. Models run in the reference interpreter of Relay,
-which is what compiled code is compared with elsewhere; one of `--compiled` is compiled instead. The oracle is
-`OpResolverType.BUILTIN_REF`; LiteRT's default kernels (XNNPACK) are not exact. A case that LiteRT refuses to prepare is
-drawn again and not counted. Prints a table: operator, cases, elements, those that differ, those refused by us.
+A configuration is one operator of random types (int8, uint8, int16 with weights of 8 bits), scales, zero points,
+shapes, strides, paddings, fused activations and weights; it is fed `--data` times with codes of the whole range. LiteRT
+runs it as a model of its own. We compile `--together` of them as one model, for one of the instruction sets that this
+processor runs; the reference interpreter of Relay takes the place of that with `--interpreted`. The oracle is
+`OpResolverType.BUILTIN_REF`; LiteRT's default kernels (XNNPACK) are not exact. What LiteRT refuses to prepare or to run
+is drawn again and not counted. A run goes on where it stopped. Prints a table: operator, configurations, cases
+(configurations times data), elements, configurations that differ, are refused or raise; exits with status 1 where any
+do.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
+import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import tilewright as tw
-from bench.frontends.tflite_operators import DRAWS, Case, Random
-from tests.frontend.tflite.builder import opened, outputs_of, random_input
+from bench.frontends.tflite_moves import MOVES
+from bench.frontends.tflite_operators import PRODUCTS_AND_FUNCTIONS, Case, Random
+from bench.fuzz.quantized_graphs import TARGETS
+from tests.frontend.tflite.builder import beside, build, opened, outputs_of, random_input
+from tilewright.driver.model.build import build_model
 from tilewright.errors import UserError
 from tilewright.frontend.tflite import from_tflite, initial_states
 from tilewright.relay.interpreter.interpreter import interpret
+from tilewright.target import Target
+
+Arrays = list[np.ndarray]
+DRAWS = PRODUCTS_AND_FUNCTIONS | MOVES
 
 #: Draws that LiteRT refuses, one after the other, before an operator counts as one that it does not have so.
 _REFUSED_IN_A_ROW = 200
 
 
-def ours(case: Case, runs: list[list[np.ndarray]], compiled: bool) -> list[list[np.ndarray]]:
-    """Our outputs of each run, states carried on."""
-    module, specs = from_tflite(case.model)
-    executable = tw.compile(module, cache=False) if compiled else None
-    states, found = initial_states(case.model), []
-    for feeds in runs:
-        given = {spec.name: feed for spec, feed in zip(specs, feeds)} | states
-        results = [np.asarray(v) for v in (executable.run(given) if executable else interpret(module, given))]
-        count = len(results) - len(states)
-        states = dict(zip(states, results[count:]))
-        found.append(results[:count])
+@dataclass
+class Drawn:
+    """A configuration: for each data set, for each run of it, what it is fed and what LiteRT returns."""
+
+    seed: int
+    case: Case
+    feeds: list[list[Arrays]] = field(default_factory=list)
+    wanted: list[list[Arrays]] = field(default_factory=list)
+
+
+def drawn(name: str, first: int, data: int) -> Iterator[Drawn]:
+    """The configurations of an operator from a seed on, which LiteRT runs."""
+    refused, seed = 0, first
+    while refused <= _REFUSED_IN_A_ROW:
+        unique = zlib.crc32(f"{name} {seed}".encode())
+        found = Drawn(seed, DRAWS[name](Random(unique)))
+        refused += 1
+        if _fill(found, np.random.default_rng(unique), data):
+            refused = 0
+            yield found
+        seed += 1
+
+
+def _fill(found: Drawn, numbers: np.random.Generator, data: int) -> bool:
+    """Have LiteRT run a configuration on data sets that it takes; false where there is none such."""
+    case = found.case
+    try:
+        kernels = opened(case.model, case.reference)
+    except (ValueError, RuntimeError):
+        return False
+    details = kernels.get_input_details()
+    for _ in range(2 * data):
+        feeds = [[random_input(d, numbers, case.low, case.high) for d in details] for _ in range(case.runs)]
+        try:
+            kernels.reset_all_variables()
+            wanted = [[np.array(value) for value in outputs_of(kernels, one)] for one in feeds]
+        except (ValueError, RuntimeError):
+            continue
+        found.feeds.append(feeds)
+        found.wanted.append(wanted)
+        if len(found.feeds) == data:
+            return True
+    return False
+
+
+def ours(group: Sequence[Drawn], target: str | None) -> list[list[list[Arrays]]]:
+    """Our outputs of each configuration, data set and run, states carried on; interpreted without a target."""
+    source = build(beside([one.case.graph for one in group]))
+    module, specs = from_tflite(source)
+    model = build_model(module, Target(target), 1, jobs=1) if target else None
+    fresh = initial_states(source)
+    found: list[list[list[Arrays]]] = [[] for _ in group]
+    for number in range(len(group[0].feeds)):
+        states = fresh
+        for one in found:
+            one.append([])
+        for run in range(group[0].case.runs):
+            feeds = [feed for one in group for feed in one.feeds[number][run]]
+            given = {spec.name: feed for spec, feed in zip(specs, feeds)} | states
+            results = [np.array(value) for value in (model.run(given) if model else interpret(module, given))]
+            states = dict(zip(states, results[len(results) - len(states) :]))
+            for one, row in zip(group, found):
+                count = len(one.wanted[number][run])
+                row[number].append(results[:count])
+                results = results[count:]
     return found
 
 
-def judge(case: Case, seed: int, compiled: bool) -> tuple[str, int, str]:
-    """(outcome, elements compared, message) of a case."""
-    random = np.random.default_rng(seed)
-    try:
-        kernels = opened(case.model)
-        runs = [
-            [random_input(detail, random, case.low, case.high) for detail in kernels.get_input_details()]
-            for _ in range(case.runs)
-        ]
-        wanted = [[np.array(value) for value in outputs_of(kernels, feeds)] for feeds in runs]
-    except (ValueError, RuntimeError) as error:
-        return "not drawn", 0, str(error)
-    try:
-        found = ours(case, runs, compiled)
-    except UserError as error:
-        return "refused", 0, str(error)
-    except Exception as error:  # that is what is being looked for
-        return "raised", 0, f"{type(error).__name__}: {error}"
+def compared(one: Drawn, found: list[list[Arrays]]) -> tuple[int, str]:
+    """(elements compared, first difference or nothing) of a configuration."""
     elements = 0
-    masks = [case.defined(feeds) if case.defined else np.True_ for feeds, run in zip(runs, wanted) for _ in run]
-    for mine, theirs, defined in zip((v for run in found for v in run), (v for run in wanted for v in run), masks):
-        elements += theirs.size if defined is np.True_ else int(defined.sum())
-        if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
-            return "differs", elements, f"{mine.dtype}{mine.shape} instead of {theirs.dtype}{theirs.shape}"
-        wrong = (mine != theirs) & ~((mine != mine) & (theirs != theirs)) & defined
-        if wrong.any():
-            at = tuple(int(i) for i in np.argwhere(wrong)[0])
-            return "differs", elements, f"{wrong.sum()} of {wrong.size}, {list(at)}: {mine[at]} instead of {theirs[at]}"
-    return "right", elements, ""
+    for feeds, mine, theirs in zip(one.feeds, found, one.wanted):
+        for fed, left, right in zip(feeds, mine, theirs):
+            defined = one.case.defined(fed) if one.case.defined else np.True_
+            for a, b in zip(left, right):
+                elements += b.size if defined is np.True_ else int(defined.sum())
+                if a.shape != b.shape or a.dtype != b.dtype:
+                    return elements, f"{a.dtype}{a.shape} instead of {b.dtype}{b.shape}"
+                wrong = (a != b) & ~((a != a) & (b != b)) & defined
+                if wrong.any():
+                    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+                    return elements, f"{wrong.sum()} of {wrong.size}, {list(at)}: {a[at]} instead of {b[at]}"
+    return elements, ""
 
 
-def run_operator(
-    name: str, draw: Callable[[Random], Case], args: argparse.Namespace, deadline: float
-) -> dict[str, Any]:
-    """The counts of an operator's cases."""
-    counts: Counter[str] = Counter()
-    messages: Counter[str] = Counter()
-    examples: list[str] = []
-    elements, seed, idle = 0, args.seed, 0
-    while counts["right"] + counts["differs"] + counts["refused"] + counts["raised"] < args.count:
-        if time.monotonic() > deadline or idle > _REFUSED_IN_A_ROW:
+def judge(group: Sequence[Drawn], target: str | None) -> Iterator[dict[str, Any]]:
+    """A row for each configuration; a group that raises is halved until it is one."""
+    try:
+        found = ours(group, target)
+    except Exception as error:  # that is what is being looked for
+        if len(group) > 1:
+            half = len(group) // 2
+            yield from judge(group[:half], target)
+            yield from judge(group[half:], target)
+            return
+        outcome = "refused" if isinstance(error, UserError) else "raised"
+        yield _row(group[0], target, outcome, 0, f"{type(error).__name__}: {error}")
+        return
+    for one, results in zip(group, found):
+        elements, message = compared(one, results)
+        yield _row(one, target, "differs" if message else "right", elements, message)
+
+
+def _row(one: Drawn, target: str | None, outcome: str, elements: int, message: str) -> dict[str, Any]:
+    row = {"seed": one.seed, "target": target or "interpreted", "outcome": outcome, "data": len(one.feeds),
+           "elements": elements}  # fmt: skip
+    return row if outcome == "right" else row | {"message": message[:300], "case": one.case.text}
+
+
+def run_operator(name: str, args: argparse.Namespace, done: list[dict[str, Any]], deadline: float) -> None:
+    """Add rows of an operator's configurations to `done` and to the file, up to the count."""
+    first = 1 + max((row["seed"] for row in done), default=args.seed)
+    source = drawn(name, first, args.data)
+    while len(done) < args.count and time.monotonic() < deadline:
+        size = min(args.together, args.count - len(done))
+        group = [one for _, one in zip(range(size), source)]
+        if not group:
             break
-        seed += 1
-        unique = zlib.crc32(f"{name} {seed}".encode())
-        case = draw(Random(unique))
-        compiled = bool(args.compiled) and seed % args.compiled == 0
-        outcome, size, message = judge(case, unique, compiled)
-        idle = idle + 1 if outcome == "not drawn" else 0
-        counts[outcome] += 1
-        counts["compiled"] += compiled and outcome == "right"
-        elements += size
-        if outcome in ("differs", "raised", "refused"):
-            messages[f"{outcome}: {message.split(',')[0][:80] if outcome == 'differs' else message[:160]}"] += 1
-            examples.append(f"{unique} {case.text} | {message[:200]}")
-    return {"operator": name, "elements": elements, **counts, "messages": messages.most_common(3),
-            "examples": examples[:8]}  # fmt: skip
+        chosen = random.Random(f"{name} {group[0].seed}").choice(TARGETS)
+        rows = [{"operator": name, **row} for row in judge(group, None if args.interpreted else chosen)]
+        done += rows
+        if args.out:
+            with args.out.open("a") as file:
+                file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def shown(name: str, rows: list[dict[str, Any]]) -> str:
+    """An operator's row of the table, and what was found."""
+    counts = Counter(row["outcome"] for row in rows)
+    figures = [len(rows), sum(row["data"] for row in rows), sum(row["elements"] for row in rows)]
+    figures += [counts[outcome] for outcome in ("differs", "refused", "raised")]
+    lines = [f"| {name} | {' | '.join(map(str, figures))} |"]
+    wrong = [row for row in rows if row["outcome"] != "right"]
+    lines += [f"    {row['seed']} {row['outcome']}: {row['message']} | {row['case']}" for row in wrong[:3]]
+    return "\n".join(lines)
 
 
 def main() -> None:
     """Run the operators and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--count", type=int, default=1000, help="configurations of each operator")
+    parser.add_argument("--data", type=int, default=10, help="data sets of each configuration")
+    parser.add_argument("--together", type=int, default=25, help="configurations that are compiled as one model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--operators", default="", help="these alone, by commas")
     parser.add_argument("--minutes", type=float, default=1e9)
-    parser.add_argument("--compiled", type=int, default=0, help="compile one of so many cases; 0 for none")
+    parser.add_argument("--interpreted", action="store_true", help="by the reference interpreter, not compiled")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     names = [name for name in args.operators.split(",") if name] or list(DRAWS)
-    deadline, rows = time.monotonic() + 60 * args.minutes, []
-    print(
-        "| operator | cases | elements | differ | refused | raised | compiled |\n|---|---|---|---|---|---|---|",
-        flush=True,
-    )
+    text = args.out.read_text() if args.out and args.out.exists() else ""
+    before = [json.loads(line) for line in text.splitlines()]
+    deadline, wrong = time.monotonic() + 60 * args.minutes, False
+    print("| operator | configurations | cases | elements | differ | refused | raised |\n|---|---|---|---|---|---|---|")
     for name in names:
-        row = run_operator(name, DRAWS[name], args, deadline)
-        rows.append(row)
-        cases = sum(row.get(key, 0) for key in ("right", "differs", "refused", "raised"))
-        shown = [cases, row["elements"], *(row.get(k, 0) for k in ("differs", "refused", "raised", "compiled"))]
-        print(f"| {name} | {' | '.join(map(str, shown))} |", flush=True)
-        for message, count in row["messages"]:
-            print(f"    {count} × {message}")
-        for example in row["examples"][:3]:
-            print(f"        {example}", flush=True)
-        if args.out:
-            args.out.write_text(json.dumps(rows, indent=1))
+        rows = [row for row in before if row["operator"] == name]
+        run_operator(name, args, rows, deadline)
+        print(shown(name, rows), flush=True)
+        wrong |= any(row["outcome"] != "right" for row in rows)
+    if wrong:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

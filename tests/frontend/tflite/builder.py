@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -145,6 +145,17 @@ def single(
     intermediates: Sequence[T] = (),
 ) -> bytes:
     """A model of one operator; an input that it is not given is None."""
+    return build(graph_of_one(name, inputs, outputs, options, intermediates))
+
+
+def graph_of_one(
+    name: str,
+    inputs: Sequence[T | None],
+    outputs: Sequence[T],
+    options: tuple[str, dict[str, Any]] | None,
+    intermediates: Sequence[T] = (),
+) -> Graph:
+    """A graph of one operator; an input that it is not given is None."""
     positions = {
         index: position for position, index in enumerate(i for i, tensor in enumerate(inputs) if tensor is not None)
     }
@@ -154,7 +165,23 @@ def single(
     results = list(range(len(present), len(present) + len(outputs)))
     between = list(range(len(present) + len(outputs), len(tensors)))
     operator = Op(name, [positions.get(index, -1) for index in range(len(inputs))], results, options, between)
-    return build(Graph(tensors, given, results, [operator]))
+    return Graph(tensors, given, results, [operator])
+
+
+def beside(graphs: Sequence[Graph]) -> Graph:
+    """One graph of all operators of `graphs`, which share nothing."""
+    joined = Graph([], [], [], [])
+    for graph in graphs:
+        first = len(joined.tensors)
+
+        def moved(numbers: Sequence[int], first: int = first) -> list[int]:
+            return [number + first if number >= 0 else number for number in numbers]
+
+        ops = [replace(op, inputs=moved(op.inputs), outputs=moved(op.outputs), intermediates=moved(op.intermediates))
+               for op in graph.ops]  # fmt: skip
+        joined = Graph([*joined.tensors, *graph.tensors], [*joined.inputs, *moved(graph.inputs)],
+                       [*joined.outputs, *moved(graph.outputs)], [*joined.ops, *ops])  # fmt: skip
+    return joined
 
 
 def random_input(tensor: Any, rng: np.random.Generator, low: float = -2.0, high: float = 2.0) -> np.ndarray:
@@ -171,16 +198,17 @@ def random_input(tensor: Any, rng: np.random.Generator, low: float = -2.0, high:
     return rng.integers(max(int(low), limits.min), max(int(high), 1) + 1, shape).astype(dtype)
 
 
-def opened(model: bytes) -> Any:
-    """LiteRT with its reference kernels, ready to run."""
+def opened(model: bytes, reference: bool = True) -> Any:
+    """LiteRT with its reference kernels, or its usual ones without XNNPACK, ready to run."""
     kinds = interpreter.OpResolverType
+    plain = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    chosen = kinds.BUILTIN_REF if reference else plain
     try:
-        run = interpreter.Interpreter(model_content=model, experimental_op_resolver_type=kinds.BUILTIN_REF)
+        run = interpreter.Interpreter(model_content=model, experimental_op_resolver_type=chosen)
     except ValueError as error:
         if "Didn't find op" not in str(error):
             raise
-        plain = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES  # an operator of one kernel only
-        run = interpreter.Interpreter(model_content=model, experimental_op_resolver_type=plain)
+        run = interpreter.Interpreter(model_content=model, experimental_op_resolver_type=plain)  # of one kernel only
     run.allocate_tensors()
     return run
 
@@ -199,14 +227,15 @@ def input_details(model: bytes) -> list[Any]:
 
 
 def check(
-    model: bytes, low: float = -2.0, high: float = 2.0, tolerance: float = 2e-5, seed: int = 0, runs: int = 1
-) -> None:
+    model: bytes, low: float = -2.0, high: float = 2.0, tolerance: float = 2e-5, seed: int = 0, runs: int = 1,
+    reference: bool = True,
+) -> None:  # fmt: skip
     """Compiled, the model gives the reference's integers exactly and its floats within `tolerance`.
 
     It runs several times over fresh inputs, what it keeps between runs carried on.
     """
     rng = np.random.default_rng(seed)
-    kernels = opened(model)
+    kernels = opened(model, reference)
     module, specs = from_tflite(model)
     executable = tw.compile(module, cache=False)
     states = initial_states(model)

@@ -136,9 +136,11 @@ def test_each_recurrent_operator_agrees_over_several_runs(
 
 
 @pytest.mark.parametrize("coupled", [False, True])
-@pytest.mark.parametrize(("peephole", "projected"), [(False, 0), (True, 0), (False, 3)])
-def test_lstm_in_integers(coupled: bool, peephole: bool, projected: int) -> None:
-    check(integer_lstm(coupled, peephole, projected), runs=3)
+@pytest.mark.parametrize(
+    ("peephole", "projected", "zero"), [(False, 0, -3), (True, 0, -3), (False, 3, -3), (False, 3, 100)]
+)
+def test_lstm_in_integers(coupled: bool, peephole: bool, projected: int, zero: int) -> None:
+    check(integer_lstm(coupled, peephole, projected, zero), runs=3)
 
 
 def test_peepholes_with_a_projection_in_integers_are_refused() -> None:
@@ -146,7 +148,8 @@ def test_peepholes_with_a_projection_in_integers_are_refused() -> None:
         from_tflite(integer_lstm(False, True, 3))
 
 
-def integer_lstm(coupled: bool, peephole: bool, projected: int) -> bytes:
+def integer_lstm(coupled: bool, peephole: bool, projected: int, zero: int = -3) -> bytes:
+    """Of zero points, `zero` is that of what is projected."""
     width = projected or UNITS
     gates = [not coupled, True, True, True]
     data = T((BATCH, STEPS, WIDTH), "int8", scale=0.03, zero=4)
@@ -163,7 +166,7 @@ def integer_lstm(coupled: bool, peephole: bool, projected: int) -> bytes:
     output = state(BATCH, width, dtype="int8", scale=0.0075, zero=-3)
     inputs += [output, state(BATCH, UNITS, dtype="int16", scale=2.0**-11)]
     inputs += [None] * 4
-    between = [T((), "int16", scale=2.0**-12)] * 4 + [T((), "int8", scale=0.0078 if projected else 0.0075, zero=-3)]
+    between = [T((), "int16", scale=2.0**-12)] * 4 + [T((), "int8", scale=0.0078 if projected else 0.0075, zero=zero)]
     options = ("UnidirectionalSequenceLSTMOptions", {"fusedActivationFunction": 4, "cellClip": 3.0})
     result = T((BATCH, STEPS, width), "int8", scale=0.0075, zero=-3)
     return single("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [result], options, between)

@@ -131,12 +131,13 @@ class _IntegerLstm:
         """A gate times the cell's function, Q0.30, as the result, through the projection where there is one."""
         factor = np.float32(2.0**-15 / float(self.hidden.scale[0]) * 2.0**-15)
         value = multiply(product, *quantize_multiplier(float(factor)))
-        value = value + self.hidden.zero
-        value = cast(op.clip(value, -128, 127), "int8")
+        # the kernels take the zero point off what they project
+        zero = -self.hidden.zero if self.node.has(_PROJECTION) else self.hidden.zero
+        value = cast(op.clip(value + zero, -128, 127), "int8")
         if not self.node.has(_PROJECTION):
             return value
         scale = np.float32(self._scale(_PROJECTION) * self.hidden.scale[0]) / self._scale(_OUTPUT_STATE)
-        sums = self._sums(value, self.hidden.zero, _PROJECTION, _PROJECTION + 1)
+        sums = self._sums(value, zero, _PROJECTION, _PROJECTION + 1)
         value = multiply(sums, *quantize_multiplier(float(scale)))
         value = op.clip(value + self._zero(_OUTPUT_STATE), -128, 127)
         clip = float(self.node.option("proj_clip", 0.0))

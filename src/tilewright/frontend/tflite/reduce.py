@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+import numpy as np
+
 from tilewright.frontend.builders.reductions import segmented
-from tilewright.frontend.idioms import cast, index_axis, reshape, slice_axis, transpose
+from tilewright.frontend.idioms import cast, index_axis, reshape, round_half_away, slice_axis, transpose
 from tilewright.frontend.tflite import fixed_point
 from tilewright.frontend.tflite.node import Node, converts
 from tilewright.relay import op
@@ -24,10 +26,9 @@ def convert_reduction(node: Node) -> Expr:
     keep = bool(node.option("keep_dims", False))
     if not axes:
         return node[0]
-    if node.is_quantized() and node.name in ("SUM", "MEAN"):
-        return _scaled_sum(node, axes, keep)
-    if node.is_quantized() and node.name == "REDUCE_PROD":
-        return _scaled_product(node, axes, keep)
+    scaled = {"SUM": _scaled_sum, "MEAN": _scaled_sum, "REDUCE_PROD": _scaled_product}.get(node.name)
+    if scaled and node.is_quantized():
+        return scaled(node, axes, keep)
     if node.name == "MEAN" and node.dtype() in ("int32", "int64"):
         total = op.sum(cast(node[0], "int64"), axis=axes, keepdims=keep)
         return cast(total / prod(node.shape()[axis] for axis in axes), node.dtype())
@@ -42,6 +43,9 @@ def _scaled_sum(node: Node, axes: Sequence[int], keep: bool) -> Expr:
     total: Expr = op.sum(cast(node[0], "int32"), axis=axes, keepdims=keep)
     if given.zero:
         total = total - (given.zero * count)
+    if node.name == "SUM" and node.dtype() != "uint8":  # as the usual kernels; the reference writes no result
+        ratio = np.float32(given.step) / np.float32(wanted.step)
+        return fixed_point.finish(node, cast(round_half_away(cast(total, "float32") * ratio), "int32"), "NONE")
     if node.name == "MEAN":
         positions = min(count.bit_length() - 1, 32, 31 + shift)
         multiplier, shift = (multiplier << positions) // count, shift - positions
