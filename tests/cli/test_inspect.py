@@ -21,6 +21,7 @@ MARKS = {
     "plan": "arena: ",
     "te": "def fused_",
     "tir": "def fused_",
+    "oblivious": "oblivious",
     "llvm": "define ",
     "asm": ".text",
 }

@@ -85,7 +85,7 @@ def stage_names(target_name: str = "cpu") -> list[str]:
     backend, graph = backend_of(target), [one.name for one in graph_passes(target)]
     kernels = ["kernels"] if target.has_thread_blocks else []
     first = ["relay", *backend.own_stages(), *graph, "fused", "plan", *kernels, "choice", "te"]
-    return [*first, *pipeline_of(target).names, "tir", *backend.code_stages()]
+    return [*first, *pipeline_of(target).names, "tir", "oblivious", *backend.code_stages()]
 
 
 def stage_texts(
@@ -116,7 +116,7 @@ def stage_texts(
     passes = [one.name for one in graph_passes(target)]
     backend = backend_of(target)
     own, codes = backend.own_stages(), ", ".join(backend.code_stages())
-    if source and stage in ("relay", *own, *passes, "fused", "plan", "kernels", "choice"):
+    if source and stage in ("relay", *own, *passes, "fused", "plan", "kernels", "choice", "oblivious"):
         raise UnsupportedError(
             f"--source goes with stages of loops and code: te, a loop pass, tir, {codes}; got {stage}"
         )
@@ -244,16 +244,21 @@ def draw_kernels(
 def kernel_text(task: Task, stage: str, target: Target, source: bool = False) -> str:
     """One kernel at one stage.
 
-    `choice` is what its schedule chose and why, `te` its loop nest, a pass what it returns, `tir` the last.
+    `choice` is what its schedule chose and why, `te` its loop nest, a pass what it returns, `tir` the last, `oblivious`
+    what an observer of its branches and addresses learns of the data.
     """
     from tilewright.backend import backend_of
     from tilewright.backend.lower import compute_positions
     from tilewright.driver.lower import lower_function, lowering_stages, schedule_choice, search_space
+    from tilewright.tir.oblivious import data_dependences
     from tilewright.tir.printer import to_text
 
     if stage == "choice":
         lines = backend_of(target).explain(schedule_choice(task.function, target), search_space(task.function, target))
         return "\n".join(f"  {line}" for line in lines)
+    if stage == "oblivious":
+        *_, (_, func) = lowering_stages(task.function, task.name, target)
+        return "\n".join([f"  {found}" for found in data_dependences(func)] or ["  oblivious"])
     code = backend_of(target).code_stages()
     if stage == "tir" or stage in code:
         func = lower_function(task.function, task.name, target)
