@@ -24,6 +24,7 @@ _COLUMNS = ("layer", "operator", "SQNR", "error", "codes of its data", "in float
 @click.option("--data", metavar="FILE|DIR", help="typical inputs: .npz, by name, with a leading axis of samples")
 @click.option("-o", "--output", required=True, help="artifact (.tw), or ONNX with QuantizeLinear nodes (.onnx)")
 @click.option("--method", default="mse", help="minmax, percentile, mse, entropy or best  [default: mse]")
+@click.option("--rounding", default="nearest", help="codes of weights: nearest, or adaptive to the data")
 @click.option("--max-loss", type=Share(), help="leave layers in float until the loss is no more, e.g. 0.5%")
 @click.option("--loss", "measure", help="relative, argmax or accuracy  [default: by labels and results]")
 @click.option("--labels", metavar="FILE", help="the class of each sample, .npy, to measure accuracy")
@@ -46,6 +47,7 @@ def quantize_command(
     data: str | None,
     output: str,
     method: str,
+    rounding: str,
     max_loss: float | None,
     measure: str | None,
     labels: str | None,
@@ -75,7 +77,7 @@ def quantize_command(
 
     with progress():
         found = quantize(
-            model, data, method=method, max_loss=max_loss, measure=measure, labels=labels,
+            model, data, method=method, rounding=rounding, max_loss=max_loss, measure=measure, labels=labels,
             recipe=None if fresh else recipe, activations=activations, correct_bias=correct_bias,
             weights=weights, block=block, symmetric=not asymmetric, tables=tables, accuracy_level=accuracy_level,
             equalize=equalize, objective=None if objective == "none" else objective, front=plot is not None,

@@ -20,7 +20,7 @@ from onnx import helper, numpy_helper, version_converter
 
 from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontend.onnx.load import load_model
-from tilewright.quantize.ranges import Codes, bias_codes, weight_codes
+from tilewright.quantize.ranges import Codes, bias_codes
 from tilewright.quantize.recipe import Choice, Recipe
 
 Array = np.ndarray[Any, Any]
@@ -227,7 +227,7 @@ def _coded_inputs(
     axis = _channel_axis(node)
     weight = np.moveaxis(numpy_helper.to_array(constants[node.input[1]]), axis, 0)
     scales = np.asarray(choice.weight_scales, np.float32)
-    codes8 = np.moveaxis(weight_codes(weight, scales), 0, axis)
+    codes8 = np.moveaxis(choice.codes_of(weight), 0, axis)
     bias = numpy_helper.to_array(constants[node.input[2]]) if len(node.input) > 2 and node.input[2] else None
     found.append(_dequantized(graph, node, 1, codes8, scales, axis))
     if node.op_type == "MatMul" or (bias is None and not choice.correction):

@@ -19,12 +19,11 @@ from tilewright.errors import InputError, UnsupportedError
 from tilewright.frontend.formats.import_model import Entry, import_model
 from tilewright.frontend.formats.table import ModelSource, frontend_for
 from tilewright.quantize.calibrate import Calibration
-from tilewright.quantize.channels import Channels
 from tilewright.quantize.cost import OBJECTIVES, Cost, Point, costs, least, total, why_costlier
 from tilewright.quantize.data import DataSource, Sample, Split, inputs_of, read_labels, read_samples, split
-from tilewright.quantize.equalize import ALPHAS, sites
 from tilewright.quantize.equalize import equalize as equalized
 from tilewright.quantize.groups import biases
+from tilewright.quantize.improve import Improvements
 from tilewright.quantize.layers import Layer, layers, prepared
 from tilewright.quantize.loss import MEASURES, Loss, default_measure
 from tilewright.quantize.plot import picture
@@ -38,15 +37,15 @@ from tilewright.quantize.trained import with_trained_layers
 from tilewright.quantize.weight_only import QuantizedWeights, WeightSettings, quantize_weights, weights_by_recipe
 from tilewright.quantize.weight_recipe import WeightRecipe, read_weight_recipe
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.visitor import calls, post_order
+from tilewright.relay.ir.visitor import calls
 from tilewright.runtime.model import Model
 from tilewright.support.open_sizes import Shapes
 
 Array = np.ndarray[Any, Any]
 #: The method that tries all others, and keeps the one with the least error on the samples for the search.
 BEST = "best"
-#: Samples that corrections are means over at most: a dense layer has one number a channel in each.
-_CORRECTED = 32
+#: How weights get their codes: the nearest ones, or those by which results err least.
+ROUNDINGS = ("nearest", "adaptive")
 #: Times that layers leave for their cost and what is left is measured again: neighbours change with conversions.
 _ROUNDS = 2
 #: Points of the front between all layers in integers and all in float.
@@ -58,6 +57,7 @@ class Settings:
     """The wishes of a user, as arguments of `quantize`."""
 
     method: str = "mse"
+    rounding: str = "nearest"
     max_loss: float | None = None
     measure: str | None = None
     activations: str = "uint8"
@@ -71,6 +71,7 @@ class Settings:
         """Raise `InputError` for a value that there is not."""
         for name, known in (
             ("method", (*METHODS, BEST)),
+            ("rounding", ROUNDINGS),
             ("activations", tuple(CODES)),
             ("measure", (None, *MEASURES)),
             ("objective", (None, *OBJECTIVES)),
@@ -122,6 +123,7 @@ def quantize(
     data: DataSource | None = None,
     *,
     method: str = "mse",
+    rounding: str = "nearest",
     max_loss: float | None = None,
     measure: str | None = None,
     labels: Any = None,
@@ -150,13 +152,14 @@ def quantize(
     Convolutions and dense layers with constant weights get int8 weights of a scale a channel, and data of the type
     `activations` ("uint8" or "int8") with a zero point. With `max_loss`, a share such as 0.005, layers are left in
     float, those that lose most first, until the loss in `measure` holds: "accuracy" (the default with `labels`, a class
-    a sample), "argmax" (for one row of classes) or "relative". `correct_bias` adds to each layer's channels what
-    integers lose of them on average, if that lowers the error; `equalize` moves ranges of channels from data into
-    weights (cross-layer equalization, SmoothQuant), if that does. Layers that cost more in integers stay in float, by
-    the `objective`: "time", measured on this machine, "memory", the bytes that kernels read and write, "energy",
-    estimated, or None. `front` finds losses and costs for several numbers of layers in float. `recipe`, one of an
-    earlier run or its file, needs no data and makes the same model again. `for_onnx` leaves in float what ONNX has no
-    quantized form of. The others are as in `tilewright.compile`.
+    a sample), "argmax" (for one row of classes) or "relative". `rounding` of weights is "nearest" or "adaptive": codes
+    by which the layers' results on the samples for ranges err least, if that lowers the error. `correct_bias` adds to
+    each layer's channels what integers lose of them on average, if that does; `equalize` moves ranges of channels from
+    data into weights (cross-layer equalization, SmoothQuant), if that does. Layers that cost more in integers stay in
+    float, by the `objective`: "time", measured on this machine, "memory", the bytes that kernels read and write,
+    "energy", estimated, or None. `front` finds losses and costs for several numbers of layers in float. `recipe`, one
+    of an earlier run or its file, needs no data and makes the same model again. `for_onnx` leaves in float what ONNX
+    has no quantized form of. The others are as in `tilewright.compile`.
 
     With `weights`, a number of bits, only weights get codes, in blocks of `block` along the depth with a scale (and,
     unless `symmetric`, a zero point) each: those of dense layers, and with `tables` those of tables that rows are
@@ -165,7 +168,9 @@ def quantize(
 
     Raises a `UserError` for data that does not fit, and where no layer in integers keeps to `max_loss`.
     """
-    settings = Settings(method, max_loss, measure, activations, correct_bias, equalize, objective, front, threads)
+    settings = Settings(
+        method, rounding, max_loss, measure, activations, correct_bias, equalize, objective, front, threads
+    )
     if isinstance(recipe, str | os.PathLike):
         recipe = read_weight_recipe(recipe) or read_recipe(recipe)
     if isinstance(recipe, Recipe) and recipe.trained:
@@ -275,10 +280,13 @@ class _Run:
         """The recipe with its losses, and the effect of each layer in integers beside the others."""
         method, choices = self._calibrated()
         budget = self.settings.max_loss
+        improve = Improvements(self.source.module, self.free, self.trial, self.parts, self.settings.threads)
         if self.settings.equalize:
-            choices = self._equalized(method, choices)
+            choices = improve.equalized(choices, self._weight_scales, method, self.settings.activations)
+        if self.settings.rounding == "adaptive":
+            choices = improve.adapted(choices)
         if self.settings.correct_bias:
-            choices = self._corrected(choices)
+            choices = improve.corrected(choices)
         every = choices
         reasons = dict(self.blocked) | self._costlier(choices)
         choices = {name: one for name, one in choices.items() if name not in reasons}
@@ -296,7 +304,7 @@ class _Run:
         loss = self._measured(made)
         made = replace(
             made,
-            settings=self._settings(method, any(one.correction for one in choices.values()), confirmed),
+            settings=self._settings(method, choices, confirmed),
             losses=loss.summary(),
         )
         return made, self.trial.effects(choices, on, self.parts.search)
@@ -327,39 +335,6 @@ class _Run:
 
     def _weight_scales(self, layer: Layer, weight: Array, data: Codes, method: str) -> tuple[float, ...]:
         return as_float32(scales_for_bias(weight_scales(weight, method), self.biases[layer.name], data.scale))
-
-    def _equalized(self, method: str, choices: Mapping[str, Choice]) -> dict[str, Choice]:
-        """The choices with factors for channels by which the results on the samples for the search err least."""
-        main = self.source.module["main"]
-        found = sites(post_order(main.body), self.free)
-        if not found:
-            return dict(choices)
-        calibration = [self.samples[number] for number in self.parts.calibration]
-        channels = Channels(self.source.module, found, calibration, self.settings.threads)
-        tried = [dict(choices)]
-        for alpha in ALPHAS:
-            tried.append(
-                channels.choices(
-                    choices, channels.factors(alpha), method, self.settings.activations, self._weight_scales
-                )
-            )
-        effects = [self.trial.effects(one, list(one), self.parts.search) for one in tried]
-        mixed = dict(choices)
-        for site in found:
-            names = [layer.name for layer in site.layers]
-            best = min(range(len(tried)), key=lambda i: sum(effects[i][name].error for name in names))
-            mixed.update({name: tried[best][name] for name in names})
-        return min([*tried, mixed], key=lambda one: self.trial.loss(one, list(one), self.parts.search).relative)
-
-    def _corrected(self, choices: Mapping[str, Choice]) -> dict[str, Choice]:
-        """The choices with corrections by the samples for ranges, if these lower the error on those for the search."""
-        alone = self.trial.alone(choices, self.parts.calibration, most=_CORRECTED)
-        made = {
-            name: replace(choice, correction=as_float32(alone[name].shift)) if choice.weight_scales else choice
-            for name, choice in choices.items()
-        }
-        errors = [self.trial.loss(one, list(choices), self.parts.search).relative for one in (made, choices)]
-        return made if errors[0] < errors[1] else dict(choices)
 
     # -------------------------------------------------------------------------------------------------------- costs
     def _costlier(self, choices: Mapping[str, Choice]) -> dict[str, str]:
@@ -470,10 +445,12 @@ class _Run:
             found.add(self.trial.exact(number), [np.asarray(value) for value in ours], label)
         return found
 
-    def _settings(self, method: str, corrected: bool, confirmed: bool) -> dict[str, Any]:
+    def _settings(self, method: str, choices: Mapping[str, Choice], confirmed: bool) -> dict[str, Any]:
+        rounding = ROUNDINGS[any(one.weight_codes for one in choices.values())]
+        corrected = any(one.correction for one in choices.values())
         parts = {name: len(getattr(self.parts, name)) for name in ("calibration", "search", "held_out")}
         return {
-            "method": method, "activations": self.settings.activations, "measure": self.measure,
+            "method": method, "rounding": rounding, "activations": self.settings.activations, "measure": self.measure,
             "bias_corrected": corrected, "equalize": self.settings.equalize, "max_loss": self.settings.max_loss,
             "samples": parts, "held_out_served_the_search": not confirmed, "blocked": dict(self.blocked),
             "objective": self.settings.objective, "costs": self.totals,

@@ -5,6 +5,7 @@ Scales are float32 numbers, written such that reading them yields the same ones.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InputError
-from tilewright.quantize.ranges import CODES, Codes
+from tilewright.quantize.ranges import CODES, Array, Codes, weight_codes
 from tilewright.quantize.trained import TrainedLayer, as_entries, trained_layers
 
 FORMAT, VERSION = "tilewright quantization recipe", 2
@@ -35,6 +36,14 @@ class Choice:
     correction: tuple[float, ...] = ()
     #: What its data are divided by and its weights multiplied, by channel of the data.
     factors: tuple[float, ...] = ()
+    #: Codes of the weights as int8 in base64; empty for those that are nearest.
+    weight_codes: str = ""
+
+    def codes_of(self, weight: Array) -> Array:
+        """The codes int8 of weights [channels, ...], those that `factors` have changed."""
+        if not self.weight_codes:
+            return weight_codes(weight, np.asarray(self.weight_scales, np.float32))
+        return np.frombuffer(base64.b64decode(self.weight_codes), np.int8).reshape(weight.shape)
 
     def divided(self, by: Any) -> Choice:
         """The choice for the layer whose results are divided by a number for each channel."""
@@ -112,4 +121,5 @@ def _choice(entry: Mapping[str, Any]) -> Choice:
         raise ValueError("scales are above zero")
     correction = tuple(float(value) for value in entry["correction"])
     factors = tuple(float(value) for value in entry["factors"])
-    return Choice(entry["operator"], tuple(entry["tensors"]), codes, scales, entry["in_float"], correction, factors)
+    made = Choice(entry["operator"], tuple(entry["tensors"]), codes, scales, entry["in_float"], correction, factors)
+    return replace(made, weight_codes=str(entry.get("weight_codes", "")))

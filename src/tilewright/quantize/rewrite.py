@@ -9,13 +9,14 @@ After:  %0 = qnn.dequantize(qnn.quantize(%x, 0.02f, 128, out_dtype="uint8"), 0.0
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 
 import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.quantize.layers import Layer, along_channels, operands_of
-from tilewright.quantize.ranges import Codes, bias_codes, weight_codes
+from tilewright.quantize.ranges import Codes, bias_codes
 from tilewright.quantize.recipe import Choice, Recipe
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
@@ -57,7 +58,7 @@ def _in_integers(call: Call, layer: Layer, choice: Choice, coded: dict[tuple[Exp
     if axis is None:
         return layer.with_operands(call, operands)
     scales = np.asarray(choice.weight_scales, np.float32)
-    codes8 = Constant(np.ascontiguousarray(np.moveaxis(weight_codes(layer.weight, scales), 0, axis)))
+    codes8 = Constant(np.ascontiguousarray(np.moveaxis(choice.codes_of(layer.weight), 0, axis)))
     weight = qnn.dequantize(codes8, Constant(scales), Constant(np.zeros(len(scales), np.int32)), axis=axis)
     return layer.with_operands(call, operands, weight)
 
@@ -107,6 +108,7 @@ def _whole_bias(call: Call, layer: Layer, choice: Choice) -> Call:
 def check_recipe(layers: Sequence[Layer], recipe: Recipe) -> None:
     """Raise `InputError` where layers of `recipe` in integers are not among `layers`, or have other channels."""
     channels = {layer.name: layer.channels for layer in layers}
+    sizes = {layer.name: layer.weight.size for layer in layers if layer.channels}
     for name in recipe.quantized:
         if name not in channels:
             raise InputError(
@@ -116,4 +118,9 @@ def check_recipe(layers: Sequence[Layer], recipe: Recipe) -> None:
             raise InputError(
                 f"the recipe has {len(recipe.choices[name].weight_scales)} channels for the layer {name!r}, the model "
                 f"{channels[name]}; it is another model's recipe"
+            )
+        codes = recipe.choices[name].weight_codes
+        if codes and len(base64.b64decode(codes)) != sizes.get(name):
+            raise InputError(
+                f"the recipe has codes for other weights of the layer {name!r}; it is another model's recipe"
             )

@@ -2,9 +2,10 @@
 
 Before: nn.dense(%x, w)
 After:  nn.dense(where(%on, (clip(round(%x / %scale) + %zero, %least, %most) - %zero) * %scale, %x),
-                 where(%on, clip(round(w / %scales), -127, 127) * %scales, w))
+                 %weight)
 
-What is in integers, and by which codes, are inputs: ranges, methods and layers are compared without compiling again.
+What is in integers, and by which codes, are inputs, as are the floats that codes of weights stand for: ranges, methods,
+roundings and layers are compared without compiling again.
 The codes are those of the integer model, its sums are rounded as floats are.
 """
 
@@ -17,9 +18,9 @@ import numpy as np
 
 from tilewright.quantize.calibrate import compiled
 from tilewright.quantize.data import Sample
-from tilewright.quantize.equalize import data_axis, input_axis
+from tilewright.quantize.equalize import data_axis, input_axis, scaled_weight
 from tilewright.quantize.layers import Layer, along_channels, operands_of
-from tilewright.quantize.ranges import CODES, WEIGHT_CODES
+from tilewright.quantize.ranges import CODES
 from tilewright.quantize.recipe import Choice
 from tilewright.relay.ir.expr import Call, Expr, Function, Tuple, Var
 from tilewright.relay.ir.infer_type import infer_type
@@ -27,12 +28,16 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import children, post_order, rebuild
-from tilewright.relay.op.tensor import add, clip, divide, maximum, minimum, multiply, round, subtract, where
+from tilewright.relay.op.tensor import add, divide, maximum, minimum, multiply, round, subtract, where
 from tilewright.relay.op.transform import reshape
 
 Array = np.ndarray[Any, Any]
 #: The inputs of an operand's codes behind its layer's name and its number: all but the scale hold whole numbers.
 _SCALARS = ("scale", "zero", "least", "most")
+
+
+#: The end of the input of a layer's weights.
+_WEIGHT = ":weight"
 
 
 class Simulation:
@@ -47,7 +52,9 @@ class Simulation:
         switched = mod.with_function("main", Function(params, Tuple(body)))
         inner = [made.done[layer.call] for layer in layers]
         self._model = compiled(infer_type(switched), [*body, *inner], threads=threads)
-        self._off = {param.name_hint: _zeros(param) for param in made.params}
+        self._off = {one.name_hint: _zeros(one) for one in made.params if not one.name_hint.endswith(_WEIGHT)}
+        self._off |= {layer.name + _WEIGHT: _as_stored(layer, layer.weight) for layer in layers if layer.channels}
+        self._coded: dict[str, tuple[Choice, Array]] = {}
 
     def run(
         self, sample: Sample, choices: Mapping[str, Choice], on: Collection[str]
@@ -70,12 +77,23 @@ class Simulation:
             for part, value in zip(_SCALARS, values, strict=True):
                 made[f"{name}:{number}:{part}"] = np.asarray(value, np.float32)
         if choice.weight_scales:
-            made[f"{name}:scales"] = np.asarray(choice.weight_scales, np.float32)
+            made[name + _WEIGHT] = self._weights(name, choice)
         if choice.factors:
             made[f"{name}:factors"] = np.asarray(choice.factors, np.float32)
         if choice.correction:
             made[f"{name}:correction"] = np.asarray(choice.correction, np.float32)
         return made
+
+    def _weights(self, name: str, choice: Choice) -> Array:
+        """The floats that the codes of weights stand for; the last ones are kept."""
+        known = self._coded.get(name)
+        if known is None or known[0] is not choice:
+            layer = self.layers[name]
+            weight = scaled_weight(layer, np.asarray(choice.factors, np.float32)) if choice.factors else layer.weight
+            scales = np.asarray(choice.weight_scales, np.float32).reshape(-1, *(1,) * (weight.ndim - 1))
+            floats = choice.codes_of(weight).astype(np.float32) * scales
+            known = self._coded[name] = choice, _as_stored(layer, floats)
+        return known[1]
 
 
 class _Switched:
@@ -99,8 +117,8 @@ class _Switched:
     def _layer(self, layer: Layer, call: Expr) -> Expr:
         assert isinstance(call, Call)
         on = self._param(f"{layer.name}:on", (), "bool")
-        operands, axis, factors = operands_of(call), input_axis(layer), None
-        if axis is not None:
+        operands, factors = operands_of(call), None
+        if input_axis(layer) is not None:
             factors = self._param(
                 f"{layer.name}:factors", (tensor_type_of(layer.operands[0]).shape[data_axis(layer)],), "float32"
             )
@@ -109,16 +127,9 @@ class _Switched:
         ]
         if layer.weight_axis is None:
             return layer.with_operands(call, coded)
-        exact, channels = call.args[1], layer.channels
-        weight = exact
-        if axis is not None and factors is not None:
-            weight = multiply(exact, reshape(factors, [-1 if i == axis else 1 for i in range(layer.weight.ndim)]))
-        scales = self._param(f"{layer.name}:scales", (channels,), "float32")
-        ndim = tensor_type_of(layer.call.args[1]).ndim
-        column = reshape(scales, (-1, *(1,) * (ndim - 1 - layer.weight_axis)))
-        whole = clip(round(divide(weight, column)), *map(float, WEIGHT_CODES))
-        correction = self._param(f"{layer.name}:correction", (channels,), "float32")
-        product = layer.with_operands(call, coded, where(on, multiply(whole, column), exact))
+        weight = self._param(layer.name + _WEIGHT, tensor_type_of(layer.call.args[1]).shape, "float32")
+        correction = self._param(f"{layer.name}:correction", (layer.channels,), "float32")
+        product = layer.with_operands(call, coded, weight)
         return along_channels(add, product, correction, layer)
 
     def _coded(self, name: str, on: Expr, data: Expr, layer: Layer, factors: Expr | None) -> Expr:
@@ -133,6 +144,11 @@ class _Switched:
     def _param(self, name: str, shape: tuple[int, ...], dtype: str) -> Var:
         self.params.append(Var(name, TensorType(shape, dtype)))
         return self.params[-1]
+
+
+def _as_stored(layer: Layer, weight: Array) -> Array:
+    """Weights [output channels, ...] with their axes in the order of the model."""
+    return np.ascontiguousarray(np.moveaxis(weight, 0, layer.weight_axis or 0), np.float32)
 
 
 def _zeros(param: Var) -> Array:
