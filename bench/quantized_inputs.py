@@ -99,7 +99,8 @@ def crops(size: int, count: int, rng: np.random.Generator) -> Array:
     mirrored = rng.random(count) < 0.5
     arrays[mirrored] = arrays[mirrored, :, ::-1]
     gain = rng.uniform(0.6, 1.2, (count, 1, 1, 1))
-    return np.clip(arrays * gain, 0, 255).astype(np.float32)[rng.permutation(count)]
+    # whole numbers, as a camera has them
+    return np.rint(np.clip(arrays * gain, 0, 255)).astype(np.float32)[rng.permutation(count)]
 
 
 def keywords(count: int, rng: np.random.Generator) -> Array:
