@@ -14,6 +14,7 @@ from tilewright.codegen.llvm.builder import FunctionBuilder, Value
 from tilewright.codegen.llvm.division import divide, divide_down
 from tilewright.codegen.llvm.extremum import extremum
 from tilewright.codegen.llvm.half import narrow_half, widen_half
+from tilewright.codegen.llvm.saturation import saturated
 from tilewright.codegen.llvm.types import (
     float_constant,
     integer_constant,
@@ -147,7 +148,9 @@ def variable(b: FunctionBuilder, expr: e.Var) -> Value:
 # -------------------------------------------------------------------------------------------------- conversions
 def cast(b: FunctionBuilder, expr: e.Cast) -> Value:
     """A conversion between element types; x86 rounds to even numbers as it converts."""
-    value = expr.value
+    value, byte = expr.value, saturated(b, expr)
+    if byte is not None:
+        return byte
     rounded = isinstance(value, e.Call) and value.op == "round" and value.dtype.element == "float32"
     if rounded and expr.dtype.element == "int32" and b.target.architecture == "x86_64":
         assert isinstance(value, e.Call)
