@@ -9,8 +9,9 @@ import pytest
 from tilewright import build, te, topi
 from tilewright.backend.cpu.schedule.dispatch import schedule, space_of
 from tilewright.backend.cpu.schedule.layout import dot_conv2d_layouts
+from tilewright.backend.cpu.schedule.product_spaces import CONV2D_DOT
 from tilewright.backend.cpu.schedule.tile_intrin import Window, step_bytes, tile_groups, tile_starts
-from tilewright.backend.cpu.schedule.tiled_conv2d import BY_ROWS, FLAT
+from tilewright.backend.cpu.schedule.tiled_conv2d import BY_ROWS, FLAT, DotConv2DWorkload
 from tilewright.codegen.llvm import emit_module
 from tilewright.target import Target
 from tilewright.tir.dot_product import SUMS
@@ -165,3 +166,13 @@ def test_other_processors_have_no_such_tiles() -> None:
     case = _Case("uint8", "int8", 2)
     config = space_of([case.out], Target("llvm -mcpu=icelake-server")).default
     assert "matrix" not in config and {BY_ROWS, FLAT} == {1, 2}
+
+
+@pytest.mark.parametrize(("channels", "filters", "size", "matrix"), [(16, 96, 112, False), (64, 384, 14, True)])
+def test_few_channels_stay_in_vectors(channels: int, filters: int, size: int, matrix: bool) -> None:
+    """Sums of matrix registers go through memory, which costs more than four dot products for a vector of them."""
+    conv = Conv2DWorkload(1, channels, filters, size, size, size, size)
+    best = min(dot_conv2d_layouts(conv, AMX, None, 1), key=lambda way: way.cost)
+    blocks = [int("".join(filter(str.isdigit, layout))) for layout in (best.data, best.out)]
+    workload = DotConv2DWorkload(**(vars(conv) | dict(zip(("in_block", "out_block"), blocks, strict=True))))
+    assert bool(CONV2D_DOT.ranked(workload, AMX).cheapest[1]["matrix"]) is matrix
