@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
-from tilewright.machine import MACHINES, Bandwidth, Machine, l3_share, machine_of
+from tilewright.machine import BOARD_MACHINES, MACHINES, Bandwidth, Machine, l3_share, machine_of
 from tilewright.target import PROCESSORS, Target
+from tilewright.target.microcontrollers import MICROCONTROLLERS
 
 #: Names that stand for no processor.
 GENERIC = {"generic", "mvp"}
@@ -25,7 +26,13 @@ def test_the_table_has_a_row_for_every_processor() -> None:
     assert names == set(MACHINES)
 
 
-@pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda machine: machine.name)
+def test_the_table_has_a_row_for_every_processor_of_a_board() -> None:
+    assert set(MICROCONTROLLERS) == set(BOARD_MACHINES)
+
+
+@pytest.mark.parametrize(
+    "machine", [*MACHINES.values(), *BOARD_MACHINES.values()], ids=lambda machine: f"{machine.name}-{machine.ghz}"
+)
 def test_figures_are_possible(machine: Machine) -> None:
     absent = ("dot_per_cycle", "pair_dot_per_cycle", "tile_product", "tile_begin", "step")
     for field in dataclasses.fields(machine):

@@ -332,6 +332,21 @@ _SIFIVE_U74 = replace(_RISC_V, name="sifive-u74", l2=Cache(2 * _MIB, 16))
 
 _WASM = replace(_NEHALEM, name="wasm", vector_registers=16, fma_latency=8, read_l2=Bandwidth(20, 80))
 
+#: Processors of boards: one instruction a cycle, 13 of 16 registers for values, memory as near as a cache. Cycles of
+#: their templates are instructions; flash and RAM answer in a cycle where no wait states are set.
+_CORTEX_M3 = Machine(
+    name="cortex-m3", ghz=0.1, cores=1, vector_bits=32, vector_registers=13,
+    fma_per_cycle=0.5, half_fma_per_cycle=0.5, fma_latency=2, dot_per_cycle=0,
+    vector_loads=1, broadcast_loads=1, stores=1, load_latency=2,
+    l1=Cache(64 * _KIB, 1), l2=Cache(128 * _KIB, 1), l3=Cache(256 * _KIB, 1),
+    read_l2=Bandwidth(4, 4), read_l3=Bandwidth(2, 2), read_memory=Bandwidth(1, 1),
+    kernel_start=40, barrier=1, tile_start=10, row_start=4, gather=2, horizontal_sum=1, division=12, exp=200, window=1,
+)  # fmt: skip
+_CORTEX_M0 = replace(_CORTEX_M3, name="cortex-m0", ghz=0.048, vector_registers=8, division=60, exp=600)
+_CORTEX_M4 = replace(_CORTEX_M3, name="cortex-m4", fma_per_cycle=1, half_fma_per_cycle=1, exp=60)
+_CORTEX_M7 = replace(_CORTEX_M4, name="cortex-m7", ghz=0.4, window=2)
+_RISCV32 = replace(_CORTEX_M3, name="riscv32-imac", vector_registers=28, division=34)
+
 #: Anything else: 128-bit vectors and half of what is usual.
 _GENERIC = replace(
     _NEHALEM, name="generic", ghz=2.0, read_l2=Bandwidth(16, 32), read_l3=Bandwidth(8, 16),
@@ -356,6 +371,15 @@ _ROWS = (
 
 #: The shipped figures by LLVM's processor names.
 MACHINES: Mapping[str, Machine] = MappingProxyType({machine.name: machine for machine in _ROWS})
+
+#: The figures of processors of boards (`target/microcontrollers.py`).
+BOARD_MACHINES: Mapping[str, Machine] = MappingProxyType({
+    machine.name: machine for machine in (
+        _CORTEX_M0, _CORTEX_M3, _CORTEX_M4, _CORTEX_M7, _RISCV32, replace(_CORTEX_M4, name="cortex-m33"),
+        replace(_CORTEX_M7, name="cortex-m55"), replace(_RISCV32, name="riscv32-imafc", exp=60),
+        replace(_CORTEX_M3, name="generic"),
+    )
+})  # fmt: skip
 
 #: What a processor of an unknown name is taken for: the first whose feature it has.
 _BY_FEATURE = (

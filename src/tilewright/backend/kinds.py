@@ -19,6 +19,7 @@ from tilewright.target import Target
 BACKENDS: dict[str, str] = {
     "llvm": "cpu.backend:CpuBackend",
     "c": "c.backend:CBackend",
+    "board": "board.backend:BoardBackend",
     "vta": "vta.backend:VtaBackend",
     "opencl cpu": "gpu.processor:ProcessorBackend",
     "opencl": "gpu.backend:GpuBackend",

@@ -53,7 +53,10 @@ void tilewright_{name}_set_weights(const void *weights) {{
 
 def source_backend(target: Target) -> SourceBackend:
     """The backend that writes C source. Raises `UnsupportedError` for a device that is no processor."""
-    if backend_of(target).device != SourceBackend.device:
+    backend = backend_of(target)
+    if isinstance(backend, SourceBackend):
+        return backend
+    if backend.device != SourceBackend.device:
         raise UnsupportedError(
             f'C source is for one thread of a processor, and the target is {target}: take "c", or a processor such as '
             f'"llvm -mcpu=cortex-a76"; tilewright.compile compiles for {target}'

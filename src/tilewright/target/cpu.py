@@ -6,6 +6,7 @@
     Target("cpu -cores=1 -l2=262144")                    any figure may be given
     Target("wasm")                                       WebAssembly with 128-bit vectors
     Target("c")                                          the same by way of C99 source and a C compiler
+    Target("c -mcpu=cortex-m4")                          a board without a system, for which C99 is written
 
 Where `tilewright doctor --calibrate` has measured this machine, its spelling ends in `-machine=` and a digest of the
 figures, which are then `target.machine`; without it they are the shipped ones of the processor. A digest means
@@ -24,13 +25,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tilewright.errors import TargetError
-from tilewright.machine import Machine, l3_share, machine_of
+from tilewright.machine import BOARD_MACHINES, Machine, l3_share, machine_of
 from tilewright.machine_store import stored, stored_key
 from tilewright.runtime.processor import may_use_tiles
 from tilewright.runtime.threads import available_processors
 from tilewright.support import knobs
 from tilewright.support.forks import between_forks
 from tilewright.support.suggestion import nearest
+from tilewright.target.microcontrollers import MICROCONTROLLERS, WITHOUT_SYSTEM
 from tilewright.target.target import Target, made, spelled
 
 _SSE = ("sse2",)
@@ -103,8 +105,14 @@ class CpuTarget(Target):
 
     @property
     def architecture(self) -> str:
-        """ "x86_64", "aarch64", "riscv64" or "wasm32"."""
-        return _architecture(self.triple)
+        """ "x86_64", "aarch64", "riscv64" or "wasm32"; of a board "thumb", "riscv32" or "portable"."""
+        board = MICROCONTROLLERS.get(self.cpu) if self.kind == "c" else None
+        return board[0] if board is not None and board[1] == self.triple else _architecture(self.triple)
+
+    @property
+    def backend(self) -> str:
+        """The kind, "board" for a processor without a system."""
+        return "board" if self.architecture in WITHOUT_SYSTEM else self.kind
 
     @property
     def is_host(self) -> bool:
@@ -129,6 +137,8 @@ def _parsed(spec: str, default: str | None, measured: str) -> CpuTarget:
         options = {**_options(default), **options}
     if words[0] == "wasm":
         options.setdefault("mtriple", _WASM_TRIPLE)
+    if words[0] == "c" and _names_board(options, spec):
+        return _make_board(options["mcpu"], options, spec)
     triple = options.get("mtriple") or _host_triple()
     architecture = _architecture(triple)
     local = architecture == _architecture(_host_triple())
@@ -198,6 +208,47 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
         converts_half=architecture == "aarch64" or "f16c" in features,
         spelling=" ".join(w for w in words if w),
         **figures,
+    )
+
+
+def _names_board(options: Mapping[str, str], spec: str) -> bool:
+    """True if a target of C names a board's processor, or raise `TargetError` for one that nobody knows."""
+    cpu, triple = options.get("mcpu", ""), options.get("mtriple")
+    if cpu in MICROCONTROLLERS:
+        return triple in (None, MICROCONTROLLERS[cpu][1])
+    if triple is None and cpu.startswith(("cortex-m", "riscv32")):
+        known = list(MICROCONTROLLERS)
+        raise TargetError(f"target {spec!r}: unknown processor {cpu!r} of a board{nearest(cpu, known)}; known: "
+                          f"{', '.join(known)}")  # fmt: skip
+    return False
+
+
+def _make_board(cpu: str, options: Mapping[str, str], spec: str) -> CpuTarget:
+    """The processor of a board: one core, registers of 32 bits, caches as its machine has them."""
+    _, triple, features = MICROCONTROLLERS[cpu]
+    refused = [name for name in ("mattr", "cores", "machine") if name in options]
+    if refused:
+        raise TargetError(f"target {spec!r}: the processor of a board takes no -{refused[0]}=; it has one core, "
+                          "and its name says its features")  # fmt: skip
+    machine = BOARD_MACHINES[cpu]
+    return made(
+        CpuTarget,
+        kind="c",
+        triple=triple,
+        cpu=cpu,
+        features=features,
+        feature_string="",
+        vector_bits=machine.vector_bits,
+        vector_registers=machine.vector_registers,
+        measured="",
+        machine=machine,
+        has_fma=False,
+        converts_half=False,
+        spelling=f"c -mtriple={triple} -mcpu={cpu}",
+        l1d=machine.l1.size,
+        l2=machine.l2.size,
+        l3=machine.l3.size,
+        cores=1,
     )
 
 

@@ -168,7 +168,7 @@ class _Match:
             return self._same_read(theirs, mine)
         if isinstance(theirs, Reduce) and isinstance(mine, Reduce):
             return self._same_reduction(theirs, mine)
-        if isinstance(theirs, (e.IntImm, e.FloatImm)):
+        if isinstance(theirs, (e.IntImm, e.FloatImm, e.StringImm)):
             return theirs is mine
         if isinstance(theirs, e.Call) and isinstance(mine, e.Call) and theirs.op != mine.op:
             return False

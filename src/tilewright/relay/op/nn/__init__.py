@@ -19,6 +19,12 @@ from tilewright.relay.op.nn.attention import (
 from tilewright.relay.op.nn.backward import avg_pool2d_grad, conv2d_backward_weight, dilate, max_pool2d_grad
 from tilewright.relay.op.nn.bits import bitpack, bitserial_conv2d, bitserial_dense
 from tilewright.relay.op.nn.bitserial import contrib_bitserial_conv2d, contrib_bitserial_dense
+from tilewright.relay.op.nn.byte_conv import (
+    contrib_conv2d_bytes,
+    contrib_dense_bytes,
+    contrib_depthwise_bytes,
+    contrib_fixed_point,
+)
 from tilewright.relay.op.nn.composed import (
     batch_to_space_nd,
     contrib_conv2d_gemm_weight_transform,
@@ -129,6 +135,7 @@ __all__ = [
     "contrib_bitserial_dense",
     "contrib_conv2d_NCHWc",
     "contrib_conv2d_bfloat16",
+    "contrib_conv2d_bytes",
     "contrib_conv2d_gemm_weight_transform",
     "contrib_conv2d_gemm_without_weight_transform",
     "contrib_conv2d_int8",
@@ -138,9 +145,12 @@ __all__ = [
     "contrib_conv3d_winograd_weight_transform",
     "contrib_conv3d_winograd_without_weight_transform",
     "contrib_dense_bfloat16",
+    "contrib_dense_bytes",
     "contrib_dense_int8",
     "contrib_dense_pack",
+    "contrib_depthwise_bytes",
     "contrib_depthwise_conv2d_NCHWc",
+    "contrib_fixed_point",
     "conv1d",
     "conv1d_transpose",
     "conv2d",

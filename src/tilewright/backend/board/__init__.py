@@ -1,0 +1,1 @@
+"""Boards without a system: models as C for microcontrollers, whose images and weights stay bytes."""

@@ -1,0 +1,1 @@
+"""Schedule templates of boards: register tiles of products of bytes, priced by instructions."""
