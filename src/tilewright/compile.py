@@ -9,7 +9,7 @@ docs/walkthrough.md follows one convolution through all of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,18 +17,20 @@ from pathlib import Path
 from tilewright.driver.build import finished
 from tilewright.driver.build_device_source import has_device_source, refuse_program, write_device_source
 from tilewright.driver.build_parts import build_segments
-from tilewright.driver.build_source import source_backend, write_source
+from tilewright.driver.build_source import Exported, source_backend, write_source
 from tilewright.driver.model.build import optimized_graphs
 from tilewright.driver.model.specialize import checked_limit, specialize_sizes
 from tilewright.driver.optimize import optimize
 from tilewright.driver.vm.build import needs_machine
 from tilewright.driver.vm.source import write_program_source
+from tilewright.errors import UnsupportedError
 from tilewright.frontend.formats.table import ModelSource
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
 from tilewright.request import ExampleInputs as ExampleInputs
 from tilewright.request import Records as Records
 from tilewright.request import Request
+from tilewright.runtime.export import c_name
 from tilewright.runtime.model import Model
 from tilewright.support.open_sizes import Shapes
 from tilewright.support.plugin_faults import survives_exit
@@ -127,12 +129,14 @@ def export_source(
     exact_rounding: bool = False,
     signature: str | None = None,
     outputs: str | Sequence[str] | None = None,
-) -> list[Path]:
-    """Write `model` as C99 source for one thread to `path` (.c), its header and weights beside it; the files.
+    freestanding: bool = False,
+) -> Exported:
+    """Write `model` as C99 source for one thread to `path` (.c), its header and weights beside it; what was written.
 
-    The code runs wherever a C compiler makes it run; `target` chooses its tiles; `exact_rounding` as in `compile`. For
-    the targets "opencl" and "cuda" it launches the model's kernels. Raises as `compile` does, `UnsupportedError` for
-    other targets that are no processor, and `EnvironmentError_` for "cuda" where NVRTC is not installed.
+    The code runs wherever a C compiler makes it run; `target` chooses its tiles; `exact_rounding` as in `compile`. With
+    `freestanding` it needs nothing but memcpy and memset. For the targets "opencl" and "cuda" it launches the model's
+    kernels. Raises as `compile` does, `UnsupportedError` for other targets that are no processor, and
+    `EnvironmentError_` for "cuda" where NVRTC is not installed.
     """
     request = Request.of(
         model, target, input_shapes, cache=False, signature=signature, outputs=outputs, exact_rounding=exact_rounding
@@ -144,5 +148,30 @@ def export_source(
         return write_device_source(optimize(mod, target), target, Path(path), name)
     backend = source_backend(target)
     if needs_machine(mod):
-        return write_program_source(mod, backend, partial(optimize, target=target), Path(path), name)
-    return write_source(optimize(mod, target), backend, Path(path), name)
+        return write_program_source(mod, backend, partial(optimize, target=target), Path(path), name, freestanding)
+    return write_source([(c_name(Path(path), name), optimize(mod, target))], backend, Path(path), name, freestanding)
+
+
+def export_image(
+    models: Mapping[str, ModelSource],
+    path: str | os.PathLike[str],
+    *,
+    target: str | Target = "c",
+    freestanding: bool = False,
+) -> Exported:
+    """Write several models, by their names in C, as `export_source` does one; equal kernels and constants once.
+
+    They can share one workspace, whose size the header has. Raises `UnsupportedError` for a model with control flow.
+    """
+    graphs = []
+    for name, model in models.items():
+        request = Request.of(model, target, None, cache=False)
+        mod = expand_calls(lower_external(request.imported()))
+        obstacle = needs_machine(mod)
+        if obstacle:
+            raise UnsupportedError(
+                f"the model {name} needs the virtual machine for {obstacle}, and models in one image are straight "
+                "graphs: write it as C source of its own"
+            )
+        graphs.append((c_name(Path(path), name), optimize(mod, request.target)))
+    return write_source(graphs, source_backend(Target(target)), Path(path), None, freestanding)

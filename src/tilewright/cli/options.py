@@ -18,6 +18,7 @@ from tilewright.runtime.model import Model
 from tilewright.support import trace
 
 if TYPE_CHECKING:
+    from tilewright.driver.build_source import Exported
     from tilewright.target import Target
 
 _ADDRESS = re.compile(r"(?P<host>.+):(?P<port>\d{1,5})")
@@ -184,7 +185,9 @@ class ModelOptions:
                 specialize=self.specialize,
             )
 
-    def export_source(self, path: str, output: str, exact_rounding: bool = False) -> None:
+    def export_source(
+        self, path: str, output: str, exact_rounding: bool = False, freestanding: bool = False
+    ) -> Exported:
         """Write a model as C source."""
         require_file(path)
         if is_artifact(path):
@@ -195,7 +198,7 @@ class ModelOptions:
         from tilewright.compile import export_source
 
         with progress():
-            export_source(
+            return export_source(
                 path,
                 output,
                 target=self.target or "c",
@@ -203,6 +206,7 @@ class ModelOptions:
                 exact_rounding=exact_rounding,
                 signature=self.signature,
                 outputs=self.chosen,
+                freestanding=freestanding,
             )
 
     def refuse_for_artifact(self, path: str, exact_rounding: bool = False) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tilewright.backend import backend_of
 from tilewright.backend.gpu import cuda_host, opencl_host
 from tilewright.driver.build import compile_segments, plan_segments
-from tilewright.driver.build_source import write_files
+from tilewright.driver.build_source import Exported, SourceModel, write_models
 from tilewright.driver.plan import model_manifest
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.module import IRModule
@@ -61,8 +61,8 @@ def has_device_source(target: Target) -> bool:
     return target.kind in _KINDS
 
 
-def write_device_source(mod: IRModule, target: Target, path: Path, name: str | None = None) -> list[Path]:
-    """Write the C source of a module that went through the graph passes to `path` (.c) and beside it; the files.
+def write_device_source(mod: IRModule, target: Target, path: Path, name: str | None = None) -> Exported:
+    """Write the C source of a module that went through the graph passes to `path` (.c) and beside it.
 
     Raises `UnsupportedError` for symbolic sizes, `EnvironmentError_` where NVRTC is needed and not installed.
     """
@@ -82,4 +82,5 @@ def write_device_source(mod: IRModule, target: Target, path: Path, name: str | N
     )
     before = text + _RUN.format(own=len(INTERFACE_ERRORS))
     top = _TOP.format(name=name, version=manifest.tilewright_version, kind=kind)
-    return write_files(path, name, built, manifest, CModel(interface, before, "tilewright_run(slots)"), [top])
+    model = SourceModel(name, manifest, CModel(interface, before, "tilewright_run(slots)"))
+    return write_models(path, name, built, [model], [top])

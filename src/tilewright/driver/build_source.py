@@ -1,13 +1,15 @@
-"""A fused module to C99 source: every kernel, the run loop, the functions that a C program calls, and the weights.
+"""Fused modules to C99 source: every kernel, the run loop, the functions that a C program calls, and the weights.
 
 model.c, model.h, and where the weights are large model.weights; `runtime.c_source` says what the functions are. The
-code runs on one thread and needs <math.h> only.
+code runs on one thread. It needs <math.h> where a model calls a function of float64, and nothing freestanding.
 """
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,17 @@ import numpy as np
 
 from tilewright.backend import backend_of
 from tilewright.backend.c.backend import SourceBackend
-from tilewright.codegen.source.c import c_prelude
 from tilewright.codegen.source.compile_c import SEMANTICS
+from tilewright.codegen.source.prelude import source_prelude
 from tilewright.driver.build import BuiltSegments, compile_segments, plan_segments
-from tilewright.driver.plan import model_manifest
+from tilewright.driver.plan import model_manifest, unique_constants
 from tilewright.errors import UnsupportedError
+from tilewright.relay.ir.expr import Constant
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.memory.plan_memory import MemoryPlan
 from tilewright.runtime.artifact import weight_parts, weights_bytes
 from tilewright.runtime.c_interface import CInterface
-from tilewright.runtime.c_source import CModel, functions_text, header_text
+from tilewright.runtime.c_source import CModel, checked_text, functions_text, image_header_text
 from tilewright.runtime.export import c_name, move_into_place
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.manifest import Manifest
@@ -35,11 +39,10 @@ MOST_WEIGHTS_IN_SOURCE = 4 << 20
 _TOP = """\
 /* {name}: a model compiled by Tilewright {version} to C99, for one thread. Compile it with
 
-     cc -std=c99 -O2 {semantics} -c {name}.c        (and link with -lm)
+     cc -std=c99 -O2 {semantics} -c {name}.c        (and link with -lm if it includes <math.h>)
 
    Signed integers must wrap, and products may be fused with sums. */
 #include "{name}.h"
-
 """
 
 _GIVEN_WEIGHTS = """\
@@ -64,50 +67,105 @@ def source_backend(target: Target) -> SourceBackend:
     return SourceBackend(target)
 
 
-def write_source(mod: IRModule, backend: SourceBackend, path: Path, name: str | None = None) -> list[Path]:
-    """Write the C source of a module that went through the graph passes to `path` (.c) and beside it; the files.
+@dataclass(frozen=True)
+class SourceModel:
+    """A model of C source: its name in C, its manifest, and how its text runs it."""
 
-    `name` becomes part of the C names (default: from the file's name). Raises `EnvironmentError_` where they cannot be
-    written; then none is.
+    name: str
+    manifest: Manifest
+    c_model: CModel
+
+
+class Exported(list[Path]):
+    """The files of a model in C source, the .c first; its models, and the memory plan of each straight graph."""
+
+    def __init__(
+        self, files: Iterable[Path], models: Sequence[SourceModel], memories: Sequence[MemoryPlan] = ()
+    ) -> None:
+        super().__init__(files)
+        self.models, self.memories = models, memories
+
+
+def write_source(
+    modules: Sequence[tuple[str, IRModule]],
+    backend: SourceBackend,
+    path: Path,
+    name: str | None = None,
+    freestanding: bool = False,
+) -> Exported:
+    """Write the C source of modules that went through the graph passes to `path` (.c) and beside it.
+
+    Each comes with its name in C; `name` is that of the header (default: from the file's name). Equal kernels and equal
+    constants are there once. Raises `EnvironmentError_` where files cannot be written; then none is.
     """
-    name = c_name(path, name)
-    built = compile_segments(plan_segments([(f"{name}_model", mod)], backend), backend, for_c=True)
-    manifest = model_manifest(built.plans[0], mod["main"], backend, built.constants)
-    interface = CInterface.of(manifest)
-    run = f"{manifest.entry_symbol}(slots, &tilewright_alone) ? {interface.kernel_error} : 0"
-    return write_files(path, name, built, manifest, CModel(interface, "", run))
+    planned = plan_segments([(f"{own}_model", mod) for own, mod in modules], backend)
+    read = [constant for memory in planned.memories for constant in memory.constants]
+    built = compile_segments(planned, backend, for_c=True, offsets=shared_constants(read, backend.alignment))
+    models = []
+    for (own, mod), plan in zip(modules, built.plans, strict=True):
+        manifest = model_manifest(plan, mod["main"], backend, distinct(built.constants))
+        interface = CInterface.of(manifest)
+        run = f"{manifest.entry_symbol}(slots, &tilewright_alone) ? {interface.kernel_error} : 0"
+        models.append(SourceModel(own, manifest, CModel(interface, "", run)))
+    files = write_models(path, c_name(path, name), built, models, freestanding=freestanding)
+    return Exported(files, models, planned.memories)
 
 
-def write_files(
-    path: Path, name: str, built: BuiltSegments, manifest: Manifest, model: CModel, head: Sequence[str] | None = None
-) -> list[Path]:
-    """Write the text of a model, its header, and its weights where they are large; the files.
+def write_models(
+    path: Path,
+    name: str,
+    built: BuiltSegments,
+    models: Sequence[SourceModel],
+    head: Sequence[str] | None = None,
+    freestanding: bool = False,
+) -> Exported:
+    """Write the text of models, their header, and their weights where they are large.
 
     `head` are the texts before the weights: by default what C kernels need, and these.
     """
-    weights = [constant.data for constant in built.constants]
-    large = weights_bytes(manifest, weights) > MOST_WEIGHTS_IN_SOURCE
+    first = models[0].manifest
+    weights = [constant.data for constant in distinct(built.constants)]
+    large = weights_bytes(first, weights) > MOST_WEIGHTS_IN_SOURCE
     stored = path.with_name(f"{name}.weights")
+    functions = []
+    for model in models:
+        interface = model.c_model.interface
+        functions.append(model.c_model.before)
+        functions.append(functions_text(model.name, interface, model.c_model.run, given_weights=large))
+        functions.append(checked_text(model.name, interface))
+    parts = [_GIVEN_WEIGHTS.format(name=name) if large else _weights_text(first, weights), *functions]
     if head is None:
-        top = _TOP.format(name=name, version=manifest.tilewright_version, semantics=" ".join(SEMANTICS))
-        head = [top, c_prelude(one_worker=True), *[text.decode() for text in split_objects(built.code)]]
-    parts = [
-        *head,
-        _GIVEN_WEIGHTS.format(name=name) if large else _weights_text(manifest, weights),
-        model.before,
-        functions_text(name, model.interface, model.run, given_weights=large),
-    ]
+        kernels = [text.decode() for text in split_objects(built.code)]
+        top = _TOP.format(name=name, version=first.tilewright_version, semantics=" ".join(SEMANTICS))
+        head = [top, source_prelude([*kernels, *functions], freestanding), *kernels]
+    listed = [(model.name, model.manifest, model.c_model.interface) for model in models]
     with tempfile.TemporaryDirectory(prefix="tilewright-source-") as folder:
         work = Path(folder)
-        (work / "model.c").write_text("\n".join(parts))
-        header = header_text(name, manifest, True, stored.name if large else None, model.interface)
-        (work / "model.h").write_text(header)
+        (work / "model.c").write_text("\n".join([*head, *parts]))
+        (work / "model.h").write_text(image_header_text(name, listed, True, stored.name if large else None))
         files = [(work / "model.c", path), (work / "model.h", path.with_name(f"{name}.h"))]
         if large:
-            (work / "model.weights").write_bytes(_section(manifest, weights).tobytes())
+            (work / "model.weights").write_bytes(_section(first, weights).tobytes())
             files.append((work / "model.weights", stored))
         move_into_place(files)
-    return [target for _, target in files]
+    return Exported((target for _, target in files), models)
+
+
+def shared_constants(constants: Iterable[Constant], alignment: int) -> dict[Constant, int]:
+    """The byte offset of each constant in the weights section; of equal bytes the same.
+
+    [a, b] of equal bytes, [c]    =>    {a: 0, b: 0, c: 64}
+    """
+    firsts: dict[bytes, Constant] = {}
+    same = {one: firsts.setdefault(hashlib.sha256(np.ascontiguousarray(one.data)).digest(), one) for one in constants}
+    offsets = unique_constants(list(firsts.values()), alignment)
+    return {constant: offsets[first] for constant, first in same.items()}
+
+
+def distinct(constants: Mapping[Constant, int]) -> dict[Constant, int]:
+    """Of the constants at one offset the first, without those that have no elements."""
+    firsts = {offset: constant for constant, offset in reversed(constants.items()) if constant.data.nbytes}
+    return {constant: offset for offset, constant in sorted(firsts.items())}
 
 
 def _section(manifest: Manifest, weights: Sequence[Any]) -> np.ndarray:

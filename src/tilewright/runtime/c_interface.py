@@ -14,8 +14,13 @@ from tilewright.runtime.memory import ALIGNMENT, round_up
 from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.threads import MAX_WORKERS
 
-#: Codes 1 and 2. The model's own checks follow, then one for all checks within kernels.
-INTERFACE_ERRORS = ("a pointer is null", "threads must be at least 1")
+#: Codes 1 to 4. The model's own checks follow, then one for all checks within kernels.
+INTERFACE_ERRORS = (
+    "a pointer is null",
+    "threads must be at least 1",
+    "the workspace is too small",
+    "a pointer is not aligned",
+)
 KERNEL_ERROR = "a check within a kernel failed"
 
 
@@ -24,7 +29,8 @@ class CInterface:
     """A straight model as C sees it. `dims` are the names of its symbolic dimensions.
 
     `table` is the number of entries of the table that the run loop reads, `stride` the one that holds the bytes of a
-    worker's scratch memory, `plan` the number of entries that ``ENTRY__plan`` writes.
+    worker's scratch memory, `plan` the number of entries that ``ENTRY__plan`` writes. The arena and the buffers in it
+    lie at multiples of `alignment` bytes.
     """
 
     entry: str
@@ -38,6 +44,7 @@ class CInterface:
     scratch_bytes: int
     max_threads: int
     errors: tuple[str, ...]
+    alignment: int = ALIGNMENT
 
     @staticmethod
     def of(manifest: Manifest) -> CInterface:
@@ -63,16 +70,22 @@ class CInterface:
             table=table,
             stride=stride,
             plan=plan,
-            arena_bytes=round_up(manifest.arena_bytes, ALIGNMENT),
+            arena_bytes=round_up(manifest.arena_bytes, manifest.alignment),
             scratch_bytes=manifest.worker_workspace_bytes,
             max_threads=min(manifest.max_workers or MAX_WORKERS, MAX_WORKERS),
             errors=(*INTERFACE_ERRORS, *(manifest.checks or ()), KERNEL_ERROR),
+            alignment=manifest.alignment,
         )
 
     @property
     def is_symbolic(self) -> bool:
         """True if calls pass dimensions."""
         return bool(self.plan)
+
+    @property
+    def workspace_size(self) -> int:
+        """The bytes of an aligned workspace for one thread, where sizes are fixed; at least 1."""
+        return max(self.arena_bytes + self.scratch_bytes, 1)
 
     @property
     def call_symbol(self) -> str:

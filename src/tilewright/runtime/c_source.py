@@ -4,6 +4,7 @@
     int64_t tilewright_NAME_workspace_bytes([dims,] threads);              symbolic sizes: minus the code of an error
     int tilewright_NAME_output_shapes(dims, shapes);                       for symbolic sizes only
     const char *tilewright_NAME_error_text(code);
+    int tilewright_NAME_run([dims,] inputs, outputs, workspace, size);     of C source: on one thread, all checked
 
 No function keeps anything between calls: calls with workspaces of their own may run at the same time.
 """
@@ -20,41 +21,59 @@ from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.signature import TensorSpec
 
 _HEADER = """\
-/* {name}: a model compiled by Tilewright {version} for {target}.
-
-{dims}   inputs:
-{inputs}
-   outputs:
-{outputs}
+/* {name}: {what} compiled by Tilewright {version} for {target}.
 
    Tensors are dense, the last dimension varying fastest, and aligned to their elements. */
 #ifndef TILEWRIGHT_{upper}_H
 #define TILEWRIGHT_{upper}_H
 
-#include <stdint.h>
+{size_type}#include <stdint.h>
 
-{numbers}
-
-#ifdef __cplusplus
+{image}#ifdef __cplusplus
 extern "C" {{
 #endif
+
+{models}{weights}
+#ifdef __cplusplus
+}}
+#endif
+#endif
+"""
+
+_IMAGE = """\
+/* Bytes of a workspace for any of the models. They may share one where only one runs at a time. */
+#define TILEWRIGHT_{upper}_WORKSPACE_SIZE {size}
+#define TILEWRIGHT_{upper}_WORKSPACE_ALIGNMENT {alignment}
+
+"""
+
+_MODEL = """\
+/* The model {name}.
+
+{dims}   inputs:
+{inputs}
+   outputs:
+{outputs} */
+{numbers}
 
 /* Runs the model once. The caller owns all memory: inputs, outputs, and a workspace of at least
    tilewright_{name}_workspace_bytes bytes for as many threads, whose contents before and after do not matter.
    {threads}
    Returns 0, or the code of an error. Calls with workspaces of their own may run at the same time. */
 int tilewright_{name}({dims_param}const void *const *inputs, void *const *outputs, void *workspace, int threads);
-
+{checked}
 /* Bytes of workspace that a call needs{negative}. */
 int64_t tilewright_{name}_workspace_bytes({dims_param}int threads);
 {shapes}
 /* What a code means, in words. */
 const char *tilewright_{name}_error_text(int code);
-{weights}
-#ifdef __cplusplus
-}}
-#endif
-#endif
+"""
+
+_CHECKED_HEADER = """
+/* The same on one thread, with everything checked that can be: null pointers, a workspace of less than {size}
+   bytes or not on a multiple of {alignment}, inputs and outputs that are not aligned to their elements. */
+int tilewright_{name}_run({dims_param}const void *const *inputs, void *const *outputs, void *workspace,
+                          size_t workspace_size);
 """
 
 _SHAPES = """
@@ -90,7 +109,7 @@ int tilewright_{name}({dims_param}const void *const *inputs, void *const *output
 {plan}  if (!workspace{null_tests}) return 1;
   if (threads < 1) return 2;
   if (threads > {most}) threads = {most};
-{refuse}  arena = (unsigned char *)(((uintptr_t)workspace + 63) & ~(uintptr_t)63);
+{refuse}  arena = (unsigned char *)(((uintptr_t)workspace + {slack}) & ~(uintptr_t){slack});
   scratch = arena + {arena};
   for (i = 0; i < {inputs}; i++) {{
     if (!inputs[i]) return 1;
@@ -114,7 +133,7 @@ _REFUSE = """\
 
 _BYTES = """\
 int64_t tilewright_{name}_workspace_bytes(int threads) {{
-  return threads < 1 ? -2 : {arena} + (int64_t)threads * {scratch} + 63;
+  return threads < 1 ? -2 : {arena} + (int64_t)threads * {scratch} + {slack};
 }}
 """
 
@@ -125,7 +144,7 @@ int64_t tilewright_{name}_workspace_bytes(const int64_t *dims, int threads) {{
   if (!dims) return -1;
   if (threads < 1) return -2;
   code = {entry}__plan((int64_t *)(uintptr_t)dims, plan, 0);
-  return code ? -(int64_t)({own} + code) : plan[{table}] + (int64_t)threads * plan[{stride}] + 63;
+  return code ? -(int64_t)({own} + code) : plan[{table}] + (int64_t)threads * plan[{stride}] + {slack};
 }}
 
 int tilewright_{name}_output_shapes(const int64_t *dims, int64_t *shapes) {{
@@ -138,6 +157,28 @@ int tilewright_{name}_output_shapes(const int64_t *dims, int64_t *shapes) {{
   for (i = {table} + 1; i < {plan}; i++) *shapes++ = plan[i];
   return 0;
 }}
+"""
+
+_CHECKED = """\
+int tilewright_{name}_run({dims_param}const void *const *inputs, void *const *outputs, void *workspace,
+                          size_t workspace_size) {{
+  static const unsigned char sizes[] = {{{sizes}}};
+  int i;
+{needed}  if (!workspace{null_tests}) return 1;
+  if ((uintptr_t)workspace % {alignment}) return 4;
+{short}  for (i = 0; i < {inputs} + {outputs}; i++) {{
+    const void *tensor = i < {inputs} ? inputs[i] : outputs[i - {inputs}];
+    if (!tensor) return 1;
+    if ((uintptr_t)tensor % sizes[i]) return 4;
+  }}
+  return tilewright_{name}({dims}inputs, outputs, workspace, 1);
+}}
+"""
+
+_SHORT_PLANNED = """\
+  needed = tilewright_{name}_workspace_bytes(dims, 1);
+  if (needed < 0) return (int)-needed;
+  if (workspace_size < (uint64_t)needed - {slack}) return 3;
 """
 
 _TEXTS = """\
@@ -183,21 +224,57 @@ def header_text(
 
     The `interface` of a straight model is in its manifest.
     """
-    interface = interface or CInterface.of(manifest)
+    return image_header_text(name, [(name, manifest, interface or CInterface.of(manifest))], one_thread, weights_file)
+
+
+def image_header_text(
+    name: str,
+    models: Sequence[tuple[str, Manifest, CInterface]],
+    one_thread: bool = False,
+    weights_file: str | None = None,
+) -> str:
+    """One C header of several models, each with its name."""
+    _, manifest, _ = models[0]
+    several = len(models) > 1
+    described = [_model_header(own, interface, one_thread) for own, _, interface in models]
     return _HEADER.format(
         name=name,
+        what=f"{len(models)} models" if several else "a model",
         upper=name.upper(),
         version=_comment(manifest.tilewright_version),
         target=_comment(manifest.target),
+        size_type="#include <stddef.h>\n" if one_thread else "",
+        image=_image(name.upper(), [interface for _, _, interface in models]) if several else "",
+        models="\n".join(described),
+        weights="" if weights_file is None else _SET_WEIGHTS.format(name=name, file=_comment(weights_file)),
+    )
+
+
+def _image(upper: str, interfaces: Sequence[CInterface]) -> str:
+    """The macros of the memory that models share; nothing where only a call can tell."""
+    if any(interface.is_symbolic for interface in interfaces):
+        return ""
+    size = max(interface.workspace_size for interface in interfaces)
+    return _IMAGE.format(upper=upper, size=size, alignment=max(interface.alignment for interface in interfaces))
+
+
+def _model_header(name: str, interface: CInterface, one_thread: bool) -> str:
+    """The macros and functions of one model."""
+    size = f"what tilewright_{name}_workspace_bytes asks for" if interface.is_symbolic else interface.workspace_size
+    checked = _CHECKED_HEADER.format(
+        name=name, size=size, alignment=interface.alignment, dims_param=_dims_param(interface)
+    )
+    return _MODEL.format(
+        name=name,
         dims="".join(["   dimensions:\n", *_dims(interface), "\n"]) if interface.dims else "",
         inputs="\n".join(_described(interface.inputs)),
         outputs="\n".join(_described(interface.outputs)),
-        numbers="\n".join(_numbers(name.upper(), interface)),
+        numbers="\n".join(_numbers(name.upper(), interface, one_thread)),
         threads=_ONE_THREAD if one_thread else _ANY_THREADS,
         dims_param=_dims_param(interface),
+        checked=checked if one_thread else "",
         negative=", or minus the code of an error" if interface.is_symbolic else "; the macro says the same",
         shapes=_SHAPES.format(name=name, count=interface.plan - interface.table - 1) if interface.is_symbolic else "",
-        weights="" if weights_file is None else _SET_WEIGHTS.format(name=name, file=_comment(weights_file)),
     )
 
 
@@ -214,6 +291,7 @@ def functions_text(name: str, interface: CInterface, run: str, given_weights: bo
         "plan": interface.plan,
         "table": interface.table,
         "stride": interface.stride,
+        "slack": interface.alignment - 1,
     }
     first = len(interface.inputs) + len(interface.outputs)
     pointers = [*(["dims"] if symbolic else []), *(["inputs"] if interface.inputs else []), "outputs"]
@@ -227,6 +305,7 @@ def functions_text(name: str, interface: CInterface, run: str, given_weights: bo
         most=interface.max_threads,
         refuse=_REFUSE.format_map(values) if symbolic else "",
         arena=f"plan[{interface.table}]" if symbolic else interface.arena_bytes,
+        slack=interface.alignment - 1,
         inputs=len(interface.inputs),
         outputs=len(interface.outputs),
         first=first,
@@ -238,6 +317,26 @@ def functions_text(name: str, interface: CInterface, run: str, given_weights: bo
     texts = ["success", *interface.errors]
     listed = ",\n".join(f"    {_literal(text)}" for text in texts)
     return "\n".join([text, query, _TEXTS.format(name=name, texts=listed, count=len(texts))])
+
+
+def checked_text(name: str, interface: CInterface) -> str:
+    """The function ``tilewright_NAME_run`` of the header, for one thread."""
+    symbolic = interface.is_symbolic
+    tensors = (*interface.inputs, *interface.outputs)
+    short = f"  if (workspace_size < {interface.workspace_size}) return 3;\n"
+    pointers = [*(["dims"] if symbolic else []), *(["inputs"] if interface.inputs else []), "outputs"]
+    return _CHECKED.format(
+        name=name,
+        dims_param=_dims_param(interface),
+        dims="dims, " if symbolic else "",
+        sizes=", ".join(str(spec.dtype.itemsize) for spec in tensors) or "1",
+        needed="  int64_t needed;\n" if symbolic else "",
+        null_tests="".join(f" || !{pointer}" for pointer in pointers),
+        alignment=interface.alignment,
+        short=_SHORT_PLANNED.format(name=name, slack=interface.alignment - 1) if symbolic else short,
+        inputs=len(interface.inputs),
+        outputs=len(interface.outputs),
+    )
 
 
 def library_text(name: str, model: CModel) -> str:
@@ -276,12 +375,15 @@ def _dims_param(interface: CInterface) -> str:
     return "const int64_t *dims, " if interface.is_symbolic else ""
 
 
-def _numbers(upper: str, interface: CInterface) -> Iterator[str]:
+def _numbers(upper: str, interface: CInterface, one_thread: bool) -> Iterator[str]:
     yield f"#define TILEWRIGHT_{upper}_INPUTS {len(interface.inputs)}"
     yield f"#define TILEWRIGHT_{upper}_OUTPUTS {len(interface.outputs)}"
     if not interface.is_symbolic:
-        size = f"{interface.arena_bytes} + (int64_t)(threads) * {interface.scratch_bytes} + 63"
+        size = f"{interface.arena_bytes} + (int64_t)(threads) * {interface.scratch_bytes} + {interface.alignment - 1}"
         yield f"#define TILEWRIGHT_{upper}_WORKSPACE_BYTES(threads) ({size})"
+        if one_thread:
+            yield f"#define TILEWRIGHT_{upper}_WORKSPACE_SIZE {interface.workspace_size}"
+            yield f"#define TILEWRIGHT_{upper}_WORKSPACE_ALIGNMENT {interface.alignment}"
         return
     yield f"#define TILEWRIGHT_{upper}_DIMS {len(interface.dims)}"
     for index, macro in enumerate(_macros(interface.dims)):

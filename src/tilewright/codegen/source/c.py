@@ -9,6 +9,7 @@ bare machine, call a kernel with `tilewright_alone` as its context.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -54,23 +55,29 @@ static const tilewright_context tilewright_alone = { 0, 1, 0 };
 extern void tilewright_barrier(const tilewright_context* ctx);
 
 #if defined(__GNUC__)
+#if UINTPTR_MAX > 0xffffffffu
 #define TILEWRIGHT_ALIGNED __attribute__((aligned(64)))
+#else
+#define TILEWRIGHT_ALIGNED __attribute__((aligned(8)))
+#endif
+#define TILEWRIGHT_KERNEL __attribute__((unused, noinline)) static
 #define TILEWRIGHT_MAYBE __attribute__((unused)) static inline
 #else
 #define TILEWRIGHT_ALIGNED
+#define TILEWRIGHT_KERNEL static
 #define TILEWRIGHT_MAYBE static inline
 #endif
-#ifdef __GNUC__
+#if defined(__POPCNT__) || (defined(__GNUC__) && defined(__aarch64__))
 #define tilewright_popcount(x) ((uint32_t)__builtin_popcount(x))
 #else
 TILEWRIGHT_MAYBE uint32_t tilewright_popcount(uint32_t x) {
-  x -= x >> 1 & 0x55555555u;
-  x = (x & 0x33333333u) + (x >> 2 & 0x33333333u);
-  return (x + (x >> 4) & 0x0F0F0F0Fu) * 0x01010101u >> 24;
+  x -= (x >> 1) & 0x55555555u;
+  x = (x & 0x33333333u) + ((x >> 2) & 0x33333333u);
+  return ((x + (x >> 4)) & 0x0F0F0F0Fu) * 0x01010101u >> 24;
 }
 #endif
-#ifdef FP_FAST_FMAF
-#define tilewright_fmaf(a, b, c) fmaf(a, b, c)
+#ifdef __FP_FAST_FMAF
+#define tilewright_fmaf(a, b, c) __builtin_fmaf(a, b, c)
 #else
 #define tilewright_fmaf(a, b, c) ((a) * (b) + (c))
 #endif
@@ -106,12 +113,24 @@ def emit_c(funcs: Sequence[PrimFunc], scopes: Mapping[str, str] | None = None) -
 def emit_static_c(funcs: Sequence[PrimFunc]) -> EmittedSource:
     """`funcs` and their packed entries as functions that only their own file sees; behind the text of `c_prelude`."""
     messages: list[str] = []
-    parts = [f"TILEWRIGHT_MAYBE {text}" for func in funcs for text in (_function(func, messages, C99), _entry(func))]
+    parts = []
+    for func in funcs:
+        parts += [f"TILEWRIGHT_KERNEL {_function(func, messages, C99)}", f"TILEWRIGHT_MAYBE {_entry(func)}"]
     return EmittedSource("\n\n".join(parts) + "\n", tuple(messages))
 
 
-def c_prelude(one_worker: bool = False) -> str:
-    """The text before functions; with `one_worker` the barrier too, which then waits for nobody."""
+def c_prelude() -> str:
+    """The text before functions."""
+    return "\n".join([_HEAD, *prelude_functions()])
+
+
+def prelude_head() -> str:
+    """The start of the text before functions of one thread, for whom the barrier waits for nobody; no <math.h>."""
+    return _HEAD.replace(_BARRIER, _NO_BARRIER).removeprefix("#include <math.h>\n")
+
+
+def prelude_functions() -> list[str]:
+    """The functions that expressions call, those that others call first."""
     q = "TILEWRIGHT_MAYBE "
     bits = []
     for dtype, spelled, other_dtype, other in _BITS:
@@ -119,8 +138,8 @@ def c_prelude(one_worker: bool = False) -> str:
             union = f"union {{ {a_type} from; {b_type} to; }} u; u.from = x; return u.to;"
             bits.append(f"{q}{b_type} tilewright_bits_{a}_{b}({a_type} x) {{ {union} }}")
     half = half_functions(q, "uint16_t", "uint32_t", "tilewright_bits_uint32_float32", "tilewright_bits_float32_uint32")
-    head = _HEAD.replace(_BARRIER, _NO_BARRIER) if one_worker else _HEAD
-    return "\n".join([head, *bits, half, division_functions(q, _INTEGERS)])
+    texts = "\n".join([half, division_functions(q, _INTEGERS)])
+    return [*bits, *(f"{q}{text.rstrip()}" for text in texts.split(q) if text)]
 
 
 def _parameters(func: PrimFunc, b: SourceBuilder) -> str:
@@ -149,7 +168,11 @@ def _function(func: PrimFunc, messages: list[str], dialect: Dialect) -> str:
     head = f"int32_t {func.name}({_parameters(func, b)}) {{"
     statement(b, func.body)
     end = [C99.position.format(file="generated", line=1)] if b.shows_positions else []
-    return "\n".join([head, *b.top_lines, *b.lines, "  return 0;", "}", *end])
+    lines = [*b.top_lines, *b.lines]
+    used = set(re.findall(r"\w+", "\n".join(lines)))
+    names = [b.name(param) for param in func.params]
+    unused = [f"  (void){name};" for name in (*names, "ctx") if name not in used]
+    return "\n".join([head, *unused, *lines, "  return 0;", "}", *end])
 
 
 def _entry(func: PrimFunc) -> str:

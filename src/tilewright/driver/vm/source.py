@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tilewright.backend.c.backend import SourceBackend
 from tilewright.driver.build import compile_segments, plan_segments
-from tilewright.driver.build_source import write_files
+from tilewright.driver.build_source import Exported, SourceModel, write_models
 from tilewright.driver.plan import input_specs
 from tilewright.driver.vm.build import Optimize, bytecode_graphs
 from tilewright.relay.ir.module import IRModule
@@ -16,9 +16,14 @@ from tilewright.runtime.vm.positions import require_fixed
 
 
 def write_program_source(
-    mod: IRModule, backend: SourceBackend, optimize: Optimize, path: Path, name: str | None = None
-) -> list[Path]:
-    """Write the C source of a module as imported to `path` (.c) and beside it; the files, as `write_source` does.
+    mod: IRModule,
+    backend: SourceBackend,
+    optimize: Optimize,
+    path: Path,
+    name: str | None = None,
+    freestanding: bool = False,
+) -> Exported:
+    """Write the C source of a module as imported to `path` (.c) and beside it, as `write_source` does.
 
     `optimize` are the graph passes of its segments. Raises `UnsupportedError`, with the node, where sizes are symbolic
     or an operator runs on the host; all symbolic inputs are named at once, before anything is compiled.
@@ -28,4 +33,5 @@ def write_program_source(
     graphs = bytecode_graphs(mod, backend, optimize)
     built = compile_segments(plan_segments(graphs.segments, graphs.backend), graphs.backend, more=graphs.constants)
     manifest = graphs.manifest(built)
-    return write_files(path, name, built, manifest, program_model(manifest, alone=True))
+    model = SourceModel(name, manifest, program_model(manifest, alone=True))
+    return write_models(path, name, built, [model], freestanding=freestanding)

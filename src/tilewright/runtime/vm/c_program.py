@@ -13,7 +13,9 @@ from tilewright.runtime.vm import steps as vm
 from tilewright.runtime.vm.flat import flat_model
 
 _HELPERS = """\
-#include <string.h>
+#include <stddef.h>
+
+extern void *memcpy(void *to, const void *from, size_t bytes);
 
 /* What a loop carries to its next turn, in the one of two buffers where it does not lie now. */
 static inline unsigned char *tilewright_carry(
