@@ -6,7 +6,7 @@
 A configuration is one operator of random types (int8, uint8, int16 with weights of 8 bits), scales, zero points,
 shapes, strides, paddings, fused activations and weights; it is fed `--data` times with codes of the whole range. LiteRT
 runs it as a model of its own. We compile `--together` of them as one model, for one of the instruction sets that this
-processor runs; the reference interpreter of Relay takes the place of that with `--interpreted`. The oracle is
+processor runs; with `--interpreted` Relay's reference interpreter runs them instead. The oracle is
 `OpResolverType.BUILTIN_REF`; LiteRT's default kernels (XNNPACK) are not exact. What LiteRT refuses to prepare or to run
 is drawn again and not counted. A run goes on where it stopped. Prints a table: operator, configurations, cases
 (configurations times data), elements, configurations that differ, are refused or raise; exits with status 1 where any

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tilewright.cli.codes import multiplies_codes, product_instructions
 from tilewright.cli.inspect_kernels import kernel_lines
 from tilewright.cli.measured_share import measured_share
 from tilewright.cli.options import ModelOptions, model_options, parse_shapes, require_file
@@ -255,6 +256,8 @@ def kernel_text(task: Task, stage: str, target: Target, source: bool = False) ->
 
     if stage == "choice":
         lines = backend_of(target).explain(schedule_choice(task.function, target), search_space(task.function, target))
+        if "asm" in backend_of(target).code_stages() and multiplies_codes(task.function):
+            lines = [*lines, *product_instructions(kernel_text(task, "asm", target))]
         return "\n".join(f"  {line}" for line in lines)
     if stage == "oblivious":
         *_, (_, func) = lowering_stages(task.function, task.name, target)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewright.cli.codes import layer_codes
 from tilewright.errors import UnsupportedError, UserError
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def summary_lines(path: str, shapes: Mapping[str, Sequence[int]] | None, target:
     except UserError as error:
         yield from _section("not supported", str(error).splitlines())
         return
+    if codes := layer_codes(module):
+        yield from _section("codes", codes)
     yield f"operations     {_operations(module)}"
     yield f"runs on        {_executor(module)}"
     yield f"not supported  {refusal or 'nothing'}"
