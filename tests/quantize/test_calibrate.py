@@ -29,6 +29,7 @@ def test_extremes_are_those_of_the_interpreter(mod, extremes_only):
     calibration.run(samples(), extremes_only, threads=1)
     probe = Function(mod["main"].params, Tuple([layer.operands[0] for layer in found]))
     seen = [interpret(probe, sample) for sample in samples()]
+    assert found
     for index, layer in enumerate(found):
         values = np.concatenate([one[index].ravel() for one in seen])
         histogram = calibration.histograms[layer.tensors[0]]

@@ -107,6 +107,7 @@ def test_the_recipe_and_the_onnx_file_have_the_factors(model, tmp_path):
     found = quantized(model)
     found.recipe.save(tmp_path / "recipe.json")
     again = tw.quantize(model(), recipe=tmp_path / "recipe.json")
+    assert [name for name, choice in again.recipe.choices.items() if choice.factors] == MODELS[model]
     ours, file = found.compile(threads=1), tw.compile(found.to_onnx(), threads=1)
     for x in inputs(model)[:3]:
         assert np.array_equal(ours(x), again.compile(threads=1)(x))

@@ -30,7 +30,9 @@ def dense(**options):
 
 
 def held_out(data):
-    return [data["x"][number : number + 1] for number in split(len(data["x"])).held_out]
+    found = [data["x"][number : number + 1] for number in split(len(data["x"])).held_out]
+    assert found
+    return found
 
 
 def run_float(file, x):
