@@ -6,8 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
+import tilewright as tw
 from tilewright.errors import UnsupportedError
+from tilewright.frontend.onnx import from_onnx
+from tilewright.relay.interpreter.interpreter import interpret
+from tilewright.relay.ir.expr import Constant
+from tilewright.relay.ir.visitor import post_order
 
 RNG = np.random.default_rng(5)
 TOKENS, WIDTH, INNER, EXPERTS = 6, 8, 16, 4
@@ -49,6 +55,20 @@ def test_quantized_experts_agree_with_onnxruntime(check_node: Any, bits: int) ->
         "QMoE", [floats(TOKENS, WIDTH), floats(TOKENS, EXPERTS)], layers, domain="com.microsoft", rtol=1e-3, atol=1e-3,
         k=2, expert_weight_bits=bits, activation_type="relu", normalize_routing_weights=1,
     )  # fmt: skip
+
+
+def test_weights_of_quantized_experts_stay_packed_and_agree_compiled(make_model: Any) -> None:
+    width, inner = 64, 128
+    weights = {"w1": codes(EXPERTS, inner, width // 2), "s1": np.abs(floats(EXPERTS, inner)),
+               "w2": codes(EXPERTS, width, inner // 2), "s2": np.abs(floats(EXPERTS, width))}  # fmt: skip
+    names = ["x", "router", "w1", "s1", "", "w2", "s2"]
+    node = helper.make_node("QMoE", names, ["y"], domain="com.microsoft", k=2, activation_type="relu")
+    feeds = {"x": floats(TOKENS, width), "router": floats(TOKENS, EXPERTS)}
+    mod, _ = from_onnx(make_model([node], feeds, ["y"], 17, weights, {"com.microsoft": 1}), None)
+    stored = sum(one.data.nbytes for one in post_order(mod["main"].body) if isinstance(one, Constant))
+    assert stored < 1.1 * sum(array.nbytes for array in weights.values())
+    (found,), (wanted,) = tw.compile(mod, cache=False).run(feeds), interpret(mod, feeds)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
 
 
 def test_an_unknown_activation_is_named(check_node: Any) -> None:

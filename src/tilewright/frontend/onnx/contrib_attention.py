@@ -18,7 +18,6 @@ from tilewright.frontend.onnx.quantize import integer_product
 from tilewright.frontend.onnx.registry import MICROSOFT, converts
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant, Expr
-from tilewright.topi.reference.blockwise import code_bits
 
 
 def heads_first(node: OnnxNode, x: Expr, heads: int) -> Expr:
@@ -322,30 +321,34 @@ _ACTIVATIONS: dict[str, Callable[[OnnxNode, Expr], Expr]] = {
 @converts("MoE", domain=MICROSOFT)
 def convert_moe(node: OnnxNode) -> Expr:
     """act(x W1' + b1) [* (x W3' + b3)] W2' + b2 of the picked experts, weighed by the router's probabilities."""
-    return _mixture(node, [(node[2], 3), (node[4], 5), (node[6] if node.has(6) else None, 7)])
+    products = {i: functools.partial(op.nn.batch_matmul, tensor_b=node[i]) for i in (2, 4, 6) if node.has(i)}
+    return _mixture(node, [(products.get(i), i + 1) for i in (2, 4, 6)])
 
 
 @converts("QMoE", domain=MICROSOFT)
 def convert_qmoe(node: OnnxNode, expert_weight_bits: int = 4) -> Expr:
-    """`MoE` with weights of 4 or 8 bits and a scale for each output of each expert; unpacked when compiling."""
+    """`MoE` with weights of 4 or 8 bits, which stay packed, and a scale for each output of each expert."""
     if any(node.has(index) for index in range(11, len(node.inputs))):
         node.unsupported("zero points of the experts' weights")
     node.choice("block_size", 0, (0,))
-    weights = [_unpacked(node, index, expert_weight_bits) if node.has(index) else None for index in (2, 5, 8)]
-    return _mixture(node, list(zip(weights, (4, 7, 10), strict=True)))
+    if expert_weight_bits not in (4, 8):
+        node.unsupported(f"attribute expert_weight_bits={expert_weight_bits}; supported: 4, 8")
+    product = functools.partial(_coded, node, expert_weight_bits)
+    return _mixture(node, [(functools.partial(product, i) if node.has(i) else None, i + 2) for i in (2, 5, 8)])
 
 
-def _unpacked(node: OnnxNode, index: int, bits: int) -> Expr:
-    packed, scales = node.static(index, "weights"), node.static(index + 1, "scales")
-    if bits not in (4, 8):
-        node.unsupported(f"attribute expert_weight_bits={bits}; supported: 4, 8")
-    codes = code_bits(packed, bits)
-    values = (codes.astype(np.float32) - float(1 << (bits - 1))) * scales.astype(np.float32)[..., None]
-    return constant(values, node.dtype())
+def _coded(node: OnnxNode, bits: int, index: int, data: Expr) -> Expr:
+    """The product of each expert's data [experts, tokens, in] with its codes; a row of weights is one block."""
+    codes, scales = node.static(index, "weights").view(np.uint8), node.static(index + 1, "scales")
+    parts = [
+        op.nn.dense_blockwise(index_axis(data, 0, e), constant(w, "uint8"), constant(s, node.dtype()), bits=bits)
+        for e, (w, s) in enumerate(zip(codes[:, :, None], scales[..., None], strict=True))
+    ]
+    return op.stack(parts, axis=0)
 
 
-def _mixture(node: OnnxNode, layers: list[tuple[Expr | None, int]]) -> Expr:
-    """The mixture of experts with three layers of weights, each [experts, out, in] and its bias by input number."""
+def _mixture(node: OnnxNode, layers: list[tuple[Callable[[Expr], Expr] | None, int]]) -> Expr:
+    """The mixture of experts with three layers, each to [experts, tokens, out], and its bias by input number."""
     (first, first_bias), (second, second_bias), (gate, gate_bias) = layers
     assert first is not None and second is not None
     activation = _ACTIVATIONS[node.choice("activation_type", "relu", tuple(_ACTIVATIONS))]
@@ -355,18 +358,16 @@ def _mixture(node: OnnxNode, layers: list[tuple[Expr | None, int]]) -> Expr:
     tokens, experts = node.shape(1)
     flat = reshape(node, node[0], (1, tokens, shape[-1]))
     data = op.broadcast_to(flat, shape=(experts, tokens, shape[-1]))
-    inner = activation(node, _layer(node, data, first, first_bias))
+    inner = activation(node, _biased(node, first(data), first_bias))
     if gate is not None:
-        inner = inner * _layer(node, data, gate, gate_bias)
-    result = _layer(node, inner, second, second_bias)
+        inner = inner * _biased(node, gate(data), gate_bias)
+    result = _biased(node, second(inner), second_bias)
     weights = reshape(node, op.transpose(_routed(node), axes=(1, 0)), (experts, tokens, 1))
     mixed = op.sum(result * weights, axis=(0,), keepdims=False)
     return reshape(node, mixed, shape)
 
 
-def _layer(node: OnnxNode, data: Expr, weight: Expr, bias: int) -> Expr:
-    """[experts, tokens, out]."""
-    product = op.nn.batch_matmul(data, weight)
+def _biased(node: OnnxNode, product: Expr, bias: int) -> Expr:
     return product + op.expand_dims(node[bias], axis=1) if node.has(bias) else product
 
 
