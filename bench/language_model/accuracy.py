@@ -130,8 +130,7 @@ def chosen(run: Run, text: Array, count: int) -> tuple[Array, Array]:
 def perplexities(decoder: Decoder, model: onnx.ModelProto, texts: tuple[Array, Array], windows: int) -> None:
     """Print a row for each precision."""
     train, held_out = texts
-    begins = np.random.default_rng(5).integers(0, len(train) - WINDOW, CALIBRATED)
-    data = {"tokens": np.stack([train[b : b + WINDOW] for b in begins]).astype(np.int64)[:, None]}
+    data = calibration(train)
     runs: dict[str, Callable[[], Run]] = {
         "float32, PyTorch": lambda: in_torch(decoder),
         "float32": lambda: tw.compile(model, threads=1),
@@ -151,13 +150,29 @@ def perplexities(decoder: Decoder, model: onnx.ModelProto, texts: tuple[Array, A
             runs[f"weights of {bits} bits{name}"] = lambda bits=bits, options=kinds[name]: tw.quantize(
                 model, weights=bits, threads=1, **options
             ).compile(threads=1)
-    runs["weights and activations of 8 bits"] = lambda: tw.quantize(model, data, threads=1).compile(threads=1)
     print(f"perplexity of {windows * WINDOW} tokens held out\n\n| | perplexity | of float32 |\n|---|---|---|")
     base = 0.0
     for name, make in runs.items():
         found = perplexity(make(), held_out, windows)
         base = base or found
         print(f"| {name} | {found:.3f} | {found / base:.4f} |", flush=True)
+
+
+def calibration(train: Array) -> dict[str, Array]:
+    """Windows of the text trained on, by the name of the input."""
+    begins = np.random.default_rng(5).integers(0, len(train) - WINDOW, CALIBRATED)
+    return {"tokens": np.stack([train[b : b + WINDOW] for b in begins]).astype(np.int64)[:, None]}
+
+
+def in_bytes(model: onnx.ModelProto, texts: tuple[Array, Array], windows: int, name: str) -> None:
+    """Print perplexities with weights and activations of 8 bits, as they are and with factors for channels."""
+    base = perplexity(tw.compile(model, threads=1), texts[1], windows)
+    print(f"| {name} | float32 | {base:.3f} | 1.0000 | |", flush=True)
+    for options in ({}, {"equalize": True}, {"equalize": True, "rounding": "adaptive"}):
+        found = tw.quantize(model, calibration(texts[0]), threads=1, objective=None, **options)  # type: ignore[arg-type]
+        ours = perplexity(found.compile(threads=1), texts[1], windows)
+        factors = sum(bool(one.factors) for one in found.recipe.choices.values())
+        print(f"| {name} | {options} | {ours:.3f} | {ours / base:.4f} | {factors} |", flush=True)
 
 
 def answers(decoder: Decoder, model: onnx.ModelProto, text: Array, count: int, name: str) -> None:
@@ -177,12 +192,12 @@ def answers(decoder: Decoder, model: onnx.ModelProto, text: Array, count: int, n
 
 
 def main() -> None:
-    """Print both tables, or one."""
+    """Print the tables, or one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--windows", type=int, default=100)
     parser.add_argument("--tokens", type=int, default=10000)
-    parser.add_argument("--only", choices=("perplexity", "tokens"))
+    parser.add_argument("--only", choices=("perplexity", "tokens", "bytes"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     texts, decoder = tokens(args.folder), trained(args.folder)
@@ -191,9 +206,13 @@ def main() -> None:
         for name, one in (("as trained", decoder), ("outlier channels", with_outliers(decoder))):
             export(one, Path(folder))
             models[name] = one, onnx.load(Path(folder) / "model.onnx")
-    if args.only != "tokens":
+    if args.only in (None, "bytes"):
+        print("| model | options | perplexity | of float32 | layers with factors |\n|---|---|---|---|---|")
+        for name, (_, model) in models.items():
+            in_bytes(model, texts, args.windows, name)
+    if args.only in (None, "perplexity"):
         perplexities(*models["as trained"], texts, args.windows)
-    if args.only == "perplexity":
+    if args.only in ("perplexity", "bytes"):
         return
     print(f"\n{args.tokens} tokens\n\n| model | bits | | wrong tokens | widest gap of those |\n|---|---|---|---|---|")
     for name, (one, model) in models.items():

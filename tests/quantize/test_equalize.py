@@ -63,7 +63,27 @@ def transformer():
     return make_model(nodes, {"x": (KIND, (1, 6, 16))}, {"y": (KIND, (1, 6, 16))}, weights, 17)
 
 
-MODELS = {separable: ["depthwise", "narrow"], transformer: ["left", "right"]}
+def gated():
+    """A gain with outliers before two products, and the product of both, with outliers, before a third."""
+    rng = np.random.default_rng(3)
+    outliers = np.ones(16, np.float32)
+    outliers[[2, 9]] = 50.0
+    weights = {
+        "gain": outliers * (1 + normal(rng, 16) / 4), "w1": normal(rng, 16, 16) / outliers[:, None],
+        "w2": normal(rng, 16, 16) / outliers[:, None] * outliers, "w3": normal(rng, 16, 16) / outliers[:, None],
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Mul", ["x", "gain"], ["n"], name="norm"),
+        helper.make_node("MatMul", ["n", "w1"], ["a"], name="gate"),
+        helper.make_node("Sigmoid", ["a"], ["g"], name="sigmoid"),
+        helper.make_node("MatMul", ["n", "w2"], ["u"], name="up"),
+        helper.make_node("Mul", ["g", "u"], ["m"], name="gated"),
+        helper.make_node("MatMul", ["m", "w3"], ["y"], name="down"),
+    ]
+    return make_model(nodes, {"x": (KIND, (1, 6, 16))}, {"y": (KIND, (1, 6, 16))}, weights, 17)
+
+
+MODELS = {separable: ["depthwise", "narrow"], transformer: ["left", "right"], gated: ["gate", "up", "down"]}
 
 
 def inputs(model):
@@ -88,7 +108,7 @@ def test_floats_stay_what_they_are(model):
         own = tuple(np.exp2(rng.integers(-4, 5, site.channels)))
         factors.update({layer.name: own for layer in site.layers})
     scaled, divided = equalize(mod, found, factors)
-    assert list(divided) == {separable: ["wide", "depthwise"], transformer: []}[model]
+    assert list(divided) == {separable: ["wide", "depthwise"], transformer: [], gated: ["up"]}[model]
     assert [layer.name for layer in layers(scaled["main"])] == [layer.name for layer in found]
     x = inputs(model)[0]
     np.testing.assert_array_equal(interpret(scaled, {"x": x})[0], interpret(mod, {"x": x})[0])

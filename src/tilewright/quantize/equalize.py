@@ -121,6 +121,7 @@ def equalize(
     nodes = post_order(main.body)
     wanted = sites(nodes, [layer for layer in layers if layer.name in factors])
     _check(wanted, factors)
+    users = consumers(nodes)
     at = {site.expr: site for site in wanted}
     readers = {layer.call: layer for site in wanted for layer in site.layers}
     made: dict[Expr, Expr] = {}
@@ -137,7 +138,7 @@ def equalize(
         if node in at:
             site = at[node]
             own = np.asarray(factors[site.layers[0].name], np.float32)
-            divided[node] = _divided(node, made[node], own, site.axis, taken)
+            divided[node] = _divided(node, made[node], own, site.axis, taken, users)
             column = Constant(_along(own, site.axis, tensor_type_of(node).ndim))
             made[node] = multiply(divided[node], column)
     by_name = {layer.name: taken[layer.call] for layer in layers if layer.call in taken}
@@ -177,10 +178,22 @@ def _takes_in(expr: Expr, axis: int, users: Mapping[Expr, list[Expr]], first: bo
     if is_call(expr, "add", "nn.bias_add"):
         data, other = expr.args
         return isinstance(other, Constant) and _shape(data) == _shape(expr) and _takes_in(data, axis, users)
+    if is_call(expr, "multiply"):
+        return _factor_taker(expr, axis, users) is not None
     if is_call(expr, "clip"):
         return expr.attrs["a_min"] == 0 and _takes_in(expr.args[0], axis, users)
     moved = _axis_before(expr, axis)
     return moved is not None and _takes_in(expr.args[0], moved, users)
+
+
+def _factor_taker(product: Call, axis: int, users: Mapping[Expr, list[Expr]]) -> int | None:
+    """The number of the operand of a product that takes factors in: a constant, such as the gain of an RMSNorm."""
+    whole = [_shape(one) == _shape(product) for one in product.args]
+    for number, one in enumerate(product.args):
+        if isinstance(one, Constant) and whole[1 - number]:
+            return number
+    takers = [i for i, one in enumerate(product.args) if whole[i] and _takes_in(one, axis, users)]
+    return takers[0] if takers and product.args[0] is not product.args[1] else None
 
 
 def _shape(expr: Expr) -> tuple[Any, ...]:
@@ -196,7 +209,9 @@ def _axis_before(call: Call, axis: int) -> int | None:
     return axis if call.op.homogeneous else None
 
 
-def _divided(old: Expr, fresh: Expr, factors: Array, axis: int, taken: dict[Expr, Array]) -> Expr:
+def _divided(
+    old: Expr, fresh: Expr, factors: Array, axis: int, taken: dict[Expr, Array], users: Mapping[Expr, list[Expr]]
+) -> Expr:
     """`fresh`, made of `old`, whose channels of `axis` are divided by `factors`; `taken` gets those of products."""
     assert isinstance(old, Call) and isinstance(fresh, Call) and isinstance(old.op, Op)
     ndim = tensor_type_of(old).ndim
@@ -210,9 +225,18 @@ def _divided(old: Expr, fresh: Expr, factors: Array, axis: int, taken: dict[Expr
         taken[old] = factors
         rows = Constant(weight.data / _along(factors, 0, weight.data.ndim))
         return Call(fresh.op, [data, rows], fresh.attrs, fresh.span)
+    if is_call(old, "multiply"):
+        number = _factor_taker(old, axis, users)
+        assert number is not None
+        parts = list(fresh.args)
+        if isinstance(old.args[number], Constant):
+            parts[number] = _divided_constant(parts[number], factors, axis, ndim)
+        else:
+            parts[number] = _divided(old.args[number], parts[number], factors, axis, taken, users)
+        return Call(fresh.op, parts, fresh.attrs, fresh.span)
     before = axis if is_call(old, "nn.bias_add", "add", "clip") else _axis_before(old, axis)
     assert before is not None
-    inner = _divided(old.args[0], fresh.args[0], factors, before, taken)
+    inner = _divided(old.args[0], fresh.args[0], factors, before, taken, users)
     if is_call(old, "clip"):
         return minimum(relu(inner), Constant(np.float32(old.attrs["a_max"]) / _along(factors, axis, ndim)))
     operands = [inner]

@@ -26,7 +26,7 @@ _CORRECTED = 32
 
 @dataclass(frozen=True)
 class Improvements:
-    """What can be done to choices for the layers `free` of a module, with a trial of its samples."""
+    """Improvements of choices for the layers `free` of a module, judged by a trial of its samples."""
 
     mod: IRModule
     free: Sequence[Layer]
@@ -77,4 +77,5 @@ class Improvements:
     def _best(self, tried: Sequence[Choices]) -> dict[str, Choice]:
         """The choices whose results err least with all layers in integers; of equals the first."""
         search = self.parts.search
-        return dict(min(tried, key=lambda one: self.trial.loss(one, list(one), search).relative))
+        errors = [self.trial.loss(one, list(one), search).relative for one in tried]
+        return dict(tried[errors.index(min(errors))])

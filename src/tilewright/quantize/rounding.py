@@ -42,7 +42,7 @@ _DAMPING = 1e-4
 
 @dataclass(frozen=True)
 class Moments:
-    """What the codes of a layer's weights meet: means [groups, depth] and covariances [groups, depth, depth]."""
+    """Means [groups, depth] and covariances [groups, depth, depth] of the data that the weights of a layer meet."""
 
     mean: Array
     covariance: Array
@@ -94,13 +94,13 @@ def _through_codes(data: Array, layer: Layer, choice: Choice) -> Array:
 
 
 def _window(layer: Layer, choice: Choice) -> tuple[Any, ...]:
-    """What the moments of a layer depend on: its tensor, the codes of it and its windows."""
+    """A key for the moments of a layer: its tensor, the codes of it and its windows."""
     attrs = tuple((name, str(layer.call.attrs[name])) for name in _WINDOW if name in layer.call.attrs)
     return layer.tensors[0], choice.codes[0], choice.factors, layer.weight.shape[1:], attrs
 
 
 def _rows(data: Array, layer: Layer, number: int) -> Array:
-    """What the weights of each group meet at some of the positions, float32[groups, positions, depth]."""
+    """The data that the weights of each group meet at some positions, float32[groups, positions, depth]."""
     assert isinstance(layer.call.op, Op)
     axes = layer.call.op.spatial_axes
     if not axes:
