@@ -68,16 +68,17 @@ def is_reduction(tensor: te.Tensor) -> bool:
 
 
 def inline_between(s: te.Schedule, anchor: te.Tensor, out: te.Tensor) -> te.Tensor:
-    """Inline the epilogue that lies between `anchor` and `out`; returns the tensor that accumulates, in local scope.
+    """Inline the epilogue of `anchor`, all of `out` that no reduction reads; returns the tensor that accumulates, in
+    local scope.
 
-    What it computes of other operands is inlined too. Where there is no epilogue the accumulator is a cache of `out`
-    itself.
+    Where there is no epilogue the accumulator is a cache of `out` itself.
     """
     if anchor.op is out.op:
         return s.cache_write(out, "local")
-    before = {tensor.op for tensor in computes([anchor])}
-    for tensor in computes([out]):
-        if tensor.op not in before and tensor.op is not out.op and not is_reduction(tensor):
+    stages = computes([out])
+    before = {tensor.op for tensor in computes([anchor, *filter(is_reduction, stages)])}
+    for tensor in stages:
+        if tensor.op not in before and tensor.op is not out.op:
             s[tensor].compute_inline()
     s[anchor].set_scope("local")
     return anchor

@@ -221,3 +221,27 @@ def test_data_of_16_bits_meet_bytes_in_pairs(name: str, lanes: int, instruction:
     result = np.zeros((6, 2 * lanes), "int32")
     build(func, target=target)["main"](x, layout_transform(weight, "NC", f"NC{lanes}n2c"), result)
     np.testing.assert_array_equal(result, x.astype("int32") @ weight.T.astype("int32"))
+
+
+def _after_bytes(residual_first: bool) -> tuple[list[te.Tensor], te.Tensor]:
+    """A product [37, 96] with a residual of bytes widened and added to its sums, on either side of these."""
+    a, w = te.placeholder((37, 64), "uint8", name="A"), te.placeholder((3, 16, 32, 4), "int8", name="W")
+    r = te.placeholder((37, 96), "int8", name="R")
+    wide = te.compute((37, 96), lambda i, j: r[i, j].astype("int32"), name="wide", tag=topi.tag.ELEMWISE)
+    centred = te.compute((37, 96), lambda i, j: wide[i, j] - 9, name="centred", tag=topi.tag.ELEMWISE)
+    sums = topi.nn.dense_dot(a, w)
+    left, right = (centred, sums) if residual_first else (sums, centred)
+    out = te.compute((37, 96), lambda i, j: left[i, j] + right[i, j], name="out", tag=topi.tag.BROADCAST)
+    return [a, w, r, out], out
+
+
+@pytest.mark.parametrize("residual_first", [True, False])
+def test_a_residual_is_computed_where_it_is_added(residual_first: bool) -> None:
+    args, out = _after_bytes(residual_first)
+    target = Target("cpu")
+    func = te.lower(schedule([out], target), args)
+    assert func.attrs["workspace_bytes"] == 0
+    x, weight, rest = _bytes("uint8", 37, 64), _bytes("int8", 96, 64), _bytes("int8", 37, 96)
+    result = np.zeros((37, 96), "int32")
+    build(func, target=target)["main"](x, layout_transform(weight, "NC", "NC32n4c"), rest, result)
+    np.testing.assert_array_equal(result, x.astype("int32") @ weight.T.astype("int32") + rest - 9)
