@@ -118,6 +118,10 @@ class CpuRules(Backend):
         """Of the widest vectors."""
         return self.target.machine.lanes()
 
+    def finishes_rows(self) -> bool:
+        """True: `schedule_rows` computes what follows along with each row."""
+        return True
+
     def fuses_attention(self, rows: int, depth: int, width: int, dtype: str) -> bool:
         """True from as many rows on as have multiply-adds with an element of the keys for as long as its copy takes."""
         machine = self.target.machine

@@ -3,11 +3,15 @@
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.relay.helpers import assert_same, module, small_cnn, weights
 from tilewright import relay
+from tilewright.backend import backend_of
+from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.registry import OpPattern
 from tilewright.relay.ir.visitor import calls, post_order
 from tilewright.relay.transform.fuse.fuse_ops import FusionForm, fuse_ops, fused_name
+from tilewright.target import Target
 
 nn = relay.nn
 
@@ -187,3 +191,17 @@ def test_forms_of_groups_that_a_caller_asks_for() -> None:
 def test_a_mark_that_ends_fusion_is_no_kernel() -> None:
     stopped = relay.annotation.stop_fusion(relay.exp(_x(4)))
     assert _groups(relay.sqrt(stopped)) == ["exp", "sqrt"]
+
+
+def test_what_follows_a_normalization_is_computed_with_its_rows() -> None:
+    x = relay.var("x", shape=(16, 48))
+    gamma, beta = (relay.const(np.full(48, value, "float32")) for value in (1.5, 0.25))
+    for normalized in (nn.layer_norm(x, gamma, beta), nn.softmax(x)):
+        scaled = relay.round(relay.clip(relay.divide(normalized, relay.const(0.01)), -128.0, 127.0))
+        mod = module(relay.cast(scaled, "int8"))
+        apart, joined = (fuse_ops(infer_type(mod), backend=backend) for backend in (None, backend_of(Target("cpu"))))
+        assert [len(calls(one["main"].body)) for one in (apart, joined)] == [2, 1]
+        data = np.random.default_rng(3).normal(size=(16, 48)).astype("float32")
+        found = np.asarray(tw.compile(mod, cache=False)(data)).astype(int)
+        (expected,) = relay.interpret(mod, [data])
+        assert abs(found - expected).max() <= 1  # a unit in the last place may cross a number and a half
