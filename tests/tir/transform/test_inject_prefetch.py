@@ -141,3 +141,18 @@ def test_nothing_is_spread_where_no_loop_moves_on():
     body = AttrStmt("prefetch_spread", part[0], 1, tir.BufferStore(part[1], part[0][k], (k,)))
     func = tir.PrimFunc("f", list(part), tir.For(k, tir.const(0), tir.const(4), tir.ForKind.SERIAL, body))
     assert not [x for x in collect(inject_prefetch(func), Call) if x.op == "prefetch"]
+
+
+def test_a_vector_that_crosses_rows_reads_them_all():
+    """Vectors of 64 bytes are 16 rows of four: of 32 rows for each of 64 iterations two lines are the next part's."""
+    w, c = tir.Buffer("w", [8, 32, 32, 4], "uint8"), tir.Buffer("c", [64], "uint8")
+    p, k, v = (tir.Var(name) for name in "pkv")
+    index = tir.Ramp(tir.const(0), tir.const(1), 64)
+    load = BufferLoad(w, (p, k, v * 16, index))
+    add = tir.For(v, tir.const(0), tir.const(2), tir.ForKind.SERIAL, tir.BufferStore(c, load, (index,)))
+    body = AttrStmt("prefetch_spread", w, 1, add)
+    for var, extent in ((k, 32), (p, 8)):
+        body = tir.For(var, tir.const(0), tir.const(extent), tir.ForKind.SERIAL, body)
+    func = inject_prefetch(tir.PrimFunc("f", [w, c], body))
+    lines = [line.strip() for line in str(func).splitlines() if "prefetch" in line]
+    assert lines == ["prefetch(w[p + 1, 0, 0, k * 128], 0, 2)", "prefetch(w[p + 1, 0, 0, k * 128 + 64], 0, 2)"]

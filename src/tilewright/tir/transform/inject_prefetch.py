@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from tilewright.machine import Machine
 from tilewright.tir import op
@@ -13,7 +14,7 @@ from tilewright.tir.arith.analyzer import Analyzer
 from tilewright.tir.arith.int_set import IntervalSet, eval_interval, union
 from tilewright.tir.arith.range import Range
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
+from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Var
 from tilewright.tir.stmt import AttrStmt, Evaluate, For, ForKind, PrimFunc, SeqStmt, Stmt, seq
 from tilewright.tir.visitor import StmtRewriter, collect, substitute
 
@@ -131,6 +132,7 @@ def _next_part(node: AttrStmt, loops: list[For], line_bytes: int) -> _Part | Non
     """The region requested by the attribute `node` in these loops: None where its size or offset is not known."""
     buffer: Buffer = node.target
     region = _region(buffer, loops[-1])
+    region = None if region is None else _carried(buffer, region)
     first = None if region is None else _stretch(buffer, region)
     if region is None or first is None:
         return None
@@ -152,6 +154,20 @@ def _shared(part: _Part, body: Stmt, loops: list[For], at_once: int) -> Stmt:
             inner = _shared(part, last.body, [*loops, last], at_once)
             return seq(*before, For(last.var, last.min, last.extent, last.kind, inner, annotations=last.annotations))
     return seq(*part.prefetches(loops), body)
+
+
+def _carried(buffer: Buffer, region: list[Range]) -> list[Range]:
+    """The region with what a vector reads beyond the end of one dimension as more of the dimension before."""
+    found = list(region)
+    for d in range(len(found) - 1, 0, -1):
+        size, span = buffer.shape[d], found[d]
+        if not isinstance(size, IntImm) or not isinstance(span.extent, IntImm) or not op.is_const(span.min, 0):
+            continue
+        rows, rest = divmod(span.extent.value, size.value)
+        if rows > 1 and rest == 0:
+            found[d] = Range(span.min, size)
+            found[d - 1] = Range(found[d - 1].min, Analyzer().simplify(found[d - 1].extent + (rows - 1)))
+    return found
 
 
 def _stretch(buffer: Buffer, region: list[Range]) -> int | None:
@@ -181,7 +197,8 @@ def _region(buffer: Buffer, body: Stmt) -> list[Range] | None:
     whole: list[IntervalSet] | None = None
     for load in collect(body, BufferLoad):
         if load.buffer is buffer:
-            read = [eval_interval(i, ranges, analyzer) for i in load.indices]
+            ends = [(i.base, i.base + i.stride * (i.lanes - 1)) if isinstance(i, Ramp) else (i,) for i in load.indices]
+            read = [reduce(union, [eval_interval(end, ranges, analyzer) for end in each]) for each in ends]
             whole = read if whole is None else [union(a, b, analyzer) for a, b in zip(whole, read, strict=True)]
     if whole is None:
         return None

@@ -245,3 +245,14 @@ def test_a_residual_is_computed_where_it_is_added(residual_first: bool) -> None:
     result = np.zeros((37, 96), "int32")
     build(func, target=target)["main"](x, layout_transform(weight, "NC", "NC32n4c"), rest, result)
     np.testing.assert_array_equal(result, x.astype("int32") @ weight.T.astype("int32") + rest - 9)
+
+
+def test_the_next_panel_of_constant_weights_is_prefetched() -> None:
+    target = Target("llvm -mcpu=icelake-server")
+    a, w = te.placeholder((64, 256), "uint8", name="A"), te.placeholder((12, 64, 32, 4), "int8", name="W")
+    out = topi.nn.dense_dot(a, w)
+    assert "llvm.prefetch" in emit_module([te.lower(schedule([out], target), [a, w, out])], target).text
+    b = te.placeholder((8, 4, 64, 32, 4), "int8", name="B")
+    batched = topi.nn.batch_matmul_dot(te.placeholder((8, 64, 256), "uint8", name="A"), b)
+    func = te.lower(schedule([batched], target), [*(t for t in batched.op.input_tensors[0].op.input_tensors), batched])
+    assert "llvm.prefetch" not in emit_module([func], target).text

@@ -1,7 +1,7 @@
 """Int8 and bfloat16 products and convolutions: register tiles like those of floats, whose step is a tensorized dot
 product of four or two.
 
-parallel panels
+parallel panels, the next one prefetched
   tiles of rows
     sums = 0
     for each group of four of the depth
@@ -56,7 +56,9 @@ def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target:
     if matrix:
         _multiply_tile(s, accumulator, [*outer, panel_axis], row, lane, (config["tile_rows"], panel))
     else:
-        accumulate_dots(s, accumulator, [*outer, panel_axis], [row], lane, panel, target)
+        depth = accumulate_dots(s, accumulator, [*outer, panel_axis], [row], lane, panel, target)
+        if config.get("ahead", 0):
+            s[accumulator].prefetch(dense.op.input_tensors[1], depth, config["ahead"], spread=True)
 
 
 def schedule_conv2d_dot(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
@@ -114,8 +116,11 @@ def accumulate_dots(
     lane: te.IterVar,
     extent: int,
     target: Target,
-) -> None:
-    """The sums of a tile: the depth outermost, `unrolled` and vectors in registers, the intrinsic innermost."""
+) -> te.IterVar:
+    """The sums of a tile: the depth outermost, `unrolled` and vectors in registers, the intrinsic innermost.
+
+    Returns the innermost loop over groups of the depth.
+    """
     *reduction, group = s[sums].op.reduce_axis
     lanes = power_of_two_lanes(extent, target)
     vectors, vector = s[sums].split(lane, factor=lanes)
@@ -125,3 +130,4 @@ def accumulate_dots(
     data, weight = sums.op.input_tensors
     in_pairs = sums.op.attrs.get("in_pairs", False)
     s[sums].tensorize(vector, dot_intrin(lanes, str(data.dtype), str(weight.dtype), in_pairs))
+    return reduction[-1]

@@ -172,7 +172,7 @@ def blocking_cost(workload: ProductWorkload, blocking: Blocking, target: Target,
         ports = (tiles * ports + tail_ports) / (tiles + 1)
     vectors = panel // power_of_two_lanes(panel, target)
     if blocking.ahead:
-        ports += workload.depth * max(1.0, vectors / shares.block_tiles) / machine.vector_loads
+        ports += _depth_steps(workload) * max(1.0, vectors / shares.block_tiles) / machine.vector_loads
     start = machine.fma_latency + machine.load_latency + rows * vectors * (_CLEARED + 1 / machine.stores)
     if (
         blocking.depth_blocks > 1
@@ -211,14 +211,19 @@ def _steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> 
     lanes = power_of_two_lanes(panel, target)
     vectors = panel // lanes
     rate = machine.fma_per_cycle if lanes == machine.lanes() else machine.half_fma_per_cycle
-    steps: float = workload.depth
+    steps = _depth_steps(workload)
     if workload.dots:
-        products = GROUP // workload.itemsize
-        steps /= products
-        rate = (machine.dot_per_cycle if workload.itemsize == 1 else machine.pair_dot_per_cycle) or rate / products
+        rate = (machine.dot_per_cycle if workload.itemsize == 1 else machine.pair_dot_per_cycle) or (
+            rate * steps / workload.depth
+        )
     arithmetic = max(rows * vectors / rate, float(machine.fma_latency))
     ports = vectors / machine.vector_loads + rows / machine.broadcast_loads
     return steps * arithmetic, steps * ports
+
+
+def _depth_steps(workload: ProductWorkload) -> float:
+    """Steps of a tile in vector registers: a dot product takes several terms of the depth."""
+    return workload.depth * workload.itemsize / GROUP if workload.dots else workload.depth
 
 
 def _matrix_steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> tuple[float, float]:

@@ -38,6 +38,9 @@ _TILE_ROWS = 28
 #: row of an image of 7 x 7), and at most.
 _LOWEST, _MATRIX_ROWS = 7, 512
 
+#: Rows of a tile of dot products from which its loads take at most two thirds of the time of its products.
+_SPARE_LOADS = 4
+
 #: Parts of the depth, at most.
 _DEPTH_BLOCKS = 16
 
@@ -90,15 +93,29 @@ def batch_matmul_space(workload: ProductWorkload, target: Target) -> ConfigSpace
 
 
 def dense_dot_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
-    """Rows of the register tile of a product of bytes or bfloat16, in vector registers or in matrix registers."""
+    """Rows of the register tile of a product of bytes or bfloat16, in vector registers or in matrix registers; whether
+    the next panel of constant weights is prefetched.
+    """
     space = ConfigSpace()
-    rows = _tile_rows(workload, workload.panel, target)
+    heights = _tile_rows(workload, workload.panel, target)
+    rows = [(high, ahead) for high in heights for ahead in _ahead(workload, high)]
     if not multiplies_tiles(workload.itemsize, target):
-        space.define_knob("tile_rows", rows)
+        space.define_joint(("tile_rows", "ahead"), rows)
         return space
     tiles = _matrix_rows(workload.rows) if workload.tiled and workload.panel % ROWS == 0 else []
-    space.define_joint(("tile_rows", "matrix"), [*((high, 1) for high in tiles), *((r, 0) for r in rows)])
+    space.define_joint(
+        ("tile_rows", "matrix", "ahead"), [*((high, 1, 0) for high in tiles), *((r, 0, a) for r, a in rows)]
+    )
     return space
+
+
+def _ahead(workload: ProductWorkload, tile_rows: int) -> tuple[int, ...]:
+    """The panels ahead of which one may be prefetched: none where the kernel before has just packed them, or no second
+    tile finds the panel near. A high tile has loads to spare, and a network's weights are far however few they are.
+    """
+    if workload.batch > 1 or workload.rows <= tile_rows:
+        return (0,)
+    return (1,) if tile_rows >= _SPARE_LOADS else (1, 0)
 
 
 def _matrix_rows(rows: int) -> list[int]:
