@@ -300,6 +300,7 @@ ALLOWED = {
         "backend/cpu/schedule/product_spaces.py:_DEPTH_BLOCKS",
         "backend/cpu/schedule/product_spaces.py:_LOWEST",
         "backend/cpu/schedule/product_spaces.py:_MATRIX_ROWS",
+        "backend/cpu/schedule/product_spaces.py:_SPARE_LOADS",
         "backend/cpu/schedule/tiled_conv2d.py:FLAT",
         "backend/cpu/schedule/tiled_conv2d.py:_PIXELS",
         "backend/cpu/schedule/product_spaces.py:_TILE_ROWS",

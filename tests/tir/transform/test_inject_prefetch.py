@@ -5,6 +5,7 @@ import numpy as np
 from tilewright import te, tir
 from tilewright.backend.build import build
 from tilewright.tir.expr import BufferLoad, Call
+from tilewright.tir.matrix_tiles import tile_load, tile_zero
 from tilewright.tir.stmt import AttrStmt
 from tilewright.tir.transform.inject_prefetch import inject_prefetch
 from tilewright.tir.verify import verify
@@ -156,3 +157,15 @@ def test_a_vector_that_crosses_rows_reads_them_all():
     func = inject_prefetch(tir.PrimFunc("f", [w, c], body))
     lines = [line.strip() for line in str(func).splitlines() if "prefetch" in line]
     assert lines == ["prefetch(w[p + 1, 0, 0, k * 128], 0, 2)", "prefetch(w[p + 1, 0, 0, k * 128 + 64], 0, 2)"]
+
+
+def test_the_rows_of_a_matrix_register_are_all_read():
+    """A register of 16 rows by 64 bytes: of 4 of them for each part the loop inside asks for the lines of the next."""
+    w, k, p = tir.Buffer("w", [8, 64, 16, 4], "int8"), tir.Var("k"), tir.Var("p")
+    rows = [BufferLoad(w, (p, k * 16 + row, tir.const(0), tir.const(0))) for row in (0, 1)]
+    steps = tir.For(k, tir.const(0), tir.const(4), tir.ForKind.SERIAL, tile_load(6, 16, *rows))
+    body = AttrStmt("prefetch_spread", w, 1, tir.seq(tile_zero(0, 16), steps, tile_zero(1, 16)))
+    func = tir.PrimFunc("f", [w], tir.For(p, tir.const(0), tir.const(8), tir.ForKind.SERIAL, body))
+    lines = [line.strip() for line in str(inject_prefetch(func, at_once=16)).splitlines() if "prefetch" in line]
+    assert len(lines) == 16  # 64 rows of 64 bytes
+    assert lines[1] == "prefetch(w[p + 1, 0, 0, k * 1024 + 64], 0, 2)"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from tilewright.machine import Machine
 from tilewright.tir import op
@@ -129,30 +128,40 @@ class _Part:
 
 
 def _next_part(node: AttrStmt, loops: list[For], line_bytes: int) -> _Part | None:
-    """The region requested by the attribute `node` in these loops: None where its size or offset is not known."""
+    """The region requested by the attribute `node` in these loops: None where its size or offset is not known.
+
+    Where the last of the loops is the one that moves on, those inside the attribute bring the next region.
+    """
     buffer: Buffer = node.target
-    region = _region(buffer, loops[-1])
-    region = None if region is None else _carried(buffer, region)
-    first = None if region is None else _stretch(buffer, region)
-    if region is None or first is None:
-        return None
-    vars_of = {var for span in region for var in collect(span.min, Var)}
-    position = max((i for i, loop in enumerate(loops[:-1]) if loop.var in vars_of), default=None)
-    if position is None:
-        return None
-    later = {loops[position].var: loops[position].var + node.value}
-    within = [loop for loop in loops[position + 1 :] if isinstance(loop.extent, IntImm)]
     line = max(1, line_bytes // (buffer.dtype.itemsize * buffer.dtype.lanes))
-    return _Part(buffer, region, first, later, within, line)
+    reading: list[tuple[Stmt, list[For]]] = [(loops[-1], loops[:-1])]
+    if collect(node.body, For):
+        reading.append((node.body, loops))
+    for body, around in reading:
+        region = _region(buffer, body)
+        region = None if region is None else _carried(buffer, region)
+        first = None if region is None else _stretch(buffer, region)
+        if region is None or first is None:
+            continue
+        vars_of = {var for span in region for var in collect(span.min, Var)}
+        position = max((i for i, loop in enumerate(around) if loop.var in vars_of), default=None)
+        if position is not None:
+            later = {loops[position].var: loops[position].var + node.value}
+            within = [loop for loop in loops[position + 1 :] if isinstance(loop.extent, IntImm)]
+            return _Part(buffer, region, first, later, within, line)
+    return None
 
 
 def _shared(part: _Part, body: Stmt, loops: list[For], at_once: int) -> Stmt:
     """`body`, run by all iterations of `loops`, with its share of the prefetches: further in where that is large."""
     if part.lines(loops) > at_once:
-        *before, last = body.stmts if isinstance(body, SeqStmt) else (body,)
+        stmts = list(body.stmts) if isinstance(body, SeqStmt) else [body]
+        position = next((i for i in reversed(range(len(stmts))) if isinstance(stmts[i], For)), 0)
+        last = stmts[position]
         if isinstance(last, For) and last.kind is ForKind.SERIAL and isinstance(last.extent, IntImm):
             inner = _shared(part, last.body, [*loops, last], at_once)
-            return seq(*before, For(last.var, last.min, last.extent, last.kind, inner, annotations=last.annotations))
+            stmts[position] = For(last.var, last.min, last.extent, last.kind, inner, annotations=last.annotations)
+            return seq(*stmts)
     return seq(*part.prefetches(loops), body)
 
 
@@ -195,16 +204,29 @@ def _region(buffer: Buffer, body: Stmt) -> list[Range] | None:
         low, high = (eval_interval(x, ranges, analyzer) for x in (loop.min, loop.min + loop.extent - 1))
         ranges[loop.var] = IntervalSet(low.min, high.max)
     whole: list[IntervalSet] | None = None
-    for load in collect(body, BufferLoad):
-        if load.buffer is buffer:
-            ends = [(i.base, i.base + i.stride * (i.lanes - 1)) if isinstance(i, Ramp) else (i,) for i in load.indices]
-            read = [reduce(union, [eval_interval(end, ranges, analyzer) for end in each]) for each in ends]
-            whole = read if whole is None else [union(a, b, analyzer) for a, b in zip(whole, read, strict=True)]
+    for indices in _indices_read(buffer, body):
+        read = [eval_interval(i, ranges, analyzer) for i in indices]
+        whole = read if whole is None else [union(a, b, analyzer) for a, b in zip(whole, read, strict=True)]
     if whole is None:
         return None
     spans = [interval.to_range() for interval in whole]
     known = [Range(span.min, analyzer.simplify(span.extent)) for span in spans if span is not None]
     return known if len(known) == len(spans) else None
+
+
+def _indices_read(buffer: Buffer, body: Stmt) -> Iterator[Sequence[Expr]]:
+    """The indices at which `body` reads `buffer`: of vectors and of the rows of matrix registers those of both ends."""
+    simplify = Analyzer().simplify
+    for load in collect(body, BufferLoad):
+        if load.buffer is buffer:
+            for end in (0, load.indices[-1].dtype.lanes - 1):
+                yield [i.base + i.stride * end if isinstance(i, Ramp) else i for i in load.indices]
+    for call in collect(body, Call):
+        if call.op == "tile_load" and call.args[2].args[0].buffer is buffer:
+            _, rows, first, second, width = call.args
+            first, second = first.args[0].indices, second.args[0].indices
+            *outer, last = [a + simplify(b - a) * (rows - 1) for a, b in zip(first, second, strict=True)]
+            yield [*outer, last + (width // buffer.dtype.itemsize - 1)]
 
 
 def _prefetches(buffer: Buffer, region: list[Range], line_bytes: int) -> Stmt:

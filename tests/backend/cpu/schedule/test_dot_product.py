@@ -247,11 +247,13 @@ def test_a_residual_is_computed_where_it_is_added(residual_first: bool) -> None:
     np.testing.assert_array_equal(result, x.astype("int32") @ weight.T.astype("int32") + rest - 9)
 
 
-def test_the_next_panel_of_constant_weights_is_prefetched() -> None:
-    target = Target("llvm -mcpu=icelake-server")
+@pytest.mark.parametrize(("name", "product"), [("icelake-server", "vpdpbusd"), ("sapphirerapids", "tdpbusd")])
+def test_the_next_panel_of_constant_weights_is_prefetched(name: str, product: str) -> None:
+    target = Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={name}")
     a, w = te.placeholder((64, 256), "uint8", name="A"), te.placeholder((12, 64, 32, 4), "int8", name="W")
     out = topi.nn.dense_dot(a, w)
-    assert "llvm.prefetch" in emit_module([te.lower(schedule([out], target), [a, w, out])], target).text
+    text = emit_module([te.lower(schedule([out], target), [a, w, out])], target).text
+    assert product in text and "llvm.prefetch" in text
     b = te.placeholder((8, 4, 64, 32, 4), "int8", name="B")
     batched = topi.nn.batch_matmul_dot(te.placeholder((8, 64, 256), "uint8", name="A"), b)
     func = te.lower(schedule([batched], target), [*(t for t in batched.op.input_tensors[0].op.input_tensors), batched])

@@ -53,12 +53,13 @@ def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target:
     s[accumulator].compute_at(s[out], work if few_panels else tiles)
     *outer, panel_axis, lane = s[accumulator].op.axis
     row = outer.pop(rows_at)
+    innermost = panel_axis
     if matrix:
         _multiply_tile(s, accumulator, [*outer, panel_axis], row, lane, (config["tile_rows"], panel))
     else:
-        depth = accumulate_dots(s, accumulator, [*outer, panel_axis], [row], lane, panel, target)
-        if config.get("ahead", 0):
-            s[accumulator].prefetch(dense.op.input_tensors[1], depth, config["ahead"], spread=True)
+        innermost = accumulate_dots(s, accumulator, [*outer, panel_axis], [row], lane, panel, target)
+    if config.get("ahead", 0):
+        s[accumulator].prefetch(dense.op.input_tensors[1], innermost, config["ahead"], spread=True)
 
 
 def schedule_conv2d_dot(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:

@@ -38,8 +38,9 @@ _TILE_ROWS = 28
 #: row of an image of 7 x 7), and at most.
 _LOWEST, _MATRIX_ROWS = 7, 512
 
-#: Rows of a tile of dot products from which its loads take at most two thirds of the time of its products.
-_SPARE_LOADS = 4
+#: Rows of a tile of dot products from which its loads take at most two thirds of the time of its products; in matrix
+#: registers four tiles, whose sums are held at once, leave the ports free half of the time.
+_SPARE_LOADS, _SPARE_TILES = 4, 4 * ROWS
 
 #: Parts of the depth, at most.
 _DEPTH_BLOCKS = 16
@@ -98,24 +99,23 @@ def dense_dot_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
     """
     space = ConfigSpace()
     heights = _tile_rows(workload, workload.panel, target)
-    rows = [(high, ahead) for high in heights for ahead in _ahead(workload, high)]
+    rows = [(high, ahead) for high in heights for ahead in _ahead(workload, high, _SPARE_LOADS)]
     if not multiplies_tiles(workload.itemsize, target):
         space.define_joint(("tile_rows", "ahead"), rows)
         return space
     tiles = _matrix_rows(workload.rows) if workload.tiled and workload.panel % ROWS == 0 else []
-    space.define_joint(
-        ("tile_rows", "matrix", "ahead"), [*((high, 1, 0) for high in tiles), *((r, 0, a) for r, a in rows)]
-    )
+    matrix = [(high, 1, ahead) for high in tiles for ahead in _ahead(workload, high, _SPARE_TILES)]
+    space.define_joint(("tile_rows", "matrix", "ahead"), [*matrix, *((high, 0, ahead) for high, ahead in rows)])
     return space
 
 
-def _ahead(workload: ProductWorkload, tile_rows: int) -> tuple[int, ...]:
-    """The panels ahead of which one may be prefetched: none where the kernel before has just packed them, or no second
-    tile finds the panel near. A high tile has loads to spare, and a network's weights are far however few they are.
+def _ahead(workload: ProductWorkload, tile_rows: int, spare: int) -> tuple[int, ...]:
+    """The panels ahead of which one may be prefetched: none where the kernel before has just packed them, or a single
+    row reads each once. From `spare` rows on a tile has loads to spare, and a network's weights are far however few.
     """
-    if workload.batch > 1 or workload.rows <= tile_rows:
+    if workload.batch > 1 or workload.rows == 1:
         return (0,)
-    return (1,) if tile_rows >= _SPARE_LOADS else (1, 0)
+    return (1,) if tile_rows >= spare else (1, 0)
 
 
 def _matrix_rows(rows: int) -> list[int]:
