@@ -12,6 +12,7 @@ from typing import Any
 
 from tilewright.codegen.llvm.builder import FunctionBuilder, Value
 from tilewright.codegen.llvm.division import divide, divide_down
+from tilewright.codegen.llvm.dot_product import product_of_shorts
 from tilewright.codegen.llvm.extremum import extremum
 from tilewright.codegen.llvm.half import narrow_half, widen_half
 from tilewright.codegen.llvm.saturation import saturated
@@ -63,7 +64,12 @@ def _through_float32(b: FunctionBuilder, expr: e.BinaryExpr) -> Value:
 
 add = _binary("fadd contract", "add")
 sub = _binary("fsub contract", "sub")
-mul = _binary("fmul contract", "mul")
+_product = _binary("fmul contract", "mul")
+
+
+def mul(b: FunctionBuilder, expr: e.Mul) -> Value:
+    """A product; of 16-bit integers in 32 bits by an instruction for these."""
+    return product_of_shorts(b, expr) or _product(b, expr)
 
 
 def _division(quotient: bool) -> Callable[[FunctionBuilder, Any], Value]:

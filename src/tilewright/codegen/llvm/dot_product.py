@@ -12,6 +12,9 @@ anything else                            32-bit multiplications
 `dot2`, of two bfloat16 and sums in float32, is vdpbf16ps with AVX512-BF16, else multiply-adds in float32; of two int16
 and sums in int32 it is pmaddwd and an addition.
 
+A product of 16-bit numbers in 32 bits is pmaddwd too, with zeros for their neighbours, as pmulld takes two steps of one
+port. LLVM makes one vpdpwssd of it and an addition where the processor has VNNI.
+
 pmaddubsw saturates to 16 bits, so 255 * 127 + 255 * 127 would come out wrong: it is used where the weights are known
 to be so small that no pair of products can (`dot4_in_pairs`).
 """
@@ -23,7 +26,7 @@ from tilewright.codegen.llvm.types import register_type, splat
 from tilewright.support.dtype import DType
 from tilewright.target import Target
 from tilewright.tir.dot_product import expand_dot2, expand_dot4
-from tilewright.tir.expr import Call, Expr
+from tilewright.tir.expr import Call, Cast, Expr, Mul
 
 #: pmaddwd by the number of 32-bit lanes it yields: LLVM's name and the feature it takes.
 _PMADDWD = {4: ("sse2.pmadd.wd", "sse2"), 8: ("avx2.pmadd.wd", "avx2"), 16: ("avx512.pmaddw.d.512", "avx512bw")}
@@ -85,6 +88,23 @@ def dot2(b: FunctionBuilder, call: Call) -> Value:
     x, y = operands
     callee = b.module.declare(f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}", kind, f"{kind}, {pairs}, {pairs}")
     return b.define(f"call {kind} {callee}({kind} {acc.text}, {pairs} {x.text}, {pairs} {y.text})", acc, x, y)
+
+
+def product_of_shorts(b: FunctionBuilder, expr: Mul) -> Value | None:
+    """The product of two vectors of int16 in int32 by pmaddwd; None if `expr` is none, or without the instruction."""
+    lanes = expr.dtype.lanes
+    sources = [x.value for x in (expr.a, expr.b) if isinstance(x, Cast) and x.value.dtype.element == "int16"]
+    if len(sources) < 2 or expr.dtype.element != "int32" or not _has(b.target, _PMADDWD, lanes):
+        return None
+    kind, halves = register_type(expr.dtype), register_type(DType("int16").with_lanes(2 * lanes))
+    operands = []
+    for source in sources:
+        value = b.value(source)
+        word = b.defined_once(f"zext {register_type(source.dtype)} {value.text} to {kind}", value)
+        operands.append(b.defined_once(f"bitcast {kind} {word.text} to {halves}", word))
+    x, y = operands
+    callee = b.module.declare(f"llvm.x86.{_PMADDWD[lanes][0]}", kind, f"{halves}, {halves}")
+    return b.define(f"call {kind} {callee}({halves} {x.text}, {halves} {y.text})", x, y)
 
 
 def _has(target: Target, instruction: dict[int, tuple[str, str]], lanes: int) -> bool:
