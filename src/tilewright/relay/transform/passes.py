@@ -76,6 +76,7 @@ from tilewright.relay.transform.simplify.fold_scale_axis import fold_scale_axis
 from tilewright.relay.transform.simplify.forward_fold_scale_axis import forward_fold_scale_axis
 from tilewright.relay.transform.simplify.legalize import legalize
 from tilewright.relay.transform.simplify.remove_unused_functions import remove_unused_functions
+from tilewright.relay.transform.simplify.scan_gathers import scan_gathers
 from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
 from tilewright.relay.transform.simplify.simplify_inference import simplify_inference
 from tilewright.relay.transform.simplify.trim_windows import trim_windows
@@ -92,6 +93,9 @@ def _fused(mod: IRModule, backend: GraphBackend) -> IRModule:
     return fuse_ops(mod, MAX_GROUP if wanted else 1, backend)
 
 
+#: The level of passes that run only where a context requires them.
+REQUIRED = 9
+
 #: The pipeline, in order. At level 0 are the passes without which nothing runs. A pass that programs ask for by its
 #: classic name at another level, or that runs a second time, has another entry below or a name of its own.
 PIPELINE: tuple[GraphPass, ...] = (
@@ -102,6 +106,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     GraphPass("bitserial_products", 3, "", bitserial_products),
     GraphPass("expand_operators", 0, "", expand_operators),
     GraphPass("fold_empty", 0, "", fold_empty),
+    GraphPass("scan_gathers", REQUIRED, "", scan_gathers),
     GraphPass("simplify_inference", 0, "SimplifyInference", simplify_inference),
     GraphPass("channels_first", 3, "", channels_first),
     GraphPass("fold_scale_axis", 3, "BackwardFoldScaleAxis", fold_scale_axis),
