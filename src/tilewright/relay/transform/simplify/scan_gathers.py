@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.relay.ir.expr import Constant, Expr
+from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
@@ -27,7 +27,7 @@ def scan_gathers(mod: IRModule) -> IRModule:
 
 
 def _rule(node: Expr) -> Expr | None:
-    if not is_call(node, "take") and not is_call(node, "gather"):
+    if not isinstance(node, Call) or not (is_call(node, "take") or is_call(node, "gather")):
         return None
     data, indices = node.args
     kind, places = tensor_type_of(data), tensor_type_of(indices)
