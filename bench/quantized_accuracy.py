@@ -1,6 +1,7 @@
 """Answers of trained models in 8 bits beside float: MLPerf Tiny's, and magika on the files of this machine.
 
     python bench/quantized_accuracy.py ../shared/models/real [--models vww,kws …] [--options '{"method": "best"}' …]
+    python bench/quantized_accuracy.py ../shared/models/real --models resnet8 --picture docs/quantized_resnet8.svg
 
 For each model and each set of options of `tw.quantize` a row: the share of inputs not seen by the quantizer with the
 same answer as in float, the relative error of the results, and the layers that stayed in float; costs choose none.
@@ -90,13 +91,29 @@ def compare(name: str, root: Path, options: list[dict[str, Any]]) -> None:
         )
 
 
+def draw(name: str, root: Path, picture: Path) -> None:
+    """Write the picture of a model, with adaptive rounding: loss against costs, and the error of each layer."""
+    file, _, make = MODELS[name]
+    samples = make(root / file, CALIBRATED, np.random.default_rng(7))
+    key = tw.compile(str(root / file), threads=1).inputs[0].name
+    options: dict[str, Any] = {"rounding": "adaptive", "objective": None, "front": True}
+    found = tw.quantize(str(root / file), {key: samples}, threads=1, **options)
+    picture.write_text(found.picture())
+    for point in found.front:
+        print(f"{point.in_float} layers in float: loss {point.loss:.2%}, {point.cost.text()}", flush=True)
+
+
 def main() -> None:
     """Compare the models that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("root", type=Path)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--options", type=json.loads, nargs="*", default=OPTIONS)
+    parser.add_argument("--picture", type=Path, help="write the picture of the first model to this file instead")
     arguments = parser.parse_args()
+    if arguments.picture:
+        draw(arguments.models.split(",")[0], arguments.root, arguments.picture)
+        return
     for name in arguments.models.split(","):
         if name not in MODELS:
             sys.exit(f"there is no model {name}; there are {', '.join(MODELS)}")

@@ -228,12 +228,12 @@ def _divided(
     if is_call(old, "multiply"):
         number = _factor_taker(old, axis, users)
         assert number is not None
-        parts = list(fresh.args)
+        kids: list[Expr] = list(fresh.args)
         if isinstance(old.args[number], Constant):
-            parts[number] = _divided_constant(parts[number], factors, axis, ndim)
+            kids[number] = _divided_constant(kids[number], factors, axis, ndim)
         else:
-            parts[number] = _divided(old.args[number], parts[number], factors, axis, taken, users)
-        return Call(fresh.op, parts, fresh.attrs, fresh.span)
+            kids[number] = _divided(old.args[number], kids[number], factors, axis, taken, users)
+        return Call(fresh.op, kids, fresh.attrs, fresh.span)
     before = axis if is_call(old, "nn.bias_add", "add", "clip") else _axis_before(old, axis)
     assert before is not None
     inner = _divided(old.args[0], fresh.args[0], factors, before, taken, users)
