@@ -39,6 +39,16 @@ def test_the_method_that_costs_least(name: str, data_bits: int, weight_bits: int
     assert (None if form is None else form.method) == method
 
 
+@pytest.mark.parametrize(("size", "units", "stride", "method"), [(14, 512, 2, LOOKUP), (14, 256, 1, None)])
+def test_weights_of_bytes_come_from_behind_the_second_cache(
+    size: int, units: int, stride: int, method: str | None
+) -> None:
+    """1.2 MB of bytes for 49 pixels are dearer than their bits; 0.6 MB for 196 are not."""
+    layer = BitserialProduct((1, size, size, 256), units, (3, 3), (stride, stride), (1, 1, 1, 1), 2, 1, True)
+    form = bitserial_form(layer, Target("llvm -mcpu=sapphirerapids"))
+    assert (None if form is None else form.method) == method
+
+
 def test_few_output_channels_have_no_panel_of_bytes() -> None:
     methods = [form.method for form in bitserial_forms(_product(2, 1, units=15), Target(ZEN4))]
     assert methods == [POPCOUNT]

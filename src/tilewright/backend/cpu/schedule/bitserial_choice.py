@@ -37,7 +37,18 @@ def bitserial_form(product: BitserialProduct, target: Target) -> BitserialForm |
     if not forms:
         return None
     price, form = min((form_cycles(product, form, target), form) for form in forms)
-    return form if price < _bytes_cycles(product, target) else None
+    weights = product.units * product.image[3] * math.prod(product.window)
+    price += _fetched(weights * product.weight_bits / 8, target)
+    return form if price < _bytes_cycles(product, target) + _fetched(weights, target) else None
+
+
+def _fetched(weights: float, target: Target) -> float:
+    """The cycles in which weights come from behind L2, where costs of a layer by itself leave them in L2.
+
+    Between two runs of a layer in a network the others run, and their weights replace those of this one.
+    """
+    machine = target.machine
+    return weights / machine.read_l3.one if weights <= machine.kept_l2 * machine.l2.size else 0.0
 
 
 def bitserial_forms(product: BitserialProduct, target: Target) -> list[BitserialForm]:
