@@ -397,6 +397,9 @@ def found_by_fuzzing() -> Iterator[Any]:
             yield case(name, [q("int16", 9999, scale=2.0**-exponent)], [wanted], label=f"2^-{exponent}")
     inputs, wanted = [q("int16", 9999, scale=0.0003473666147328913)], q("int16", 9999, scale=0.0006094395066611469)
     yield case("ABS", inputs, [wanted], label="ratio")  # of scales in float32
+    inputs, wanted = [q("uint8", 7, 6, 7, 7), c([12, 11])], q("uint8", 7, 12, 11, 7)
+    options = {"alignCorners": False, "halfPixelCenters": False}
+    yield case("RESIZE_BILINEAR", inputs, [wanted], ("ResizeBilinearOptions", options), "fused")
     scales = [0.0014, 0.03125]  # sums of which some are shifted to the left
     bias = T((2,), "int32", [90, -70], scale=[0.3 * scale for scale in scales], zero=0)
     inputs = [q("int16", 1, 5, 4, 3, scale=0.3), weights("int8", (2, 1, 1, 3), scales), bias]

@@ -44,8 +44,9 @@ def _scaled_sum(node: Node, axes: Sequence[int], keep: bool) -> Expr:
     if given.zero:
         total = total - (given.zero * count)
     if node.name == "SUM" and node.dtype() != "uint8":  # as the usual kernels; the reference writes no result
-        ratio = np.float32(given.step) / np.float32(wanted.step)
-        return fixed_point.finish(node, cast(round_half_away(cast(total, "float32") * ratio), "int32"), "NONE")
+        ratio = float(np.float32(given.step) / np.float32(wanted.step))
+        exact = cast(cast(total, "float32"), "float64") * ratio  # or the product is fused with what rounds it
+        return fixed_point.finish(node, cast(round_half_away(cast(exact, "float32")), "int32"), "NONE")
     if node.name == "MEAN":
         positions = min(count.bit_length() - 1, 32, 31 + shift)
         multiplier, shift = (multiplier << positions) // count, shift - positions

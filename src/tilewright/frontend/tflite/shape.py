@@ -248,7 +248,8 @@ def _bilinear_of_bytes(node: Node, size: list[int], align: bool, half: bool) -> 
         for row, down in corners[0]:
             rows = op.take(node[0], idioms.constant(row, "int32"), axis=1, mode="fast")
             corner = idioms.cast(op.take(rows, idioms.constant(column, "int32"), axis=2, mode="fast"), "float32")
-            terms.append(corner * down * across)
+            exact = idioms.cast(corner * down, "float64") * idioms.constant(across, "float64")
+            terms.append(idioms.cast(exact, "float32"))  # a product in float32 would be fused with the sum
     return idioms.cast(reduce(op.add, [*terms, idioms.constant(0.5)]), "uint8")
 
 
