@@ -33,10 +33,10 @@ BATCH_MATMUL = "batch_matmul"
 #: Sums of dot products of four bytes: of matrices in panels, of images.
 DENSE_DOT = "dense_dot"
 CONV2D_DOT = "conv2d_dot_NCHWc"
-#: Convolutions of bytes for processors without vectors, and images as words of pairs.
+#: Convolutions of bytes for processors without vectors, and what their windows hold.
 BYTE_CONV2D = "byte_conv2d"
 BYTE_DEPTHWISE = "byte_depthwise_conv2d"
-BYTE_WORDS = "byte_words"
+BYTE_WINDOWS = "byte_windows"
 #: Products with weights of a few bits: the result, its sums of integers, the integers of a block, their range.
 DENSE_BLOCKWISE = "dense_blockwise"
 BLOCKWISE_SUMS = "blockwise_sums"

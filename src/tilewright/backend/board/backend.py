@@ -18,6 +18,7 @@ from tilewright.backend.board.schedule.byte_depthwise import BYTE_DEPTHWISE
 from tilewright.backend.c.backend import SourceBackend
 from tilewright.backend.workload_key import workload_key
 from tilewright.codegen.kernel_code import for_c
+from tilewright.codegen.source.byte_tiles import tile_functions
 from tilewright.codegen.source.c import EmittedSource, emit_static_c
 from tilewright.codegen.source.pairs import pair_functions
 from tilewright.errors import TargetError, UnsupportedError
@@ -57,7 +58,7 @@ class BoardBackend(SourceBackend):
 
     def _byte_products(self, mod: IRModule) -> IRModule:
         return byte_products(
-            mod, self.target.supports("dsp"), lambda dense, channels: block_of(dense, channels, self.target)
+            mod, self.target.supports("dsp"), lambda pixels, channels: block_of(pixels, channels, self.target)
         )
 
     def channel_block(self, channels: int) -> int | None:
@@ -112,7 +113,8 @@ class BoardBackend(SourceBackend):
     def emit(self, funcs: Sequence[PrimFunc], lines: bool | None = None) -> EmittedSource:
         """Static functions, behind those on pairs that they use."""
         made = emit_static_c(for_c(funcs, self.target))
-        return EmittedSource(pair_functions(made.text) + made.text, made.messages)
+        text = tile_functions(made.text) + made.text
+        return EmittedSource(pair_functions(text) + text, made.messages)
 
 
 def _template_of(outs: list[te.Tensor]) -> tuple[Template, te.Tensor] | None:

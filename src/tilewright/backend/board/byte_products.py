@@ -27,14 +27,14 @@ from tilewright.relay.transform.quantize.dot_products import Bytes, centred_byte
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.topi.reference.byte_conv import BYTES, PAIRS, SCALE, WIDE_PAIRS, packed, packed_bias
 
-#: Output channels that a kernel computes at once, of a dense layer or a convolution with so many.
-Blocks = Callable[[bool, int], int]
+#: Output channels that a kernel computes at once, of so many pixels (of a row, or all) and channels.
+Blocks = Callable[[int, int], int]
 
 
 def byte_products(mod: IRModule, pairs: bool, block_of: Blocks) -> IRModule:
     """Rewrite int32 products and convolutions of bytes; see the module's docstring.
 
-    With `pairs` weights become pairs. `block_of(dense, channels)` is the number of output channels computed at once.
+    With `pairs` weights become pairs. `block_of(pixels, channels)` is the number of output channels computed at once.
     """
     mod = infer_type(mod)
     if not any(_is_convolution(call) for func in mod.functions.values() for call in calls(func.body)):
@@ -67,14 +67,14 @@ def _channels_last(attrs: Attrs, args: Sequence[Expr], types: Sequence[Type], la
 class _Product:
     """A product that became a kernel: int8 weights [O, KH, row] (a depthwise one's: [KH, KW, C]) and its bias.
 
-    `made` builds the call from packed weights, their bias and their form.
+    `pixels` are those that share weights, 0 of a depthwise one. `made` builds the call from packed weights, their bias
+    and their form.
     """
 
     weights: np.ndarray
     bias: np.ndarray
     made: Callable[[Constant, Constant, str], Call]
-    dense: bool = False
-    depthwise: bool = False
+    pixels: int = 0
 
 
 class _Rules:
@@ -104,7 +104,7 @@ class _Rules:
         ):
             return None
         total = known.bias + value.reshape(-1).astype(np.int64)
-        return self._call(_Product(known.weights, total, known.made, known.dense, known.depthwise))
+        return self._call(_Product(known.weights, total, known.made, known.pixels))
 
     def _product(self, node: Call) -> _Product | None:
         data, weight = centred_bytes(node.args[0]), constant_value(node.args[1])
@@ -124,11 +124,11 @@ class _Rules:
 
     def _call(self, product: _Product) -> Expr:
         weights, bias = product.weights, product.bias
-        if product.depthwise:
+        if not product.pixels:
             call = product.made(Constant(weights), Constant(bias.astype(np.int32)), BYTES)
         else:
             form = _form(weights, bias) if self.pairs else BYTES
-            block = self.block_of(product.dense, len(bias))
+            block = self.block_of(product.pixels, len(bias))
             values = Constant(packed(weights, block, form)), Constant(packed_bias(weights, bias, form))
             call = product.made(*values, form)
         self.products[call] = product
@@ -154,7 +154,8 @@ def _dense(node: Call, data: Bytes, weight: np.ndarray) -> _Product | None:
     if _rank(data.expr) != 2 or node.attrs.get("weight_layout", "NC") != "NC":
         return None
     bias = -data.zero * weight.sum(axis=1, dtype=np.int64)
-    return _Product(weight[:, None, :], bias, lambda w, b, form: nn.contrib_dense_bytes(data.expr, w, b, form), True)
+    rows = tensor_type_of(data.expr).shape[0]
+    return _Product(weight[:, None, :], bias, lambda w, b, form: nn.contrib_dense_bytes(data.expr, w, b, form), rows)
 
 
 def _conv2d(node: Call, data: Bytes, weight: np.ndarray) -> _Product:
@@ -167,7 +168,9 @@ def _conv2d(node: Call, data: Bytes, weight: np.ndarray) -> _Product:
         window = (kh, kw), attrs["strides"], attrs["padding"]
         return nn.contrib_conv2d_bytes(data.expr, w, b, *window, zero, form)
 
-    return _Product(weight.reshape(channels, kh, kw * depth), bias, made)
+    _, height, width, _ = tensor_type_of(node).shape
+    single = (kh, kw, *attrs["strides"], *attrs["padding"]) == (1,) * 4 + (0,) * 4
+    return _Product(weight.reshape(channels, kh, kw * depth), bias, made, height * width if single else width)
 
 
 def _depthwise(node: Call, data: Bytes, weight: np.ndarray) -> _Product:
@@ -179,4 +182,4 @@ def _depthwise(node: Call, data: Bytes, weight: np.ndarray) -> _Product:
     def made(w: Constant, b: Constant, form: str) -> Call:
         return nn.contrib_depthwise_bytes(data.expr, w, b, attrs["strides"], attrs["padding"], zero)
 
-    return _Product(taps, bias, made, depthwise=True)
+    return _Product(taps, bias, made)

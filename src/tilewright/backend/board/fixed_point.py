@@ -165,5 +165,5 @@ def _bound_of_product(expr: Call) -> int | None:
         sums, base = np.abs(weight.astype(np.int64)).sum(axis=(0, 1)), bias.astype(np.int64)
     else:
         plain = unpacked(weight, expr.attrs["form"])
-        sums, base = np.abs(plain.astype(np.int64)).sum(axis=(1, 2)), unpacked_bias(plain, bias, expr.attrs["form"])
+        sums, base = np.abs(plain.astype(np.int64)).sum(axis=1), unpacked_bias(plain, bias, expr.attrs["form"])
     return int((128 * sums + np.abs(base)).max())

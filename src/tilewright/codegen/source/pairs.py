@@ -66,7 +66,8 @@ TILEWRIGHT_MAYBE int32_t tilewright_high(int32_t a, int32_t b) {
   __asm__("smmulr %0, %1, %2" : "=r"(high) : "r"((int32_t)((uint32_t)a << 1)), "r"(b));
   return high;
 #else
-  return (int32_t)(((int64_t)a * b + ((int64_t)1 << 30)) >> 31);
+  const uint64_t product = (uint64_t)((int64_t)(int32_t)((uint32_t)a << 1) * b);
+  return (int32_t)((uint32_t)(product >> 32) + ((uint32_t)product >> 31));
 #endif
 }
 """,

@@ -43,14 +43,15 @@ def conv2d_bytes(
     pad_value: int,
     form: str,
 ) -> Tensor:
-    """`data` [N, H, W, C] with weights [O/b, KH, row, b] and a bias [O] to int32 [N, OH, OW, O].
+    """`data` [N, H, W, C] with weights [O/b, K, b] and a bias [O] to int32 [N, OH, OW, O].
 
-    `row` are KW * C bytes, or as many words as hold these. `pad_value` stands around the image. Stages: data_pad (if
-    there is padding, or words go beyond rows), byte_words [N, OH, OW, KH, row, 2] of pairs, byte_conv [N, OH, OW, O/b,
-    b], byte_bias. Where a window is a pixel, all pixels are one row of OW until byte_bias.
+    K are KH rows of KW * C bytes, or of as many words as hold these. `pad_value` stands around the image. Stages:
+    data_pad (if there is padding, or words go beyond rows), byte_windows [N, OH, OW, K] or, of pairs, [N, OH, OW, K,
+    2], byte_conv [N, OH, OW, O/b, b], byte_bias. Where a window is a pixel, all are one row of OW until byte_bias.
     """
     n, h, w, c = extents(data)
-    _, _, row, block = extents(weight)
+    _, terms, block = extents(weight)
+    row = terms // kernel[0]
     oh, ow = output_size((h, w), kernel, strides, padding, (1, 1))
     top, left, bottom, right = padding
     beyond = -(-(_bytes_of(row, form) - kernel[1] * c) // c)
@@ -62,8 +63,7 @@ def conv2d_bytes(
             return image(b, x // w, x % w, r)
         return image(b, y * strides[0] + ry, x * strides[1] + r // c, r % c)
 
-    facts = workload(strides, padding, (1, 1), 1, form=form, flat=flat)
-    sums = _sums(byte, (n, 1, h * w) if flat else (n, oh, ow), weight, form, facts)
+    sums = _sums(byte, (n, 1, h * w) if flat else (n, oh, ow), weight, {"form": form, "flat": flat, "row": row})
 
     def finished(b: Any, y: Any, x: Any, o: Any) -> Any:
         position = (b, 0, y * ow + x) if flat else (b, y, x)
@@ -73,12 +73,12 @@ def conv2d_bytes(
 
 
 def dense_bytes(data: Tensor, weight: Tensor, bias: Tensor, form: str) -> Tensor:
-    """`data` [M, K] with weights [O/b, 1, row, b] and a bias [O] to int32 [M, O]; the stages of `conv2d_bytes`."""
+    """`data` [M, K] with weights [O/b, K, b] and a bias [O] to int32 [M, O]; the stages of `conv2d_bytes`."""
     rows, depth = extents(data)
-    _, _, row, block = extents(weight)
-    image = pad(data, (0, 0), (0, _bytes_of(row, form) - depth))
-    facts = workload((1, 1), (0, 0, 0, 0), (1, 1), 1, form=form, flat=True)
-    sums = _sums(lambda b, y, x, ry, r: image(x, r), (1, 1, rows), weight, form, facts)
+    _, terms, block = extents(weight)
+    image = pad(data, (0, 0), (0, _bytes_of(terms, form) - depth))
+    facts = {"form": form, "flat": True, "row": terms}
+    sums = _sums(lambda b, y, x, ry, r: image(x, r), (1, 1, rows), weight, facts)
     return te.compute(
         (rows, len_of(weight)),
         lambda i, o: _finished(sums(0, 0, i, o // block, o % block) + bias(o), form),
@@ -89,7 +89,7 @@ def dense_bytes(data: Tensor, weight: Tensor, bias: Tensor, form: str) -> Tensor
 
 def len_of(weight: Tensor) -> int:
     """The output channels of packed weights."""
-    blocks, *_, block = extents(weight)
+    blocks, _, block = extents(weight)
     return int(blocks * block)
 
 
@@ -101,31 +101,36 @@ def _finished(total: Any, form: str) -> Any:
     return tir.call_intrin("int32", "shift_right", total, tir.const(SCALE)) if form == PAIRS else total
 
 
-def _sums(byte: _Byte, positions: tuple[int, int, int], weight: Tensor, form: str, facts: dict[str, Any]) -> Tensor:
+def _sums(byte: _Byte, positions: tuple[int, int, int], weight: Tensor, facts: dict[str, Any]) -> Tensor:
     """The sums of products at [N, OH, OW] positions in blocks of channels, times 2^`SCALE` of `PAIRS`."""
-    blocks, kh, row, block = extents(weight)
-    ry, r = te.reduce_axis((0, kh), name="kh"), te.reduce_axis((0, row), name="row")
+    blocks, terms, block = extents(weight)
+    form, row = facts["form"], facts["row"]
+    k = te.reduce_axis((0, terms), name="k")
     if form == BYTES:
-        axes = [ry, r]
+        axes, shape = [k], (*positions, terms)
 
-        def term(b: Any, y: Any, x: Any, o: Any, lane: Any) -> Any:
-            return byte(b, y, x, ry, r).astype("int32") * weight(o, ry, r, lane).astype("int32")
+        def element(*i: Any) -> Any:
+            return byte(*i[:3], i[3] // row, i[3] % row)
     else:
-        shape = (*positions, kh, row, 2)
-        words = te.compute(shape, lambda *i: _pairs(byte, form, *i), name="byte_words", tag=tag.BYTE_WORDS)
         side = te.reduce_axis((0, 2), name="side")
-        axes = [ry, r, side]
+        axes, shape = [k, side], (*positions, terms, 2)
 
-        def term(b: Any, y: Any, x: Any, o: Any, lane: Any) -> Any:
-            return dot(words(b, y, x, ry, r, side), weights_of_side(weight(o, ry, r, lane), side, form))
+        def element(*i: Any) -> Any:
+            return _pairs(byte, form, *i[:3], i[3] // row, i[3] % row, i[4])
 
-    return te.compute(
-        (*positions, blocks, block),
-        lambda *i: te.sum(term(*i), axis=axes),
-        name="byte_conv",
-        tag=tag.BYTE_CONV2D,
-        attrs=facts,
-    )
+    windows = te.compute(shape, element, name="byte_windows", tag=tag.BYTE_WINDOWS)
+
+    def sums(b: Any, y: Any, x: Any, o: Any, lane: Any) -> Any:
+        return te.sum(product(windows(b, y, x, *axes), weight(o, k, lane), axes, form), axis=axes)
+
+    return te.compute((*positions, blocks, block), sums, name="byte_conv", tag=tag.BYTE_CONV2D, attrs=facts)
+
+
+def product(value: Any, weight: Any, axes: Sequence[Any], form: str) -> Any:
+    """What one element of a window, of pairs of one side (the last of `axes`), and a weight add to a sum."""
+    if form == BYTES:
+        return value.astype("int32") * weight.astype("int32")
+    return dot(value, weights_of_side(weight, axes[-1], form))
 
 
 def _pairs(byte: Callable[..., Any], form: str, b: Any, y: Any, x: Any, ry: Any, k: Any, side: Any) -> Any:

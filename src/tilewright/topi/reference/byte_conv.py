@@ -14,7 +14,7 @@ WORD, SCALE = 4, 8
 
 
 def packed(weights: np.ndarray, block: int, form: str) -> np.ndarray:
-    """int8 [O, KH, row] as [O/b, KH, row, b], or of a form of pairs as words [O/b, KH, row/4, b] of int32."""
+    """int8 [O, KH, row] as [O/b, KH * row, b], or of a form of pairs as words [O/b, KH * row/4, b] of int32."""
     channels, kh, row = weights.shape
     values = weights.astype(np.int16)
     if form != BYTES:
@@ -22,17 +22,17 @@ def packed(weights: np.ndarray, block: int, form: str) -> np.ndarray:
         if form == PAIRS:
             values[..., 1::2] -= values[..., ::2] < 0
         values = np.ascontiguousarray(values.astype(np.int8)).view("<i4")[..., 0]
-    blocked = values.reshape(channels // block, block, kh, -1).transpose(0, 2, 3, 1)
+    blocked = values.reshape(channels // block, block, -1).transpose(0, 2, 1)
     return np.ascontiguousarray(blocked.astype(np.int8 if form == BYTES else np.int32))
 
 
 def unpacked(weights: np.ndarray, form: str) -> np.ndarray:
-    """The weights [O, KH, row] of packed ones; rows of words have zeros at their end."""
-    blocks, kh, row, block = weights.shape
-    plain = np.ascontiguousarray(weights.transpose(0, 3, 1, 2).reshape(blocks * block, kh, row))
+    """The weights [O, KH * row] of packed ones; rows of words have zeros at their end."""
+    blocks, terms, block = weights.shape
+    plain = np.ascontiguousarray(weights.transpose(0, 2, 1).reshape(blocks * block, terms))
     if form == BYTES:
         return plain
-    values = plain.astype("<i4").view(np.int8).reshape(blocks * block, kh, row * WORD).astype(np.int16)
+    values = plain.astype("<i4").view(np.int8).reshape(blocks * block, terms * WORD).astype(np.int16)
     if form == PAIRS:
         values[..., 1::2] += values[..., ::2] < 0
     return values
@@ -50,14 +50,14 @@ def unpacked_bias(weights: np.ndarray, bias: np.ndarray, form: str) -> np.ndarra
     """The bias that `packed_bias` was made of, int64."""
     if form != PAIRS:
         return bias.astype(np.int64)
-    return (bias.astype(np.int64) + 127 * weights[..., ::2].astype(np.int64).sum(axis=(1, 2))) >> SCALE
+    return (bias.astype(np.int64) + 127 * weights[..., ::2].astype(np.int64).sum(axis=1)) >> SCALE
 
 
 def conv2d_bytes(data: np.ndarray, weight: np.ndarray, bias: np.ndarray, attrs: Any) -> np.ndarray:
     """`topi.nn.byte_conv.conv2d_bytes` of packed weights."""
     (kh, kw), channels = attrs["kernel_size"], data.shape[3]
     plain = unpacked(weight, attrs["form"])
-    taps = plain[:, :, : kw * channels].reshape(-1, kh, kw, channels)
+    taps = plain.reshape(len(plain), kh, -1)[:, :, : kw * channels].reshape(-1, kh, kw, channels)
     windows = _windows(data, (kh, kw), attrs)
     total = np.einsum("nyxchw,ohwc->nyxo", windows.astype(np.int32), taps.astype(np.int32))
     return (total + unpacked_bias(plain, bias, attrs["form"])).astype(np.int32)
@@ -66,7 +66,7 @@ def conv2d_bytes(data: np.ndarray, weight: np.ndarray, bias: np.ndarray, attrs: 
 def dense_bytes(data: np.ndarray, weight: np.ndarray, bias: np.ndarray, form: str) -> np.ndarray:
     """`topi.nn.byte_conv.dense_bytes` of packed weights."""
     plain = unpacked(weight, form)
-    taps = plain[:, 0, : data.shape[1]].astype(np.int32)
+    taps = plain[:, : data.shape[1]].astype(np.int32)
     return (data.astype(np.int32) @ taps.T + unpacked_bias(plain, bias, form)).astype(np.int32)
 
 

@@ -33,7 +33,7 @@ def _out_shape(data: TensorType, kernel: Sequence[int], attrs: Attrs) -> tuple[A
 # ---------------------------------------------------------------------------------------- convolutions and products
 def _conv2d_type(types: Types, attrs: Attrs) -> Type:
     data, weight, bias = tensors(types)
-    channels = weight.shape[0] * weight.shape[3]
+    channels = weight.shape[0] * weight.shape[2]
     _check(data, bias, channels)
     return TensorType((data.shape[0], *_out_shape(data, attrs["kernel_size"], attrs), channels), "int32")
 
@@ -90,7 +90,7 @@ def contrib_conv2d_bytes(
 
 def _dense_type(types: Types, attrs: Attrs) -> Type:
     data, weight, bias = tensors(types)
-    channels = weight.shape[0] * weight.shape[3]
+    channels = weight.shape[0] * weight.shape[2]
     _check(data, bias, channels)
     return TensorType((data.shape[0], channels), "int32")
 
