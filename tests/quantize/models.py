@@ -4,6 +4,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from tests.onnx_models import make_model
+from tilewright.topi.reference import histogram as reference
 
 SAMPLES = 12
 
@@ -63,3 +64,10 @@ def rows(count=200):
 def images(count=SAMPLES):
     """Standard normal images, by the name of the input."""
     return {"x": np.random.default_rng(1).standard_normal((count, 3, 8, 8)).astype(np.float32)}
+
+
+def add(histogram, values):
+    """Enter values into a histogram, by NumPy."""
+    ends = reference.extremes(values)
+    counts = reference.histogram(values, ends, np.float32(histogram.limit), len(histogram.counts))
+    histogram.merge(float(ends[0]), float(ends[1]), counts)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.quantize.models import add
 from tilewright import relay
 from tilewright.errors import InputError
 from tilewright.quantize.fake import FakeQuantized
@@ -75,7 +76,7 @@ def test_fitted_ranges_beat_those_of_extreme_values(grid):
         return np.mean((grid.codes(x, scale, zero) * scale - x) ** 2)
 
     histogram = Histogram()
-    histogram.add(x)
+    add(histogram, x)
     extremes, fitted, counted = grid.range_of(x.min(), x.max()), grid.fitted(x), grid.fitted_to(histogram)
     assert error(fitted) <= error(extremes) * (1 + 1e-6)
     assert error(counted) <= error(fitted) * 1.05
@@ -85,7 +86,7 @@ def test_fitted_ranges_beat_those_of_extreme_values(grid):
 
 def test_data_that_is_never_negative_has_no_zero_point():
     histogram = Histogram()
-    histogram.add(np.random.default_rng(0).uniform(0, 2, 1000).astype(np.float32))
+    add(histogram, np.random.default_rng(0).uniform(0, 2, 1000).astype(np.float32))
     scale, zero = Grid(2, "asymmetric").fitted_to(histogram)
     assert zero == 0
     assert 0.5 < scale < 0.7

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.quantize.models import add
 from tilewright.errors import InputError
 from tilewright.quantize.ranges import (
     CODES,
@@ -21,7 +22,7 @@ from tilewright.quantize.ranges import (
 def histogram_of(*parts):
     found = Histogram()
     for part in parts:
-        found.add(np.asarray(part, np.float32))
+        add(found, np.asarray(part, np.float32))
     return found
 
 

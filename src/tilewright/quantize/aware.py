@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.compile import compile
-from tilewright.errors import InputError, TypeMismatchError
+from tilewright.errors import InputError
 from tilewright.frontend.formats.import_model import Entry, import_model
 from tilewright.frontend.formats.table import ModelSource
+from tilewright.quantize.batch import of_batch
 from tilewright.quantize.calibrate import Calibration
 from tilewright.quantize.data import DataSource, inputs_of, read_samples
 from tilewright.quantize.grid import Grid
@@ -30,12 +31,9 @@ from tilewright.quantize.quantize import Quantized
 from tilewright.quantize.ranges import Array, Codes
 from tilewright.quantize.recipe import Choice, Recipe
 from tilewright.quantize.trained import KERNELS, TrainedLayer, packed, serial_obstacle, with_trained_layers
-from tilewright.relay.ir.expr import Expr, Function, Tuple, Var
+from tilewright.relay.ir.expr import Expr, Function, Tuple
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.type import TensorType, tensor_types
-from tilewright.relay.ir.type_of import type_of
-from tilewright.relay.ir.visitor import substitute
 from tilewright.relay.transform.gradient.training import Optimizer, Trainer, training_step
 from tilewright.runtime.model import Model
 
@@ -122,24 +120,17 @@ def _of_batch(
     model: ModelSource, mod: IRModule, own: Mapping[str, Sequence[int]], batch: int, entry: Entry
 ) -> IRModule:
     """The model for `batch` samples at a time. Raises `InputError` where its graph fixes another number."""
-    main, inputs = mod["main"], inputs_of(mod["main"].params)
+    inputs = inputs_of(mod["main"].params)
     if all(one.shape[:1] == (None,) for one in inputs):
         return import_model(model, {name: (batch, *shape[1:]) for name, shape in own.items()}, entry)
     fixed = InputError(
         f"batch={batch}, but the model fixes that of {', '.join(map(str, inputs))}; export it with a symbolic batch"
     )
-    if any(one.shape[:1] != (1,) or None in one.shape for one in inputs):
+    main = mod["main"]
+    wide = of_batch(main, [main.body], batch)
+    if wide is None:
         raise fixed
-    params = [Var(one.name, TensorType((batch, *one.shape[1:]), str(one.dtype))) for one in inputs]
-    body = substitute(main.body, dict(zip(main.params, params, strict=True)))
-    try:
-        wide = infer_type(mod.with_function("main", Function(params, body)))
-    except TypeMismatchError:
-        raise fixed from None
-    types = tensor_types(type_of(wide["main"].body))
-    if any(not one.shape or one.shape[0] != batch for one in types):
-        raise fixed
-    return wide
+    return infer_type(mod.with_function("main", Function(wide[0], wide[1][0])))
 
 
 def _open(inputs: Sequence[Any]) -> bool:

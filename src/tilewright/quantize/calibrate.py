@@ -1,6 +1,6 @@
-"""Calibration: the float model, compiled, runs over the samples and shows the tensors that layers read.
+"""Calibration: the float model, compiled, runs over the samples with statistics of the tensors that layers read.
 
-For "minmax" the compiled model reduces each tensor to two numbers; the other methods count its values in a histogram.
+For "minmax" these are extreme values alone; the other methods count all values in a histogram.
 """
 
 from __future__ import annotations
@@ -11,17 +11,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.compile import compile
-from tilewright.errors import InputError
 from tilewright.quantize.data import Sample
 from tilewright.quantize.layers import Layer, read_by
+from tilewright.quantize.observe import Observer
 from tilewright.quantize.ranges import Codes, Histogram, codes_of, range_of
-from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple, Var
+from tilewright.relay.ir.expr import Expr, Function, GlobalVar, Tuple
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.op.reduce import max as largest_of
-from tilewright.relay.op.reduce import min as least_of
 from tilewright.runtime.model import Model
-from tilewright.support import trace
 
 
 def compiled(mod: IRModule, results: Sequence[Expr], target: Any = "cpu", threads: int | None = None) -> Model:
@@ -46,28 +43,11 @@ class Calibration:
         self.histograms = {name: Histogram() for name in self.tensors}
 
     def run(self, samples: Iterable[Sample], extremes_only: bool, threads: int | None = None) -> None:
-        """Run the model over `samples`; with `extremes_only` the histograms know no more than the extreme values."""
-        computed = {name: expr for name, expr in self.tensors.items() if not isinstance(expr, Var)}
-        results = [
-            one
-            for expr in computed.values()
-            for one in ([least_of(expr), largest_of(expr)] if extremes_only else [expr])
-        ]
-        model = compiled(self.mod, results, threads=threads) if results else None
-        samples = list(samples)
-        for number, sample in enumerate(samples):
-            trace.progress("calibrate", number, len(samples))
-            values = [] if model is None else [np.asarray(value) for value in model.run(_used(model, sample))]
-            step = 2 if extremes_only else 1
-            seen = {name: values[i * step : (i + 1) * step] for i, name in enumerate(computed)}
-            for name in self.tensors:
-                for value in seen[name] if name in seen else [sample[name]]:
-                    self._add(name, value, number)
+        """Run the model over `samples`; with `extremes_only` the histograms know no more than the extreme values.
 
-    def _add(self, name: str, value: np.ndarray[Any, Any], number: int) -> None:
-        if not np.isfinite([value.min(initial=0), value.max(initial=0)]).all():
-            raise InputError(f"the float model computes NaN or infinity in {name} of calibration sample {number}")
-        self.histograms[name].add(value)
+        Raises `InputError` where the model computes NaN or infinity.
+        """
+        Observer(self.mod, self.tensors, not extremes_only, threads).observe(list(samples), self.histograms)
 
     def codes(self, method: str, dtype: str) -> dict[str, Codes]:
         """The codes of each tensor by `method`."""

@@ -15,6 +15,7 @@ from tilewright.quantize.calibrate import compiled
 from tilewright.quantize.data import Sample
 from tilewright.quantize.equalize import Site, scaled_weight
 from tilewright.quantize.layers import Layer
+from tilewright.quantize.observe import Observer
 from tilewright.quantize.ranges import Codes, Histogram, codes_of, range_of
 from tilewright.quantize.recipe import Choice, as_float32
 from tilewright.relay.ir.expr import Function, Var
@@ -45,7 +46,7 @@ class Channels:
             column = [-1 if i == site.axis else 1 for i in range(tensor_type_of(site.expr).ndim)]
             params.append(param)
             shown.append(divide(site.expr, reshape(param, column)))
-        self._divided = compiled(_with_params(mod, params), shown, threads=threads)
+        self._divided = Observer(_with_params(mod, params), dict(enumerate(shown)), counts=True, threads=threads)
         most = [
             largest_of(magnitude(site.expr), axis=[i for i in range(tensor_type_of(site.expr).ndim) if i != site.axis])
             for site in sites
@@ -62,15 +63,11 @@ class Channels:
         self, choices: Mapping[str, Choice], factors: Sequence[Array], method: str, dtype: str, scales: Scales
     ) -> dict[str, Choice]:
         """The choices with these factors, their codes by `method` and their weights by `scales`."""
-        histograms = [Histogram() for _ in self.sites]
+        histograms = {number: Histogram() for number in range(len(self.sites))}
         given = {f"factors:{number}": one for number, one in enumerate(factors)}
-        for sample in self.samples:
-            found = {**sample, **given}
-            values = self._divided.run({spec.name: found[spec.name] for spec in self._divided.inputs})
-            for histogram, value in zip(histograms, values, strict=True):
-                histogram.add(np.asarray(value))
+        self._divided.observe([{**sample, **given} for sample in self.samples], histograms)
         made = dict(choices)
-        for site, own, histogram in zip(self.sites, factors, histograms, strict=True):
+        for site, own, histogram in zip(self.sites, factors, histograms.values(), strict=True):
             codes = codes_of(*range_of(histogram, method, dtype), dtype)
             for layer in site.layers:
                 made[layer.name] = replace(

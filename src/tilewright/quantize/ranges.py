@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InputError
+from tilewright.topi.reference.histogram import LEAST_LIMIT, power_of_two
 
 Array = np.ndarray[Any, Any]
 
@@ -24,9 +25,7 @@ CODES = {"uint8": (0, 255), "int8": (-128, 127)}
 #: Codes of weights are symmetric: minus 128 is not used.
 WEIGHT_CODES = (-127, 127)
 #: Bins of a histogram: 32 for each of 256 codes where values have one sign, 16 where they have both.
-_BINS = 8192
-#: Values that are counted at once: their bins stay in the second cache (5 ns a value, 9 for a million at once).
-_CHUNK = 1 << 16
+BINS = 8192
 #: The share of values that "percentile" cuts off at each end.
 _CUT = 1e-4
 #: Ends of ranges that "mse" and "entropy" try, as shares of the extreme value.
@@ -51,42 +50,34 @@ class Histogram:
     """Counts of values in bins of equal width around zero; the range doubles as larger values come."""
 
     def __init__(self) -> None:
-        self.counts = np.zeros(_BINS, np.int64)
+        self.counts = np.zeros(BINS, np.int64)
         self.limit = 0.0
         self.least, self.largest = np.inf, -np.inf
 
-    def add(self, values: Array) -> None:
-        """Count `values`, float32 and finite."""
-        values = values.reshape(-1)
-        if not values.size:
+    def merge(self, least: float, largest: float, counts: Array | None = None) -> None:
+        """Enter the extreme values of a tensor, and the counts of its values at the limit that both have together."""
+        if least > largest:  # of no values
             return
-        least, largest = float(values.min()), float(values.max())
         self.least, self.largest = min(self.least, least), max(self.largest, largest)
         self._widen(max(-least, largest))
-        if self.limit == 0.0:
-            self.counts[_BINS // 2] += values.size
-            return
-        for start in range(0, values.size, _CHUNK):
-            index = values[start : start + _CHUNK] * np.float32(_BINS / 2 / self.limit)
-            index += np.float32(_BINS // 2)
-            np.minimum(index, np.float32(_BINS - 1), out=index)
-            self.counts += np.bincount(index.astype(np.intp), minlength=_BINS)
+        if counts is not None:
+            self.counts += counts
 
     def _widen(self, magnitude: float) -> None:
         """Make the limit a power of two that is no less than `magnitude`; bins merge in pairs."""
         if magnitude <= self.limit:
             return
-        limit = float(2.0 ** np.ceil(np.log2(magnitude)))
+        limit = max(power_of_two(magnitude), LEAST_LIMIT)
         while 0.0 < self.limit < limit:
             pairs = self.counts.reshape(-1, 2).sum(axis=1)
-            self.counts = np.concatenate([np.zeros(_BINS // 4, np.int64), pairs, np.zeros(_BINS // 4, np.int64)])
+            self.counts = np.concatenate([np.zeros(BINS // 4, np.int64), pairs, np.zeros(BINS // 4, np.int64)])
             self.limit *= 2.0
         self.limit = limit
 
     @property
     def centers(self) -> Array:
         """The middle of each bin."""
-        return (np.arange(_BINS) + 0.5 - _BINS // 2) * (2 * self.limit / _BINS)
+        return (np.arange(BINS) + 0.5 - BINS // 2) * (2 * self.limit / BINS)
 
 
 def codes_of(low: float, high: float, dtype: str) -> Codes:
@@ -105,9 +96,9 @@ def _minmax(histogram: Histogram, dtype: str) -> tuple[float, float]:
 
 def _percentile(histogram: Histogram, dtype: str) -> tuple[float, float]:
     share = np.cumsum(histogram.counts) / max(histogram.counts.sum(), 1)
-    width = 2 * histogram.limit / _BINS
-    low = (int(np.searchsorted(share, _CUT, side="right")) - _BINS // 2) * width
-    high = (int(np.searchsorted(share, 1.0 - _CUT)) + 1 - _BINS // 2) * width
+    width = 2 * histogram.limit / BINS
+    low = (int(np.searchsorted(share, _CUT, side="right")) - BINS // 2) * width
+    high = (int(np.searchsorted(share, 1.0 - _CUT)) + 1 - BINS // 2) * width
     return max(low, histogram.least), min(high, histogram.largest)
 
 
@@ -131,7 +122,7 @@ def _mse(histogram: Histogram, dtype: str) -> tuple[float, float]:
 
 def _entropy(histogram: Histogram, dtype: str) -> tuple[float, float]:
     used = histogram.counts > 0
-    used[_BINS // 2] = False  # zeros, of which a relu makes many, are exact whatever the range
+    used[BINS // 2] = False  # zeros, of which a relu makes many, are exact whatever the range
     values, counts = histogram.centers[used], histogram.counts[used].astype(np.float64)
     if not counts.size:
         return _minmax(histogram, dtype)

@@ -108,7 +108,7 @@ LOOPS = [
         "gather",
         "gather_nd",
     ),
-    *("scatter", "scatter_add", "scatter_elements", "scatter_nd", "adv_index"),
+    *("scatter", "scatter_add", "scatter_elements", "scatter_nd", "adv_index", "extremes", "histogram"),
 ]
 
 

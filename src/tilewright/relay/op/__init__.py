@@ -79,6 +79,7 @@ from tilewright.relay.op.reduce import (
 )
 from tilewright.relay.op.scatter import scatter, scatter_add, scatter_elements, scatter_nd
 from tilewright.relay.op.sort import argsort, searchsorted, sort, topk
+from tilewright.relay.op.statistics import extremes, histogram
 from tilewright.relay.op.tensor import (
     abs,
     add,
@@ -210,6 +211,7 @@ __all__ = [
     "exp",
     "expand_dims",
     "expm1",
+    "extremes",
     "fast_erf",
     "fast_exp",
     "fast_tanh",
@@ -223,6 +225,7 @@ __all__ = [
     "gather_nd",
     "greater",
     "greater_equal",
+    "histogram",
     "host",
     "image",
     "invert_permutation",

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.relay.op.cases.values import b, byte, f, i
 from tilewright.relay import op
-from tilewright.relay.ir.expr import const
+from tilewright.relay.ir.expr import Call, Constant, const
 
 FLOAT_UNARY = ("exp", "tanh", "sigmoid", "erf", "sin", "cos", "tan", "floor", "ceil", "trunc", "round")
 POSITIVE = ("log", "sqrt", "rsqrt")
@@ -14,6 +14,13 @@ FLOAT_BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
 DIVISION = ("divide", "mod", "floor_mod", "floor_divide")
 COMPARE = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 REDUCE = ("sum", "mean", "prod", "max", "min")
+
+
+def _counted(data: Constant, limit: float, bins: int) -> Call:
+    """A histogram of constants with their extreme values."""
+    ends = const(np.array([data.data.min(), data.data.max(), np.abs(data.data).max()], "float32"))
+    return op.histogram(data, ends, const(np.float32(limit)), bins)
+
 
 CASES = {
     "auto_scheduler_layout_transform": [
@@ -82,5 +89,12 @@ CASES = {
         op.image.resize2d(f(1, 3, 6, 7), (9, 11)),
         op.image.resize2d(f(1, 2, 6, 7), (12, 14), method="cubic"),
         op.image.resize2d(f(1, 2, 6, 7, 8), (12, 14), layout="NCHW8c"),
+    ],
+    "extremes": [op.extremes(f(4, 19)), op.extremes(f(3, 200, 190)), op.extremes(const(np.zeros((0, 3), "float32")))],
+    "histogram": [
+        _counted(f(4, 19), 0.0, 64),
+        _counted(f(3, 60, 70, low=0.0), 4.0, 128),
+        _counted(f(3, 200, 190), 0.0, 256),
+        _counted(const(np.zeros((2, 5), "float32")), 0.0, 8),
     ],
 }  # fmt: skip
