@@ -355,6 +355,8 @@ ALLOWED = {
         "backend/cpu/schedule/dense_blockwise_cost.py:_PRODUCTS",
         "backend/cpu/schedule/dense_blockwise_cost.py:_UNPACKING",
         "backend/cpu/schedule/product.py:_CLEARED",
+        "backend/cpu/schedule/product.py:_WITH_ADDING_UP",
+        "backend/cpu/schedule/half_intrin.py:_PAIR",
         "backend/cpu/schedule/tile_intrin.py:_DATA",
         "backend/cpu/schedule/tile_intrin.py:_WEIGHTS",
         "backend/gpu/schedule/attention_cost.py:_TRIPS",
@@ -368,6 +370,7 @@ ALLOWED = {
         "topi/schedule/stages.py:NARROWEST",
     ),
     "how exact sums are, the same on every processor": (
+        "backend/cpu/schedule/half_intrin.py:_ADDED",
         "tir/transform/block_sums.py:_MOST_ELEMENTS",
         "tir/transform/block_sums.py:_SPLITS_OF_SYMBOLIC",
     ),

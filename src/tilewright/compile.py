@@ -81,7 +81,8 @@ def compile(
     and bfloat16 are rounded after each operator of the model, as frameworks do that run one after the other; without it
     what they hand on to each other is in float32 (docs/numerics.md). With `precision="bf16"`, products of float32 with
     weights read operands rounded to bfloat16 where the processor gains by it; sums and all else stay in float32. With
-    "tf32-like" dense layers read operands as sums of two bfloat16 (docs/numerics.md states the losses).
+    "tf32-like" dense layers read operands as sums of two bfloat16, with "f16" as float16, of which a few products are
+    added up in float16 (docs/numerics.md states the losses).
 
     A model for another machine (`target="llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a76"`) is compiled as well: it
     can be saved and exported, and runs there; `tilewright.rpc` brings it there.

@@ -20,6 +20,7 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.manager.pass_manager import PassContext
 from tilewright.relay.transform.quantize.bfloat16_products import BFLOAT16, PRECISION, SPLIT
 from tilewright.relay.transform.quantize.compute_in_float32 import compute_in_float32
+from tilewright.relay.transform.quantize.float16_products import FLOAT16
 from tilewright.relay.transform.simplify.check_indices import check_indices
 from tilewright.support import knobs, plugins, trace
 from tilewright.support.cache import DiskCache, digest, open_cache
@@ -31,14 +32,17 @@ from tilewright.target import PROCESSORS, Target
 #: Records of tuning: a file of them, or as read.
 Records = str | os.PathLike[str] | Database
 
-#: Precisions of the operands of products: as the model has them, rounded to bfloat16, or to the sum of two.
-FLOAT32, BF16, TF32_LIKE = "float32", "bf16", "tf32-like"
+#: Precisions of the operands of products: as the model has them, rounded to bfloat16, to the sum of two, or to float16.
+FLOAT32, BF16, TF32_LIKE, F16 = "float32", "bf16", "tf32-like", "f16"
 
-#: The attribute of functions for the last two (`bfloat16_products`).
-_ROUNDING = {BF16: BFLOAT16, TF32_LIKE: SPLIT}
+#: The attribute of functions for all but the first (`bfloat16_products`, `float16_products`).
+_ROUNDING = {BF16: BFLOAT16, TF32_LIKE: SPLIT, F16: FLOAT16}
 
 #: Features of processors, one of which products of bfloat16 take.
 _MULTIPLY_BFLOAT16 = ("avx512bf16", "amx-bf16")
+
+#: The same of float16.
+_COMPUTE_FLOAT16 = ("avx512fp16", "fullfp16")
 
 #: Arguments that a program of PyTorch is exported with, in order or by name: whatever the program takes.
 ExampleInputs = Sequence[object] | Mapping[str, object]
@@ -147,15 +151,16 @@ class Request:
 
 def _check_precision(precision: str, target: Target) -> None:
     """Raise `InputError` for an unknown precision, `TargetError` for one that the target's code has no products of."""
-    known = (FLOAT32, BF16, TF32_LIKE)
+    known = (FLOAT32, *_ROUNDING)
     if precision not in known:
         raise InputError(f"precision {precision!r} is unknown{nearest(precision, known)}; known: {', '.join(known)}")
-    if precision == FLOAT32:
+    needed = _COMPUTE_FLOAT16 if precision == F16 else _MULTIPLY_BFLOAT16
+    if precision == FLOAT32 or (target.kind == "llvm" and any(map(target.supports, needed))):
         return
-    if target.kind != "llvm" or not any(map(target.supports, _MULTIPLY_BFLOAT16)):
-        table = PROCESSORS["x86_64"]
-        able = [cpu for cpu, features in table.items() if not {*features}.isdisjoint(_MULTIPLY_BFLOAT16)]
-        raise TargetError(
-            f"precision {precision!r}: code for {target} has no products of bfloat16; processors with AVX512-BF16 or "
-            f"AMX have ({', '.join(able)}). Leave out the precision, or choose another target"
-        )
+    tables = PROCESSORS["x86_64"], PROCESSORS["aarch64"]
+    able = [cpu for table in tables for cpu, features in table.items() if not {*features}.isdisjoint(needed)]
+    which = "AVX512-FP16 or fullfp16" if precision == F16 else "AVX512-BF16 or AMX"
+    raise TargetError(
+        f"precision {precision!r}: code for {target} has no products of {_ROUNDING[precision].removesuffix('x3')}; "
+        f"processors with {which} have ({', '.join(able)}). Leave out the precision, or choose another target"
+    )

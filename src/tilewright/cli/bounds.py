@@ -32,13 +32,14 @@ STEP = Bound(0.0, 1.0)
 #: narrower types are widened for sums, but rounded between operators: some ten units. Where values are rounded to codes
 #: of 8 bits, right engines differ by some steps of 1/255: smart_turn_v3_int8 by 2.5e-3 of its largest output. Rounding
 #: operands to bfloat16 (bf16) adds errors of up to 2^-9 of each: ViT's largest output is off by 7e-3, and by 1.5e-5
-#: with two bfloat16 for each (tf32-like). What is left of
+#: with two bfloat16 for each (tf32-like), 3e-3 with float16 (f16). What is left of
 #: numbers near 1 that cancel is the floor: eight units of float32, and less than one of the narrow types.
 _KINDS = {
     "float64": Bound(1e-9, 1e-12),
     "float32": Bound(1e-4, 1e-6),
     "tf32-like": Bound(5e-4, 1e-6),
     "float16": Bound(1e-2, 1e-4),
+    "f16": Bound(1e-2, 1e-4),
     "codes": Bound(2e-2, 1e-6),
     "bf16": Bound(2e-2, 1e-4),
     "bfloat16": Bound(8e-2, 1e-3),

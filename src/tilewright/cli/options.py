@@ -193,7 +193,7 @@ class ModelOptions:
         if is_artifact(path):
             raise InputError(f"{path} is a compiled artifact, which has no C source; name the model itself")
         if self.precision is not None:
-            raise InputError("C source has no products of bfloat16; leave out --precision")
+            raise InputError("C source has products of the model's own types alone; leave out --precision")
         from tilewright.cli.progress import progress
         from tilewright.compile import export_source
 
@@ -265,7 +265,7 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--precision",
                 metavar="NAME",
-                help="of operands of products: bf16, or tf32-like (the sum of two bfloat16)",
+                help="of operands of products: bf16, f16, or tf32-like (the sum of two bfloat16)",
             ),
             click.option("--records", metavar="FILE", help='schedules from what `tilewright tune` found, or "tophub"'),
             click.option("--no-cache", is_flag=True, help="compile afresh and do not write to the cache"),

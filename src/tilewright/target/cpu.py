@@ -45,6 +45,9 @@ _SPR = (*_ICE, "avx512bf16", "avx512fp16", "avxvnni", "amx-tile", "amx-int8", "a
 _NEON = ("neon",)
 _DOT = (*_NEON, "fullfp16", "dotprod")
 
+#: The feature of arithmetic of float16, by architecture.
+_HALF_ARITHMETIC = {"x86_64": "avx512fp16", "aarch64": "fullfp16"}
+
 #: Features that change the code generated for each architecture, by LLVM's processor names.
 PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {
@@ -88,13 +91,14 @@ class CpuTarget(Target):
 
     `vector_bits` is the width of its widest vector registers and `vector_registers` their number; `l1d`, `l2` (of one
     core) and `l3` (shared) are in bytes; `features` are LLVM feature names that are on; `has_fma` says that a fused
-    multiply-add is one instruction, `converts_half` that there are instructions between float16 and float32; `measured`
+    multiply-add is one instruction, `converts_half` that there are instructions between float16 and float32,
+    `half_feature_string` is that of functions with arithmetic of float16, "" where there is none; `measured`
     is the digest of the figures that were measured of its machine, or ""; `machine` is what the processor can do, with
     the sizes that this target sets.
     """
 
-    __slots__ = ("converts_half", "cores", "cpu", "feature_string", "features", "has_fma", "l1d", "l2", "l3", "machine",
-                 "measured", "triple", "vector_bits", "vector_registers")  # fmt: skip
+    __slots__ = ("converts_half", "cores", "cpu", "feature_string", "features", "half_feature_string", "has_fma", "l1d",
+                 "l2", "l3", "machine", "measured", "triple", "vector_bits", "vector_registers")  # fmt: skip
     KINDS = ("cpu", "llvm", "c", "wasm")
     is_processor = True
 
@@ -206,6 +210,7 @@ def _make(kind: str, triple: str, cpu: str, changes: dict[str, bool], options: d
         machine=_machine(known, bits, registers, figures),
         has_fma="fma" in features or architecture in ("aarch64", "riscv64"),
         converts_half=architecture == "aarch64" or "f16c" in features,
+        half_feature_string=_half_feature_string(architecture, base, changes, features),
         spelling=" ".join(w for w in words if w),
         **figures,
     )
@@ -275,12 +280,22 @@ def _llvm_features(architecture: str, base: tuple[str, ...], changes: dict[str, 
     if architecture in ("riscv64", "wasm32"):
         changes = {**dict.fromkeys(base, True), **changes}
     parts = [f"{'+' if on else '-'}{name}" for name, on in sorted(changes.items())]
-    half_arithmetic = {"x86_64": "avx512fp16", "aarch64": "fullfp16"}.get(architecture)
+    half_arithmetic = _HALF_ARITHMETIC.get(architecture)
     if half_arithmetic:
         parts = [part for part in parts if part != f"+{half_arithmetic}"] + [f"-{half_arithmetic}"]
     if architecture == "x86_64":
         parts.append("-prefer-256-bit")
     return ",".join(parts)
+
+
+def _half_feature_string(
+    architecture: str, base: tuple[str, ...], changes: dict[str, bool], features: tuple[str, ...]
+) -> str:
+    """The same of functions with arithmetic of float16; "" without."""
+    feature = _HALF_ARITHMETIC.get(architecture)
+    if feature not in features:
+        return ""
+    return _llvm_features(architecture, base, changes).replace(f"-{feature}", f"+{feature}")
 
 
 def _vectors(architecture: str, features: tuple[str, ...]) -> tuple[int, int]:

@@ -65,6 +65,7 @@ class Target:
     machine: Machine
     has_fma: bool
     converts_half: bool
+    half_feature_string: str
 
     emulate: int
     ordinal: int | None
@@ -164,7 +165,7 @@ class Target:
 
 _CLASSES: dict[str, type[Target]] = {}
 _OF_PROCESSORS = ("triple", "cpu", "features", "feature_string", "vector_bits", "vector_registers", "l1d", "l2", "l3",
-                  "cores", "measured", "machine", "has_fma", "converts_half")  # fmt: skip
+                  "cores", "measured", "machine", "has_fma", "converts_half", "half_feature_string")  # fmt: skip
 
 
 def spelled(cls: type[Kind]) -> type[Kind]:

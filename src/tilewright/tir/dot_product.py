@@ -22,7 +22,10 @@ from tilewright.tir.expr import Call, Expr
 GROUP = 4
 
 #: By the element type of both operands: the elements that one lane of a sum combines, and the type of the sum.
-SUMS = {"int8": (GROUP, "int32"), "uint8": (GROUP, "int32"), "int16": (2, "int32"), "bfloat16": (2, "float32")}
+SUMS = {
+    "int8": (GROUP, "int32"), "uint8": (GROUP, "int32"), "int16": (2, "int32"), "bfloat16": (2, "float32"),
+    "float16": (2, "float32"),
+}  # fmt: skip
 
 
 def dot4(acc: Expr, a: Expr, b: Expr, in_pairs: bool = False) -> Call:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.backend.cpu.schedule.test_half_intrin import assert_sums
 from tilewright import te, tir, topi
 from tilewright.backend.cpu.schedule.dispatch import schedule
 from tilewright.codegen.kernel_code import for_c
@@ -171,6 +172,20 @@ def test_the_dot_product_of_each_processor(data: str, weight: str, cpu: str, ins
     target = Target(f"llvm -mtriple=aarch64-linux-gnu -mcpu={cpu}")
     out = topi.nn.dense_dot(a, w)
     assert instruction in emit_module([te.lower(schedule([out], target), [a, w, out])], target).text
+
+
+def test_products_of_float16(tmp_path: Path) -> None:
+    """In arithmetic of float16, compiled for a processor that has it."""
+    target = Target("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1")
+    a, w = te.placeholder((9, 70), "float16", name="A"), te.placeholder((2, 35, 16, 2), "float16", name="W")
+    out = topi.nn.dense_dot(a, w)
+    func = te.lower(schedule([out], target), [a, w, out], "f", target=target)
+    (tmp_path / "kernel.o").write_bytes(compile_object(emit_module([func], target).text, target))
+    x, weight = (np.random.default_rng(2).standard_normal((n, 70)).astype(np.float16) for n in (9, 32))
+    found = np.zeros((9, 32), "float32")
+    packed = layout_transform(weight, "NC", "NC16n2c")
+    run_there("kernel.o", "qemu-aarch64", "aarch64-linux-musl", tmp_path, [x, packed, found])
+    assert_sums(found, x, weight)
 
 
 def _few_bits(method: str, target: Target, lanes: int) -> tuple[tir.PrimFunc, list[np.ndarray], np.ndarray]:

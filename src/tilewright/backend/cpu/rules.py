@@ -12,7 +12,7 @@ from tilewright.backend.cpu.schedule.channel_padding import padded_channels
 from tilewright.backend.cpu.schedule.dense_blockwise_cost import blockwise_panel
 from tilewright.backend.cpu.schedule.fused_depthwise import fuses_depthwise
 from tilewright.backend.cpu.schedule.grouped_conv2d import groups_to_join
-from tilewright.backend.cpu.schedule.product_spaces import dense_block, dot_block, pair_shape
+from tilewright.backend.cpu.schedule.product_spaces import dense_block, dot_block, half_shape, pair_shape
 from tilewright.backend.cpu.schedule.recurrent_cost import unit_block
 from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles
 from tilewright.backend.cpu.schedule.winograd_cost import choose_group
@@ -96,6 +96,12 @@ class CpuRules(Backend):
     def pair_product(self, units: int, depth: int, rows: int, terms: int = 1) -> DotShape | None:
         """By vectors or matrix registers, whichever costs less."""
         return pair_shape(units, depth, rows, self.target, terms)
+
+    def half_product(self, units: int, depth: int, rows: int) -> DotShape | None:
+        """By arithmetic of float16, where there is such."""
+        if not self.has_target or self.target.kind != "llvm" or not self.target.half_feature_string:
+            return None
+        return half_shape(units, depth, rows, self.target)
 
     def pair_convolution(self, conv: Conv2DWorkload) -> bool:
         """By vectors or matrix registers, beside the best way in float32."""

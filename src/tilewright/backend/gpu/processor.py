@@ -31,6 +31,9 @@ class _Processor(CpuBackend):
         """False: nor does it multiply pairs of bfloat16."""
         return False
 
+    def half_product(self, units: int, depth: int, rows: int) -> None:
+        """None: nor of float16."""
+
     def dot_operands(self) -> tuple[str, str] | None:
         """None: OpenCL C 1.2 has no dot products of bytes."""
         return None

@@ -147,6 +147,7 @@ class FunctionBuilder:
         self.writes: dict[Any, frozenset[Any]] = {}
         self.count = 0
         self.tile_rows: dict[int, tuple[int, int]] = {}  # of the matrix registers in use, and the bytes of a row
+        self.computes_half = False  # with instructions of float16
         self.lines: FunctionLines | None = None
         self.location = ""  # the debug attachment of the statement at hand
         self._branches: list[int] = [0]

@@ -75,6 +75,21 @@ def _fma(b: FunctionBuilder, expr: Call) -> Value:
     return _math(name)(b, expr)
 
 
+def _half_fma(b: FunctionBuilder, expr: Call) -> Value:
+    """In float16 where there are such instructions, with whose feature the function is compiled then."""
+    if not b.target.half_feature_string:
+        return through_float32(b, Call(expr.dtype, "fma", expr.args))
+    lanes, patterns = expr.dtype.lanes, register_type(expr.dtype)
+    halves = "half" if lanes == 1 else f"<{lanes} x half>"
+    operands = []
+    for value in map(b.value, expr.args):
+        operands.append(b.defined_once(f"bitcast {patterns} {value.text} to {halves}", value))
+    callee = b.module.declare(f"llvm.fma.{overload(expr.dtype)}", halves, ", ".join([halves] * len(operands)))
+    result = b.define(f"call {halves} {callee}({', '.join(f'{halves} {x.text}' for x in operands)})", *operands)
+    b.computes_half = True
+    return b.define(f"bitcast {halves} {result.text} to {patterns}", result)
+
+
 def _rsqrt(b: FunctionBuilder, expr: Call) -> Value:
     if is_small_float(expr.dtype):
         return through_float32(b, expr)
@@ -325,6 +340,7 @@ _CALLS: dict[str, Callable[[FunctionBuilder, Call], Value]] = {
     "abs": _math("fabs"),
     "copysign": _math("copysign"),
     "fma": _fma,
+    "half_fma": _half_fma,
     "rsqrt": _rsqrt,
     **{name: _libm(name) for name in sorted(LIBM)},
     "isnan": _test("nan"),

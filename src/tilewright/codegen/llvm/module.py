@@ -69,6 +69,9 @@ def emit_module(funcs: Sequence[PrimFunc], target: Target, lines: bool | None = 
     width = target.vector_bits
     widths = f'"prefer-vector-width"="{width}" "min-legal-vector-width"="{width}"'
     attributes = f'attributes #0 = {{ nounwind noinline "no-builtins" {widths} }}'
+    if target.half_feature_string:
+        with_half = f'"target-features"="{target.half_feature_string}"'
+        attributes += f'\nattributes #1 = {{ nounwind noinline "no-builtins" {widths} {with_half} }}'
     named = module.debug.named() if module.debug is not None else []
     tail = "\n".join([*named, *metadata])
     sections = [
@@ -110,8 +113,9 @@ def emit_function(func: PrimFunc, module: Module) -> str:
     first = begin_tiles(b, symbol_of(func.name)) if b.tile_rows else []
     b.blocks[0].lines[:0] = [] if first else b.allocas
     subprogram = f" !dbg {b.lines.subprogram}" if b.lines is not None else ""
+    attributes = f"#{int(b.computes_half)}{subprogram}"
     lines = [
-        f"define i32 @{symbol_of(func.name)}({', '.join([*parameters, 'ptr noalias %ctx'])}) #0{subprogram} {{",
+        f"define i32 @{symbol_of(func.name)}({', '.join([*parameters, 'ptr noalias %ctx'])}) {attributes} {{",
         *first,
     ]
     for block in b.blocks:

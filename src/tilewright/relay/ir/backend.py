@@ -92,6 +92,10 @@ class GraphBackend(Protocol):
         """
         ...
 
+    def half_product(self, units: int, depth: int, rows: int) -> DotShape | None:
+        """The same of float16."""
+        ...
+
     def pair_convolution(self, conv: Conv2DWorkload) -> bool:
         """True if a convolution by constant weights is faster in bfloat16 than in float32, rounding included."""
         ...

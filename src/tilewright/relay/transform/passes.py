@@ -58,6 +58,7 @@ from tilewright.relay.transform.quantize.compute_in_float32 import compute_in_fl
 from tilewright.relay.transform.quantize.dequantized_products import dequantized_products
 from tilewright.relay.transform.quantize.dot_products import dot_products
 from tilewright.relay.transform.quantize.fake_quantization_to_integer import fake_quantization_to_integer
+from tilewright.relay.transform.quantize.float16_products import float16_products
 from tilewright.relay.transform.quantize.lookup_tables import lookup_tables
 from tilewright.relay.transform.quantize.quantized_floats import quantized_floats
 from tilewright.relay.transform.quantize.recast import recast
@@ -116,6 +117,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     GraphPass("eliminate_common_subexpr", 3, "EliminateCommonSubexpr", eliminate_common_subexpr),
     GraphPass("dot_products", 3, "", dot_products),
     GraphPass("bfloat16_products", 3, "", bfloat16_products),
+    GraphPass("float16_products", 3, "", float16_products),
     GraphPass("lookup_tables", 3, "", lookup_tables),
     GraphPass("fuse_attention", 3, "", fuse_attention),
     GraphPass("pad_channels", 3, "", pad_channels),
@@ -136,9 +138,9 @@ PIPELINE: tuple[GraphPass, ...] = (
 
 #: Those that choose layouts, pack weights and rewrite products by the rules of a processor (`GraphBackend`).
 _BY_RULES = {
-    "bitserial_products", "dot_products", "bfloat16_products", "lookup_tables", "quantized_floats", "fuse_attention",
-    "pad_channels", "widen_groups", "alter_layout", "batch_products", "row_products", "pack_dense", "pack_blockwise",
-    "pack_recurrent",
+    "bitserial_products", "dot_products", "bfloat16_products", "float16_products", "lookup_tables", "quantized_floats",
+    "fuse_attention", "pad_channels", "widen_groups", "alter_layout", "batch_products", "row_products", "pack_dense",
+    "pack_blockwise", "pack_recurrent",
     "share_packed_weights", "fold_packed_weights",
 }  # fmt: skip
 

@@ -47,7 +47,8 @@ def _legal(x: Expr) -> Expr:
     if isinstance(x, Call) and x.op not in ("if_then_else", "likely", "reinterpret", "dot2") and _has_small(x):
         arguments = tuple(_wide(a) if _is_small(a.dtype) else a for a in x.args)
         if _is_small(x.dtype):
-            return e.Cast(x.dtype, Call(FLOAT32.with_lanes(x.dtype.lanes), x.op, arguments))
+            name = "fma" if x.op == "half_fma" else x.op
+            return e.Cast(x.dtype, Call(FLOAT32.with_lanes(x.dtype.lanes), name, arguments))
         return Call(x.dtype, x.op, arguments)
     return x
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.relay.op.cases.values import bf, byte, f
+from tests.relay.op.cases.values import bf, byte, f, h
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant
 from tilewright.topi.bitserial_form import LOOKUP, POPCOUNT, POPCOUNT_BYTES, BitSerial
@@ -46,6 +46,10 @@ CASES = {
     "nn.contrib_dense_bfloat16": [
         op.nn.contrib_dense_bfloat16(bf(8, 24), bf(2, 12, 16, 2), "NC16n2c"),
         op.nn.contrib_dense_bfloat16(bf(8, 24), bf(2, 12, 16, 2), "NC16n2c", leading=(2, 3), units=20),
+    ],
+    "nn.contrib_dense_float16": [
+        op.nn.contrib_dense_float16(h(8, 24), h(2, 12, 16, 2), "NC16n2c"),
+        op.nn.contrib_dense_float16(h(8, 24), h(2, 12, 16, 2), "NC16n2c", leading=(2, 3), units=20),
     ],
     "nn.contrib_batch_matmul_int8": [
         op.nn.contrib_batch_matmul_int8(byte(2, 5, 12), byte(2, 3, 3, 8, 4, dtype="int8"), "BNC8n4c"),

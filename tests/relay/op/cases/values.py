@@ -21,6 +21,11 @@ def bf(*shape: int) -> Constant:
     return const(_BYTES.uniform(-2, 2, shape).astype(bfloat16))
 
 
+def h(*shape: int) -> Constant:
+    """Whole numbers in float16, which holds short sums of their products."""
+    return const(_BYTES.integers(-4, 5, shape).astype("float16"))
+
+
 def i(*shape: int, low: int = 0, high: int = 5, dtype: str = "int64") -> Constant:
     """Integers from `low` to `high` - 1."""
     return const(RNG.integers(low, high, shape).astype(dtype))

@@ -17,6 +17,7 @@ from tilewright import te
 from tilewright.backend.cpu.schedule.common import parallel_outer, power_of_two_lanes, vectorize_lanes
 from tilewright.backend.cpu.schedule.dot_intrin import dot_intrin
 from tilewright.backend.cpu.schedule.pad import schedule_at_root
+from tilewright.backend.cpu.schedule.product import half_tile
 from tilewright.backend.cpu.schedule.tile_intrin import tile_intrin, window_intrin
 from tilewright.backend.cpu.schedule.tiled_conv2d import FLAT, dot_conv2d_workload, window_of
 from tilewright.target import Target
@@ -55,7 +56,7 @@ def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target:
     row = outer.pop(rows_at)
     innermost = panel_axis
     if matrix:
-        _multiply_tile(s, accumulator, [*outer, panel_axis], row, lane, (config["tile_rows"], panel))
+        _multiply_tile(s, accumulator, [*outer, panel_axis], row, lane, (config["tile_rows"], panel), target)
     else:
         innermost = accumulate_dots(s, accumulator, [*outer, panel_axis], [row], lane, panel, target)
     if config.get("ahead", 0):
@@ -101,12 +102,19 @@ def _schedule_operands(s: te.Schedule, product: te.Tensor, target: Target) -> No
 
 
 def _multiply_tile(
-    s: te.Schedule, sums: te.Tensor, outer: list[te.IterVar], row: te.IterVar, lane: te.IterVar, tile: tuple[int, int]
+    s: te.Schedule,
+    sums: te.Tensor,
+    outer: list[te.IterVar],
+    row: te.IterVar,
+    lane: te.IterVar,
+    tile: tuple[int, int],
+    target: Target,
 ) -> None:
-    """The sums of a tile in matrix registers."""
+    """The sums of a tile in matrix registers, or of float16."""
     data, weight = sums.op.input_tensors
     s[sums].reorder(*outer, row, lane, *s[sums].op.reduce_axis)
-    s[sums].tensorize(row, tile_intrin(*tile, terms_of(sums), str(data.dtype), str(weight.dtype)))
+    halves = half_tile(tile[1], target)
+    s[sums].tensorize(row, tile_intrin(*tile, terms_of(sums), str(data.dtype), str(weight.dtype), halves))
 
 
 def accumulate_dots(

@@ -35,6 +35,9 @@ _CLEARED = 0.5
 #: Operands are rounded if the product is expected to take at most this share of its time without.
 WORTH_ROUNDING = 0.9
 
+#: Time of sums of float16, which are added up in float32 after 32 products each, beside that of their multiply-adds.
+_WITH_ADDING_UP = 1.25
+
 #: Of symbolic rows, as many count like a run of a single row: that takes this long where it reads weights from memory.
 _ROWS_OF_ONE = 32
 
@@ -47,7 +50,7 @@ class ProductWorkload:
     """`batch` products of [rows, depth] by [depth, columns], in panels of `panel` columns (0: the template's choice).
 
     `itemsize` is that of both operands in bytes; those of bytes and bfloat16 are `dots`, four or two at a time, and may
-    be in matrix registers (`tiled`). `constant` weights come
+    be in matrix registers (`tiled`); `halves` are float16, in tiles of vectors. `constant` weights come
     packed; others are packed by the kernel, once for each matrix. Of symbolic `rows` there is one block. Of `cropped`
     columns the last are zeros that nobody reads. A size of 0 counts as 1: what computes nothing is priced, too.
     """
@@ -61,6 +64,7 @@ class ProductWorkload:
     constant: bool = True
     dots: bool = False
     tiled: bool = False
+    halves: bool = False
     symbolic: bool = False
     cropped: bool = False
 
@@ -126,6 +130,13 @@ def dense_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
     cropped = dense.ndim > len(leading) + 1
     block = dense.op.attrs["block"]
     return ProductWorkload(rows, columns, terms_of(dense), block, batch, symbolic=symbolic, cropped=cropped)
+
+
+def half_tile(panel: int, target: Target) -> tuple[int, int]:
+    """The float16 of a vector of sums, of which there are two for each column, and the most rows of a tile of such."""
+    lanes = target.machine.lanes()
+    found = (high for high in range(target.machine.vector_registers, 1, -1) if tile.fits(high, panel // lanes, target))
+    return 2 * lanes, next(found, 1)
 
 
 def fits_registers(rows: int, panel: int, target: Target) -> bool:
@@ -227,7 +238,13 @@ def _depth_steps(workload: ProductWorkload) -> float:
 
 
 def _matrix_steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> tuple[float, float]:
-    """The same of rows in matrix registers."""
+    """The same of rows in matrix registers, or of float16: two of each column a step."""
+    if workload.halves:
+        _, most = half_tile(panel, target)
+        high, tops = tile_starts(rows, most)
+        steps = workload.depth / 2 * len(tops)
+        cycles = tile.step_cycles(high, panel // target.machine.lanes(), target)
+        return steps * cycles * _WITH_ADDING_UP, 0.0
     high, starts = tile_starts(rows)
     depth = workload.depth * workload.itemsize
     step = step_bytes(depth)

@@ -63,9 +63,11 @@ def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
     size = data.dtype.itemsize
     static = all(isinstance(extent, IntImm) for extent in (*dense.shape, *data.shape))
     tiled = static and leading.index(rows) == len(leading) - 1 and (str(data.dtype), str(weight.dtype)) in PRODUCTS
-    batch = math.prod(leading) // rows
+    batch, halves = math.prod(leading) // rows, str(data.dtype) == "float16"
     rows = min(rows, math.prod(shape_of(out)[:-1])) if batch == 1 else rows
-    return ProductWorkload(rows, panels * block, depth, block, batch, itemsize=size, dots=True, tiled=tiled)
+    return ProductWorkload(
+        rows, panels * block, depth, block, batch, itemsize=size, dots=True, tiled=tiled or halves, halves=halves
+    )
 
 
 def batch_matmul_workload(product: te.Tensor, out: te.Tensor) -> ProductWorkload:
@@ -99,6 +101,9 @@ def dense_dot_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
     """
     space = ConfigSpace()
     heights = _tile_rows(workload, workload.panel, target)
+    if workload.halves:
+        space.define_joint(("tile_rows", "matrix"), [(high, 1) for high in _matrix_rows(workload.rows) or (1,)])
+        return space
     rows = [(high, ahead) for high in heights for ahead in _ahead(workload, high, _SPARE_LOADS)]
     if not multiplies_tiles(workload.itemsize, target):
         space.define_joint(("tile_rows", "ahead"), rows)
@@ -215,6 +220,20 @@ def pair_shape(units: int, depth: int, rows: int, target: Target, terms: int = 1
             wide = -(-units // block) * block
             product = ProductWorkload(high, wide, deep, itemsize=size, dots=True, tiled=True)
             found.append((_cycles(product, block, target), DotShape(block, high, deep)))
+    cycles, shape = min(found)
+    return shape if cycles + rounding_cycles(rows * depth, size, target) < WORTH_ROUNDING * plain else None
+
+
+def half_shape(units: int, depth: int, rows: int, target: Target) -> DotShape | None:
+    """The same with operands in float16 and arithmetic of such."""
+    lanes, size = target.machine.lanes(), DType("float16").itemsize
+    plain = _cycles(ProductWorkload(rows, units, depth), _panel(ProductWorkload(rows, units, depth), target), target)
+    high, deep = rows if _matrix_rows(rows) else -(-rows // ROWS) * ROWS, depth + depth % 2
+    found = []
+    for block in range(lanes, _WIDEST * lanes + 1, lanes):
+        wide = -(-units // block) * block
+        product = ProductWorkload(high, wide, deep, itemsize=size, dots=True, tiled=True, halves=True)
+        found.append((_cycles(product, block, target), DotShape(block, high, deep)))
     cycles, shape = min(found)
     return shape if cycles + rounding_cycles(rows * depth, size, target) < WORTH_ROUNDING * plain else None
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright import te, tir
+from tilewright.backend.cpu.schedule.half_intrin import half_statements
 from tilewright.tir import op
 from tilewright.tir.dot_product import GROUP, SUMS
 from tilewright.tir.matrix_tiles import PRODUCTS, ROW_BYTES, ROWS, tile_load, tile_product, tile_store, tile_zero
@@ -26,9 +27,9 @@ Number = tir.Expr | int
 Position = tuple[Number, Number]
 
 
-def tile_starts(rows: int) -> tuple[int, list[int]]:
-    """The height of the tiles that `rows` are cut into, and the first row of each."""
-    count = -(-rows // ROWS)
+def tile_starts(rows: int, most: int = ROWS) -> tuple[int, list[int]]:
+    """The height of the tiles of `most` rows or fewer that `rows` are cut into, and the first row of each."""
+    count = -(-rows // most)
     high = -(-rows // count)
     return high, [min(i * high, rows - high) for i in range(count)]
 
@@ -58,10 +59,13 @@ def tile_groups(tiles: int, regular: int, panels: int) -> list[Group]:
     return [group for group in groups if group.times and group.down]
 
 
-def tile_intrin(rows: int, columns: int, depth: int, data_dtype: str, weight_dtype: str) -> te.TensorIntrin:
+def tile_intrin(
+    rows: int, columns: int, depth: int, data_dtype: str, weight_dtype: str, halves: tuple[int, int] = (0, 0)
+) -> te.TensorIntrin:
     """c[i, j] = sum over k < `depth` of data[i, k] * weight[k / g, j, k % g] in matrix registers (AMX).
 
-    `columns` are a multiple of 16, `depth` one of g, of which 4 bytes are made.
+    `columns` are a multiple of 16, `depth` one of g, of which 4 bytes are made. Of float16 it is in vectors of so many
+    `halves`, for tiles of as many rows at most (`half_intrin`).
     """
     size, wide = SUMS[data_dtype]
     data = te.placeholder((rows, depth), data_dtype, name="data")
@@ -79,6 +83,10 @@ def tile_intrin(rows: int, columns: int, depth: int, data_dtype: str, weight_dty
 
     def statements(ins: list[tir.Buffer], outs: list[tir.Buffer]) -> tuple[tir.Stmt, None, None]:
         (data, weight), (sums,) = ins, outs
+        if data_dtype == "float16":
+            lanes, most = halves
+            tall, tops = tile_starts(rows, most)
+            return half_statements(data, weight, sums, (depth // size, lanes), tops, tall), None, None
         k = tir.Var("k", "int32")
         product = _Product(
             PRODUCTS[data_dtype, weight_dtype],

@@ -54,6 +54,7 @@ from tilewright.relay.op.nn.dot_product import (
     contrib_conv2d_bfloat16,
     contrib_conv2d_int8,
     contrib_dense_bfloat16,
+    contrib_dense_float16,
     contrib_dense_int8,
 )
 from tilewright.relay.op.nn.loss import cross_entropy, cross_entropy_with_logits, nll_loss
@@ -146,6 +147,7 @@ __all__ = [
     "contrib_conv3d_winograd_without_weight_transform",
     "contrib_dense_bfloat16",
     "contrib_dense_bytes",
+    "contrib_dense_float16",
     "contrib_dense_int8",
     "contrib_dense_pack",
     "contrib_depthwise_bytes",

@@ -35,25 +35,25 @@ _BYTES = ("uint8", "int8")
 _DATA = (*_BYTES, "int16")
 
 
-def _check_types(sums: str, data: TensorType, weight: TensorType) -> None:
-    """Refuse operands that products with sums of this type do not take."""
-    if sums == "int32":
+def _check_types(kind: str, data: TensorType, weight: TensorType) -> None:
+    """Refuse operands that products of this kind ("int8" of any bytes) do not take."""
+    if kind == "int8":
         for type_, known in ((data, _DATA), (weight, _BYTES)):
             require(str(type_.dtype) in known, f"it multiplies {', '.join(_DATA)} by int8 and uint8, not {type_.dtype}")
     else:
-        require({str(data.dtype), str(weight.dtype)} == {"bfloat16"}, f"it multiplies bfloat16, not {data.dtype}")
+        require({str(data.dtype), str(weight.dtype)} == {kind}, f"it multiplies {kind}, not {data.dtype}")
 
 
 # ------------------------------------------------------------------------------------------------------ matrices
-def _dense_type(types: Types, attrs: Attrs, sums: str) -> Type:
+def _dense_type(types: Types, attrs: Attrs, kind: str) -> Type:
     data, weight = tensors(types)
-    _check_types(sums, data, weight)
+    _check_types(kind, data, weight)
     units, depth = transform_shape(weight.shape, attrs["weight_layout"], "NC")
     require(data.ndim >= 2, "the data needs at least two dimensions; reshape a vector to one row")
     fits = same_dim(data.shape[-1], depth)
     require(fits, f"the data has {data.shape[-1]} columns, the weight {weight.shape} takes {depth}")
     leading = attrs["leading"] or data.shape[:-1]
-    return TensorType((*leading, attrs["units"] or units), sums)
+    return TensorType((*leading, attrs["units"] or units), SUMS[kind][1])
 
 
 def _dense_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
@@ -69,11 +69,11 @@ def _dense_reference(attrs: Attrs, data: np.ndarray, weight: np.ndarray) -> np.n
     return whole[: math.prod(attrs["leading"]), : attrs["units"] or None].reshape(*attrs["leading"], -1)
 
 
-for _name in ("int8", "bfloat16"):
+for _name in ("int8", "bfloat16", "float16"):
     register(
         f"nn.contrib_dense_{_name}",
         num_inputs=2,
-        type_rule=partial(_dense_type, sums=SUMS[_name][1]),
+        type_rule=partial(_dense_type, kind=_name),
         compute=_dense_compute,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         reference=_dense_reference,
@@ -103,9 +103,17 @@ def contrib_dense_bfloat16(
     return call(name, data, weight, weight_layout=weight_layout, leading=tuple(leading), units=units)
 
 
+def contrib_dense_float16(
+    data: Expr, weight: Expr, weight_layout: str, leading: Sequence[int] = (), units: int = 0
+) -> Call:
+    """The same of float16; sums of a few products are in float16 (`backend/cpu/schedule/half_intrin.py`)."""
+    name = "nn.contrib_dense_float16"
+    return call(name, data, weight, weight_layout=weight_layout, leading=tuple(leading), units=units)
+
+
 def _batch_matmul_type(types: Types, attrs: Attrs) -> Type:
     a, b = tensors(types)
-    _check_types("int32", a, b)
+    _check_types("int8", a, b)
     batch, columns, depth = transform_shape(b.shape, attrs["layout"], "BNC")
     require(a.ndim == 3 and same_dim(a.shape[2], depth), f"stacks {a.shape} and {b.shape} do not run over equal depths")
     require(1 in (a.shape[0], batch) or same_dim(a.shape[0], batch), f"{a.shape[0]} and {batch} matrices")
@@ -134,15 +142,15 @@ def contrib_batch_matmul_int8(a: Expr, b: Expr, layout: str) -> Call:
 
 
 # -------------------------------------------------------------------------------------------------- convolutions
-def _conv2d_type(types: Types, attrs: Attrs, sums: str) -> Type:
+def _conv2d_type(types: Types, attrs: Attrs, kind: str) -> Type:
     data, kernel = tensors(types)
-    _check_types(sums, data, kernel)
+    _check_types(kind, data, kernel)
     n, c, h, w = transform_shape(data.shape, attrs["data_layout"], "NCHW")
     o, i, kh, kw = transform_shape(kernel.shape, attrs["kernel_layout"], "OIHW")
     require(same_dim(i, c), f"the kernel {kernel.shape} takes {i} channels, the data has {c}")
     oh, ow = windows_along((h, w), (kh, kw), attrs, attrs["dilation"])
     shape = transform_shape((n, o, oh, ow), "NCHW", attrs["out_layout"] or attrs["data_layout"])
-    return TensorType(shape, sums)
+    return TensorType(shape, SUMS[kind][1])
 
 
 def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
@@ -171,7 +179,7 @@ for _name in ("int8", "bfloat16"):
     register(
         f"nn.contrib_conv2d_{_name}",
         num_inputs=2,
-        type_rule=partial(_conv2d_type, sums=SUMS[_name][1]),
+        type_rule=partial(_conv2d_type, kind=_name),
         compute=_conv2d_compute,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         reference=_conv2d_reference,

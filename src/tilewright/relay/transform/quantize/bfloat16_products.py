@@ -141,7 +141,7 @@ def _product(data: Expr, weight: np.ndarray, shape: tuple[int, ...], found: DotS
     layout = f"NC{found.block}n{_GROUP}c"
     packed = layout_transform(Constant(values), "NC", layout)
     flat = data if len(shape) == 2 else reshape(data, (rows, depth))
-    filled = _filled(flat, found.rows - rows, found.depth - depth)
+    filled = filled_up(flat, found.rows - rows, found.depth - depth)
     return nn.contrib_dense_bfloat16(filled, fold_call(packed, ANY_SIZE) or packed, layout, shape[:-1], units)
 
 
@@ -167,7 +167,7 @@ def _narrow(expr: Expr, rounds: bool) -> Expr | None:
     return cast(expr, BFLOAT16) if rounds and str(tensor_type_of(expr).dtype) == "float32" else None
 
 
-def _filled(data: Expr, rows: int, depth: int) -> Expr:
+def filled_up(data: Expr, rows: int, depth: int) -> Expr:
     """`data` with zeros behind the last row and the last column."""
     if not rows and not depth:
         return data
