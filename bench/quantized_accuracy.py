@@ -1,7 +1,8 @@
-"""Answers of trained models in 8 bits beside float: MLPerf Tiny's, and magika on the files of this machine.
+r"""Answers of trained models in 8 bits beside float: MLPerf Tiny's, and magika on the files of this machine.
 
     python bench/quantized_accuracy.py ../shared/models/real [--models vww,kws …] [--options '{"method": "best"}' …]
-    python bench/quantized_accuracy.py ../shared/models/real --models resnet8 --picture docs/quantized_resnet8.svg
+    python bench/quantized_accuracy.py ../shared/models/real --models resnet8 --options '{"rounding": "adaptive"}' \
+        --picture docs/quantized_resnet8.svg
 
 For each model and each set of options of `tw.quantize` a row: the share of inputs not seen by the quantizer with the
 same answer as in float, the relative error of the results, and the layers that stayed in float; costs choose none.
@@ -73,8 +74,10 @@ def compare(name: str, root: Path, options: list[dict[str, Any]]) -> None:
     right = answers(name, test, exact)
     if name != "ad01":
         print(f"{name}: {len(test)} inputs, {len(np.unique(right))} answers of float", flush=True)
+    # the autoencoder has no classes
+    fixed: dict[str, Any] = {"objective": None} | ({"measure": "relative"} if name == "ad01" else {})
     for one in options:
-        found = tw.quantize(str(path), {key: samples[:CALIBRATED]}, threads=1, **{"objective": None, **one})
+        found = tw.quantize(str(path), {key: samples[:CALIBRATED]}, threads=1, **fixed, **one)
         model = found.compile(threads=1)
         ours = np.stack([np.asarray(model(sample)) for sample in test])
         again = answers(name, test, ours)
@@ -91,13 +94,12 @@ def compare(name: str, root: Path, options: list[dict[str, Any]]) -> None:
         )
 
 
-def draw(name: str, root: Path, picture: Path) -> None:
-    """Write the picture of a model, with adaptive rounding: loss against costs, and the error of each layer."""
+def draw(name: str, root: Path, picture: Path, chosen: dict[str, Any]) -> None:
+    """Write the picture of a model: loss against costs, and the error of each layer."""
     file, _, make = MODELS[name]
     samples = make(root / file, CALIBRATED, np.random.default_rng(7))
     key = tw.compile(str(root / file), threads=1).inputs[0].name
-    options: dict[str, Any] = {"rounding": "adaptive", "objective": None, "front": True}
-    found = tw.quantize(str(root / file), {key: samples}, threads=1, **options)
+    found = tw.quantize(str(root / file), {key: samples}, threads=1, **{"objective": None, "front": True, **chosen})
     picture.write_text(found.picture())
     for point in found.front:
         print(f"{point.in_float} layers in float: loss {point.loss:.2%}, {point.cost.text()}", flush=True)
@@ -109,10 +111,10 @@ def main() -> None:
     parser.add_argument("root", type=Path)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--options", type=json.loads, nargs="*", default=OPTIONS)
-    parser.add_argument("--picture", type=Path, help="write the picture of the first model to this file instead")
+    parser.add_argument("--picture", type=Path, help="of the first model by the last options, instead")
     arguments = parser.parse_args()
     if arguments.picture:
-        draw(arguments.models.split(",")[0], arguments.root, arguments.picture)
+        draw(arguments.models.split(",")[0], arguments.root, arguments.picture, arguments.options[-1])
         return
     for name in arguments.models.split(","):
         if name not in MODELS:
