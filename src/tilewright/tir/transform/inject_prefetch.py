@@ -222,11 +222,17 @@ def _indices_read(buffer: Buffer, body: Stmt) -> Iterator[Sequence[Expr]]:
             for end in (0, load.indices[-1].dtype.lanes - 1):
                 yield [i.base + i.stride * end if isinstance(i, Ramp) else i for i in load.indices]
     for call in collect(body, Call):
-        if call.op == "tile_load" and call.args[2].args[0].buffer is buffer:
+        if call.op == "tile_load" and _element(call.args[2]).buffer is buffer:
             _, rows, first, second, width = call.args
-            first, second = first.args[0].indices, second.args[0].indices
-            *outer, last = [a + simplify(b - a) * (rows - 1) for a, b in zip(first, second, strict=True)]
+            ends = zip(_element(first).indices, _element(second).indices, strict=True)
+            *outer, last = [a + simplify(b - a) * (rows - 1) for a, b in ends]
             yield [*outer, last + (width // buffer.dtype.itemsize - 1)]
+
+
+def _element(address: Expr) -> BufferLoad:
+    """The element that a register's row begins with."""
+    assert isinstance(address, Call) and isinstance(address.args[0], BufferLoad)
+    return address.args[0]
 
 
 def _prefetches(buffer: Buffer, region: list[Range], line_bytes: int) -> Stmt:
