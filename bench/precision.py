@@ -1,4 +1,4 @@
-"""Products and networks with operands in bfloat16, beside float32, PyTorch in bfloat16 and onnxruntime in float32.
+"""Products and networks with operands in bfloat16 and float16, beside float32 and other engines.
 
     python bench/precision.py [--threads 2] [--sizes 1024,2048] [--models bert.onnx,resnet50.onnx] [--seconds 5]
                               [--cpu-time] [--json FILE]
@@ -44,14 +44,15 @@ def product_engines(size: int, threads: int) -> dict[str, Run]:
 
 
 def our_engines(model: Any, inputs: dict[str, Any], threads: int) -> dict[str, Run]:
-    """Our two precisions."""
+    """Our precisions, that of float16 where the processor computes in it."""
     target = f"cpu -cores={threads}"
-    compiled = {name: tw.compile(model, target=target, threads=threads, precision=name) for name in ("float32", "bf16")}
+    names = ("float32", "bf16", *(("f16",) if tw.Target(target).half_feature_string else ()))
+    compiled = {name: tw.compile(model, target=target, threads=threads, precision=name) for name in names}
     return {name: lambda one=one: np.asarray(one.run(inputs)[0]) for name, one in compiled.items()}
 
 
 def network_engines(path: str, threads: int) -> dict[str, Run]:
-    """A network of static sizes by our two precisions, and by onnxruntime where that is there."""
+    """A network of static sizes by our precisions, and by onnxruntime where that is there."""
     rng = np.random.default_rng(0)
     entries = tw.compile(path, target=f"cpu -cores={threads}", threads=threads).inputs
     # indices and masks of transformers may be 0 or 1
