@@ -62,10 +62,13 @@ def byte_workload(conv: te.Tensor, out: te.Tensor) -> ByteWorkload:
 
 
 def byte_space(workload: ByteWorkload, target: Target) -> ConfigSpace:
-    """Pixels of a tile, which divide a row, and the words or bytes that a step of the loop takes."""
+    """Pixels of a tile, which divide a row, and the words that a step of the loop takes.
+
+    Of bytes it takes one: compilers would load those of several at once, for which there are too few registers.
+    """
     space = ConfigSpace()
     space.define_split("pixels", workload.pixels, _MOST_PIXELS)
-    space.define_split("steps", workload.terms, _MOST_STEPS)
+    space.define_split("steps", workload.terms, 1 if workload.form == BYTES else _MOST_STEPS)
     return space
 
 
