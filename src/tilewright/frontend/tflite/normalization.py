@@ -138,7 +138,7 @@ def look_up(table: np.ndarray, value: Expr) -> Expr:
 def _softmax_16(node: Node, beta: float) -> Expr:
     """exp(x - max) and 1 / (1 + x) by interpolated tables, sums in Q16.15."""
     scale = node.input_quantization().step
-    factor = fixed_point.quantize_multiplier(scale * beta / (10.0 / 65535.0))
+    factor = fixed_point.quantize_multiplier(float(np.float32(scale) * np.float32(beta)) / (10.0 / 65535.0))
     x = cast(node[0], "int32")
     difference = fixed_point.multiply(x - op.max(x, axis=-1, keepdims=True), *factor)
     centred = op.clip(difference + 32767, -32768, 32767)
