@@ -65,3 +65,19 @@ def test_large_windows_read_a_copy_with_borders_that_no_test_is_left_in(
         loops = te.lower(schedule([out], TARGET), [x, w, out], "k")
         sums = [node for node in collect(loops, For) if not collect(node.body, For) and collect(node.body, Mul)]
         assert sums and not any(collect(node, IfThenElse) for node in sums)
+
+
+def test_wide_blocks_are_computed_a_vector_at_a_time() -> None:
+    """Blocks of 64 channels, as matrix registers want them: sums of one vector of channels stay in registers."""
+    data, weight = sample(1, 1, 9, 14, 64), sample(1, 1, 3, 3, 1, 64, seed=1)
+    padded = np.pad(data.astype("float64"), [(0, 0), (0, 0), (1, 1), (1, 1), (0, 0)])
+    expected = sum(padded[:, :, y : y + 9, x : x + 14] * weight[0, 0, y, x, 0] for y in range(3) for x in range(3))
+
+    def build(x: object, w: object) -> object:
+        return topi.nn.depthwise_conv2d_NCHWc(x, w, (1, 1), (1, 1, 1, 1), (1, 1))  # type: ignore[arg-type]
+
+    np.testing.assert_allclose(run(build, data, weight), expected, rtol=1e-4, atol=1e-4)
+    x, w = (te.placeholder(v.shape, "float32") for v in (data, weight))
+    out = build(x, w)
+    text = str(te.lower(schedule([out], TARGET), [x, w, out]))  # type: ignore[list-item]
+    assert "64)] = " not in text

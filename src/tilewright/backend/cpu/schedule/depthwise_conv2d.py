@@ -8,6 +8,7 @@ the band with its borders, in the worker's own cache.
 from __future__ import annotations
 
 from tilewright import te
+from tilewright.backend.cpu.schedule.common import power_of_two_lanes
 from tilewright.backend.cpu.schedule.conv2d_workload import workload_of
 from tilewright.backend.cpu.schedule.depthwise_cost import depthwise_cost, depthwise_space
 from tilewright.backend.cpu.schedule.pad import is_pad, schedule_pad_at
@@ -34,7 +35,11 @@ def schedule_depthwise_conv2d(s: te.Schedule, conv: te.Tensor, out: te.Tensor, t
     batch, channel, row, column, lane = s[out].op.axis
     bands, row = s[out].split(row, factor=config["band_rows"])
     columns, position = s[out].split(column, factor=config["tile_columns"])
-    s[out].reorder(batch, channel, bands, row, columns, position, lane)
+    lanes, vectors = power_of_two_lanes(block, target), []
+    if lanes < block:  # blocks for matrix registers: the sums of a tile are of one vector of channels
+        outer, lane = s[out].split(lane, factor=lanes)
+        vectors = [outer]
+    s[out].reorder(batch, channel, bands, row, *vectors, columns, position, lane)
     work = s[out].fuse(batch, channel, bands)
     if height * width * block * blocks >= target.machine.parallel_elements:
         s[out].parallel(work)
