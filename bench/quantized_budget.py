@@ -1,6 +1,6 @@
 """The search for layers to leave in float, on trained models: the loss on data it has not seen, and the speed.
 
-    python bench/quantized_budget.py ../shared/models/real [--models magika,ppocr_cls,basic_pitch,aecmos]
+    python bench/quantized_budget.py ../shared/models/real [--models magika,ppocr_cls,…] [--inputs 1600]
 
 Each model is quantized with a budget on half of its inputs and measured on the other half: files of this machine for
 magika, rendered lines of text for ppocr_cls, synthesized chords for basic_pitch, synthesized speech with its echo for
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,10 +124,11 @@ MODELS: dict[str, tuple[str, int, int, float, Callable[[Path, int, np.random.Gen
 }
 
 
-def compare(name: str, root: Path) -> None:
+def compare(name: str, root: Path, most: int) -> None:
     """Print the row of a model, and the layers that are slower."""
     file, many, test, budget, make = MODELS[name]
     path = root / file
+    many, test = min(many, most), min(test, most)
     data = make(path, many + test, np.random.default_rng(11))
     start = time.process_time()
     found = tw.quantize(str(path), {key: array[:many] for key, array in data.items()}, max_loss=budget, threads=1)
@@ -154,9 +156,8 @@ def compare(name: str, root: Path) -> None:
     for one, why in slower.items():
         if why:
             print(f"    {one}: {why}", flush=True)
-    for one, choice in found.recipe.choices.items():
-        if choice.in_float:
-            print(f"    in float: {one}: {choice.in_float}", flush=True)
+    for why, count in Counter(one.in_float for one in found.recipe.choices.values() if one.in_float).items():
+        print(f"    {count} in float: {why}", flush=True)
 
 
 def array_of(data: Samples) -> Array:
@@ -173,11 +174,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("root", type=Path)
     parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--inputs", type=int, default=1600, help="of a half, at most")
     arguments = parser.parse_args()
     print(machine())
     print("| model | inputs | budget | held out | unseen | layers | float, ms | integers, ms | slower | search |")
     for name in arguments.models.split(","):
-        compare(name, arguments.root)
+        compare(name, arguments.root, arguments.inputs)
 
 
 if __name__ == "__main__":
