@@ -127,7 +127,7 @@ def _sums(byte: _Byte, positions: tuple[int, int, int], weight: Tensor, facts: d
 
 
 def product(value: Any, weight: Any, axes: Sequence[Any], form: str) -> Any:
-    """What one element of a window, of pairs of one side (the last of `axes`), and a weight add to a sum."""
+    """The term that one element of a window, of pairs of one side (the last of `axes`), and a weight add to a sum."""
     if form == BYTES:
         return value.astype("int32") * weight.astype("int32")
     return dot(value, weights_of_side(weight, axes[-1], form))

@@ -30,24 +30,24 @@ def _rule(node: Expr) -> Expr | None:
     if not isinstance(node, Call) or not (is_call(node, "take") or is_call(node, "gather")):
         return None
     data, indices = node.args
-    kind, places = tensor_type_of(data), tensor_type_of(indices)
+    kind, picked = tensor_type_of(data), tensor_type_of(indices)
     if node.attrs["axis"] is None:
         data, kind = make("reshape", data, newshape=(-1,)), TensorType((kind.size,), kind.dtype)
     axis = (node.attrs["axis"] or 0) % kind.ndim
     extent = kind.shape[axis]
     if not isinstance(extent, int):
         return None
-    positions = _within(indices, str(places.dtype), extent, node.attrs.get("mode", "from_back"))
-    numbers: Expr = Constant(np.arange(extent, dtype=places.dtype.numpy))
+    positions = _within(indices, str(picked.dtype), extent, node.attrs.get("mode", "from_back"))
+    numbers: Expr = Constant(np.arange(extent, dtype=picked.dtype.numpy))
     if is_call(node, "take"):
-        new, after = places.ndim, kind.ndim - axis
+        new, after = picked.ndim, kind.ndim - axis
         scanned = axis + new
         data = make("expand_dims", data, axis=axis, num_newaxis=new)
         positions = make("expand_dims", positions, axis=new, num_newaxis=after)
     else:
         new, after, scanned = 1, kind.ndim - axis, axis + 1
         others = [d for d in range(kind.ndim) if d != axis]
-        ends = [places.shape[d] for d in others]
+        ends = [picked.shape[d] for d in others]
         if ends != [kind.shape[d] for d in others]:
             data = make("strided_slice", data, begin=(0,) * len(ends), end=ends, strides=None, axes=others)
         data = make("expand_dims", data, axis=axis, num_newaxis=1)
