@@ -98,7 +98,7 @@ def test_weights_and_images_stay_bytes(cpu: str) -> None:
     kernels = [call for call in calls(mod["main"].body) if not isinstance(call.op, relay.ir.registry.Op)]
     inner = [node.op.name for kernel in kernels for node in calls(kernel.op.body)]
     assert not found and sum(name.endswith("_bytes") for name in inner) == 4
-    assert inner.count("contrib_fixed_point") == 4 and "nn.conv2d" not in inner and "multiply" not in inner
+    assert inner.count("nn.contrib_fixed_point") == 4 and "nn.conv2d" not in inner and "multiply" not in inner
     assert {str(kernel.checked_type.dtype) for kernel in kernels} == {"int8"}
 
 

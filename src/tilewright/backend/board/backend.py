@@ -13,6 +13,7 @@ from typing import Any
 from tilewright import te
 from tilewright.backend.board.byte_products import byte_products
 from tilewright.backend.board.fixed_point import fixed_point
+from tilewright.backend.board.high_halves import high_halves
 from tilewright.backend.board.schedule.byte_conv import BYTE_CONV, block_of
 from tilewright.backend.board.schedule.byte_depthwise import BYTE_DEPTHWISE
 from tilewright.backend.c.backend import SourceBackend
@@ -112,7 +113,7 @@ class BoardBackend(SourceBackend):
 
     def emit(self, funcs: Sequence[PrimFunc], lines: bool | None = None) -> EmittedSource:
         """Static functions, behind those on pairs that they use."""
-        made = emit_static_c(for_c(funcs, self.target))
+        made = emit_static_c([high_halves(func) for func in for_c(funcs, self.target)])
         text = tile_functions(made.text) + made.text
         return EmittedSource(pair_functions(text) + text, made.messages)
 

@@ -55,7 +55,7 @@ class _Rule:
         """A constant added behind the shift as one added before it."""
         data, other = node.args
         value = constant_value(other)
-        if not is_call(data, "contrib_fixed_point") or value is None or value.size != 1:
+        if not is_call(data, "nn.contrib_fixed_point") or value is None or value.size != 1:
             return None
         source, m, added, exponent = data.args  # type: ignore[attr-defined]
         shift, before = (np.asarray(part.data).astype(np.int64) for part in (exponent, added))
@@ -90,7 +90,7 @@ class _Rule:
         if is_call(expr, "left_shift"):
             count, part = constant_value(expr.args[1]), self.bound(expr.args[0])
             return None if count is None or part is None else part << int(count.max())
-        if is_call(expr, "contrib_fixed_point"):
+        if is_call(expr, "nn.contrib_fixed_point"):
             part = self.bound(expr.args[0])
             added, exponent = (np.asarray(arg.data).astype(np.int64) for arg in expr.args[2:])  # type: ignore[attr-defined]
             return None if part is None else ((part + int(np.abs(added).max()) + 1) >> int(exponent.min())) + 1

@@ -59,14 +59,14 @@ TILEWRIGHT_MAYBE int32_t tilewright_dot(int32_t a, int32_t b, int32_t start) {
 }
 """,
     "tilewright_high": """\
-/* a * b / 2^31 to the nearest, halves up; no a may exceed 30 bits. */
+/* a * b / 2^32 to the nearest, halves up. */
 TILEWRIGHT_MAYBE int32_t tilewright_high(int32_t a, int32_t b) {
 #ifdef TILEWRIGHT_DSP
   int32_t high;
-  __asm__("smmulr %0, %1, %2" : "=r"(high) : "r"((int32_t)((uint32_t)a << 1)), "r"(b));
+  __asm__("smmulr %0, %1, %2" : "=r"(high) : "r"(a), "r"(b));
   return high;
 #else
-  const uint64_t product = (uint64_t)((int64_t)(int32_t)((uint32_t)a << 1) * b);
+  const uint64_t product = (uint64_t)((int64_t)a * b);
   return (int32_t)((uint32_t)(product >> 32) + ((uint32_t)product >> 31));
 #endif
 }

@@ -16,6 +16,10 @@ def _planes(method: str, *shape: int, bits: int = 1, data_bits: int = 2, lanes: 
     return Constant(pack_weight(weight, bits, data_bits, method, lanes))
 
 
+def _integers(*shape: int, least: int = -9000) -> Constant:
+    return Constant(np.random.default_rng(1).integers(least, least + 18000, shape).astype(np.int32))
+
+
 CASES = {
     "nn.contrib_bitserial_dense": [
         op.nn.contrib_bitserial_dense(byte(3, 40), _planes(method, 20, 1, 1, 40), BitSerial(method, 20, 2, 2, 1))
@@ -28,6 +32,42 @@ CASES = {
         op.nn.contrib_bitserial_conv2d(
             byte(1, 6, 5, 9), _planes(POPCOUNT, 5, 1, 1, 9, bits=2), BitSerial(POPCOUNT, 5, 2), (2, 1), (0, 0, 0, 0)
         ),
+    ],
+    "nn.contrib_conv2d_bytes": [
+        op.nn.contrib_conv2d_bytes(
+            byte(1, 7, 6, 3, dtype="int8"),
+            byte(2, 27, 4, dtype="int8"),
+            _integers(8),
+            (3, 3),
+            (2, 1),
+            (1,) * 4,
+            7,
+            "bytes",
+        ),
+        op.nn.contrib_conv2d_bytes(
+            byte(2, 3, 5, 8, dtype="int8"),
+            byte(3, 8, 2, dtype="int8"),
+            _integers(6),
+            (1, 1),
+            (1, 1),
+            (0,) * 4,
+            0,
+            "bytes",
+        ),
+    ],
+    "nn.contrib_dense_bytes": [
+        op.nn.contrib_dense_bytes(byte(3, 9, dtype="int8"), byte(2, 9, 4, dtype="int8"), _integers(8), "bytes"),
+    ],
+    "nn.contrib_depthwise_bytes": [
+        op.nn.contrib_depthwise_bytes(
+            byte(1, 6, 7, 5, dtype="int8"), byte(3, 2, 5, dtype="int8"), _integers(5), (1, 2), (1, 0, 1, 1), -3
+        ),
+    ],
+    "nn.contrib_fixed_point": [
+        op.nn.contrib_fixed_point(
+            _integers(3, 4, 6), _integers(6, least=1 << 30), _integers(6), Constant(np.full(6, 5, np.int32)), away
+        )
+        for away in (True, False)
     ],
     "nn.contrib_dense_int8": [
         op.nn.contrib_dense_int8(byte(5, 24), byte(2, 6, 16, 4, dtype="int8"), "NC16n4c"),

@@ -58,8 +58,8 @@ register(
         "kernel_size": attr.integers(),
         "strides": attr.integers(),
         "padding": attr.integers(),
-        "pad_value": attr.integer(0),
-        "form": attr.text(ref.BYTES),
+        "pad_value": attr.integer(),
+        "form": attr.text(),
     },
 )
 
@@ -108,7 +108,7 @@ register(
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=lambda attrs, data, weight, bias: ref.dense_bytes(data, weight, bias, attrs["form"]),
     flops=lambda _attrs, types, result: 2 * result.size * types[0].shape[1],
-    attributes={"form": attr.text(ref.BYTES)},
+    attributes={"form": attr.text()},
 )
 
 
@@ -137,7 +137,7 @@ register(
     pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
     reference=lambda attrs, data, weight, bias: ref.depthwise_bytes(data, weight, bias, attrs),
     flops=lambda _attrs, types, result: 2 * result.size * types[1].shape[0] * types[1].shape[1],
-    attributes={"strides": attr.integers(), "padding": attr.integers(), "pad_value": attr.integer(0)},
+    attributes={"strides": attr.integers(), "padding": attr.integers(), "pad_value": attr.integer()},
 )
 
 
@@ -160,12 +160,18 @@ def _scale_type(types: Types, attrs: Attrs) -> Type:
     return data
 
 
+def high_half(value: Any, m: Any) -> Any:
+    """value * m / 2^31 to the nearest, halves up; no value exceeds 30 bits."""
+    rounded = (value * 2).astype("int64") * m.astype("int64") + tir.const(1 << 31, "int64")
+    return tir.call_intrin("int64", "shift_right", rounded, tir.const(32, "int64")).astype("int32")
+
+
 def _scale_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
     data, *factors = inputs
 
     def element(*i: Any) -> Any:
         m, added, exponent = (t() if t.ndim == 0 else t(0 if t.shape[0] == 1 else i[-1]) for t in factors)
-        high = tir.call_extern("int32", "tilewright_high", data(*i), m)
+        high = high_half(data(*i), m)
         sign = tir.call_intrin("int32", "shift_right", high, tir.const(31))
         total = high + added + sign if attrs["away"] else high + added
         return tir.call_intrin("int32", "shift_right", total, exponent)
@@ -174,13 +180,13 @@ def _scale_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.
 
 
 register(
-    "contrib_fixed_point",
+    "nn.contrib_fixed_point",
     num_inputs=4,
     type_rule=_scale_type,
     compute=_scale_compute,
     pattern=OpPattern.BROADCAST,
     reference=lambda attrs, data, m, added, exponent: ref.fixed_point(data, m, added, exponent, attrs["away"]),
-    attributes={"away": attr.flag(True)},
+    attributes={"away": attr.flag()},
 )
 
 
@@ -190,4 +196,4 @@ def contrib_fixed_point(data: Expr, multiplier: Expr, added: Expr, exponent: Exp
     `away` takes 1 from the sum where the product is negative: with half of 2^exponent added, halves are then rounded
     away from zero.
     """
-    return call("contrib_fixed_point", data, multiplier, added, exponent, away=away)
+    return call("nn.contrib_fixed_point", data, multiplier, added, exponent, away=away)
