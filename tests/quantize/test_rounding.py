@@ -1,6 +1,5 @@
 """Adaptive rounding: against exhaustive search, windows against convolutions, kept in recipes and in ONNX files."""
 
-import functools
 import itertools
 
 import numpy as np
@@ -24,11 +23,6 @@ def bytes_that_go_together(count=200):
     whole = np.rint(np.clip(mixed * 40 + 120, 0, 254))
     whole[:, 0] = 255
     return {"x": whole.astype(np.float32)}
-
-
-@functools.cache
-def adaptive():
-    return tw.quantize(network(), images(), rounding="adaptive", for_onnx=True, objective=None, threads=1)
 
 
 def test_codes_err_no_more_than_the_best_of_all_roundings_by_half():
@@ -85,10 +79,11 @@ def test_it_lowers_the_error_on_samples_held_out_and_is_kept_in_the_recipe(tmp_p
 
 
 def test_the_onnx_file_has_the_codes():
-    found = adaptive()
+    data, options = bytes_that_go_together(), {"method": "minmax", "objective": None, "threads": 1}
+    found = tw.quantize(perceptron(), data, rounding="adaptive", for_onnx=True, **options)
     assert found.recipe.settings["rounding"] == "adaptive"
     ours, again = found.compile(threads=1), tw.compile(found.to_onnx(), threads=1)
-    for x in images()["x"]:
+    for x in data["x"][:8]:
         assert np.array_equal(ours(x[None]), again(x[None]))
 
 
