@@ -157,14 +157,14 @@ def shared_constants(constants: Iterable[Constant], alignment: int) -> dict[Cons
     [a, b] of equal bytes, [c]    =>    {a: 0, b: 0, c: 64}
     """
     firsts: dict[bytes, Constant] = {}
-    same = {one: firsts.setdefault(hashlib.sha256(np.ascontiguousarray(one.data)).digest(), one) for one in constants}
+    same = {one: firsts.setdefault(hashlib.sha256(one.data.tobytes()).digest(), one) for one in constants}
     offsets = unique_constants(list(firsts.values()), alignment)
     return {constant: offsets[first] for constant, first in same.items()}
 
 
 def distinct(constants: Mapping[Constant, int]) -> dict[Constant, int]:
     """Of the constants at one offset the first, without those that have no elements."""
-    firsts = {offset: constant for constant, offset in reversed(constants.items()) if constant.data.nbytes}
+    firsts = {offset: constant for constant, offset in reversed([*constants.items()]) if constant.data.nbytes}
     return {constant: offset for offset, constant in sorted(firsts.items())}
 
 

@@ -46,7 +46,7 @@ def _of_batch(node: Expr, operands: tuple[Expr, ...], batch: int) -> Expr:
 
 
 def _wide(param: Var, batch: int) -> Var:
-    (type_,) = tensor_types(param.type_annotation)
+    (type_,) = tensor_types(type_of(param))
     return Var(param.name_hint, TensorType((batch, *type_.shape[1:]), str(type_.dtype)))
 
 

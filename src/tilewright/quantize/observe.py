@@ -41,7 +41,8 @@ class Observer:
     def __init__(self, mod: IRModule, tensors: Mapping[Any, Expr], counts: bool, threads: int | None = None) -> None:
         self.mod, self.counts, self.threads = mod, counts, threads
         self.names, self._roots = list(tensors), list(tensors.values())
-        self._model, self._batch = None, 0
+        self._model: Any = None
+        self._batch = 0
 
     def observe(self, samples: Sequence[Mapping[str, Any]], into: Mapping[Any, Histogram]) -> None:
         """Run the model over `samples`, and enter what is seen into the histograms."""

@@ -57,7 +57,7 @@ register(
     "histogram",
     num_inputs=3,
     type_rule=_histogram_type,
-    compute=lambda attrs, inputs, _out: [compute.histogram(*inputs, attrs["bins"])],
+    compute=lambda attrs, inputs, _out: [compute.histogram(inputs[0], inputs[1], inputs[2], attrs["bins"])],
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, x, ends, limit: ref.histogram(x, ends, limit, attrs["bins"]),
     layout=_any_layout,

@@ -106,17 +106,13 @@ def _sums(byte: _Byte, positions: tuple[int, int, int], weight: Tensor, facts: d
     blocks, terms, block = extents(weight)
     form, row = facts["form"], facts["row"]
     k = te.reduce_axis((0, terms), name="k")
-    if form == BYTES:
-        axes, shape = [k], (*positions, terms)
+    axes = [k] if form == BYTES else [k, te.reduce_axis((0, 2), name="side")]
+    shape = (*positions, terms) if form == BYTES else (*positions, terms, 2)
 
-        def element(*i: Any) -> Any:
-            return byte(*i[:3], i[3] // row, i[3] % row)
-    else:
-        side = te.reduce_axis((0, 2), name="side")
-        axes, shape = [k, side], (*positions, terms, 2)
-
-        def element(*i: Any) -> Any:
-            return _pairs(byte, form, *i[:3], i[3] // row, i[3] % row, i[4])
+    def element(*i: Any) -> Any:
+        b, y, x, term, *side = i
+        at = b, y, x, term // row, term % row
+        return _pairs(byte, form, *at, *side) if side else byte(*at)
 
     windows = te.compute(shape, element, name="byte_windows", tag=tag.BYTE_WINDOWS)
 

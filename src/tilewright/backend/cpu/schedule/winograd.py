@@ -112,7 +112,8 @@ def _schedule_product(
     s[accumulator].compute_at(s[product], column_tiles)
     batch, channel, i, j, row, column, lane = s[accumulator].op.axis
     if product.dtype == "int32":
-        return accumulate_dots(s, accumulator, [batch, i, j], [row, column, channel], lane, block, target)
+        accumulate_dots(s, accumulator, [batch, i, j], [row, column, channel], lane, block, target)
+        return
     s[accumulator].reorder(batch, i, j, *s[accumulator].op.reduce_axis, row, column, channel, lane)
     if config.get("ahead"):
         fetch_ahead(s, accumulator, *product.op.input_tensors)
