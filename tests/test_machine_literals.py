@@ -351,6 +351,7 @@ ALLOWED = {
         "backend/cpu/schedule/bitserial_cost.py:_PIXEL",
         "backend/cpu/schedule/bitserial_cost.py:_PLANE",
         "backend/cpu/schedule/bitserial_cost.py:_TABLES",
+        "backend/cpu/schedule/tiled_conv2d.py:_SUMS_IN_MEMORY",
         "backend/cpu/schedule/dense_blockwise_cost.py:_JOINING",
         "backend/cpu/schedule/dense_blockwise_cost.py:_PRODUCTS",
         "backend/cpu/schedule/dense_blockwise_cost.py:_UNPACKING",
