@@ -173,6 +173,7 @@ ALLOWED = {
     ),
     "a range of integers or floats": (
         "codegen/llvm/byte_lookup.py:ENTRIES",
+        "codegen/llvm/saturation.py:_LARGEST",
         "relay/transform/quantize/fake_quantization_to_integer.py:_MOST",
         "relay/transform/quantize/fake_quantization_to_integer.py:_MOST_TERMS",
         "relay/transform/quantize/fake_quantization_to_integer.py:_ROUNDING",
