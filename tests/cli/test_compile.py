@@ -17,7 +17,7 @@ import pytest
 
 import tilewright as tw
 from tests.cli.conftest import Command
-from tests.onnx_models import perceptron, saved
+from tests.onnx_models import convolution, perceptron, saved
 from tilewright.support.cache import SUBDIRECTORY
 
 
@@ -137,3 +137,18 @@ def test_a_full_disk_costs_the_cache_entry_and_not_the_model(model: Path, tmp_pa
     assert done.stdout.splitlines() == ["(1, 4)", f"cannot write {tmp_path / 'model.tw'}: File too large"]
     assert done.stderr.count("cannot write to the cache directory") == 1
     assert not (tmp_path / "model.tw").exists() and not list((tmp_path / "cache" / SUBDIRECTORY / "artifact").iterdir())
+
+
+def test_source_for_boards(tilewright: Command, tmp_path: Path) -> None:
+    first, second = (
+        saved(model, tmp_path / name) for model, name in ((perceptron(), "a.onnx"), (convolution(), "b.onnx"))
+    )
+    done = tilewright("compile", first, second, "-o", tmp_path / "two.c", "--freestanding", "--report")
+    assert done.status == 0, done.err
+    header = (tmp_path / "two.h").read_text()
+    assert "int tilewright_a_run(" in header and "int tilewright_b_run(" in header
+    assert "#define TILEWRIGHT_TWO_WORKSPACE_SIZE " in header
+    assert "b: workspace " in done.out and "layer (tensors alive" in done.out
+    refused = tilewright("compile", second, "-o", tmp_path / "b.c", "--ram-limit", 16)
+    assert refused.status == 2 and "--ram-limit is 16: layer " in refused.err
+    assert "this is for C source" in tilewright("compile", first, "-o", tmp_path / "a.tw", "--freestanding").err

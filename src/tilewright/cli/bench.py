@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from tilewright.cli.board import count_on_board
 from tilewright.cli.inputs import Arrays, InputOptions, input_options, random_inputs
 from tilewright.cli.memory import memory_of
 from tilewright.cli.options import SECONDS, ModelOptions, model_options, require_model, symbolic_options
@@ -113,6 +114,9 @@ def bench_command(
         check_writable(path, model)
     executable, inputs = inputs.open(model, options), inputs.at_sizes(options)
     sets = [given.arrays for given in inputs.sets(executable, model, seeds=(0,))]
+    if options.board:
+        count_on_board(executable, model, sets, json_path)
+        return
     if options.specialize:
         _specialized(executable, sets)
     result = bench(executable, model, engines, seconds, rounds, sets)

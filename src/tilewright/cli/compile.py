@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -15,36 +17,63 @@ from tilewright.support.cache import descriptor_of
 from tilewright.support.fingerprint import external_data
 
 _MIB = 2**20
+_NO_CHECK = "--check runs on the host, in Python: an artifact (.tw) can have it, C code cannot"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most bytes of workspace, and of constants and code."""
+
+    ram: int | None
+    rom: int | None
 
 
 @click.command("compile")
-@click.argument("model")
+@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 @click.option("-o", "--output", required=True, help="artifact (.tw), or for C with a header: .so, .a, .o, .c")
 @model_options
 @click.option("--report", is_flag=True, help="print the time of each stage")
+@click.option("--freestanding", is_flag=True, help="C source that needs no library but memcpy and memset")
+@click.option("--ram-limit", type=click.IntRange(min=1), metavar="BYTES", help="most bytes of workspace of C source")
+@click.option("--rom-limit", type=click.IntRange(min=1), metavar="BYTES", help="most bytes of constants and code")
 @click.option("--executor", help="what runs it: auto, graph, aot, vm or debug  [default: auto]")
 @check_option
 @exact_rounding_option
 def compile_command(
-    model: str,
+    models: tuple[str, ...],
     output: str,
     options: ModelOptions,
     report: bool,
     executor: str | None,
     check: bool,
     exact_rounding: bool,
+    freestanding: bool,
+    ram_limit: int | None,
+    rom_limit: int | None,
 ) -> None:
-    """Compile MODEL and write the result to OUTPUT."""
-    check_writable(output, model)
+    """Compile MODEL and write the result to OUTPUT; several as one file of C."""
+    for model in models:
+        check_writable(output, model)
+    source = Path(output).suffix == ".c"
     _check_kind(output)
+    given = {"--freestanding": freestanding, "--ram-limit": ram_limit, "--rom-limit": rom_limit}
+    for option, value in (given | {"several models": len(models) > 1}).items():
+        if value and not source:
+            raise InputError(f"{option}: this is for C source; name the output .c")
+    limits = Limits(ram_limit, rom_limit)
     with trace.collect() as times:
-        _write(model, output, options, executor, check, exact_rounding)
+        if source:
+            tables = _write_source(models, output, options, check, exact_rounding, freestanding, limits, report)
+        else:
+            tables = _write(models[0], output, options, executor, check, exact_rounding)
     # the seconds are there when the collection has ended
     piped = descriptor_of(Path(output)) is not None  # then the standard output is not for words, nor has it a size
-    size = "written" if piped else _size_text(model, output)
+    size = "written" if piped else _size_text(models[0], output)
     click.echo(f"{output}: {size}, compiled in {times.seconds:.2f} s", err=piped)
     if report:
         click.echo(times.table(), err=piped)
+    for table in tables:
+        click.echo(table, err=piped)
 
 
 def _size_text(model: str, output: str) -> str:
@@ -69,17 +98,39 @@ def _check_kind(output: str) -> None:
 
 def _write(
     model: str, output: str, options: ModelOptions, executor: str | None, check: bool, exact_rounding: bool
-) -> None:
-    """The model in the form that the name of `output` stands for."""
+) -> Sequence[str]:
+    """The model in the form that the name of `output` stands for; what there is to report of it."""
     kind = Path(output).suffix
-    if check and (kind == ".c" or kind in KINDS):
-        raise InputError("--check runs on the host, in Python: an artifact (.tw) can have it, C code cannot")
-    if kind == ".c":
-        options.export_source(model, output, exact_rounding)
-        return
+    if check and kind in KINDS:
+        raise InputError(_NO_CHECK)
     executable = options.open(model, executor or "auto", check=check, runs=False, exact_rounding=exact_rounding)
     with trace.span("save"):
         if kind in KINDS:
             executable.export_library(output)
         else:
             executable.save(output)
+    return ()
+
+
+def _write_source(
+    models: Sequence[str],
+    output: str,
+    options: ModelOptions,
+    check: bool,
+    exact_rounding: bool,
+    freestanding: bool,
+    limits: Limits,
+    report: bool,
+) -> Sequence[str]:
+    """One model or several as C source; their memory by layer, where it is reported."""
+    if check:
+        raise InputError(_NO_CHECK)
+    # a user of artifacts need not wait for the table of boards
+    from tilewright.board.report import memory_report, require_limits
+
+    if len(models) == 1:
+        written = options.export_source(models[0], output, exact_rounding, freestanding)
+    else:
+        written = options.export_image(models, output, freestanding)
+    require_limits(written, limits.ram, limits.rom, options.target)
+    return memory_report(written, options.target) if report else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,6 +117,7 @@ class ModelOptions:
     signature: str | None = None
     outputs: str | None = None
     precision: str | None = None
+    board: str | None = None
 
     @property
     def target_text(self) -> str:
@@ -159,6 +160,11 @@ class ModelOptions:
             return load(path, threads=self.threads, check=True)
         from tilewright.cli.progress import progress
 
+        if self.board:
+            # only for boards
+            from tilewright.cli.board import open_on_board
+
+            return open_on_board(self, path, {**(fixed or {}), **(parse_shapes(self.shapes) or {})}, exact_rounding)
         with trace.span("import the compiler"):
             from tilewright.backend import backend_of
             from tilewright.compile import compile
@@ -209,6 +215,26 @@ class ModelOptions:
                 freestanding=freestanding,
             )
 
+    def export_image(self, paths: Sequence[str], output: str, freestanding: bool = False) -> Exported:
+        """Write several models as one file of C, each by the name of its file."""
+        for path in paths:
+            require_model(path, "write it as C source")
+        for option, value in (
+            ("--input-shapes", self.shapes),
+            ("--signature", self.signature),
+            ("--outputs", self.outputs),
+        ):
+            if value:
+                raise InputError(f"{option} is for one model; leave it out, or compile the models one by one")
+        names = {Path(path).stem: path for path in paths}
+        if len(names) < len(paths):
+            raise InputError("two of the models have one file name, which becomes their name in C")
+        from tilewright.cli.progress import progress
+        from tilewright.compile import export_image
+
+        with progress():
+            return export_image(names, output, target=self.target or "c", freestanding=freestanding)
+
     def refuse_for_artifact(self, path: str, exact_rounding: bool = False) -> None:
         """Raise InputError when an option was given that only a model to compile can follow."""
         given = {
@@ -241,11 +267,13 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
         signature: str | None,
         outputs: str | None,
         precision: str | None,
+        board: str | None,
         **rest: Any,
     ) -> Any:
         given = ModelOptions(
-            target, shapes, threads, no_cache, records, signature=signature, outputs=outputs, precision=precision
-        )
+            target, shapes, threads, no_cache, records, signature=signature, outputs=outputs, precision=precision,
+            board=board,
+        )  # fmt: skip
         return command(options=given, **rest)
 
     decorated: Callable[..., Any] = gathered
@@ -267,6 +295,7 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="NAME",
                 help="of operands of products: bf16, f16, or tf32-like (the sum of two bfloat16)",
             ),
+            click.option("--board", metavar="NAME", help="a board under qemu that runs it, e.g. mps2-an386, virt"),
             click.option("--records", metavar="FILE", help='schedules from what `tilewright tune` found, or "tophub"'),
             click.option("--no-cache", is_flag=True, help="compile afresh and do not write to the cache"),
         )

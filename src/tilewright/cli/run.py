@@ -84,7 +84,7 @@ def run_once(executable: Model, given: InputSet) -> dict[str, Array]:
     }
     for name, value in arrays.items():
         click.echo(describe(name, value))
-    click.echo(f"ran in {elapsed * 1e3:.3f} ms")
+    click.echo(getattr(executable, "note", "") or f"ran in {elapsed * 1e3:.3f} ms")
     return arrays
 
 

@@ -260,7 +260,7 @@ def _image(upper: str, interfaces: Sequence[CInterface]) -> str:
 
 def _model_header(name: str, interface: CInterface, one_thread: bool) -> str:
     """The macros and functions of one model."""
-    size = f"what tilewright_{name}_workspace_bytes asks for" if interface.is_symbolic else interface.workspace_size
+    size = f"what tilewright_{name}_workspace_bytes returns" if interface.is_symbolic else interface.workspace_size
     checked = _CHECKED_HEADER.format(
         name=name, size=size, alignment=interface.alignment, dims_param=_dims_param(interface)
     )

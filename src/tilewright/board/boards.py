@@ -1,0 +1,81 @@
+"""The boards that qemu has, as a table: processor, memories, the timer that counts instructions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.errors import InputError
+from tilewright.support.suggestion import nearest
+
+_ARM, _RISCV = "arm-none-eabi-", "riscv64-unknown-elf-"
+_HARD = ("-mthumb", "-mfloat-abi=hard")
+
+#: What the compilers need to know of each processor.
+FLAGS: dict[str, tuple[str, ...]] = {
+    "cortex-m0": ("-mcpu=cortex-m0", "-mthumb"),
+    "cortex-m3": ("-mcpu=cortex-m3", "-mthumb"),
+    "cortex-m4": ("-mcpu=cortex-m4", *_HARD, "-mfpu=fpv4-sp-d16"),
+    "cortex-m7": ("-mcpu=cortex-m7", *_HARD, "-mfpu=fpv5-sp-d16"),
+    "cortex-m33": ("-mcpu=cortex-m33", *_HARD, "-mfpu=fpv5-sp-d16"),
+    "cortex-m55": ("-mcpu=cortex-m55", *_HARD),
+    "riscv32-imac": ("-march=rv32imac", "-mabi=ilp32", "-misa-spec=2.2", "-mcmodel=medany"),
+    "riscv32-imafc": ("-march=rv32imafc", "-mabi=ilp32f", "-misa-spec=2.2", "-mcmodel=medany"),
+}
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board: its processor, the command of its emulator, and its memories as (address, bytes).
+
+    `vectors` is the address of the first instructions or the table of exceptions. `timer` is the address of a counter
+    that advances with `mhz`, while qemu runs 1,000 instructions in a microsecond; 0 where the processor counts them.
+    """
+
+    name: str
+    cpu: str
+    emulator: tuple[str, ...]
+    vectors: int
+    code: tuple[int, int]
+    ram: tuple[int, int]
+    timer: int = 0
+    mhz: int = 0
+
+    @property
+    def prefix(self) -> str:
+        """The start of the names of its compiler and tools."""
+        return _ARM if self.cpu.startswith("cortex") else _RISCV
+
+    def flags(self, cpu: str = "") -> tuple[str, ...]:
+        """The compiler's flags for a processor, by default the board's own. Raises `InputError` for another kind."""
+        cpu = cpu if cpu in FLAGS else self.cpu
+        if cpu.startswith("cortex") != self.cpu.startswith("cortex"):
+            raise InputError(f"the board {self.name} has a {self.cpu}, which runs no code for {cpu}")
+        return FLAGS[cpu]
+
+
+_MIB = 1 << 20
+
+
+def _mps(name: str, cpu: str, code: int, ram: int, timer: int, mhz: int, vectors: int | None = None) -> Board:
+    emulator = ("qemu-system-arm", "-M", name)
+    size = 2 * _MIB if vectors is not None else 4 * _MIB
+    return Board(name, cpu, emulator, code if vectors is None else vectors, (code, size), (ram, 4 * _MIB), timer, mhz)
+
+
+_VIRT = ("qemu-system-riscv32", "-M", "virt", "-bios", "none", "-m", "128M")
+_ROWS = (
+    _mps("mps2-an385", "cortex-m3", 0, 0x20000000, 0x40000000, 25),
+    _mps("mps2-an386", "cortex-m4", 0, 0x20000000, 0x40000000, 25),
+    _mps("mps2-an500", "cortex-m7", 0, 0x20000000, 0x40000000, 25),
+    _mps("mps2-an505", "cortex-m33", 0x10000000, 0x38000000, 0x50000000, 20),
+    _mps("mps3-an547", "cortex-m55", 0x01000000, 0x60000000, 0xE000E010, 32, vectors=0),
+    Board("virt", "riscv32-imac", _VIRT, 0x80000000, (0x80000000, 32 * _MIB), (0x82000000, 64 * _MIB)),
+)
+BOARDS = {board.name: board for board in _ROWS}
+
+
+def board_named(name: str) -> Board:
+    """The board of this name. Raises `InputError` for another."""
+    if name not in BOARDS:
+        raise InputError(f"there is no board {name!r}{nearest(name, list(BOARDS))}; known: {', '.join(BOARDS)}")
+    return BOARDS[name]

@@ -1,0 +1,114 @@
+"""A model's C source and the program around it, compiled and linked for a board; the bytes that each part takes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tilewright.board.boards import Board
+from tilewright.board.program import linker_script, program_text
+from tilewright.errors import EnvironmentError_, UnsupportedError
+from tilewright.runtime.c_interface import CInterface
+
+#: As the comment on top of a model's source says, and what keeps unused functions out of the image.
+OPTIONS = (
+    "-std=gnu99", "-O2", "-fwrapv", "-ffp-contract=on", "-fno-math-errno", "-fno-tree-loop-if-convert",
+    "-fno-strict-aliasing", "-ffreestanding", "-ffunction-sections", "-fdata-sections",
+    "-fno-tree-loop-distribute-patterns",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BoardProgram:
+    """A model in C: its name there, how it is called, the text of the source and of the header."""
+
+    name: str
+    interface: CInterface
+    source: str
+    header: str
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of a model on a board: code, constants, workspace; `stack` by function as the compiler counts it."""
+
+    code: int
+    constants: int
+    workspace: int
+    functions: Mapping[str, int]
+    stack: Mapping[str, int]
+
+    @property
+    def rom(self) -> int:
+        """Code and constants."""
+        return self.code + self.constants
+
+
+def require_tools(board: Board) -> None:
+    """Raise `EnvironmentError_` where the compiler or the emulator of a board is not installed."""
+    packages = {"arm-none-eabi-": "gcc-arm-none-eabi qemu-system-arm"}
+    wanted = packages.get(board.prefix, "gcc-riscv64-unknown-elf qemu-system-misc")
+    for tool in (f"{board.prefix}gcc", board.emulator[0]):
+        if shutil.which(tool) is None:
+            raise EnvironmentError_(f"the board {board.name} needs {tool} (Debian: apt install {wanted})")
+
+
+def build_image(program: BoardProgram, board: Board, cpu: str = "") -> tuple[bytes, Sizes]:
+    """The image of a model for a board, as ELF, and its sizes; `cpu` where the code is for another of its kind.
+
+    Raises `EnvironmentError_` without the compiler, `UnsupportedError` where the model does not fit, with the words of
+    the linker.
+    """
+    require_tools(board)
+    if program.interface.is_symbolic:
+        raise UnsupportedError("a board runs models of fixed sizes: fix them, as by --input-shapes")
+    compiler, flags = f"{board.prefix}gcc", board.flags(cpu)
+    with tempfile.TemporaryDirectory(prefix="tilewright-board-") as folder:
+        work = Path(folder)
+        (work / f"{program.name}.h").write_text(program.header)
+        (work / "board_model.h").write_text(f'#include "{program.name}.h"\n')
+        (work / "model.c").write_text(program.source)
+        (work / "main.c").write_text(program_text(board, program.name, program.interface))
+        (work / "board.ld").write_text(linker_script(board))
+        _run([compiler, *flags, *OPTIONS, "-c", "main.c", "-o", "main.o"], work)
+        sizes = compiled_sizes(work, board.prefix, flags, program.interface.workspace_size)
+        link = ["-nostdlib", "-Wl,--gc-sections", "-T", "board.ld", "main.o", "model.o", "-lgcc", "-o", "image.elf"]
+        _run([compiler, *flags, *link], work)
+        return (work / "image.elf").read_bytes(), sizes
+
+
+def compiled_sizes(work: Path, prefix: str, flags: Sequence[str], workspace: int) -> Sizes:
+    """Compile `model.c` in the folder `work` to `model.o`; the bytes of its parts."""
+    _run([f"{prefix}gcc", *flags, *OPTIONS, "-fstack-usage", "-c", "model.c", "-o", "model.o"], work)
+    listed = _run([f"{prefix}nm", "-S", "model.o"], work)
+    functions, code = {}, 0
+    for line in listed.splitlines():
+        words = line.split()
+        if len(words) == 4 and words[2] in "tT":
+            functions[words[3].split(".")[0]] = int(words[1], 16)  # clones are named .constprop
+    constants = 0
+    for line in _run([f"{prefix}size", "-A", "model.o"], work).splitlines():
+        found = re.match(r"\.(text|rodata)\S*\s+(\d+)", line)
+        if found:
+            code += int(found[2]) * (found[1] == "text")
+            constants += int(found[2]) * (found[1] == "rodata")
+    stack = {}
+    for line in (work / "model.su").read_text().splitlines():
+        name, size, _ = line.split("\t")
+        stack[name.split(":")[-1].split(".")[0]] = int(size)
+    return Sizes(code, constants, workspace, functions, stack)
+
+
+def _run(command: list[str], work: Path) -> str:
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+    if done.returncode:
+        words = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
+        if "will not fit" in words or "does not fit" in words or "overflowed" in words:
+            raise UnsupportedError(f"the model does not fit the board's memories; the linker says:\n{words}")
+        raise EnvironmentError_(f"building for the board failed ({command[0]}); it says:\n{words}")
+    return done.stdout

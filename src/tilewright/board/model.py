@@ -1,0 +1,73 @@
+"""A model on a board under qemu as a `Model`: `run` and calls work as on this machine, the last run is kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from tilewright.board.boards import Board
+from tilewright.board.image import BoardProgram, build_image
+from tilewright.board.run import BoardRun, run_image
+from tilewright.errors import UnsupportedError
+from tilewright.runtime.memory import Array
+from tilewright.runtime.model import Model
+from tilewright.runtime.profile import KernelTime
+from tilewright.runtime.signature import TensorSpec, bind
+from tilewright.runtime.types import Value
+
+
+class BoardModel(Model):
+    """A model built for a board; `sizes` are its bytes there, `last` its latest run."""
+
+    executor: ClassVar[str] = "board"
+
+    def __init__(self, program: BoardProgram, board: Board, cpu: str, target: str, version: str) -> None:
+        """Build the image."""
+        self.image, self.sizes = build_image(program, board, cpu)
+        self.program, self.board = program, board
+        self.inputs, self.outputs = program.interface.inputs, program.interface.outputs
+        self.target, self.version, self.threads = target, version, 1
+        self.last: BoardRun | None = None
+
+    @property
+    def note(self) -> str:
+        """The counts of the last run, and the bytes of the model, in a sentence."""
+        if self.last is None:
+            return ""
+        sizes = self.sizes
+        return (
+            f"{self.last.instructions:,} instructions on {self.board.name}, stack {self.last.stack:,} bytes, workspace "
+            f"{sizes.workspace:,}, code {sizes.code:,}, constants {sizes.constants:,}"
+        )
+
+    def set_threads(self, threads: int | None = None) -> None:
+        """A board has one."""
+
+    def _bind(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
+        return bind(value, spec, specs)
+
+    def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
+        self.last = run_image(self.image, self.program, self.board, arrays)
+        if outputs is not None:
+            for given, array in zip(outputs, self.last.outputs, strict=True):
+                given[...] = array
+            return list(outputs)
+        return list(self.last.outputs)
+
+    def time(self, inputs: Mapping[str, Value], repeat: int = 10, warmup: int = 1) -> list[float]:
+        """Instructions of a run, each of `repeat` times: runs are all alike."""
+        self.run(inputs)
+        assert self.last is not None
+        return [float(self.last.instructions)] * repeat
+
+    def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
+        """Raise `UnsupportedError`: the board counts whole runs."""
+        raise UnsupportedError("kernels are not timed one by one on a board; --report of tilewright compile has sizes")
+
+    def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
+        """Raise `UnsupportedError`: a model for boards is saved as C source."""
+        raise UnsupportedError("a model for a board is written as C: tilewright compile MODEL -o model.c")
+
+    def __repr__(self) -> str:
+        return f"BoardModel({self.program.name} on {self.board.name})"
