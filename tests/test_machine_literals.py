@@ -263,7 +263,10 @@ ALLOWED = {
         "relay/transform/quantize/thresholds.py:_BINS",
         "relay/transform/quantize/thresholds.py:_LEVELS",
     ),
-    "an optimization level": ("relay/transform/manager/pass_manager.py:DEFAULT_OPT_LEVEL",),
+    "an optimization level": (
+        "relay/transform/manager/pass_manager.py:DEFAULT_OPT_LEVEL",
+        "relay/transform/passes.py:REQUIRED",
+    ),
     "a ratio or a count of shares, not of vectors; results must not depend on the workers": (
         "tir/transform/shift_last_tile.py:FEW",
         "backend/cpu/schedule/common.py:_ENOUGH_SHARES",

@@ -17,37 +17,25 @@ from tilewright.runtime.model import Model
 
 if TYPE_CHECKING:
     from tilewright.board import BoardModel
-    from tilewright.cli.options import ModelOptions
 
 
-def open_on_board(
-    options: ModelOptions, path: str, shapes: Mapping[str, tuple[int, ...]], exact_rounding: bool
-) -> BoardModel:
-    """The model at `path` compiled to C, without a library, and built for the board that `options` names."""
+def open_on_board(path: str, board_name: str, target_name: str | None, **compiled: Any) -> BoardModel:
+    """The model at `path` compiled to C, without a library, and built for a board; `compiled` is for `export_source`.
+
+    Without a target it is that of the board's processor.
+    """
     # only for boards: `tilewright --help` reads this module
     from tilewright.board import BoardModel, BoardProgram, board_named
     from tilewright.board.image import require_tools
     from tilewright.compile import export_source
     from tilewright.target import Target
 
-    assert options.board is not None
-    if options.precision is not None:
-        raise InputError("boards have no products of bfloat16; leave out --precision")
-    board = board_named(options.board)
+    board = board_named(board_name)
     require_tools(board)
-    target = Target(options.target or f"c -mcpu={board.cpu}")
+    target = Target(target_name or f"c -mcpu={board.cpu}")
     board.flags(getattr(target, "cpu", ""))
     with tempfile.TemporaryDirectory(prefix="tilewright-board-") as folder:
-        files = export_source(
-            path,
-            Path(folder) / "model.c",
-            target=target,
-            input_shapes=dict(shapes) or None,
-            exact_rounding=exact_rounding,
-            signature=options.signature,
-            outputs=options.chosen,
-            freestanding=True,
-        )
+        files = export_source(path, Path(folder) / "model.c", target=target, freestanding=True, **compiled)
         if len(files) > 2:
             raise InputError(f"{path} has more weights than a board has memory")
         (model,) = files.models

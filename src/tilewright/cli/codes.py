@@ -52,7 +52,7 @@ def _codes(value: Expr) -> str:
     from tilewright.relay.ir.expr import Call, Constant  # as above
     from tilewright.relay.ir.type import tensor_types
 
-    while isinstance(value, Call) and getattr(value.op, "name", "") in ("transpose", "reshape", "squeeze"):
+    while isinstance(value, Call) and getattr(value.op, "rearranges", False):
         value = value.args[0]
     if not isinstance(value, Call) or getattr(value.op, "name", "") != "qnn.dequantize":
         return ""

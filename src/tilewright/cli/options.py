@@ -164,7 +164,17 @@ class ModelOptions:
             # only for boards
             from tilewright.cli.board import open_on_board
 
-            return open_on_board(self, path, {**(fixed or {}), **(parse_shapes(self.shapes) or {})}, exact_rounding)
+            if self.precision is not None:
+                raise InputError("boards have no products of bfloat16; leave out --precision")
+            return open_on_board(
+                path,
+                self.board,
+                self.target,
+                input_shapes={**(fixed or {}), **(parse_shapes(self.shapes) or {})} or None,
+                exact_rounding=exact_rounding,
+                signature=self.signature,
+                outputs=self.chosen,
+            )
         with trace.span("import the compiler"):
             from tilewright.backend import backend_of
             from tilewright.compile import compile

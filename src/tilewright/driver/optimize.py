@@ -19,10 +19,14 @@ from tilewright.support.entry_points import PASSES, load_plugins
 from tilewright.target import Target
 
 
-def graph_passes(target: Target) -> tuple[GraphPass, ...]:
-    """The pipeline of the target's backend with the passes that plug-ins add."""
+def graph_passes(target: Target) -> list[GraphPass]:
+    """The pipeline of the target's backend with the passes that plug-ins add, as far as the open `PassContext` runs it.
+
+    Those of level 0 always run.
+    """
     load_plugins(PASSES)
-    return with_added_passes(backend_of(target).pipeline())
+    context, passes = PassContext.current(), with_added_passes(backend_of(target).pipeline())
+    return [one for one in passes if one.level == 0 or context.enabled(one.info)]
 
 
 def optimize(mod: IRModule, target: Target, records: Database | None = None) -> IRModule:
@@ -37,7 +41,7 @@ def optimize(mod: IRModule, target: Target, records: Database | None = None) -> 
 def optimize_stages(mod: IRModule, target: Target, records: Database | None = None) -> Iterator[tuple[str, IRModule]]:
     """The imported module as "relay", then the module after each graph pass, with the pass's name, in order.
 
-    An open `PassContext` switches passes off and watches them; without one, all run. Those of level 0 always do.
+    An open `PassContext` chooses passes (`graph_passes`) and watches them.
     """
     backend = backend_of(target)
     backend.check()
@@ -45,9 +49,6 @@ def optimize_stages(mod: IRModule, target: Target, records: Database | None = No
     refuse_unaddressable(mod)
     yield "relay", mod
     for one in graph_passes(target):
-        switched_off = one.level > 0 and not PassContext.current().enabled(one.info)
-        if switched_off:
-            continue
         with trace.span(one.name):
             mod = infer_type(
                 run(one.info, partial(one.apply, target=target, backend=backend.asked(), records=records), mod)
