@@ -60,12 +60,13 @@ def test_weights_beyond_float16_and_small_products_stay() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_compiled_with_a_precision(dtype: str) -> None:
-    """Less exact than float32 and more than bfloat16, models in float16 included."""
+@pytest.mark.parametrize(("rows", "depth", "units"), [((1, 197), 768, 250), ((33,), 200, 17)])
+def test_compiled_with_a_precision(rows: tuple[int, ...], depth: int, units: int, dtype: str) -> None:
+    """Less exact than float32 and more than bfloat16, models in float16 included; columns fill panels or not."""
     if not Target("cpu").supports("avx512fp16"):
         pytest.skip("this processor has no AVX512-FP16")
-    x = relay.var("x", shape=(1, 197, 768), dtype=dtype)
-    weight, data = (RNG.standard_normal(shape).astype(dtype) for shape in ((250, 768), (1, 197, 768)))
+    x = relay.var("x", shape=(*rows, depth), dtype=dtype)
+    weight, data = (RNG.standard_normal(shape).astype(dtype) for shape in ((units, depth), (*rows, depth)))
     mod = module(op.cast(op.nn.dense(x, relay.const(weight)), "float32"))
     exact = data.astype("f8") @ weight.T.astype("f8")
     (found,) = tw.compile(mod, precision="f16", cache=False).run({"x": data})

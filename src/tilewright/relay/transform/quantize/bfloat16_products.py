@@ -38,7 +38,7 @@ from tilewright.relay.op.layout_rules import conv2d_workload
 from tilewright.relay.op.tensor import cast, isfinite, subtract, where
 from tilewright.relay.op.transform import concatenate, layout_transform, reshape
 from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
-from tilewright.relay.transform.simplify.make import is_call, scalar_like
+from tilewright.relay.transform.simplify.make import first_of, is_call, scalar_like
 from tilewright.tir.dot_product import SUMS
 from tilewright.topi.schedule.workload import DotShape
 
@@ -142,7 +142,8 @@ def _product(data: Expr, weight: np.ndarray, shape: tuple[int, ...], found: DotS
     packed = layout_transform(Constant(values), "NC", layout)
     flat = data if len(shape) == 2 else reshape(data, (rows, depth))
     filled = filled_up(flat, found.rows - rows, found.depth - depth)
-    return nn.contrib_dense_bfloat16(filled, fold_call(packed, ANY_SIZE) or packed, layout, shape[:-1], units)
+    packed = fold_call(packed, ANY_SIZE) or packed
+    return first_of(nn.contrib_dense_bfloat16(filled, packed, layout, shape[:-1], len(values)), units)
 
 
 def _constant(expr: Expr, rounds: bool) -> np.ndarray | None:

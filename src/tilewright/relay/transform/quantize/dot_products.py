@@ -32,10 +32,10 @@ from tilewright.relay.ir.visitor import rebuild, rewrite
 from tilewright.relay.op import nn
 from tilewright.relay.op.reduce import sum as sum_of
 from tilewright.relay.op.tensor import add, cast, multiply, subtract, where
-from tilewright.relay.op.transform import layout_transform, reshape, strided_slice
+from tilewright.relay.op.transform import layout_transform, reshape
 from tilewright.relay.transform.quantize.few_bit_weights import few_bit_dense, has_few_values
 from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
-from tilewright.relay.transform.simplify.make import is_call
+from tilewright.relay.transform.simplify.make import first_of, is_call
 from tilewright.relay.transform.simplify.rule_index import RuleIndex
 from tilewright.tir.dot_product import GROUP, SUMS
 from tilewright.tir.size_hint import size_hint
@@ -229,7 +229,7 @@ def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | No
     packed = layout_transform(Constant(values), "NC", layout)
     rows_of_bytes = _lengthened(data.expr, -1, -depth % GROUP)
     product: Expr = nn.contrib_dense_int8(rows_of_bytes, packed, layout, wanted.in_pairs)
-    product = _cut(product, units)
+    product = first_of(product, units)
     columns = weight.expr.data.sum(axis=1, dtype=np.int64)
     assert isinstance(weight.zero, int)
     product = _less_columns(product, columns, data.zero, weight.zero, depth)
@@ -260,7 +260,7 @@ def _batch_matmul(call: Call, a: Bytes, b: Bytes, wanted: _Wanted) -> Expr | Non
     panels = f"BNC{wanted.backend.dot_block(units + extra, depth + deeper, rows)}n{wanted.group}c"
     whole = _lengthened(_lengthened(b.expr, layout.index("N"), extra), layout.index("C"), deeper)
     packed = layout_transform(whole, layout, panels)
-    product = _cut(nn.contrib_batch_matmul_int8(_lengthened(a.expr, -1, deeper), packed, panels), units)
+    product = first_of(nn.contrib_batch_matmul_int8(_lengthened(a.expr, -1, deeper), packed, panels), units)
     if a.zero != 0:
         columns = sum_of(cast(b.expr, "int32"), axis=[layout.index("C")], keepdims=False)
         columns = reshape(columns, (*tensor_type_of(columns).shape[:1], 1, units))
@@ -324,14 +324,6 @@ def _extended(value: np.ndarray, more: tuple[int, ...]) -> np.ndarray:
     return np.pad(value, [(0, n) for n in more])
 
 
-def _cut(product: Expr, units: int, axis: int = -1) -> Expr:
-    """The first `units` columns, or channels of `axis`."""
-    shape = tensor_type_of(product).shape
-    if shape[axis] == units:
-        return product
-    return strided_slice(product, begin=[0], end=[units], axes=[axis % len(shape)])
-
-
 # -------------------------------------------------------------------------------------------------- convolutions
 @rule_of("nn.conv2d")
 def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | None:
@@ -365,7 +357,7 @@ def _conv2d(call: Call, data: Bytes, kernel: Bytes, wanted: _Wanted) -> Expr | N
         in_pairs=wanted.in_pairs,
         small_sums=small_sums,
     )
-    product = _cut(product, filters, axis=1)
+    product = first_of(product, filters, axis=1)
     channels = kernel.expr.data.sum(axis=(1, 2, 3), dtype=np.int64).reshape(-1, 1, 1)
     assert isinstance(kernel.zero, int)
     product = _less_columns(product, channels, data.zero, kernel.zero, kernel.expr.data[0].size)

@@ -26,7 +26,7 @@ from tilewright.relay.op.tensor import cast
 from tilewright.relay.op.transform import layout_transform, reshape
 from tilewright.relay.transform.quantize.bfloat16_products import PRECISION, filled_up
 from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
-from tilewright.relay.transform.simplify.make import is_call
+from tilewright.relay.transform.simplify.make import first_of, is_call
 from tilewright.tir.dot_product import SUMS
 
 #: The value of the attribute `PRECISION`, and the type.
@@ -69,4 +69,5 @@ def _dense(node: Expr, backend: GraphBackend) -> Expr | None:
     narrow = cast(data, FLOAT16)
     flat = narrow if len(shape) == 2 else reshape(narrow, (rows, depth))
     padded = filled_up(flat, found.rows - rows, found.depth - depth)
-    return nn.contrib_dense_float16(padded, fold_call(packed, ANY_SIZE) or packed, layout, shape[:-1], units)
+    packed = fold_call(packed, ANY_SIZE) or packed
+    return first_of(nn.contrib_dense_float16(padded, packed, layout, shape[:-1], len(values)), units)

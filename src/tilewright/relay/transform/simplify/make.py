@@ -59,6 +59,14 @@ def scalar_like(value: float, like: Expr) -> Constant:
     return Constant(np.asarray(value, tensor_type_of(like).dtype.numpy))
 
 
+def first_of(data: Expr, count: int, axis: int = -1) -> Expr:
+    """The first `count` slices of `data` along `axis`, such as columns without those that fill up a panel."""
+    shape = tensor_type_of(data).shape
+    if shape[axis] == count:
+        return data
+    return make("strided_slice", data, begin=(0,), end=(count,), strides=None, axes=(axis % len(shape),))
+
+
 def is_call(expr: Expr, *names: str) -> bool:
     """True if `expr` is a call of one of the operators called `names`."""
     return isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.name in names
