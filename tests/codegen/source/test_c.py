@@ -107,6 +107,19 @@ def test_vectors_and_workers():
     np.testing.assert_allclose(out, np.maximum(x @ y, 0), rtol=1e-4, atol=1e-4)
 
 
+def test_lanes_of_float64_are_taken_apart():
+    """An exponential of float64 shuffles lanes, one at a time."""
+    x = np.linspace(-5, 5, 16)
+    given = te.placeholder(x.shape, "float64", "x")
+    out = te.compute(x.shape, lambda i: tir.exp(given[i]), name="y")
+    s = te.create_schedule(out.op)
+    _, lane = s[out].split(out.op.axis[0], factor=8)
+    s[out].vectorize(lane)
+    y = np.zeros_like(x)
+    build(te.lower(s, [given, out], name="f"), require_target("c"))["f"](x, y)
+    np.testing.assert_allclose(y, np.exp(x), rtol=1e-15)
+
+
 def test_assertions_stop_with_their_message():
     x, i = Buffer("x", [4], "int32"), Var("i")
     store = BufferStore(x, BufferLoad(x, (i,)) + 1, (i,))

@@ -95,7 +95,7 @@ class _Scalarizer(FoldingRewriter):
     # ---------------------------------------------------------------------------------------------- expressions
     def visit_Shuffle(self, x: e.Shuffle) -> Expr:
         """One lane of vectors."""
-        return self.lane(x, op.const(0)) if x.dtype.lanes == 1 else self.rebuild(x)
+        return self._shuffle(x, op.const(0)) if x.dtype.lanes == 1 else self.rebuild(x)
 
     def visit_Call(self, call: Call) -> Expr:
         """A call; a reduction over lanes is written out."""
