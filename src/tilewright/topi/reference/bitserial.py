@@ -21,7 +21,8 @@ def pack_weight(weight: np.ndarray, bits: int, data_bits: int, method: str, lane
         words = -(-words // steps) * steps
     filled = np.pad(weight, ((0, -units % lanes), (0, 0), (0, 0), (0, words * word - channels)))
     planes = [np.packbits((filled >> bit & 1).astype(bool), axis=-1, bitorder="little") for bit in range(bits)]
-    values = np.stack(planes, axis=3).view(f"<u{word // BYTE}").reshape(-1, lanes, kh, kw, bits, words)
+    joined = np.ascontiguousarray(np.stack(planes, axis=3))  # a stack of transposed weights is transposed, too
+    values = joined.view(f"<u{word // BYTE}").reshape(-1, lanes, kh, kw, bits, words)
     packed = values.astype(f"uint{word}").transpose(0, 2, 3, 5, 4, 1)
     if method == POPCOUNT:
         return np.ascontiguousarray(packed)

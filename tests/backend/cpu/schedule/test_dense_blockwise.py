@@ -75,6 +75,16 @@ def test_matrix_registers_make_the_same_bits(bits, block, shape, zeros, level) -
     np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize(("units", "rows"), [(17, 12), (33, 16), (40, 14)])
+def test_columns_that_fill_no_panel(units: int, rows: int) -> None:
+    rng = np.random.default_rng(8)
+    weight = rng.integers(0, 256, (units, 2, 8)).astype(np.uint8), rng.random((units, 2)).astype(np.float32)
+    x, data = relay.var("x", shape=(rows, 32)), rng.standard_normal((rows, 32)).astype(np.float32)
+    mod = module(relay.nn.dense_blockwise(x, *map(relay.const, weight), bits=4))
+    found, (wanted,) = build_model(mod, Target("cpu"), threads=1)(data), relay.interpret(mod, [data])
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6 * np.abs(wanted).max())
+
+
 def test_tiles_fit_the_registers() -> None:
     target = Target("llvm -mcpu=znver4 -cores=1")
     workload = BlockwiseWorkload(rows=128, columns=64, depth=4096, block=32, panel=32, bits=4, digits=3)

@@ -60,10 +60,11 @@ class BlockwiseWorkload:
 
 def blockwise_workload(dense: te.Tensor, out: te.Tensor) -> BlockwiseWorkload:
     """The workload of `dense` (tag dense_blockwise: [rows, N/b, b])."""
-    rows, panels, panel = shape_of(dense)
+    rows, _, panel = shape_of(dense)
     bits, digits, block = (dense.op.attrs[name] for name in ("bits", "digits", "block"))
     table = "table" in dense.op.attrs
-    return BlockwiseWorkload(max(rows, 1), panels * panel, terms_of(dense) * block, block, panel, bits, digits, table)
+    columns, depth = shape_of(out)[-1], terms_of(dense) * block
+    return BlockwiseWorkload(max(rows, 1), columns, depth, block, panel, bits, digits, table)
 
 
 def blockwise_space(workload: BlockwiseWorkload, target: Target) -> ConfigSpace:
@@ -83,8 +84,9 @@ def blockwise_space(workload: BlockwiseWorkload, target: Target) -> ConfigSpace:
 
 
 def _multiplies_tiles(workload: BlockwiseWorkload, target: Target) -> bool:
-    """True if matrix registers can take the codes and digits of a block."""
+    """True if matrix registers can take the codes and digits of a block, and the columns fill their panels."""
     whole = workload.block <= ROW_BYTES or workload.block % ROW_BYTES == 0
+    whole = whole and workload.columns % workload.panel == 0
     return whole and not workload.table and workload.panel % ROWS == 0 and multiplies_tiles(1, target)
 
 
