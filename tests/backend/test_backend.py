@@ -11,6 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright import relay
 from tilewright.backend import Backend, backend_of
+from tilewright.backend.board.backend import BoardBackend
 from tilewright.backend.c.backend import CBackend
 from tilewright.backend.cpu.backend import CpuBackend
 from tilewright.backend.cpu.functions import CpuFunctions
@@ -23,7 +24,7 @@ from tilewright.backend.vta.backend import VtaBackend
 from tilewright.driver.optimize import optimize_stages
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.backend import GraphBackend
-from tilewright.relay.transform.passes import PIPELINE, PLAIN_PIPELINE
+from tilewright.relay.transform.passes import PIPELINE, PLAIN_PIPELINE, REQUIRED
 from tilewright.target import DeviceTarget, Target
 
 PACKAGE = Path(tw.__file__).parent
@@ -40,7 +41,8 @@ def test_every_kind_of_target_has_a_backend() -> None:
     kinds = {"llvm": CpuBackend, "c": CBackend, "vta": VtaBackend, **dict.fromkeys(DeviceTarget.KINDS, GpuBackend)}
     assert {kind: type(backend_of(Target(kind))) for kind in kinds} == kinds
     assert type(backend_of(Target("opencl -device=cpu"))) is ProcessorBackend
-    assert {*kinds, "opencl cpu"} == BACKENDS.keys()
+    assert type(backend_of(Target("c -mcpu=cortex-m4"))) is BoardBackend
+    assert {*kinds, "opencl cpu", "board"} == BACKENDS.keys()
 
 
 def test_processors_answer_what_layouts_and_schedules_ask() -> None:
@@ -65,9 +67,11 @@ def test_an_executor_that_a_device_does_not_have_is_refused_in_words() -> None:
 
 def test_a_device_chooses_its_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     target = Target("cpu")
-    assert [name for name, _ in optimize_stages(_model(), target)] == ["relay", *[one.name for one in PIPELINE]]
+    usual = [one.name for one in PIPELINE if one.level < REQUIRED]
+    assert [name for name, _ in optimize_stages(_model(), target)] == ["relay", *usual]
     monkeypatch.setattr(CpuBackend, "pipeline", Backend.pipeline)
-    assert [name for name, _ in optimize_stages(_model(), target)] == ["relay", *[one.name for one in PLAIN_PIPELINE]]
+    plain = [one.name for one in PLAIN_PIPELINE if one.level < REQUIRED]
+    assert [name for name, _ in optimize_stages(_model(), target)] == ["relay", *plain]
     assert {one.name for one in PIPELINE} - {one.name for one in PLAIN_PIPELINE} >= {"alter_layout", "pack_dense"}
 
 

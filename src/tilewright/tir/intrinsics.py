@@ -150,6 +150,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("fmax", 2, _like_floats, "the larger of two floats; where one is NaN the other"),
     **_group("pow fmod atan2 hypot copysign", 2, _like_floats, "functions of two floats"),
     **_group("fma", 3, _like_floats, "a * b + c, rounded once where the target can"),
+    **_group("half_fma", 3, _like_floats, "a * b + c in arithmetic of float16 (backend/cpu/schedule/half_intrin.py)"),
     **_group("isnan isinf isfinite", 1, _classify, "classes of floats"),
     **_group("bitwise_and bitwise_or bitwise_xor", 2, _like_ints, "bits"),
     **_group("shift_left shift_right", 2, _like_ints, "a << b, a >> b; the sign is kept by signed types"),

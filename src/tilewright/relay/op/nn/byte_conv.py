@@ -14,7 +14,7 @@ from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
-from tilewright.relay.op.common import Types, call, require, tensors
+from tilewright.relay.op.common import Types, call, require, same_dims, tensors
 from tilewright.topi import tag
 from tilewright.topi.nn import byte_conv
 from tilewright.topi.nn.conv2d import output_size
@@ -23,7 +23,8 @@ from tilewright.topi.reference import byte_conv as ref
 
 def _check(data: TensorType, bias: TensorType, channels: int) -> None:
     require(str(data.dtype) == "int8", f"it multiplies int8, not {data.dtype}")
-    require(bias.shape == (channels,) and str(bias.dtype) == "int32", f"its bias is int32 [{channels}], not {bias}")
+    fits = same_dims(bias.shape, (channels,)) and str(bias.dtype) == "int32"
+    require(fits, f"its bias is int32 [{channels}], not {bias}")
 
 
 def _out_shape(data: TensorType, kernel: Sequence[int], attrs: Attrs) -> tuple[Any, ...]:
@@ -154,9 +155,8 @@ def _scale_type(types: Types, attrs: Attrs) -> Type:
     data, *factors = tensors(types)
     require(all(str(type_.dtype) == "int32" for type_ in (data, *factors)), "it scales int32 by int32")
     shapes = {type_.shape for type_ in factors}
-    require(
-        shapes <= {(), (1,), data.shape[-1:]}, f"factors of shapes {shapes} do not go along the last axis of {data}"
-    )
+    fits = all(shape in ((), (1,)) or same_dims(shape, data.shape[-1:]) for shape in shapes)
+    require(fits, f"factors of shapes {shapes} do not go along the last axis of {data}")
     return data
 
 

@@ -65,7 +65,7 @@ def _dense(node: Expr, backend: GraphBackend) -> Expr | None:
         return None
     values = np.pad(weight.data.astype(np.float16), ((0, -units % found.block), (0, found.depth - depth)))
     layout = f"NC{found.block}n{SUMS[FLOAT16][0]}c"
-    packed = layout_transform(Constant(values), "NC", layout)
+    packed: Expr = layout_transform(Constant(values), "NC", layout)
     narrow = cast(data, FLOAT16)
     flat = narrow if len(shape) == 2 else reshape(narrow, (rows, depth))
     padded = filled_up(flat, found.rows - rows, found.depth - depth)
