@@ -139,11 +139,11 @@ def _product(data: Expr, weight: np.ndarray, shape: tuple[int, ...], found: DotS
     (units, depth), rows = weight.shape, math.prod(shape[:-1])
     values = np.pad(weight, ((0, -units % found.block), (0, found.depth - depth)))
     layout = f"NC{found.block}n{_GROUP}c"
-    packed: Expr = layout_transform(Constant(values), "NC", layout)
+    packed = layout_transform(Constant(values), "NC", layout)
     flat = data if len(shape) == 2 else reshape(data, (rows, depth))
     filled = filled_up(flat, found.rows - rows, found.depth - depth)
-    packed = fold_call(packed, ANY_SIZE) or packed
-    return first_of(nn.contrib_dense_bfloat16(filled, packed, layout, shape[:-1], len(values)), units)
+    product = nn.contrib_dense_bfloat16(filled, fold_call(packed, ANY_SIZE) or packed, layout, shape[:-1], len(values))
+    return first_of(product, units)
 
 
 def _constant(expr: Expr, rounds: bool) -> np.ndarray | None:

@@ -65,9 +65,9 @@ def _dense(node: Expr, backend: GraphBackend) -> Expr | None:
         return None
     values = np.pad(weight.data.astype(np.float16), ((0, -units % found.block), (0, found.depth - depth)))
     layout = f"NC{found.block}n{SUMS[FLOAT16][0]}c"
-    packed: Expr = layout_transform(Constant(values), "NC", layout)
+    packed = layout_transform(Constant(values), "NC", layout)
     narrow = cast(data, FLOAT16)
     flat = narrow if len(shape) == 2 else reshape(narrow, (rows, depth))
     padded = filled_up(flat, found.rows - rows, found.depth - depth)
-    packed = fold_call(packed, ANY_SIZE) or packed
-    return first_of(nn.contrib_dense_float16(padded, packed, layout, shape[:-1], len(values)), units)
+    product = nn.contrib_dense_float16(padded, fold_call(packed, ANY_SIZE) or packed, layout, shape[:-1], len(values))
+    return first_of(product, units)
