@@ -151,4 +151,5 @@ def test_source_for_boards(tilewright: Command, tmp_path: Path) -> None:
     assert "b: workspace " in done.out and "layer (tensors alive" in done.out
     refused = tilewright("compile", second, "-o", tmp_path / "b.c", "--ram-limit", 16)
     assert refused.status == 2 and "--ram-limit is 16: layer " in refused.err
+    assert not [*tmp_path.glob("b.[ch]"), *tmp_path.glob(".tilewright*")]
     assert "this is for C source" in tilewright("compile", first, "-o", tmp_path / "a.tw", "--freestanding").err

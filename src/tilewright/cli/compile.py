@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +17,9 @@ from tilewright.runtime.export import KINDS
 from tilewright.support import trace
 from tilewright.support.cache import descriptor_of
 from tilewright.support.fingerprint import external_data
+
+if TYPE_CHECKING:
+    from tilewright.driver.build_source import Exported
 
 _MIB = 2**20
 _NO_CHECK = "--check runs on the host, in Python: an artifact (.tw) can have it, C code cannot"
@@ -128,9 +133,19 @@ def _write_source(
     # a user of artifacts need not wait for the table of boards
     from tilewright.board.report import memory_report, require_limits
 
-    if len(models) == 1:
-        written = options.export_source(models[0], output, exact_rounding, freestanding)
-    else:
-        written = options.export_image(models, output, freestanding)
-    require_limits(written, limits.ram, limits.rom, options.target)
-    return memory_report(written, options.target) if report else ()
+    def export(path: str) -> Exported:
+        if len(models) == 1:
+            return options.export_source(models[0], path, exact_rounding, freestanding)
+        return options.export_image(models, path, freestanding)
+
+    if limits == Limits(None, None):
+        written = export(output)
+        return memory_report(written, options.target) if report else ()
+    final = Path(output).resolve()  # what is refused replaces nothing
+    with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=final.parent) as folder:
+        written = export(str(Path(folder) / final.name))
+        require_limits(written, limits.ram, limits.rom, options.target)
+        tables = memory_report(written, options.target) if report else ()
+        for file in written:
+            Path(file).replace(final.parent / Path(file).name)
+    return tables
