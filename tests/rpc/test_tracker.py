@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -323,8 +324,8 @@ def test_a_killed_server_leaves_no_worker(tmp_path, library):
 def children(pid):
     found = []
     for task in os.listdir(f"/proc/{pid}/task"):
-        with open(f"/proc/{pid}/task/{task}/children") as file:
-            found += [int(word) for word in file.read().split()]
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            found += [int(word) for word in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
     return found
 
 
