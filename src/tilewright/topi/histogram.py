@@ -102,9 +102,7 @@ class _Extremes:
         low, high, most = self.found
         low[lane] = tir.select(least < low[lane], least, low[lane])
         high[lane] = tir.select(largest > high[lane], largest, high[lane])
-        bits = tir.call_intrin(
-            "int32", "bitwise_and", tir.reinterpret("int32", magnitude), tir.const(_UNSIGNED, "int32")
-        )
+        bits = _and(tir.reinterpret("int32", magnitude), _UNSIGNED)
         most[lane] = tir.maximum(most[lane], bits)
 
     def store(self, target: BufferVar, first: Any) -> None:

@@ -22,6 +22,7 @@ become `nn.contrib_conv2d_bfloat16` in the same way.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import ml_dtypes
 import numpy as np
@@ -47,9 +48,6 @@ PRECISION, BFLOAT16, SPLIT = "precision", "bfloat16", "bfloat16x3"
 
 #: Channels of which images have multiples: those of a first layer are few, and stay in float32.
 _LEAST_CHANNELS = 8
-
-#: Elements that lie side by side in weights.
-_GROUP = SUMS[BFLOAT16][0]
 
 #: Products of halves that are added up.
 _TERMS = 3
@@ -103,7 +101,7 @@ def _dense(node: Call, rounds: bool, backend: GraphBackend) -> Expr | None:
         return None
     units, depth = weight.shape
     found = backend.pair_product(units, depth, math.prod(shape[:-1]))
-    return None if found is None else _product(data, weight, shape, found)
+    return None if found is None else packed_product(nn.contrib_dense_bfloat16, data, weight, shape, found)
 
 
 def _split(node: Expr, backend: GraphBackend) -> Expr | None:
@@ -131,18 +129,20 @@ def _split(node: Expr, backend: GraphBackend) -> Expr | None:
     ends = ~np.isfinite(remainder)
     low, whole = (np.where(ends, np.zeros_like(part), part) for part in (remainder.astype(ml_dtypes.bfloat16), high))
     joined, weights = concatenate([upper, finite, lower], -1), np.concatenate([high, low, whole], 1)
-    return _product(joined, weights, (*shape[:-1], _TERMS * shape[-1]), found)
+    return packed_product(nn.contrib_dense_bfloat16, joined, weights, (*shape[:-1], _TERMS * shape[-1]), found)
 
 
-def _product(data: Expr, weight: np.ndarray, shape: tuple[int, ...], found: DotShape) -> Expr:
-    """The product of data of a shape in bfloat16 by packed weights."""
+def packed_product(
+    multiply: Callable[..., Call], data: Expr, weight: np.ndarray, shape: tuple[int, ...], found: DotShape
+) -> Expr:
+    """The product of `data`, of a shape, by `weight` in panels, both in the 16-bit type that `multiply` takes."""
     (units, depth), rows = weight.shape, math.prod(shape[:-1])
     values = np.pad(weight, ((0, -units % found.block), (0, found.depth - depth)))
-    layout = f"NC{found.block}n{_GROUP}c"
+    layout = f"NC{found.block}n{SUMS[str(weight.dtype)][0]}c"
     packed = layout_transform(Constant(values), "NC", layout)
     flat = data if len(shape) == 2 else reshape(data, (rows, depth))
-    filled = filled_up(flat, found.rows - rows, found.depth - depth)
-    product = nn.contrib_dense_bfloat16(filled, fold_call(packed, ANY_SIZE) or packed, layout, shape[:-1], len(values))
+    filled = _filled_up(flat, found.rows - rows, found.depth - depth)
+    product = multiply(filled, fold_call(packed, ANY_SIZE) or packed, layout, shape[:-1], len(values))
     return first_of(product, units)
 
 
@@ -168,7 +168,7 @@ def _narrow(expr: Expr, rounds: bool) -> Expr | None:
     return cast(expr, BFLOAT16) if rounds and str(tensor_type_of(expr).dtype) == "float32" else None
 
 
-def filled_up(data: Expr, rows: int, depth: int) -> Expr:
+def _filled_up(data: Expr, rows: int, depth: int) -> Expr:
     """`data` with zeros behind the last row and the last column."""
     if not rows and not depth:
         return data

@@ -23,11 +23,8 @@ from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
 from tilewright.relay.op import nn
 from tilewright.relay.op.tensor import cast
-from tilewright.relay.op.transform import layout_transform, reshape
-from tilewright.relay.transform.quantize.bfloat16_products import PRECISION, filled_up
-from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
-from tilewright.relay.transform.simplify.make import first_of, is_call
-from tilewright.tir.dot_product import SUMS
+from tilewright.relay.transform.quantize.bfloat16_products import PRECISION, packed_product
+from tilewright.relay.transform.simplify.make import is_call
 
 #: The value of the attribute `PRECISION`, and the type.
 FLOAT16 = "float16"
@@ -59,15 +56,9 @@ def _dense(node: Expr, backend: GraphBackend) -> Expr | None:
         return None
     if np.abs(weight.data).max(initial=0) > np.finfo(np.float16).max:
         return None
-    (units, depth), rows = weight.data.shape, math.prod(shape[:-1])
-    found = backend.half_product(units, depth, rows)
+    units, depth = weight.data.shape
+    found = backend.half_product(units, depth, math.prod(shape[:-1]))
     if found is None:
         return None
-    values = np.pad(weight.data.astype(np.float16), ((0, -units % found.block), (0, found.depth - depth)))
-    layout = f"NC{found.block}n{SUMS[FLOAT16][0]}c"
-    packed = layout_transform(Constant(values), "NC", layout)
-    narrow = cast(data, FLOAT16)
-    flat = narrow if len(shape) == 2 else reshape(narrow, (rows, depth))
-    padded = filled_up(flat, found.rows - rows, found.depth - depth)
-    product = nn.contrib_dense_float16(padded, fold_call(packed, ANY_SIZE) or packed, layout, shape[:-1], len(values))
-    return first_of(product, units)
+    narrow, values = cast(data, FLOAT16), weight.data.astype(np.float16)
+    return packed_product(nn.contrib_dense_float16, narrow, values, shape, found)
