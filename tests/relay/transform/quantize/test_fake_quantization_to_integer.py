@@ -101,7 +101,7 @@ def test_scales_along_the_depth_or_of_blocks_stay_floats(shape: tuple[int, ...],
 
 def test_values_that_mean_the_same_are_concatenated() -> None:
     x = _input(2, 8)
-    mod = module(_output(relay.concatenate([relay.nn.relu(x), x], axis=1), scale=0.1))
+    mod = module(_output(relay.concatenate([relay.nn.relu(x), x], axis=1), scale=0.11))
     assert _check(mod, (2, 8)) == ["maximum", "concatenate", "qnn.requantize"]
 
 
@@ -118,7 +118,7 @@ def test_what_is_quantized_alike_again_stays() -> None:
     scale, zero = relay.const(0.3), relay.const(9)
     moved = relay.reshape(qnn.dequantize(x, scale, zero), (3, 4))
     assert _check(module(qnn.quantize(moved, scale, zero, out_dtype="uint8")), (2, 6)) == ["reshape"]
-    other = module(qnn.quantize(moved, relay.const(0.2), zero, out_dtype="uint8"))
+    other = module(qnn.quantize(moved, relay.const(0.23), zero, out_dtype="uint8"))
     assert _check(other, (2, 6)) == ["reshape", "qnn.requantize"]
 
 
@@ -135,3 +135,20 @@ def test_scales_of_channels_follow_their_axis() -> None:
 
 def _names_after(mod: relay.IRModule) -> list[str]:
     return op_names(fake_quantization_to_integer(mod))
+
+
+def test_codes_next_to_a_tie_are_those_of_both_operators() -> None:
+    # 12 * 0.03260708 / 0.00034581 is 1131.49993; 12 times the quotient of the scales rounds to 1131.5
+    x = relay.var("x", shape=(1, 256), dtype="int8")
+    floats = qnn.dequantize(x, relay.const(np.float32(0.03260708)), relay.const(-7))
+    parts = relay.concatenate([floats, relay.nn.relu(floats)], axis=1)
+    codes = qnn.quantize(
+        parts, relay.const(np.float32(0.00034581084)), relay.const(np.uint16(32768)), out_dtype="uint16"
+    )
+    mod = module(codes)
+    after = fake_quantization_to_integer(mod)
+    assert op_names(after) == ["maximum", "concatenate", "qnn.dequantize", "qnn.quantize"]
+    data = np.arange(-128, 128, dtype="int8")[None]
+    (expected,) = relay.interpret(mod, [data])
+    np.testing.assert_array_equal(relay.interpret(after, [data])[0], expected)
+    np.testing.assert_array_equal(tw.compile(mod, cache=False)(data), expected)

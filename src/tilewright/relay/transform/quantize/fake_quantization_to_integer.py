@@ -10,7 +10,8 @@ are followed back to `dequantize`s and constants; if each operator on the way ha
 replaced, otherwise none. Scales and zero points must be constants of one number, but for the scale of weights, which
 may be one for each unit. Sums that may exceed int32 stay in floats, and so does what is added to them where no integers
 stand for it. The rounding of an intermediate sum differs from that of floats: results differ by one quantum at most
-where the exact value lies between two, up to the rounding of float32.
+where the exact value lies between two, up to the rounding of float32. Codes that are only moved or picked become those
+that the two operators would have made, to the bit.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from tilewright.relay.op.tensor import maximum
 from tilewright.relay.transform.quantize.transposed_in_phases import transposed_in_phases
 from tilewright.relay.transform.simplify.make import along_axis, is_call
 from tilewright.relay.transform.simplify.rule_index import RuleIndex
+from tilewright.support.dtype import DType
 
 Array = np.ndarray
 
@@ -87,12 +89,33 @@ def _rule(node: Expr, known: Known) -> Expr | None:
     if _same_codes(found, scale, zero) and tensor_type_of(found.expr).dtype == node.attrs.out_dtype:
         return found.expr
     old_scale, old_zero = Constant(found.scale), Constant(found.zero)
+    if not _one_factor_suffices(found, scale.data, node.attrs.out_dtype):
+        floats = qnn.dequantize(found.expr, old_scale, old_zero, axis=found.axis)
+        return rebuild(node, (floats, scale, zero))
     return qnn.requantize(found.expr, old_scale, old_zero, scale, zero, axis=found.axis, out_dtype=node.attrs.out_dtype)
 
 
 def _same_codes(found: Affine, scale: Constant, zero: Constant) -> bool:
     """True if quantizing again yields the integers that there are."""
     return found.scale.size == 1 and found.scale.item() == scale.data.item() and found.zero.item() == zero.data.item()
+
+
+def _one_factor_suffices(found: Affine, scale: Array, dtype: str) -> bool:
+    """False if a code of few bits times the quotient of the scales rounds otherwise than its number by the new scale.
+
+    That is so where a quotient lies next to a tie, and oftener the more codes the result has. Sums are not looked at:
+    they have too many values, and floats would add them in another order.
+    """
+    source = DType(tensor_type_of(found.expr).dtype)
+    if source.bits > 16:
+        return True
+    low, high = source.limits()
+    codes = (np.arange(low, high + 1)[:, None] - found.zero.reshape(-1)).astype(np.float32)
+    old = found.scale.reshape(-1).astype(np.float32)
+    lowest, highest = DType(dtype).limits()
+    span = highest - lowest
+    by_steps, at_once = (np.rint(value).clip(-span, span) for value in (codes * old / scale, codes * (old / scale)))
+    return np.array_equal(by_steps, at_once)
 
 
 def integers_of(root: Expr, known: Known) -> Affine | None:
