@@ -1,4 +1,7 @@
-"""Products of ggml (through the package xllamacpp), for bench/nbits.py: weights of Q4_0, as llama.cpp holds them."""
+"""Products of ggml, for bench/nbits.py: weights of Q4_0, as llama.cpp holds them.
+
+ggml is that of the package xllamacpp, or a shared library built elsewhere (`cmake -DGGML_NATIVE=ON`: its libggml.so).
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,17 @@ class _Parameters(ctypes.Structure):
     _fields_ = [("mem_size", ctypes.c_size_t), ("mem_buffer", ctypes.c_void_p), ("no_alloc", ctypes.c_bool)]
 
 
-def library() -> ctypes.CDLL | None:
-    """ggml, or None where xllamacpp is not installed."""
+def packaged() -> Path | None:
+    """The shared library of xllamacpp, or None where it is not installed."""
     spec = importlib.util.find_spec("xllamacpp")
     if spec is None or not spec.submodule_search_locations:
         return None
-    (found,) = Path(spec.submodule_search_locations[0]).glob("*.so")
-    lib = ctypes.CDLL(str(found))
+    return next(Path(spec.submodule_search_locations[0]).glob("*.so"))
+
+
+def library(path: Path) -> ctypes.CDLL:
+    """The ggml in a shared library."""
+    lib = ctypes.CDLL(str(path))
     lib.ggml_init.argtypes = [_Parameters]
     for name in ("init", "new_tensor_2d", "mul_mat", "new_graph", "backend_cpu_init", "get_data"):
         getattr(lib, f"ggml_{name}").restype = ctypes.c_void_p

@@ -3,8 +3,9 @@
 Two products one after the other, K -> N -> K, as a layer of a decoder has them. Each contender runs in turns with the
 others, and so does a pass that only reads the same bytes by as many threads; minimum and median of all turns, the error
 against float64, and the share of the rate of memory. Beside onnxruntime runs ggml, of 4 bits in blocks of 32 (Q4_0, in
-llama.cpp's order for this processor), where the package xllamacpp is installed. Weights shall be larger than the last
-cache: `--copies` models of other weights are run in turn.
+llama.cpp's order for this processor): that of the package xllamacpp, where it is installed, and with `--ggml FILE` a
+library of one's own build. Weights shall be larger than the last cache: `--copies` models of other weights are run in
+turn.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ import onnxruntime
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import tilewright as tw
-from bench.ggml_products import library, products
+from bench.ggml_products import library, packaged, products
 from tilewright import relay
 from tilewright.relay.ir.module import IRModule
 from tilewright.topi.reference.blockwise import code_bits, dense_blockwise, packed_codes
@@ -113,6 +115,7 @@ def main() -> None:
     parser.add_argument("--copies", type=int, default=2, help="models of other weights, run in turn")
     parser.add_argument("--turns", type=int, default=40)
     parser.add_argument("--cpu", action="store_true", help="time of the processor, for one thread of a busy machine")
+    parser.add_argument("--ggml", type=Path, metavar="FILE", help="a libggml.so beside that of xllamacpp")
     args = parser.parse_args()
     weights = [weights_of(args.depth, args.units, args.bits, args.block, seed) for seed in range(args.copies)]
     runs: dict[str, list[Callable[[Array], Array]]] = {}
@@ -122,10 +125,11 @@ def main() -> None:
         if args.bits in (2, 4, 8):
             models = [model_of(one, args.rows, args.bits, args.block, level) for one in weights]
             runs[f"onnxruntime, level {level}"] = [session(model, args.threads) for model in models]
-    lib = library() if (args.bits, args.block) == (4, 32) else None
-    if lib is not None:
+    if (args.bits, args.block) == (4, 32):
         parts = [[(code_bits(codes, 4), scales) for codes, scales in one] for one in weights]
-        runs["ggml, Q4_0"] = [products(lib, one, args.rows, args.threads) for one in parts]
+        for name, path in {"ggml, xllamacpp": packaged(), "ggml, own build": args.ggml}.items():
+            if path is not None:
+                runs[name] = [products(library(path), one, args.rows, args.threads) for one in parts]
     x = np.random.default_rng(99).standard_normal((args.rows, args.depth)).astype(np.float32)
     exact = x.astype(np.float64)
     for codes, scales in weights[0]:
