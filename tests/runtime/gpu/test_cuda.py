@@ -305,3 +305,13 @@ def test_a_machine_without_a_driver_is_told_what_is_needed() -> None:
             cuda_device()
     else:
         pytest.skip("this machine has NVIDIA's driver")
+
+
+def test_a_gpu_that_nvrtc_makes_no_code_for_is_named() -> None:
+    nvrtc = pytest.importorskip("tilewright.runtime.gpu.nvrtc")
+    try:
+        nvrtc.version()
+    except EnvironmentError_ as error:
+        pytest.skip(str(error))
+    with pytest.raises(TargetError, match=r"makes no code for sm_20; it does for .*sm_90"):
+        nvrtc.compile_cubin('extern "C" __global__ void empty() {}', "sm_20")

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tilewright.errors import EnvironmentError_, InternalError
+from tilewright.errors import EnvironmentError_, InternalError, TargetError
 
 #: The command that installs the headers which code for tensor cores includes.
 HEADERS = "pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl"
@@ -58,6 +58,7 @@ def _compile(source: str, arch: str, form: str) -> bytes:
     library, include = _nvrtc()
     if "#include" in source and not headers():
         raise EnvironmentError_(f"compiling for tensor cores needs CUDA's headers: {HEADERS}")
+    _require_arch(library, arch)
     program = ctypes.c_void_p()
     _check(library, library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None))
     try:
@@ -72,6 +73,18 @@ def _compile(source: str, arch: str, form: str) -> bytes:
         return code.raw
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _require_arch(library: ctypes.CDLL, arch: str) -> None:
+    """A `TargetError` for GPUs that this version of NVRTC makes no code for."""
+    count = ctypes.c_int()
+    _check(library, library.nvrtcGetNumSupportedArchs(ctypes.byref(count)))
+    known = (ctypes.c_int * count.value)()
+    _check(library, library.nvrtcGetSupportedArchs(known))
+    number = int("".join(filter(str.isdigit, arch)))
+    if number not in known:
+        names = ", ".join(f"sm_{one}" for one in known)
+        raise TargetError(f"NVRTC {version()} makes no code for {arch}; it does for {names}")
 
 
 def _log(library: ctypes.CDLL, program: ctypes.c_void_p) -> str:
