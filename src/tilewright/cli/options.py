@@ -118,6 +118,7 @@ class ModelOptions:
     outputs: str | None = None
     precision: str | None = None
     board: str | None = None
+    enclave: str | None = None
 
     @property
     def target_text(self) -> str:
@@ -160,21 +161,8 @@ class ModelOptions:
             return load(path, threads=self.threads, check=True)
         from tilewright.cli.progress import progress
 
-        if self.board:
-            # only for boards
-            from tilewright.cli.board import open_on_board
-
-            if self.precision is not None:
-                raise InputError("boards have no products of bfloat16; leave out --precision")
-            return open_on_board(
-                path,
-                self.board,
-                self.target,
-                input_shapes={**(fixed or {}), **(parse_shapes(self.shapes) or {})} or None,
-                exact_rounding=exact_rounding,
-                signature=self.signature,
-                outputs=self.chosen,
-            )
+        if self.board or self.enclave:
+            return self._open_apart(path, fixed or {}, exact_rounding)
         with trace.span("import the compiler"):
             from tilewright.backend import backend_of
             from tilewright.compile import compile
@@ -200,6 +188,26 @@ class ModelOptions:
                 precision=self.precision or FLOAT32,
                 specialize=self.specialize,
             )
+
+    def _open_apart(self, path: str, fixed: Mapping[str, tuple[int, ...]], exact_rounding: bool) -> Model:
+        """The model as a program of its own, on a board or in an enclave."""
+        # only for these
+        from tilewright.cli.board import open_on_board
+        from tilewright.cli.enclave import open_in_enclave
+
+        if self.precision is not None:
+            raise InputError("C source has products of the model's own types alone; leave out --precision")
+        if self.board and self.enclave:
+            raise InputError("a model runs on a board or in an enclave; leave out --board or --enclave")
+        compiled = {
+            "input_shapes": {**fixed, **(parse_shapes(self.shapes) or {})} or None,
+            "exact_rounding": exact_rounding,
+            "signature": self.signature,
+            "outputs": self.chosen,
+        }
+        if self.board:
+            return open_on_board(path, self.board, self.target, **compiled)
+        return open_in_enclave(path, self.enclave or "", self.target, **compiled)
 
     def export_source(
         self, path: str, output: str, exact_rounding: bool = False, freestanding: bool = False
@@ -278,11 +286,12 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
         outputs: str | None,
         precision: str | None,
         board: str | None,
+        enclave: str | None,
         **rest: Any,
     ) -> Any:
         given = ModelOptions(
             target, shapes, threads, no_cache, records, signature=signature, outputs=outputs, precision=precision,
-            board=board,
+            board=board, enclave=enclave,
         )  # fmt: skip
         return command(options=given, **rest)
 
@@ -306,6 +315,7 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="of operands of products: bf16, f16, or tf32-like (the sum of two bfloat16)",
             ),
             click.option("--board", metavar="NAME", help="a board under qemu that runs it, e.g. mps2-an386, virt"),
+            click.option("--enclave", metavar="KIND", help="run it as a program that can only compute: seccomp or wasm"),
             click.option("--records", metavar="FILE", help='schedules from what `tilewright tune` found, or "tophub"'),
             click.option("--no-cache", is_flag=True, help="compile afresh and do not write to the cache"),
         )

@@ -46,7 +46,8 @@ def link_wasm(code: bytes, exports: Sequence[str]) -> bytes:
         return made.read_bytes()
 
 
-def _wasmtime() -> Any:
+def wasmtime_package() -> Any:
+    """The package wasmtime. Raises `EnvironmentError_` where it is not installed."""
     try:
         import wasmtime
     except ImportError:
@@ -58,7 +59,7 @@ class WasmModule:
     """Functions of one WebAssembly module; `code` is the module's bytes, to be written to a file for other hosts."""
 
     def __init__(self, code: bytes, functions: Sequence[FunctionInfo], messages: Sequence[str] = ()) -> None:
-        wasmtime = _wasmtime()
+        wasmtime = wasmtime_package()
         self.code, self.messages = code, tuple(messages)
         self.functions = {info.name: info for info in functions}
         self._store = wasmtime.Store()
@@ -102,7 +103,7 @@ class WasmModule:
             self._memory.write(self._store, buffer.tobytes(), position)
         try:
             code = self._exports[f"{info.name}__entry"](self._store, slots, self._free)
-        except _wasmtime().Trap as error:
+        except wasmtime_package().Trap as error:
             reason = str(error.message).strip().splitlines()[-1].strip().removeprefix("wasm trap: ")
             raise InputError(f"{info.name} was stopped by the WebAssembly machine: {reason}") from None
         if code:
@@ -124,7 +125,7 @@ class WasmModule:
         if missing > 0:
             try:
                 self._memory.grow(self._store, -(-missing // _PAGE))
-            except _wasmtime().WasmtimeError as error:
+            except wasmtime_package().WasmtimeError as error:
                 raise InputError(f"{name}: wasmtime has no memory of {end:,} bytes: {error}") from None
 
 

@@ -50,6 +50,9 @@ class SourceBackend(CBackend):
         """False: the source may be for a machine of another size."""
         return False
 
+    def check_machine(self) -> None:
+        """Any will do: the code is for one thread."""
+
     def emit(self, funcs: Sequence[PrimFunc], lines: bool | None = None) -> EmittedSource:
         """Static functions."""
         return emit_static_c(for_c(funcs, self.target))

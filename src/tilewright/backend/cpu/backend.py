@@ -38,13 +38,14 @@ class CpuBackend(CpuRules, CpuSchedules, CpuFunctions):
     """Any processor that LLVM makes code for."""
 
     def check(self, measured: bool = False) -> None:
-        """Another machine's code is made here where there is a worker pool for it, and run there."""
-        if self.is_here:
-            return
-        if measured:
+        """Another machine's code is made here, and run there."""
+        if measured and not self.is_here:
             raise TargetError(
                 f"tuning and specializing run the model here, and this machine cannot run code for {self.target}"
             )
+
+    def check_machine(self) -> None:
+        """Raise `TargetError` for a processor that the worker pool is not written for."""
         if self.target.architecture not in supported_machines():
             raise TargetError(
                 f"models are compiled for {', '.join(supported_machines())}; for {self.target} write C source "
@@ -63,6 +64,7 @@ class CpuBackend(CpuRules, CpuSchedules, CpuFunctions):
     # ----------------------------------------------------------------------------------------------------------- code
     def compile(self, tasks: Sequence[Task]) -> CompiledKernels:
         """One object of the tasks' kernels."""
+        self.check_machine()
         start = time.perf_counter()
         funcs = [lower_task(task.function, task.name, self) for task in tasks]
         return self._compiled(funcs, time.perf_counter() - start)
