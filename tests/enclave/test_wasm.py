@@ -31,5 +31,5 @@ def test_calls_of_a_library_are_refused(tmp_path: Path) -> None:
     text = files[0].read_text().replace("_run(const void", "_run2(const void")
     call = "int getpid(void);\nint tilewright_net_run(const void *const *i, void *const *o, void *w, size_t s)"
     files[0].write_text(f"{text}\n{call} {{ (void)i; (void)o; (void)w; (void)s; return getpid(); }}\n")
-    with pytest.raises(InputError, match="calls env.getpid, which a module without imports does not have"):
+    with pytest.raises(InputError, match=r"calls env\.getpid, which a module without imports does not have"):
         open_enclave(files, "wasm")

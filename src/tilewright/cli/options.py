@@ -315,7 +315,9 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="of operands of products: bf16, f16, or tf32-like (the sum of two bfloat16)",
             ),
             click.option("--board", metavar="NAME", help="a board under qemu that runs it, e.g. mps2-an386, virt"),
-            click.option("--enclave", metavar="KIND", help="run it as a program that can only compute: seccomp or wasm"),
+            click.option(
+                "--enclave", metavar="KIND", help="run it as a program that can only compute: seccomp or wasm"
+            ),
             click.option("--records", metavar="FILE", help='schedules from what `tilewright tune` found, or "tophub"'),
             click.option("--no-cache", is_flag=True, help="compile afresh and do not write to the cache"),
         )

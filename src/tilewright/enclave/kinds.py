@@ -1,8 +1,8 @@
 """The kinds of enclave by name, and a model of C source in one of them.
 
-    files = tilewright.compile.export_source("model.onnx", "model.c", target=TARGETS["wasm"], freestanding=True)
-    model = open_enclave(files, "wasm")
-    model.run({"x": x})
+files = tilewright.compile.export_source("model.onnx", "model.c", target=TARGETS["wasm"], freestanding=True)
+model = open_enclave(files, "wasm")
+model.run({"x": x})
 """
 
 from __future__ import annotations

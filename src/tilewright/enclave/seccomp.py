@@ -63,6 +63,11 @@ class SeccompModel(EnclaveModel):
         self._process = _start(path, source.weights)
         self._finalizer = weakref.finalize(self, _end, self._process, self._folder)
 
+    @property
+    def pid(self) -> int:
+        """The number of the program's process."""
+        return self._process.pid
+
     def close(self) -> None:
         """End the process."""
         self._finalizer()

@@ -84,7 +84,9 @@ class WasmModel(EnclaveModel):
         try:
             code = self._run(self._store, self._table, self._workspace, runs)
         except wasmtime_package().Trap as error:
-            raise EnvironmentError_(f"the module stopped with a fault; please report it with the model: {error}") from None
+            raise EnvironmentError_(
+                f"the module stopped with a fault; please report it with the model: {error}"
+            ) from None
         self._check_code(code)
 
     def _answer(self, arrays: Sequence[Array], runs: int) -> list[Array]:
@@ -120,7 +122,14 @@ def build_module(source: EnclaveSource, optimize: str = "-O2") -> bytes:
         source.write_to(work, "module.c")
         for name in ("model", "module"):
             compile_with([*compiler, f"{name}.c", "-o", f"{name}.o"], work, "compiling the model to WebAssembly")
-        link = ["--no-entry", "--allow-undefined", "--export=__heap_base", "--stack-first", "-z", f"stack-size={_STACK}"]
+        link = [
+            "--no-entry",
+            "--allow-undefined",
+            "--export=__heap_base",
+            "--stack-first",
+            "-z",
+            f"stack-size={_STACK}",
+        ]
         files = ["module.o", "model.o", "-o", "model.wasm"]
         compile_with([*zig, "wasm-ld", *link, *files], work, "linking the WebAssembly module")
         return (work / "model.wasm").read_bytes()
