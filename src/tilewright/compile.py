@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from tilewright.driver.build_source import Exported, source_backend, write_sourc
 from tilewright.driver.model.build import optimized_graphs
 from tilewright.driver.model.specialize import checked_limit, specialize_sizes
 from tilewright.driver.optimize import optimize
+from tilewright.driver.require_oblivious import oblivious_context
 from tilewright.driver.vm.build import needs_machine
 from tilewright.driver.vm.source import write_program_source
 from tilewright.errors import UnsupportedError
@@ -32,6 +34,8 @@ from tilewright.request import Records as Records
 from tilewright.request import Request
 from tilewright.runtime.export import c_name
 from tilewright.runtime.model import Model
+from tilewright.runtime.sealed.container import Seal
+from tilewright.runtime.signing import Key
 from tilewright.support.open_sizes import Shapes
 from tilewright.support.plugin_faults import survives_exit
 from tilewright.target import Target
@@ -131,26 +135,40 @@ def export_source(
     signature: str | None = None,
     outputs: str | Sequence[str] | None = None,
     freestanding: bool = False,
+    oblivious: bool = False,
+    seal: tuple[Key, Key] | None = None,
 ) -> Exported:
     """Write `model` as C99 source for one thread to `path` (.c), its header and weights beside it; what was written.
 
     The code runs wherever a C compiler makes it run; `target` chooses its tiles; `exact_rounding` as in `compile`. With
-    `freestanding` it needs nothing but memcpy and memset. For the targets "opencl" and "cuda" it launches the model's
-    kernels. Raises as `compile` does, `UnsupportedError` for other targets that are no processor, and
-    `EnvironmentError_` for "cuda" where NVRTC is not installed.
+    `freestanding` it needs nothing but memcpy and memset; with `oblivious` no branch, trip count or address of it
+    depends on data, and an `UnsupportedError` names the kernels where that cannot be; with `seal`, a private key and
+    one of encryption, the weights are a file that only the reader in the source opens (docs/enclaves.md). For the
+    targets "opencl" and "cuda" it launches the model's kernels. Raises as `compile` does, `UnsupportedError` for other
+    targets that are no processor, and `EnvironmentError_` for "cuda" where NVRTC is not installed.
     """
     request = Request.of(
         model, target, input_shapes, cache=False, signature=signature, outputs=outputs, exact_rounding=exact_rounding
     )
     target = request.target
     mod = expand_calls(lower_external(request.imported()))
+    sealed = None if seal is None else Seal(*seal)
     if has_device_source(target):
+        if sealed:
+            raise UnsupportedError(f"weights are sealed for processors, and the target is {target}")
         refuse_program(needs_machine(mod), target)
         return write_device_source(optimize(mod, target), target, Path(path), name)
-    backend = source_backend(target)
-    if needs_machine(mod):
-        return write_program_source(mod, backend, partial(optimize, target=target), Path(path), name, freestanding)
-    return write_source([(c_name(Path(path), name), optimize(mod, target))], backend, Path(path), name, freestanding)
+    backend, obstacle = source_backend(target), needs_machine(mod)
+    if obstacle and oblivious:
+        raise UnsupportedError(
+            f"a model with control flow is not oblivious: it needs the virtual machine for {obstacle}"
+        )
+    if obstacle:
+        graphs = partial(optimize, target=target)
+        return write_program_source(mod, backend, graphs, Path(path), name, freestanding, sealed)
+    with oblivious_context() if oblivious else nullcontext():
+        own = [(c_name(Path(path), name), optimize(mod, target))]
+        return write_source(own, backend, Path(path), name, freestanding, sealed, oblivious)
 
 
 def export_image(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli.options import ModelOptions, check_option, exact_rounding_option, model_options
+from tilewright.cli.options import ModelOptions, SourceOptions, check_option, exact_rounding_option, model_options
 from tilewright.cli.outputs import check_writable
 from tilewright.errors import InputError
 from tilewright.runtime.export import KINDS
@@ -39,6 +39,9 @@ class Limits:
 @model_options
 @click.option("--report", is_flag=True, help="print the time of each stage")
 @click.option("--freestanding", is_flag=True, help="C source that needs no library but memcpy and memset")
+@click.option("--oblivious", is_flag=True, help="no branch or address of C source depends on data, or an error")
+@click.option("--sign", metavar="KEY.pem", help="sign artifact or weights of C source; with --encrypt")
+@click.option("--encrypt", metavar="KEY", help="encrypt them, by a key of `tilewright keygen NAME --encryption`")
 @click.option("--ram-limit", type=click.IntRange(min=1), metavar="BYTES", help="most bytes of workspace of C source")
 @click.option("--rom-limit", type=click.IntRange(min=1), metavar="BYTES", help="most bytes of constants and code")
 @click.option("--executor", help="what runs it: auto, graph, aot, vm or debug  [default: auto]")
@@ -53,6 +56,9 @@ def compile_command(
     check: bool,
     exact_rounding: bool,
     freestanding: bool,
+    oblivious: bool,
+    sign: str | None,
+    encrypt: str | None,
     ram_limit: int | None,
     rom_limit: int | None,
 ) -> None:
@@ -61,16 +67,26 @@ def compile_command(
         check_writable(output, model)
     source = Path(output).suffix == ".c"
     _check_kind(output)
-    given = {"--freestanding": freestanding, "--ram-limit": ram_limit, "--rom-limit": rom_limit}
+    given = {
+        "--freestanding": freestanding,
+        "--oblivious": oblivious,
+        "--ram-limit": ram_limit,
+        "--rom-limit": rom_limit,
+    }
     for option, value in (given | {"several models": len(models) > 1}).items():
         if value and not source:
             raise InputError(f"{option}: this is for C source; name the output .c")
-    limits = Limits(ram_limit, rom_limit)
+    limits, keys = Limits(ram_limit, rom_limit), _keys(sign, encrypt)
+    if len(models) > 1 and (keys or oblivious):
+        raise InputError("--sign, --encrypt and --oblivious are for one model; compile them one by one")
     with trace.collect() as times:
         if source:
-            tables = _write_source(models, output, options, check, exact_rounding, freestanding, limits, report)
+            as_source = SourceOptions(exact_rounding, freestanding, oblivious, keys)
+            tables = _write_source(models, output, options, check, as_source, limits, report)
         else:
             tables = _write(models[0], output, options, executor, check, exact_rounding)
+            if keys:
+                _seal(output, keys)
     # the seconds are there when the collection has ended
     piped = descriptor_of(Path(output)) is not None  # then the standard output is not for words, nor has it a size
     size = "written" if piped else _size_text(models[0], output)
@@ -79,6 +95,27 @@ def compile_command(
         click.echo(times.table(), err=piped)
     for table in tables:
         click.echo(table, err=piped)
+
+
+def _keys(sign: str | None, encrypt: str | None) -> tuple[str, str] | None:
+    """The keys of both options, or None. Raises `InputError` where one is missing."""
+    if sign and encrypt:
+        return sign, encrypt
+    if sign or encrypt:
+        raise InputError(
+            "--sign KEY.pem and --encrypt KEY belong together; `tilewright sign` signs an artifact without encryption"
+        )
+    return None
+
+
+def _seal(output: str, keys: tuple[str, str]) -> None:
+    """Put what was written in the file `output` under seal."""
+    # only for these
+    from tilewright.cli.outputs import write_file
+    from tilewright.runtime.sealed.container import seal
+
+    sealed = seal(Path(output).read_bytes(), *keys)
+    write_file(output, lambda path: path.write_bytes(sealed))
 
 
 def _size_text(model: str, output: str) -> str:
@@ -122,8 +159,7 @@ def _write_source(
     output: str,
     options: ModelOptions,
     check: bool,
-    exact_rounding: bool,
-    freestanding: bool,
+    as_source: SourceOptions,
     limits: Limits,
     report: bool,
 ) -> Sequence[str]:
@@ -135,8 +171,8 @@ def _write_source(
 
     def export(path: str) -> Exported:
         if len(models) == 1:
-            return options.export_source(models[0], path, exact_rounding, freestanding)
-        return options.export_image(models, path, freestanding)
+            return options.export_source(models[0], path, as_source)
+        return options.export_image(models, path, as_source.freestanding)
 
     if limits == Limits(None, None):
         written = export(output)

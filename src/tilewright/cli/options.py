@@ -15,6 +15,7 @@ import click
 from tilewright.errors import InputError, ModelError, ShapeError, TargetError
 from tilewright.runtime.artifact import is_artifact
 from tilewright.runtime.model import Model
+from tilewright.runtime.sealed.container import is_sealed
 from tilewright.support import trace
 
 if TYPE_CHECKING:
@@ -100,6 +101,16 @@ def bundle_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--bundle`: who we are in a fleet."""
     help_text = "our certificate: a folder made by `tilewright rpc init`"
     return click.option("--bundle", metavar="DIR", help=help_text)(command)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """The options of `compile` for C source; `seal` are the keys that sign and encrypt its weights."""
+
+    exact_rounding: bool
+    freestanding: bool
+    oblivious: bool
+    seal: tuple[str, str] | None
 
 
 @dataclass(frozen=True)
@@ -209,9 +220,7 @@ class ModelOptions:
             return open_on_board(path, self.board, self.target, **compiled)
         return open_in_enclave(path, self.enclave or "", self.target, **compiled)
 
-    def export_source(
-        self, path: str, output: str, exact_rounding: bool = False, freestanding: bool = False
-    ) -> Exported:
+    def export_source(self, path: str, output: str, as_source: SourceOptions) -> Exported:
         """Write a model as C source."""
         require_file(path)
         if is_artifact(path):
@@ -227,10 +236,12 @@ class ModelOptions:
                 output,
                 target=self.target or "c",
                 input_shapes=parse_shapes(self.shapes),
-                exact_rounding=exact_rounding,
                 signature=self.signature,
                 outputs=self.chosen,
-                freestanding=freestanding,
+                exact_rounding=as_source.exact_rounding,
+                freestanding=as_source.freestanding,
+                oblivious=as_source.oblivious,
+                seal=as_source.seal,
             )
 
     def export_image(self, paths: Sequence[str], output: str, freestanding: bool = False) -> Exported:
@@ -367,6 +378,8 @@ def require_file(path: str) -> None:
             raise ModelError(f"{path} is a directory; name the path of {kinds_of_models()} or of a compiled artifact")
     if not Path(path).exists():
         raise ModelError(f"{path}: there is no such file")
+    if is_sealed(path):
+        raise ModelError(f"{path} is sealed: load it in Python, by tilewright.load(PATH, verify=KEY, decrypt=KEY)")
     if not Path(path).is_dir() and not Path(path).is_file():
         # only for these
         from tilewright.frontend.source import NO_FILE

@@ -8,12 +8,17 @@ from tilewright.cli.options import require_file
 from tilewright.errors import InputError
 from tilewright.runtime import signing
 from tilewright.runtime.artifact import is_artifact
+from tilewright.runtime.sealed.container import make_key
 
 
 @click.command("keygen")
 @click.argument("name")
-def keygen_command(name: str) -> None:
+@click.option("--encryption", is_flag=True, help="a key of encryption instead, NAME.key, for `compile --encrypt`")
+def keygen_command(name: str, encryption: bool) -> None:
     """Make a pair of keys: NAME.pem, which stays secret, and NAME.pub.pem, which is given to whoever loads."""
+    if encryption:
+        click.echo(f"{make_key(f'{name}.key')}: encrypt and decrypt with it, and keep it secret")
+        return
     private, public = signing.make_keys(name)
     click.echo(f"{private}: sign with it, and keep it secret\n{public}: tilewright.load(PATH, verify={str(public)!r})")
 

@@ -21,16 +21,19 @@ from tilewright.codegen.source.compile_c import SEMANTICS
 from tilewright.codegen.source.prelude import source_prelude
 from tilewright.driver.build import BuiltSegments, compile_segments, plan_segments
 from tilewright.driver.plan import model_manifest, unique_constants
+from tilewright.driver.require_oblivious import require_oblivious
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.expr import Constant
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan
 from tilewright.runtime.artifact import weight_parts, weights_bytes
 from tilewright.runtime.c_interface import CInterface
-from tilewright.runtime.c_source import CModel, checked_text, functions_text, image_header_text
+from tilewright.runtime.c_source import CModel, checked_text, functions_text, image_header_text, set_weights_declaration
 from tilewright.runtime.export import c_name, move_into_place
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.sealed.container import Seal, seal
+from tilewright.runtime.sealed.reader import load_declaration, load_text
 from tilewright.target import Target
 
 #: Weights up to this size stand in the source; a compiler takes about a second for each 4 MiB of them.
@@ -92,13 +95,18 @@ def write_source(
     path: Path,
     name: str | None = None,
     freestanding: bool = False,
+    sealed: Seal | None = None,
+    oblivious: bool = False,
 ) -> Exported:
     """Write the C source of modules that went through the graph passes to `path` (.c) and beside it.
 
     Each comes with its name in C; `name` is that of the header (default: from the file's name). Equal kernels and equal
-    constants are there once. Raises `EnvironmentError_` where files cannot be written; then none is.
+    constants are there once. Raises `EnvironmentError_` where files cannot be written; then none is; with `oblivious`
+    `UnsupportedError` for kernels whose branches or addresses depend on data.
     """
     planned = plan_segments([(f"{own}_model", mod) for own, mod in modules], backend)
+    if oblivious:
+        require_oblivious(planned.tasks, backend.target)
     read = [constant for memory in planned.memories for constant in memory.constants]
     built = compile_segments(planned, backend, for_c=True, offsets=shared_constants(read, backend.alignment))
     models = []
@@ -107,7 +115,7 @@ def write_source(
         interface = CInterface.of(manifest)
         run = f"{manifest.entry_symbol}(slots, &tilewright_alone) ? {interface.kernel_error} : 0"
         models.append(SourceModel(own, manifest, CModel(interface, "", run)))
-    files = write_models(path, c_name(path, name), built, models, freestanding=freestanding)
+    files = write_models(path, c_name(path, name), built, models, freestanding=freestanding, sealed=sealed)
     return Exported(files, models, planned.memories)
 
 
@@ -118,34 +126,43 @@ def write_models(
     models: Sequence[SourceModel],
     head: Sequence[str] | None = None,
     freestanding: bool = False,
+    sealed: Seal | None = None,
 ) -> Exported:
-    """Write the text of models, their header, and their weights where they are large.
+    """Write the text of models, their header, and their weights where they are large, or `sealed` by two keys.
 
     `head` are the texts before the weights: by default what C kernels need, and these.
     """
     first = models[0].manifest
     weights = [constant.data for constant in distinct(built.constants)]
-    large = weights_bytes(first, weights) > MOST_WEIGHTS_IN_SOURCE
-    stored = path.with_name(f"{name}.weights")
+    large = sealed is not None or weights_bytes(first, weights) > MOST_WEIGHTS_IN_SOURCE
+    stored = path.with_name(f"{name}.weights{'.sealed' if sealed else ''}")
     functions = []
     for model in models:
         interface = model.c_model.interface
         functions.append(model.c_model.before)
         functions.append(functions_text(model.name, interface, model.c_model.run, given_weights=large))
         functions.append(checked_text(model.name, interface))
-    parts = [_GIVEN_WEIGHTS.format(name=name) if large else _weights_text(first, weights), *functions]
     if head is None:
         kernels = [text.decode() for text in split_objects(built.code)]
         top = _TOP.format(name=name, version=first.tilewright_version, semantics=" ".join(SEMANTICS))
         head = [top, source_prelude([*kernels, *functions], freestanding), *kernels]
+    data = _section(first, weights).tobytes() if large else b""
+    if sealed is not None:
+        owner = hashlib.sha256("\n".join([*head, *functions]).encode()).digest()[:16]
+        given, nbytes = load_text(name, owner), len(data)
+        data = seal(data, sealed.sign, sealed.encrypt, owner)
+        declared = load_declaration(name, stored.name, nbytes, len(data))
+    else:
+        given = _GIVEN_WEIGHTS.format(name=name) if large else _weights_text(first, weights)
+        declared = set_weights_declaration(name, stored.name) if large else ""
     listed = [(model.name, model.manifest, model.c_model.interface) for model in models]
     with tempfile.TemporaryDirectory(prefix="tilewright-source-") as folder:
         work = Path(folder)
-        (work / "model.c").write_text("\n".join([*head, *parts]))
-        (work / "model.h").write_text(image_header_text(name, listed, True, stored.name if large else None))
+        (work / "model.c").write_text("\n".join([*head, given, *functions]))
+        (work / "model.h").write_text(image_header_text(name, listed, True, declared))
         files = [(work / "model.c", path), (work / "model.h", path.with_name(f"{name}.h"))]
         if large:
-            (work / "model.weights").write_bytes(_section(first, weights).tobytes())
+            (work / "model.weights").write_bytes(data)
             files.append((work / "model.weights", stored))
         move_into_place(files)
     return Exported((target for _, target in files), models)

@@ -133,11 +133,12 @@ def build_static(source: EnclaveSource, optimize: str = "-O2") -> bytes:
 
 
 def _start(path: Path, weights: Path | None) -> subprocess.Popen[bytes]:
-    """The program, with its weights as descriptor 3."""
-    command: Any = [str(path)]
-    if weights is not None:  # a shell is what opens a file under a given number
-        command = ["/bin/sh", "-c", 'exec "$0" 3<"$1"', str(path), str(weights)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    """The program, with the descriptor of its weights as its argument."""
+    if weights is None:
+        return subprocess.Popen([str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with weights.open("rb") as file:
+        command, kept = [str(path), str(file.fileno())], (file.fileno(),)
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=kept)
 
 
 def _end(process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:

@@ -3,7 +3,8 @@
    may touch; what lies between a block and its pages, and the stack's canary, is compared after each run.
 
    Standard input: a number of runs (uint32), then the inputs, again and again. Standard output, for each: the model's
-   code and whether memory around the blocks is as before (uint32 each), then the outputs. Descriptor 3: the weights. */
+   code and whether memory around the blocks is as before (uint32 each), then the outputs. The weights, where they are a
+   file, are the descriptor that the first argument names. */
 #include "enclave_model.h"
 
 #include <stddef.h>
@@ -131,7 +132,12 @@ __attribute__((used)) void enclave_main(const uintptr_t *stack) {
   for (i = 0; i < OUTPUTS; i++) outputs[i] = allocate(blocks + INPUTS + i, output_bytes[i], output_sizes[i]);
   workspace = allocate(blocks + INPUTS + OUTPUTS, WORKSPACE_BYTES, WORKSPACE_ALIGNMENT);
 #if WEIGHTS_BYTES
-  SET_WEIGHTS(map(WEIGHTS_BYTES, 1, 2, 3));
+  {
+    const char *digit = (const char *)stack[2];
+    intptr_t file = 0;
+    while (*digit) file = 10 * file + (*digit++ - '0');
+    SET_WEIGHTS(map(WEIGHTS_BYTES, 1, 2, file));
+  }
 #endif
   if (system_call(PRCTL, SET_SECCOMP, SECCOMP_STRICT, 0, 0, 0)) leave(NO_SECCOMP);
   serve(inputs, outputs, workspace);

@@ -217,21 +217,21 @@ def header_text(
     name: str,
     manifest: Manifest,
     one_thread: bool = False,
-    weights_file: str | None = None,
+    weights: str = "",
     interface: CInterface | None = None,
 ) -> str:
-    """The C header of an exported model; `weights_file` is the file of weights that the program has to provide.
+    """The C header of an exported model; `weights` declares how a program provides them where they are a file.
 
     The `interface` of a straight model is in its manifest.
     """
-    return image_header_text(name, [(name, manifest, interface or CInterface.of(manifest))], one_thread, weights_file)
+    return image_header_text(name, [(name, manifest, interface or CInterface.of(manifest))], one_thread, weights)
 
 
 def image_header_text(
     name: str,
     models: Sequence[tuple[str, Manifest, CInterface]],
     one_thread: bool = False,
-    weights_file: str | None = None,
+    weights: str = "",
 ) -> str:
     """One C header of several models, each with its name."""
     _, manifest, _ = models[0]
@@ -246,8 +246,13 @@ def image_header_text(
         size_type="#include <stddef.h>\n" if one_thread else "",
         image=_image(name.upper(), [interface for _, _, interface in models]) if several else "",
         models="\n".join(described),
-        weights="" if weights_file is None else _SET_WEIGHTS.format(name=name, file=_comment(weights_file)),
+        weights=weights,
     )
+
+
+def set_weights_declaration(name: str, file: str) -> str:
+    """The declaration of the function that takes the address of the weights in `file`."""
+    return _SET_WEIGHTS.format(name=name, file=_comment(file))
 
 
 def _image(upper: str, interfaces: Sequence[CInterface]) -> str:

@@ -55,13 +55,7 @@ def make_keys(name: str | os.PathLike[str]) -> tuple[Path, Path]:
 
 def sign(path: str | os.PathLike[str], key: Key) -> Path:
     """Sign a file with a private key; the path of the signature. Raises `InputError`, `ArtifactError`."""
-    serialization, ed25519 = _cryptography()
-    try:
-        private = serialization.load_pem_private_key(_pem(key), None)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{_named(key)} is no private key without a password in PEM form: {error}") from None
-    if not isinstance(private, ed25519.Ed25519PrivateKey):
-        raise InputError(f"{_named(key)} is no Ed25519 key; `tilewright keygen NAME` makes one")
+    private = private_key(key)
     try:
         message = _message(Path(path).read_bytes())
     except OSError as error:
@@ -77,13 +71,7 @@ def check_signature(path: str | os.PathLike[str], contents: Any, key: Key) -> No
 
     `key` is the public one; for another kind of key `InputError`.
     """
-    serialization, ed25519 = _cryptography()
-    try:
-        public = serialization.load_pem_public_key(_pem(key))
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{_named(key)} is no public key in PEM form: {error}") from None
-    if not isinstance(public, ed25519.Ed25519PublicKey):
-        raise InputError(f"{_named(key)} is no Ed25519 key; `tilewright keygen NAME` makes one")
+    public = public_key(key)
     beside = signature_path(path)
     try:
         name, _, text = beside.read_text(encoding="ascii").partition(" ")
@@ -100,6 +88,30 @@ def check_signature(path: str | os.PathLike[str], contents: Any, key: Key) -> No
         raise ArtifactError(
             f"{path} was not signed with the key of {_named(key)}, or was changed since. It was not loaded"
         ) from None
+
+
+def private_key(key: Key) -> Any:
+    """The key that signs. Raises `InputError` for what is none."""
+    serialization, ed25519 = _cryptography()
+    try:
+        private = serialization.load_pem_private_key(_pem(key), None)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{_named(key)} is no private key without a password in PEM form: {error}") from None
+    if not isinstance(private, ed25519.Ed25519PrivateKey):
+        raise InputError(f"{_named(key)} is no Ed25519 key; `tilewright keygen NAME` makes one")
+    return private
+
+
+def public_key(key: Key) -> Any:
+    """The key that checks a signature. Raises `InputError` for what is none."""
+    serialization, ed25519 = _cryptography()
+    try:
+        public = serialization.load_pem_public_key(_pem(key))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{_named(key)} is no public key in PEM form: {error}") from None
+    if not isinstance(public, ed25519.Ed25519PublicKey):
+        raise InputError(f"{_named(key)} is no Ed25519 key; `tilewright keygen NAME` makes one")
+    return public
 
 
 def _message(contents: Any) -> bytes:

@@ -11,6 +11,7 @@ from tilewright.driver.plan import input_specs
 from tilewright.driver.vm.build import Optimize, bytecode_graphs
 from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.export import c_name
+from tilewright.runtime.sealed.container import Seal
 from tilewright.runtime.vm.c_program import program_model
 from tilewright.runtime.vm.positions import require_fixed
 
@@ -22,6 +23,7 @@ def write_program_source(
     path: Path,
     name: str | None = None,
     freestanding: bool = False,
+    sealed: Seal | None = None,
 ) -> Exported:
     """Write the C source of a module as imported to `path` (.c) and beside it, as `write_source` does.
 
@@ -34,4 +36,4 @@ def write_program_source(
     built = compile_segments(plan_segments(graphs.segments, graphs.backend), graphs.backend, more=graphs.constants)
     manifest = graphs.manifest(built)
     model = SourceModel(name, manifest, program_model(manifest, alone=True))
-    return write_models(path, name, built, [model], freestanding=freestanding)
+    return write_models(path, name, built, [model], freestanding=freestanding, sealed=sealed)
