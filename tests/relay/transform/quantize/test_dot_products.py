@@ -16,6 +16,7 @@ from tilewright.relay.ir.visitor import calls
 from tilewright.relay.op import qnn
 from tilewright.relay.transform.quantize.dot_products import dot_products
 from tilewright.relay.transform.simplify.expand_operators import expand_operators
+from tilewright.relay.transform.simplify.make import is_call
 from tilewright.target import Target
 
 RNG = np.random.default_rng(8)
@@ -64,6 +65,16 @@ def test_dense_with_zero_points(data: str, weight: str) -> None:
     w = relay.const(_bytes(weight, 20, 22))
     sums = qnn.dense(x, w, relay.const(zero), relay.const(other), *_scales())
     assert "nn.contrib_dense_int8" in _check(sums, _bytes(data, 5, 22))
+
+
+def test_rows_in_front_of_an_axis_of_one_are_tiles() -> None:
+    """A sequence in front of its batch of one, as attention has it: matrix registers take the rows side by side."""
+    x = relay.var("x", shape=(33, 1, 20), dtype="uint8")
+    sums = qnn.dense(x, relay.const(_bytes("int8", 40, 20)), relay.const(131), relay.const(3), *_scales())
+    assert "nn.contrib_dense_int8" in _check(sums, _bytes("uint8", 33, 1, 20))
+    after = dot_products(expand_operators(module(sums)), backend_of(X86))["main"].body
+    (product,) = [node for node in calls(after) if is_call(node, "nn.contrib_dense_int8")]
+    assert tensor_type_of(product.args[0]).shape == (33, 20) and tensor_type_of(product).shape == (33, 1, 40)
 
 
 def test_a_zero_point_known_at_run_time() -> None:

@@ -87,9 +87,15 @@ for _name in ("int8", "bfloat16", "float16"):
     )
 
 
-def contrib_dense_int8(data: Expr, weight: Expr, weight_layout: str, in_pairs: bool = False) -> Call:
-    """`data` [..., K] times the transpose of `weight`, [N/b, K/4, b, 4] in layout ``"NC{b}n4c"``: int32 [..., N]."""
-    return call("nn.contrib_dense_int8", data, weight, weight_layout=weight_layout, in_pairs=in_pairs)
+def contrib_dense_int8(
+    data: Expr, weight: Expr, weight_layout: str, in_pairs: bool = False, leading: Sequence[int] = ()
+) -> Call:
+    """`data` [..., K] times the transpose of `weight`, [N/b, K/4, b, 4] in layout ``"NC{b}n4c"``: int32 [..., N].
+
+    With `leading` axes the result has these instead of those of `data` [R, K].
+    """
+    attrs = {"weight_layout": weight_layout, "in_pairs": in_pairs, "leading": tuple(leading)}
+    return call("nn.contrib_dense_int8", data, weight, **attrs)
 
 
 def contrib_dense_bfloat16(

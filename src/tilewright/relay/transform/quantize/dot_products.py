@@ -227,13 +227,21 @@ def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | No
     data = data.as_type(wanted.data)
     layout = f"NC{wanted.backend.dot_block(width, deep, rows)}n{wanted.group}c"
     packed = layout_transform(Constant(values), "NC", layout)
-    rows_of_bytes = _lengthened(data.expr, -1, -depth % GROUP)
-    product: Expr = nn.contrib_dense_int8(rows_of_bytes, packed, layout, wanted.in_pairs)
+    rows_of_bytes, leading = _in_last_axis(_lengthened(data.expr, -1, -depth % GROUP))
+    product: Expr = nn.contrib_dense_int8(rows_of_bytes, packed, layout, wanted.in_pairs, leading)
     product = first_of(product, units)
     columns = weight.expr.data.sum(axis=1, dtype=np.int64)
     assert isinstance(weight.zero, int)
     product = _less_columns(product, columns, data.zero, weight.zero, depth)
     return _less_rows(product, data, weight.zero)
+
+
+def _in_last_axis(data: Expr) -> tuple[Expr, tuple[int, ...]]:
+    """Rows [R, 1, K] as [R, K], of which tiles can be in matrix registers, and the axes that the result has instead."""
+    *leading, depth = tensor_type_of(data).shape
+    if leading[-1] != 1 or len(leading) == 1 or not all(isinstance(size, int) for size in leading):
+        return data, ()
+    return reshape(data, (math.prod(leading), depth)), tuple(leading)
 
 
 def _few_bits(data: Bytes, weight: np.ndarray, backend: GraphBackend) -> Expr | None:
