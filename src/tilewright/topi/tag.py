@@ -37,6 +37,8 @@ CONV2D_DOT = "conv2d_dot_NCHWc"
 BYTE_CONV2D = "byte_conv2d"
 BYTE_DEPTHWISE = "byte_depthwise_conv2d"
 BYTE_WINDOWS = "byte_windows"
+#: Layers of bytes from bytes to bytes.
+BYTE_LAYER = "byte_layer"
 #: Products with weights of a few bits: the result, its sums of integers, the integers of a block, their range.
 DENSE_BLOCKWISE = "dense_blockwise"
 BLOCKWISE_SUMS = "blockwise_sums"

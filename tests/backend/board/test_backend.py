@@ -23,7 +23,7 @@ from tilewright.relay.transform.simplify.expand_operators import expand_operator
 from tilewright.target import Target
 
 RNG = np.random.default_rng(4)
-TARGETS = ("generic", "cortex-m4", "riscv32-imac")
+TARGETS = ("generic", "cortex-m4", "cortex-m55", "riscv32-imac")
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler on PATH")
 

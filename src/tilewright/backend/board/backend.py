@@ -7,18 +7,21 @@ at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright import te
+from tilewright.backend.board.byte_layers import byte_layers
 from tilewright.backend.board.byte_products import byte_products
 from tilewright.backend.board.fixed_point import fixed_point
 from tilewright.backend.board.high_halves import high_halves
 from tilewright.backend.board.schedule.byte_conv import BYTE_CONV, block_of
 from tilewright.backend.board.schedule.byte_depthwise import BYTE_DEPTHWISE
+from tilewright.backend.board.schedule.byte_layers import is_layer, layer_call
 from tilewright.backend.c.backend import SourceBackend
 from tilewright.backend.workload_key import workload_key
 from tilewright.codegen.kernel_code import for_c
+from tilewright.codegen.source.byte_layers import layer_functions
 from tilewright.codegen.source.byte_tiles import tile_functions
 from tilewright.codegen.source.c import EmittedSource, emit_static_c
 from tilewright.codegen.source.pairs import pair_functions
@@ -27,6 +30,7 @@ from tilewright.records.entry import TaskKey
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.manager.graph_pass import GraphPass
 from tilewright.relay.transform.passes import PIPELINE
+from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
 from tilewright.tir.stmt import PrimFunc
@@ -54,7 +58,10 @@ class BoardBackend(SourceBackend):
         passes = list(PIPELINE)
         at = next(i for i, one in enumerate(passes) if one.name == "dot_products")
         passes[at] = GraphPass("byte_products", 0, "", self._byte_products)
-        passes.insert(at + 1, GraphPass("fixed_point", 0, "", fixed_point))
+        behind = [GraphPass("fixed_point", 0, "", fixed_point), GraphPass("simplify_moves", 0, "", simplify_expr)]
+        if self.target.supports("mve"):
+            behind.append(GraphPass("byte_layers", 0, "", byte_layers))
+        passes[at + 1 : at + 1] = behind
         return tuple(passes)
 
     def _byte_products(self, mod: IRModule) -> IRModule:
@@ -77,6 +84,14 @@ class BoardBackend(SourceBackend):
         s = te.create_schedule([out.op for out in outs])
         template.schedule(s, anchor, outs[0], self.target, space.default if config is None else space.config(config))
         return s
+
+    def lower_stages(self, s: te.Schedule, args: Sequence[Any], name: str) -> Iterator[tuple[str, PrimFunc]]:
+        """Of a layer of bytes those of a call, where the target has a function for it."""
+        out, *others = (tensor for op in s.outputs for tensor in op.outputs)
+        if others or not is_layer(out) or not self.target.supports("mve"):
+            return super().lower_stages(s, args, name)
+        made = layer_call(out)
+        return super().lower_stages(te.create_schedule([made.op]), [made if a is out else a for a in args], name)
 
     def search_space(self, outs: list[te.Tensor]) -> ConfigSpace | None:
         """Of the template."""
@@ -114,7 +129,7 @@ class BoardBackend(SourceBackend):
     def emit(self, funcs: Sequence[PrimFunc], lines: bool | None = None) -> EmittedSource:
         """Static functions, behind those on pairs that they use."""
         made = emit_static_c([high_halves(func) for func in for_c(funcs, self.target)])
-        text = tile_functions(made.text) + made.text
+        text = tile_functions(made.text) + layer_functions(made.text) + made.text
         return EmittedSource(pair_functions(text) + text, made.messages)
 
 

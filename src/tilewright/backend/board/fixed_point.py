@@ -43,7 +43,7 @@ class _Rule:
             return self._with_zero(node)  # type: ignore[arg-type]
         if not is_call(node, "cast") or str(tensor_type_of(node).dtype) != "int32":
             return None
-        found = _scaled(node.args[0])  # type: ignore[attr-defined]
+        found = scaled_parts(node.args[0])  # type: ignore[attr-defined]
         if found is None or _channels(found.data, (found.m, found.added, found.exponent)) is None:
             return None
         bound = self.bound(found.data)
@@ -64,7 +64,8 @@ class _Rule:
         if bound is None or bound + int(np.abs(total).max()) + 1 >= _LIMIT:
             return None
         away = bool(data.attrs["away"])  # type: ignore[attr-defined]
-        return nn.contrib_fixed_point(source, m, Constant(total.astype(np.int32)), exponent, away)
+        whole = bool(data.attrs["whole"])  # type: ignore[attr-defined]
+        return nn.contrib_fixed_point(source, m, Constant(total.astype(np.int32)), exponent, away, whole)
 
     def bound(self, expr: Expr) -> int | None:
         """The greatest magnitude of int32 or narrower integers; None where it is not known to be less than 2^31."""
@@ -98,25 +99,33 @@ class _Rule:
 
 
 @dataclass(frozen=True)
-class _Scaled:
-    """(data * m + 2^30 >> 31, plus `added`, less 1 of negative ones where `away`) >> exponent."""
+class Scaled:
+    """(data * m + 2^30 >> 31, plus `added`, less 1 of negative ones where `away`) >> exponent.
+
+    With `whole`, nothing is taken where the exponent is 0.
+    """
 
     data: Expr
     m: np.ndarray
     added: np.ndarray
     exponent: np.ndarray
     away: bool
+    whole: bool = False
 
 
-def _scaled(expr: Expr) -> _Scaled | None:
+def scaled_parts(expr: Expr) -> Scaled | None:
     """The parts of a scaled sum in 64 bits."""
-    high, added, exponent, away = expr, np.zeros((), np.int64), np.zeros((), np.int64), False
+    high, added, exponent, away, whole = expr, np.zeros((), np.int64), np.zeros((), np.int64), False, False
     if is_call(expr, "right_shift") and is_call(expr.args[0], "add"):  # type: ignore[attr-defined]
         total, count = expr.args  # type: ignore[attr-defined]
         inner, sign = total.args
         shift = constant_value(count)
         if shift is None:
             return None
+        if is_call(sign, "multiply"):
+            whole, sign = _takes_none_of_zero(sign.args[1], shift), sign.args[0]
+            if not whole:
+                return None
         if is_call(inner, "add") and is_call(sign, "right_shift") and sign.args[0] is inner.args[0]:
             half, bits = constant_value(inner.args[1]), constant_value(sign.args[1])
             if half is None or bits is None or bits.min() != 63:
@@ -134,7 +143,13 @@ def _scaled(expr: Expr) -> _Scaled | None:
     m, data = constant_value(product.args[1]), product.args[0].args[0]
     if m is None or str(tensor_type_of(data).dtype) != "int32" or (values[0].min(), values[1].min()) != (31, 1 << 30):  # type: ignore[union-attr]
         return None
-    return _Scaled(data, m, np.asarray(added), np.asarray(exponent), away)
+    return Scaled(data, m, np.asarray(added), np.asarray(exponent), away, whole)
+
+
+def _takes_none_of_zero(factor: Expr, exponent: np.ndarray) -> bool:
+    """True for a factor of signs that is 0 where the exponent is, and 1 elsewhere."""
+    value = constant_value(factor)
+    return value is not None and value.shape == exponent.shape and bool((value == (exponent > 0)).all())
 
 
 def _channels(data: Expr, values: tuple[np.ndarray, ...]) -> int | None:
@@ -146,14 +161,16 @@ def _channels(data: Expr, values: tuple[np.ndarray, ...]) -> int | None:
     return max(value.size for value in values)
 
 
-def _call(found: _Scaled) -> Call:
+def _call(found: Scaled) -> Call:
     size = _channels(found.data, (found.m, found.added, found.exponent))
     assert size is not None
 
     def along(part: np.ndarray) -> Constant:
         return Constant(np.broadcast_to(part.reshape(-1), size).astype(np.int32))
 
-    return nn.contrib_fixed_point(found.data, along(found.m), along(found.added), along(found.exponent), found.away)
+    return nn.contrib_fixed_point(
+        found.data, along(found.m), along(found.added), along(found.exponent), found.away, found.whole
+    )
 
 
 def _bound_of_product(expr: Call) -> int | None:

@@ -58,8 +58,8 @@ def conv2d_bytes(data: np.ndarray, weight: np.ndarray, bias: np.ndarray, attrs: 
     (kh, kw), channels = attrs["kernel_size"], data.shape[3]
     plain = unpacked(weight, attrs["form"])
     taps = plain.reshape(len(plain), kh, -1)[:, :, : kw * channels].reshape(-1, kh, kw, channels)
-    windows = _windows(data, (kh, kw), attrs)
-    total = np.einsum("nyxchw,ohwc->nyxo", windows.astype(np.int32), taps.astype(np.int32))
+    taken = windows(data, (kh, kw), attrs)
+    total = np.einsum("nyxchw,ohwc->nyxo", taken.astype(np.int32), taps.astype(np.int32))
     return (total + unpacked_bias(plain, bias, attrs["form"])).astype(np.int32)
 
 
@@ -72,20 +72,21 @@ def dense_bytes(data: np.ndarray, weight: np.ndarray, bias: np.ndarray, form: st
 
 def depthwise_bytes(data: np.ndarray, weight: np.ndarray, bias: np.ndarray, attrs: Any) -> np.ndarray:
     """`topi.nn.byte_conv.depthwise_conv2d_bytes`."""
-    windows = _windows(data, weight.shape[:2], attrs).astype(np.int32)
-    return np.einsum("nyxchw,hwc->nyxc", windows, weight.astype(np.int32)) + bias
+    taken = windows(data, weight.shape[:2], attrs).astype(np.int32)
+    return np.einsum("nyxchw,hwc->nyxc", taken, weight.astype(np.int32)) + bias
 
 
-def _windows(data: np.ndarray, kernel: tuple[int, int], attrs: Any) -> np.ndarray:
+def windows(data: np.ndarray, kernel: tuple[int, int], attrs: Any) -> np.ndarray:
     """The windows [N, OH, OW, C, KH, KW] of padded images."""
     top, left, bottom, right = attrs["padding"]
     around = ((0, 0), (top, bottom), (left, right), (0, 0))
     image = np.pad(data, around, constant_values=attrs["pad_value"])
-    windows = np.lib.stride_tricks.sliding_window_view(image, kernel, axis=(1, 2))
-    return windows[:, :: attrs["strides"][0], :: attrs["strides"][1]]
+    views = np.lib.stride_tricks.sliding_window_view(image, kernel, axis=(1, 2))
+    return views[:, :: attrs["strides"][0], :: attrs["strides"][1]]
 
 
-def fixed_point(data: np.ndarray, m: np.ndarray, added: np.ndarray, exponent: np.ndarray, away: bool) -> np.ndarray:
+def fixed_point(data: np.ndarray, m: np.ndarray, added: np.ndarray, exponent: np.ndarray, attrs: Any) -> np.ndarray:
     """`relay.op.nn.byte_conv.contrib_fixed_point`."""
     high = (data.astype(np.int64) * m + (1 << 30)) >> 31
-    return ((high + added - (away & (high < 0))) >> exponent).astype(np.int32)
+    taken = attrs["away"] & (high < 0) & ((exponent > 0) | (not attrs["whole"]))
+    return ((high + added - taken) >> exponent).astype(np.int32)

@@ -9,6 +9,7 @@ from tilewright.relay import op
 from tilewright.relay.ir.expr import Constant
 from tilewright.topi.bitserial_form import LOOKUP, POPCOUNT, POPCOUNT_BYTES, BitSerial
 from tilewright.topi.reference.bitserial import pack_weight
+from tilewright.topi.reference.byte_layers import AWAY, LANES, ONCE, WORDS, packed_rows, packed_scale, packed_taps
 
 
 def _planes(method: str, *shape: int, bits: int = 1, data_bits: int = 2, lanes: int = 16) -> Constant:
@@ -20,7 +21,55 @@ def _integers(*shape: int, least: int = -9000) -> Constant:
     return Constant(np.random.default_rng(1).integers(least, least + 18000, shape).astype(np.int32))
 
 
+def _layer(channels: int, lanes: int) -> Constant:
+    """Biases, multipliers and shifts, 0 among these."""
+    rng = np.random.default_rng(2)
+    parts = rng.integers(-3000, 3000, channels), rng.integers(1 << 30, (1 << 31) - 1, channels), np.arange(channels) % 9
+    return Constant(packed_scale(*parts, lanes))
+
+
+def _weights(*shape: int) -> np.ndarray:
+    return np.random.default_rng(3).integers(-127, 128, shape).astype(np.int8)
+
+
+_END = {"zero": -3, "low": -100, "high": 127}
+_WINDOW = {"kernel_size": (3, 2), "strides": (1, 2), "padding": (1, 0, 1, 1), "pad_value": -3}
+
 CASES = {
+    "nn.contrib_conv2d_scaled": [
+        op.nn.contrib_conv2d_scaled(
+            byte(1, 7, 6, 3, dtype="int8"),
+            Constant(packed_rows(_weights(10, 18))),
+            _layer(10, WORDS),
+            channels=10,
+            rounding=rounding,
+            **_WINDOW,
+            **_END,
+        )
+        for rounding in (AWAY, ONCE)
+    ],
+    "nn.contrib_depthwise_scaled": [
+        op.nn.contrib_depthwise_scaled(
+            byte(1, 6, 7, 21, dtype="int8"),
+            Constant(packed_taps(_weights(6, 21))),
+            _layer(21, LANES),
+            rounding=AWAY,
+            **_WINDOW,
+            **_END,
+        ),
+    ],
+    "nn.contrib_add_scaled": [
+        op.nn.contrib_add_scaled(
+            byte(1, 3, 7, dtype="int8"),
+            byte(1, 3, 7, dtype="int8"),
+            first=(5, 20, 1 << 30, 0),
+            second=(-7, 20, 2000000000, 1),
+            m=1700000000,
+            shift=19,
+            rounding=AWAY,
+            **_END,
+        ),
+    ],
     "nn.contrib_bitserial_dense": [
         op.nn.contrib_bitserial_dense(byte(3, 40), _planes(method, 20, 1, 1, 40), BitSerial(method, 20, 2, 2, 1))
         for method in (LOOKUP, POPCOUNT, POPCOUNT_BYTES)
@@ -68,6 +117,16 @@ CASES = {
             _integers(3, 4, 6), _integers(6, least=1 << 30), _integers(6), Constant(np.full(6, 5, np.int32)), away
         )
         for away in (True, False)
+    ]
+    + [
+        op.nn.contrib_fixed_point(
+            _integers(3, 4, 6),
+            _integers(6, least=1 << 30),
+            _integers(6),
+            Constant(np.arange(6, dtype=np.int32)),
+            True,
+            whole=True,
+        )
     ],
     "nn.contrib_dense_int8": [
         op.nn.contrib_dense_int8(byte(5, 24), byte(2, 6, 16, 4, dtype="int8"), "NC16n4c"),

@@ -25,6 +25,7 @@ from tilewright.relay.op.nn.byte_conv import (
     contrib_depthwise_bytes,
     contrib_fixed_point,
 )
+from tilewright.relay.op.nn.byte_layers import contrib_add_scaled, contrib_conv2d_scaled, contrib_depthwise_scaled
 from tilewright.relay.op.nn.composed import (
     batch_to_space_nd,
     contrib_conv2d_gemm_weight_transform,
@@ -131,6 +132,7 @@ __all__ = [
     "bitpack",
     "bitserial_conv2d",
     "bitserial_dense",
+    "contrib_add_scaled",
     "contrib_batch_matmul_int8",
     "contrib_bitserial_conv2d",
     "contrib_bitserial_dense",
@@ -140,6 +142,7 @@ __all__ = [
     "contrib_conv2d_gemm_weight_transform",
     "contrib_conv2d_gemm_without_weight_transform",
     "contrib_conv2d_int8",
+    "contrib_conv2d_scaled",
     "contrib_conv2d_winograd_nnpack_weight_transform",
     "contrib_conv2d_winograd_weight_transform",
     "contrib_conv2d_winograd_without_weight_transform",
@@ -152,6 +155,7 @@ __all__ = [
     "contrib_dense_pack",
     "contrib_depthwise_bytes",
     "contrib_depthwise_conv2d_NCHWc",
+    "contrib_depthwise_scaled",
     "contrib_fixed_point",
     "conv1d",
     "conv1d_transpose",

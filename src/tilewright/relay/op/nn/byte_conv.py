@@ -173,6 +173,8 @@ def _scale_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.
         m, added, exponent = (t() if t.ndim == 0 else t(0 if t.shape[0] == 1 else i[-1]) for t in factors)
         high = high_half(data(*i), m)
         sign = tir.call_intrin("int32", "shift_right", high, tir.const(31))
+        if attrs["whole"]:
+            sign = tir.select(exponent == 0, tir.const(0), sign)
         total = high + added + sign if attrs["away"] else high + added
         return tir.call_intrin("int32", "shift_right", total, exponent)
 
@@ -185,15 +187,17 @@ register(
     type_rule=_scale_type,
     compute=_scale_compute,
     pattern=OpPattern.BROADCAST,
-    reference=lambda attrs, data, m, added, exponent: ref.fixed_point(data, m, added, exponent, attrs["away"]),
-    attributes={"away": attr.flag()},
+    reference=lambda attrs, data, m, added, exponent: ref.fixed_point(data, m, added, exponent, attrs),
+    attributes={"away": attr.flag(), "whole": attr.flag(False)},
 )
 
 
-def contrib_fixed_point(data: Expr, multiplier: Expr, added: Expr, exponent: Expr, away: bool) -> Call:
+def contrib_fixed_point(
+    data: Expr, multiplier: Expr, added: Expr, exponent: Expr, away: bool, whole: bool = False
+) -> Call:
     """((data * multiplier + 2^30 >> 31) + added) >> exponent of int32, along the last axis; no sum may exceed int32.
 
     `away` takes 1 from the sum where the product is negative: with half of 2^exponent added, halves are then rounded
-    away from zero.
+    away from zero. With `whole`, nothing is taken where the exponent is 0, which drops no half.
     """
-    return call("nn.contrib_fixed_point", data, multiplier, added, exponent, away=away)
+    return call("nn.contrib_fixed_point", data, multiplier, added, exponent, away=away, whole=whole)
