@@ -54,6 +54,29 @@ def test_it_writes_onnx(files):
     assert kinds.count("DequantizeLinear") == 5
 
 
+def test_it_writes_c_source_and_a_project(files):
+    common = (
+        files / "model.onnx",
+        "--data",
+        files / "rows.npz",
+        "--freestanding",
+        "--target",
+        "c -mcpu=cortex-m4",
+        "-o",
+    )
+    made = run(*common, files / "q.c")
+    assert made.exit_code == 0, made.output
+    assert (
+        "int tilewright_q_run(" in (files / "q.h").read_text()
+        and "#include <math.h>" not in (files / "q.c").read_text()
+    )
+    made = run(*common, files / "project", "--layout", "cmake")
+    assert made.exit_code == 0, made.output
+    # the same code, but for the name
+    source = (files / "project" / "src" / "project.c").read_text()
+    assert source.replace("project", "q") == (files / "q.c").read_text()
+
+
 def test_weights_alone_need_no_data(files):
     made = run(
         files / "model.onnx", "--weights", "4", "--block", "16", "-o", files / "w.tw", "--recipe", files / "w.json"
@@ -79,7 +102,7 @@ def test_weights_alone_need_no_data(files):
     [
         (["-o", "q.tw", "--weights", "4", "--block", "20"], "error: block is one of 16, 32, 64, 128, 256; got 20"),
         (["-o", "q.tw"], "error: there is no data to calibrate on; pass --data FILE.npz"),
-        (["-o", "q.tflite"], "quantized models are written as artifacts (.tw) and as ONNX (.onnx)"),
+        (["-o", "q.tflite"], "quantized models are written as artifacts (.tw), as ONNX (.onnx) and as C source (.c)"),
         (["-o", "q.tw", "--data", "rows.npz", "--max-loss", "0.00001%", "--loss", "relative"], "is out of reach"),
         (["-o", "q.tw", "--data", "nan.npz"], "x holds NaN or infinity"),
         (["-o", "q.tw", "--data", "narrow.npz"], "a sample of x has shape [1, 7]; the input is x: float32[1, 8]"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -172,3 +173,33 @@ def test_device_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         left_out = f"{key}: left out, " in out and key != "host"
         assert left_out or (f"{key}: compiled in" in out and f"{key}: tuned with 1" in out), out
     assert not list(tmp_path.iterdir())
+
+
+def test_train_gestures(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    assert re.match(r"\d+\.\d% of new readings are right", run("train_gestures", "--epochs", 1, "-o", tmp_path))
+    assert (tmp_path / "gestures.pt2").exists() and (tmp_path / "gestures.npz").exists()
+
+
+def test_five_commands_to_a_board(tmp_path: Path) -> None:
+    """The commands of docs/microcontrollers.md, word for word."""
+    pytest.importorskip("torch")
+    for tool in ("cmake", "make", "arm-none-eabi-gcc", "qemu-system-arm"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"needs {tool}")
+    if not Path("/usr/lib/picolibc/arm-none-eabi").exists():
+        pytest.skip("needs picolibc-arm-none-eabi")
+    page = (EXAMPLES.parent / "docs" / "microcontrollers.md").read_text()
+    commands = page.split("in five commands\n\n")[1].split("\n\n")[0]
+    assert len(commands.splitlines()) == 5
+    (tmp_path / "examples").symlink_to(EXAMPLES)
+    (tmp_path / "bin").mkdir()
+    for name, program in (("python", ""), ("tilewright", "-m tilewright ")):
+        (tmp_path / "bin" / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {program}"$@"\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-e"], input=commands, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^1: linear:( -?[\d.]+){4}$", done.stdout, re.MULTILINE)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import click
 
 from tilewright.cli.options import ModelOptions, SourceOptions, check_option, exact_rounding_option, model_options
 from tilewright.cli.outputs import check_writable
+from tilewright.cli.source import Limits, freestanding_option, is_source, layout_option, source_target, write_source
 from tilewright.errors import InputError
 from tilewright.runtime.export import KINDS
 from tilewright.support import trace
@@ -25,20 +25,18 @@ _MIB = 2**20
 _NO_CHECK = "--check runs on the host, in Python: an artifact (.tw) can have it, C code cannot"
 
 
-@dataclass(frozen=True)
-class Limits:
-    """The most bytes of workspace, and of constants and code."""
-
-    ram: int | None
-    rom: int | None
-
-
 @click.command("compile")
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
-@click.option("-o", "--output", required=True, help="artifact (.tw), or for C with a header: .so, .a, .o, .c")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    help="artifact (.tw), or for C with a header: .so, .a, .o, .c; with --layout a folder",
+)
 @model_options
 @click.option("--report", is_flag=True, help="print the time of each stage")
-@click.option("--freestanding", is_flag=True, help="C source that needs no library but memcpy and memset")
+@freestanding_option
+@layout_option
 @click.option("--oblivious", is_flag=True, help="no branch or address of C source depends on data, or an error")
 @click.option("--sign", metavar="KEY.pem", help="sign artifact or weights of C source; with --encrypt")
 @click.option("--encrypt", metavar="KEY", help="encrypt them, by a key of `tilewright keygen NAME --encryption`")
@@ -56,6 +54,7 @@ def compile_command(
     check: bool,
     exact_rounding: bool,
     freestanding: bool,
+    layout: str | None,
     oblivious: bool,
     sign: str | None,
     encrypt: str | None,
@@ -63,10 +62,11 @@ def compile_command(
     rom_limit: int | None,
 ) -> None:
     """Compile MODEL and write the result to OUTPUT; several as one file of C."""
-    for model in models:
-        check_writable(output, model)
-    source = Path(output).suffix == ".c"
-    _check_kind(output)
+    if layout is None:
+        for model in models:
+            check_writable(output, model)
+        _check_kind(output)
+    source = is_source(output, layout, options.target)
     given = {
         "--freestanding": freestanding,
         "--oblivious": oblivious,
@@ -82,7 +82,9 @@ def compile_command(
     with trace.collect() as times:
         if source:
             as_source = SourceOptions(exact_rounding, freestanding, oblivious, keys)
-            tables = _write_source(models, output, options, check, as_source, limits, report)
+            if check:
+                raise InputError(_NO_CHECK)
+            tables = _write_source(models, output, options, layout, as_source, limits, report)
         else:
             tables = _write(models[0], output, options, executor, check, exact_rounding)
             if keys:
@@ -120,6 +122,8 @@ def _seal(output: str, keys: tuple[str, str]) -> None:
 
 def _size_text(model: str, output: str) -> str:
     """The size of what was written; beside that of the model's file where it is larger by much, and why."""
+    if Path(output).is_dir():
+        return "a project of " + ", ".join(sorted(one.name for one in Path(output).iterdir()))
     made, given = Path(output).stat().st_size, Path(model).stat().st_size
     text = f"{made / _MIB:.1f} MiB"
     beside = Path(model).suffix == ".onnx" and external_data(Path(model))
@@ -158,30 +162,17 @@ def _write_source(
     models: Sequence[str],
     output: str,
     options: ModelOptions,
-    check: bool,
+    layout: str | None,
     as_source: SourceOptions,
     limits: Limits,
     report: bool,
 ) -> Sequence[str]:
-    """One model or several as C source; their memory by layer, where it is reported."""
-    if check:
-        raise InputError(_NO_CHECK)
-    # a user of artifacts need not wait for the table of boards
-    from tilewright.board.report import memory_report, require_limits
+    """One model or several as C source, or what is made of it; their memory by layer, where it is reported."""
+    options = replace(options, target=source_target(layout, options.target))
 
     def export(path: str) -> Exported:
         if len(models) == 1:
             return options.export_source(models[0], path, as_source)
         return options.export_image(models, path, as_source.freestanding)
 
-    if limits == Limits(None, None):
-        written = export(output)
-        return memory_report(written, options.target) if report else ()
-    final = Path(output).resolve()  # what is refused replaces nothing
-    with tempfile.TemporaryDirectory(prefix=".tilewright-", dir=final.parent) as folder:
-        written = export(str(Path(folder) / final.name))
-        require_limits(written, limits.ram, limits.rom, options.target)
-        tables = memory_report(written, options.target) if report else ()
-        for file in written:
-            Path(file).replace(final.parent / Path(file).name)
-    return tables
+    return write_source(export, output, options.target, layout, limits, report)

@@ -11,9 +11,11 @@ import click
 from tilewright.cli.options import ModelOptions, Share, model_options, parse_shapes, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.quantize_weights import effect_cells, loss_lines, print_columns, report_weights
+from tilewright.cli.source import freestanding_option, is_source, layout_option, source_target, write_source
 from tilewright.errors import InputError
 
 if TYPE_CHECKING:
+    from tilewright.driver.build_source import Exported
     from tilewright.quantize import Quantized, QuantizedWeights
 
 _COLUMNS = ("layer", "operator", "SQNR", "error", "codes of its data", "in float")
@@ -22,7 +24,9 @@ _COLUMNS = ("layer", "operator", "SQNR", "error", "codes of its data", "in float
 @click.command("quantize")
 @click.argument("model")
 @click.option("--data", metavar="FILE|DIR", help="typical inputs: .npz, by name, with a leading axis of samples")
-@click.option("-o", "--output", required=True, help="artifact (.tw), or ONNX with QuantizeLinear nodes (.onnx)")
+@click.option(
+    "-o", "--output", required=True, help="artifact (.tw), ONNX with QuantizeLinear nodes (.onnx), or C source (.c)"
+)
 @click.option("--method", default="mse", help="minmax, percentile, mse, entropy or best  [default: mse]")
 @click.option("--rounding", default="nearest", help="codes of weights: nearest, or adaptive to the data")
 @click.option("--max-loss", type=Share(), help="leave layers in float until the loss is no more, e.g. 0.5%")
@@ -41,6 +45,8 @@ _COLUMNS = ("layer", "operator", "SQNR", "error", "codes of its data", "in float
 @click.option("--objective", default="time", help="layers that cost more so stay in float: time, memory, energy, none")
 @click.option("--plot", metavar="FILE.svg", help="picture of loss against time, memory and energy, and by layer")
 @click.option("--recipe", metavar="FILE", help="written with --data; without, the model is made by it again")
+@freestanding_option
+@layout_option
 @model_options
 def quantize_command(
     model: str,
@@ -62,12 +68,18 @@ def quantize_command(
     objective: str,
     plot: str | None,
     recipe: str | None,
+    freestanding: bool,
+    layout: str | None,
     options: ModelOptions,
 ) -> None:
     """Quantize MODEL to 8 bits after samples of its inputs, or its weights alone to --weights; write it to OUTPUT."""
     require_model(model, "quantize")
-    to_onnx = _kind(output) == ".onnx"
-    check_writable(output, model)
+    source = is_source(output, layout, options.target)
+    to_onnx = not source and _kind(output) == ".onnx"
+    if freestanding and not source:
+        raise InputError("--freestanding: this is for C source; name the output .c, or add --layout")
+    if layout is None:
+        check_writable(output, model)
     fresh = data is not None or weights is not None
     for path in filter(None, (plot, recipe if fresh else None)):
         check_writable(path, model)
@@ -84,7 +96,10 @@ def quantize_command(
             for_onnx=to_onnx, input_shapes=parse_shapes(options.shapes), signature=options.signature,
             outputs=options.chosen, threads=options.threads,
         )  # fmt: skip
-        _write(found, output, options)
+        if source:
+            _write_source(found, output, options, freestanding, layout)
+        else:
+            _write(found, output, options)
     if recipe is not None and fresh:
         write_file(recipe, found.recipe.save)
     if isinstance(found, QuantizedWeights):
@@ -103,7 +118,10 @@ def _kind(output: str) -> str:
     """The ending of the output's name. Raises InputError for a format that is not written."""
     kind = Path(output).suffix
     if kind not in (".tw", ".onnx"):
-        raise InputError(f"{output}: quantized models are written as artifacts (.tw) and as ONNX (.onnx); name it so")
+        raise InputError(
+            f"{output}: quantized models are written as artifacts (.tw), as ONNX (.onnx) and as C source (.c); name it "
+            "so"
+        )
     return kind
 
 
@@ -115,6 +133,20 @@ def _write(found: Quantized | QuantizedWeights, output: str, options: ModelOptio
         target=options.target or "cpu", threads=options.threads, cache=not options.no_cache, records=options.records
     )
     made.save(output)
+
+
+def _write_source(
+    found: Quantized | QuantizedWeights, output: str, options: ModelOptions, freestanding: bool, layout: str | None
+) -> None:
+    # only for C source
+    from tilewright.compile import export_source
+
+    target = source_target(layout, options.target)
+
+    def export(path: str) -> Exported:
+        return export_source(found.module, path, target=target or "c", freestanding=freestanding)
+
+    write_source(export, output, target, layout)
 
 
 def _print_layers(found: Quantized) -> None:

@@ -1,0 +1,163 @@
+"""The example program of a project: each model once on a pattern of numbers, its outputs printed.
+
+It has three parts, which a sketch and a `main` put together: memory, a function that runs a model, and calls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tilewright.board.project.sources import Sources
+from tilewright.driver.build_source import SourceModel
+from tilewright.runtime.signature import TensorSpec
+
+#: Values that are printed of an output, at most.
+_MOST_PRINTED = 16
+
+_RUN = """\
+static int run_{name}(void) {{
+{call}  int status;
+  size_t i;
+{fills}  status = tilewright_{name}_run({arguments}, workspace, sizeof workspace);
+  if (status) return status;
+{prints}  return 0;
+}}
+"""
+
+
+def memory_text(sources: Sources) -> str:
+    """The workspace and the tensors of every model, as variables."""
+    macros = [f"TILEWRIGHT_{model.name.upper()}" for model in sources.models]
+    shared = macros[0] if len(macros) == 1 else f"TILEWRIGHT_{sources.name.upper()}"
+    lines = [
+        f"static uint8_t workspace[{shared}_WORKSPACE_SIZE] __attribute__((aligned({shared}_WORKSPACE_ALIGNMENT)));"
+    ]
+    for model in sources.models:
+        interface = model.c_model.interface
+        for kind, specs in (("input", interface.inputs), ("output", interface.outputs)):
+            for index, spec in enumerate(specs):
+                lines.append(f"static {_c_type(spec)} {model.name}_{kind}{index}[{max(_count(spec), 1)}];")
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Printing:
+    """C statements that print the expression `%s`: an integer, a float, a text."""
+
+    integer: str
+    float: str
+    text: str
+
+
+def run_text(sources: Sources, printing: Printing) -> str:
+    """A function for each model that fills its inputs, runs it and prints its outputs."""
+    return "\n".join(_run_text(model, printing) for model in sources.models)
+
+
+def has_floats(sources: Sources) -> bool:
+    """True if an output is printed as float."""
+    return any(_is_float(spec) for model in sources.models for spec in model.c_model.interface.outputs)
+
+
+def _is_float(spec: TensorSpec) -> bool:
+    return _c_type(spec) in ("float", "double")
+
+
+def _run_text(model: SourceModel, printing: Printing) -> str:
+    inputs, outputs = model.c_model.interface.inputs, model.c_model.interface.outputs
+    fills, prints = "", ""
+    for position, spec in enumerate(inputs):
+        name = f"{model.name}_input{position}"
+        fills += f"  for (i = 0; i < {_count(spec)}; i++) {name}[i] = {_pattern(spec)};\n"
+    for position, spec in enumerate(outputs):
+        shown = min(_count(spec), _MOST_PRINTED)
+        write = (printing.float if _is_float(spec) else printing.integer) % f"{model.name}_output{position}[i]"
+        prints += f"  {printing.text % _literal(f'{spec.name}:')};\n"
+        prints += f"  for (i = 0; i < {shown}; i++) {write};\n  {printing.text % _literal(_NEWLINE)};\n"
+    call = "".join(_pointers(model.name, kind, len(specs)) for kind, specs in (("input", inputs), ("output", outputs)))
+    arguments = ", ".join("0" if not specs else f"{kind}s" for kind, specs in (("input", inputs), ("output", outputs)))
+    return _RUN.format(name=model.name, call=call, fills=fills, arguments=arguments, prints=prints)
+
+
+_NEWLINE = "\n"
+
+
+def _pointers(name: str, kind: str, count: int) -> str:
+    if not count:
+        return ""
+    listed = ", ".join(f"{name}_{kind}{index}" for index in range(count))
+    return f"  {'const void *const' if kind == 'input' else 'void *const'} {kind}s[] = {{{listed}}};\n"
+
+
+def calls(sources: Sources) -> Iterator[tuple[str, str]]:
+    """Of each model its name and the call of its function."""
+    for model in sources.models:
+        yield model.name, f"run_{model.name}()"
+
+
+def _count(spec: TensorSpec) -> int:
+    return math.prod(spec.static_shape)
+
+
+def _c_type(spec: TensorSpec) -> str:
+    dtype = str(spec.dtype)
+    floats = {"float32": "float", "float64": "double", "bool": "uint8_t"}
+    return floats.get(dtype, f"{dtype}_t" if "int" in dtype else f"uint{8 * spec.dtype.itemsize}_t")
+
+
+def pattern(spec: TensorSpec, index: int) -> float:
+    """Element `index` of an input of the example."""
+    dtype = str(spec.dtype)
+    if dtype.startswith("float") and dtype != "float16":
+        return (index * 7 % 17 - 8) / 8
+    if dtype == "int8":
+        return index * 7 % 251 - 125
+    return index * 7 % (251 if dtype == "uint8" else 2)
+
+
+def _pattern(spec: TensorSpec) -> str:
+    """The C of `pattern`: bytes take many values, floats some around 0; others, which may be indices, 0 and 1."""
+    dtype, c_type = str(spec.dtype), _c_type(spec)
+    if _is_float(spec):
+        return f"(({c_type})(i * 7 % 17) - 8) / 8"
+    if dtype == "int8":
+        return "(int8_t)((int)(i * 7 % 251) - 125)"
+    return f"({c_type})(i * 7 % {251 if dtype == 'uint8' else 2})"
+
+
+def _literal(text: str) -> str:
+    shown = "".join(char if 32 <= ord(char) < 127 and char not in '"\\%?' else "_" for char in text.rstrip(_NEWLINE))
+    return f'"{shown}{chr(92)}n"' if text.endswith(_NEWLINE) else f'"{shown}"'
+
+
+_MAIN = """\
+/* Runs each model of {name} once on a pattern of numbers and prints its outputs. */
+#include <stdint.h>
+#include <stdio.h>
+
+#include "{name}.h"
+
+{memory}
+{run}
+int main(void) {{
+  int status;
+{calls}  return 0;
+}}
+"""
+
+_CALL = """\
+  status = {call};
+  if (status) {{
+    printf("{name}: %s\\n", tilewright_{name}_error_text(status));
+    return 1;
+  }}
+"""
+
+
+def main_text(sources: Sources) -> str:
+    """The example as a `main` that prints with printf."""
+    run = run_text(sources, Printing('printf(" %%ld", (long)%s)', 'printf(" %%g", (double)%s)', 'printf("%%s", %s)'))
+    called = "".join(_CALL.format(name=name, call=call) for name, call in calls(sources))
+    return _MAIN.format(name=sources.name, memory=memory_text(sources), run=run, calls=called)
