@@ -58,9 +58,10 @@ class BoardBackend(SourceBackend):
         passes = list(PIPELINE)
         at = next(i for i, one in enumerate(passes) if one.name == "dot_products")
         passes[at] = GraphPass("byte_products", 0, "", self._byte_products)
-        behind = [GraphPass("fixed_point", 0, "", fixed_point), GraphPass("simplify_moves", 0, "", simplify_expr)]
+        behind = [GraphPass("fixed_point", 0, "", fixed_point)]
         if self.target.supports("mve"):
-            behind.append(GraphPass("byte_layers", 0, "", byte_layers))
+            moves = GraphPass("simplify_moves", 0, "", simplify_expr)
+            behind += [moves, GraphPass("byte_layers", 0, "", byte_layers)]
         passes[at + 1 : at + 1] = behind
         return tuple(passes)
 
